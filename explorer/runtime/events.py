@@ -1,0 +1,58 @@
+"""What a run says while it goes: one JSON object an event, printed by the command line, drawn by the page.
+
+A run is a sequence of these that ends with exactly one `result` or `failed`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal
+
+Event = dict[str, Any]
+
+FailureKind = Literal["error", "timeout", "memory", "cancelled", "superseded", "refused", "crashed"]
+
+
+def queued(position: int, message: str) -> Event:
+    """The run waits behind `position - 1` others."""
+    return {"event": "queued", "position": position, "message": message}
+
+
+def started(target: str, device: str, source: Literal["measured", "simulated"]) -> Event:
+    """Work has begun. `source` says whether the times to come are of a real device."""
+    return {"event": "started", "target": target, "device": device, "source": source}
+
+
+def progress(what: str, done: int, total: int) -> Event:
+    """`done` of `total` steps of what the sentence `what` names."""
+    return {"event": "progress", "what": what, "done": done, "total": total}
+
+
+def timed_sample(index: int, milliseconds: float) -> Event:
+    """One repeat's wall-clock time, as it was measured."""
+    return {"event": "sample", "index": index, "ms": milliseconds}
+
+
+def machine_sample(sample: Mapping[str, Any]) -> Event:
+    """The simulated machine's state at one cycle."""
+    return {"event": "sample", **sample}
+
+
+def result(body: Mapping[str, Any]) -> Event:
+    """The run's outcome: what `explorer run --json` prints."""
+    return {"event": "result", **body}
+
+
+def failed(
+    kind: FailureKind, message: str, hint: str = "", diagnostics: Sequence[Mapping[str, Any]] = ()
+) -> Event:
+    """Why there is no result, and what to do; `diagnostics` where the model itself is at fault."""
+    event: Event = {"event": "failed", "kind": kind, "message": message, "hint": hint}
+    if diagnostics:
+        event["diagnostics"] = list(diagnostics)
+    return event
+
+
+def is_last(event: Event) -> bool:
+    """Whether a run ends with this event."""
+    return event.get("event") in ("result", "failed")

@@ -1,0 +1,1 @@
+"""The page and the JSON API: a FastAPI application that never executes a kernel itself."""
