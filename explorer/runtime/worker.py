@@ -1,0 +1,121 @@
+"""A process that compiles or runs models for another one: `python -m explorer.runtime.worker ROLE MEMORY`.
+
+Requests come on stdin and events go to stdout, one JSON object a line. The first line out is `ready`; each
+request is answered by events of which the last is `result` or `failed`. The process ends when stdin closes,
+so it cannot outlive its parent, and the parent may kill it at any moment: it keeps nothing.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import queue
+import resource
+import sys
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from typing import IO, Any
+
+from explorer.runtime import events
+from explorer.runtime.events import Event
+
+
+def compile_model(request: Mapping[str, Any]) -> Iterator[Event]:
+    """Compile a text; the result event carries the compilation's JSON."""
+    import explorer
+
+    compilation = explorer.compile(
+        request["text"], sizes=request["sizes"], options=request["options"], name=request["name"]
+    )
+    yield events.result(compilation.to_json(request["stages"]))
+
+
+def run_model(request: Mapping[str, Any]) -> Iterator[Event]:
+    """Compile a text and run it on a target."""
+    from explorer.runtime.run import RunRequest, execute
+
+    yield from execute(RunRequest.from_json(request))
+
+
+def warm_compile() -> None:
+    """Load the compiler, whose import costs more than a small model's compilation."""
+    import explorer.compiler.compilation  # noqa: F401
+
+
+def warm_run() -> None:
+    """Load everything that a run needs; Numba's import takes most of a second."""
+    import numba  # noqa: F401
+
+    import explorer.runtime.run  # noqa: F401
+
+    warm_compile()
+
+
+ROLES: dict[str, tuple[Callable[[], None], Callable[[Mapping[str, Any]], Iterator[Event]]]] = {
+    "compile": (warm_compile, compile_model),
+    "run": (warm_run, run_model),
+}
+
+
+def limit_memory(limit: int) -> None:
+    """Let allocations beyond `limit` bytes fail with MemoryError instead of starving the machine.
+
+    RLIMIT_DATA counts private writable memory; RLIMIT_AS would also count what libraries only reserve.
+    """
+    resource.setrlimit(resource.RLIMIT_DATA, (limit, limit))
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+
+
+def claim_stdout() -> IO[str]:
+    """The pipe to the parent; what libraries print goes to stderr from here on."""
+    channel = os.fdopen(os.dup(1), "w", encoding="utf-8")
+    os.dup2(2, 1)
+    return channel
+
+
+def listen() -> queue.SimpleQueue[dict[str, Any]]:
+    """Requests as they come. A thread reads them, so that a closed stdin ends even a busy process."""
+    requests: queue.SimpleQueue[dict[str, Any]] = queue.SimpleQueue()
+
+    def read() -> None:
+        for line in sys.stdin.buffer:
+            requests.put(json.loads(line))
+        os._exit(0)
+
+    threading.Thread(target=read, name="requests", daemon=True).start()
+    return requests
+
+
+def main(argv: list[str]) -> None:
+    role, memory = argv
+    limit_memory(int(memory))
+    channel = claim_stdout()
+    requests = listen()
+
+    def send(event: Mapping[str, Any]) -> None:
+        channel.write(json.dumps(event, allow_nan=False, separators=(",", ":")) + "\n")
+        channel.flush()
+
+    warm, answer = ROLES[role]
+    warm()
+    send({"event": "ready"})
+    while True:
+        request = requests.get()
+        try:
+            for event in answer(request):
+                send(event)
+        except MemoryError:
+            send(events.failed("memory", "The model needs more memory than a worker may use.", "Make it smaller."))
+        except Exception as error:
+            sys.excepthook(type(error), error, error.__traceback__)
+            send(
+                events.failed(
+                    "error",
+                    f"The explorer itself failed: {type(error).__name__}: {error}",
+                    "This is a fault in the explorer, not in the model; please report it with the model's text.",
+                )
+            )
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

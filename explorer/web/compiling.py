@@ -1,0 +1,114 @@
+"""Compilations for the page and the API: in worker processes, each distinct text once, the last ones kept."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import OrderedDict
+from collections.abc import Iterable, Mapping
+from contextlib import aclosing
+from dataclasses import dataclass
+from typing import Any
+
+from fastapi import FastAPI
+
+from explorer.runtime.jobs import WorkerPool
+from explorer.web import limits
+
+Compiled = dict[str, Any]
+"""A compilation's JSON. Shared between requests: read it, never change it."""
+
+
+@dataclass(frozen=True)
+class CompileRequest:
+    """What decides a compilation's JSON, hashable: the key of the cache."""
+
+    text: str
+    name: str | None
+    sizes: tuple[tuple[str, int], ...]
+    options: tuple[tuple[str, str | int | bool], ...]
+    stages: tuple[str, ...] | None
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "text": self.text,
+            "name": self.name,
+            "sizes": dict(self.sizes),
+            "options": dict(self.options),
+            "stages": self.stages,
+        }
+
+
+def refusal(message: str, detail: str = "") -> Compiled:
+    """The JSON of a compilation that did not happen, in the shape of one that did."""
+    diagnostic = {
+        "message": message,
+        "line": None,
+        "column": None,
+        "end_line": None,
+        "end_column": None,
+        "detail": detail,
+        "source": "",
+        "fixes": [],
+        "severity": "error",
+    }
+    return {"ok": False, "diagnostics": [diagnostic], "operations": [], "stages": []}
+
+
+class CompileService:
+    """Compiles in a pool of workers, with single flight and a least-recently-used cache by content."""
+
+    def __init__(self, pool: WorkerPool, concurrent: int, seconds: float = limits.COMPILE_SECONDS) -> None:
+        self._pool = pool
+        self._seconds = seconds
+        self._turn = asyncio.Semaphore(concurrent)
+        self._cache: OrderedDict[CompileRequest, Compiled] = OrderedDict()
+        self._in_flight: dict[CompileRequest, asyncio.Task[Compiled]] = {}
+
+    async def compile(self, request: CompileRequest) -> Compiled:
+        """The compilation's JSON; `ok` is false for a bad model, and for one that hit a limit."""
+        cached = self._cache.get(request)
+        if cached is not None:
+            self._cache.move_to_end(request)
+            return cached
+        task = self._in_flight.get(request)
+        if task is None:
+            if len(self._in_flight) >= limits.COMPILES_WAITING:
+                return refusal("The server is compiling as many models as it can.", "Try again in a few seconds.")
+            task = asyncio.create_task(self._compile(request))
+            self._in_flight[request] = task
+            task.add_done_callback(lambda _: self._in_flight.pop(request, None))
+        # A client that leaves must not take the answer from the others who wait for it.
+        return await asyncio.shield(task)
+
+    async def _compile(self, request: CompileRequest) -> Compiled:
+        answer: Compiled = {}
+        async with self._turn, aclosing(self._pool.stream(request.to_json(), self._seconds)) as stream:
+            async for event in stream:
+                answer = event
+        if answer.pop("event") == "failed":
+            return refusal(answer["message"], answer["hint"])
+        self._cache[request] = answer
+        if len(self._cache) > limits.COMPILE_CACHE:
+            self._cache.popitem(last=False)
+        return answer
+
+
+async def compile_cached(
+    app: FastAPI,
+    text: str,
+    *,
+    sizes: Mapping[str, int],
+    options: Mapping[str, str | int | bool],
+    name: str | None = None,
+    stages: Iterable[str] | None = None,
+) -> Compiled:
+    """Compile for the page: the JSON of `Compilation.to_json(stages)`, from the application's service."""
+    service: CompileService = app.state.compiler
+    request = CompileRequest(
+        text,
+        name,
+        tuple(sorted(sizes.items())),
+        tuple(sorted(options.items())),
+        None if stages is None else tuple(stages),
+    )
+    return await service.compile(request)
