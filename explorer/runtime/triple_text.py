@@ -1,4 +1,4 @@
-"""Tab-separated triples, the form in which public knowledge graphs are distributed: head TAB relation TAB tail."""
+"""Tab-separated triples, the form in which public knowledge graphs are distributed: a line each."""
 
 from __future__ import annotations
 
@@ -63,8 +63,9 @@ class _Numbering:
 def read_text(stream: IO[bytes], max_bytes: int) -> Columns:
     """The triples of a text; blank lines are passed over.
 
-    If every entity and every relation is written as a whole number, those are the ids; otherwise all are names, and
-    are numbered in order of appearance. Raises ValueError naming the line.
+    A line is head TAB relation TAB tail. If every entity and every relation is written as a whole number,
+    those are the ids; otherwise all are names, numbered in order of appearance.
+    Raises ValueError naming the line.
     """
     entities, relations = _Numbering(), _Numbering()
     heads, kinds, tails = array("i"), array("i"), array("i")
