@@ -1,0 +1,235 @@
+"""The graph: operators on rows over index sets.
+
+Hector's inter-operator IR (Hector §3.2) and cuKE's computation graph (cuKE §IV) in one. A value lives on an index
+set, has a small dense shape and depends on some of the set's maps. Operators carry the names of cuKE's Table III.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from explorer.compiler.ir.node import Extent, Line, Node, VerificationError
+
+Shape = tuple[Extent, ...]
+
+PREFIX_FUNCTIONS = (
+    "neg exp log sqrt abs sign relu leaky_relu sigmoid tanh gelu sin cos".split()
+)
+INFIX_FUNCTIONS = {"add": "+", "sub": "-", "mul": "*", "div": "/"}
+PAIR_FUNCTIONS = ("min", "max")
+REDUCTIONS = ("sum", "mean", "max", "min", "norm1", "norm2")
+
+CONTRACTION_NAMES = {
+    ",a->a": "bsv",
+    "a,a->": "bvv",
+    "a,ab->b": "bmv",
+    "a,b->ab": "bov",
+    "ab,bc->ac": "bmm",
+}
+"""cuKE Table III: scal_mul_vec, vec_mul_vec, vec_mul_mat, vec_outer_vec; bmm is the batched matrix product."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Tensor(Node):
+    """`param E[entity, D]`: its extents are the sizes of its index sets, then its dimensions."""
+
+    name: str
+    sets: tuple[str, ...]
+    dims: Shape
+    kind: str  # "param" (learnt) or "input" (given)
+
+
+@dataclass(frozen=True, kw_only=True)
+class IndexMap(Node):
+    """`map h: batch -> entity`: an index array over the domain with values in the codomain."""
+
+    name: str
+    domain: str
+    codomain: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Gather(Node):
+    """The rows of a tensor picked by maps; a tensor without index sets is read whole (`indices` empty)."""
+
+    tensor: str
+    indices: tuple[str, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Constant(Node):
+    value: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class Elementwise(Node):
+    """A function of operands of equal shape; a scalar operand repeats. `parameter` is leaky_relu's slope."""
+
+    function: str
+    operands: tuple[str, ...]
+    parameter: float | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Contract(Node):
+    """A product of two values, summed over the letters that the result lacks: `a,ab->b` is a row times a matrix."""
+
+    signature: str
+    left: str
+    right: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Reduce(Node):
+    """A reduction over the last dimension: one of REDUCTIONS."""
+
+    function: str
+    operand: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Transpose(Node):
+    """A view with the last two dimensions exchanged."""
+
+    operand: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Slice(Node):
+    """A view of elements start..stop of the last dimension."""
+
+    operand: str
+    start: int
+    stop: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class Concat(Node):
+    """The operands one after another along the last dimension."""
+
+    operands: tuple[str, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Reshape(Node):
+    """The same elements in row-major order under another shape (the value's)."""
+
+    operand: str
+
+
+Operator = Gather | Constant | Elementwise | Contract | Reduce | Transpose | Slice | Concat | Reshape
+
+
+@dataclass(frozen=True, kw_only=True)
+class Value(Node):
+    """`%5 = bmv %3, %4   batch [K]   {h, r, t}`."""
+
+    name: str
+    operator: Operator
+    index_set: str  # "batch", "negative", or "unit" for what depends on no map
+    shape: Shape
+    depends: tuple[str, ...]  # the maps it depends on, sorted
+
+
+@dataclass(frozen=True, kw_only=True)
+class Graph(Node):
+    """A whole definition: what it reads, its values in order, and the one it returns."""
+
+    name: str
+    family: str
+    sizes: tuple[tuple[str, int], ...]
+    maps: tuple[IndexMap, ...]
+    tensors: tuple[Tensor, ...]
+    values: tuple[Value, ...]
+    result: str
+
+    def value(self, name: str) -> Value:
+        """The value of that name."""
+        return next(value for value in self.values if value.name == name)
+
+    def size(self, extent: Extent) -> int:
+        """The number that an extent stands for."""
+        return extent if isinstance(extent, int) else dict(self.sizes)[extent]
+
+
+def operands(operator: Operator) -> tuple[str, ...]:
+    """The names of the values that an operator reads."""
+    match operator:
+        case Elementwise() | Concat():
+            return operator.operands
+        case Contract():
+            return (operator.left, operator.right)
+        case Reduce() | Transpose() | Slice() | Reshape():
+            return (operator.operand,)
+    return ()
+
+
+def operator_name(operator: Operator, shape: Shape) -> str:
+    """The operator's name in the printed graph: cuKE's Table III where it has one."""
+    match operator:
+        case Gather():
+            return {1: "gather_vec", 2: "gather_mat"}.get(len(shape), "gather")
+        case Contract():
+            return CONTRACTION_NAMES.get(operator.signature, f"contract<{operator.signature}>")
+        case Elementwise() if operator.parameter is not None:
+            return f"{operator.function}<{operator.parameter!r}>"
+        case Elementwise() | Reduce():
+            return operator.function.replace("norm1", "norm<1>").replace("norm2", "norm<2>")
+        case Slice():
+            return f"slice<{operator.start}:{operator.stop}>"
+    return type(operator).__name__.lower()
+
+
+def print_graph(graph: Graph) -> tuple[Line, ...]:
+    """One line a declaration and one a value, with index set, shape and dependencies in columns."""
+    lines = [Line(f"{graph.family} {graph.name} over batch")]
+    if graph.sizes:
+        lines.append(Line("  dim " + ", ".join(f"{name} = {size}" for name, size in graph.sizes)))
+    lines += [Line(f"  map {entry.name}: {entry.domain} -> {entry.codomain}") for entry in graph.maps]
+    for tensor in graph.tensors:
+        extents = ", ".join(str(extent) for extent in (*tensor.sets, *tensor.dims))
+        lines.append(Line(f"  {tensor.kind} {tensor.name}[{extents}]"))
+    rows = [(f"  {value.name} = {_print_operator(value)}", _print_place(value)) for value in graph.values]
+    left = max((len(text) for text, _ in rows), default=0)
+    middle = max((len(place) for _, place in rows), default=0)
+    for value, (text, place) in zip(graph.values, rows, strict=True):
+        depends = "{" + ", ".join(value.depends) + "}"
+        lines.append(Line(f"{text:<{left}}  : {place:<{middle}}  {depends}", value.origin))
+    lines.append(Line(f"  return {graph.result}", graph.value(graph.result).origin))
+    return tuple(lines)
+
+
+def _print_operator(value: Value) -> str:
+    name = operator_name(value.operator, value.shape)
+    match value.operator:
+        case Gather() as gather:
+            return f"{name} {gather.tensor}" + (f"[{', '.join(gather.indices)}]" if gather.indices else "")
+        case Constant() as constant:
+            return f"{name} {constant.value!r}"
+    return f"{name} {', '.join(operands(value.operator))}"
+
+
+def _print_place(value: Value) -> str:
+    return f"{value.index_set} [{', '.join(str(extent) for extent in value.shape)}]"
+
+
+def verify_graph(graph: Graph) -> None:
+    """Raises VerificationError unless every value is defined once and before its use, and knows its origin."""
+    tensors = {tensor.name: tensor for tensor in graph.tensors}
+    maps = {entry.name for entry in graph.maps}
+    defined: dict[str, Value] = {}
+    for value in graph.values:
+        if value.name in defined:
+            raise VerificationError(f"{value.name} is defined twice")
+        for operand in operands(value.operator):
+            if operand not in defined:
+                raise VerificationError(f"{value.name} uses {operand} before its definition")
+        if isinstance(value.operator, Gather):
+            gather = value.operator
+            if gather.tensor not in tensors or not maps.issuperset(gather.indices):
+                raise VerificationError(f"{value.name} gathers what is not declared: {gather.tensor}")
+        if not value.origin:
+            raise VerificationError(f"{value.name} has no origin")
+        defined[value.name] = value
+    if graph.result not in defined:
+        raise VerificationError(f"the result {graph.result} is not defined")

@@ -1,0 +1,98 @@
+"""What every IR shares: where a node comes from, and how to walk and rewrite trees of nodes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, fields, replace
+from typing import Any, Literal, TypeVar
+
+Extent = str | int
+"""A dimension: the name of a declared size, or a number."""
+
+Atom = str | int | float
+"""An operand from the loops on: a name, an index constant (int) or an f32 constant (float)."""
+
+Unit = Literal["", "access", "execute"]
+
+
+@dataclass(frozen=True, order=True, slots=True)
+class Span:
+    """A piece of the model text; lines and columns count from 1, the end is exclusive."""
+
+    line: int
+    column: int
+    end_line: int
+    end_column: int
+
+
+Origin = tuple[Span, ...]
+"""The operations of the model text that a node computes a part of, sorted. Empty: it computes nothing."""
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """A line of a printed stage, with the operations it comes from and, once decoupled, its unit."""
+
+    text: str
+    origin: Origin = ()
+    unit: Unit = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Node:
+    """The base of all IR nodes. Two nodes are equal whatever their origins."""
+
+    origin: Origin = field(compare=False)
+
+
+AnyNode = TypeVar("AnyNode", bound=Node)
+
+
+def merge(*origins: Origin) -> Origin:
+    """The union of origins, sorted."""
+    return tuple(sorted({span for origin in origins for span in origin}))
+
+
+def walk(node: Node) -> Iterator[Node]:
+    """The node and all nodes below it, in program order."""
+    yield node
+    for member in fields(node):
+        value = getattr(node, member.name)
+        for child in value if isinstance(value, tuple) else (value,):
+            if isinstance(child, Node):
+                yield from walk(child)
+
+
+def rewrite(node: AnyNode, change: Callable[[Any], Any]) -> AnyNode:
+    """The tree with `change` applied to every node, children first."""
+    changes: dict[str, Any] = {}
+    for member in fields(node):
+        value = getattr(node, member.name)
+        if isinstance(value, Node):
+            changes[member.name] = rewrite(value, change)
+        elif isinstance(value, tuple) and any(isinstance(child, Node) for child in value):
+            changes[member.name] = tuple(
+                rewrite(child, change) if isinstance(child, Node) else child for child in value
+            )
+    changed: AnyNode = change(replace(node, **changes) if changes else node)
+    return changed
+
+
+class Names:
+    """Allocates names that are unique in a program: `u`, `u1`, `u2`, ..."""
+
+    def __init__(self, taken: set[str]) -> None:
+        self._taken = set(taken)
+
+    def new(self, hint: str) -> str:
+        """The hint itself where it is free, else the hint with the first free number."""
+        name, number = hint, 0
+        while name in self._taken:
+            number += 1
+            name = f"{hint}{number}"
+        self._taken.add(name)
+        return name
+
+
+class VerificationError(Exception):
+    """A program that breaks a rule of its IR: a defect of a pass, never of the model."""

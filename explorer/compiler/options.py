@@ -1,0 +1,76 @@
+"""The options of a compilation: one frozen object, read from the words that the command line and the page share."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+LARGEST_NEGATIVE_COUNT = 4096
+ARCHITECTURES = ("sm_80", "sm_90")
+SWITCH = {"true": True, "on": True, "1": True, "false": False, "off": False, "0": False}
+
+
+class OptionError(Exception):
+    """An option that does not exist or a value that it does not take; the message is for the user."""
+
+
+@dataclass(frozen=True)
+class Negatives:
+    """`count` corrupted triples for each positive one, replacing its head or its tail (cuKE §VII-B)."""
+
+    end: str  # "head" or "tail"
+    count: int
+
+    def __str__(self) -> str:
+        return f"{self.end}:{self.count}"
+
+
+@dataclass(frozen=True)
+class Options:
+    """What a user may choose. `interchange` permits the loop interchange; `arch` is the GPU that PTX is made for."""
+
+    negatives: Negatives | None = None
+    interchange: bool = True
+    arch: str = "sm_90"
+
+    def to_json(self) -> dict[str, str | bool]:
+        """The options in the words that `read_options` takes."""
+        negatives = str(self.negatives) if self.negatives else "none"
+        return {"negatives": negatives, "interchange": self.interchange, "arch": self.arch}
+
+
+def read_options(values: Mapping[str, str | int | bool]) -> Options:
+    """Options from name and value; raises OptionError with a sentence for what it does not know."""
+    known = Options().to_json()
+    for name in values:
+        if name not in known:
+            raise OptionError(f"there is no option '{name}': the options are {', '.join(known)}")
+    texts = {name: str(value).strip().lower() for name, value in values.items()}
+    return Options(
+        negatives=_read_negatives(texts.get("negatives", "none")),
+        interchange=_read_switch("interchange", texts.get("interchange", "true")),
+        arch=_read_choice("arch", texts.get("arch", "sm_90"), ARCHITECTURES),
+    )
+
+
+def _read_negatives(text: str) -> Negatives | None:
+    if text == "none":
+        return None
+    end, _, count = text.partition(":")
+    if end not in ("head", "tail") or not (count.isascii() and count.isdigit() and len(count) <= 9):
+        raise OptionError(f"negatives are 'none', 'tail:N' or 'head:N', not '{text}'")
+    if not 1 <= int(count) <= LARGEST_NEGATIVE_COUNT:
+        raise OptionError(f"negatives take 1 to {LARGEST_NEGATIVE_COUNT:,} a triple, not {int(count):,}")
+    return Negatives(end, int(count))
+
+
+def _read_switch(name: str, text: str) -> bool:
+    if text not in SWITCH:
+        raise OptionError(f"{name} is 'true' or 'false', not '{text}'")
+    return SWITCH[text]
+
+
+def _read_choice(name: str, text: str, choices: tuple[str, ...]) -> str:
+    if text not in choices:
+        raise OptionError(f"{name} is one of {', '.join(choices)}, not '{text}'")
+    return text
