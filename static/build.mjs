@@ -1,7 +1,7 @@
 // Bundle the page's modules with the browser packages they import, into static/dist/.
 // What comes out runs under a strict Content-Security-Policy: one module, no eval, nothing fetched elsewhere.
 import { build } from "esbuild";
-import { copyFile, mkdir, rm } from "node:fs/promises";
+import { copyFile, mkdir } from "node:fs/promises";
 import { existsSync } from "node:fs";
 import { fileURLToPath } from "node:url";
 
@@ -15,8 +15,7 @@ const copies = {
   "uPlot.min.css": "uplot/dist/uPlot.min.css",
 };
 
-await rm(path("dist"), { recursive: true, force: true });
-await mkdir(path("dist"));
+await mkdir(path("dist"), { recursive: true });
 for (const [name, source] of Object.entries(copies)) {
   await copyFile(path(`../node_modules/${source}`), path(`dist/${name}`));
 }
@@ -31,7 +30,7 @@ if (existsSync(entry)) {
     minify: true,
     sourcemap: true,
     logLevel: "warning",
-  });
+  }).catch(() => process.exit(1)); // esbuild has printed the file, the line and a caret
 } else {
   console.warn("static/js/main.js is not there: copied the third-party files only");
 }
