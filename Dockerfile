@@ -15,7 +15,7 @@ RUN python -m venv /opt/explorer
 WORKDIR /app
 COPY pyproject.toml constraints.txt README.md ./
 COPY explorer explorer
-RUN /opt/explorer/bin/pip install --constraint constraints.txt --editable ".[${EXTRAS}]"
+RUN /opt/explorer/bin/pip install --constraint constraints.txt --editable ".${EXTRAS:+[$EXTRAS]}"
 
 FROM python:3.12-slim
 # The OpenMP that Numba runs loops in parallel with.
