@@ -56,3 +56,17 @@ def failed(
 def is_last(event: Event) -> bool:
     """Whether a run ends with this event."""
     return event.get("event") in ("result", "failed")
+
+
+def sentence_diagnostic(message: str, detail: str = "") -> dict[str, Any]:
+    """A diagnostic's JSON for what has no place in a model's text: a limit, a bad option, a missing file."""
+    nowhere = dict.fromkeys(("line", "column", "end_line", "end_column"))
+    return {"message": message, **nowhere, "detail": detail, "source": "", "fixes": [], "severity": "error"}
+
+
+def outcome(last: Event) -> dict[str, Any]:
+    """A run's last event as the one object that `explorer run --json` prints and `POST /api/run` answers."""
+    body = {key: value for key, value in last.items() if key != "event"}
+    if last["event"] == "result":
+        return {"ok": True, **body}
+    return {"ok": False, "diagnostics": [sentence_diagnostic(last["message"], last["hint"])], **body}

@@ -11,6 +11,7 @@ from typing import Any
 
 from fastapi import FastAPI
 
+from explorer.runtime.events import sentence_diagnostic
 from explorer.runtime.jobs import WorkerPool
 from explorer.web import limits
 
@@ -40,18 +41,7 @@ class CompileRequest:
 
 def refusal(message: str, detail: str = "") -> Compiled:
     """The JSON of a compilation that did not happen, in the shape of one that did."""
-    diagnostic = {
-        "message": message,
-        "line": None,
-        "column": None,
-        "end_line": None,
-        "end_column": None,
-        "detail": detail,
-        "source": "",
-        "fixes": [],
-        "severity": "error",
-    }
-    return {"ok": False, "diagnostics": [diagnostic], "operations": [], "stages": []}
+    return {"ok": False, "diagnostics": [sentence_diagnostic(message, detail)], "operations": [], "stages": []}
 
 
 class CompileService:

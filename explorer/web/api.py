@@ -1,0 +1,79 @@
+"""The JSON API for scripts: compile, and what there is to compile for and run on. Runs are in `runs`."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+from fastapi import APIRouter, Request
+from fastapi.responses import JSONResponse, Response
+
+from explorer.compiler.pipeline import STAGES
+from explorer.runtime.inputs import InputError, available
+from explorer.web.compiling import compile_cached, refusal
+from explorer.web.messages import CompileMessage, MessageError, parse_body
+from explorer.web.examples import examples
+
+router = APIRouter()
+
+
+@router.post("/api/compile")
+async def compile_model(request: Request) -> Response:
+    """Compile a model: the same JSON as `explorer compile --json`. A bad model answers 200 with `ok` false."""
+    try:
+        message = parse_body(await request.body(), CompileMessage)
+        _check_stages(message.stages)
+    except MessageError as error:
+        return JSONResponse(refusal(str(error)), 422)
+    compiled = await compile_cached(
+        request.app,
+        message.text,
+        sizes=message.sizes,
+        options=message.options,
+        name=message.name,
+        stages=message.stages,
+    )
+    return JSONResponse(compiled)
+
+
+def _check_stages(names: list[str] | None) -> None:
+    known = [stage.name for stage in STAGES]
+    for name in names or ():
+        if name not in known:
+            raise MessageError(f"There is no stage '{name}'; there are {', '.join(known)}.")
+
+
+@router.get("/api/stages")
+async def list_stages() -> list[dict[str, Any]]:
+    """The pipeline, in order."""
+    return [
+        {
+            "name": stage.name,
+            "title": stage.title,
+            "summary": stage.summary,
+            "source": stage.source,
+            "targets": list(stage.targets),
+        }
+        for stage in STAGES
+    ]
+
+
+@router.get("/api/examples")
+async def list_examples() -> list[dict[str, str]]:
+    """The example models with their texts."""
+    return [{"name": example.name, "folder": example.folder, "text": example.text} for example in examples()]
+
+
+@router.get("/api/data", response_model=None)
+async def list_data(request: Request) -> Response:
+    """The data sets that a run may name: presets, and the files of the server's data directory."""
+    try:
+        return JSONResponse(await asyncio.to_thread(available, request.app.state.data_dir))
+    except InputError as error:
+        return JSONResponse(refusal(str(error)), 500)
+
+
+@router.get("/healthz")
+async def health() -> dict[str, str]:
+    """Whether the server answers."""
+    return {"status": "ok"}

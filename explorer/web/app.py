@@ -1,0 +1,77 @@
+"""The application: routers, static files, protection, and the processes that compile and run."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+from fastapi import FastAPI, Request
+from fastapi.responses import JSONResponse
+from starlette.responses import Response
+from starlette.staticfiles import StaticFiles
+from starlette.types import Scope
+
+from explorer.runtime.jobs import WorkerPool
+from explorer.web import api, limits, pages, runs
+from explorer.web.checkout import CHECKOUT
+from explorer.web.compiling import CompileService, refusal
+from explorer.web.protection import RequestLimits, SecurityHeaders, security_headers
+from explorer.web.queue import RunQueue
+
+
+class VersionedFiles(StaticFiles):
+    """Static files: kept for good under a URL with a query (`?v=...`), else asked about each time (304)."""
+
+    async def get_response(self, path: str, scope: Scope) -> Response:
+        response = await super().get_response(path, scope)
+        versioned = b"v=" in scope.get("query_string", b"")
+        response.headers["Cache-Control"] = "public, max-age=31536000, immutable" if versioned else "no-cache"
+        return response
+
+
+def create_app(
+    data_dir: Path | None = None,
+    *,
+    concurrent_runs: int | None = None,
+    run_seconds: float = limits.RUN_SECONDS,
+    compile_seconds: float = limits.COMPILE_SECONDS,
+    runs_waiting: int = limits.RUNS_WAITING,
+) -> FastAPI:
+    """The web application. `data_dir`: a folder of data files that runs may use beside the presets."""
+    concurrent = concurrent_runs or limits.concurrent_runs()
+
+    @asynccontextmanager
+    async def lifespan(app: FastAPI) -> AsyncIterator[None]:
+        compilers = WorkerPool("compile", concurrent=concurrent, memory=limits.COMPILE_MEMORY)
+        runners = WorkerPool("run", concurrent=concurrent, memory=limits.RUN_MEMORY)
+        app.state.compiler = CompileService(compilers, concurrent, compile_seconds)
+        app.state.runs = RunQueue(runners, concurrent, run_seconds, runs_waiting)
+        compilers.open()
+        runners.open()
+        try:
+            yield
+        finally:
+            await app.state.runs.close()
+            await runners.close()
+            await compilers.close()
+
+    app = FastAPI(title="Embedding Compiler Explorer", openapi_url=None, lifespan=lifespan)
+    app.state.data_dir = data_dir
+    app.state.sessions = set()
+    app.include_router(api.router)
+    app.include_router(runs.router)
+    app.include_router(pages.router)
+    app.mount("/static", VersionedFiles(directory=CHECKOUT / "static", check_dir=False), name="static")
+    app.add_exception_handler(Exception, _failed)
+    app.add_middleware(RequestLimits)
+    app.add_middleware(SecurityHeaders)
+    return app
+
+
+async def _failed(request: Request, error: Exception) -> Response:
+    """A fault of the server's own: a sentence for the client, the traceback for the log."""
+    logging.getLogger(__name__).error("%s failed", request.url.path, exc_info=error)
+    answer = refusal("The server failed to answer this request.", "It is written in the server's log.")
+    return JSONResponse(answer, 500, headers=security_headers(""))

@@ -1,0 +1,114 @@
+"""What clients may send, and the sentences that say what is wrong with what they sent."""
+
+from __future__ import annotations
+
+import json
+from typing import Annotated, Any, Literal, TypeVar
+
+from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError
+
+from explorer.web import limits
+
+Name = Annotated[str, StringConstraints(max_length=200)]
+Options = Annotated[dict[Name, bool | int | Name], Field(max_length=20)]
+Sizes = Annotated[dict[Name, int], Field(max_length=1_000)]
+
+
+class _Message(BaseModel):
+    model_config = ConfigDict(strict=True, extra="forbid")
+
+
+class CompileMessage(_Message):
+    """The body of `POST /api/compile`."""
+
+    text: str
+    name: Name | None = None
+    sizes: Sizes = {}
+    options: Options = {}
+    stages: Annotated[list[Name], Field(max_length=100)] | None = None
+
+
+class RunMessage(_Message):
+    """The body of `POST /api/run`, and what a `run` message on the WebSocket adds to its own two fields."""
+
+    text: str
+    on: Literal["dae", "cpu", "gpu"]
+    name: Name | None = None
+    sizes: Annotated[dict[Name, Annotated[int, Field(ge=1, le=limits.MAX_SIZE)]], Field(max_length=1_000)] = {}
+    options: Options = {}
+    data: Name = "FB15k-237"
+    batch: Annotated[int, Field(ge=1, le=limits.MAX_BATCH)] = 1_024
+    repeat: Annotated[int, Field(ge=1, le=limits.MAX_REPEAT)] = 20
+    seed: Annotated[int, Field(ge=0, lt=2**32)] = 0
+    machine: Annotated[dict[Name, int | float], Field(max_length=100)] = {}
+
+
+class RunOrder(RunMessage):
+    """WebSocket: run a model. `run` names the run in what comes back, `edit` the text's sequence number."""
+
+    type: Literal["run"]
+    run: int
+    edit: int = 0
+
+
+class CancelOrder(_Message):
+    """WebSocket: stop a run."""
+
+    type: Literal["cancel"]
+    run: int
+
+
+class MessageError(Exception):
+    """A message cannot be understood; the text is a sentence for whoever wrote the client."""
+
+
+M = TypeVar("M", bound=BaseModel)
+
+
+def parse_body(body: bytes, kind: type[M]) -> M:
+    """A request's JSON body as a message. Raises MessageError."""
+    try:
+        text = body.decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise MessageError(
+            f"The request is not UTF-8 text: byte 0x{body[error.start]:02x} at offset {error.start}."
+        ) from None
+    return parse_fields(_load(text), kind)
+
+
+def parse_order(text: str) -> RunOrder | CancelOrder:
+    """A WebSocket message. Raises MessageError."""
+    fields = _load(text)
+    kind = fields.get("type")
+    if kind == "run":
+        return parse_fields(fields, RunOrder)
+    if kind == "cancel":
+        return parse_fields(fields, CancelOrder)
+    raise MessageError("A message's 'type' is either 'run' or 'cancel'.")
+
+
+def parse_fields(fields: dict[str, Any], kind: type[M]) -> M:
+    """Checked fields as a message. Raises MessageError."""
+    try:
+        return kind.model_validate(fields)
+    except ValidationError as error:
+        raise MessageError(_sentence(error)) from None
+
+
+def _load(text: str) -> dict[str, Any]:
+    try:
+        fields = json.loads(text)
+    except RecursionError:
+        raise MessageError("The request's JSON is nested too deeply.") from None
+    except ValueError as error:
+        raise MessageError(f"The request is not JSON: {error}.") from None
+    if not isinstance(fields, dict):
+        raise MessageError("The request is not a JSON object.")
+    return fields
+
+
+def _sentence(error: ValidationError) -> str:
+    first = error.errors(include_url=False, include_context=False, include_input=False)[0]
+    where = ".".join(str(part) for part in first["loc"])[:100]
+    what = first["msg"][:1].lower() + first["msg"][1:]
+    return f"The field '{where}' is wrong: {what}."
