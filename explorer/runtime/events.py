@@ -43,9 +43,7 @@ def result(body: Mapping[str, Any]) -> Event:
     return {"event": "result", **body}
 
 
-def failed(
-    kind: FailureKind, message: str, hint: str = "", diagnostics: Sequence[Mapping[str, Any]] = ()
-) -> Event:
+def failed(kind: FailureKind, message: str, hint: str = "", diagnostics: Sequence[Mapping[str, Any]] = ()) -> Event:
     """Why there is no result, and what to do; `diagnostics` where the model itself is at fault."""
     event: Event = {"event": "failed", "kind": kind, "message": message, "hint": hint}
     if diagnostics:

@@ -184,7 +184,9 @@ class WorkerPool:
             )
         except WorkerLostError as error:
             yield events.failed(
-                "crashed", str(error), "Most often the machine is short of memory: try smaller sizes or a smaller batch."
+                "crashed",
+                str(error),
+                "Most often the machine is short of memory: try smaller sizes or a smaller batch.",
             )
         finally:
             if not finished:

@@ -11,8 +11,8 @@ from fastapi.responses import JSONResponse, Response
 from explorer.compiler.pipeline import STAGES
 from explorer.runtime.inputs import InputError, available
 from explorer.web.compiling import compile_cached, refusal
-from explorer.web.messages import CompileMessage, MessageError, parse_body
 from explorer.web.examples import examples
+from explorer.web.messages import CompileMessage, MessageError, parse_body
 
 router = APIRouter()
 

@@ -13,9 +13,9 @@ from starlette.responses import Response
 from starlette.staticfiles import StaticFiles
 from starlette.types import Scope
 
+from explorer.checkout import CHECKOUT
 from explorer.runtime.jobs import WorkerPool
 from explorer.web import api, limits, pages, runs
-from explorer.web.checkout import CHECKOUT
 from explorer.web.compiling import CompileService, refusal
 from explorer.web.protection import RequestLimits, SecurityHeaders, security_headers
 from explorer.web.queue import RunQueue

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cache
 
-from explorer.web.checkout import CHECKOUT
+from explorer.checkout import CHECKOUT
 
 
 @dataclass(frozen=True)

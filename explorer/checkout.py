@@ -4,5 +4,5 @@ from __future__ import annotations
 
 from pathlib import Path
 
-CHECKOUT = Path(__file__).resolve().parents[2]
-"""The folder that holds `static/` and `examples/`."""
+CHECKOUT = Path(__file__).resolve().parents[1]
+"""The folder that holds `static/`, `examples/` and `benchmarks/`."""

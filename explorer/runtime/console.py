@@ -1,0 +1,67 @@
+"""A run's events as a person reads them in a terminal."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, TextIO
+
+from explorer.runtime.events import Event
+
+
+def show(event: Event, stream: TextIO) -> None:
+    """One event as a line of progress: a line that is written over on a terminal, brief anywhere else."""
+    line = _progress_line(event)
+    if stream.isatty():
+        print(f"\r\x1b[K{line}", end="", file=stream, flush=True)
+    elif event["event"] in ("started", "progress"):
+        print(line, file=stream, flush=True)
+
+
+def _progress_line(event: Event) -> str:
+    match event["event"]:
+        case "started":
+            return f"{event['target']}: {event['device']} ({event['source']})"
+        case "progress":
+            return f"{event['what']} ..."
+        case "sample" if "ms" in event:
+            return f"repeat {event['index'] + 1}: {event['ms']:.3f} ms"
+        case "sample":
+            return f"cycle {event['cycle']:,}: {event['triples']:,} triples scored"
+        case _:
+            return ""
+
+
+def summary(result: Mapping[str, Any]) -> str:
+    """A result in a few lines."""
+    data = result["data"]
+    lines = [
+        f"{result['name']} on {result['target']}: {result['device']}, {result['source']} {result['date']}",
+        f"  {_verdict(result)}",
+        f"  data    {data['name']} ({data['source']}): {data['entities']:,} entities,"
+        f" {data['relations']:,} relations, {data['triples']:,} triples",
+        f"  batch   {result['batch']:,} triples, negatives {result['negatives']},"
+        f" {', '.join(f'{name} = {size}' for name, size in result['sizes'].items()) or 'no sizes'}",
+    ]
+    if not result["matches_reference"]:
+        return "\n".join(lines)
+    if result["source"] == "measured":
+        lines.append(
+            f"  time    median {result['median_ms']:.3f} ms, 5 % {result['p5_ms']:.3f}, 95 % {result['p95_ms']:.3f},"
+            f" least {result['least_ms']:.3f}, of {len(result['samples_ms'])} repeats"
+        )
+        lines.append(f"  compile {result['compile_ms']:.0f} ms to machine code")
+    else:
+        lines.append(f"  cycles  {result['cycles']:,}, {result['microseconds']:,.1f} us")
+        lines.append(f"  busy    access {result['access']['busy']:.0%}, execute {result['execute']['busy']:.0%}")
+    bounds = result["limits"]
+    lines.append(f"  limits  at least {bounds['compulsory_bytes']:,} bytes to move, {bounds['flop']:,} operations")
+    return "\n".join(lines)
+
+
+def _verdict(result: Mapping[str, Any]) -> str:
+    if not result["matches_reference"]:
+        return f"WRONG   {result['message']}"
+    return (
+        f"matches the float64 reference: {result['rows_checked']:,} rows, largest relative error"
+        f" {result['max_relative_error']:.1e} (tolerance {result['tolerance']:.0e})"
+    )

@@ -1,0 +1,278 @@
+"""One run of a model on a target, checked against the float64 reference, told as events while it goes.
+
+The order is: compile, load the triples, draw the batch, score it in float64, make the target ready, run. So a
+wrong kernel is found at its first run and is never timed.
+"""
+
+from __future__ import annotations
+
+import os
+import platform
+import queue
+import threading
+from collections.abc import Callable, Generator, Iterator, Mapping
+from dataclasses import asdict, dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from time import perf_counter
+from typing import Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+
+import explorer
+from explorer.compiler.compilation import Compilation
+from explorer.runtime import batch, bounds, reference
+from explorer.runtime.check import TOLERANCE, Check, compare
+from explorer.runtime.events import Event, failed, machine_sample, progress, result, started, timed_sample
+from explorer.runtime.inputs import InputError, Triples, load_triples
+
+Target = Literal["dae", "cpu", "gpu"]
+Arrays = dict[str, npt.NDArray[Any]]
+
+DEFAULT_DATA = "FB15k-237"
+DEFAULT_BATCH = 1_024
+DEFAULT_REPEAT = 20
+
+_STEPS = 6
+"""Steps that a run's progress counts to."""
+_MISMATCH = "The scores differ from the float64 reference, so no time is shown. This is a fault in the explorer."
+
+
+@dataclass(frozen=True)
+class RunRequest:
+    """What to run, on what, over which triples; all of it fits in JSON.
+
+    `data` is a preset or a file: the name of one in `data_dir`, or any path where that is None. `machine` sets
+    parameters of the simulated machine by name.
+    """
+
+    text: str
+    on: Target
+    name: str | None = None
+    sizes: Mapping[str, int] = field(default_factory=dict)
+    options: Mapping[str, str | int | bool] = field(default_factory=dict)
+    data: str = DEFAULT_DATA
+    data_dir: str | None = None
+    batch: int = DEFAULT_BATCH
+    repeat: int = DEFAULT_REPEAT
+    seed: int = 0
+    machine: Mapping[str, int | float] = field(default_factory=dict)
+
+    def to_json(self) -> dict[str, Any]:
+        return asdict(self)
+
+    @classmethod
+    def from_json(cls, fields: Mapping[str, Any]) -> RunRequest:
+        return cls(**fields)
+
+
+@dataclass(frozen=True)
+class _Setup:
+    """A compiled model with its batch and the scores that it must give."""
+
+    request: RunRequest
+    compilation: Compilation
+    triples: Triples
+    inputs: Arrays
+    want: npt.NDArray[np.float64]
+
+
+class _Refused(Exception):
+    """The run cannot be done as asked; carries its last event."""
+
+    def __init__(self, event: Event) -> None:
+        super().__init__(event["message"])
+        self.event = event
+
+
+def execute(request: RunRequest) -> Iterator[Event]:
+    """Run a model, yielding events; the last is `result` or `failed`. Faults of the explorer itself raise."""
+    try:
+        setup = yield from _prepare(request)
+        yield from _TARGETS[request.on](setup)
+    except _Refused as refused:
+        yield refused.event
+    except InputError as error:
+        yield failed("refused", _sentence(error))
+    except MemoryError:
+        yield failed(
+            "memory",
+            "The run needs more memory than it may use.",
+            "Make the sizes, the batch or the negatives smaller.",
+        )
+
+
+def _prepare(request: RunRequest) -> Generator[Event, None, _Setup]:
+    """Everything before the target is involved."""
+    if request.on == "gpu":
+        raise _Refused(
+            failed("refused", "This build does not run kernels on a GPU.", "Read the CUDA and run it on cpu or dae.")
+        )
+    yield progress("compiling the model", 0, _STEPS)
+    compilation = _compile(request)
+    yield progress(f"loading {request.data}", 1, _STEPS)
+    triples = load_triples(request.data, None if request.data_dir is None else Path(request.data_dir))
+    yield progress(f"drawing {request.batch:,} triples and the parameters", 2, _STEPS)
+    inputs = batch.draw(compilation, triples, request.batch, request.seed)
+    yield progress("scoring the batch in float64, for the check", 3, _STEPS)
+    want = reference.score(
+        request.text,
+        inputs,
+        compilation.sizes,
+        compilation.name,
+        str(compilation.options.to_json()["negatives"]),
+    )
+    return _Setup(request, compilation, triples, inputs, want)
+
+
+def _compile(request: RunRequest) -> Compilation:
+    compilation = explorer.compile(request.text, sizes=request.sizes, options=request.options, name=request.name)
+    if not compilation.ok:
+        diagnostics = compilation.to_json(())["diagnostics"]
+        first = diagnostics[0]["message"] if diagnostics else "it has no definition to run"
+        more = f" (and {len(diagnostics) - 1} more)" if len(diagnostics) > 1 else ""
+        raise _Refused(
+            failed("error", f"The model does not compile: {first}{more}.", "Correct the model.", diagnostics)
+        )
+    return compilation
+
+
+def _run_cpu(setup: _Setup) -> Iterator[Event]:
+    """Compile the loops to machine code, check the first run, then time `repeat` more and check each."""
+    from explorer.runtime import cpu
+
+    yield started("cpu", _cpu_name(), "measured")
+    yield progress("compiling the loops to machine code", 4, _STEPS)
+    began = perf_counter()
+    kernel = cpu.prepare(setup.compilation.stages["loops"].program, setup.compilation.sizes)
+    check = compare(kernel(setup.inputs), setup.want)
+    compile_ms = (perf_counter() - began) * 1e3
+    yield progress("running", 5, _STEPS)
+    samples: list[float] = []
+    for index in range(setup.request.repeat):
+        if not check.matches:
+            break
+        began = perf_counter()
+        scores = kernel(setup.inputs)
+        samples.append((perf_counter() - began) * 1e3)
+        check = _worse(check, compare(scores, setup.want))
+        yield timed_sample(index, samples[-1])
+    times = _statistics(samples) if check.matches else dict.fromkeys(_statistics([0.0]))
+    yield result(
+        {
+            **_description(setup, check, "measured", _cpu_name()),
+            "samples_ms": samples if check.matches else None,
+            **times,
+            "compile_ms": compile_ms,
+        }
+    )
+
+
+def _run_dae(setup: _Setup) -> Iterator[Event]:
+    """Simulate the decoupled program once, streaming the machine's state."""
+    from explorer.runtime import dae
+
+    yield started("dae", dae.DEVICE, "simulated")
+    yield progress("simulating the machine", 4, _STEPS)
+    program = setup.compilation.stages["dlc"].program
+
+    def simulate(post: Callable[[Event], None]) -> Any:
+        return dae.simulate(program, setup.inputs, setup.request.machine, lambda sample: post(machine_sample(sample)))
+
+    simulation = yield from _streamed(simulate)
+    check = compare(simulation.scores, setup.want)
+    figures = simulation.to_json()
+    if not check.matches:
+        figures = dict.fromkeys(figures)
+    yield result({**_description(setup, check, "simulated", dae.DEVICE), **figures})
+
+
+_TARGETS: dict[str, Callable[[_Setup], Iterator[Event]]] = {"cpu": _run_cpu, "dae": _run_dae}
+
+
+def _streamed(work: Callable[[Callable[[Event], None]], Any]) -> Generator[Event, None, Any]:
+    """Run `work(post)` in a thread, yielding what it posts as it comes; returns or raises what it does."""
+    posted: queue.SimpleQueue[Event | None] = queue.SimpleQueue()
+    outcome: list[Any] = []
+    errors: list[BaseException] = []
+
+    def call() -> None:
+        try:
+            outcome.append(work(posted.put))
+        except BaseException as error:
+            errors.append(error)
+        finally:
+            posted.put(None)
+
+    threading.Thread(target=call, name="simulation", daemon=True).start()
+    while (event := posted.get()) is not None:
+        yield event
+    if errors:
+        raise errors[0]
+    return outcome[0]
+
+
+def _description(setup: _Setup, check: Check, source: Literal["measured", "simulated"], device: str) -> dict[str, Any]:
+    """The part of a result that every target has: what ran, on what, and whether it was right."""
+    request, compilation, triples = setup.request, setup.compilation, setup.triples
+    error = check.max_relative_error
+    return {
+        "matches_reference": check.matches,
+        "max_relative_error": error if np.isfinite(error) else None,
+        "tolerance": TOLERANCE,
+        "rows_checked": check.rows,
+        "message": "" if check.matches else _MISMATCH,
+        "name": compilation.name,
+        "target": request.on,
+        "device": device,
+        "source": source,
+        "date": datetime.now(UTC).isoformat(timespec="seconds"),
+        "data": {
+            "name": triples.name,
+            "source": triples.source,
+            "entities": triples.num_entities,
+            "relations": triples.num_relations,
+            "triples": len(triples.h),
+        },
+        "batch": request.batch,
+        "repeat": request.repeat,
+        "seed": request.seed,
+        "negatives": compilation.options.to_json()["negatives"],
+        "sizes": dict(compilation.sizes),
+        "options": compilation.options.to_json(),
+        "limits": bounds.limits(compilation.stages["graph"].program, setup.inputs),
+    }
+
+
+def _worse(one: Check, other: Check) -> Check:
+    return max(one, other, key=lambda check: check.max_relative_error)
+
+
+def _statistics(samples: list[float]) -> dict[str, float]:
+    """The figures shown of a list of times in milliseconds."""
+    return {
+        "median_ms": float(np.median(samples)),
+        "p5_ms": float(np.percentile(samples, 5)),
+        "p95_ms": float(np.percentile(samples, 95)),
+        "least_ms": min(samples),
+    }
+
+
+def _cpu_name() -> str:
+    """The processor's name and the number of cores that a kernel may use."""
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    name = platform.processor() or platform.machine()
+    try:
+        for line in Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines():
+            if line.startswith("model name"):
+                name = line.partition(":")[2].strip()
+                break
+    except OSError:
+        pass
+    return f"{name}, {cores} core{'s' if cores > 1 else ''}"
+
+
+def _sentence(error: Exception) -> str:
+    text = str(error)
+    return text[:1].upper() + text[1:] + ("" if text.endswith(".") else ".")
