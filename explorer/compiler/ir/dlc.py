@@ -191,7 +191,7 @@ def verify_dlc(program: DlcProgram) -> None:
 def _verify_access(program: DlcProgram) -> dict[str, str]:
     """The types of all streams, once their definitions and uses are found to be in order."""
     kinds = {buffer.name: buffer for buffer in program.buffers}
-    fixed = {name for name, _ in program.sizes} | {"B"}
+    fixed = loops.fixed_names(program.sizes, program.buffers)
     types: dict[str, str] = {}
     for statement in program.access:
         if not statement.origin:

@@ -6,7 +6,8 @@ set, has a small dense shape and depends on some of the set's maps. Operators ca
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 
 from explorer.compiler.ir.node import Extent, Line, Node, VerificationError
 
@@ -162,6 +163,19 @@ def operands(operator: Operator) -> tuple[str, ...]:
         case Reduce() | Transpose() | Slice() | Reshape():
             return (operator.operand,)
     return ()
+
+
+def rename_operands(operator: Operator, names: Mapping[str, str]) -> Operator:
+    """The operator with its operands renamed where `names` says so."""
+    match operator:
+        case Elementwise() | Concat():
+            return replace(operator, operands=tuple(names.get(name, name) for name in operator.operands))
+        case Contract():
+            left, right = operator.left, operator.right
+            return replace(operator, left=names.get(left, left), right=names.get(right, right))
+        case Reduce() | Transpose() | Slice() | Reshape():
+            return replace(operator, operand=names.get(operator.operand, operator.operand))
+    return operator
 
 
 def operator_name(operator: Operator, shape: Shape) -> str:

@@ -109,7 +109,8 @@ Statement = For | Load | Index | Compute | Row | Accumulator | Accumulate | Stor
 
 @dataclass(frozen=True, kw_only=True)
 class Kernel(Node):
-    """One fused nest. Its sizes are the model's dimensions and, for negatives, `N`; the batch `B` is known at run time."""
+    """One fused nest. `sizes` are the model's dimensions; the other extents of the buffers (the batch, entity,
+    relation) are known at run time. The first extent of the output is the batch's."""
 
     name: str
     template: str
@@ -120,6 +121,12 @@ class Kernel(Node):
     def size(self, extent: Extent) -> int:
         """The number that a static extent stands for; KeyError for those known only at run time."""
         return extent if isinstance(extent, int) else dict(self.sizes)[extent]
+
+
+def fixed_names(sizes: tuple[tuple[str, int], ...], buffers: tuple[Buffer, ...]) -> set[str]:
+    """The names of all extents: the sizes, and what the buffers' shapes bring at run time."""
+    extents = {extent for buffer in buffers for extent in buffer.extents if isinstance(extent, str)}
+    return extents | {name for name, _ in sizes}
 
 
 def result_of(statement: Node) -> str | None:
@@ -211,7 +218,7 @@ def print_kernel(kernel: Kernel) -> tuple[Line, ...]:
 def verify_kernel(kernel: Kernel) -> None:
     """Raises VerificationError for shadowing, use before definition, writes to what may not be written,
     or a statement without an origin."""
-    known = {name for name, _ in kernel.sizes} | {buffer.name for buffer in kernel.buffers} | {"B"}
+    known = {buffer.name for buffer in kernel.buffers} | fixed_names(kernel.sizes, kernel.buffers)
     writable = {buffer.name for buffer in kernel.buffers if buffer.kind == "output"}
     _verify_body(kernel.body, known, writable)
     defined = [name for node in walk(kernel) if (name := result_of(node)) is not None]

@@ -124,13 +124,13 @@ def print_execute(statement: Node, depth: int) -> Iterator[Line]:
 def verify_slc(program: SlcProgram) -> None:
     """Raises VerificationError for a stream read without `to_val`, a load from what is written, names used before
     their definition or defined twice, and statements without an origin."""
-    fixed = {name for name, _ in program.sizes} | {"B"}
+    fixed = loops.fixed_names(program.sizes, program.buffers)
     read_only = {buffer.name for buffer in program.buffers if buffer.kind != "output"}
     written = {buffer.name for buffer in program.buffers if buffer.kind == "output"}
     seen: set[str] = set()
     for node in walk(program):
         name = getattr(node, "result", None) or (node.stream if isinstance(node, SlcFor) else None)
-        if isinstance(node, MemStream | AluStream | SlcFor | ToVal) and name is not None:
+        if isinstance(node, MemStream | AluStream | SlcFor) and name is not None:
             if name in seen:
                 raise VerificationError(f"{name} is defined twice")
             seen.add(name)

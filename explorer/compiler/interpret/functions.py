@@ -1,0 +1,59 @@
+"""What the functions of the language compute, on NumPy arrays and scalars alike."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+Number = Any
+"""A NumPy array or scalar; the function keeps its type."""
+
+_erf = np.vectorize(math.erf, otypes=[np.float64])
+
+
+def _gelu(x: Number) -> Number:
+    """x times the normal distribution's Phi(x): the exact form, PyTorch's default."""
+    return (x * 0.5 * (1.0 + _erf(x / math.sqrt(2.0)))).astype(x.dtype)
+
+
+def _sigmoid(x: Number) -> Number:
+    """1 / (1 + exp(-x)), without overflow: both branches take exp of a number below zero."""
+    small = np.exp(-np.abs(x))
+    return np.where(x >= 0, 1 / (1 + small), small / (1 + small)).astype(x.dtype)
+
+
+FUNCTIONS: dict[str, Callable[..., Number]] = {
+    "copy": lambda x: x,
+    "add": np.add,
+    "sub": np.subtract,
+    "mul": np.multiply,
+    "div": np.divide,
+    "min": np.minimum,
+    "max": np.maximum,
+    "neg": np.negative,
+    "exp": np.exp,
+    "log": np.log,
+    "sqrt": np.sqrt,
+    "abs": np.abs,
+    "sign": np.sign,
+    "relu": lambda x: np.maximum(x, x.dtype.type(0)),
+    "leaky_relu": lambda x, slope: np.where(x >= 0, x, x * x.dtype.type(slope)).astype(x.dtype),
+    "sigmoid": _sigmoid,
+    "tanh": np.tanh,
+    "gelu": _gelu,
+    "sin": np.sin,
+    "cos": np.cos,
+}
+
+REDUCTIONS: dict[str, Callable[[Number, Number], Number]] = {"sum": np.add, "max": np.maximum, "min": np.minimum}
+
+INDEX_FUNCTIONS: dict[str, Callable[[int, int], int]] = {
+    "add": lambda a, b: a + b,
+    "sub": lambda a, b: a - b,
+    "mul": lambda a, b: a * b,
+    "div": lambda a, b: a // b,
+    "mod": lambda a, b: a % b,
+}

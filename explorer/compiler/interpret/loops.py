@@ -1,0 +1,98 @@
+"""What loops mean: one statement after another, in float32, on NumPy arrays. Slow and obvious."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from explorer.compiler.interpret.functions import FUNCTIONS, INDEX_FUNCTIONS, REDUCTIONS, Number
+from explorer.compiler.ir import loops
+from explorer.compiler.ir.node import Atom, Extent, Node
+
+Environment = dict[str, Any]
+"""Names and what they stand for: numbers, indices, rows and buffers."""
+
+
+def run_kernel(kernel: loops.Kernel, inputs: Mapping[str, Number]) -> Number:
+    """The kernel's output, float32."""
+    environment, output = bind(kernel.sizes, kernel.buffers, inputs)
+    for statement in kernel.body:
+        execute(statement, environment)
+    return environment[output]
+
+
+def bind(
+    sizes: tuple[tuple[str, int], ...], buffers: tuple[loops.Buffer, ...], inputs: Mapping[str, Number]
+) -> tuple[Environment, str]:
+    """The names that a program starts with, and the name of its output, which is filled with NaN."""
+    environment: Environment = dict(sizes)
+    output = next(buffer for buffer in buffers if buffer.kind == "output")
+    for buffer in buffers:
+        if buffer is output:
+            continue
+        array = np.asarray(inputs[buffer.name], dtype=np.int64 if buffer.kind == "index" else np.float32)
+        environment[buffer.name] = array
+        environment |= {e: n for e, n in zip(buffer.extents, array.shape, strict=True) if isinstance(e, str)}
+    shape = tuple(environment[e] if isinstance(e, str) else e for e in output.extents)
+    environment[output.name] = np.full(shape, np.nan, dtype=np.float32)
+    return environment, output.name
+
+
+def number(extent: Extent, environment: Environment) -> int:
+    """The number that an extent stands for."""
+    return environment[extent] if isinstance(extent, str) else extent
+
+
+def execute(statement: Node, environment: Environment) -> None:
+    """Runs one statement in the environment."""
+    match statement:
+        case loops.For():
+            for position in range(number(statement.extent, environment)):
+                environment[statement.variable] = position
+                for inner in statement.body:
+                    execute(inner, environment)
+        case loops.Load():
+            environment[statement.result] = environment[statement.buffer][_at(statement.indices, environment)]
+        case loops.Index():
+            left, right = (int(_operand(atom, environment)) for atom in statement.operands)
+            environment[statement.result] = INDEX_FUNCTIONS[statement.function](left, right)
+        case loops.Compute():
+            environment[statement.result] = _value(statement.function, statement.operands, environment)
+        case loops.Row():
+            shape = tuple(number(extent, environment) for extent in statement.extents)
+            environment[statement.name] = np.full(shape, np.nan, dtype=np.float32)
+        case loops.Accumulator():
+            environment[statement.name] = np.float32(statement.start)
+        case loops.Accumulate():
+            _accumulate(statement, environment)
+        case loops.Store():
+            value = _value(statement.function, statement.operands, environment)
+            environment[statement.target][_at(statement.indices, environment)] = value
+        case _:
+            raise TypeError(f"not a statement of loops: {statement!r}")
+
+
+def _accumulate(statement: loops.Accumulate, environment: Environment) -> None:
+    value = _value(statement.function, statement.operands, environment)
+    combine = REDUCTIONS[statement.reduction]
+    if statement.indices:
+        row, at = environment[statement.target], _at(statement.indices, environment)
+        row[at] = combine(row[at], value)
+    else:
+        environment[statement.target] = combine(environment[statement.target], value)
+
+
+def _operand(atom: Atom, environment: Environment) -> Number:
+    if isinstance(atom, str):
+        return environment[atom]
+    return np.float32(atom) if isinstance(atom, float) else atom
+
+
+def _value(function: str, operands: tuple[Atom, ...], environment: Environment) -> Number:
+    return FUNCTIONS[function](*(_operand(atom, environment) for atom in operands))
+
+
+def _at(indices: tuple[Atom, ...], environment: Environment) -> tuple[int, ...]:
+    return tuple(int(_operand(atom, environment)) for atom in indices)

@@ -1,0 +1,139 @@
+"""Reads a printed graph."""
+
+from __future__ import annotations
+
+from lark import v_args
+from lark.tree import Meta
+
+from explorer.compiler.ir import graph as g
+from explorer.compiler.ir.node import Node, Origin
+from explorer.compiler.ir.parse.reader import Builder, read
+
+SIGNATURES = {name: signature for signature, name in g.CONTRACTION_NAMES.items()}
+REDUCTION_NAMES = {"norm<1>": "norm1", "norm<2>": "norm2"}
+GATHERS = ("gather", "gather_vec", "gather_mat")
+BINARY = (*g.INFIX_FUNCTIONS, *g.PAIR_FUNCTIONS)
+
+
+def parse_graph(text: str) -> g.Graph:
+    """The graph whose printed text this is; raises ParseError for a text that is none."""
+    parsed: g.Graph = read("graph", text, _GraphBuilder(text))
+    return parsed
+
+
+@v_args(inline=True, meta=True)
+class _GraphBuilder(Builder):
+    """Values come in order, so the sizes are known when the tensors are read: an extent without a size is a set."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__(text)
+        self._sizes: tuple[tuple[str, int], ...] = ()
+
+    def graph(self, meta: Meta, family: str, name: str, *parts: object) -> g.Graph:
+        values = tuple(part for part in parts if isinstance(part, g.Value))
+        result = parts[-1]
+        assert isinstance(result, str)
+        return g.Graph(
+            name=name,
+            family=family,
+            sizes=self._sizes,
+            maps=tuple(part for part in parts if isinstance(part, g.IndexMap)),
+            tensors=tuple(part for part in parts if isinstance(part, g.Tensor)),
+            values=values,
+            result=result,
+            origin=self.origin(meta),
+        )
+
+    def dims(self, meta: Meta, *sizes: tuple[str, int]) -> None:
+        self._sizes = sizes
+
+    def dim(self, meta: Meta, name: str, size: int) -> tuple[str, int]:
+        return name, size
+
+    def index_map(self, meta: Meta, name: str, domain: str, codomain: str) -> g.IndexMap:
+        return g.IndexMap(name=name, domain=domain, codomain=codomain, origin=self.origin(meta))
+
+    def tensor(self, meta: Meta, kind: str, name: str, extents: g.Shape) -> g.Tensor:
+        sized = dict(self._sizes)
+        count = next((n for n, e in enumerate(extents) if isinstance(e, int) or e in sized), len(extents))
+        sets = tuple(str(extent) for extent in extents[:count])
+        return g.Tensor(name=name, sets=sets, dims=extents[count:], kind=kind, origin=self.origin(meta))
+
+    def value(
+        self, meta: Meta, name: str, operator: g.Operator, index_set: str, shape: g.Shape, depends: tuple[str, ...]
+    ) -> g.Value:
+        origin = self.origin(meta)
+        return g.Value(
+            name=name, operator=operator, index_set=index_set, shape=shape, depends=depends, origin=origin
+        )
+
+    def result(self, meta: Meta, name: str) -> str:
+        return name
+
+    def gather(self, meta: Meta, name: str, tensor: str, indices: tuple[str, ...] = ()) -> Node:
+        if name == "constant" and tensor in ("inf", "nan"):
+            return self.constant(meta, name, float(tensor))
+        if name not in GATHERS:
+            raise self.refuse(meta, f"{name} does not read a tensor; {' and '.join(GATHERS)} do")
+        return g.Gather(tensor=tensor, indices=indices, origin=self.origin(meta))
+
+    def constant(self, meta: Meta, name: str, number: float) -> Node:
+        if name != "constant":
+            raise self.refuse(meta, f"{name} takes values such as %1; only `constant` takes a number")
+        return g.Constant(value=number, origin=self.origin(meta))
+
+    def computed(self, meta: Meta, name: str, *rest: str) -> Node:
+        has_parameter = rest[0].startswith("<")
+        parameter, operands = (rest[0], rest[1:]) if has_parameter else ("", rest)
+        try:
+            operator = _operator(name, parameter[1:-1], operands, self.origin(meta))
+        except ValueError:
+            raise self.refuse(meta, f"{name} cannot have the parameter {parameter}") from None
+        if operator is None:
+            values = "a value" if len(operands) == 1 else f"{len(operands)} values"
+            raise self.refuse(meta, f"there is no operator {name}{parameter} of {values}")
+        return operator
+
+    def indices(self, meta: Meta, *names: str) -> tuple[str, ...]:
+        return names
+
+    def shape(self, meta: Meta, *extents: str | int) -> g.Shape:
+        return extents
+
+    def depends(self, meta: Meta, *names: str) -> tuple[str, ...]:
+        return names
+
+    def PARAMETER(self, token: str) -> str:
+        return str(token)
+
+    def VALUE(self, token: str) -> str:
+        return str(token)
+
+    def KIND(self, token: str) -> str:
+        return str(token)
+
+
+def _operator(name: str, parameter: str, operands: tuple[str, ...], origin: Origin) -> g.Operator | None:
+    """The operator of that name; None if there is none. Raises ValueError for a parameter that is no number."""
+    first, count = operands[0], len(operands)
+    reduction = f"norm{parameter}" if name == "norm" else name
+    match name, bool(parameter), count:
+        case _, False, 2 if name in SIGNATURES:
+            return g.Contract(signature=SIGNATURES[name], left=first, right=operands[1], origin=origin)
+        case "contract", True, 2:
+            return g.Contract(signature=parameter, left=first, right=operands[1], origin=origin)
+        case "slice", True, 1:
+            start, _, stop = parameter.partition(":")
+            return g.Slice(operand=first, start=int(start), stop=int(stop), origin=origin)
+        case "transpose", False, 1:
+            return g.Transpose(operand=first, origin=origin)
+        case "reshape", False, 1:
+            return g.Reshape(operand=first, origin=origin)
+        case "concat", False, _:
+            return g.Concat(operands=operands, origin=origin)
+        case _, _, 1 if reduction in g.REDUCTIONS and bool(parameter) == (name == "norm"):
+            return g.Reduce(function=reduction, operand=first, origin=origin)
+        case _, _, _ if count == (2 if name in BINARY else 1) and name in (*BINARY, *g.PREFIX_FUNCTIONS):
+            number = float(parameter) if parameter else None
+            return g.Elementwise(function=name, operands=operands, parameter=number, origin=origin)
+    return None

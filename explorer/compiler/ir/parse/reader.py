@@ -1,0 +1,153 @@
+"""What the parsers of all IRs share: Lark behind one door, indentation, origins and errors as sentences."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import cache
+from typing import Any
+
+from lark import Lark, Token, Transformer
+from lark.exceptions import UnexpectedCharacters, UnexpectedInput, UnexpectedToken, VisitError
+from lark.lark import PostLex
+from lark.tree import Meta
+
+from explorer.compiler.ir.node import Origin, Span
+
+EXPECTED_SHOWN = 4
+"""An error names what could stand in a place only where it is at most so many things."""
+
+PLAIN_WORDS = {
+    "_NL": "the end of the line",
+    "_INDENT": "an indented line",
+    "_DEDENT": "the end of the indented lines",
+    "$END": "the end of the text",
+    "NAME": "a name",
+    "INT": "a whole number",
+    "FLOAT": "a number",
+    "STREAM": "a stream",
+    "VALUE": "a value such as %1",
+    "NOTE": "a note",
+}
+
+
+class ParseError(Exception):
+    """A text that is no program of its IR; line and column count from 1."""
+
+    def __init__(self, message: str, line: int, column: int) -> None:
+        super().__init__(f"{line}:{column}: {message}")
+        self.message = message
+        self.line = line
+        self.column = column
+
+
+class Indents(PostLex):
+    """Turns the spaces after a line's end into _INDENT and _DEDENT. Unlike Lark's own Indenter it keeps no state
+    between tokens, so one parser may serve several threads."""
+
+    always_accept = ("_NL",)
+
+    def process(self, stream: Iterator[Token]) -> Iterator[Token]:
+        """The tokens with indentation among them; blank lines before the first are dropped."""
+        levels = [0]
+        last: Token | None = None
+        for token in stream:
+            if token.type != "_NL":
+                yield token
+            elif last is not None:
+                yield token
+                yield from _changes_of_level(token, levels)
+            if token.type != "_NL" or last is not None:
+                last = token
+        for _ in levels[1:]:
+            yield Token.new_borrow_pos("_DEDENT", "", last or Token("_NL", ""))
+
+
+def _changes_of_level(newline: Token, levels: list[int]) -> Iterator[Token]:
+    depth = len(newline.rpartition("\n")[2])
+    line, column = newline.end_line or 1, newline.end_column or 1
+    place = {"line": line, "column": column, "end_line": line, "end_column": column}
+    if depth > levels[-1]:
+        levels.append(depth)
+        yield Token("_INDENT", "", **place)
+        return
+    while depth < levels[-1]:
+        levels.pop()
+        yield Token("_DEDENT", "", **place)
+    if depth != levels[-1]:
+        raise ParseError("this line is indented like none of the lines above it", line, column)
+
+
+class Builder(Transformer[Token, Any]):
+    """Makes nodes of a parsed text; the base class knows names, numbers and where things stand."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self._lines = text.split("\n")
+
+    def origin(self, meta: Meta) -> Origin:
+        """The whole line on which a construct begins, without its indentation."""
+        line = self._lines[meta.line - 1].rstrip()
+        return (Span(meta.line, len(line) - len(line.lstrip()) + 1, meta.line, len(line) + 1),)
+
+    def refuse(self, meta: Meta, message: str) -> ParseError:
+        """The error for a construct that the grammar lets pass."""
+        return ParseError(message, meta.line, meta.column)
+
+    def NAME(self, token: Token) -> str:
+        """A name, as a plain string."""
+        return str(token)
+
+    def INT(self, token: Token) -> int:
+        """An extent, an index constant or a size."""
+        return int(token)
+
+    def FLOAT(self, token: Token) -> float:
+        """An f32 constant, as Python prints it."""
+        return float(token)
+
+
+@cache
+def _parser(grammar: str) -> Lark:
+    return Lark.open(
+        f"{grammar}.lark",
+        rel_to=__file__,
+        parser="lalr",
+        start=grammar,
+        postlex=Indents(),
+        propagate_positions=True,
+        maybe_placeholders=False,
+    )
+
+
+def read(grammar: str, text: str, builder: Builder) -> Any:
+    """The program that the builder makes of a text; raises ParseError if the grammar has no such text."""
+    parser = _parser(grammar)
+    try:
+        return builder.transform(parser.parse(text.rstrip() + "\n"))
+    except UnexpectedInput as error:
+        raise _as_parse_error(error, parser) from None
+    except VisitError as error:
+        if isinstance(error.orig_exc, ParseError):
+            raise error.orig_exc from None
+        raise
+
+
+def _as_parse_error(error: UnexpectedInput, parser: Lark) -> ParseError:
+    line, column = max(error.line, 1), max(error.column, 1)
+    if isinstance(error, UnexpectedCharacters):
+        return ParseError(f"no word of this language begins with {error.char!r}", line, column)
+    assert isinstance(error, UnexpectedToken)
+    found = PLAIN_WORDS.get(error.token.type, repr(str(error.token)))
+    if error.token.type in ("NAME", "INT", "FLOAT", "STREAM", "VALUE"):
+        found = repr(str(error.token))
+    expected = sorted({_in_words(name, parser) for name in error.accepts or error.expected})
+    if len(expected) > EXPECTED_SHOWN:
+        return ParseError(f"{found} cannot stand here", line, column)
+    return ParseError(f"expected {' or '.join(expected)}, found {found}", line, column)
+
+
+def _in_words(terminal: str, parser: Lark) -> str:
+    if terminal in PLAIN_WORDS:
+        return PLAIN_WORDS[terminal]
+    pattern = parser.get_terminal(terminal).pattern
+    return repr(pattern.value) if pattern.type == "str" else f"one of {pattern.value}"

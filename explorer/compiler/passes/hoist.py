@@ -1,0 +1,43 @@
+"""Moves what does not change in a loop in front of it: each scalar to the outermost loop that knows its operands."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from explorer.compiler.ir import loops
+from explorer.compiler.ir.node import merge
+from explorer.compiler.passes.report import Report
+from explorer.compiler.passes.statements import pure, written_names
+
+
+def hoist(kernel: loops.Kernel, report: Report) -> loops.Kernel:
+    """The kernel with invariant loads and scalars moved out, never out of the parallel loop.
+
+    Moving is always legal: extents are at least 1, and what moves only names a scalar."""
+    body = tuple(_hoist_loop(s, report)[1] if isinstance(s, loops.For) else s for s in kernel.body)
+    return replace(kernel, body=body)
+
+
+def _hoist_loop(loop: loops.For, report: Report) -> tuple[list[loops.Statement], loops.For]:
+    """What leaves the loop, and what is left of it."""
+    body: list[loops.Statement] = []
+    for statement in loop.body:
+        if isinstance(statement, loops.For):
+            moved, rest = _hoist_loop(statement, report)
+            body += [*moved, rest]
+        else:
+            body.append(statement)
+    if loop.parallel:
+        return [], replace(loop, body=tuple(body))
+    changing = {loop.variable} | written_names(body)
+    moved, stays = [], []
+    for statement in body:
+        if pure(statement) and changing.isdisjoint(loops.reads_of(statement)):
+            moved.append(statement)
+            report.did(f"{loops.result_of(statement)} out of the loop over {loop.variable}")
+        else:
+            stays.append(statement)
+            name = loops.result_of(statement)
+            if name is not None:
+                changing.add(name)
+    return moved, replace(loop, body=tuple(stays), origin=merge(*(s.origin for s in stays)))

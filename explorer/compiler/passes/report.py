@@ -1,0 +1,24 @@
+"""What a pass says of itself while it works."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from explorer.compiler.options import Options
+
+
+@dataclass
+class Report:
+    """Handed to every pass: the options it heeds, and where it writes what it did and what it refused, and why."""
+
+    options: Options
+    done: list[str] = field(default_factory=list)
+    refusals: list[str] = field(default_factory=list)
+
+    def did(self, sentence: str) -> None:
+        """Notes a change, for the pass list."""
+        self.done.append(sentence)
+
+    def refused(self, sentence: str) -> None:
+        """Notes a change that was not made, with the reason."""
+        self.refusals.append(sentence)

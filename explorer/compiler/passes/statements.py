@@ -1,0 +1,60 @@
+"""Questions and small changes that the passes over loops share."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+
+from explorer.compiler.ir import loops
+from explorer.compiler.ir.node import Atom, walk
+
+
+def pure(statement: loops.Statement) -> bool:
+    """Whether a statement only names a new scalar."""
+    return isinstance(statement, loops.Load | loops.Index | loops.Compute)
+
+
+def all_names(kernel: loops.Kernel) -> set[str]:
+    """Every name that a kernel uses for anything."""
+    defined = {name for node in walk(kernel) if (name := loops.result_of(node)) is not None}
+    return defined | {b.name for b in kernel.buffers} | loops.fixed_names(kernel.sizes, kernel.buffers)
+
+
+def written_names(body: Iterable[loops.Statement]) -> set[str]:
+    """The rows, accumulators and outputs that statements write, at any depth."""
+    nodes = [node for statement in body for node in walk(statement)]
+    return {node.target for node in nodes if isinstance(node, loops.Accumulate | loops.Store)}
+
+
+def rename(statement: loops.Statement, names: Mapping[str, str]) -> loops.Statement:
+    """A statement that is no loop, with names exchanged for others."""
+
+    def atoms(values: tuple[Atom, ...]) -> tuple[Atom, ...]:
+        return tuple(names.get(value, value) if isinstance(value, str) else value for value in values)
+
+    match statement:
+        case loops.Load():
+            result = names.get(statement.result, statement.result)
+            buffer = names.get(statement.buffer, statement.buffer)
+            return replace(statement, result=result, buffer=buffer, indices=atoms(statement.indices))
+        case loops.Index() | loops.Compute():
+            result = names.get(statement.result, statement.result)
+            return replace(statement, result=result, operands=atoms(statement.operands))
+        case loops.Accumulate() | loops.Store():
+            target = names.get(statement.target, statement.target)
+            indices, operands = atoms(statement.indices), atoms(statement.operands)
+            return replace(statement, target=target, indices=indices, operands=operands)
+    return statement
+
+
+def slice_for(
+    candidates: tuple[loops.Statement, ...], readers: Iterable[loops.Statement]
+) -> list[loops.Statement]:
+    """The candidates that the readers need, directly or through one another, in order."""
+    needed = {name for statement in readers for node in walk(statement) for name in loops.reads_of(node)}
+    kept: list[loops.Statement] = []
+    for statement in reversed(candidates):
+        if loops.result_of(statement) in needed:
+            kept.insert(0, statement)
+            needed.update(loops.reads_of(statement))
+    return kept
