@@ -1,0 +1,111 @@
+"""Reads a model's text into Python syntax trees for the reference, independently of the compiler's parser.
+
+The language is Python but for its declarations, so those lines are rewritten and Python's own parser does the
+rest. Only texts that the compiler has accepted come here, so nothing is diagnosed.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+HEADER = re.compile(r"^(\s*)(score|layer|op)(?=\s+\w+\s*\()")
+DIMENSIONS = re.compile(r"^(\s*)dim\s+(\w[^#]*)")
+DECLARATION = re.compile(r"^(\s*)(param|input)\s+(?=\w)")
+
+
+class ReferenceFailure(ValueError):
+    """The reference cannot evaluate a text that the compiler accepted: a defect of one of the two."""
+
+
+@dataclass(frozen=True)
+class Definition:
+    """A `score` or a `def`. A parameter's set is "" in a helper; `defaults` are of the last parameters."""
+
+    name: str
+    family: str
+    parameters: tuple[tuple[str, str], ...]
+    defaults: tuple[ast.expr, ...]
+    tensors: tuple[tuple[str, tuple[str, ...]], ...]  # name and extents, as written
+    body: tuple[ast.stmt, ...]
+
+
+@dataclass(frozen=True)
+class Model:
+    """The sizes that a text declares, in order and with their defaults, and its definitions by name."""
+
+    dims: tuple[tuple[str, ast.expr | None], ...]
+    definitions: dict[str, Definition]
+
+    def main(self, name: str | None) -> Definition:
+        """The definition of that name, or the last that is not a helper."""
+        runnable = [entry for entry in self.definitions.values() if entry.family != "def"]
+        chosen = [entry for entry in runnable if name in (None, entry.name)]
+        if not chosen:
+            raise ReferenceFailure(f"there is no definition {name or ''} to run")
+        return chosen[-1]
+
+
+def read_model(text: str) -> Model:
+    """Reads a text; raises ReferenceFailure where it is not one of the language's."""
+    families: dict[int, str] = {}
+    lines = []
+    for number, line in enumerate(text.splitlines(), start=1):
+        header = HEADER.match(line)
+        if header:
+            families[number] = header[2]
+        lines.append(_to_python(line))
+    try:
+        tree = ast.parse("\n".join(lines) + "\n")
+    except (SyntaxError, RecursionError, MemoryError) as error:
+        raise ReferenceFailure(f"the reference cannot read the text: {error}") from error
+    definitions = {
+        node.name: _read_definition(node, families.get(node.lineno, "def"))
+        for node in tree.body
+        if isinstance(node, ast.FunctionDef)
+    }
+    return Model(tuple(_read_dims(tree)), definitions)
+
+
+def _to_python(line: str) -> str:
+    """A line's declaration as Python: a header as `def`, sizes as a call, tensors as an assignment."""
+    line = HEADER.sub(r"\1def", line)
+    line = DIMENSIONS.sub(lambda found: f"{found[1]}dim({found[2].rstrip()})", line)
+    return DECLARATION.sub(r"\1\2 = ", line)
+
+
+def _read_dims(tree: ast.Module) -> Iterator[tuple[str, ast.expr | None]]:
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "dim":
+            yield from ((name.id, None) for name in node.args if isinstance(name, ast.Name))
+            yield from ((keyword.arg, keyword.value) for keyword in node.keywords if keyword.arg)
+
+
+def _read_definition(node: ast.FunctionDef, family: str) -> Definition:
+    tensors: list[tuple[str, tuple[str, ...]]] = []
+    body: list[ast.stmt] = []
+    for statement in node.body:
+        match statement:
+            case ast.Assign(targets=[ast.Name(id="param" | "input")], value=value):
+                tensors += map(_read_tensor, value.elts if isinstance(value, ast.Tuple) else [value])
+            case ast.Expr(value=ast.Constant() | ast.Call(func=ast.Name(id="dim"))) | ast.Pass():
+                continue
+            case _:
+                body.append(statement)
+    parameters = tuple(
+        (argument.arg, ast.unparse(argument.annotation) if argument.annotation else "")
+        for argument in node.args.args
+    )
+    return Definition(node.name, family, parameters, tuple(node.args.defaults), tuple(tensors), tuple(body))
+
+
+def _read_tensor(node: ast.expr) -> tuple[str, tuple[str, ...]]:
+    match node:
+        case ast.Name(id=name):
+            return name, ()
+        case ast.Subscript(value=ast.Name(id=name), slice=extents):
+            parts = extents.elts if isinstance(extents, ast.Tuple) else [extents]
+            return name, tuple(ast.unparse(part) for part in parts)
+    raise ReferenceFailure(f"not a declaration: {ast.unparse(node)}")
