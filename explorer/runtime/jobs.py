@@ -11,7 +11,7 @@ import json
 import os
 import signal
 import sys
-from collections.abc import AsyncIterator, Iterator, Mapping
+from collections.abc import AsyncGenerator, Iterator, Mapping
 from contextlib import aclosing, suppress
 from typing import Any, Literal
 
@@ -86,7 +86,7 @@ class Worker:
         with suppress(ProcessLookupError, PermissionError):
             os.killpg(self._process.pid, signal.SIGKILL)
 
-    async def answer(self, request: Mapping[str, Any], deadline: float) -> AsyncIterator[Event]:
+    async def answer(self, request: Mapping[str, Any], deadline: float) -> AsyncGenerator[Event, None]:
         """The events of one request, each as it comes, up to the last.
 
         Raises TimeoutError at `deadline` (the loop's clock), WorkerLostError if the process ends.
@@ -156,7 +156,7 @@ class WorkerPool:
         for worker in list(self._workers):
             self._discard(worker)
 
-    async def stream(self, request: Mapping[str, Any], seconds: float) -> AsyncIterator[Event]:
+    async def stream(self, request: Mapping[str, Any], seconds: float) -> AsyncGenerator[Event, None]:
         """The events of a request, the last of them `result` or `failed`, whatever happens.
 
         The time limit counts from the moment a worker takes the request. Closing the iterator early kills
@@ -229,7 +229,7 @@ class WorkerPool:
 def stream_here(request: Mapping[str, Any], *, role: Role = "run", seconds: float = RUN_SECONDS) -> Iterator[Event]:
     """The events of one request, in a worker of its own that ends with it; for callers with no event loop."""
 
-    async def events_of_one() -> AsyncIterator[Event]:
+    async def events_of_one() -> AsyncGenerator[Event, None]:
         pool = WorkerPool(role, spare=0, quiet=True)
         try:
             async with aclosing(pool.stream(request, seconds)) as stream:
@@ -238,7 +238,7 @@ def stream_here(request: Mapping[str, Any], *, role: Role = "run", seconds: floa
         finally:
             await pool.close()
 
-    async def next_of(stream: AsyncIterator[Event]) -> Event | None:
+    async def next_of(stream: AsyncGenerator[Event, None]) -> Event | None:
         return await anext(stream, None)
 
     with asyncio.Runner() as runner:

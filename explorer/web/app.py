@@ -44,9 +44,10 @@ def create_app(
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
-        compilers = WorkerPool("compile", concurrent=concurrent, memory=limits.COMPILE_MEMORY)
+        at_once = limits.concurrent_compiles()
+        compilers = WorkerPool("compile", concurrent=at_once, spare=0, memory=limits.COMPILE_MEMORY)
         runners = WorkerPool("run", concurrent=concurrent, memory=limits.RUN_MEMORY)
-        app.state.compiler = CompileService(compilers, concurrent, compile_seconds)
+        app.state.compiler = CompileService(compilers, at_once, compile_seconds)
         app.state.runs = RunQueue(runners, concurrent, run_seconds, runs_waiting)
         compilers.open()
         runners.open()

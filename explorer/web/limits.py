@@ -30,3 +30,8 @@ SOCKETS = 500
 def concurrent_runs() -> int:
     """Runs at a time: half the cores, since a CPU run uses several threads and its times should mean something."""
     return max(1, (os.cpu_count() or 1) // 2)
+
+
+def concurrent_compiles() -> int:
+    """Compilations at a time: at least two, so that PTX for one reader does not hold up another's typing."""
+    return max(2, (os.cpu_count() or 1) // 2)

@@ -98,6 +98,9 @@ def parse_fields(fields: dict[str, Any], kind: type[M]) -> M:
 def _load(text: str) -> dict[str, Any]:
     try:
         fields = json.loads(text)
+        json.dumps(fields, ensure_ascii=False).encode("utf-8")
+    except UnicodeEncodeError:
+        raise MessageError("The request holds half of a surrogate pair, which is no text.") from None
     except RecursionError:
         raise MessageError("The request's JSON is nested too deeply.") from None
     except ValueError as error:
