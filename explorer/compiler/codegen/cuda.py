@@ -1,0 +1,374 @@
+"""From the fused loops to CUDA C++: one kernel, a warp an iteration of the parallel loop, one operation a line.
+
+The text includes no header, so NVRTC compiles it anywhere. Offsets into buffers are 64 bits wide. Nothing but the
+result is written to global memory.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from explorer.compiler.codegen.cuda_plan import LANES, Access, Plan, last_accumulation, make_plan
+from explorer.compiler.codegen.cuda_words import (
+    FUNCTIONS,
+    NEUTRAL,
+    REDUCTIONS,
+    USED,
+    constant,
+    refused,
+    warp_reduction,
+)
+from explorer.compiler.codegen.names import TargetNames
+from explorer.compiler.codegen.text import Code, Launch, Unsupported
+from explorer.compiler.ir.loops import (
+    INFIX_INDEX,
+    Accumulate,
+    Accumulator,
+    Buffer,
+    Compute,
+    For,
+    Index,
+    Kernel,
+    Load,
+    Row,
+    Statement,
+    Store,
+)
+from explorer.compiler.ir.node import Atom, Extent, Line, Origin, merge, walk
+from explorer.compiler.passes.report import Report
+
+INT_LIMIT = 2**31
+POINTERS = {"index": "const int*", "param": "const float*", "input": "const float*", "output": "float*"}
+
+
+def generate_cuda(kernel: Kernel, report: Report) -> Code:
+    """The kernel's CUDA C++, each computing line with its origin; Unsupported says why there is none."""
+    plan = make_plan(kernel)
+    report.did(f"a warp an iteration of {plan.batch.variable}, {plan.warps} warps a block")
+    if plan.lane_loops:
+        spread = [loop.variable for loop in walk(plan.batch) if isinstance(loop, For)]
+        report.did("lanes share " + ", ".join(name for name in spread if name in plan.lane_loops))
+    if plan.register_rows:
+        report.did("in registers: " + ", ".join(sorted(plan.register_rows)))
+    if plan.shared_rows:
+        report.did("in shared memory: " + ", ".join(sorted(plan.shared_rows)))
+    return _Writer(kernel, plan).code()
+
+
+class _Writer:
+    """Writes one kernel, from top to bottom."""
+
+    def __init__(self, kernel: Kernel, plan: Plan) -> None:
+        self.kernel, self.plan = kernel, plan
+        self.names = TargetNames(kernel, USED, refused)
+        self.extents = {buffer.name: buffer.extents for buffer in kernel.buffers}
+        self.extents |= {node.name: node.extents for node in walk(kernel) if isinstance(node, Row)}
+        self.outputs = {buffer.name for buffer in kernel.buffers if buffer.kind == "output"}
+        self.counts = _counts(kernel, plan.batch.extent)
+        self.largest: dict[str, int | None] = {}  # of each integer; None where only 64 bits are sure to do
+        self.partial: dict[tuple[str, tuple[Atom, ...]], str] = {}
+        self.helpers: dict[str, Origin] = {}
+        self.slot = ""  # the register of a row that belongs to this iteration of a lane loop
+        self.depth = 1
+        self.lines: list[Line] = []
+
+    def code(self) -> Code:
+        """Everything: helpers, head, sizes, the parallel loop's iteration."""
+        plan, batch = self.plan, self.plan.batch
+        symbol = self.names.new(f"{self.kernel.name}_kernel")
+        self.block(plan.prologue)
+        self.first_lines(batch)
+        self.block(batch.body)
+        body, self.lines, self.depth = self.lines, [], 0
+        self.write(f"// {self.kernel.name}: a warp of {LANES} lanes an iteration, {plan.warps} a block.")
+        for reduction, origin in sorted(self.helpers.items()):
+            for text in warp_reduction(reduction):
+                self.write(text, () if text == "}" else origin)
+        self.head(symbol)
+        arguments = (*(buffer.name for buffer in self.kernel.buffers), *self.counts)
+        return Code((*self.lines, *body, Line("}")), Launch(symbol, arguments, plan.warps))
+
+    def head(self, symbol: str) -> None:
+        self.write(f'extern "C" __global__ void __launch_bounds__({LANES * self.plan.warps})')
+        self.write(f"{symbol}(")
+        self.depth = 2
+        for buffer in self.kernel.buffers:
+            self.write(f"{_pointer(buffer)} __restrict__ {self.names[buffer.name]},")
+        self.write(", ".join(f"long long {self.names[count]}" for count in self.counts) + ") {")
+        self.depth = 1
+        for name, size in self.kernel.sizes:
+            self.write(f"constexpr int {self.names[name]} = {size};")
+
+    def first_lines(self, batch: For) -> None:
+        """Which lane of which warp this is, and its iteration; the lanes of a warp leave together."""
+        b, origin = self.names[batch.variable], batch.origin
+        self.largest[batch.variable] = None
+        self.write(f"const int lane = threadIdx.x % {LANES};", origin)
+        self.write(f"const int warp = threadIdx.x / {LANES};", origin)
+        self.write(f"const long long {b} = blockIdx.x * {self.plan.warps}LL + warp;", origin)
+        self.write(f"if ({b} >= {self.extent(batch.extent)}) return;", origin)
+
+    def write(self, text: str, origin: Origin = ()) -> None:
+        self.lines.append(Line("  " * self.depth + text, origin))
+
+    def block(self, body: Sequence[Statement], *, repeats: bool = False) -> None:
+        """Statements that all lanes run alike, in step again wherever one lane needs what another did.
+
+        `repeats`: the statements are a loop's body, so the first follow the last."""
+        pending: list[Access] = []
+        for place, statement in enumerate(body):
+            accesses = list(self.plan.accesses(statement))
+            if _conflict(pending, accesses):
+                self.write("__syncwarp();", statement.origin)
+                pending = []
+            self.statement(statement)
+            pending += accesses
+            self.finish_accumulators(body, place)
+        whole = [access for statement in body for access in self.plan.accesses(statement)]
+        if repeats and _conflict(pending, whole):
+            self.write("__syncwarp();", body[-1].origin)
+
+    def finish_accumulators(self, body: Sequence[Statement], place: int) -> None:
+        """The warp reductions of accumulators whose last loop is over."""
+        for statement in body[: place + 1]:
+            if isinstance(statement, Accumulator) and statement.name in self.plan.deferred:
+                if last_accumulation(tuple(body), statement.name) != place:
+                    continue
+                sums = _accumulations(body[place], statement.name)
+                name, origin = self.names[statement.name], merge(*(node.origin for node in sums))
+                self.write(f"{name} = {self.warp_call(sums[0].reduction, name, origin)};", origin)
+
+    def warp_call(self, reduction: str, value: str, origin: Origin) -> str:
+        self.helpers[reduction] = merge(self.helpers.get(reduction, ()), origin)
+        return f"warp_{reduction}({value})"
+
+    def statement(self, statement: Statement, *, in_lanes: bool = False) -> None:
+        """One statement; in a loop spread over the lanes, each lane does it for its own iteration."""
+        once = "" if in_lanes else "if (lane == 0) "
+        origin = statement.origin
+        match statement:
+            case For() if statement.variable in self.plan.lane_loops:
+                self.lane_loop(statement)
+            case For():
+                self.uniform_loop(statement)
+            case Row():
+                self.row(statement)
+            case Load():
+                self.write(self.load(statement), origin)
+            case Index():
+                self.write(self.index(statement), origin)
+            case Compute():
+                value = self.expression(statement.function, statement.operands)
+                self.write(f"const float {self.names[statement.result]} = {value};", origin)
+            case Accumulator():
+                self.write(f"float {self.names[statement.name]} = {constant(statement.start)};", origin)
+            case Store():
+                target = self.element(statement.target, statement.indices)
+                value = self.expression(statement.function, statement.operands)
+                self.write(f"{once}{target} = {value};", origin)
+            case Accumulate():
+                target = self.target(statement)
+                once = once if statement.indices else ""
+                self.write(f"{once}{self.accumulate(statement, target)};", origin)
+
+    def uniform_loop(self, loop: For) -> None:
+        variable, extent = self.names[loop.variable], self.extent(loop.extent)
+        self.largest[loop.variable] = self.kernel.size(loop.extent) - 1
+        self.write(f"for (int {variable} = 0; {variable} < {extent}; {variable}++) {{", loop.origin)
+        self.depth += 1
+        self.block(loop.body, repeats=True)
+        self.depth -= 1
+        self.write("}")
+
+    def lane_loop(self, loop: For) -> None:
+        """A loop whose iterations the lanes share, and the warp reductions of what it alone accumulates."""
+        partial = self.open_partials(loop)
+        self.largest[loop.variable] = self.kernel.size(loop.extent) - 1
+        registers = any(
+            isinstance(child, Load | Store | Accumulate) and _target(child) in self.plan.register_rows
+            for child in loop.body
+        )
+        depth = self.depth
+        self.slots_head(loop) if registers else self.strided_head(loop)
+        for child in loop.body:
+            self.statement(child, in_lanes=True)
+        self.slot = ""
+        while self.depth > depth:
+            self.depth -= 1
+            self.write("}")
+        self.close_partials(partial)
+
+    def strided_head(self, loop: For) -> None:
+        variable, extent = self.names[loop.variable], self.extent(loop.extent)
+        self.write(
+            f"for (int {variable} = lane; {variable} < {extent}; {variable} += {LANES}) {{", loop.origin
+        )
+        self.depth += 1
+
+    def slots_head(self, loop: For) -> None:
+        """A constant trip count, unrolled: only so do the rows' elements stay in registers."""
+        variable, extent, size = self.names[loop.variable], self.extent(loop.extent), self.kernel.size(loop.extent)
+        self.slot = self.names.new("slot")
+        slots = f"({extent} + {LANES - 1}) / {LANES}"
+        self.write("#pragma unroll")
+        self.write(f"for (int {self.slot} = 0; {self.slot} < {slots}; {self.slot}++) {{", loop.origin)
+        self.depth += 1
+        self.write(f"const int {variable} = lane + {LANES} * {self.slot};", loop.origin)
+        if size % LANES:
+            self.write(f"if ({variable} < {extent}) {{", loop.origin)
+            self.depth += 1
+
+    def open_partials(self, loop: For) -> list[Accumulate]:
+        """A variable a lane for each target outside the loop that all its iterations reduce into."""
+        local = {child.name for child in loop.body if isinstance(child, Accumulator)} | self.plan.deferred
+        shared = [
+            child
+            for child in loop.body
+            if isinstance(child, Accumulate)
+            and child.target not in local
+            and loop.variable not in child.indices
+        ]
+        first = {(child.target, child.indices): child for child in reversed(shared)}
+        for key, child in first.items():
+            self.partial[key] = self.names.new(f"{child.target}_lane")
+            self.write(f"float {self.partial[key]} = {constant(NEUTRAL[child.reduction])};", child.origin)
+        return list(first.values())
+
+    def close_partials(self, partial: list[Accumulate]) -> None:
+        for child in partial:
+            name = self.partial.pop((child.target, child.indices))
+            total = self.warp_call(child.reduction, name, child.origin)
+            target = self.element(child.target, child.indices)
+            if child.indices:  # a row in shared memory: all lanes reduce, one writes
+                self.write(f"{name} = {total};", child.origin)
+                value = REDUCTIONS[child.reduction].format(target, name)
+                self.write(f"if (lane == 0) {target} = {value};", child.origin)
+            else:
+                self.write(f"{target} = {REDUCTIONS[child.reduction].format(target, total)};", child.origin)
+
+    def row(self, row: Row) -> None:
+        """A row's storage: some floats a lane, or a slice of the block's shared memory."""
+        name = self.names[row.name]
+        extents = [self.extent(extent) for extent in row.extents]
+        if row.name in self.plan.register_rows:
+            self.write(f"float {name}[({extents[0]} + {LANES - 1}) / {LANES}];", row.origin)
+            return
+        slices = self.names.new(f"{row.name}_slices")
+        size = " * ".join(extents) or "1"
+        self.write(f"__shared__ float {slices}[{self.plan.warps}][{size}];", row.origin)
+        self.write(f"float* const {name} = {slices}[warp];", row.origin)
+
+    def load(self, load: Load) -> str:
+        name, element = self.names[load.result], self.element(load.buffer, load.indices)
+        kinds = {buffer.name: buffer.kind for buffer in self.kernel.buffers}
+        if kinds.get(load.buffer) != "index":
+            return f"const float {name} = {element};"
+        self.largest[load.result] = None
+        return f"const long long {name} = {element};"
+
+    def index(self, index: Index) -> str:
+        """Integer arithmetic, on 32 bits where the largest value fits."""
+        largest = [self.largest_of(operand) for operand in index.operands]
+        limit = _largest_result(index.function, largest)
+        self.largest[index.result] = limit
+        left, right = (self.atom(operand) for operand in index.operands)
+        if limit is None and None not in largest:
+            left = f"(long long){left}"
+        kind = "long long" if limit is None else "int"
+        sign = INFIX_INDEX[index.function][0]  # C's / on integers is the loops' // : neither side is negative
+        return f"const {kind} {self.names[index.result]} = {left} {sign} {right};"
+
+    def largest_of(self, atom: Atom) -> int | None:
+        return self.largest[atom] if isinstance(atom, str) else int(atom)
+
+    def element(self, target: str, indices: tuple[Atom, ...]) -> str:
+        """An element of a row or a buffer, by its offset in row-major order; or an accumulator."""
+        if not indices:
+            return self.names[target] if target not in self.extents else f"{self.names[target]}[0]"
+        if target in self.plan.register_rows:
+            return f"{self.names[target]}[{self.slot}]"
+        extents = self.extents[target]
+        text = self.atom(indices[0])
+        if all(self.largest_of(index) is not None for index in indices) and self.is_large(extents):
+            text = f"(long long){text}"
+        for place, (index, extent) in enumerate(zip(indices[1:], extents[1:], strict=True)):
+            text = f"({text})" if place else text
+            text = f"{text} * {self.extent(extent)} + {self.atom(index)}"
+        return f"{self.names[target]}[{text}]"
+
+    def is_large(self, extents: tuple[Extent, ...]) -> bool:
+        """Whether an offset into a buffer of these extents may exceed 31 bits."""
+        product = 1
+        for extent in extents:
+            product *= INT_LIMIT if extent in self.counts else self.kernel.size(extent)
+        return product > INT_LIMIT
+
+    def target(self, statement: Accumulate) -> str:
+        partial = self.partial.get((statement.target, statement.indices))
+        return partial or self.element(statement.target, statement.indices)
+
+    def accumulate(self, statement: Accumulate, target: str) -> str:
+        if statement.reduction == "sum" and statement.function == "mul":
+            left, right = (self.atom(operand, value=True) for operand in statement.operands)
+            return f"{target} = fmaf({left}, {right}, {target})"
+        value = self.expression(statement.function, statement.operands)
+        if statement.reduction == "sum":
+            return f"{target} += {value}"
+        return f"{target} = {REDUCTIONS[statement.reduction].format(target, value)}"
+
+    def expression(self, function: str, operands: tuple[Atom, ...]) -> str:
+        if function not in FUNCTIONS:
+            raise Unsupported(f"There is no CUDA for the function {function}.")
+        return FUNCTIONS[function].format(*(self.atom(operand, value=True) for operand in operands))
+
+    def atom(self, atom: Atom, *, value: bool = False) -> str:
+        if isinstance(atom, str):
+            return self.names[atom]
+        return constant(atom) if value else str(atom)
+
+    def extent(self, extent: Extent) -> str:
+        return self.names[extent] if isinstance(extent, str) else str(extent)
+
+
+def _conflict(before: list[Access], after: list[Access]) -> bool:
+    """Whether some lane may touch an element that another lane writes, on either side of this place."""
+    return any(
+        first.row == second.row and (first.writes or second.writes) and _apart(first, second)
+        for first in before
+        for second in after
+    )
+
+
+def _apart(first: Access, second: Access) -> bool:
+    return first.pattern != second.pattern or first.pattern == "all"
+
+
+def _accumulations(statement: Statement, name: str) -> list[Accumulate]:
+    return [node for node in walk(statement) if isinstance(node, Accumulate) and node.target == name]
+
+
+def _target(statement: Load | Store | Accumulate) -> str:
+    return statement.buffer if isinstance(statement, Load) else statement.target
+
+
+def _pointer(buffer: Buffer) -> str:
+    return POINTERS[buffer.kind]
+
+
+def _counts(kernel: Kernel, batch: Extent) -> tuple[str, ...]:
+    """The extents known only at run time that the kernel needs: the batch, and those inside a buffer's offsets."""
+    sizes = {name for name, _ in kernel.sizes}
+    inner = {extent for buffer in kernel.buffers for extent in buffer.extents[1:]}
+    later = sorted(extent for extent in inner if isinstance(extent, str) and extent not in sizes and extent != batch)
+    return (*((batch,) if isinstance(batch, str) else ()), *later)
+
+
+def _largest_result(function: str, largest: list[int | None]) -> int | None:
+    """The largest value of integer arithmetic on operands from 0 to their largest; None: 64 bits are needed."""
+    left, right = largest
+    if function == "mod" and right is not None:
+        return right - 1
+    if left is None or right is None:
+        return None
+    result = {"add": left + right, "sub": left, "mul": left * right, "div": left}[function]
+    return result if result < INT_LIMIT else None

@@ -1,0 +1,36 @@
+"""Names of the model as names of the generated code: what the target language has taken is never used."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+
+from explorer.compiler.ir.loops import Kernel, fixed_names, result_of
+from explorer.compiler.ir.node import Names, walk
+
+
+class TargetNames:
+    """The kernel's names in the target language, and fresh names that collide with none of them."""
+
+    def __init__(self, kernel: Kernel, taken: frozenset[str], refused: Callable[[str], bool] = bool) -> None:
+        """`taken` are the names that the generated code itself uses; `refused` says which others may not be."""
+        self._refused = refused
+        self._allocator = Names(set(taken))
+        self._of: dict[str, str] = {}
+        for name in self._declared(kernel):
+            if name not in self._of:
+                self._of[name] = self.new(name)
+
+    @staticmethod
+    def _declared(kernel: Kernel) -> list[str]:
+        buffers = [buffer.name for buffer in kernel.buffers]
+        extents = sorted(fixed_names(kernel.sizes, kernel.buffers))
+        return [*buffers, *extents, *(name for node in walk(kernel) if (name := result_of(node)) is not None)]
+
+    def __getitem__(self, name: str) -> str:
+        return self._of[name]
+
+    def new(self, hint: str) -> str:
+        """A name that nothing else has: the hint where possible."""
+        plain = re.sub(r"[^A-Za-z0-9_]|^(?=[0-9_])|_(?=_)", "v", hint)
+        return self._allocator.new(f"v_{plain}" if self._refused(plain) else plain)
