@@ -29,7 +29,7 @@ class _GraphBuilder(Builder):
         super().__init__(text)
         self._sizes: tuple[tuple[str, int], ...] = ()
 
-    def graph(self, meta: Meta, family: str, name: str, *parts: object) -> g.Graph:
+    def program(self, meta: Meta, family: str, name: str, *parts: object) -> g.Graph:
         values = tuple(part for part in parts if isinstance(part, g.Value))
         result = parts[-1]
         assert isinstance(result, str)
@@ -63,9 +63,7 @@ class _GraphBuilder(Builder):
         self, meta: Meta, name: str, operator: g.Operator, index_set: str, shape: g.Shape, depends: tuple[str, ...]
     ) -> g.Value:
         origin = self.origin(meta)
-        return g.Value(
-            name=name, operator=operator, index_set=index_set, shape=shape, depends=depends, origin=origin
-        )
+        return g.Value(name=name, operator=operator, index_set=index_set, shape=shape, depends=depends, origin=origin)
 
     def result(self, meta: Meta, name: str) -> str:
         return name
@@ -102,15 +100,6 @@ class _GraphBuilder(Builder):
 
     def depends(self, meta: Meta, *names: str) -> tuple[str, ...]:
         return names
-
-    def PARAMETER(self, token: str) -> str:
-        return str(token)
-
-    def VALUE(self, token: str) -> str:
-        return str(token)
-
-    def KIND(self, token: str) -> str:
-        return str(token)
 
 
 def _operator(name: str, parameter: str, operands: tuple[str, ...], origin: Origin) -> g.Operator | None:

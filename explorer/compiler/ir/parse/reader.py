@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 from lark import Lark, Token, Transformer
@@ -93,8 +94,8 @@ class Builder(Transformer[Token, Any]):
         """The error for a construct that the grammar lets pass."""
         return ParseError(message, meta.line, meta.column)
 
-    def NAME(self, token: Token) -> str:
-        """A name, as a plain string."""
+    def __default_token__(self, token: Token) -> str:
+        """Words are plain strings in nodes."""
         return str(token)
 
     def INT(self, token: Token) -> int:
@@ -108,11 +109,11 @@ class Builder(Transformer[Token, Any]):
 
 @cache
 def _parser(grammar: str) -> Lark:
-    return Lark.open(
-        f"{grammar}.lark",
-        rel_to=__file__,
+    folder = Path(__file__).parent
+    return Lark(
+        "".join((folder / f"{name}.lark").read_text() for name in (grammar, "shared")),
         parser="lalr",
-        start=grammar,
+        start="program",
         postlex=Indents(),
         propagate_positions=True,
         maybe_placeholders=False,

@@ -1,0 +1,182 @@
+"""Reads the statements of the loops, and the sizes and buffers above them, for the loops, SLC and DLC alike."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+from lark import v_args
+from lark.tree import Meta
+
+from explorer.compiler.ir import loops
+from explorer.compiler.ir.graph import INFIX_FUNCTIONS, PAIR_FUNCTIONS, PREFIX_FUNCTIONS
+from explorer.compiler.ir.node import Atom, Extent
+from explorer.compiler.ir.parse.reader import Builder
+
+FUNCTIONS_OF_SIGNS = {sign: function for function, sign in INFIX_FUNCTIONS.items()}
+INDEX_FUNCTIONS = {sign: function for function, sign in loops.INFIX_INDEX.items()}
+REDUCTIONS = {sign: reduction for reduction, sign in loops.REDUCTION_SIGNS.items()}
+CALLABLE = (*PREFIX_FUNCTIONS, *PAIR_FUNCTIONS)
+TWO_OPERANDS = (*PAIR_FUNCTIONS, "leaky_relu")
+
+
+class Sizes(NamedTuple):
+    """The line `size D = 64, K = 64`."""
+
+    pairs: tuple[tuple[str, int], ...]
+
+
+class Note(NamedTuple):
+    """What follows `#` at a loop's head."""
+
+    text: str
+
+
+class Element(NamedTuple):
+    """`E[ih, d]` on the right of an assignment."""
+
+    buffer: str
+    indices: tuple[Atom, ...]
+
+
+class Expression(NamedTuple):
+    """`u * p`, `sqrt(s)`, or an atom, which is a copy."""
+
+    function: str
+    operands: tuple[Atom, ...]
+
+
+@v_args(inline=True, meta=True)
+class StatementBuilder(Builder):
+    """Statements come in the order of the text, so what a name is (an array, a value) is known where it is used."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__(text)
+        self._arrays: set[str] = set()  # buffers and rows: reading one is a load
+        self._written: set[str] = set()  # the output, rows and accumulators: assigning to one is a store
+        self._values: set[str] = set()
+
+    def sizes(self, meta: Meta, *pairs: tuple[str, int]) -> Sizes:
+        return Sizes(pairs)
+
+    def size(self, meta: Meta, name: str, size: int) -> tuple[str, int]:
+        return name, size
+
+    def buffer(self, meta: Meta, kind: str, name: str, extents: tuple[Extent, ...] = ()) -> loops.Buffer:
+        self._arrays.add(name)
+        if kind == "output":
+            self._written.add(name)
+        return loops.Buffer(name=name, kind=kind, extents=extents, origin=self.origin(meta))
+
+    def extents(self, meta: Meta, *extents: Extent) -> tuple[Extent, ...]:
+        return extents
+
+    def loop(self, meta: Meta, variable: str, extent: Extent, *rest: object) -> loops.For:
+        return loops.For(
+            variable=variable,
+            extent=extent,
+            body=statements_of(rest),
+            note=note_of(rest),
+            origin=self.origin(meta),
+        )
+
+    def parallel_loop(self, meta: Meta, variable: str, extent: Extent, *rest: object) -> loops.For:
+        return replace(self.loop(meta, variable, extent, *rest), parallel=True)
+
+    def index(self, meta: Meta, word: str, result: str, left: Atom, sign: str, right: Atom) -> loops.Index:
+        return loops.Index(
+            result=result, function=INDEX_FUNCTIONS[sign], operands=(left, right), origin=self.origin(meta)
+        )
+
+    def row(self, meta: Meta, name: str, extents: tuple[Extent, ...] = ()) -> loops.Row:
+        self._arrays.add(name)
+        self._written.add(name)
+        return loops.Row(name=name, extents=extents, origin=self.origin(meta))
+
+    def accumulator(self, meta: Meta, name: str, start: Atom) -> loops.Accumulator:
+        if not isinstance(start, float):
+            raise self.refuse(meta, f"{name} must start from a number such as 0.0, not from {start}")
+        self._written.add(name)
+        return loops.Accumulator(name=name, start=start, origin=self.origin(meta))
+
+    def accumulate(self, meta: Meta, target: str, *rest: Any) -> loops.Accumulate:
+        indices, sign, expression = rest if len(rest) == 3 else ((), *rest)
+        return loops.Accumulate(
+            target=target,
+            indices=indices,
+            reduction=REDUCTIONS[sign],
+            function=expression.function,
+            operands=expression.operands,
+            origin=self.origin(meta),
+        )
+
+    def assign(self, meta: Meta, target: str, *rest: Any) -> loops.Load | loops.Compute | loops.Store:
+        """A load if an array is read, a store if what is assigned to can be written, else a computation."""
+        indices, right = rest if len(rest) == 2 else ((), *rest)
+        if isinstance(right, Expression) and right.function == "copy" and right.operands[0] in self._arrays:
+            right = Element(str(right.operands[0]), ())
+        stores = bool(indices) or target in self._written
+        if isinstance(right, Element):
+            if stores:
+                raise self.refuse(meta, f"load {right.buffer} into a name first: {target} is memory")
+            self.define(target)
+            return loops.Load(result=target, buffer=right.buffer, indices=right.indices, origin=self.origin(meta))
+        function, operands, origin = right.function, right.operands, self.origin(meta)
+        if stores:
+            return loops.Store(target=target, indices=indices, function=function, operands=operands, origin=origin)
+        self.define(target)
+        return loops.Compute(result=target, function=function, operands=operands, origin=origin)
+
+    def define(self, name: str) -> None:
+        """Remembers a value, lest one called `inf` or `nan` be read as the number."""
+        self._values.add(name)
+
+    def element(self, meta: Meta, buffer: str, indices: tuple[Atom, ...]) -> Element:
+        return Element(buffer, indices)
+
+    def indices(self, meta: Meta, *indices: Atom) -> tuple[Atom, ...]:
+        return indices
+
+    def copy(self, meta: Meta, operand: Atom) -> Expression:
+        return Expression("copy", (operand,))
+
+    def infix(self, meta: Meta, left: Atom, sign: str, right: Atom) -> Expression:
+        return Expression(FUNCTIONS_OF_SIGNS[sign], (left, right))
+
+    def call(self, meta: Meta, function: str, *operands: Atom) -> Expression:
+        if function not in CALLABLE:
+            raise self.refuse(meta, f"there is no function {function}")
+        takes = 2 if function in TWO_OPERANDS else 1
+        if len(operands) != takes:
+            raise self.refuse(meta, f"{function} takes {takes} operands, not {len(operands)}")
+        return Expression(function, operands)
+
+    def operand(self, meta: Meta, atom: Atom) -> Atom:
+        number = atom in ("inf", "nan") and atom not in self._values | self._written | self._arrays
+        return float(atom) if number else atom
+
+    def word(self, meta: Meta, word: str) -> str:
+        return word
+
+    def NOTE(self, token: str) -> Note:
+        return Note(token[1:].strip())
+
+
+def sizes_of(parts: tuple[object, ...]) -> tuple[tuple[str, int], ...]:
+    """The sizes among the parts of a program."""
+    return next((part.pairs for part in parts if isinstance(part, Sizes)), ())
+
+
+def buffers_of(parts: tuple[object, ...]) -> tuple[loops.Buffer, ...]:
+    """The buffers among the parts of a program."""
+    return tuple(part for part in parts if isinstance(part, loops.Buffer))
+
+
+def statements_of(parts: tuple[object, ...]) -> tuple[loops.Statement, ...]:
+    """The statements among the parts of a program, a loop or a callback."""
+    return tuple(part for part in parts if isinstance(part, loops.Statement))
+
+
+def note_of(parts: tuple[object, ...]) -> str:
+    """The note at a loop's head, or nothing."""
+    return next((part.text for part in parts if isinstance(part, Note)), "")
