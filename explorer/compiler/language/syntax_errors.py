@@ -1,0 +1,119 @@
+"""What to say about a line that does not parse: where it goes wrong, and what was expected there."""
+
+from __future__ import annotations
+
+from lark import Token
+
+from explorer.compiler.ir.node import Span
+from explorer.compiler.language.diagnostics import Fix, suggestion
+from explorer.compiler.language.tree import span_of
+
+Description = tuple[str, Span, str, tuple[Fix, ...]]
+
+OPERATORS = frozenset("PLUS MINUS STAR SLASH DOUBLE_SLASH AT".split())
+KEYWORDS = frozenset("DIM SCORE DEF PARAM INPUT RETURN LAYER OP FOR IN".split())
+SYMBOLS = {
+    "_COLON": "':'", "_COMMA": "','", "EQUAL": "'='", "LPAR": "'('", "RPAR": "')'", "LSQB": "'['", "RSQB": "']'",
+    "NAME": "a name", "SCORE": "'score'", "DEF": "'def'", "_NEWLINE": "the end of the line",
+}  # fmt: skip
+OUTSIDE_DEFINITIONS = "outside of definitions a text has 'dim', 'score' and 'def'"
+INSIDE_DEFINITIONS = "a definition has 'param', 'input', assignments and 'return'"
+FIRST_WORDS = {
+    "for": "loops belong to layers and ops, which are not compiled yet: this version compiles scores",
+    "if": "the language has no branches: every row computes the same",
+    "else": "the language has no branches: every row computes the same",
+    "while": "the language has no 'while': every row computes the same",
+    "import": "the language has no imports",
+    "from": "the language has no imports",
+    "class": "the language has no classes",
+}
+
+
+def describe(line: list[Token], position: int, accepted: set[str]) -> Description:
+    """The message, its span, the detail and fixes for the token of a line that the parser did not take.
+
+    The line ends with its _NEWLINE; `accepted` are the terminals that the parser would have taken instead.
+    """
+    token = line[position]
+    previous = line[position - 1] if position else None
+    foreign = _describe_foreign(line, position)
+    if foreign:
+        return foreign
+    if previous is None or position == 1 and previous.type == "NAME" and "LPAR" not in accepted:
+        return _describe_first(line, position, accepted)
+    at_end = token.type == "_NEWLINE"
+    span = span_of(previous) if at_end else span_of(token)
+    found = "" if at_end else f", not {_show(token)}"
+    if token.type in KEYWORDS and "NAME" in accepted:
+        return f"'{token}' is a word of the language and cannot be a name", span, "", ()
+    if {"NAME", "NUMBER"} <= accepted:
+        place = "inside" if previous.type in ("LPAR", "LSQB") and token.type in ("RPAR", "RSQB") else "after"
+        return f"expected an expression {place} {_show(previous)}{found}", span, "", ()
+    if token.type in ("RPAR", "RSQB") and not accepted & {"RPAR", "RSQB"}:
+        return f"'{token}' has no bracket that it closes", span, "", ()
+    if accepted & OPERATORS and token.type in {"NAME", "NUMBER", "LPAR", "STRING", *KEYWORDS}:
+        return f"expected an operator between {_show(previous)} and {_show(token)}", span, "", ()
+    expected = _expected(accepted)
+    if expected:
+        return f"expected {expected} after {_show(previous)}{found}", span, "", ()
+    return f"{_show(token)} cannot stand here", span, "", ()
+
+
+def _describe_foreign(line: list[Token], position: int) -> Description | None:
+    """About characters and words that the language has no use for, or not yet."""
+    token = line[position]
+    span = span_of(token)
+    previous = line[position - 1] if position else None
+    if token.type == "STAR" and previous is not None and previous.type == "STAR":
+        both = Span(span.line, span.column - 1, span.end_line, span.end_column)
+        return "the language has no power '**'", both, "Write x * x for the square of x, or use exp and log.", ()
+    if previous is not None and token.type == "FOR":
+        detail = "Sums over loops belong to layers and ops, which are not compiled yet."
+        return "scores have no comprehensions: 'sum' takes one expression", span, detail, ()
+    if previous is not None and token.type == "EQUAL" and previous.type in OPERATORS:
+        return f"the language has no '{previous}='", span, "Write x = x + y.", ()
+    if token.type != "FOREIGN":
+        return None
+    if token in "\"'":
+        detail = "A string opens a definition's body in double quotes, and stands nowhere else."
+        return "this quote opens a string that its line does not close", span, detail, ()
+    if token.isascii() and token.isprintable():
+        return f"the language has no character '{token}'", span, "", ()
+    shown = f"'{token}' (U+{ord(token):04X})" if token.isprintable() else f"U+{ord(token):04X}"
+    return f"the language has no character {shown}: names are of ASCII letters, digits and '_'", span, "", ()
+
+
+def _describe_first(line: list[Token], position: int, accepted: set[str]) -> Description:
+    """About a line whose first word begins no statement."""
+    first = line[0]
+    span = span_of(first)
+    inside = "RETURN" in accepted or "_DEDENT" in accepted or position == 1
+    if first in FIRST_WORDS:
+        return FIRST_WORDS[str(first)], span, "", ()
+    statements = ("param", "input", "return") if inside else ("dim", "score", "def")
+    if first.type == "NAME" and line[min(1, len(line) - 1)].type == "NAME":
+        hint, fixes = suggestion(str(first), span, statements)
+        if fixes:
+            return f"no line begins with '{first}'{hint}", span, "", fixes
+    if not inside:
+        return f"{_show(first)} cannot stand here: {OUTSIDE_DEFINITIONS}", span, "", ()
+    if position == 1 and line[1].type != "_NEWLINE":
+        return f"expected '=' after '{first}', not {_show(line[1])}", span_of(line[1]), "", ()
+    return f"{_show(first)} begins no statement: {INSIDE_DEFINITIONS}", span, "", ()
+
+
+def _expected(accepted: set[str]) -> str:
+    """What could stand there, where that is short enough to say."""
+    shown = [SYMBOLS[kind] for kind in SYMBOLS if kind in accepted]
+    if "_NEWLINE" in accepted and len(shown) > 1:
+        shown.remove(SYMBOLS["_NEWLINE"])
+        if accepted & OPERATORS:
+            return SYMBOLS["_NEWLINE"]
+    return " or ".join(shown) if 1 <= len(shown) <= 3 else ""
+
+
+def _show(token: Token) -> str:
+    """A token as a message names it."""
+    if token.type == "_NEWLINE":
+        return "the end of the line"
+    return f"'{token}'" if len(token) <= 40 else f"'{token[:37]}…'"

@@ -1,0 +1,156 @@
+"""Builds the syntax tree from the parser's reductions: one method a rule or alias of grammar.lark."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from lark import Token, Transformer
+
+from explorer.compiler.ir.node import Span
+from explorer.compiler.language import syntax
+
+
+def span_of(token: Token) -> Span:
+    """Where a token stands."""
+    assert token.line is not None
+    assert token.column is not None
+    assert token.end_line is not None
+    assert token.end_column is not None
+    return Span(token.line, token.column, token.end_line, token.end_column)
+
+
+def join(first: Span, last: Span) -> Span:
+    """From the start of one span to the end of another."""
+    return Span(first.line, first.column, last.end_line, last.end_column)
+
+
+def _name(token: Token) -> syntax.Name:
+    return syntax.Name(str(token), span_of(token))
+
+
+class TreeBuilder(Transformer[Token, Any]):
+    """Called by the parser with each rule's children as it reduces them."""
+
+    def program(self, children: list[Any]) -> syntax.Program:
+        items = children[0] or ()
+        dims = tuple(dim for item in items if isinstance(item, tuple) for dim in item)
+        definitions = tuple(item for item in items if isinstance(item, syntax.Definition))
+        return syntax.Program(dims, definitions, tuple(i for i in items if isinstance(i, syntax.Broken)))
+
+    def one(self, children: list[Any]) -> tuple[Any, ...]:
+        return (children[0],)
+
+    def more(self, children: list[Any]) -> tuple[Any, ...]:
+        return (*children[0], children[1])
+
+    def listed(self, children: list[Any]) -> Any:
+        return children[0]
+
+    inner = listed
+
+    def omitted(self, children: list[Any]) -> None:
+        return None
+
+    def broken(self, children: list[Any]) -> syntax.Broken:
+        token = children[0]
+        return syntax.Broken(frozenset(token.split()), span_of(token))
+
+    broken_block = broken
+
+    def dims(self, children: list[Any]) -> tuple[syntax.Dim, ...]:
+        dims: tuple[syntax.Dim, ...] = children[1]
+        return dims
+
+    def dim(self, children: list[Any]) -> syntax.Dim:
+        name, _, value = children
+        return syntax.Dim(_name(name), value, join(span_of(name), value.extent))
+
+    def definition(self, children: list[Any]) -> syntax.Definition:
+        keyword, name, opening, parameters, closing, statements = children
+        return syntax.Definition(
+            str(keyword),
+            _name(name),
+            parameters or (),
+            join(span_of(opening), span_of(closing)),
+            statements,
+            join(span_of(keyword), span_of(closing)),
+        )
+
+    def parameter(self, children: list[Any]) -> syntax.Parameter:
+        name, annotation, default = children
+        return syntax.Parameter(_name(name), _name(annotation) if annotation else None, default)
+
+    def after_equal(self, children: list[Any]) -> Any:
+        return children[1]
+
+    def single(self, children: list[Any]) -> tuple[syntax.Statement, ...]:
+        return (children[0],)
+
+    def docstring(self, children: list[Any]) -> syntax.Docstring:
+        return syntax.Docstring(str(children[0]), span_of(children[0]))
+
+    def declarations(self, children: list[Any]) -> syntax.Declarations:
+        kind = str(children[0])
+        return syntax.Declarations(
+            tuple(syntax.Declaration(kind, name, extents, extent) for name, extents, extent in children[1])
+        )
+
+    def tensor(self, children: list[Any]) -> tuple[syntax.Name, tuple[syntax.Expression, ...], Span]:
+        name, _, extents, closing = children
+        return _name(name), extents, join(span_of(name), span_of(closing))
+
+    def assignment(self, children: list[Any]) -> syntax.Assignment:
+        name, _, value = children
+        return syntax.Assignment(_name(name), value, join(span_of(name), value.extent))
+
+    def returned(self, children: list[Any]) -> syntax.Return:
+        keyword, value = children
+        return syntax.Return(value, join(span_of(keyword), value.extent))
+
+    def binary(self, children: list[Any]) -> syntax.Binary:
+        left, operator, right = children
+        extent = join(left.extent, right.extent)
+        return syntax.Binary(str(operator), span_of(operator), left, right, extent)
+
+    def unary(self, children: list[Any]) -> syntax.Unary:
+        operator, operand = children
+        span = span_of(operator)
+        return syntax.Unary(str(operator), span, operand, join(span, operand.extent))
+
+    def index(self, children: list[Any]) -> syntax.Index:
+        base, opening, indices, closing = children
+        span = join(span_of(opening), span_of(closing))
+        return syntax.Index(base, indices, span, join(base.extent, span))
+
+    def slice(self, children: list[Any]) -> syntax.Slice:
+        base, opening, start, stop, closing = children
+        span = join(span_of(opening), span_of(closing))
+        return syntax.Slice(base, start, stop, span, join(base.extent, span))
+
+    def attribute(self, children: list[Any]) -> syntax.Attribute:
+        base, dot, name = children
+        span = join(span_of(dot), span_of(name))
+        return syntax.Attribute(base, _name(name), span, join(base.extent, span))
+
+    def name(self, children: list[Any]) -> syntax.Name:
+        return _name(children[0])
+
+    def number(self, children: list[Any]) -> syntax.Number:
+        text = str(children[0])
+        whole = text.isdecimal()
+        return syntax.Number(int(text) if whole else float(text), text, span_of(children[0]))
+
+    def call(self, children: list[Any]) -> syntax.Call:
+        name, _, arguments, closing = children
+        return syntax.Call(_name(name), arguments or (), join(span_of(name), span_of(closing)))
+
+    def parentheses(self, children: list[Any]) -> syntax.Parentheses:
+        opening, inner, closing = children
+        return syntax.Parentheses(inner, join(span_of(opening), span_of(closing)))
+
+    def positional(self, children: list[Any]) -> syntax.Argument:
+        return syntax.Argument(None, children[0])
+
+    def keyword(self, children: list[Any]) -> syntax.Argument:
+        name, _, value = children
+        return syntax.Argument(_name(name), value)
