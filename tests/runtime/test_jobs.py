@@ -1,0 +1,181 @@
+"""Worker processes: what happens to a request when its process dies, hangs, runs out of memory or is let go."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+import time
+from collections.abc import Awaitable, Callable
+from contextlib import aclosing
+from typing import Any
+
+import pytest
+
+from explorer.runtime.jobs import WorkerPool, stream_here
+
+TRANSE = """dim D = 64
+score TransE(h: entity, r: relation, t: entity):
+    param E[entity, D]
+    param R[relation, D]
+    return norm(E[h] + R[r] - E[t], 1)
+"""
+
+
+def compile_request(text: str = TRANSE) -> dict[str, Any]:
+    return {"text": text, "name": None, "sizes": {}, "options": {}, "stages": ["graph"]}
+
+
+def run_request(**changes: Any) -> dict[str, Any]:
+    return {"text": TRANSE, "on": "cpu", "repeat": 3, **changes}
+
+
+LONG = run_request(batch=60_000, repeat=100_000)
+"""More than a minute of repeats."""
+
+
+def with_pool(role: Any, test: Callable[[WorkerPool], Awaitable[None]], **settings: Any) -> None:
+    async def main() -> None:
+        pool = WorkerPool(role, **{"spare": 0, "quiet": True, **settings})
+        try:
+            await test(pool)
+        finally:
+            await pool.close()
+
+    asyncio.run(main())
+
+
+async def collect(pool: WorkerPool, request: dict[str, Any], seconds: float = 60) -> list[dict[str, Any]]:
+    return [event async for event in pool.stream(request, seconds)]
+
+
+def is_running(pid: int) -> bool:
+    """Whether a process exists and is no zombie."""
+    try:
+        with open(f"/proc/{pid}/stat", encoding="utf-8") as status:
+            return status.read().rpartition(")")[2].split()[0] != "Z"
+    except FileNotFoundError:
+        return False
+
+
+def wait_until_gone(pid: int) -> None:
+    deadline = time.monotonic() + 5
+    while is_running(pid):
+        assert time.monotonic() < deadline, f"process {pid} still runs"
+        time.sleep(0.02)
+
+
+def test_one_worker_answers_one_request_after_another() -> None:
+    async def test(pool: WorkerPool) -> None:
+        (first,) = await collect(pool, compile_request())
+        pids = pool.pids
+        (second,) = await collect(pool, compile_request())
+        assert first["ok"]
+        assert second["ok"]
+        assert pool.pids == pids
+
+    with_pool("compile", test)
+
+
+def test_a_bad_model_is_an_answer_not_a_failure() -> None:
+    async def test(pool: WorkerPool) -> None:
+        (answer,) = await collect(pool, compile_request("score ("))
+        assert answer["event"] == "result"
+        assert answer["ok"] is False
+        assert answer["diagnostics"]
+
+    with_pool("compile", test)
+
+
+def test_a_run_streams_its_events() -> None:
+    events = list(stream_here(run_request()))
+    kinds = [event["event"] for event in events]
+    assert kinds.count("sample") == 3
+    assert kinds.index("started") < kinds.index("sample") < kinds.index("result") == len(kinds) - 1
+    assert events[-1]["matches_reference"] is True
+
+
+def test_a_killed_worker_is_reported_and_replaced() -> None:
+    async def test(pool: WorkerPool) -> None:
+        seen = []
+        async with aclosing(pool.stream(LONG, 60)) as stream:
+            async for event in stream:
+                seen.append(event)
+                if event["event"] == "sample" and len(pool.pids) == 1:
+                    os.kill(pool.pids[0], signal.SIGKILL)
+        assert seen[-1]["kind"] == "crashed"
+        assert "SIGKILL" in seen[-1]["message"]
+        assert (await collect(pool, run_request()))[-1]["event"] == "result"
+
+    with_pool("run", test)
+
+
+def test_a_worker_over_its_time_is_killed() -> None:
+    async def test(pool: WorkerPool) -> None:
+        await collect(pool, compile_request())
+        (pid,) = pool.pids
+        os.kill(pid, signal.SIGSTOP)
+        began = time.monotonic()
+        (answer,) = await collect(pool, compile_request(), seconds=0.3)
+        assert time.monotonic() - began < 3
+        assert answer["kind"] == "timeout"
+        assert "0.3 s" in answer["message"]
+        wait_until_gone(pid)
+
+    with_pool("compile", test)
+
+
+def test_leaving_the_stream_kills_the_worker() -> None:
+    async def test(pool: WorkerPool) -> None:
+        async with aclosing(pool.stream(LONG, 60)) as stream:
+            async for event in stream:
+                if event["event"] == "sample":
+                    (pid,) = pool.pids
+                    break
+        wait_until_gone(pid)
+
+    with_pool("run", test)
+
+
+def test_a_run_beyond_the_memory_limit_fails_with_a_sentence() -> None:
+    async def test(pool: WorkerPool) -> None:
+        events = await collect(pool, run_request(sizes={"D": 16_000}))
+        assert events[-1]["kind"] == "memory"
+        assert "memory" in events[-1]["message"]
+
+    with_pool("run", test, memory=700 << 20)
+
+
+def test_a_worker_that_cannot_start_is_reported() -> None:
+    async def test(pool: WorkerPool) -> None:
+        (answer,) = await collect(pool, compile_request())
+        assert answer["kind"] == "crashed"
+
+    with_pool("compile", test, memory=1 << 20)
+
+
+@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGTERM])
+def test_workers_do_not_outlive_their_parent(how: signal.Signals) -> None:
+    script = textwrap.dedent("""
+        import asyncio, sys
+        from explorer.runtime.jobs import WorkerPool
+
+        async def main():
+            pool = WorkerPool("compile", spare=0)
+            request = {"text": "", "name": None, "sizes": {}, "options": {}, "stages": []}
+            async for _ in pool.stream(request, 60):
+                pass
+            print(pool.pids[0], flush=True)
+            await asyncio.sleep(60)
+
+        asyncio.run(main())
+    """)
+    with subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE, text=True) as parent:
+        assert parent.stdout is not None
+        worker = int(parent.stdout.readline())
+        assert is_running(worker)
+        parent.send_signal(how)
+    wait_until_gone(worker)

@@ -1,0 +1,293 @@
+"""The command line as a user meets it: a real process, its output, its exit status."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from explorer.cli import main
+
+TRANSE = """dim D = 64
+score TransE(h: entity, r: relation, t: entity):
+    param E[entity, D]
+    param R[relation, D]
+    return norm(E[h] + R[r] - E[t], 1)
+"""
+
+BAD_MODELS = {
+    "syntax error in the middle of a line": (TRANSE.replace("E[h] +", "E[h) +"), 5),
+    "unknown name": (TRANSE.replace("E[h]", "Emb[h]"), 5),
+    "shape mismatch": ("dim K = 32\n" + TRANSE.replace("R[relation, D]", "R[relation, K]"), 6),
+    "index of the wrong set": (TRANSE.replace("E[h]", "E[r]"), 5),
+    "nesting of 10,000 parentheses": (
+        TRANSE.replace("E[h]", "(" * 10_000 + "E[h]" + ")" * 10_000),
+        5,
+    ),
+    "script tag in the name": (TRANSE.replace("TransE(", "<script>alert(1)</script>("), 2),
+}
+
+
+@pytest.fixture
+def model(tmp_path: Path) -> Path:
+    path = tmp_path / "transe.emb"
+    path.write_text(TRANSE, encoding="utf-8")
+    return path
+
+
+def explorer(*arguments: str | Path, **settings: Any) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "explorer.cli", *map(str, arguments)]
+    return subprocess.run(command, capture_output=True, text=True, timeout=60, check=False, **settings)
+
+
+def called(capsys: pytest.CaptureFixture[str], *arguments: str | Path) -> tuple[int, str, str]:
+    """The command line in this process: status, stdout, stderr."""
+    status = main([str(argument) for argument in arguments])
+    captured = capsys.readouterr()
+    assert "Traceback" not in captured.err
+    return status, captured.out, captured.err
+
+
+def test_help_shows_the_commands_and_examples() -> None:
+    shown = explorer("--help")
+    assert shown.returncode == 0
+    for word in ("stages", "compile", "run", "bench", "serve", "explorer run examples/kge/transr.emb --on dae"):
+        assert word in shown.stdout
+
+
+def test_stages_lists_the_pipeline(capsys: pytest.CaptureFixture[str]) -> None:
+    status, out, _ = called(capsys, "stages")
+    assert status == 0
+    assert [line.split()[0] for line in out.splitlines()] == ["graph", "loops", "slc", "dlc", "cuda", "ptx"]
+
+
+def test_compile_prints_the_stage_asked_for(model: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    status, out, err = called(capsys, "compile", model, "--stage", "cuda", "--set", "D=33")
+    assert (status, err) == (0, "")
+    assert "__global__" in out
+
+
+def test_compile_all_prints_every_stage(model: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    status, out, _ = called(capsys, "compile", model, "--all")
+    assert status == 0
+    titles = [line.strip("= ") for line in out.splitlines() if line.startswith("==== ")]
+    assert titles == ["graph", "loops", "slc", "dlc", "cuda", "ptx"]
+
+
+def test_compile_json_gives_every_computing_line_an_origin(model: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    status, out, _ = called(capsys, "compile", model, "--json", "--negatives", "tail:8")
+    answer = json.loads(out)
+    assert status == 0
+    assert answer["ok"]
+    assert answer["options"]["negatives"] == "tail:8"
+    assert [stage["name"] for stage in answer["stages"]] == ["graph", "loops", "slc", "dlc", "cuda", "ptx"]
+    for stage in answer["stages"]:
+        assert any(line["origin"] and line["operations"] for line in stage["lines"]), stage["name"]
+
+
+def test_compile_reads_standard_input() -> None:
+    shown = explorer("compile", "-", "--stage", "loops", input=TRANSE)
+    assert shown.returncode == 0
+    assert shown.stdout.strip()
+
+
+@pytest.mark.parametrize("what", BAD_MODELS)
+def test_a_bad_model_gets_its_line_and_a_caret(what: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    text, line = BAD_MODELS[what]
+    path = tmp_path / "bad.emb"
+    path.write_text(text, encoding="utf-8")
+    status, out, err = called(capsys, "compile", path)
+    assert (status, out) == (2, "")
+    assert f"{path}:{line}:" in err
+    assert "^" in err
+    assert len(err) < 5_000
+    status, out, _ = called(capsys, "compile", path, "--json")
+    answer = json.loads(out)
+    assert status == 2
+    assert answer["ok"] is False
+    assert answer["diagnostics"][0]["line"] == line
+
+
+def test_a_run_of_a_bad_model_stops_at_the_diagnostics(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "bad.emb"
+    path.write_text(BAD_MODELS["unknown name"][0], encoding="utf-8")
+    status, out, err = called(capsys, "run", path, "--on", "cpu")
+    assert (status, out) == (2, "")
+    assert f"{path}:5:" in err
+
+
+def test_bytes_that_are_not_utf8_get_their_place(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "latin.emb"
+    path.write_bytes(b"# caf\xc3\xa9\ndim D = \xe9\n")
+    status, _, err = called(capsys, "compile", path)
+    assert status == 2
+    assert f"{path}:2:9: byte 0xe9 is not UTF-8 text\n  dim D = \ufffd\n          ^" in err
+
+
+def test_a_file_of_10_mb_is_refused_with_the_limit(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "big.emb"
+    path.write_bytes(b"#" * 10_000_000)
+    status, _, err = called(capsys, "compile", path)
+    assert status == 2
+    assert "64 KiB" in err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["compile", "nowhere.emb"], "nowhere.emb: cannot be read: No such file"),
+        (["compile", "."], "cannot be read: Is a directory"),
+        (["compile", "MODEL", "--stage", "slx"], "unknown stage 'slx' (did you mean 'slc'?)"),
+        (["compile", "MODEL", "--set", "D:64"], "--set takes a dimension and a whole number"),
+        (["compile", "MODEL", "--set", "D=-3"], "--set takes a dimension and a whole number"),
+        (["compile", "MODEL", "--set", "Q=3"], "'Q'"),
+        (["compile", "MODEL", "--option", "fast"], "--option takes NAME=VALUE"),
+        (["compile", "MODEL", "--option", "fast=1"], "there is no option 'fast'"),
+        (["compile", "MODEL", "--negatives", "tail:0"], "negatives take 1 to"),
+        (["compile", "MODEL", "--name", "Nobody"], "Nobody"),
+        (["compile", "MODEL", "--all", "--stage", "slc"], "not allowed with"),
+        (["compile"], "the following arguments are required"),
+        (["frobnicate"], "invalid choice: 'frobnicate'"),
+        (["run", "MODEL"], "required: --on"),
+        (["run", "MODEL", "--on", "tpu"], "invalid choice: 'tpu'"),
+        (["run", "MODEL", "--on", "gpu"], "GPU"),
+        (["run", "MODEL", "--on", "cpu", "--batch", "0"], "--batch takes a whole number from 1"),
+        (["run", "MODEL", "--on", "cpu", "--batch", "many"], "invalid int value: 'many'"),
+        (["run", "MODEL", "--on", "cpu", "--timeout", "-1"], "--timeout takes"),
+        (["run", "MODEL", "--on", "cpu", "--data", "FB15k-238"], "'FB15k-238'"),
+        (["run", "MODEL", "--on", "cpu", "--data", "none.tsv"], "none.tsv: no such file"),
+        (["run", "MODEL", "--on", "cpu", "--set", "D=1000000000"], "1,000,000,000"),
+        (["run", "MODEL", "--on", "dae", "--machine", "queue"], "--machine takes NAME=NUMBER"),
+        (["bench", "nothing"], "unknown suite 'nothing'"),
+        (["serve", "--port", "70000"], "--port takes a number from 0 to 65535"),
+        (["serve", "--data-dir", "nowhere"], "no such folder"),
+    ],
+)
+def test_bad_arguments_are_named(
+    arguments: list[str], message: str, model: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = [str(model) if word == "MODEL" else word for word in arguments]
+    status, out, err = called(capsys, *words)
+    assert (status, out) == (2, "")
+    assert message in err
+    if words[0] in ("compile", "run"):
+        status, out, _ = called(capsys, *words, "--json")
+        assert status == 2
+        answer = json.loads(out)
+        assert answer["ok"] is False
+        assert message in json.dumps(answer["diagnostics"], ensure_ascii=False)
+
+
+def test_bad_data_names_the_line(model: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    data = tmp_path / "ragged.tsv"
+    data.write_text("a\tb\tc\na\tb\n", encoding="utf-8")
+    status, _, err = called(capsys, "run", model, "--on", "cpu", "--data", data)
+    assert status == 2
+    assert "line 2" in err
+
+
+@pytest.mark.parametrize("target", ["cpu", "dae"])
+def test_run_prints_one_checked_result(target: str, model: Path) -> None:
+    shown = explorer("run", model, "--on", target, "--batch", "100", "--repeat", "3", "--json")
+    result = json.loads(shown.stdout)
+    assert shown.returncode == 0, shown.stderr
+    assert result["matches_reference"] is True
+    assert result["max_relative_error"] < result["tolerance"] == 1e-5
+    assert result["rows_checked"] == 100
+    assert result["limits"]["compulsory_bytes"] > 0
+    if target == "cpu":
+        assert result["source"] == "measured"
+        assert len(result["samples_ms"]) == 3
+        assert result["least_ms"] <= result["median_ms"] <= result["p95_ms"]
+    else:
+        assert result["source"] == "simulated"
+        assert result["cycles"] > 0
+    assert "compiling the model" in shown.stderr
+
+
+def test_run_of_a_file_with_negatives_reads_as_a_summary(model: Path, tmp_path: Path) -> None:
+    data = tmp_path / "triples.tsv"
+    data.write_text("anna\tknows\tben\nben\tknows\tcleo\n", encoding="utf-8")
+    shown = explorer("run", model, "--on", "cpu", "--data", data, "--negatives", "tail:4", "--repeat", "2")
+    assert shown.returncode == 0, shown.stderr
+    assert "matches the float64 reference" in shown.stdout
+    assert "negatives tail:4" in shown.stdout
+
+
+def test_a_run_over_its_time_fails(model: Path) -> None:
+    shown = explorer("run", model, "--on", "cpu", "--repeat", "10000000", "--timeout", "1.5")
+    assert shown.returncode == 1
+    assert "time limit" in shown.stderr
+    assert "Traceback" not in shown.stderr
+
+
+def test_ctrl_c_ends_with_a_line_and_130(model: Path) -> None:
+    command = [sys.executable, "-m", "explorer.cli", "run", str(model), "--on", "cpu", "--repeat", "10000000"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stderr is not None
+        for line in process.stderr:
+            if line.startswith("running"):
+                break
+        process.send_signal(signal.SIGINT)
+        _, err = process.communicate(timeout=10)
+    assert process.returncode == 130
+    assert err.strip() == "explorer: stopped"
+
+
+def test_a_reader_that_leaves_early_is_no_error(model: Path) -> None:
+    command = f"{sys.executable} -m explorer.cli compile {model} --all --json | head -c 10"
+    shown = subprocess.run(command, shell=True, capture_output=True, text=True, timeout=60, check=True)
+    assert "Traceback" not in shown.stderr
+    assert "Exception" not in shown.stderr
+
+
+def test_serve_says_where_it_is_and_a_taken_port_is_a_sentence() -> None:
+    command = [sys.executable, "-m", "explorer.cli", "serve", "--port", "0"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        line = process.stdout.readline()
+        port = line.rpartition(":")[2].partition("/")[0]
+        assert f"http://127.0.0.1:{port}/" in line
+        _wait_for(int(port))
+        taken = explorer("serve", "--port", port)
+        process.send_signal(signal.SIGINT)
+        _, err = process.communicate(timeout=15)
+    assert taken.returncode == 2
+    assert f"cannot listen on 127.0.0.1 port {port}: Address already in use: choose another" in taken.stderr
+    assert process.returncode == 130
+    assert err.strip() == "explorer: stopped"
+
+
+def _wait_for(port: int) -> None:
+    deadline = time.monotonic() + 20
+    while True:
+        try:
+            socket.create_connection(("127.0.0.1", port), timeout=1).close()
+            return
+        except OSError:
+            assert time.monotonic() < deadline
+            time.sleep(0.05)
+
+
+def test_help_and_compile_import_nothing_heavy(model: Path) -> None:
+    script = (
+        "import sys; from explorer.cli import main; main(['compile', sys.argv[1], '--stage', 'loops']);"
+        "print({'numba', 'fastapi', 'uvicorn', 'torch'} & set(sys.modules))"
+    )
+    shown = subprocess.run(
+        [sys.executable, "-c", script, str(model)],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=True,
+        env={**os.environ, "PYTHONIOENCODING": "ascii"},
+    )
+    assert shown.stdout.splitlines()[-1] == "set()"

@@ -1,0 +1,195 @@
+"""The JSON API as a script uses it, and what it says to requests that are wrong."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from fastapi.testclient import TestClient
+
+from explorer.web.app import create_app
+
+
+def post(client: TestClient, path: str, **body: Any) -> tuple[int, dict[str, Any]]:
+    response = client.post(path, json=body)
+    return response.status_code, response.json()
+
+
+def test_compile_answers_what_the_command_line_prints(client: TestClient, transe: str) -> None:
+    status, answer = post(client, "/api/compile", text=transe, sizes={"D": 33}, options={"negatives": "head:4"})
+    assert status == 200
+    assert answer["ok"]
+    assert answer["name"] == "TransE"
+    assert answer["sizes"] == {"D": 33}
+    assert answer["options"]["negatives"] == "head:4"
+    assert [stage["name"] for stage in answer["stages"]] == ["graph", "loops", "slc", "dlc", "cuda", "ptx"]
+
+
+def test_compile_makes_only_the_stages_asked_for(client: TestClient, transe: str) -> None:
+    _, answer = post(client, "/api/compile", text=transe, stages=["loops"])
+    assert [stage["name"] for stage in answer["stages"]] == ["loops"]
+
+
+@pytest.mark.parametrize(
+    ("change", "line"),
+    [
+        (("E[h] +", "E[h) +"), 5),
+        (("E[h]", "Emb[h]"), 5),
+        (("R[relation, D]", "R[relation, 32]"), 5),
+        (("E[h]", "E[r]"), 5),
+        (("E[h]", "(" * 10_000 + "E[h]" + ")" * 10_000), 5),
+        (("TransE(", "<script>alert(1)</script>("), 2),
+    ],
+    ids=["syntax", "name", "shape", "index", "parentheses", "script"],
+)
+def test_a_bad_model_answers_with_diagnostics(
+    change: tuple[str, str], line: int, client: TestClient, transe: str
+) -> None:
+    status, answer = post(client, "/api/compile", text=transe.replace(*change))
+    assert status == 200
+    assert answer["ok"] is False
+    first = answer["diagnostics"][0]
+    assert first["line"] == line
+    assert first["column"] >= 1
+    assert first["message"]
+    status, answer = post(client, "/api/run", text=transe.replace(*change), on="cpu")
+    assert status == 422
+    assert answer["ok"] is False
+    assert answer["diagnostics"][0] == first
+
+
+@pytest.mark.parametrize(
+    ("body", "words"),
+    [
+        (b'{"text": "\xff"}', "not UTF-8 text: byte 0xff at offset 10"),
+        (b'{"text": "x"', "not JSON"),
+        (b"[" * 100_000, "nested too deeply"),
+        (b"null", "not a JSON object"),
+        (b"{}", "'text'"),
+        (b'{"text": 3}', "'text'"),
+        (b'{"text": "\\ud800"}', "surrogate"),
+        (b'{"text": "x", "sizes": {"D": "64"}}', "'sizes.D'"),
+        (b'{"text": "x", "sizes": {"D": ' + b"9" * 5000 + b"}}", "not JSON"),
+        (b'{"text": "x", "stages": ["slx"]}', "no stage 'slx'"),
+        (b'{"text": "x", "colour": "red"}', "'colour'"),
+    ],
+)
+def test_a_malformed_request_is_told_what_is_wrong(body: bytes, words: str, client: TestClient) -> None:
+    response = client.post("/api/compile", content=body)
+    answer = response.json()
+    assert response.status_code == 422
+    assert answer["ok"] is False
+    assert words in answer["diagnostics"][0]["message"]
+    assert "Traceback" not in response.text
+
+
+def test_a_body_of_10_mb_is_refused(client: TestClient) -> None:
+    response = client.post("/api/compile", content=b"x" * 10_000_000)
+    assert response.status_code == 413
+    assert "larger than 256 KiB" in response.json()["diagnostics"][0]["message"]
+
+
+def test_a_large_body_without_a_length_is_refused(client: TestClient) -> None:
+    def chunks() -> Iterator[bytes]:
+        for _ in range(100):
+            yield b"x" * 100_000
+
+    assert client.post("/api/compile", content=chunks()).status_code == 413
+
+
+@pytest.mark.parametrize("target", ["cpu", "dae"])
+def test_run_answers_one_checked_result(target: str, client: TestClient, transe: str) -> None:
+    status, answer = post(client, "/api/run", text=transe, on=target, batch=64, repeat=3, data="tiny.tsv")
+    assert status == 200, answer
+    assert answer["ok"]
+    assert answer["matches_reference"] is True
+    assert answer["data"]["name"] == "tiny.tsv"
+    assert answer["rows_checked"] == 64
+
+
+def test_run_streams_events_where_accept_asks_for_them(client: TestClient, transe: str) -> None:
+    body = {"text": transe, "on": "cpu", "batch": 64, "repeat": 4}
+    with client.stream("POST", "/api/run", json=body, headers={"accept": "application/x-ndjson"}) as response:
+        events = [json.loads(line) for line in response.iter_lines()]
+    kinds = [event["event"] for event in events]
+    assert kinds.count("sample") == 4
+    assert kinds[-1] == "result"
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"on": "tpu"}, "'on'"),
+        ({"batch": 65_537}, "'batch'"),
+        ({"batch": 0}, "'batch'"),
+        ({"repeat": 1_001}, "'repeat'"),
+        ({"sizes": {"D": 10**9}}, "'sizes.D'"),
+        ({"sizes": {"D": 900_000}}, "GiB"),
+        ({"data": "/etc/passwd"}, "no data set '/etc/passwd'"),
+        ({"data": "../tiny.tsv"}, "no data set"),
+        ({"on": "gpu"}, "GPU"),
+        ({"options": {"negatives": "tail:0"}}, "negatives take 1 to"),
+        ({"seed": True}, "'seed'"),
+    ],
+)
+def test_a_run_out_of_bounds_is_refused(change: dict[str, Any], words: str, client: TestClient, transe: str) -> None:
+    status, answer = post(client, "/api/run", **{"text": transe, "on": "cpu", **change})
+    assert status == 422
+    assert answer["ok"] is False
+    assert words in answer["message"]
+
+
+def test_a_run_over_its_time_is_stopped(transe: str) -> None:
+    with TestClient(create_app(run_seconds=0.5)) as client:
+        status, answer = post(client, "/api/run", text=transe, on="cpu", batch=60_000, repeat=1_000)
+    assert status == 504
+    assert answer["kind"] == "timeout"
+    assert "0.5 s" in answer["message"]
+
+
+def test_stages_examples_and_data_are_listed(client: TestClient) -> None:
+    stages = client.get("/api/stages").json()
+    assert [stage["name"] for stage in stages] == ["graph", "loops", "slc", "dlc", "cuda", "ptx"]
+    assert all(stage["title"] and stage["summary"] for stage in stages)
+    examples = client.get("/api/examples").json()
+    assert {"transe_l1", "transr"} <= {example["name"] for example in examples}
+    names = [entry["name"] for entry in client.get("/api/data").json()]
+    assert names == ["FB15k", "FB15k-237", "BioKG", "WN18", "tiny.tsv"]
+
+
+def test_every_answer_carries_the_policy(client: TestClient) -> None:
+    for response in (client.get("/"), client.get("/healthz"), client.get("/nowhere"), client.post("/api/run")):
+        policy = response.headers["content-security-policy"]
+        assert "default-src 'none'" in policy
+        assert "script-src 'self';" in policy
+        assert "unsafe" not in policy
+        assert response.headers["x-content-type-options"] == "nosniff"
+        assert response.headers["referrer-policy"] == "no-referrer"
+
+
+def test_the_pages_style_nonce_is_new_each_time(client: TestClient) -> None:
+    policies = {client.get("/healthz").headers["content-security-policy"] for _ in range(3)}
+    assert len(policies) == 3
+
+
+def test_writes_from_another_site_are_refused(client: TestClient, transe: str) -> None:
+    body = {"text": transe}
+    refused = client.post("/api/compile", json=body, headers={"origin": "http://evil.example"})
+    assert refused.status_code == 403
+    own = client.post("/api/compile", json=body, headers={"origin": "http://testserver"})
+    assert own.status_code == 200
+
+
+def test_a_fault_of_the_server_is_a_sentence(client: TestClient, monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(_: object) -> None:
+        raise RuntimeError("secret detail")
+
+    monkeypatch.setattr("explorer.web.api.available", broken)
+    quiet = TestClient(client.app, raise_server_exceptions=False)
+    response = quiet.get("/api/data")
+    assert response.status_code == 500
+    assert "failed to answer" in response.json()["diagnostics"][0]["message"]
+    assert "secret" not in response.text
+    assert "content-security-policy" in response.headers
