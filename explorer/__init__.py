@@ -1,1 +1,6 @@
-"""The Embedding Compiler Explorer."""
+"""The Embedding Compiler Explorer: `compile` a model text, and look into or run the `Compilation`."""
+
+from explorer.compiler.compilation import Compilation
+from explorer.compiler.compilation import compile_model as compile
+
+__all__ = ["Compilation", "compile"]

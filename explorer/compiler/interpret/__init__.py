@@ -1,0 +1,29 @@
+"""What the IRs mean, in NumPy: one interpreter for each."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from explorer.compiler.interpret.dlc import run_dlc
+from explorer.compiler.interpret.graph import run_graph
+from explorer.compiler.interpret.loops import run_kernel
+from explorer.compiler.interpret.slc import run_slc
+from explorer.compiler.ir.dlc import DlcProgram
+from explorer.compiler.ir.graph import Graph
+from explorer.compiler.ir.loops import Kernel
+from explorer.compiler.ir.slc import SlcProgram
+
+
+def run_program(program: object, inputs: Mapping[str, Any]) -> Any:
+    """The output of a program of any IR with an interpreter; raises ValueError for others."""
+    match program:
+        case Graph():
+            return run_graph(program, inputs)
+        case Kernel():
+            return run_kernel(program, inputs)
+        case SlcProgram():
+            return run_slc(program, inputs)
+        case DlcProgram():
+            return run_dlc(program, inputs)
+    raise ValueError("this stage has no interpreter")

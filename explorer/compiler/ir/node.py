@@ -79,17 +79,18 @@ def rewrite(node: AnyNode, change: Callable[[Any], Any]) -> AnyNode:
 
 
 class Names:
-    """Allocates names that are unique in a program: `u`, `u1`, `u2`, ..."""
+    """Allocates names that are unique in a program: `u`, `u1`, `u2`, ...."""
 
     def __init__(self, taken: set[str]) -> None:
         self._taken = set(taken)
 
     def new(self, hint: str) -> str:
-        """The hint itself where it is free, else the hint with the first free number."""
+        """The hint itself where it is free, else its letters with the first free number."""
         name, number = hint, 0
+        letters = hint.rstrip("0123456789")
         while name in self._taken:
             number += 1
-            name = f"{hint}{number}"
+            name = f"{letters}{number}"
         self._taken.add(name)
         return name
 

@@ -149,7 +149,7 @@ class _Fusion:
     def _read_row(self, value: g.Value, indices: tuple[Atom, ...], place: _Scope) -> Atom:
         if value.name not in self.rows:
             self.rows[value.name] = self._fill_row(value)
-        result = self.names.new(self.rows[value.name] + "_")
+        result = self.names.new(self.rows[value.name])
         place.add(
             loops.Load(result=result, buffer=self.rows[value.name], indices=indices, origin=value.origin)
         )
@@ -236,7 +236,7 @@ class _Fusion:
 
     def _gather(self, value: g.Value, gather: g.Gather, indices: tuple[Atom, ...], place: _Scope) -> Atom:
         rows = tuple(self._index_load(name) for name in gather.indices)
-        result = self.names.new(gather.tensor.lower() + "_")
+        result = self.names.new(gather.tensor.lower())
         place.add(
             loops.Load(result=result, buffer=gather.tensor, indices=(*rows, *indices), origin=value.origin)
         )

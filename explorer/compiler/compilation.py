@@ -1,0 +1,304 @@
+"""A compilation: a model text with everything that was made of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from time import perf_counter
+from typing import Any
+
+from explorer.compiler.codegen.text import Code, Unsupported
+from explorer.compiler.ir.dlc import DlcProgram, print_dlc, verify_dlc
+from explorer.compiler.ir.graph import Contract, Graph, Reduce, Value, operator_name, print_graph, verify_graph
+from explorer.compiler.ir.loops import Kernel, print_kernel, verify_kernel
+from explorer.compiler.ir.node import Line, Span
+from explorer.compiler.ir.slc import SlcProgram, print_slc, verify_slc
+from explorer.compiler.language.check import OperationSite, check
+from explorer.compiler.language.diagnostics import Diagnostic, DiagnosticsError
+from explorer.compiler.language.parse import parse
+from explorer.compiler.options import OptionError, Options, read_options
+from explorer.compiler.passes.report import Report
+from explorer.compiler.pipeline import STAGES, Pass, StageSpec
+
+Program = Graph | Kernel | SlcProgram | DlcProgram | Code
+
+
+@dataclass(frozen=True)
+class PassReport:
+    """What a pass did: `summary` says what changed, `refusals` why something did not; the texts before and after."""
+
+    name: str
+    changed: bool
+    ms: float
+    summary: str
+    refusals: tuple[str, ...]
+    before: tuple[Line, ...]
+    after: tuple[Line, ...]
+
+
+@dataclass(frozen=True)
+class Stage:
+    """A stage of a compilation. Where it could not be made, `available` is false and `reason` a sentence."""
+
+    name: str
+    lines: tuple[Line, ...]
+    passes: tuple[PassReport, ...]
+    ms: float
+    program: Program | None
+    reason: str = ""
+
+    @property
+    def available(self) -> bool:
+        """Whether there is a program."""
+        return self.program is not None
+
+    @property
+    def text(self) -> str:
+        """The lines, each ended by a newline."""
+        return "".join(f"{line.text}\n" for line in self.lines)
+
+
+@dataclass(frozen=True)
+class Operation:
+    """An operation of the model text that is computed: the page's unit of highlighting.
+
+    `span` is its operator or name, `extent` the whole expression; `work` counts floating-point operations a row."""
+
+    id: int
+    label: str
+    span: Span
+    extent: Span
+    op: str
+    value: str
+    depends: tuple[str, ...]
+    work: int
+
+
+@dataclass(frozen=True)
+class Compilation:
+    """What `explorer.compile` returns. Without `ok` there are diagnostics and no stages."""
+
+    text: str
+    name: str
+    family: str
+    sizes: Mapping[str, int]
+    options: Options
+    diagnostics: tuple[Diagnostic, ...]
+    operations: tuple[Operation, ...]
+    stages: Mapping[str, Stage]
+
+    @property
+    def ok(self) -> bool:
+        """Whether the text is a model."""
+        return bool(self.stages)
+
+    def to_json(self, stages: Iterable[str] | None = None) -> dict[str, Any]:
+        """The JSON of `explorer.compiler.to_json`, of all stages or of those named."""
+        from explorer.compiler.to_json import compilation_json
+
+        return compilation_json(self, stages)
+
+    def run(self, inputs: Mapping[str, Any], on: str) -> Any:
+        """The scores, float32: [B], or [B, N] with negatives.
+
+        `inputs` holds arrays by name; `on` is "cpu", "dae", or a stage with an interpreter (graph, loops, slc, dlc).
+        Raises ValueError for another `on`, or where the text was no model."""
+        if not self.ok:
+            raise ValueError("this compilation has errors: " + "; ".join(d.message for d in self.diagnostics))
+        from explorer.compiler.interpret import run_program
+
+        targets = {target: spec.name for spec in STAGES for target in spec.targets}
+        stage = self.stages.get(targets.get(on, on))
+        if stage is None or stage.program is None:
+            raise ValueError(stage.reason if stage else f"there is no stage or target '{on}'")
+        if on in targets:
+            from explorer.runtime.targets import run_target
+
+            return run_target(on, stage.program, inputs)
+        return run_program(stage.program, inputs)
+
+
+def compile_model(
+    text: str,
+    *,
+    sizes: Mapping[str, int] | None = None,
+    options: Mapping[str, str | int | bool] | None = None,
+    name: str | None = None,
+) -> Compilation:
+    """Compiles a model text through every stage.
+
+    `sizes` override the model's dims, `options` are those of `explorer.compiler.options`, `name` picks a definition
+    (the last one otherwise). Errors of the text are in `diagnostics`; nothing is raised for them."""
+    chosen = Options()
+    try:
+        chosen = read_options(options or {})
+        checked = check(parse(text), text, sizes or {}, chosen.negatives, name)
+    except OptionError as error:
+        return _failed(text, chosen, (Diagnostic(message=str(error), span=None),))
+    except DiagnosticsError as error:
+        return _failed(text, chosen, error.diagnostics)
+    if checked.graph is None:
+        return _failed(text, chosen, checked.diagnostics)
+    graph = checked.graph
+    return Compilation(
+        text=text,
+        name=graph.name,
+        family=graph.family,
+        sizes=dict(graph.sizes),
+        options=chosen,
+        diagnostics=checked.diagnostics,
+        operations=_operations(graph, checked.operations),
+        stages=_Stages(graph, chosen),
+    )
+
+
+def _failed(text: str, options: Options, diagnostics: tuple[Diagnostic, ...]) -> Compilation:
+    return Compilation(
+        text=text, name="", family="", sizes={}, options=options, diagnostics=diagnostics, operations=(), stages={}
+    )
+
+
+class _Stages(Mapping[str, Stage]):
+    """The stages by name, in the pipeline's order; those on demand are made when they are first asked for."""
+
+    def __init__(self, graph: Graph, options: Options) -> None:
+        self._graph = graph
+        self._options = options
+        self._made: dict[str, Stage] = {}
+        for spec in STAGES:
+            if not spec.on_demand:
+                self._made[spec.name] = self._make(spec)
+
+    def __getitem__(self, name: str) -> Stage:
+        if name not in self._made:
+            self._made[name] = self._make(next(spec for spec in STAGES if spec.name == name))
+        return self._made[name]
+
+    def __contains__(self, name: object) -> bool:
+        return any(spec.name == name for spec in STAGES)
+
+    def __iter__(self) -> Iterator[str]:
+        return (spec.name for spec in STAGES)
+
+    def __len__(self) -> int:
+        return len(STAGES)
+
+    def _make(self, spec: StageSpec) -> Stage:
+        if not spec.follows:
+            return _run_stage(spec, self._graph, self._options)
+        source = self[spec.follows]
+        if source.program is None:
+            return Stage(spec.name, (), (), 0.0, None, source.reason)
+        return _run_stage(spec, source.program, self._options)
+
+
+def _run_stage(spec: StageSpec, program: Program, options: Options) -> Stage:
+    """Runs a stage's passes; each result is printed and verified."""
+    begin = perf_counter()
+    lines = lines_of(program)
+    passes: list[PassReport] = []
+    try:
+        for step in spec.passes:
+            report, program = _run_pass(step, program, lines, options)
+            passes.append(report)
+            lines = report.after
+    except Unsupported as error:
+        return Stage(spec.name, (), tuple(passes), _ms_since(begin), None, str(error))
+    return Stage(spec.name, lines, tuple(passes), _ms_since(begin), program)
+
+
+def _run_pass(
+    step: Pass, program: Program, before: tuple[Line, ...], options: Options
+) -> tuple[PassReport, Program]:
+    begin = perf_counter()
+    report = Report(options)
+    changed: Program = step(program, report)
+    ms = _ms_since(begin)
+    verify(changed)
+    after = lines_of(changed)
+    return (
+        PassReport(
+            name=step.__name__,
+            changed=[line.text for line in before] != [line.text for line in after],
+            ms=ms,
+            summary="; ".join(report.done),
+            refusals=tuple(report.refusals),
+            before=before,
+            after=after,
+        ),
+        changed,
+    )
+
+
+def lines_of(program: Program) -> tuple[Line, ...]:
+    """A program as it is printed."""
+    match program:
+        case Graph():
+            return print_graph(program)
+        case Kernel():
+            return print_kernel(program)
+        case SlcProgram():
+            return print_slc(program)
+        case DlcProgram():
+            return print_dlc(program)
+        case Code():
+            return program.lines
+
+
+def verify(program: Program) -> None:
+    """Raises VerificationError for a program that breaks a rule of its IR."""
+    match program:
+        case Graph():
+            verify_graph(program)
+        case Kernel():
+            verify_kernel(program)
+        case SlcProgram():
+            verify_slc(program)
+        case DlcProgram():
+            verify_dlc(program)
+
+
+def _ms_since(begin: float) -> float:
+    return (perf_counter() - begin) * 1e3
+
+
+def _operations(graph: Graph, sites: Iterable[OperationSite]) -> tuple[Operation, ...]:
+    """The operations that a graph computes, with the value that each ends in."""
+    last: dict[Span, Value] = {span: value for value in graph.values for span in value.origin}
+    found = [site for site in sites if site.span in last]
+    return tuple(
+        Operation(
+            id=number,
+            label=site.label,
+            span=site.span,
+            extent=site.extent,
+            op=operator_name(last[site.span].operator, last[site.span].shape),
+            value=f"{last[site.span].index_set} [{', '.join(str(e) for e in last[site.span].shape)}]",
+            depends=last[site.span].depends,
+            work=_work(graph, last[site.span]),
+        )
+        for number, site in enumerate(sorted(found, key=lambda site: site.span))
+    )
+
+
+def _work(graph: Graph, value: Value) -> int:
+    """Floating-point operations for one row of a value, a multiplication and an addition counted as two."""
+    elements = 1
+    for extent in value.shape:
+        elements *= graph.size(extent)
+    match value.operator:
+        case Contract() as contract:
+            inputs, _, out = contract.signature.partition("->")
+            left, _, right = inputs.partition(",")
+            shapes = graph.value(contract.left).shape + graph.value(contract.right).shape
+            extents = dict(zip(left + right, shapes, strict=True))
+            summed = [graph.size(extent) for letter, extent in extents.items() if letter not in out]
+            for size in summed:
+                elements *= size
+            return 2 * elements if summed else elements
+        case Reduce() as reduce:
+            each = 2 if reduce.function.startswith("norm") else 1
+            return each * elements * graph.size(graph.value(reduce.operand).shape[-1])
+    return elements if hasattr(value.operator, "function") else 0
+
+

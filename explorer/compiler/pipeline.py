@@ -1,0 +1,94 @@
+"""The pipeline, read from top to bottom: every stage, what it follows, and its passes.
+
+The page, the command line and the tests go through this one tuple.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from explorer.compiler.codegen.cuda import generate_cuda
+from explorer.compiler.codegen.ptx import generate_ptx
+from explorer.compiler.passes.common_subexpressions import common_subexpressions
+from explorer.compiler.passes.dead_values import dead_values
+from explorer.compiler.passes.decouple import decouple
+from explorer.compiler.passes.fuse import fuse
+from explorer.compiler.passes.hoist import hoist
+from explorer.compiler.passes.interchange import interchange
+from explorer.compiler.passes.reassociate import reassociate
+from explorer.compiler.passes.report import Report
+from explorer.compiler.passes.separate import separate
+
+Pass = Callable[[Any, Report], Any]
+"""From a program to one of the same or the next IR; it tells the report what it did and refused."""
+
+
+@dataclass(frozen=True)
+class StageSpec:
+    """A stage: its passes run in order on the program of the stage that it follows ("" is the checked model)."""
+
+    name: str
+    follows: str
+    passes: tuple[Pass, ...]
+    title: str
+    summary: str
+    source: str
+    targets: tuple[str, ...] = ()  # where its program runs
+    on_demand: bool = False  # made when somebody looks at it, since it takes longer than all the others
+
+
+STAGES: tuple[StageSpec, ...] = (
+    StageSpec(
+        name="graph",
+        follows="",
+        passes=(common_subexpressions, reassociate, dead_values),
+        title="Graph",
+        summary="operators on rows over index sets, each with its set, shape and dependencies",
+        source="cuKE §IV and Table III, Hector §3.2",
+    ),
+    StageSpec(
+        name="loops",
+        follows="graph",
+        passes=(fuse, interchange, hoist),
+        title="Loops",
+        summary="one fused loop nest, every index explicit",
+        source="cuKE §V-B, Ember Fig. 13a",
+        targets=("cpu",),
+    ),
+    StageSpec(
+        name="slc",
+        follows="loops",
+        passes=(decouple,),
+        title="SLC",
+        summary="lookups as streams, compute in callbacks, in one structured program",
+        source="Ember §6.1 and §6.2",
+    ),
+    StageSpec(
+        name="dlc",
+        follows="slc",
+        passes=(separate,),
+        title="DLC",
+        summary="the access unit's dataflow code and the execute unit's loop, with the queues between them",
+        source="Ember §4 and §6.3",
+        targets=("dae",),
+    ),
+    StageSpec(
+        name="cuda",
+        follows="loops",
+        passes=(generate_cuda,),
+        title="CUDA",
+        summary="one kernel of CUDA C++, a warp a triple, one operation a line",
+        source="cuKE §V-A",
+    ),
+    StageSpec(
+        name="ptx",
+        follows="cuda",
+        passes=(generate_ptx,),
+        title="PTX",
+        summary="what NVRTC makes of the CUDA, each instruction with its operation",
+        source="NVRTC",
+        on_demand=True,
+    ),
+)
