@@ -247,9 +247,7 @@ def _read_npz(path: Path, label: str) -> Triples:
         read = partial(_read_member, archive)
         limits = [_read_count(read, members[name], name) for name in ("num_entities", "num_relations")]
         splits = [
-            _checked_split(read(members[name], name, (None, 3)), name, *limits)
-            for name in SPLITS
-            if name in members
+            _checked_split(read(members[name], name, (None, 3)), name, *limits) for name in SPLITS if name in members
         ]
     rows = np.concatenate(splits)
     if not len(rows):
@@ -264,9 +262,7 @@ def _read_member(
     """One array of integers; type, shape and size are checked in its header, before anything is allocated."""
     with archive.open(info) as stream:
         version = np.lib.format.read_magic(stream)
-        read_header = (
-            np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
-        )
+        read_header = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
         found, _, dtype = read_header(stream)
         if dtype.kind not in "iu":
             raise ValueError(f"array '{name}' holds {dtype}, not integers")
@@ -289,9 +285,7 @@ def _read_count(read: Callable[..., npt.NDArray[Any]], info: zipfile.ZipInfo, na
     return count
 
 
-def _checked_split(
-    rows: npt.NDArray[Any], split: str, num_entities: int, num_relations: int
-) -> npt.NDArray[np.int32]:
+def _checked_split(rows: npt.NDArray[Any], split: str, num_entities: int, num_relations: int) -> npt.NDArray[np.int32]:
     """The rows as int32; raises ValueError naming the first id that is out of range."""
     columns = (
         ("head", num_entities, "num_entities"),

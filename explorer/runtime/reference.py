@@ -118,6 +118,7 @@ class _Run:
         self.tables = {
             name: Table(np.asarray(inputs[name], dtype=np.float32), sum(extent in sets for extent in extents))
             for name, extents in definition.tensors
+            if name in inputs  # those that nothing uses may be left out
         }
 
     def evaluate_rows(self, ids: Mapping[str, npt.NDArray[np.int64]]) -> Array:
@@ -126,9 +127,7 @@ class _Run:
         scope: dict[str, Binding] = {name: Index(array) for name, array in ids.items()}
         result = self.body(self.definition, {**self.tables, **scope})
         if result.ndim != self.lead:
-            raise ReferenceFailure(
-                f"the result is not a number but has shape {list(result.shape[self.lead :])}"
-            )
+            raise ReferenceFailure(f"the result is not a number but has shape {list(result.shape[self.lead :])}")
         return result
 
     def body(self, definition: Definition, scope: dict[str, Binding]) -> Array:
@@ -182,9 +181,7 @@ class _Run:
             case ast.Call(func=ast.Name(id=name), args=arguments, keywords=keywords):
                 given = {keyword.arg: keyword.value for keyword in keywords if keyword.arg}
                 return self.kept(self.call(name, arguments, given, scope))
-        raise ReferenceFailure(
-            f"line {node.lineno}: {ast.unparse(node)[:80]} is not an expression of a score"
-        )
+        raise ReferenceFailure(f"line {node.lineno}: {ast.unparse(node)[:80]} is not an expression of a score")
 
     def kept(self, result: Array) -> Array:
         """The result itself, its size added to what the chunk takes."""
@@ -274,9 +271,7 @@ class _Run:
         bound: dict[str, Binding] = {}
         for name, default in zip(reversed(names), reversed(helper.defaults), strict=False):
             bound[name] = self.value(default, {})
-        bound |= {
-            name: self.binding(argument, scope) for name, argument in zip(names, arguments, strict=False)
-        }
+        bound |= {name: self.binding(argument, scope) for name, argument in zip(names, arguments, strict=False)}
         bound |= {name: self.binding(argument, scope) for name, argument in keywords.items()}
         return self.body(helper, {**self.tables, **bound})
 

@@ -7,13 +7,22 @@ rest. Only texts that the compiler has accepted come here, so nothing is diagnos
 from __future__ import annotations
 
 import ast
+import keyword
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+SKIPPED = re.compile(r'#[^\n]*|"""[\s\S]*?"""|"[^"\n]*"')
+CONTINUATION = re.compile(r"\\[ \t]*\r?\n")
+LEADING_ZEROS = re.compile(r"(?<![\w.])0+(?=[0-9])")
 HEADER = re.compile(r"^(\s*)(score|layer|op)(?=\s+\w+\s*\()")
-DIMENSIONS = re.compile(r"^(\s*)dim\s+(\w[^#]*)")
+DIMENSIONS = re.compile(r"^(\s*)dim\s+(.*)$")
 DECLARATION = re.compile(r"^(\s*)(param|input)\s+(?=\w)")
+
+# Words that only Python reserves may be names here: they are marked with a letter that no name of the language
+# has, and unmarked in the tree.
+MARK = "λ"
+RESERVED = re.compile(rf"\b({'|'.join(sorted(set(keyword.kwlist) - {'def', 'return', 'for', 'in'}))})\b")
 
 
 class ReferenceFailure(ValueError):
@@ -52,7 +61,7 @@ def read_model(text: str) -> Model:
     """Reads a text; raises ReferenceFailure where it is not one of the language's."""
     families: dict[int, str] = {}
     lines = []
-    for number, line in enumerate(text.splitlines(), start=1):
+    for number, line in enumerate(_logical_lines(text), start=1):
         header = HEADER.match(line)
         if header:
             families[number] = header[2]
@@ -61,6 +70,7 @@ def read_model(text: str) -> Model:
         tree = ast.parse("\n".join(lines) + "\n")
     except (SyntaxError, RecursionError, MemoryError) as error:
         raise ReferenceFailure(f"the reference cannot read the text: {error}") from error
+    _unmark(tree)
     definitions = {
         node.name: _read_definition(node, families.get(node.lineno, "def"))
         for node in tree.body
@@ -69,18 +79,40 @@ def read_model(text: str) -> Model:
     return Model(tuple(_read_dims(tree)), definitions)
 
 
+def _logical_lines(text: str) -> Iterator[str]:
+    """The lines without comments and with 0 for strings; those inside brackets are joined."""
+    text = SKIPPED.sub(lambda found: "" if found[0].startswith("#") else "0", text.replace("\ufeff", " "))
+    line, depth = "", 0
+    for part in CONTINUATION.sub(" ", text).split("\n"):
+        line += part.rstrip("\r")
+        depth += sum(part.count(bracket) for bracket in "([") - sum(part.count(bracket) for bracket in ")]")
+        if depth <= 0:
+            yield line
+            line, depth = "", 0
+    yield line
+
+
 def _to_python(line: str) -> str:
     """A line's declaration as Python: a header as `def`, sizes as a call, tensors as an assignment."""
+    line = LEADING_ZEROS.sub("", RESERVED.sub(rf"\1{MARK}", line))
     line = HEADER.sub(r"\1def", line)
-    line = DIMENSIONS.sub(lambda found: f"{found[1]}dim({found[2].rstrip()})", line)
+    line = DIMENSIONS.sub(r"\1dim(\2)", line)
     return DECLARATION.sub(r"\1\2 = ", line)
+
+
+def _unmark(tree: ast.Module) -> None:
+    for node in ast.walk(tree):
+        for member in ("id", "arg", "name", "attr"):
+            name = getattr(node, member, None)
+            if isinstance(name, str):
+                setattr(node, member, name.removesuffix(MARK))
 
 
 def _read_dims(tree: ast.Module) -> Iterator[tuple[str, ast.expr | None]]:
     for node in ast.walk(tree):
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "dim":
             yield from ((name.id, None) for name in node.args if isinstance(name, ast.Name))
-            yield from ((keyword.arg, keyword.value) for keyword in node.keywords if keyword.arg)
+            yield from ((size.arg, size.value) for size in node.keywords if size.arg)
 
 
 def _read_definition(node: ast.FunctionDef, family: str) -> Definition:
@@ -95,8 +127,7 @@ def _read_definition(node: ast.FunctionDef, family: str) -> Definition:
             case _:
                 body.append(statement)
     parameters = tuple(
-        (argument.arg, ast.unparse(argument.annotation) if argument.annotation else "")
-        for argument in node.args.args
+        (argument.arg, ast.unparse(argument.annotation) if argument.annotation else "") for argument in node.args.args
     )
     return Definition(node.name, family, parameters, tuple(node.args.defaults), tuple(tensors), tuple(body))
 

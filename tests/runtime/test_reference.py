@@ -324,6 +324,30 @@ def unused(a):
     assert list(reference.score(text, {**given, **ids}, {}, name="First")) == [13.5, 17.5]
 
 
+def test_whatever_the_language_allows_is_read():
+    text = (
+        """\ufeff
+dim D = (1 +   # half
+    1), width = 007 // 3 - \\
+    0
+score Model(from: entity, r: relation, t: entity,): # "odd
+    """
+        + '"ends in \\"'
+        + """
+    param lambda[entity,
+                 D,], is[relation]  # names that only Python reserves
+    \"\"\"param E[entity, D]
+    on two lines\"\"\"
+    None = sum(lambda[from,]
+               * 0.050e+01)
+    return None + is[r] * D - 1e-05 * width
+"""
+    )
+    given = {"lambda": np.array([[1, 2], [3, 4]]), "is": np.array([0.5])}
+    ids = {"from": np.array([1]), "r": np.array([0]), "t": np.array([0])}
+    assert reference.score(text.replace("\n", "\r\n"), {**given, **ids}, {}) == [3.5 + 1 - 2e-5]
+
+
 def test_a_tensor_may_have_two_index_sets():
     body = ["param M[entity, relation, D]", "return sum(M[t, r])"]
     table = np.arange(24, dtype=np.float32).reshape(2, 4, 3)

@@ -1,0 +1,114 @@
+"""Draws what a run computes on: a batch of triples, its negatives, and a value for every tensor of the model."""
+
+from __future__ import annotations
+
+import zlib
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from explorer.compiler.compilation import Compilation
+from explorer.compiler.ir.graph import Graph, Tensor
+from explorer.runtime.inputs import InputError, Triples
+
+MEMORY_LIMIT = 2 << 30
+"""The most bytes that all arrays of a run may take together, unless the caller says otherwise."""
+
+ROLES = ("head", "relation", "tail")
+"""What a score's first, second and third parameter is."""
+
+PLURALS = {"entity": "entities", "relation": "relations"}
+
+
+@dataclass(frozen=True)
+class _Array:
+    """An array to be drawn: how messages show it, its shape, and what makes it smaller."""
+
+    shown: str
+    shape: tuple[int, ...]
+    remedy: str
+
+    @property
+    def bytes(self) -> int:
+        """Its size; ids and values take 4 bytes each."""
+        count = 4
+        for extent in self.shape:
+            count *= extent
+        return count
+
+
+def draw(
+    compilation: Compilation, triples: Triples, batch: int = 1024, seed: int = 0, limit: int = MEMORY_LIMIT
+) -> dict[str, npt.NDArray[Any]]:
+    """The inputs of a run by name, the same for the same arguments.
+
+    Ids are int32 [batch], drawn from the triples with replacement; with negatives the corrupted ids are
+    [batch, count], uniform over the entities. Tensors are float32, normal with a deviation of 1 / sqrt(last
+    dimension), so that sums over rows neither grow nor vanish with the sizes. Raises InputError where the arrays
+    would take more than `limit` bytes; that is decided before any of them is made.
+    """
+    if batch < 1:
+        raise InputError(f"a batch has at least 1 triple, not {batch}")
+    graph = compilation.stages["graph"].program
+    if not isinstance(graph, Graph):
+        raise TypeError("only a compilation that succeeded has inputs")
+    negatives = compilation.options.negatives
+    count = negatives.count if negatives else 0
+    shapes = {tensor.name: _shape(graph, tensor, triples) for tensor in graph.tensors}
+    _check_memory(_plan(graph, shapes, batch, count), limit)
+
+    random = np.random.default_rng(seed)
+    rows = random.integers(0, len(triples.h), size=batch)
+    columns = dict(zip(ROLES, (triples.h, triples.r, triples.t), strict=True))
+    inputs: dict[str, npt.NDArray[Any]] = {}
+    for role, entry in zip(ROLES, graph.maps, strict=True):
+        inputs[entry.name] = columns[role][rows]
+        if negatives and negatives.end == role:
+            inputs[entry.name] = random.integers(0, triples.num_entities, size=(batch, count), dtype=np.int32)
+    for name, shape in shapes.items():
+        inputs[name] = _draw_tensor(name, shape, seed)
+    return inputs
+
+
+def _draw_tensor(name: str, shape: tuple[int, ...], seed: int) -> npt.NDArray[np.float32]:
+    """A tensor's values; they do not depend on which other tensors there are."""
+    random = np.random.default_rng([seed, zlib.crc32(name.encode())])
+    values = random.standard_normal(shape, dtype=np.float32)
+    values /= np.float32(np.sqrt(shape[-1])) if shape else np.float32(1)
+    return values
+
+
+def _shape(graph: Graph, tensor: Tensor, triples: Triples) -> tuple[int, ...]:
+    counts = {"entity": triples.num_entities, "relation": triples.num_relations}
+    return (*(counts[name] for name in tensor.sets), *(graph.size(extent) for extent in tensor.dims))
+
+
+def _plan(graph: Graph, shapes: dict[str, tuple[int, ...]], batch: int, count: int) -> list[_Array]:
+    """All arrays of a run, ids and scores too."""
+    ids = "a smaller batch" + (" or fewer negatives" if count else "")
+    rows = (batch, max(1, count))
+    arrays = [_Array(f"the ids and scores [{batch} x {max(1, count)}]", (*rows, 4), ids)]
+    for tensor in graph.tensors:
+        shape = shapes[tensor.name]
+        names = [*tensor.sets, *(str(extent) for extent in tensor.dims)]
+        extents = ", ".join(f"{name} {extent}" for name, extent in zip(names, shape, strict=True))
+        smaller = [f"a smaller {extent}" for extent in dict.fromkeys(tensor.dims) if isinstance(extent, str)]
+        fewer = [f"data with fewer {PLURALS[name]}" for name in tensor.sets]
+        arrays.append(_Array(f"{tensor.name}[{extents}]", shape, " or ".join([*smaller, *fewer])))
+    return arrays
+
+
+def _check_memory(arrays: list[_Array], limit: int) -> None:
+    total = sum(array.bytes for array in arrays)
+    if total > limit:
+        largest = max(arrays, key=lambda array: array.bytes)
+        raise InputError(
+            f"the inputs would take {_gib(total)}, more than the limit of {_gib(limit)}: the largest is"
+            f" {largest.shown} with {_gib(largest.bytes)}; try {largest.remedy}"
+        )
+
+
+def _gib(count: int) -> str:
+    return f"{count / 2**30:,.2f} GiB" if count >= 2**30 else f"{count / 2**20:,.1f} MiB"

@@ -1,0 +1,112 @@
+"""The least memory traffic and arithmetic that a graph needs on given inputs: what a measured time is held against.
+
+Everything is counted from the graph and the ids; nothing here knows a model. With rows of whole sectors the counts
+are the closed forms of the literature: TransE at dimension D needs 4 D (distinct entities + distinct relations)
+bytes for rows, 12 for the ids and 4 for the score of a triple, and 4 D operations a triple.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from math import prod
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from explorer.compiler.ir.graph import Contract, Elementwise, Gather, Graph, Reduce, Value, operands
+
+SECTOR = 32
+"""The bytes that a GPU's memory moves at least; tables are taken to begin on a sector."""
+FLOAT = 4
+
+NOTE = (
+    "Compulsory bytes: each 32-byte sector of a row that any triple needs, once, the ids and the scores. "
+    "Stream bytes: the same with every row read afresh. Of a row that is used in part, the whole is counted. "
+    "FLOP: each operation of the graph once for every triple, or negative, that its value depends on; "
+    "a function such as exp counts as one, a sum over n elements as n."
+)
+
+Inputs = Mapping[str, npt.NDArray[Any]]
+
+
+def limits(graph: Graph, inputs: Inputs) -> dict[str, int | str]:
+    """`compulsory_bytes`, `stream_bytes`, `flop`, and a `note` that says what they count.
+
+    A kernel that starts with cold caches and moves fewer bytes than the first has not computed all scores.
+    """
+    used = _used_values(graph)
+    maps = {name: inputs[name] for name in sorted({name for value in used for name in value.depends})}
+    fixed = sum(ids.nbytes for ids in maps.values()) + FLOAT * _count_rows(inputs[entry.name] for entry in graph.maps)
+    compulsory = stream = 0
+    for tensor in graph.tensors:
+        reads = {
+            value.operator.indices
+            for value in used
+            if isinstance(value.operator, Gather) and value.operator.tensor == tensor.name
+        }
+        if reads:
+            array = inputs[tensor.name]
+            extents, row_bytes = array.shape[: len(tensor.sets)], FLOAT * prod(array.shape[len(tensor.sets) :])
+            rows = [_row_numbers([maps[index] for index in indices], extents) for indices in sorted(reads)]
+            compulsory += SECTOR * _distinct_sectors(np.unique(np.concatenate(rows)), row_bytes)
+            stream += SECTOR * sum(_touched_sectors(numbers, row_bytes) for numbers in rows)
+    flop = sum(_row_flop(graph, value) * _count_rows(maps[name] for name in value.depends) for value in used)
+    return {"compulsory_bytes": fixed + compulsory, "stream_bytes": fixed + stream, "flop": flop, "note": NOTE}
+
+
+def _used_values(graph: Graph) -> list[Value]:
+    """The values that the result needs, in order."""
+    needed = {graph.result}
+    used = []
+    for value in reversed(graph.values):
+        if value.name in needed:
+            needed.update(operands(value.operator))
+            used.append(value)
+    return used[::-1]
+
+
+def _count_rows(ids: Iterable[npt.NDArray[Any]]) -> int:
+    """How many rows a value has that depends on these maps: triples, negatives, or one where there are none."""
+    return max((array.size for array in ids), default=1)
+
+
+def _row_numbers(ids: list[npt.NDArray[Any]], extents: tuple[int, ...]) -> npt.NDArray[np.int64]:
+    """The rows of a tensor that maps pick, as numbers in row-major order of its index sets."""
+    if not ids:
+        return np.zeros(1, dtype=np.int64)
+    aligned = [array.reshape(len(array), -1).astype(np.int64) for array in ids]
+    return np.ravel_multi_index(tuple(np.broadcast_arrays(*aligned)), extents).ravel()
+
+
+def _touched_sectors(rows: npt.NDArray[np.int64], row_bytes: int) -> int:
+    """The sectors that rows lie in, counted for each row by itself."""
+    return int(np.sum((rows * row_bytes + row_bytes - 1) // SECTOR - rows * row_bytes // SECTOR + 1))
+
+
+def _distinct_sectors(rows: npt.NDArray[np.int64], row_bytes: int) -> int:
+    """The sectors that sorted, distinct rows lie in; short neighbours share them."""
+    first, last = rows * row_bytes // SECTOR, (rows * row_bytes + row_bytes - 1) // SECTOR
+    shared = int(np.sum(first[1:] == last[:-1]))
+    return _touched_sectors(rows, row_bytes) - shared
+
+
+def _row_flop(graph: Graph, value: Value) -> int:
+    """The operations for one row of a value. A norm takes two an element: square or absolute value, and add."""
+    match value.operator:
+        case Elementwise():
+            return _elements(graph, value)
+        case Reduce(function=function, operand=operand):
+            return _elements(graph, graph.value(operand)) * (2 if function.startswith("norm") else 1)
+        case Contract(signature=signature, left=left, right=right):
+            letters, result = signature.split("->")
+            extents = (*graph.value(left).shape, *graph.value(right).shape)
+            sizes = {
+                letter: graph.size(extent) for letter, extent in zip(letters.replace(",", ""), extents, strict=True)
+            }
+            return prod(sizes.values()) * (1 if set(sizes) == set(result) else 2)
+    return 0
+
+
+def _elements(graph: Graph, value: Value) -> int:
+    return prod(graph.size(extent) for extent in value.shape)
