@@ -1,5 +1,7 @@
 """What all tests share: where things lie, and how Hypothesis draws."""
 
+import re
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -25,3 +27,24 @@ def shared_data() -> Path:
     if not folder.is_dir():
         pytest.skip("needs ../shared/data, which is not on this machine")
     return folder
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """`--update-golden` rewrites the expected texts instead of comparing with them."""
+    parser.addoption("--update-golden", action="store_true", help="rewrite the texts under tests/golden")
+
+
+@pytest.fixture
+def golden(request: pytest.FixtureRequest) -> Callable[[str], None]:
+    """Compares a text with `tests/golden/<test file>/<test name>.txt`."""
+    name = re.sub(r"[^A-Za-z0-9_.-]+", "-", request.node.name).strip("-")
+    path = ROOT / "tests" / "golden" / Path(request.node.path).stem / f"{name}.txt"
+
+    def compare(text: str) -> None:
+        if request.config.getoption("--update-golden"):
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(text)
+        assert path.is_file(), f"no {path.relative_to(ROOT)}: make it with --update-golden, and read it"
+        assert text == path.read_text()
+
+    return compare

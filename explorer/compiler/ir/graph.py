@@ -13,11 +13,7 @@ from explorer.compiler.ir.node import Extent, Line, Node, VerificationError
 
 Shape = tuple[Extent, ...]
 
-PREFIX_FUNCTIONS = (
-    "neg exp log sqrt abs sign relu leaky_relu sigmoid tanh gelu sin cos".split()
-)
 INFIX_FUNCTIONS = {"add": "+", "sub": "-", "mul": "*", "div": "/"}
-PAIR_FUNCTIONS = ("min", "max")
 REDUCTIONS = ("sum", "mean", "max", "min", "norm1", "norm2")
 
 CONTRACTION_NAMES = {
@@ -163,6 +159,11 @@ def operands(operator: Operator) -> tuple[str, ...]:
         case Reduce() | Transpose() | Slice() | Reshape():
             return (operator.operand,)
     return ()
+
+
+def indices_of(operator: Operator) -> tuple[str, ...]:
+    """The maps through which an operator gathers."""
+    return operator.indices if isinstance(operator, Gather) else ()
 
 
 def rename_operands(operator: Operator, names: Mapping[str, str]) -> Operator:

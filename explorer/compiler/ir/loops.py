@@ -175,8 +175,9 @@ def print_statement(statement: Node) -> str:
     """The one line of a statement; for a loop, its head."""
     match statement:
         case For():
-            head = f"for {statement.variable} in 0..{statement.extent}"
-            return ("parallel " if statement.parallel else "") + head + (f"  # {statement.note}" if statement.note else "")
+            parallel = "parallel " if statement.parallel else ""
+            note = f"  # {statement.note}" if statement.note else ""
+            return f"{parallel}for {statement.variable} in 0..{statement.extent}{note}"
         case Load():
             return f"{statement.result} = {element(statement.buffer, statement.indices)}"
         case Index():
@@ -237,12 +238,12 @@ def _verify_body(body: tuple[Statement, ...], known: set[str], writable: set[str
                 raise VerificationError(f"{name} is used before its definition: {print_statement(statement)}")
         if isinstance(statement, Accumulate | Store) and statement.target not in writable:
             raise VerificationError(f"{statement.target} may not be written: {print_statement(statement)}")
-        name = result_of(statement)
-        if name is not None and name in known:
-            raise VerificationError(f"{name} shadows: {print_statement(statement)}")
+        defined = result_of(statement)
+        if defined is not None and defined in known:
+            raise VerificationError(f"{defined} shadows: {print_statement(statement)}")
         if isinstance(statement, For):
             _verify_body(statement.body, known | {statement.variable}, writable)
-        elif name is not None:
-            known.add(name)
+        elif defined is not None:
+            known.add(defined)
         if isinstance(statement, Row | Accumulator):
             writable.add(statement.name)

@@ -79,18 +79,18 @@ def rewrite(node: AnyNode, change: Callable[[Any], Any]) -> AnyNode:
 
 
 class Names:
-    """Allocates names that are unique in a program: `u`, `u1`, `u2`, ...."""
+    """Allocates names that are unique in a program: `u`, `u1`, `u2`, ..."""
 
     def __init__(self, taken: set[str]) -> None:
         self._taken = set(taken)
+        self._numbers: dict[str, int] = {}
 
     def new(self, hint: str) -> str:
-        """The hint itself where it is free, else its letters with the first free number."""
-        name, number = hint, 0
-        letters = hint.rstrip("0123456789")
+        """The hint itself where it is free, else its letters with the next free number."""
+        name, letters = hint, hint.rstrip("0123456789")
         while name in self._taken:
-            number += 1
-            name = f"{letters}{number}"
+            self._numbers[letters] = self._numbers.get(letters, 0) + 1
+            name = f"{letters}{self._numbers[letters]}"
         self._taken.add(name)
         return name
 

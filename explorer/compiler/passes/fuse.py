@@ -16,7 +16,6 @@ from explorer.compiler.passes.report import Report
 from explorer.compiler.passes.rows import values_in_rows
 
 REDUCTION_STARTS = {"sum": 0.0, "mean": 0.0, "norm1": 0.0, "norm2": 0.0, "max": float("-inf"), "min": float("inf")}
-BATCH_DEPTH, NEGATIVE_DEPTH = 1, 2
 
 
 def fuse(graph: g.Graph, report: Report) -> loops.Kernel:
@@ -77,7 +76,8 @@ class _Fusion:
         extents: tuple[Extent, ...] = (batch,)
         top = _Scope(None, "")
         self.batch_scope = _Scope(top, self.names.new("b"))
-        self.value_scope, indices = self.batch_scope, (self.batch_scope.variable,)
+        self.value_scope = self.batch_scope
+        indices: tuple[Atom, ...] = (self.batch_scope.variable,)
         if negatives:
             extents = (batch, negatives.count)
             self.value_scope = _Scope(self.batch_scope, self.names.new("j"))
@@ -100,7 +100,7 @@ class _Fusion:
 
     def _buffers(self, batch: str, extents: tuple[Extent, ...], out: str) -> tuple[loops.Buffer, ...]:
         used = {value.operator.tensor for value in self.graph.values if isinstance(value.operator, g.Gather)}
-        maps = {name for v in self.graph.values if isinstance(v.operator, g.Gather) for name in v.operator.indices}
+        maps = {name for value in self.graph.values for name in g.indices_of(value.operator)}
         shapes: dict[str, tuple[Extent, ...]] = {"batch": (batch,), "negative": extents}
         index = [
             loops.Buffer(name=entry.name, kind="index", extents=shapes[entry.domain], origin=entry.origin)
@@ -248,9 +248,7 @@ class _Fusion:
         scope = self.value_scope if negative else self.batch_scope
         key = (f"map {name}", ())
         if key not in scope.known:
-            origin = merge(
-                *(v.origin for v in self.values.values() if isinstance(v.operator, g.Gather) and name in v.operator.indices)
-            )
+            origin = merge(*(v.origin for v in self.values.values() if name in g.indices_of(v.operator)))
             result = self.names.new("i" + name)
             at = (self.batch_scope.variable, scope.variable) if negative else (scope.variable,)
             scope.add(loops.Load(result=result, buffer=name, indices=at, origin=origin))

@@ -78,5 +78,4 @@ class _DlcBuilder(StatementBuilder):
         return dlc.Case(token=token, body=body, origin=self.origin(meta))
 
     def pop(self, meta: Meta, result: str, kind: str) -> dlc.Pop:
-        self.define(result)
         return dlc.Pop(result=result, type=kind, origin=self.origin(meta))

@@ -8,6 +8,7 @@ from lark.tree import Meta
 from explorer.compiler.ir import graph as g
 from explorer.compiler.ir.node import Node, Origin
 from explorer.compiler.ir.parse.reader import Builder, read
+from explorer.compiler.ir.parse.statements import NUMBER_WORDS
 
 SIGNATURES = {name: signature for signature, name in g.CONTRACTION_NAMES.items()}
 REDUCTION_NAMES = {"norm<1>": "norm1", "norm<2>": "norm2"}
@@ -69,7 +70,7 @@ class _GraphBuilder(Builder):
         return name
 
     def gather(self, meta: Meta, name: str, tensor: str, indices: tuple[str, ...] = ()) -> Node:
-        if name == "constant" and tensor in ("inf", "nan"):
+        if name == "constant" and tensor in NUMBER_WORDS:
             return self.constant(meta, name, float(tensor))
         if name not in GATHERS:
             raise self.refuse(meta, f"{name} does not read a tensor; {' and '.join(GATHERS)} do")

@@ -52,5 +52,4 @@ class _SlcBuilder(StatementBuilder):
         return slc.Callback(body=body, origin=self.origin(meta))
 
     def to_val(self, meta: Meta, result: str, stream: str) -> slc.ToVal:
-        self.define(result)
         return slc.ToVal(result=result, stream=stream, origin=self.origin(meta))

@@ -17,6 +17,7 @@ FUNCTIONS_OF_SIGNS = {sign: function for function, sign in INFIX_FUNCTIONS.items
 INDEX_FUNCTIONS = {sign: function for function, sign in loops.INFIX_INDEX.items()}
 REDUCTIONS = {sign: reduction for reduction, sign in loops.REDUCTION_SIGNS.items()}
 CALLABLE = (*PREFIX_FUNCTIONS, *PAIR_FUNCTIONS)
+NUMBER_WORDS = ("inf", "nan")
 TWO_OPERANDS = (*PAIR_FUNCTIONS, "leaky_relu")
 
 
@@ -54,7 +55,6 @@ class StatementBuilder(Builder):
         super().__init__(text)
         self._arrays: set[str] = set()  # buffers and rows: reading one is a load
         self._written: set[str] = set()  # the output, rows and accumulators: assigning to one is a store
-        self._values: set[str] = set()
 
     def sizes(self, meta: Meta, *pairs: tuple[str, int]) -> Sizes:
         return Sizes(pairs)
@@ -94,10 +94,10 @@ class StatementBuilder(Builder):
         return loops.Row(name=name, extents=extents, origin=self.origin(meta))
 
     def accumulator(self, meta: Meta, name: str, start: Atom) -> loops.Accumulator:
-        if not isinstance(start, float):
-            raise self.refuse(meta, f"{name} must start from a number such as 0.0, not from {start}")
+        if isinstance(start, str) and start not in NUMBER_WORDS:
+            raise self.refuse(meta, f"{name} must start from a number, not from {start}")
         self._written.add(name)
-        return loops.Accumulator(name=name, start=start, origin=self.origin(meta))
+        return loops.Accumulator(name=name, start=float(start), origin=self.origin(meta))
 
     def accumulate(self, meta: Meta, target: str, *rest: Any) -> loops.Accumulate:
         indices, sign, expression = rest if len(rest) == 3 else ((), *rest)
@@ -119,17 +119,11 @@ class StatementBuilder(Builder):
         if isinstance(right, Element):
             if stores:
                 raise self.refuse(meta, f"load {right.buffer} into a name first: {target} is memory")
-            self.define(target)
             return loops.Load(result=target, buffer=right.buffer, indices=right.indices, origin=self.origin(meta))
         function, operands, origin = right.function, right.operands, self.origin(meta)
         if stores:
             return loops.Store(target=target, indices=indices, function=function, operands=operands, origin=origin)
-        self.define(target)
         return loops.Compute(result=target, function=function, operands=operands, origin=origin)
-
-    def define(self, name: str) -> None:
-        """Remembers a value, lest one called `inf` or `nan` be read as the number."""
-        self._values.add(name)
 
     def element(self, meta: Meta, buffer: str, indices: tuple[Atom, ...]) -> Element:
         return Element(buffer, indices)
@@ -152,8 +146,8 @@ class StatementBuilder(Builder):
         return Expression(function, operands)
 
     def operand(self, meta: Meta, atom: Atom) -> Atom:
-        number = atom in ("inf", "nan") and atom not in self._values | self._written | self._arrays
-        return float(atom) if number else atom
+        """An atom; `inf` and `nan` are numbers unless the model has an array of that name."""
+        return float(atom) if atom in NUMBER_WORDS and atom not in self._arrays else atom
 
     def word(self, meta: Meta, word: str) -> str:
         return word
