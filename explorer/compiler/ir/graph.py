@@ -14,6 +14,11 @@ from explorer.compiler.ir.node import Extent, Line, Node, VerificationError
 Shape = tuple[Extent, ...]
 
 INFIX_FUNCTIONS = {"add": "+", "sub": "-", "mul": "*", "div": "/"}
+PREFIX_FUNCTIONS = (
+    *("neg", "exp", "log", "sqrt", "abs", "sign", "relu"),
+    *("leaky_relu", "sigmoid", "tanh", "gelu", "sin", "cos"),
+)
+PAIR_FUNCTIONS = ("min", "max")
 REDUCTIONS = ("sum", "mean", "max", "min", "norm1", "norm2")
 
 CONTRACTION_NAMES = {
