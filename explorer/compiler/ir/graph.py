@@ -13,6 +13,8 @@ from explorer.compiler.ir.node import Extent, Line, Node, VerificationError
 
 Shape = tuple[Extent, ...]
 
+PREFIX_FUNCTIONS = tuple("neg exp log sqrt abs sign relu leaky_relu sigmoid tanh gelu sin cos".split())  # noqa: SIM905
+PAIR_FUNCTIONS = ("min", "max")
 INFIX_FUNCTIONS = {"add": "+", "sub": "-", "mul": "*", "div": "/"}
 PREFIX_FUNCTIONS = (
     *("neg", "exp", "log", "sqrt", "abs", "sign", "relu"),
