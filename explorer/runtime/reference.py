@@ -29,6 +29,15 @@ ALIASES = {
 }
 """Hector's spellings; `linear(x, W)` is `x @ W`."""
 
+KEYWORDS = {
+    **dict.fromkeys(("dot", "outer", "concat"), ("a", "b")),
+    **dict.fromkeys(("min", "max"), ("x", "y")),
+    "linear": ("x", "W"),
+    "norm": ("x", "p"),
+    "leaky_relu": ("x", "slope"),
+}
+"""The names of a function's parameters; those that are not here have `x` alone."""
+
 ARITHMETIC: dict[type[ast.operator], Callable[[Array, Array], Array]] = {
     ast.Add: operator.add,
     ast.Sub: operator.sub,
@@ -228,13 +237,14 @@ class _Run:
         if helper is not None and helper.family == "def":
             return self.helper(helper, arguments, keywords, scope)
         name = ALIASES.get(name, name)
+        names = KEYWORDS.get(name, ("x",))
+        arguments = [*arguments, *(keywords[key] for key in names[len(arguments) :] if key in keywords)]
         if name == "reshape":
-            flat = [part for entry in arguments[1:] for part in getattr(entry, "elts", [entry])]
             x = self.value(arguments[0], scope)
-            return x.reshape(x.shape[: self.lead] + tuple(self.whole(part) for part in flat))
+            return x.reshape(x.shape[: self.lead] + tuple(self.whole(part) for part in arguments[1:]))
         if name in ("norm", "leaky_relu"):
             operand = self.value(arguments[0], scope)
-            setting = [self.real(part) for part in (*arguments[1:], *keywords.values())]
+            setting = [self.real(part) for part in arguments[1:]]
             if name == "leaky_relu":
                 return functions.leaky_relu(operand, *setting)
             return functions.norm(functions.dense(operand, self.lead, 1), *setting)

@@ -108,9 +108,9 @@ def outer(x: Array, y: Array, lead: int) -> Array:
 
 def product(x: Array, y: Array, lead: int) -> Array:
     """`x @ y`: a row by a matrix, a matrix by a row, or two matrices; the row reading wins where both fit."""
-    a, b = x.shape[lead:], y.shape[lead:]
-    if not a or not b or len(a) == len(b) == 1:
-        raise ReferenceFailure(f"'@' of {list(a)} and {list(b)}")
+    a, b = dense(x, lead, 1).shape[lead:], dense(y, lead, 1).shape[lead:]
+    if len(a) == len(b) == 1:
+        return dot(x, y, lead)
     row_left = len(b) >= 2 and (len(a) == 1 or a[:-1] == b[:-2])
     row_right = len(a) >= 2 and (len(b) == 1 or b[:-1] == a[:-2])
     if row_left and a[-1] == b[-2]:
@@ -122,7 +122,7 @@ def product(x: Array, y: Array, lead: int) -> Array:
 
 def multiply(x: Array, y: Array, lead: int) -> Array:
     """The matrix product over the last two dimensions, batched over those before."""
-    if x.shape[-1] != y.shape[-2]:
+    if min(x.ndim, y.ndim) < lead + 2 or x.shape[-1] != y.shape[-2]:
         raise ReferenceFailure(f"'@' of {list(x.shape[lead:])} and {list(y.shape[lead:])}")
     x, y = align_batches(x, y, lead, 2)
     return np.asarray(np.matmul(x, y))

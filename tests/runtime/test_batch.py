@@ -116,5 +116,5 @@ def test_a_huge_batch_is_refused_by_name():
 
 
 def test_the_limit_is_the_callers():
-    with pytest.raises(InputError, match="more than the limit of 0.0 MiB"):
+    with pytest.raises(InputError, match=r"more than the limit of 0\.0 MiB"):
         draw(explorer.compile(TRANSR), graph_of(), limit=1000)

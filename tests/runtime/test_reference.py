@@ -266,7 +266,8 @@ EXPRESSIONS = {
     # Functions.
     "max(x) + min(x) + mean(x)": 3 - 2 + 2 / 3,
     "sum(max(x, 0.5)) + sum(min(0.5, x))": (1 + 0.5 + 3) + (0.5 - 2 + 0.5),
-    "norm(x, 1) + norm(x) + norm(x, p=2)": 6 + 2 * math.sqrt(14),
+    "norm(x, 1) + norm(x) + norm(p=2, x=x)": 6 + 2 * math.sqrt(14),
+    "max(x, y=max(x=x)) @ x": 3 * 2.0,
     "inner_prod(x, x) + dot_prd(x, x) + dot_prod(x, x)": 42.0,
     "sum(linear(x, W)) + sum(sum(outer_prod(x, x)))": (x @ W).sum() + 4,
     "sum(exp(x) + log(abs(x)) + sqrt(abs(x)) + sign(x))": sum(
@@ -368,7 +369,7 @@ def test_a_sum_of_a_thousand_terms_is_no_deeper_than_one_of_two():
         "return x",
         "return sum(E[h] ** E[h] if 1 else 2)",
         "return __import__('os')",
-        "return sum(E[h] @ E[t])",
+        "return sum(E[h] @ dot(E[t], E[t]))",
         "return sum((1).__class__)",
         "for i in E: pass",
         "return sum(E[0])",
