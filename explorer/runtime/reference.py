@@ -9,6 +9,7 @@ import ast
 import operator
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -36,21 +37,15 @@ KEYWORDS = {
     "linear": ("x", "W"),
     "norm": ("x", "p"),
     "leaky_relu": ("x", "slope"),
+    "reshape": ("x", "extent"),
 }
 """The names of a function's parameters; those that are not here have `x` alone."""
 
-ARITHMETIC: dict[type[ast.operator], Callable[[Array, Array], Array]] = {
+OPERATORS: dict[type[ast.operator], Callable[[Any, Any], Any]] = {
     ast.Add: operator.add,
     ast.Sub: operator.sub,
     ast.Mult: operator.mul,
     ast.Div: operator.truediv,
-    ast.Pow: operator.pow,
-}
-WHOLE: dict[type[ast.operator], Callable[[int, int], int]] = {
-    ast.Add: operator.add,
-    ast.Sub: operator.sub,
-    ast.Mult: operator.mul,
-    ast.Div: operator.floordiv,
     ast.FloorDiv: operator.floordiv,
 }
 
@@ -70,7 +65,11 @@ class Index:
     ids: npt.NDArray[np.integer]
 
 
-Binding = Array | Table | Index
+Number = int | float
+"""A number known before the run: a literal, a size, and what is computed of these alone."""
+
+Binding = Array | Number | Table | Index
+"""What an expression stands for."""
 
 
 def score(
@@ -121,9 +120,9 @@ class _Run:
         self.definition = definition
         self.lead = lead
         self.bytes = 0
-        self.sizes: dict[str, int] = {}
+        self.sizes: dict[str, Number] = {}
         for name, default in model.dims:
-            self.sizes[name] = sizes[name] if default is None or name in sizes else self.whole(default)
+            self.sizes[name] = sizes[name] if default is None or name in sizes else self.number(default, {})
         sets = {entry for _, entry in definition.parameters}
         self.tables = {
             name: Table(np.asarray(inputs[name], dtype=np.float32), sum(extent in sets for extent in extents))
@@ -135,31 +134,25 @@ class _Run:
         """The scores of the rows with these ids, with `lead` axes."""
         self.bytes = 0
         scope: dict[str, Binding] = {name: Index(array) for name, array in ids.items()}
-        result = self.body(self.definition, {**self.tables, **scope})
+        result = self.array(self.body(self.definition, {**self.tables, **scope}))
         if result.ndim != self.lead:
             raise ReferenceFailure(f"the result is not a number but has shape {list(result.shape[self.lead :])}")
         return result
 
-    def body(self, definition: Definition, scope: dict[str, Binding]) -> Array:
+    def body(self, definition: Definition, scope: dict[str, Binding]) -> Binding:
         """Runs a definition's statements up to its `return`."""
         for statement in definition.body:
             match statement:
                 case ast.Assign(targets=[ast.Name(id=name)], value=value):
-                    scope[name] = self.binding(value, scope)
+                    scope[name] = self.expression(value, scope)
                 case ast.Return(value=ast.expr() as value):
-                    return self.value(value, scope)
+                    return self.expression(value, scope)
                 case _:
                     raise ReferenceFailure(f"line {statement.lineno}: not a statement of a score")
         raise ReferenceFailure(f"{definition.name} returns nothing")
 
-    def binding(self, node: ast.expr, scope: dict[str, Binding]) -> Binding:
-        """What an argument or a name stands for: a table, an index or a value."""
-        if isinstance(node, ast.Name) and node.id in scope:
-            return scope[node.id]
-        return self.value(node, scope)
-
-    def value(self, node: ast.expr, scope: dict[str, Binding]) -> Array:
-        """The value of an expression, leading axes first."""
+    def expression(self, node: ast.expr, scope: dict[str, Binding]) -> Binding:
+        """What an expression stands for."""
         # Sums of hundreds of terms nest to the left as deep as they are long: that side is walked in a loop.
         pending: list[ast.BinOp] = []
         while isinstance(node, ast.BinOp):
@@ -167,30 +160,33 @@ class _Run:
             node = node.left
         result = self.operand(node, scope)
         for parent in reversed(pending):
-            result = self.kept(self.binary(parent.op, result, self.value(parent.right, scope)))
+            result = self.binary(parent.op, result, self.expression(parent.right, scope))
         return result
 
-    def operand(self, node: ast.expr, scope: dict[str, Binding]) -> Array:
-        """The value of an expression that is not a binary operation."""
+    def operand(self, node: ast.expr, scope: dict[str, Binding]) -> Binding:
+        """What an expression stands for that is not a binary operation."""
         match node:
             case ast.Constant(value=int() | float() as number):
-                return self.number(number)
-            case ast.Name(id=name):
-                return self.named(name, scope)
+                return number
+            case ast.Name(id=name) if name in scope:
+                return scope[name]
+            case ast.Name(id=name) if name in self.sizes:
+                return self.sizes[name]
             case ast.UnaryOp(op=ast.USub(), operand=inner):
-                return self.kept(-self.value(inner, scope))
+                value = self.expression(inner, scope)
+                return -value if isinstance(value, Number) else self.kept(-self.array(value))
             case ast.UnaryOp(op=ast.UAdd(), operand=inner):
-                return self.value(inner, scope)
+                return self.expression(inner, scope)
             case ast.Attribute(value=inner, attr="T"):
                 return np.swapaxes(functions.dense(self.value(inner, scope), self.lead, 2), -1, -2)
             case ast.Subscript(value=inner, slice=ast.Slice(lower=lower, upper=upper, step=None)):
-                start, stop = (None if bound is None else self.whole(bound) for bound in (lower, upper))
+                start, stop = (None if bound is None else self.whole(bound, scope) for bound in (lower, upper))
                 return functions.dense(self.value(inner, scope), self.lead, 1)[..., start:stop]
             case ast.Subscript(value=inner, slice=index):
-                return self.gather(self.binding(inner, scope), index, scope)
+                return self.gather(self.expression(inner, scope), index, scope)
             case ast.Call(func=ast.Name(id=name), args=arguments, keywords=keywords):
                 given = {keyword.arg: keyword.value for keyword in keywords if keyword.arg}
-                return self.kept(self.call(name, arguments, given, scope))
+                return self.call(name, arguments, given, scope)
         raise ReferenceFailure(f"line {node.lineno}: {ast.unparse(node)[:80]} is not an expression of a score")
 
     def kept(self, result: Array) -> Array:
@@ -198,41 +194,57 @@ class _Run:
         self.bytes += result.nbytes
         return result
 
-    def number(self, number: float) -> Array:
-        """A number that all rows share."""
-        return np.full((1,) * self.lead, number, dtype=np.float64)
+    def array(self, entry: Binding) -> Array:
+        """A value with its leading axes: numbers and tensors without index sets are shared by all rows."""
+        match entry:
+            case int() | float():
+                return np.full((1,) * self.lead, entry, dtype=np.float64)
+            case Table(data=data, sets=0):
+                return data[(None,) * self.lead].astype(np.float64)
+            case np.ndarray():
+                return entry
+        raise ReferenceFailure("a tensor or an index, where a value is needed")
 
-    def named(self, name: str, scope: dict[str, Binding]) -> Array:
-        """A local value, a tensor without index sets, or a size."""
-        bound = scope.get(name)
-        if isinstance(bound, Table) and bound.sets == 0:
-            return bound.data[(None,) * self.lead].astype(np.float64)
-        if isinstance(bound, np.ndarray):
-            return bound
-        if bound is None and name in self.sizes:
-            return self.number(self.sizes[name])
-        raise ReferenceFailure(f"{name} is not a value")
+    def value(self, node: ast.expr, scope: dict[str, Binding]) -> Array:
+        """The value of an expression, with its leading axes."""
+        return self.array(self.expression(node, scope))
+
+    def number(self, node: ast.expr, scope: dict[str, Binding]) -> Number:
+        """An expression that is a number known before the run: norm's p, leaky_relu's slope."""
+        entry = self.expression(node, scope)
+        if not isinstance(entry, Number):
+            raise ReferenceFailure(f"line {node.lineno}: {ast.unparse(node)[:80]} is not a number")
+        return entry
+
+    def whole(self, node: ast.expr, scope: dict[str, Binding]) -> int:
+        """A whole number known before the run, as in the bounds of a slice."""
+        return operator.index(self.number(node, scope))  # type: ignore[arg-type]
 
     def gather(self, table: Binding, index: ast.expr, scope: dict[str, Binding]) -> Array:
         """`E[h]`, or `M[h, r]` of a tensor with two index sets: its rows as float64."""
         parts = index.elts if isinstance(index, ast.Tuple) else [index]
-        picked = [self.binding(part, scope) for part in parts]
+        picked = [self.expression(part, scope) for part in parts]
         ids = [entry.ids for entry in picked if isinstance(entry, Index)]
         if not isinstance(table, Table) or not len(ids) == len(picked) == table.sets:
             raise ReferenceFailure(f"line {index.lineno}: not rows of a tensor")
         return self.kept(table.data[tuple(ids)].astype(np.float64))
 
-    def binary(self, kind: ast.operator, left: Array, right: Array) -> Array:
-        """`left kind right`."""
+    def binary(self, kind: ast.operator, left: Binding, right: Binding) -> Array | Number:
+        """`left kind right`; of two numbers, a number."""
         if isinstance(kind, ast.MatMult):
-            return functions.product(left, right, self.lead)
-        if type(kind) not in ARITHMETIC:
+            return self.kept(functions.product(self.array(left), self.array(right), self.lead))
+        function = OPERATORS.get(type(kind))
+        if function is None:
             raise ReferenceFailure(f"there is no operator {type(kind).__name__}")
-        return ARITHMETIC[type(kind)](*functions.align_prefix(left, right, self.lead))
+        if isinstance(left, Number) and isinstance(right, Number):
+            number: Number = function(left, right)
+            return number
+        x, y = functions.align_prefix(self.array(left), self.array(right), self.lead)
+        return self.kept(np.asarray(function(x, y)))
 
     def call(
         self, name: str, arguments: list[ast.expr], keywords: dict[str, ast.expr], scope: dict[str, Binding]
-    ) -> Array:
+    ) -> Binding:
         """A call of a helper of the text or of a built-in function."""
         helper = self.model.definitions.get(name)
         if helper is not None and helper.family == "def":
@@ -242,16 +254,30 @@ class _Run:
         arguments = [*arguments, *(keywords[key] for key in names[len(arguments) :] if key in keywords)]
         if name == "reshape":
             x = self.value(arguments[0], scope)
-            return x.reshape(x.shape[: self.lead] + tuple(self.whole(part) for part in arguments[1:]))
+            extents = tuple(self.whole(part, scope) for part in arguments[1:])
+            return x.reshape(x.shape[: self.lead] + extents)
         if name in ("norm", "leaky_relu"):
             operand = self.value(arguments[0], scope)
-            setting = [self.real(part) for part in arguments[1:]]
+            settings = [self.number(part, scope) for part in arguments[1:]]
             if name == "leaky_relu":
-                return functions.leaky_relu(operand, *setting)
-            return functions.norm(functions.dense(operand, self.lead, 1), *setting)
-        return self.plain(name, [self.value(argument, scope) for argument in arguments])
+                return self.kept(functions.leaky_relu(operand, *settings))
+            return functions.norm(functions.dense(operand, self.lead, 1), *settings)
+        values = [self.expression(argument, scope) for argument in arguments]
+        numbers = [entry for entry in values if isinstance(entry, Number)]
+        if values and len(numbers) == len(values):
+            return self.of_numbers(name, numbers)
+        return self.kept(self.of_values(name, [self.array(entry) for entry in values]))
 
-    def plain(self, name: str, values: list[Array]) -> Array:
+    def of_numbers(self, name: str, numbers: list[Number]) -> Number:
+        """A built-in function of numbers alone, such as `sqrt(D)` or `min(D, K)`."""
+        match name, numbers:
+            case ("min" | "max", [x, y]):
+                return min(x, y) if name == "min" else max(x, y)
+            case (_, [x]) if name in functions.ELEMENTWISE:
+                return float(functions.ELEMENTWISE[name](np.array(x, dtype=np.float64)))
+        raise ReferenceFailure(f"there is no function {name} of {len(numbers)} numbers")
+
+    def of_values(self, name: str, values: list[Array]) -> Array:
         """A built-in function all of whose arguments are values."""
         match name, values:
             case ("dot", [x, y]):
@@ -276,34 +302,12 @@ class _Run:
         arguments: list[ast.expr],
         keywords: dict[str, ast.expr],
         scope: dict[str, Binding],
-    ) -> Array:
-        """A call of a `def` of the text: its body, in a scope of its own beside the declared tensors."""
+    ) -> Binding:
+        """A call of a `def` of the text: its body, in a scope of its own."""
         names = [name for name, _ in helper.parameters]
         bound: dict[str, Binding] = {}
         for name, default in zip(reversed(names), reversed(helper.defaults), strict=False):
-            bound[name] = self.value(default, {})
-        bound |= {name: self.binding(argument, scope) for name, argument in zip(names, arguments, strict=False)}
-        bound |= {name: self.binding(argument, scope) for name, argument in keywords.items()}
-        return self.body(helper, {**self.tables, **bound})
-
-    def whole(self, node: ast.expr) -> int:
-        """An expression of sizes and whole numbers, as in the bounds of a slice."""
-        match node:
-            case ast.Constant(value=int() as number):
-                return number
-            case ast.Name(id=name) if name in self.sizes:
-                return self.sizes[name]
-            case ast.UnaryOp(op=ast.USub(), operand=inner):
-                return -self.whole(inner)
-            case ast.BinOp(left=left, op=kind, right=right) if type(kind) in WHOLE:
-                return WHOLE[type(kind)](self.whole(left), self.whole(right))
-        raise ReferenceFailure(f"line {node.lineno}: {ast.unparse(node)[:80]} is not a whole number")
-
-    def real(self, node: ast.expr) -> float:
-        """A number that a function takes as a setting: norm's p, leaky_relu's slope."""
-        match node:
-            case ast.Constant(value=int() | float() as number):
-                return number
-            case ast.UnaryOp(op=ast.USub(), operand=inner):
-                return -self.real(inner)
-        return self.whole(node)
+            bound[name] = self.expression(default, {})
+        bound |= {name: self.expression(argument, scope) for name, argument in zip(names, arguments, strict=False)}
+        bound |= {name: self.expression(argument, scope) for name, argument in keywords.items()}
+        return self.body(helper, bound)

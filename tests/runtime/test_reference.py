@@ -325,6 +325,23 @@ def unused(a):
     assert list(reference.score(text, {**given, **ids}, {}, name="First")) == [13.5, 17.5]
 
 
+def test_numbers_known_before_the_run_may_have_names():
+    text = """
+dim D = 4, K = D // 2 + 1
+def take(X, i, n=K - 1):
+    return X[i][:n]
+score Model(h: entity, r: relation, t: entity):
+    param E[entity, D]
+    half = min(K - 1, D)
+    slope = 1 / sqrt(D)
+    return sum(take(E, h)) + sum(leaky_relu(-E[t][half:], slope)) + norm(E[t], half - 1)
+"""
+    ids = {"h": np.array([0]), "r": np.array([0]), "t": np.array([1])}
+    table = np.array([[1, 2, 3, 4], [5, 6, 7, 8]])
+    assert reference.score(text, {"E": table, **ids}, {}) == [3 - 7.5 + 26]
+    assert reference.score(text, {"E": table, **ids}, {"K": 4}) == [6 - 4 + math.sqrt(25 + 36 + 49 + 64)]
+
+
 def test_whatever_the_language_allows_is_read():
     text = (
         """\ufeff
