@@ -54,8 +54,7 @@ class Diagnostic:
             "detail": self.detail,
             "source": source,
             "fixes": [
-                {"label": fix.label, **_span_json(fix.span), "replacement": fix.replacement}
-                for fix in self.fixes
+                {"label": fix.label, **_span_json(fix.span), "replacement": fix.replacement} for fix in self.fixes
             ],
             "severity": self.severity,
         }

@@ -17,7 +17,7 @@ LONGEST_NUMBER = 64
 
 OPENING = {"LPAR": "RPAR", "LSQB": "RSQB"}
 CLOSING = {"RPAR": "LPAR", "RSQB": "LSQB"}
-LINE_STARTS = frozenset("DIM SCORE DEF PARAM INPUT RETURN LAYER OP".split())
+LINE_STARTS = frozenset(["DIM", "SCORE", "DEF", "PARAM", "INPUT", "RETURN", "LAYER", "OP"])
 """Words that only ever begin a line: inside a bracket they show that it was never closed."""
 
 

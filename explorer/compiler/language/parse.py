@@ -41,15 +41,15 @@ def parse_lines(text: str) -> tuple[syntax.Program, tuple[Diagnostic, ...]]:
     if not check_limits(tokens, collector):
         return empty, collector.diagnostics
     joined = join_lines(tokens, collector)
-    layout = list(Layout(collector).process(iter(joined)))
-    program = _Driver(layout, collector).run()
+    layout: Any = Layout(collector)
+    program = _Driver(list(layout.process(iter(joined))), collector).run()
     return program, collector.diagnostics
 
 
 @cache
 def _lark() -> Lark:
     """The parser, built once from grammar.lark."""
-    from lark import Lark, Token
+    from lark import Lark
 
     from explorer.compiler.language.tree import TreeBuilder
 
@@ -72,7 +72,8 @@ class _Driver:
     def __init__(self, tokens: list[Token], collector: Collector) -> None:
         self._tokens = tokens
         self._collector = collector
-        self._parser = _lark().parse_interactive("")
+        # Lark leaves its interactive parser untyped.
+        self._parser: Any = _lark().parse_interactive("")
         self._position = 0
         self._depth = 0
 
@@ -114,14 +115,14 @@ class _Driver:
 
     def _open_block(self, start: int) -> None:
         """After a line's end: the indentation that a header needs, or what stands for a missing block."""
-        wanted = self._parser.accepts() if self._tokens[start].type in ("SCORE", "DEF") else set()
-        if "_INDENT" not in wanted:
+        header = self._tokens[start].type in ("SCORE", "DEF")
+        if not header or "_INDENT" not in self._parser.accepts():
             return
         if self._next_type() == "_INDENT":
             self._feed(self._tokens[self._position])
             return
-        header = self._span(start, self._position - 1)
-        self._collector.report("the definition has no body: its lines stand below it, indented", header)
+        place = self._span(start, self._position - 1)
+        self._collector.report("the definition has no body: its lines stand below it, indented", place)
         self._feed_block_of_nothing(start)
 
     def _feed_block_of_nothing(self, start: int) -> None:

@@ -10,8 +10,8 @@ from explorer.compiler.language.tree import span_of
 
 Description = tuple[str, Span, str, tuple[Fix, ...]]
 
-OPERATORS = frozenset("PLUS MINUS STAR SLASH DOUBLE_SLASH AT".split())
-KEYWORDS = frozenset("DIM SCORE DEF PARAM INPUT RETURN LAYER OP FOR IN".split())
+OPERATORS = frozenset(["PLUS", "MINUS", "STAR", "SLASH", "DOUBLE_SLASH", "AT"])
+KEYWORDS = frozenset(["DIM", "SCORE", "DEF", "PARAM", "INPUT", "RETURN", "LAYER", "OP", "FOR", "IN"])
 SYMBOLS = {
     "_COLON": "':'", "_COMMA": "','", "EQUAL": "'='", "LPAR": "'('", "RPAR": "')'", "LSQB": "'['", "RSQB": "']'",
     "NAME": "a name", "SCORE": "'score'", "DEF": "'def'", "_NEWLINE": "the end of the line",
@@ -39,7 +39,7 @@ def describe(line: list[Token], position: int, accepted: set[str]) -> Descriptio
     foreign = _describe_foreign(line, position)
     if foreign:
         return foreign
-    if previous is None or position == 1 and previous.type == "NAME" and "LPAR" not in accepted:
+    if previous is None or (position == 1 and previous.type == "NAME" and "LPAR" not in accepted):
         return _describe_first(line, position, accepted)
     at_end = token.type == "_NEWLINE"
     span = span_of(previous) if at_end else span_of(token)

@@ -1,0 +1,81 @@
+"""Builds the values of a graph, one an operation of the model text, and remembers which operations they are."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from explorer.compiler.ir import graph as ir
+from explorer.compiler.ir.node import Span
+from explorer.compiler.language.diagnostics import Collector
+from explorer.compiler.language.entities import Constant, Row, Stopped, Table
+
+LARGEST_OPERATION_COUNT = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class Site:
+    """An operation where it stands: `span` is its operator, `extent` its whole expression, `label` its short text."""
+
+    label: str
+    span: Span
+    extent: Span
+
+
+class GraphBuilder:
+    """Appends values in order; `domains` gives each map's domain, by which a value's index set is known."""
+
+    def __init__(self, domains: Mapping[str, str], collector: Collector) -> None:
+        self.values: list[ir.Value] = []
+        self.sites: dict[Span, Site] = {}
+        self._domains = domains
+        self._collector = collector
+        self._count = 0
+
+    def emit(
+        self,
+        site: Site,
+        operator: ir.Operator,
+        shape: ir.Shape,
+        depends: frozenset[str],
+        lines: tuple[int, ...] = (),
+        table: Table | None = None,
+    ) -> Row:
+        """A new value; raises Stopped when the definition exceeds the limit on operations."""
+        self.count_operation(site.span)
+        self.sites.setdefault(site.span, site)
+        name = f"%{len(self.values) + 1}"
+        order = tuple(entry for entry in self._domains if entry in depends)
+        self.values.append(
+            ir.Value(
+                origin=(site.span,),
+                name=name,
+                operator=operator,
+                index_set=self.index_set(depends),
+                shape=shape,
+                depends=order,
+            )
+        )
+        return Row(name, shape, depends, lines, table)
+
+    def count_operation(self, span: Span) -> None:
+        """Counts an operation, also one on numbers, which leaves no value."""
+        self._count += 1
+        if self._count > LARGEST_OPERATION_COUNT:
+            self._collector.report(f"a definition has at most {LARGEST_OPERATION_COUNT:,} operations", span)
+            raise Stopped
+
+    def index_set(self, depends: frozenset[str]) -> str:
+        """The set whose elements the value differs between."""
+        domains = {self._domains[entry] for entry in depends}
+        return "negative" if "negative" in domains else "batch" if domains else "unit"
+
+    def constant(self, constant: Constant) -> Row:
+        """A number as a value of the graph."""
+        site = Site(constant.label, constant.span, constant.span)
+        operator = ir.Constant(origin=(constant.span,), value=float(constant.value))
+        return self.emit(site, operator, (), frozenset())
+
+    def row(self, entity: Row | Constant) -> Row:
+        """A value as it is, or a number as a value."""
+        return self.constant(entity) if isinstance(entity, Constant) else entity

@@ -1,0 +1,58 @@
+"""The built-in functions by name: their parameters and what kind of operation they are."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+ELEMENTWISE = ["exp", "log", "sqrt", "abs", "sign", "relu", "sigmoid", "tanh", "gelu", "sin", "cos"]
+REDUCTIONS = ("sum", "mean")
+REDUCTIONS_OR_PAIRS = ("min", "max")
+ALIASES = {
+    "inner_prod": "dot",
+    "dot_prd": "dot",
+    "dot_prod": "dot",
+    "outer_prod": "outer",
+    "leakyrelu": "leaky_relu",
+}
+"""Hector's spellings (Hector, Listing 1)."""
+
+DEFAULT_SLOPE = 0.01
+LATER = {
+    "softmax": "softmax is a softmax over the edges of a node: layers are not compiled yet",
+    "edge_softmax": "edge_softmax belongs to layers, which are not compiled yet",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Builtin:
+    """`kind` picks the rule in elaborate.py; the last `optional` parameters may be left out; `many`: any number."""
+
+    name: str
+    kind: str
+    parameters: tuple[str, ...]
+    optional: int = 0
+    many: bool = False
+
+
+BUILTINS: dict[str, Builtin] = {
+    **{name: Builtin(name, "elementwise", ("x",)) for name in ELEMENTWISE},
+    **{name: Builtin(name, "reduce", ("x",)) for name in REDUCTIONS},
+    **{name: Builtin(name, "reduce_or_pair", ("x", "y"), optional=1) for name in REDUCTIONS_OR_PAIRS},
+    "dot": Builtin("dot", "inner", ("a", "b")),
+    "outer": Builtin("outer", "outer", ("a", "b")),
+    "linear": Builtin("linear", "linear", ("x", "W")),
+    "norm": Builtin("norm", "norm", ("x", "p"), optional=1),
+    "leaky_relu": Builtin("leaky_relu", "leaky_relu", ("x", "slope"), optional=1),
+    "concat": Builtin("concat", "concat", ("a", "b"), many=True),
+    "reshape": Builtin("reshape", "reshape", ("x", "extent"), many=True),
+}
+
+
+def builtin(name: str) -> Builtin | None:
+    """The function of that name or alias."""
+    return BUILTINS.get(ALIASES.get(name, name))
+
+
+def function_names() -> tuple[str, ...]:
+    """All names that a call may use."""
+    return (*BUILTINS, *ALIASES)

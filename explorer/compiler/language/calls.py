@@ -1,0 +1,207 @@
+"""The built-in functions: what each makes of its arguments."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from explorer.compiler.ir import graph as ir
+from explorer.compiler.language import syntax
+from explorer.compiler.language.builder import Site
+from explorer.compiler.language.builtins import DEFAULT_SLOPE, Builtin
+from explorer.compiler.language.entities import Constant, Row
+from explorer.compiler.language.mismatch import explain_pair
+from explorer.compiler.language.shapes import show
+
+if TYPE_CHECKING:
+    from explorer.compiler.language.elaborate import Elaborator
+
+FOLDED: dict[str, Callable[[float], float]] = {
+    "exp": math.exp,
+    "log": math.log,
+    "sqrt": math.sqrt,
+    "abs": abs,
+    "sin": math.sin,
+    "cos": math.cos,
+    "tanh": math.tanh,
+}
+"""Functions of a number that are computed now, so that `sqrt(D)` costs nothing in a row."""
+
+Nodes = list[syntax.Expression]
+Values = list[Row | Constant]
+
+
+def call_builtin(
+    elaborator: Elaborator, node: syntax.Call, function: Builtin, nodes: Nodes, values: Values
+) -> Row | Constant | None:
+    """The value of a call whose arguments are values; None if an error is reported."""
+    return _Call(elaborator, node, function, nodes, values).value()
+
+
+class _Call:
+    """One call: its function, its argument expressions and their values, in the order of the parameters."""
+
+    def __init__(
+        self, elaborator: Elaborator, node: syntax.Call, function: Builtin, nodes: Nodes, values: Values
+    ) -> None:
+        self.elaborator = elaborator
+        self.builder = elaborator.builder
+        self.shapes = elaborator.shapes
+        self.node = node
+        self.function = function
+        self.nodes = nodes
+        self.values = values
+        self.site = Site(node.function.text, node.function.extent, node.extent)
+        self.origin = (self.site.span,)
+
+    def value(self) -> Row | Constant | None:
+        """By the function's kind."""
+        match self.function.kind:
+            case "elementwise":
+                return self.elementwise()
+            case "leaky_relu":
+                return self.leaky_relu()
+            case "reduce":
+                return self.reduce(self.function.name)
+            case "reduce_or_pair":
+                return self.reduce(self.function.name) if len(self.values) == 1 else self.pair()
+            case "norm":
+                return self.norm()
+            case "linear":
+                return self.elaborator.matrix_product(
+                    self.site, (self.nodes[0], self.nodes[1]), self.values[0], self.values[1]
+                )
+            case "concat":
+                return self.concat()
+            case "reshape":
+                return self.reshape()
+        return self.product()
+
+    def report(self, message: str, place: syntax.Expression | None = None, detail: str = "") -> None:
+        """An error at an argument, or at the whole call."""
+        self.elaborator.collector.report(message, place.extent if place else self.node.extent, detail)
+
+    def elementwise(self) -> Row | Constant | None:
+        """A function of each number."""
+        value = self.values[0]
+        if isinstance(value, Constant) and self.function.name in FOLDED:
+            return self.fold(value)
+        return self.emit_elementwise(self.builder.row(value))
+
+    def fold(self, constant: Constant) -> Constant | None:
+        """A function of a number, now."""
+        self.builder.count_operation(self.site.span)
+        try:
+            result = float(FOLDED[self.function.name](constant.value))
+        except (ValueError, OverflowError):
+            self.report(f"{self.function.name} of {constant.value} is no number", self.nodes[0])
+            return None
+        return self.elaborator.number(result, self.site.span, self.site.label)
+
+    def emit_elementwise(self, row: Row, parameter: float | None = None) -> Row:
+        operator = ir.Elementwise(
+            origin=self.origin, function=self.function.name, operands=(row.name,), parameter=parameter
+        )
+        return self.builder.emit(self.site, operator, row.shape, row.depends, row.lines)
+
+    def leaky_relu(self) -> Row | None:
+        """The slope must be a number, known now."""
+        slope: Row | Constant | float = self.values[1] if len(self.values) == 2 else DEFAULT_SLOPE
+        if isinstance(slope, Row):
+            self.report("the slope of leaky_relu is a number, known before the run", self.nodes[1])
+            return None
+        parameter = float(slope.value) if isinstance(slope, Constant) else slope
+        return self.emit_elementwise(self.builder.row(self.values[0]), parameter)
+
+    def vector(self, position: int = 0) -> Row | None:
+        """An argument that must have a dimension."""
+        value = self.values[position]
+        if isinstance(value, Constant) or not value.shape:
+            self.report(
+                f"'{self.site.label}' works along the last dimension, but this is a number",
+                self.nodes[position],
+            )
+            return None
+        return value
+
+    def reduce(self, function: str) -> Row | None:
+        """One number from the last dimension."""
+        row = self.vector()
+        if row is None:
+            return None
+        operator = ir.Reduce(origin=self.origin, function=function, operand=row.name)
+        return self.builder.emit(self.site, operator, row.shape[:-1], row.depends, row.lines)
+
+    def pair(self) -> Row | Constant | None:
+        """`min` and `max` of two values."""
+        left, right = self.values
+        if isinstance(left, Constant) and isinstance(right, Constant):
+            self.builder.count_operation(self.site.span)
+            choose = min if self.function.name == "min" else max
+            value = choose(left.value, right.value)
+            return Constant(value, self.site.span, self.site.label)
+        nodes = (self.nodes[0], self.nodes[1])
+        return self.elaborator.elementwise(self.site, self.function.name, nodes, left, right)
+
+    def norm(self) -> Row | None:
+        """The 1- or 2-norm of the last dimension."""
+        p = self.values[1].value if len(self.values) == 2 and isinstance(self.values[1], Constant) else None
+        if len(self.values) == 2 and p not in (1, 2):
+            self.report("the p of 'norm' is 1 or 2", self.nodes[1])
+            return None
+        return self.reduce("norm1" if p == 1 else "norm2")
+
+    def product(self) -> Row | None:
+        """`dot` and `outer`."""
+        left, right = (self.builder.row(value) for value in self.values)
+        rule = self.shapes.inner if self.function.kind == "inner" else self.shapes.outer
+        product = rule(left.shape, right.shape)
+        if product is None:
+            operands = (self.elaborator.operand(self.nodes[0], left), self.elaborator.operand(self.nodes[1], right))
+            explain_pair(self.elaborator.collector, self.shapes, self.site, *operands)
+            return None
+        return self.elaborator.contract(self.site, product, left, right)
+
+    def concat(self) -> Row | None:
+        """The arguments one after another along the last dimension."""
+        rows = [self.vector(position) for position in range(len(self.values))]
+        known = [row for row in rows if row is not None]
+        if len(known) < len(rows):
+            return None
+        for place, row in zip(self.nodes, known, strict=True):
+            if not self.shapes.equal(row.shape[:-1], known[0].shape[:-1]):
+                self.report(
+                    f"'concat' needs equal dimensions before the last: {show(known[0].shape)} and {show(row.shape)}",
+                    place,
+                )
+                return None
+        size = sum(self.shapes.size(row.shape[-1]) for row in known)
+        operator = ir.Concat(origin=self.origin, operands=tuple(row.name for row in known))
+        depends = frozenset[str]().union(*(row.depends for row in known))
+        lines = tuple(sorted({line for row in known for line in row.lines}))
+        return self.builder.emit(self.site, operator, (*known[0].shape[:-1], size), depends, lines)
+
+    def reshape(self) -> Row | None:
+        """The same numbers in row-major order; one extent may be -1, which stands for what is left."""
+        row = self.builder.row(self.values[0])
+        extents: list[str | int] = []
+        for place, value in zip(self.nodes[1:], self.values[1:], strict=True):
+            if not isinstance(value, Constant) or not isinstance(value.value, int):
+                self.report("an extent of 'reshape' is a whole number, known before the run", place)
+                return None
+            extents.append(value.dim or value.value)
+        count = math.prod(self.shapes.numbers(row.shape))
+        numbers = self.shapes.numbers(tuple(extents))
+        if numbers.count(-1) == 1:
+            rest = -math.prod(numbers)
+            extents[numbers.index(-1)] = count // rest if rest > 0 else 0
+            numbers = self.shapes.numbers(tuple(extents))
+        if any(number < 1 for number in numbers) or math.prod(numbers) != count:
+            wanted = show(tuple(extents))
+            self.report(
+                f"'reshape' keeps the number of elements: {show(row.shape)} has {count:,}, not as many as {wanted}"
+            )
+            return None
+        operator = ir.Reshape(origin=self.origin, operand=row.name)
+        return self.builder.emit(self.site, operator, tuple(extents), row.depends, row.lines)

@@ -1,0 +1,97 @@
+"""`param` and `input`: the tensors that a score reads."""
+
+from __future__ import annotations
+
+from explorer.compiler.ir.graph import Tensor
+from explorer.compiler.ir.node import Extent
+from explorer.compiler.language import syntax
+from explorer.compiler.language.builtins import builtin
+from explorer.compiler.language.diagnostics import suggestion
+from explorer.compiler.language.elaborate import INDEX_SETS, Elaborator
+from explorer.compiler.language.entities import Entity, Index, Table
+
+LARGEST_EXTENT = 65_536
+
+
+def declare_tensors(
+    definition: syntax.Definition, scope: dict[str, Entity | None], elaborator: Elaborator
+) -> tuple[Tensor, ...]:
+    """The tensors of a definition, which are put into its scope; a wrong one becomes None there."""
+    tensors: list[Tensor] = []
+    for statement in definition.statements:
+        if isinstance(statement, syntax.Declarations):
+            for declaration in statement.tensors:
+                name = declaration.name.text
+                if not _check_name(declaration, scope, elaborator):
+                    continue
+                tensor = _tensor(declaration, elaborator)
+                scope[name] = Table(tensor, declaration) if tensor else None
+                tensors += [tensor] if tensor else []
+    return tuple(tensors)
+
+
+def _check_name(declaration: syntax.Declaration, scope: dict[str, Entity | None], elaborator: Elaborator) -> bool:
+    """Whether the tensor's name is free."""
+    name = declaration.name.text
+    bound = scope.get(name)
+    taken = ""
+    if isinstance(bound, Table):
+        taken = f"is declared in line {bound.declaration.extent.line} already"
+    elif isinstance(bound, Index):
+        taken = "is an index of the definition"
+    elif elaborator.is_size(name):
+        taken = "is a size"
+    elif name in INDEX_SETS:
+        taken = "is an index set"
+    elif builtin(name):
+        taken = "is a built-in function"
+    if taken:
+        elaborator.collector.report(f"'{name}' {taken}: choose another name", declaration.name.extent)
+    return not taken
+
+
+def _tensor(declaration: syntax.Declaration, elaborator: Elaborator) -> Tensor | None:
+    """The tensor with its index sets and then its dimensions."""
+    sets: list[str] = []
+    dims: list[Extent] = []
+    complete = True
+    for node in declaration.extents:
+        if isinstance(node, syntax.Name) and node.text in INDEX_SETS:
+            if dims:
+                message = f"index sets come first: '{node.text}' stands behind a dimension"
+                elaborator.collector.report(message, node.extent)
+                complete = False
+            sets.append(node.text)
+            continue
+        extent = _extent(node, elaborator)
+        complete = complete and extent is not None
+        dims += [extent] if extent is not None else []
+    if not complete:
+        return None
+    return Tensor(
+        origin=(declaration.extent,),
+        name=declaration.name.text,
+        sets=tuple(sets),
+        dims=tuple(dims),
+        kind=declaration.kind,
+    )
+
+
+def _extent(node: syntax.Expression, elaborator: Elaborator) -> Extent | None:
+    """A dimension: a size by name, or a number made of sizes and numbers."""
+    if isinstance(node, syntax.Name) and not elaborator.is_size(node.text):
+        if not elaborator.is_broken(node.text):
+            candidates = (*elaborator.shapes.sizes, *INDEX_SETS)
+            hint, fixes = suggestion(node.text, node.extent, candidates)
+            detail = "" if hint else f"A size is declared before the definitions: dim {node.text} = 64"
+            message = f"unknown size or index set '{node.text}'{hint}"
+            elaborator.collector.report(message, node.extent, detail, fixes)
+        return None
+    if isinstance(node, syntax.Name):
+        return node.text
+    number = elaborator.whole(node, "a dimension")
+    if number is not None and not 1 <= number <= LARGEST_EXTENT:
+        message = f"a dimension is from 1 to {LARGEST_EXTENT:,}, not {number:,}"
+        elaborator.collector.report(message, node.extent)
+        return None
+    return number
