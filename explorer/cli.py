@@ -12,6 +12,7 @@ import importlib
 import json
 import os
 import sys
+import traceback
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
@@ -77,6 +78,22 @@ def main(argv: Sequence[str] | None = None) -> int:
         # The reader (`| head`) has left; without this Python would complain again when it flushes at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return FAILED
+    except Exception as error:
+        return _fault(error, as_json="--json" in words)
+
+
+def _fault(error: Exception, as_json: bool) -> int:
+    """Report a mistake of the explorer's own in a sentence that a maintainer can use."""
+    last = traceback.extract_tb(error.__traceback__)[-1]
+    message = (
+        f"the explorer itself failed, which is no fault of the model: {type(error).__name__}: {error}"
+        f" ({Path(last.filename).name}, line {last.lineno})"
+    )
+    if as_json:
+        print(json.dumps({"ok": False, "diagnostics": [sentence_diagnostic(message)]}))
+    else:
+        print(f"explorer: {message}", file=sys.stderr)
+    return FAILED
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -231,9 +248,12 @@ def _compilation(arguments: argparse.Namespace) -> Compilation:
     text = _read_model(arguments.file)
     compilation = explorer.compile(text, sizes=_sizes(arguments.set), options=_options(arguments), name=arguments.name)
     if not compilation.ok:
-        rendered = [diagnostic.render(text) for diagnostic in compilation.diagnostics]
+        rendered = [
+            f"{arguments.file}:{'' if diagnostic.span else ' '}{diagnostic.render(text)}"
+            for diagnostic in compilation.diagnostics
+        ]
         raise BadInput(
-            "\n".join(f"{arguments.file}:{each}" for each in rendered), compilation.to_json(())["diagnostics"]
+            "\n".join(rendered), [diagnostic.to_json(text) for diagnostic in compilation.diagnostics]
         )
     return compilation
 

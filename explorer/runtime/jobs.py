@@ -66,10 +66,10 @@ class Worker:
             async with asyncio.timeout(_START_SECONDS):
                 await worker._read()
         except TimeoutError:
-            worker.kill()
+            await worker.end()
             raise WorkerLostError(f"A worker process did not start within {_START_SECONDS:.0f} s.") from None
-        except asyncio.CancelledError:
-            worker.kill()
+        except BaseException:
+            await worker.end()
             raise
         return worker
 
@@ -85,6 +85,18 @@ class Worker:
         """End the process and all that it started, at once."""
         with suppress(ProcessLookupError, PermissionError):
             os.killpg(self._process.pid, signal.SIGKILL)
+
+    async def end(self) -> None:
+        """Kill the process and wait until it is gone and its pipes are closed."""
+        self.kill()
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        self._process.stdin.close()
+        with suppress(BrokenPipeError, ConnectionResetError):
+            await self._process.stdin.wait_closed()
+        while await self._process.stdout.read(1 << 16):
+            pass
+        await self._process.wait()
 
     async def answer(self, request: Mapping[str, Any], deadline: float) -> AsyncGenerator[Event, None]:
         """The events of one request, each as it comes, up to the last.
@@ -135,6 +147,7 @@ class WorkerPool:
         self._ready: asyncio.LifoQueue[Worker | WorkerLostError] = asyncio.LifoQueue()
         self._workers: set[Worker] = set()
         self._starting: set[asyncio.Task[None]] = set()
+        self._ending: set[asyncio.Task[None]] = set()
 
     @property
     def pids(self) -> list[int]:
@@ -144,17 +157,16 @@ class WorkerPool:
     def open(self) -> None:
         """Begin to start workers until there are enough; returns at once."""
         for _ in range(self._total - len(self._workers) - len(self._starting)):
-            task = asyncio.get_running_loop().create_task(self._start_one())
-            self._starting.add(task)
-            task.add_done_callback(self._starting.discard)
+            self._starting.add(asyncio.get_running_loop().create_task(self._start_one()))
 
     async def close(self) -> None:
-        """Kill every worker."""
+        """Kill every worker and wait until they are gone."""
         for task in list(self._starting):
             task.cancel()
         await asyncio.gather(*self._starting, return_exceptions=True)
         for worker in list(self._workers):
             self._discard(worker)
+        await asyncio.gather(*self._ending)
 
     async def stream(self, request: Mapping[str, Any], seconds: float) -> AsyncGenerator[Event, None]:
         """The events of a request, the last of them `result` or `failed`, whatever happens.
@@ -194,13 +206,18 @@ class WorkerPool:
                 self.open()
 
     async def _start_one(self) -> None:
+        started: Worker | WorkerLostError
         try:
-            worker = await Worker.start(self.role, self._memory, self._quiet)
+            started = await Worker.start(self.role, self._memory, self._quiet)
+            self._workers.add(started)
+        except OSError as error:
+            started = WorkerLostError(f"A worker process could not be started: {error.strerror}.")
         except WorkerLostError as error:
-            self._ready.put_nowait(error)
-            return
-        self._workers.add(worker)
-        self._ready.put_nowait(worker)
+            started = error
+        task = asyncio.current_task()
+        assert task is not None
+        self._starting.discard(task)
+        self._ready.put_nowait(started)
 
     async def _take(self) -> Worker:
         self.open()
@@ -222,8 +239,12 @@ class WorkerPool:
             self.open()
 
     def _discard(self, worker: Worker) -> None:
+        """Kill a worker now; the rest of its end may take its time."""
         worker.kill()
         self._workers.discard(worker)
+        task = asyncio.get_running_loop().create_task(worker.end())
+        self._ending.add(task)
+        task.add_done_callback(self._ending.discard)
 
 
 def stream_here(request: Mapping[str, Any], *, role: Role = "run", seconds: float = RUN_SECONDS) -> Iterator[Event]:

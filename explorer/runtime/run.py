@@ -129,7 +129,7 @@ def _prepare(request: RunRequest) -> Generator[Event, None, _Setup]:
 def _compile(request: RunRequest) -> Compilation:
     compilation = explorer.compile(request.text, sizes=request.sizes, options=request.options, name=request.name)
     if not compilation.ok:
-        diagnostics = compilation.to_json(())["diagnostics"]
+        diagnostics = [diagnostic.to_json(request.text) for diagnostic in compilation.diagnostics]
         first = diagnostics[0]["message"] if diagnostics else "it has no definition to run"
         more = f" (and {len(diagnostics) - 1} more)" if len(diagnostics) > 1 else ""
         raise _Refused(
