@@ -35,8 +35,8 @@ def transf(h, r, t):
     return 2 * np.sum(h * t, axis=-1) + np.sum((t - h) * r, axis=-1)
 
 
-def rescal(h, r, t, P):
-    """Nickel et al. 2011: h P t; the relation's vector is not used."""
+def rescal(h, P, t):
+    """Nickel et al. 2011: h P t."""
     return np.einsum("...d,...dk,...k->...", h, P, t)
 
 

@@ -32,7 +32,8 @@ def test_presets_have_the_published_sizes_and_use_every_id(name):
     ):
         assert ids.dtype == np.int32
         assert len(ids) == preset.num_triples
-        assert np.array_equal(np.unique(ids), np.arange(count))
+        assert len(np.bincount(ids, minlength=count)) == count
+        assert np.bincount(ids).all()
 
 
 def test_presets_are_the_same_on_every_call_and_differ_from_each_other():
@@ -49,9 +50,9 @@ def test_a_few_entities_and_relations_of_a_preset_are_in_many_triples():
 
 
 def test_the_largest_preset_is_quick():
-    began = time.perf_counter()
+    began = time.process_time()
     load_triples("BioKG")
-    assert time.perf_counter() - began < 5  # about 0.3 s when the machine does nothing else
+    assert time.process_time() - began < 2  # of the processor: about 0.3 s
 
 
 # Text
@@ -101,9 +102,9 @@ def test_text_may_be_gzipped(tmp_path):
 def test_three_hundred_thousand_lines_load_in_seconds(tmp_path):
     lines = [f"/m/{i % 14541:x}\t/film/{i % 237}\t/m/{i * 7 % 14541:x}" for i in range(300_000)]
     path = write(tmp_path, "\n".join(lines))
-    began = time.perf_counter()
+    began = time.process_time()
     loaded = load_triples(path)
-    assert time.perf_counter() - began < 5  # about 0.5 s when the machine does nothing else
+    assert time.process_time() - began < 4  # of the processor: about 0.5 s
     assert (loaded.num_entities, loaded.num_relations, len(loaded.h)) == (14541, 237, 300_000)
 
 

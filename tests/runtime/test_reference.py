@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from explorer.runtime import reference
-from explorer.runtime.reference_text import ReferenceFailure
+from explorer.runtime.reference_text import ReferenceFailure, read_model
 from tests.oracles import kge
 
 ENTITIES, RELATIONS = 7, 4
@@ -22,103 +22,63 @@ def scoring(body, dims="dim D = 3, K = 2"):
     return "\n".join([dims, "", "score Model(h: entity, r: relation, t: entity):", *("    " + line for line in body)])
 
 
-def models():
-    """Models by name: the statements, and the oracle called with the rows of a triple."""
-    return {
-        "TransE_L1": (
-            ["param E[entity, D], R[relation, D]", "return norm(E[h] + R[r] - E[t], 1)"],
-            lambda p, h, r, t: kge.transe_l1(p["E"][h], p["R"][r], p["E"][t]),
-        ),
-        "TransE_L2": (
-            ["param E[entity, D], R[relation, D]", "return norm(E[h] + R[r] - E[t])"],
-            lambda p, h, r, t: kge.transe_l2(p["E"][h], p["R"][r], p["E"][t]),
-        ),
-        "TransH": (
-            [
-                "param E[entity, D], R[relation, D], w[relation, D]",
-                "e = E[h] - E[t]",
-                "return norm(e + R[r] - dot(w[r], e) * w[r], 2)",
-            ],
-            lambda p, h, r, t: kge.transh(p["E"][h], p["R"][r], p["E"][t], p["w"][r]),
-        ),
-        "TransR": (
-            [
-                '"Lin et al. 2015; cuKE Table II"',
-                "param E[entity, D]  # a row each",
-                "param R[relation, K]",
-                "param P[relation, D, K]",
-                "return norm((E[h] - E[t]) @ P[r] + R[r], 2)",
-            ],
-            lambda p, h, r, t: kge.transr(p["E"][h], p["R"][r], p["E"][t], p["P"][r]),
-        ),
-        "TransF": (
-            [
-                "param E[entity, D], R[relation, D]",
-                "return dot(E[h] + R[r], E[t]) + dot(E[h], E[t] - R[r])",
-            ],
-            lambda p, h, r, t: kge.transf(p["E"][h], p["R"][r], p["E"][t]),
-        ),
-        "RESCAL": (
-            ["param E[entity, D], P[relation, D, D]", "return dot(E[h] @ P[r], E[t])"],
-            lambda p, h, r, t: kge.rescal(p["E"][h], None, p["E"][t], p["P"][r]),
-        ),
-        "DistMult": (
-            ["param E[entity, D], R[relation, D]", "return sum(E[h] * R[r] * E[t])"],
-            lambda p, h, r, t: kge.distmult(p["E"][h], p["R"][r], p["E"][t]),
-        ),
-        "ComplEx": (
-            [
-                "param Er[entity, D], Ei[entity, D], Rr[relation, D], Ri[relation, D]",
-                "real = Er[h] * Rr[r] - Ei[h] * Ri[r]",
-                "imaginary = Er[h] * Ri[r] + Ei[h] * Rr[r]",
-                "return dot(real, Er[t]) + dot(imaginary, Ei[t])",
-            ],
-            lambda p, h, r, t: kge.complex_(p["Er"][h], p["Rr"][r], p["Er"][t], p["Ei"][h], p["Ri"][r], p["Ei"][t]),
-        ),
-        "RotatE": (
-            [
-                "param Er[entity, D], Ei[entity, D], phase[relation, D]",
-                "c = cos(phase[r])",
-                "s = sin(phase[r])",
-                "x = Er[h] * c - Ei[h] * s - Er[t]",
-                "y = Er[h] * s + Ei[h] * c - Ei[t]",
-                "return sum(sqrt(x * x + y * y))",
-            ],
-            lambda p, h, r, t: kge.rotate(p["Er"][h], p["phase"][r], p["Er"][t], p["Ei"][h], p["Ei"][t]),
-        ),
-        "TransD": (
-            [
-                "param E[entity, D], Ep[entity, D], R[relation, D], Rp[relation, D]",
-                "head = E[h] + dot(Ep[h], E[h]) * Rp[r]",
-                "tail = E[t] + dot(Ep[t], E[t]) * Rp[r]",
-                "return norm(head + R[r] - tail)",
-            ],
-            lambda p, h, r, t: kge.transd(p["E"][h], p["R"][r], p["E"][t], p["Ep"][h], p["Rp"][r], p["Ep"][t]),
-        ),
-        "SimplE": (
-            [
-                "param H[entity, D], T[entity, D], R[relation, D], Inv[relation, D]",
-                "return 0.5 * (sum(H[h] * R[r] * T[t]) + sum(H[t] * Inv[r] * T[h]))",
-            ],
-            lambda p, h, r, t: kge.simple(p["H"][h], p["R"][r], p["T"][t], p["T"][h], p["Inv"][r], p["H"][t]),
-        ),
-    }
+EXAMPLES = Path(__file__).resolve().parents[2] / "examples" / "kge"
+ORACLES = {
+    "transe_l1": lambda p, h, r, t: kge.transe_l1(p["E"][h], p["R"][r], p["E"][t]),
+    "transe_l2": lambda p, h, r, t: kge.transe_l2(p["E"][h], p["R"][r], p["E"][t]),
+    "transh": lambda p, h, r, t: kge.transh(p["E"][h], p["R"][r], p["E"][t], p["w"][r]),
+    "transr": lambda p, h, r, t: kge.transr(p["E"][h], p["R"][r], p["E"][t], p["P"][r]),
+    "transf": lambda p, h, r, t: kge.transf(p["E"][h], p["R"][r], p["E"][t]),
+    "rescal": lambda p, h, r, t: kge.rescal(p["E"][h], p["P"][r], p["E"][t]),
+    "distmult": lambda p, h, r, t: kge.distmult(p["E"][h], p["R"][r], p["E"][t]),
+    "ComplEx": lambda p, h, r, t: kge.complex_(p["Er"][h], p["Rr"][r], p["Er"][t], p["Ei"][h], p["Ri"][r], p["Ei"][t]),
+    "RotatE": lambda p, h, r, t: kge.rotate(p["Er"][h], p["phase"][r], p["Er"][t], p["Ei"][h], p["Ei"][t]),
+    "TransD": lambda p, h, r, t: kge.transd(p["E"][h], p["R"][r], p["E"][t], p["Ep"][h], p["Rp"][r], p["Ep"][t]),
+    "SimplE": lambda p, h, r, t: kge.simple(p["H"][h], p["R"][r], p["T"][t], p["T"][h], p["Inv"][r], p["H"][t]),
+}
+BODIES = {
+    "ComplEx": [
+        "param Er[entity, D], Ei[entity, D], Rr[relation, D], Ri[relation, D]",
+        "real = Er[h] * Rr[r] - Ei[h] * Ri[r]",
+        "imaginary = Er[h] * Ri[r] + Ei[h] * Rr[r]",
+        "return dot(real, Er[t]) + dot(imaginary, Ei[t])",
+    ],
+    "RotatE": [
+        "param Er[entity, D], Ei[entity, D], phase[relation, D]",
+        "c = cos(phase[r])",
+        "s = sin(phase[r])",
+        "x = Er[h] * c - Ei[h] * s - Er[t]",
+        "y = Er[h] * s + Ei[h] * c - Ei[t]",
+        "return sum(sqrt(x * x + y * y))",
+    ],
+    "TransD": [
+        "param E[entity, D], Ep[entity, D], R[relation, D], Rp[relation, D]",
+        "head = E[h] + dot(Ep[h], E[h]) * Rp[r]",
+        "tail = E[t] + dot(Ep[t], E[t]) * Rp[r]",
+        "return norm(head + R[r] - tail)",
+    ],
+    "SimplE": [
+        "param H[entity, D], T[entity, D], R[relation, D], Inv[relation, D]",
+        "return 0.5 * (sum(H[h] * R[r] * T[t]) + sum(H[t] * Inv[r] * T[h]))",
+    ],
+}
+MODELS = list(ORACLES)
 
 
-MODELS = models()
+def text_of(name):
+    """The model's text: an example of the project, or the statements above."""
+    if name in BODIES:
+        return scoring(BODIES[name])
+    return (EXAMPLES / f"{name}.emb").read_text(encoding="utf-8")
 
 
-def draw_tables(body, random):
-    """A float32 table for each tensor that the statements declare."""
+def draw_tables(text, random):
+    """A float32 table for each tensor that the text declares."""
     counts = {"entity": ENTITIES, "relation": RELATIONS, **SIZES}
-    tables = {}
-    for line in body:
-        if line.startswith("param "):
-            declared = ast.parse(line.split("#")[0].removeprefix("param ")).body[0].value
-            for tensor in declared.elts if isinstance(declared, ast.Tuple) else [declared]:
-                shape = [counts[extent.id] for extent in tensor.slice.elts]
-                tables[tensor.value.id] = random.standard_normal(shape).astype(np.float32)
-    return tables
+    return {
+        name: random.standard_normal([counts[extent] for extent in extents]).astype(np.float32)
+        for name, extents in read_model(text).main(None).tensors
+    }
 
 
 def draw_triples(random, batch=11):
@@ -137,11 +97,10 @@ def as_float64(tables):
 
 @pytest.mark.parametrize("name", MODELS)
 def test_random_batches_equal_the_oracle(name):
-    body, oracle = MODELS[name]
-    random = np.random.default_rng(1)
-    tables, ids = draw_tables(body, random), draw_triples(random)
-    got = reference.score(scoring(body), {**tables, **ids}, SIZES)
-    want = oracle(as_float64(tables), ids["h"], ids["r"], ids["t"])
+    text, random = text_of(name), np.random.default_rng(1)
+    tables, ids = draw_tables(text, random), draw_triples(random)
+    got = reference.score(text, {**tables, **ids}, SIZES)
+    want = ORACLES[name](as_float64(tables), ids["h"], ids["r"], ids["t"])
     assert got.dtype == np.float64
     assert got.shape == (11,)
     np.testing.assert_allclose(got, want, rtol=1e-12, atol=1e-13)
@@ -151,19 +110,18 @@ def test_random_batches_equal_the_oracle(name):
 @pytest.mark.parametrize("mode", ["tail", "head"])
 def test_negatives_equal_the_oracle_and_the_true_one_its_positive(name, mode):
     """Trap 1: a corrupted entity that is the true one must score as the positive does."""
-    body, oracle = MODELS[name]
-    random = np.random.default_rng(2)
-    tables, ids = draw_tables(body, random), draw_triples(random)
+    text, random = text_of(name), np.random.default_rng(2)
+    tables, ids = draw_tables(text, random), draw_triples(random)
     corrupted = mode[0]
     negative = random.integers(0, ENTITIES, (11, 3)).astype(np.int32)
     negative[:, 1] = ids[corrupted]
     wide = {entry: array[:, None] for entry, array in ids.items()} | {corrupted: negative}
-    got = reference.score(scoring(body), {**tables, **ids, corrupted: negative}, SIZES, negatives=f"{mode}:3")
+    got = reference.score(text, {**tables, **ids, corrupted: negative}, SIZES, negatives=f"{mode}:3")
     assert got.shape == (11, 3)
-    want = oracle(as_float64(tables), wide["h"], wide["r"], wide["t"])
+    want = ORACLES[name](as_float64(tables), wide["h"], wide["r"], wide["t"])
     np.testing.assert_allclose(got, want, rtol=1e-12, atol=1e-13)
-    positive = reference.score(scoring(body), {**tables, **ids}, SIZES)
-    np.testing.assert_allclose(got[:, 1], positive, rtol=1e-13)
+    positive = reference.score(text, {**tables, **ids}, SIZES)
+    np.testing.assert_allclose(got[:, 1], positive, rtol=1e-12)
 
 
 # Trap 2: one triple in two dimensions, worked by hand: h = (1, 2), t = (4, -2), so h - t = (-3, 4).
@@ -184,13 +142,13 @@ LITERAL_TABLES = {
     "Inv": [[1, -1]],
 }
 LITERALS = {
-    "TransE_L1": 13,  # (-1, 12)
-    "TransE_L2": math.sqrt(145),
-    "TransH": math.sqrt(40),  # a = 5; (-1, 12) - (5, 10) = (-6, 2)
-    "TransR": math.sqrt(11**2 + 22**2),  # (-3 + 12, -6 + 20) = (9, 14); with R (11, 22)
-    "TransF": 2 * 0 + (3 * 2 - 4 * 8),  # h.t = 4 - 4; (t - h).R
-    "RESCAL": 7 * 4 - 12 * 2,  # h P = (1 + 6, 2 + 10)
-    "DistMult": 8 - 32,
+    "transe_l1": 13,  # (-1, 12)
+    "transe_l2": math.sqrt(145),
+    "transh": math.sqrt(40),  # a = 5; (-1, 12) - (5, 10) = (-6, 2)
+    "transr": math.sqrt(11**2 + 22**2),  # (-3 + 12, -6 + 20) = (9, 14); with R (11, 22)
+    "transf": 2 * 0 + (3 * 2 - 4 * 8),  # h.t = 4 - 4; (t - h).R
+    "rescal": 7 * 4 - 12 * 2,  # h P = (1 + 6, 2 + 10)
+    "distmult": 8 - 32,
     "ComplEx": 3 - 34,  # (1+3i)(2+i)(4-i) = (-1+7i)(4-i), real 3; 2(8-i)(-2-i), real -34
     "RotatE": math.sqrt(13) + 1,  # |1+3i - (4+i)|; 2 turned by pi is -2, |-2 - (-2+i)|
     "TransD": math.sqrt(4**2 + 7**2),  # h' = (1, 2) + 3 (1, -1) = (4, -1); t' = (4, -2) - 2 (1, -1) = (2, 0)
@@ -200,14 +158,13 @@ LITERALS = {
 
 @pytest.mark.parametrize("name", MODELS)
 def test_a_triple_worked_by_hand(name):
-    body, oracle = MODELS[name]
     tables = {entry: np.array(rows, dtype=np.float32) for entry, rows in LITERAL_TABLES.items()}
     ids = {entry: np.array([at], dtype=np.int32) for entry, at in (("h", 0), ("r", 0), ("t", 1))}
-    got = reference.score(scoring(body), {**tables, **ids}, {"D": 2, "K": 2})
+    got = reference.score(text_of(name), {**tables, **ids}, {"D": 2, "K": 2})
     assert got == pytest.approx([LITERALS[name]], rel=1e-7)
     if name != "RotatE":  # whose pi is rounded to float32
         assert got == pytest.approx([LITERALS[name]], rel=1e-14)
-    want = oracle(as_float64(tables), ids["h"], ids["r"], ids["t"])
+    want = ORACLES[name](as_float64(tables), ids["h"], ids["r"], ids["t"])
     assert got == pytest.approx(want, rel=1e-14)
 
 
@@ -409,14 +366,13 @@ def test_transr_at_4096_and_256_takes_little_memory():
         "P": random.standard_normal((9, size, size), dtype=np.float32),
     }
     ids = {name: random.integers(0, 9, batch).astype(np.int32) for name in "hrt"}
-    body, oracle = MODELS["TransR"]
     tracemalloc.start()
-    got = reference.score(scoring(body), {**tables, **ids}, {"D": size, "K": size})
+    got = reference.score(text_of("transr"), {**tables, **ids}, {"D": size, "K": size})
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert peak < 256 << 20
     some = slice(None, None, 512)
-    want = oracle(as_float64(tables), *(ids[name][some] for name in "hrt"))
+    want = ORACLES["transr"](as_float64(tables), *(ids[name][some] for name in "hrt"))
     np.testing.assert_allclose(got[some], want, rtol=1e-12)
 
 
