@@ -52,7 +52,7 @@ def test_a_few_entities_and_relations_of_a_preset_are_in_many_triples():
 def test_the_largest_preset_is_quick():
     began = time.process_time()
     load_triples("BioKG")
-    assert time.process_time() - began < 2  # of the processor: about 0.3 s
+    assert time.process_time() - began < 5  # of the processor: about 0.3 s
 
 
 # Text
@@ -104,7 +104,7 @@ def test_three_hundred_thousand_lines_load_in_seconds(tmp_path):
     path = write(tmp_path, "\n".join(lines))
     began = time.process_time()
     loaded = load_triples(path)
-    assert time.process_time() - began < 4  # of the processor: about 0.5 s
+    assert time.process_time() - began < 8  # of the processor: about 0.5 s
     assert (loaded.num_entities, loaded.num_relations, len(loaded.h)) == (14541, 237, 300_000)
 
 
