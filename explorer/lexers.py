@@ -1,0 +1,201 @@
+"""Pygments lexers for the model language and the stages that this compiler prints.
+
+They are published as entry points, so that any document built with Pygments can show a stage. They are lenient:
+a text in the middle of being typed still gets its colours. Three token types carry meaning beyond syntax:
+`Keyword.Type` is the name of an index set, `Keyword.Pseudo` is what crosses a queue of the access-execute machine,
+and `Name.Label` is a set of dependencies.
+"""
+
+# Pygments has no types, so its classes are Any to mypy, which `strict` forbids as a base class.
+# mypy: disable-error-code="misc"
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from pygments.lexer import RegexLexer, bygroups, words
+from pygments.token import Comment, Keyword, Name, Number, Operator, Punctuation, String, Text, Whitespace
+
+__all__ = ["DlcLexer", "GraphLexer", "LoopsLexer", "ModelLexer", "SlcLexer"]
+
+INDEX_SETS = ("batch", "negative", "entity", "relation")
+
+BUILTINS = (
+    "abs", "concat", "cos", "dot", "dot_prd", "dot_prod", "exp", "gelu", "inner_prod", "leaky_relu", "leakyrelu",
+    "linear", "log", "max", "mean", "min", "norm", "outer", "outer_prod", "relu", "reshape", "sigmoid", "sign",
+    "sin", "sqrt", "sum", "tanh",
+)  # fmt: skip
+
+_NUMBER = (r"\d+(\.\d*)?([eE][+-]?\d+)?|\.\d+([eE][+-]?\d+)?", Number)
+_NAME = (r"[A-Za-z_]\w*", Name)
+_SPACE = (r"\s+", Whitespace)
+_COMMENT = (r"#.*$", Comment.Single)
+
+
+class ModelLexer(RegexLexer):
+    """The language that models are written in (`.emb`)."""
+
+    name = "Embedding model"
+    aliases: ClassVar[list[str]] = ["emb", "embedding-model"]
+    filenames: ClassVar[list[str]] = ["*.emb"]
+    mimetypes: ClassVar[list[str]] = ["text/x-embedding-model"]
+
+    tokens: ClassVar = {
+        "root": [
+            _SPACE,
+            _COMMENT,
+            (r'"""(?s:.)*?"""', String.Doc),
+            (r'"[^"\n]*"?', String.Doc),
+            (r"(score|def|layer|op)(\s+)([A-Za-z_]\w*)", bygroups(Keyword, Whitespace, Name.Class)),
+            (words(("dim", "param", "input", "return", "for", "in"), prefix=r"\b", suffix=r"\b"), Keyword),
+            (words(INDEX_SETS, prefix=r"\b", suffix=r"\b"), Keyword.Type),
+            (words(BUILTINS, prefix=r"\b", suffix=r"(?=\s*\()"), Name.Builtin),
+            _NUMBER,
+            _NAME,
+            (r"[-+*/@=]", Operator),
+            (r"[\[\](){},.:]", Punctuation),
+            (r".", Text),
+        ]
+    }
+
+
+class GraphLexer(RegexLexer):
+    """The `graph` stage: one operator a line, with its index set, its shape and what it depends on."""
+
+    name = "Embedding graph"
+    aliases: ClassVar[list[str]] = ["emb-graph"]
+    filenames: ClassVar[list[str]] = ["*.graph"]
+
+    tokens: ClassVar = {
+        "root": [
+            _SPACE,
+            _COMMENT,
+            (r"^(score|layer|op)(\s+)([^\s:]+)", bygroups(Keyword, Whitespace, Name.Class)),
+            (words(("dim", "map", "param", "input", "return", "over"), prefix=r"\b", suffix=r"\b"), Keyword),
+            (r"\{[^}\n]*\}", Name.Label),
+            (r"%\w+", Name.Variable),
+            (r"(?<== )[a-z_]\w*(<[^>\n]*>)?", Name.Function),
+            (words(INDEX_SETS, prefix=r"\b", suffix=r"\b"), Keyword.Type),
+            _NUMBER,
+            _NAME,
+            (r"->|[-+*/=]", Operator),
+            (r"[\[\](){},.:<>]", Punctuation),
+            (r".", Text),
+        ]
+    }
+
+
+class LoopsLexer(RegexLexer):
+    """The `loops` stage: fused loop nests with explicit indices."""
+
+    name = "Embedding loops"
+    aliases: ClassVar[list[str]] = ["emb-loops"]
+    filenames: ClassVar[list[str]] = ["*.loops"]
+
+    tokens: ClassVar = {
+        "root": [
+            _SPACE,
+            _COMMENT,
+            (r"^(kernel)(\s+)(\S+)", bygroups(Keyword, Whitespace, Name.Class)),
+            (
+                words(
+                    ("size", "param", "input", "index", "output", "template", "parallel", "for", "in", "row", "acc"),
+                    prefix=r"\b",
+                    suffix=r"\b",
+                ),
+                Keyword,
+            ),
+            (r"[a-z_]\w*(?=\()", Name.Function),
+            (r"\.\.", Operator),
+            _NUMBER,
+            _NAME,
+            (r"[-+*/=]=?|[<>!]=?", Operator),
+            (r"[\[\](){},.:]", Punctuation),
+            (r".", Text),
+        ]
+    }
+
+
+class SlcLexer(RegexLexer):
+    """The `slc` stage: streams and offloaded loops of the access unit, callbacks of the execute unit."""
+
+    name = "Structured lookup-compute (SLC)"
+    aliases: ClassVar[list[str]] = ["slc"]
+    filenames: ClassVar[list[str]] = ["*.slc"]
+
+    tokens: ClassVar = {
+        "root": [
+            _SPACE,
+            _COMMENT,
+            (r"^(slc)(\s+)(\w+)$", bygroups(Keyword, Whitespace, Name.Class)),
+            (r"slcv?\.(to_val|push)\b", Keyword.Pseudo),
+            (r"slcv?\.(for|callback)\b", Keyword),
+            (r"slcv?\.\w+", Name.Function),
+            (
+                words(
+                    ("size", "param", "input", "index", "output", "from", "to", "for", "in", "row", "acc"),
+                    prefix=r"\b",
+                    suffix=r"\b",
+                ),
+                Keyword,
+            ),
+            (r"%\w+", Name.Variable),
+            (r"[a-z_]\w*(?=\()", Name.Function),
+            (r"\.\.", Operator),
+            _NUMBER,
+            _NAME,
+            (r"[-+*/=]=?|[<>!]=?", Operator),
+            (r"[\[\](){},.:]", Punctuation),
+            (r".", Text),
+        ]
+    }
+
+
+class DlcLexer(RegexLexer):
+    """The `dlc` stage: the access unit's dataflow code and the execute unit's loop, with the queues between."""
+
+    name = "Decoupled lookup-compute (DLC)"
+    aliases: ClassVar[list[str]] = ["dlc"]
+    filenames: ClassVar[list[str]] = ["*.dlc"]
+
+    tokens: ClassVar = {
+        "root": [
+            _SPACE,
+            _COMMENT,
+            (r"^(dlc)(\s+)(\w+)$", bygroups(Keyword, Whitespace, Name.Class)),
+            (r"^(access|execute)$", Keyword),
+            (r"\b(push_op|callback)\b", Keyword.Pseudo),
+            (r"\b(ctrlQ|dataQ)\.pop\b", Keyword.Pseudo),
+            (r"\b(loop_tr|mem_str|alu_str)\b", Name.Function),
+            (
+                words(
+                    (
+                        "size",
+                        "param",
+                        "input",
+                        "index",
+                        "output",
+                        "while",
+                        "if",
+                        "else",
+                        "for",
+                        "in",
+                        "row",
+                        "acc",
+                        "done",
+                    ),
+                    prefix=r"\b",
+                    suffix=r"\b",
+                ),
+                Keyword,
+            ),
+            (r"'[^'\n]*'", String),
+            (r"[a-z_]\w*(?=\()", Name.Function),
+            (r"\.\.", Operator),
+            _NUMBER,
+            _NAME,
+            (r"[-+*/=]=?|[<>!]=?", Operator),
+            (r"[\[\](){},.:;]", Punctuation),
+            (r".", Text),
+        ]
+    }
