@@ -1,0 +1,218 @@
+"""The page: rendered here in whole once, then in pieces that htmx swaps.
+
+The pieces are found by id. `POST /compile` answers an edit with everything that it changes, `POST /panes` shows the
+last good text in other panes, `POST /late` brings the stages that take too long to make at every keystroke.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Depends, Form, HTTPException, Request
+from fastapi.responses import HTMLResponse, PlainTextResponse
+from fastapi.templating import Jinja2Templates
+from pydantic import TypeAdapter, ValidationError
+
+from explorer.checkout import CHECKOUT
+from explorer.compiler.options import ARCHITECTURES, LARGEST_NEGATIVE_COUNT, Options
+from explorer.compiler.pipeline import STAGES
+from explorer.web import views
+from explorer.web.compiling import Compiled, compile_cached
+from explorer.web.examples import Example, examples
+
+router = APIRouter(include_in_schema=False)
+
+DEFAULT_EXAMPLE = "kge/transr"
+DEFAULT_PANES = ("graph", "loops", "slc", "cuda")
+"""What a wide screen opens with; the page keeps the first two on a narrow one."""
+MOST_PANES = 6
+GPU_REASON = "Runs on a GPU are not part of this version. CUDA and PTX are compiled and shown; run on cpu or dae."
+
+_templates = Jinja2Templates(directory=Path(__file__).parent / "templates")
+_templates.env.trim_blocks = True
+_templates.env.lstrip_blocks = True
+_read_sizes = TypeAdapter(dict[str, int])
+_read_options = TypeAdapter(dict[str, str | int | bool])
+_read_panes = TypeAdapter(list[views.PaneState])
+
+
+@dataclass(frozen=True)
+class Edit:
+    """What the page sends: a text under its sequence number, and how the reader looks at it.
+
+    `good` is the newest edit that compiled, whose stages stay on show while a newer one does not.
+    """
+
+    text: str
+    number: int
+    good: int
+    sizes: dict[str, int]
+    options: dict[str, str | int | bool]
+    panes: tuple[views.PaneState, ...]
+
+
+def read_edit(
+    text: Annotated[str, Form()],
+    edit: Annotated[int, Form(ge=0)],
+    good: Annotated[int, Form(ge=0)] = 0,
+    sizes: Annotated[str, Form()] = "{}",
+    options: Annotated[str, Form()] = "{}",
+    panes: Annotated[str, Form()] = "[]",
+) -> Edit:
+    """The form as an edit. Raises 422 where a field is not what the page would send."""
+    try:
+        return Edit(
+            # A form ends its lines with CR LF; the language counts them once.
+            text.replace("\r\n", "\n"),
+            edit,
+            good,
+            _read_sizes.validate_json(sizes, strict=True),
+            _read_options.validate_json(options, strict=True),
+            tuple(_read_panes.validate_json(panes)[:MOST_PANES]),
+        )
+    except ValidationError as error:
+        raise HTTPException(422, str(error.errors(include_url=False, include_input=False)[0]["msg"])) from None
+
+
+SentEdit = Annotated[Edit, Depends(read_edit)]
+
+
+@router.get("/", response_class=HTMLResponse)
+async def page(request: Request, example: str = DEFAULT_EXAMPLE) -> HTMLResponse:
+    """The whole page, with an example already compiled."""
+    chosen = _example(example)
+    edit = Edit(chosen.text, 1, 1, {}, {}, tuple(views.PaneState(stage=stage) for stage in DEFAULT_PANES))
+    compiled = await _compile(request, edit, _prompt_stages())
+    context = _context(edit, compiled) | {
+        "examples": examples(),
+        "example": chosen,
+        "nonce": getattr(request.state, "csp_nonce", ""),
+        "theme": _theme(request),
+    }
+    return _templates.TemplateResponse(request, "page.html", context)
+
+
+@router.post("/compile", response_class=HTMLResponse)
+async def compile_edit(request: Request, edit: SentEdit) -> HTMLResponse:
+    """An edit's stages in the open panes, and all that changes with them; for a broken text only its problems."""
+    compiled = await _compile(request, edit, _prompt_stages())
+    name = "compiled.html" if compiled["ok"] else "broken.html"
+    return _fragment(request, name, edit, compiled)
+
+
+@router.post("/panes", response_class=HTMLResponse)
+async def show_panes(request: Request, edit: SentEdit) -> HTMLResponse:
+    """The panes for an edit that compiled before, with every stage that they need."""
+    wanted = {*_prompt_stages(), *(pane.stage for pane in edit.panes)}
+    compiled = await _compile(request, edit, [spec.name for spec in STAGES if spec.name in wanted])
+    return _fragment(request, "panes.html" if compiled["ok"] else "broken.html", edit, compiled)
+
+
+@router.post("/late", response_class=HTMLResponse)
+async def show_late(request: Request, edit: SentEdit) -> HTMLResponse:
+    """The stages that an edit left for later: their panes, and their share of the counts."""
+    compiled = await _compile(request, edit, [spec.name for spec in STAGES])
+    return _fragment(request, "late.html" if compiled["ok"] else "broken.html", edit, compiled)
+
+
+@router.get("/examples/{folder}/{name}", response_class=PlainTextResponse)
+async def example_text(folder: str, name: str) -> PlainTextResponse:
+    """An example's text."""
+    return PlainTextResponse(_example(f"{folder}/{name}").text)
+
+
+def _example(key: str) -> Example:
+    for example in examples():
+        if _key(example) == key:
+            return example
+    raise HTTPException(404, "There is no example of that name.")
+
+
+def _key(example: Example) -> str:
+    return f"{example.folder}/{example.name}"
+
+
+def _about(example: Example) -> str:
+    """The example's first comment, which says where it comes from."""
+    first = example.text.partition("\n")[0]
+    return first.lstrip("# ").strip() if first.startswith("#") else ""
+
+
+def _static(path: str) -> str:
+    """A static file's URL, which changes with the file: browsers may keep what it answers for good."""
+    file = CHECKOUT / "static" / path
+    return f"/static/{path}?v={file.stat().st_mtime_ns:x}" if file.exists() else f"/static/{path}"
+
+
+async def _compile(request: Request, edit: Edit, stages: Iterable[str]) -> Compiled:
+    return await compile_cached(request.app, edit.text, sizes=edit.sizes, options=edit.options, stages=stages)
+
+
+def _prompt_stages() -> list[str]:
+    """The stages that are made at every edit."""
+    return [spec.name for spec in STAGES if not spec.on_demand]
+
+
+def _fragment(request: Request, name: str, edit: Edit, compiled: Compiled) -> HTMLResponse:
+    response = _templates.TemplateResponse(request, name, _context(edit, compiled) | {"swapped": True})
+    response.headers["X-Edit"] = str(edit.number)
+    if name in ("broken.html", "late.html"):
+        # Only out-of-band pieces: the panes keep what they show.
+        response.headers["HX-Reswap"] = "none"
+    return response
+
+
+def _context(edit: Edit, compiled: Compiled) -> dict[str, Any]:
+    context: dict[str, Any] = {
+        "late_stages": [spec.name for spec in STAGES if spec.on_demand],
+        "edit": edit,
+        "compiled": compiled,
+        "facts": json.dumps(_facts(edit, compiled)),
+        "options": Options().to_json() | edit.options,
+    }
+    if not compiled["ok"]:
+        return context | {"panes": _empty_panes(edit), "rail": views.build_rail(NOTHING, edit.panes), "counts": {}}
+    return context | {
+        "panes": views.build_panes(compiled, edit.panes),
+        "rail": views.build_rail(compiled, edit.panes),
+        "counts": views.operation_counts(compiled),
+    }
+
+
+NOTHING: Mapping[str, Any] = {"operations": [], "stages": []}
+"""What a text that does not compile has."""
+
+
+def _empty_panes(edit: Edit) -> tuple[views.Pane, ...]:
+    reason = "The model does not compile yet; its problems are listed on the left."
+    return tuple(views.Pane(index, state, reason=reason) for index, state in enumerate(edit.panes))
+
+
+def _facts(edit: Edit, compiled: Compiled) -> dict[str, Any]:
+    """What the page's scripts need to know of a compilation: where things stand in the text."""
+    keys = ("ok", "name", "ms", "sizes", "diagnostics", "operations")
+    return {"edit": edit.number, **{key: compiled[key] for key in keys if key in compiled}}
+
+
+def _theme(request: Request) -> str:
+    theme = request.cookies.get("theme", "")
+    return theme if theme in ("light", "dark") else ""
+
+
+_templates.env.globals.update(
+    stages=STAGES,
+    targets=views.TARGETS,
+    most_lines=views.MOST_LINES,
+    most_panes=MOST_PANES,
+    architectures=ARCHITECTURES,
+    largest_negative_count=LARGEST_NEGATIVE_COUNT,
+    meanings=views.OPERATOR_MEANINGS,
+    gpu_reason=GPU_REASON,
+    key_of=_key,
+    about=_about,
+    static=_static,
+)

@@ -1,0 +1,264 @@
+"""What the templates show, made from a compilation's JSON: panes, the rail's counts, the operations.
+
+Nothing here knows the stages by name: they are those of `explorer.compiler.pipeline.STAGES`, in its order.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from markupsafe import Markup
+from pydantic import BaseModel, ConfigDict, Field
+
+from explorer.compiler.pipeline import STAGES, StageSpec
+from explorer.web.highlight import highlight
+
+MOST_LINES = 5_000
+"""Lines of one text that the page shows; more would make it slow, and the whole is one download away."""
+CHUNK = 200
+"""Lines that the browser lays out together: it skips the chunks that are out of sight."""
+TARGETS = ("gpu", "cpu", "dae")
+"""Where a model can run, from top to bottom of the rail."""
+
+
+class PaneState(BaseModel):
+    """What a reader has chosen for one pane. `at` is the number of a pass; None is the stage's end."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    stage: str = Field(max_length=40)
+    at: int | None = Field(default=None, ge=0, le=1_000)
+    diff: bool = False
+    passes: bool = False
+
+
+@dataclass(frozen=True)
+class CodeLine:
+    """A line of a text. `mark` is "add", "cut" or "fill" in a difference."""
+
+    number: int
+    html: Markup
+    operations: tuple[int, ...]
+    unit: str
+    shared: str
+    mark: str = ""
+
+    @property
+    def css(self) -> str:
+        """The line's classes: its unit, whether it is shared or comes from no operation, its mark."""
+        unit = {"access": "ua", "execute": "ux"}.get(self.unit, "")
+        origin = "" if self.operations else "none"
+        return " ".join(filter(None, ("l", unit, "shared" if self.shared else origin, self.mark)))
+
+
+FILL = CodeLine(0, Markup(""), (), "", "", "fill")
+"""A row of a difference that only the other side has."""
+
+
+@dataclass(frozen=True)
+class Code:
+    """The lines of a text in chunks; `total` counts those left out too."""
+
+    chunks: tuple[tuple[CodeLine, ...], ...]
+    total: int
+    has_units: bool
+
+
+@dataclass(frozen=True)
+class PassRow:
+    """One row of a pass list."""
+
+    name: str
+    state: str  # "changed", "refused" or "unchanged"
+    ms: float
+    summary: str
+    refusals: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Pane:
+    """A pane as the template shows it. `waiting` means that the stage is still to be made."""
+
+    index: int
+    state: PaneState
+    waiting: bool = False
+    reason: str = ""
+    ms: float = 0.0
+    code: Code | None = None
+    sides: tuple[Code, Code] | None = None
+    passes: tuple[PassRow, ...] = ()
+    current: int = -1
+    text: str = ""
+
+    @property
+    def pass_name(self) -> str:
+        """The pass whose outcome the pane shows."""
+        return self.passes[self.current].name if self.passes else ""
+
+
+@dataclass(frozen=True)
+class RailStage:
+    """A stage on the rail. `combinations` counts its lines by the set of operations they come from."""
+
+    name: str
+    title: str
+    summary: str
+    total: int | None
+    open: bool
+    combinations: dict[str, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Rail:
+    """The pipeline as the rail draws it: what all targets share, then a branch for each target."""
+
+    trunk: tuple[RailStage, ...]
+    branches: dict[str, tuple[RailStage, ...]]
+
+
+def labels_of(compiled: Mapping[str, Any]) -> dict[int, str]:
+    """The operations' labels by their numbers."""
+    return {operation["id"]: operation["label"] for operation in compiled["operations"]}
+
+
+def build_rail(compiled: Mapping[str, Any], panes: Sequence[PaneState]) -> Rail:
+    """The rail for a compilation; stages that it lacks have no count yet."""
+    made = {stage["name"]: stage for stage in compiled["stages"]}
+    shown = {pane.stage for pane in panes}
+    trunk: list[RailStage] = []
+    branches: dict[str, list[RailStage]] = {target: [] for target in TARGETS}
+    for spec in STAGES:
+        lines = made[spec.name]["lines"] if spec.name in made else None
+        stage = RailStage(
+            spec.name,
+            spec.title,
+            spec.summary,
+            None if lines is None else len(lines),
+            spec.name in shown,
+            dict(Counter(" ".join(map(str, line["operations"])) for line in lines or () if line["operations"])),
+        )
+        (trunk if _followers(spec.name) > 1 or not spec.follows else branches[_branch(spec)]).append(stage)
+    return Rail(tuple(trunk), {target: tuple(stages) for target, stages in branches.items()})
+
+
+def _followers(name: str) -> int:
+    return sum(spec.follows == name for spec in STAGES)
+
+
+def _branch(spec: StageSpec) -> str:
+    """The target that a stage leads to. What leads to none that this version runs is made for a GPU."""
+    leads_to = [other for other in STAGES if other.follows == spec.name]
+    return spec.targets[0] if spec.targets else _branch(leads_to[0]) if leads_to else "gpu"
+
+
+def build_panes(compiled: Mapping[str, Any], states: Sequence[PaneState]) -> tuple[Pane, ...]:
+    """The panes for a compilation; those of a stage that it lacks wait."""
+    made = {stage["name"]: stage for stage in compiled["stages"]}
+    labels = labels_of(compiled)
+    return tuple(_build_pane(index, state, made.get(state.stage), labels) for index, state in enumerate(states))
+
+
+def _build_pane(index: int, state: PaneState, stage: Mapping[str, Any] | None, labels: Mapping[int, str]) -> Pane:
+    if stage is None:
+        return Pane(index, state, waiting=True)
+    if not stage["available"]:
+        return Pane(index, state, reason=stage["reason"])
+    passes = tuple(_pass_row(report) for report in stage["passes"])
+    last = len(passes) - 1
+    current = last if state.at is None else min(state.at, last)
+    shown = stage["lines"] if current == last else stage["passes"][current]["after"]
+    pane = Pane(index, state, ms=stage["ms"], passes=passes, current=current, text=_text(shown))
+    if state.diff and passes:
+        report = stage["passes"][current]
+        return replace(pane, sides=_difference(state.stage, report["before"], report["after"], labels))
+    return replace(pane, code=_code(_lines(state.stage, shown, labels)))
+
+
+def _pass_row(report: Mapping[str, Any]) -> PassRow:
+    state = "changed" if report["changed"] else "refused" if report["refusals"] else "unchanged"
+    return PassRow(report["name"], state, report["ms"], report["summary"], tuple(report["refusals"]))
+
+
+def _text(lines: Iterable[Mapping[str, Any]]) -> str:
+    return "\n".join(line["text"] for line in lines)
+
+
+def _lines(language: str, lines: Sequence[Mapping[str, Any]], labels: Mapping[int, str]) -> list[CodeLine]:
+    if not lines:
+        return []
+    return [
+        CodeLine(number, html, tuple(line["operations"]), line["unit"], _shared(line["operations"], labels))
+        for number, (line, html) in enumerate(zip(lines, highlight(language, _text(lines)), strict=True), start=1)
+    ]
+
+
+def _shared(operations: Sequence[int], labels: Mapping[int, str]) -> str:
+    if len(operations) < 2:
+        return ""
+    if len(operations) > 3:
+        return f"shared: {len(operations)} operations"
+    return "shared: " + "  ".join(labels[operation] for operation in operations)
+
+
+def _code(lines: Sequence[CodeLine]) -> Code:
+    kept = lines[:MOST_LINES]
+    chunks = tuple(tuple(kept[start : start + CHUNK]) for start in range(0, len(kept), CHUNK))
+    return Code(chunks, len(lines), any(line.unit for line in kept))
+
+
+def _difference(
+    language: str,
+    before: Sequence[Mapping[str, Any]],
+    after: Sequence[Mapping[str, Any]],
+    labels: Mapping[int, str],
+) -> tuple[Code, Code]:
+    """Both sides line by line, filled up so that what is equal stands side by side."""
+    old, new = _lines(language, before, labels), _lines(language, after, labels)
+    left: list[CodeLine] = []
+    right: list[CodeLine] = []
+    matcher = difflib.SequenceMatcher(a=[line["text"] for line in before], b=[line["text"] for line in after])
+    for tag, old_start, old_end, new_start, new_end in matcher.get_opcodes():
+        cut, added = old[old_start:old_end], new[new_start:new_end]
+        if tag != "equal":
+            cut = [replace(line, mark="cut") for line in cut]
+            added = [replace(line, mark="add") for line in added]
+        height = max(len(cut), len(added))
+        left += cut + [FILL] * (height - len(cut))
+        right += added + [FILL] * (height - len(added))
+    return _code(left), _code(right)
+
+
+OPERATOR_MEANINGS = {
+    "gather_vec": "a row of a table, picked by an index",
+    "gather_mat": "a matrix of a table, picked by an index",
+    "gather": "a block of a table, picked by an index",
+    "bmv": "vector times matrix, one matrix a row",
+    "bvv": "dot product of two vectors a row",
+    "bsv": "scalar times vector a row",
+    "bov": "outer product of two vectors a row",
+    "bmm": "matrix times matrix, one pair a row",
+    "norm<1>": "sum of absolute values",
+    "norm<2>": "square root of the sum of squares",
+    "transpose": "a view with the last two dimensions exchanged",
+    "concat": "one after another along the last dimension",
+    "reshape": "the same elements under another shape",
+    "add": "element by element",
+    "sub": "element by element",
+    "mul": "element by element",
+    "div": "element by element",
+}
+"""What an operator of the graph does, in words (names: cuKE, Table III); others explain themselves."""
+
+
+def operation_counts(compiled: Mapping[str, Any]) -> dict[int, list[tuple[str, int]]]:
+    """For each operation the stages that have lines of it, with how many."""
+    counts: dict[int, list[tuple[str, int]]] = {operation["id"]: [] for operation in compiled["operations"]}
+    for stage in compiled["stages"]:
+        tally = Counter(operation for line in stage["lines"] for operation in line["operations"])
+        for operation, count in tally.items():
+            counts[operation].append((stage["name"], count))
+    return counts
