@@ -1,0 +1,154 @@
+// Charts on canvas, redrawn at their width. Colours come from the style sheet, so both themes share one drawing.
+import uPlot from "uplot";
+
+const probe = document.createElement("i");
+const colour = (name) => {
+  if (!probe.isConnected) document.body.append(probe);
+  probe.hidden = true;
+  probe.style.color = `var(--${name})`;
+  return getComputedStyle(probe).color;
+};
+const FONT = "11px system-ui, sans-serif";
+
+const axis = (extra) => ({
+  font: FONT,
+  stroke: () => colour("ink-3"),
+  grid: { stroke: () => colour("line"), width: 1 },
+  ticks: { show: false },
+  ...extra,
+});
+
+export const quantile = (sorted, share) => {
+  const at = (sorted.length - 1) * share;
+  const low = Math.floor(at);
+  return sorted[low] + (sorted[Math.min(low + 1, sorted.length - 1)] - sorted[low]) * (at - low);
+};
+
+// uPlot at the width of its element, for as long as that is on the page.
+function mount(element, options, data) {
+  const plot = new uPlot({ ...options, width: Math.max(60, element.clientWidth) }, data, element);
+  const observer = new ResizeObserver(() => {
+    if (!element.isConnected) return observer.disconnect();
+    plot.setSize({ width: Math.max(60, element.clientWidth), height: options.height });
+  });
+  observer.observe(element);
+  return plot;
+}
+
+// Milliseconds of each repeat as dots, p5 to p95 as a band, the median as a line, and a histogram at the right edge
+// on the same axis; the newest dot is amber.
+export function timesChart(element, repeats) {
+  let samples = [];
+  const span = repeats * 1.25;
+  const drawBelow = (u) => {
+    if (!samples.length) return;
+    const sorted = [...samples].sort((a, b) => a - b);
+    const y = (value) => u.valToPos(value, "y", true);
+    const x = (value) => u.valToPos(value, "x", true);
+    const { ctx } = u;
+    ctx.save();
+    ctx.beginPath();
+    ctx.rect(u.bbox.left, u.bbox.top, u.bbox.width, u.bbox.height);
+    ctx.clip();
+    ctx.fillStyle = colour("mark-2");
+    const top = y(quantile(sorted, 0.95));
+    ctx.fillRect(x(0), top, x(samples.length - 1) - x(0), y(quantile(sorted, 0.05)) - top);
+    drawHistogram(ctx, u, sorted, samples.at(-1), x(repeats * 1.03), x(span));
+    ctx.strokeStyle = colour("mark-line");
+    ctx.lineWidth = devicePixelRatio;
+    const median = y(quantile(sorted, 0.5));
+    ctx.beginPath();
+    ctx.moveTo(x(0), median);
+    ctx.lineTo(x(span), median);
+    ctx.stroke();
+    ctx.restore();
+  };
+  const plot = mount(
+    element,
+    {
+      height: 158,
+      cursor: { show: false },
+      legend: { show: false },
+      padding: [6, 4, 0, 0],
+      scales: { x: { time: false, range: () => [-0.5, span] }, y: { range: (_, low, high) => spread(low, high) } },
+      axes: [axis({ size: 22, values: (_, ticks) => ticks.map((tick) => (tick <= repeats ? tick : "")) }), axis({ size: 48 })],
+      series: [
+        {},
+        { paths: () => null, points: { show: true, size: 4, width: 0, fill: () => colour("ink-2") } },
+        { paths: () => null, points: { show: true, size: 8, width: 0, fill: () => colour("mark-fill") } },
+      ],
+      hooks: { drawAxes: [drawBelow] },
+    },
+    [[], [], []],
+  );
+  return {
+    set(values) {
+      samples = values;
+      const last = values.length - 1;
+      plot.setData([values.map((_, at) => at), values, values.map((value, at) => (at === last ? value : null))]);
+    },
+    redraw: () => plot.redraw(),
+  };
+}
+
+const spread = (low, high) => {
+  if (low === null) return [0, 1];
+  const margin = (high - low || high || 1) * 0.08;
+  return [Math.max(0, low - margin), high + margin];
+};
+
+function drawHistogram(ctx, u, sorted, newest, left, right) {
+  const BINS = 24;
+  const { min, max } = u.scales.y;
+  const size = (max - min) / BINS || 1;
+  const binOf = (value) => Math.min(BINS - 1, Math.floor((value - min) / size));
+  const counts = new Array(BINS).fill(0);
+  for (const value of sorted) counts[binOf(value)] += 1;
+  const most = Math.max(...counts);
+  counts.forEach((count, bin) => {
+    if (!count) return;
+    const top = u.valToPos(min + (bin + 1) * size, "y", true);
+    const height = u.valToPos(min + bin * size, "y", true) - top;
+    ctx.fillStyle = colour(bin === binOf(newest) ? "mark-fill" : "wait-2");
+    ctx.fillRect(left, top, ((right - left) * count) / most, Math.max(1, height - 1));
+  });
+}
+
+// One quantity over the cycles of a simulated run: an area, its cap dashed, a cursor shared by all of them.
+export function lane(element, { height, fill, cap = null, most = null, isLast = false }) {
+  const plot = mount(
+    element,
+    {
+      height: height + (isLast ? 20 : 0),
+      cursor: { y: false, points: { show: false }, drag: { x: false, y: false }, sync: { key: "dae" } },
+      legend: { show: false },
+      padding: [3, 0, 0, 0],
+      scales: { x: { time: false }, y: { range: (_, __, high) => [0, most ?? (Math.max(high ?? 0, cap ?? 0) || 1) * 1.04] } },
+      axes: [isLast ? axis({ size: 20, grid: { show: false }, values: (_, ticks) => ticks.map((t) => t.toLocaleString("en")) }) : { show: false }, { show: false }],
+      series: [{}, { stroke: () => colour(fill.stroke), fill: () => colour(fill.fill), width: 1, points: { show: false } }],
+      hooks: {
+        drawClear: [
+          (u) => {
+            u.ctx.fillStyle = colour("sunken");
+            u.ctx.fillRect(u.bbox.left, u.bbox.top, u.bbox.width, u.bbox.height);
+          },
+        ],
+        draw: [
+          (u) => {
+            if (cap === null) return;
+            const y = u.valToPos(cap, "y", true);
+            u.ctx.strokeStyle = colour("ink-2");
+            u.ctx.setLineDash([4, 3]);
+            u.ctx.beginPath();
+            u.ctx.moveTo(u.bbox.left, y);
+            u.ctx.lineTo(u.bbox.left + u.bbox.width, y);
+            u.ctx.stroke();
+            u.ctx.setLineDash([]);
+          },
+        ],
+      },
+    },
+    [[], []],
+  );
+  return { set: (x, y) => plot.setData([x, y]), redraw: () => plot.redraw() };
+}

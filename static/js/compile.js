@@ -1,0 +1,126 @@
+// Recompile as the reader edits: debounced, numbered, and the newest answer wins.
+import { emit, isBroken, keep, on, state } from "./state.js";
+
+const DEBOUNCE = 300;
+const IDLE = 400;
+const BUSY_AFTER = 300;
+
+const form = () => document.getElementById("edit");
+let debounce = 0;
+let idle = 0;
+let busy = 0;
+
+// The text, a size or an option changed: the stages no longer show it.
+export function edited() {
+  state.edit += 1;
+  clearTimeout(idle);
+  clearTimeout(debounce);
+  debounce = setTimeout(() => post("/compile", current()), DEBOUNCE);
+  emit("edited", state.edit);
+  keep();
+}
+
+// Other panes for the text that the stages show.
+export function repaint() {
+  keep();
+  if (state.facts === null || !state.goodInput) return;
+  post("/panes", { ...state.goodInput, edit: state.edit });
+}
+
+const current = () => ({ text: state.text, sizes: state.sizes, options: state.options, edit: state.edit });
+
+function post(path, input, values = {}) {
+  const target = document.getElementById("panes");
+  const sent = {
+    text: input.text,
+    edit: input.edit,
+    good: state.good,
+    sizes: JSON.stringify(input.sizes),
+    options: JSON.stringify(input.options),
+    panes: JSON.stringify(state.panes),
+    ...values,
+  };
+  for (const [name, value] of Object.entries(sent)) form().elements[name].value = value;
+  if (path === "/compile") {
+    clearTimeout(busy);
+    busy = setTimeout(() => showBusy(input.edit), BUSY_AFTER);
+  }
+  // hx-sync="replace" on the form aborts the request before this one.
+  window.htmx.ajax("POST", path, { source: form(), target, swap: "innerHTML" }).catch(() => {});
+}
+
+// The stages that take too long for every keystroke are fetched when the reader pauses.
+function later() {
+  clearTimeout(idle);
+  idle = setTimeout(() => {
+    if (!isBroken() && state.facts?.edit === state.edit) post("/late", { ...state.goodInput, edit: state.edit });
+  }, IDLE);
+}
+
+function showBusy(edit) {
+  const status = document.getElementById("status");
+  const spin = document.createElement("i");
+  spin.className = "spin";
+  const shown = state.good ? `. The stages show edit ${state.good}` : "";
+  status.replaceChildren(spin, `Compiling edit ${edit}${shown}`);
+}
+
+// A sentence in the place of the status, for what the server or the network did.
+export function showTrouble(sentence) {
+  clearTimeout(busy);
+  const status = document.getElementById("status");
+  const text = document.createElement("span");
+  text.className = "bad";
+  text.textContent = sentence;
+  status.replaceChildren(text);
+}
+
+function readFacts() {
+  const facts = JSON.parse(document.getElementById("facts").dataset.facts);
+  state.facts = facts;
+  if (facts.ok) {
+    state.good = facts.edit;
+    state.goodInput = { text: state.text, sizes: { ...state.sizes }, options: { ...state.options } };
+  }
+  emit("facts", facts);
+}
+
+async function refused(xhr) {
+  let message = xhr.status ? `The server answered ${xhr.status}` : "The server does not answer";
+  try {
+    const { diagnostics, detail } = JSON.parse(xhr.responseText);
+    message = diagnostics?.[0] ? `${diagnostics[0].message} ${diagnostics[0].detail}` : `${message}: ${detail}`;
+  } catch {
+    // No JSON: the status code has to do.
+  }
+  showTrouble(`${message.trim()} Your text is kept.`);
+}
+
+export function startCompiling() {
+  readFacts();
+  later();
+  const body = document.body;
+  body.addEventListener("htmx:beforeSwap", (event) => {
+    const answered = event.detail.xhr.getResponseHeader("X-Edit");
+    if (answered !== String(state.edit)) event.detail.shouldSwap = false;
+    else emit("before-swap");
+  });
+  body.addEventListener("htmx:oobBeforeSwap", (event) => emit("before-piece", event));
+  body.addEventListener("htmx:afterRequest", (event) => {
+    const { xhr, successful, pathInfo } = event.detail;
+    if (xhr.status === 0 || !successful) return;
+    if (xhr.getResponseHeader("X-Edit") !== String(state.edit)) return;
+    clearTimeout(busy);
+    const path = pathInfo.requestPath;
+    if (path === "/compile") readFacts();
+    emit("swapped", path);
+    if (path === "/compile" && state.facts.ok) later();
+    if (path === "/panes" && document.querySelector("[data-waiting]")) later();
+  });
+  body.addEventListener("htmx:responseError", (event) => refused(event.detail.xhr));
+  body.addEventListener("htmx:sendError", () => showTrouble("The server does not answer. Your text is kept; edit to try again."));
+  on("text", (text) => {
+    state.text = text;
+    edited();
+  });
+}

@@ -1,0 +1,145 @@
+// The model's editor: CodeMirror with the language's colours, the problems of the text, and marks on the operations
+// that are lit or pinned.
+import { closeBrackets } from "@codemirror/autocomplete";
+import { defaultKeymap, history, historyKeymap, indentWithTab } from "@codemirror/commands";
+import { bracketMatching, indentUnit } from "@codemirror/language";
+import { EditorState, StateEffect, StateField } from "@codemirror/state";
+import { Decoration, EditorView, drawSelection, keymap, lineNumbers } from "@codemirror/view";
+import { diagnostics, offsetOf, rangeOf, showDiagnostics } from "./diagnostics.js";
+import { modelLanguage } from "./language.js";
+import { emit, on, state } from "./state.js";
+
+const setOperations = StateEffect.define();
+const setMarks = StateEffect.define();
+const external = "set.text"; // a change that no hand made in the editor
+
+// Where the operations stand, moved along with the text as it changes.
+const operations = StateField.define({
+  create: () => [],
+  update(value, transaction) {
+    for (const effect of transaction.effects) if (effect.is(setOperations)) return effect.value;
+    if (!transaction.docChanged) return value;
+    const move = (position) => transaction.changes.mapPos(position);
+    return value.map(({ id, span, extent }) => ({ id, span: span.map(move), extent: extent.map(move) }));
+  },
+});
+
+const marks = StateField.define({
+  create: () => ({ lit: [], pin: null }),
+  update(value, transaction) {
+    for (const effect of transaction.effects) if (effect.is(setMarks)) return effect.value;
+    return value;
+  },
+});
+
+const litMark = Decoration.mark({ class: "o-lit" });
+const pinMark = Decoration.mark({ class: "o-pin" });
+const extentMark = Decoration.mark({ class: "x-lit" });
+
+const operationMarks = EditorView.decorations.compute([operations, marks], (editor) => {
+  const { lit, pin } = editor.field(marks);
+  const ranges = [];
+  const add = (mark, [from, to]) => to > from && ranges.push(mark.range(from, to));
+  for (const operation of editor.field(operations)) {
+    const isLit = lit.includes(operation.id);
+    if (isLit) add(litMark, operation.span);
+    else if (operation.id === pin) add(pinMark, operation.span);
+    // Several operations at once would underline everything: only one alone shows its whole expression.
+    if (isLit && lit.length === 1) add(extentMark, operation.extent);
+  }
+  return Decoration.set(ranges, true);
+});
+
+// The operation at a position: that of the token there, else the innermost expression around it.
+function operationAt(editor, position) {
+  const inside = ([from, to]) => from <= position && position < to;
+  const all = editor.field(operations);
+  const width = ({ extent }) => extent[1] - extent[0];
+  const token = all.filter(({ span }) => inside(span)).sort((a, b) => a.span[1] - a.span[0] - (b.span[1] - b.span[0]));
+  if (token.length) return token[0].id;
+  const around = all.filter(({ extent }) => inside(extent)).sort((a, b) => width(a) - width(b));
+  return around.length ? around[0].id : null;
+}
+
+const pointer = EditorView.domEventHandlers({
+  mousemove(event, view) {
+    const position = view.posAtCoords({ x: event.clientX, y: event.clientY }, false);
+    const box = view.coordsAtPos(position);
+    const line = view.state.doc.lineAt(position);
+    // Right of a line's end, or below the text, there is nothing to point at.
+    const isOn = box && event.clientY >= box.top && event.clientY <= box.bottom && position < line.to;
+    const id = isOn ? operationAt(view.state, position) : null;
+    emit("point", id === null ? [] : [id]);
+  },
+  mouseleave: () => emit("point", []),
+});
+
+const listener = EditorView.updateListener.of((update) => {
+  if (update.docChanged) emit("text", update.state.doc.toString());
+  else if (update.selectionSet && update.transactions.some((t) => t.isUserEvent("select"))) {
+    const id = operationAt(update.state, update.state.selection.main.head);
+    if (id !== null) emit("point", [id]);
+  }
+});
+
+const nonce = () => document.querySelector('meta[name="csp-nonce"]').content;
+
+export let view = null;
+
+export function makeEditor(parent, text) {
+  view = new EditorView({
+    parent,
+    state: EditorState.create({
+      doc: text,
+      extensions: [
+        EditorView.cspNonce.of(nonce()),
+        EditorView.contentAttributes.of({ "aria-label": "Model text", spellcheck: "false" }),
+        EditorView.lineWrapping,
+        EditorState.tabSize.of(4),
+        indentUnit.of("    "),
+        lineNumbers(),
+        history(),
+        drawSelection(),
+        bracketMatching(),
+        closeBrackets(),
+        modelLanguage,
+        operations,
+        marks,
+        operationMarks,
+        diagnostics,
+        pointer,
+        listener,
+        keymap.of([indentWithTab, ...defaultKeymap.filter(isFree), ...historyKeymap]),
+      ],
+    }),
+  });
+}
+
+// Keys that the page gives a meaning everywhere: moving over operations and passes, running.
+const isFree = ({ key = "" }) => !/^(Alt-Arrow(Up|Down|Left|Right)|Mod-Enter)$/.test(key);
+
+export function replaceText(text) {
+  view.dispatch({
+    changes: { from: 0, to: view.state.doc.length, insert: text },
+    effects: setOperations.of([]),
+    userEvent: external,
+    selection: { anchor: 0 },
+  });
+}
+
+export function goTo(place) {
+  const at = offsetOf(view.state.doc, place.line, place.column);
+  view.dispatch({ selection: { anchor: at }, effects: EditorView.scrollIntoView(at, { y: "center" }) });
+  view.focus();
+}
+
+on("facts", (facts) => {
+  // An answer to an older text would mark the wrong places.
+  if (facts.edit !== state.edit) return;
+  const doc = view.state.doc;
+  const place = ({ id, extent, ...span }) => ({ id, span: rangeOf(doc, span), extent: rangeOf(doc, extent) });
+  showDiagnostics(view, facts.diagnostics ?? []);
+  if (facts.ok) view.dispatch({ effects: setOperations.of(facts.operations.map(place)) });
+});
+
+on("marks", (value) => view.dispatch({ effects: setMarks.of(value) }));

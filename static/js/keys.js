@@ -1,0 +1,81 @@
+// Keys. Single letters act outside the editor and fields only; the others act everywhere.
+import { goTo } from "./editor.js";
+import { pinned, stepLine, stepOperation, togglePin, unpin } from "./link.js";
+import { addPane, closePane, movePane, openStage, step, toggle, toggleChangedOnly } from "./panes.js";
+import { showHelp, toggleTheme } from "./page.js";
+import { isRunning, run, stop, toggleDock } from "./run.js";
+import { state } from "./state.js";
+
+let problem = -1;
+export function showProblem(index) {
+  const list = (state.facts?.diagnostics ?? []).filter(({ line }) => line);
+  if (!list.length) return;
+  problem = ((index % list.length) + list.length) % list.length;
+  goTo(list[problem]);
+}
+
+const REGIONS = [".cm-content", ".pane.active .body, .pane .body", "#run"];
+function nextRegion(by) {
+  const at = REGIONS.findIndex((selector) => {
+    const region = document.querySelector(selector)?.closest("aside, main, .dock");
+    return region?.contains(document.activeElement);
+  });
+  document.querySelector(REGIONS[(at + by + REGIONS.length) % REGIONS.length])?.focus();
+}
+
+function escape() {
+  if (document.querySelector("dialog[open]")) return false; // the dialog closes itself
+  if (isRunning()) stop();
+  else if (!unpin()) return false;
+  return true;
+}
+
+const everywhere = {
+  F6: ({ shiftKey }) => nextRegion(shiftKey ? -1 : 1),
+  F8: ({ shiftKey }) => showProblem(problem + (shiftKey ? -1 : 1)),
+  Escape: escape,
+  "Alt+ArrowUp": () => stepOperation(-1),
+  "Alt+ArrowDown": () => stepOperation(1),
+  "Alt+ArrowLeft": () => step(-1),
+  "Alt+ArrowRight": () => step(1),
+  "Mod+Enter": () => run(),
+};
+
+const outside = {
+  n: () => stepLine(1),
+  N: () => stepLine(-1),
+  p: () => togglePin(pinned() ?? undefined),
+  o: addPane,
+  x: () => closePane(),
+  "[": () => movePane(-1),
+  "]": () => movePane(1),
+  l: () => toggle("passes"),
+  d: () => toggle("diff"),
+  u: toggleChangedOnly,
+  r: () => toggleDock(),
+  t: toggleTheme,
+  "?": showHelp,
+};
+
+let isOpening = false;
+function openByDigit(key) {
+  isOpening = false;
+  const names = [...document.querySelectorAll(".pane select[data-act=stage]")][0];
+  const option = names?.options[Number(key) - 1];
+  if (option) openStage(option.value);
+  return !!option;
+}
+
+export function startKeys() {
+  document.addEventListener("keydown", (event) => {
+    const { key, altKey, ctrlKey, metaKey, target } = event;
+    const isMod = ctrlKey || metaKey;
+    const name = `${isMod ? "Mod+" : ""}${altKey ? "Alt+" : ""}${key}`;
+    const isTyping = target.closest("input, select, textarea, [contenteditable=true]");
+    const action = everywhere[name] ?? (isTyping || isMod || altKey ? undefined : outside[key]);
+    if (document.querySelector("dialog[open]")) return;
+    if (!isTyping && isOpening && openByDigit(key)) return event.preventDefault();
+    isOpening = !isTyping && !isMod && !altKey && key === "g";
+    if (action && action(event) !== false) event.preventDefault();
+  });
+}

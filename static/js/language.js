@@ -1,0 +1,46 @@
+// The model language's colours in the editor: weight and grey for syntax, hue for the names of index sets.
+import { HighlightStyle, StreamLanguage, syntaxHighlighting } from "@codemirror/language";
+import { Tag } from "@lezer/highlight";
+
+const tags = {
+  keyword: Tag.define(),
+  comment: Tag.define(),
+  many: Tag.define(),
+  vertex: Tag.define(),
+  kind: Tag.define(), // "type" would be taken for a standard tag of that name
+};
+
+const KEYWORDS = /^(?:dim|score|def|param|input|return|for|in)\b/;
+const SETS = [
+  [/^batch\b/, "many"],
+  [/^entity\b/, "vertex"],
+  [/^relation\b/, "kind"],
+];
+
+const parser = {
+  name: "embedding-model",
+  tokenTable: tags,
+  languageData: { commentTokens: { line: "#" }, closeBrackets: { brackets: ["(", "["] } },
+  startState: () => ({}),
+  token(stream) {
+    if (stream.eatSpace()) return null;
+    if (stream.match(/^#.*/) || stream.match(/^"[^"]*"?/)) return "comment";
+    if (stream.match(KEYWORDS)) return "keyword";
+    for (const [pattern, tag] of SETS) if (stream.match(pattern)) return tag;
+    if (!stream.match(/^[A-Za-z_]\w*/)) stream.next();
+    return null;
+  },
+};
+
+export const modelLanguage = [
+  StreamLanguage.define(parser),
+  syntaxHighlighting(
+    HighlightStyle.define([
+      { tag: tags.keyword, class: "k" },
+      { tag: tags.comment, class: "c" },
+      { tag: tags.many, class: "set many" },
+      { tag: tags.vertex, class: "set vertex" },
+      { tag: tags.kind, class: "set type" },
+    ]),
+  ),
+];

@@ -1,0 +1,185 @@
+// The panes and the rail: which stage stands where, at which pass, and what can be taken away from it.
+import { repaint } from "./compile.js";
+import { emit, isBroken, on, state } from "./state.js";
+import { say } from "./page.js";
+
+const root = () => document.getElementById("panes");
+export const paneElements = () => [...root().querySelectorAll(":scope > .pane")];
+export const activePane = () => paneElements()[state.active] ?? null;
+const mostShown = () => (matchMedia("(max-width: 699px)").matches ? 1 : matchMedia("(max-width: 1199px)").matches ? 2 : 6);
+
+export function activate(index) {
+  state.active = Math.max(0, Math.min(index, state.panes.length - 1));
+  paneElements().forEach((pane, at) => pane.classList.toggle("active", at === state.active && state.panes.length > 1));
+}
+
+function change(index, values) {
+  state.panes[index] = { ...state.panes[index], ...values };
+  repaint();
+}
+
+export function openStage(stage) {
+  const shown = state.panes.findIndex((pane) => pane.stage === stage);
+  if (shown >= 0) {
+    activate(shown);
+    activePane()?.querySelector(".body")?.focus({ preventScroll: true });
+    return;
+  }
+  change(state.active, { stage, at: null, diff: false });
+}
+
+export function addPane() {
+  const shown = new Set(state.panes.map((pane) => pane.stage));
+  const all = [...document.querySelectorAll(".st[data-open]")].map((button) => button.dataset.open);
+  if (state.panes.length >= mostShown()) return say(`At most ${mostShown()} panes fit here; close one first.`);
+  state.panes.push({ stage: all.find((name) => !shown.has(name)) ?? all[0], at: null, diff: false, passes: false });
+  state.active = state.panes.length - 1;
+  repaint();
+}
+
+export function closePane(index = state.active) {
+  if (state.panes.length === 1) return say("The last pane stays open.");
+  state.panes.splice(index, 1);
+  state.active = Math.min(state.active, state.panes.length - 1);
+  repaint();
+}
+
+export function movePane(step) {
+  const count = state.panes.length;
+  activate((state.active + step + count) % count);
+  activePane()?.querySelector(".body")?.focus({ preventScroll: true });
+}
+
+export function step(by, index = state.active) {
+  const pane = paneElements()[index];
+  const last = Number(pane?.dataset.last ?? -1);
+  if (last < 0) return;
+  const at = Math.max(0, Math.min(last, Number(pane.dataset.at) + by));
+  change(index, { at: at === last ? null : at });
+}
+
+export const toggle = (what, index = state.active) => {
+  if (Number(paneElements()[index]?.dataset.last) < 0) return;
+  change(index, { [what]: !state.panes[index][what] });
+};
+
+export function toggleChangedOnly() {
+  root().classList.toggle("changed-only");
+  showChangedOnly();
+}
+function showChangedOnly() {
+  const checked = root().classList.contains("changed-only");
+  for (const box of root().querySelectorAll('[data-act="changed-only"]')) box.checked = checked;
+}
+
+const textOf = (pane) => {
+  const lines = (pane.querySelector(".side:last-child") ?? pane).querySelectorAll(".l:not(.fill) > .t");
+  return [...lines].map((line) => line.textContent).join("\n") + "\n";
+};
+
+export async function copy(index) {
+  await navigator.clipboard.writeText(textOf(paneElements()[index]));
+  say(`Copied ${state.panes[index].stage}.`);
+}
+
+// The whole text, also where the page shows only its beginning.
+export async function download(index) {
+  const { stage, at } = state.panes[index];
+  let text = textOf(paneElements()[index]);
+  if (at === null) {
+    const compiled = await fetchCompiled([stage]);
+    text = compiled.stages?.[0]?.text ?? text;
+  }
+  save(`${state.facts.name || "model"}.${stage}`, text.endsWith("\n") ? text : `${text}\n`, "text/plain");
+}
+
+export async function exportJson() {
+  if (!state.goodInput) return say("There is nothing to export yet.");
+  const compiled = await fetchCompiled(null);
+  save(`${compiled.name || "model"}.json`, JSON.stringify(compiled, null, 1), "application/json");
+}
+
+async function fetchCompiled(stages) {
+  const { text, sizes, options } = state.goodInput;
+  const answer = await fetch("/api/compile", {
+    method: "POST",
+    headers: { "Content-Type": "application/json" },
+    body: JSON.stringify({ text, sizes, options, stages }),
+  });
+  return answer.json();
+}
+
+export function save(name, text, type) {
+  const link = document.createElement("a");
+  link.href = URL.createObjectURL(new Blob([text], { type }));
+  link.download = name;
+  link.click();
+  setTimeout(() => URL.revokeObjectURL(link.href), 1000);
+}
+
+// Where each pane was scrolled to, and what stood in it: a swap must not make anything jump or flash.
+let before = [];
+function remember() {
+  before = paneElements().map((pane) => {
+    const body = pane.querySelector(".body");
+    return { stage: pane.dataset.stage, at: pane.dataset.at, body, top: body?.scrollTop, left: body?.scrollLeft };
+  });
+}
+
+// A text that does not fit starts at its first line that computes something, not at its declarations.
+function skipDeclarations(body) {
+  const first = body?.querySelector("[data-operations]");
+  if (first && body.scrollHeight > body.clientHeight) body.scrollTop = Math.max(0, first.offsetTop - 24);
+}
+
+function restore() {
+  paneElements().forEach((pane, index) => {
+    const old = before.find((entry, at) => at === index && entry.stage === pane.dataset.stage);
+    const body = pane.querySelector(".body");
+    if (!old?.body?.querySelector(".l") || !body) return skipDeclarations(body);
+    if ("waiting" in pane.dataset) {
+      body.replaceWith(old.body);
+      pane.classList.add("stale");
+    }
+    pane.querySelector(".body").scrollTop = old.top;
+    pane.querySelector(".body").scrollLeft = old.left;
+  });
+}
+
+function showBroken() {
+  root().classList.toggle("stale", isBroken() && state.good > 0);
+  for (const pill of root().querySelectorAll("[data-old]")) {
+    pill.textContent = isBroken() && state.good > 0 ? `stale, from edit ${state.good}` : "";
+  }
+}
+
+// A narrow screen has room for fewer panes than were open.
+export function fitPanes() {
+  const extra = state.panes.length - mostShown();
+  if (extra > 0) {
+    const kept = state.panes.slice(0, mostShown());
+    if (state.active >= kept.length) state.active = 0;
+    state.panes = kept;
+    paneElements().slice(kept.length).forEach((pane) => pane.remove());
+  }
+  root().dataset.count = state.panes.length;
+}
+
+export function startPanes() {
+  on("before-swap", remember);
+  for (const pane of paneElements()) skipDeclarations(pane.querySelector(".body"));
+  on("swapped", () => {
+    restore();
+    root().dataset.count = state.panes.length;
+    activate(state.active);
+    showChangedOnly();
+    showBroken();
+    emit("painted");
+  });
+  root().addEventListener("focusin", ({ target }) => activate(paneElements().indexOf(target.closest(".pane"))));
+  root().addEventListener("pointerdown", ({ target }) => {
+    const index = paneElements().indexOf(target.closest(".pane"));
+    if (index >= 0) activate(index);
+  });
+}
+export { change as changePane };

@@ -1,0 +1,198 @@
+// Runs: ask for one, follow its events, keep what came of it. At most one is on its way.
+import { showBlank, showFailure, showHistory, showQueued, showResult, showSample, showStarted } from "./results.js";
+import { showTrouble } from "./compile.js";
+import { byId, h, icon, whole } from "./dom.js";
+import { save } from "./panes.js";
+import { say, showTab } from "./page.js";
+import { isConnected, send } from "./socket.js";
+import { emit, isBroken, isCurrent, on, state } from "./state.js";
+
+let number = 0;
+let current = null; // the run on its way, or the last one
+let target = "dae";
+const history = [];
+
+const ENDED = new Set(["done", "failed"]);
+export const isRunning = () => current !== null && !ENDED.has(current.status);
+
+export function setTarget(name) {
+  target = name;
+  byId("dock").dataset.target = name;
+  for (const button of document.querySelectorAll("[data-target][data-act=target]")) {
+    button.setAttribute("aria-pressed", String(button.dataset.target === name));
+  }
+  document.querySelector("[data-target-name]").textContent = name;
+}
+
+export function toggleDock(open = byId("dock-body").hidden) {
+  byId("dock-body").hidden = !open;
+  byId("dock").classList.toggle("open", open);
+  byId("dock-toggle").setAttribute("aria-expanded", String(open));
+}
+
+const numberIn = (id) => (byId(id).checkValidity() && byId(id).value !== "" ? Number(byId(id).value) : null);
+
+// Why a run cannot start now; empty where it can.
+function hindrance() {
+  const count = state.facts?.diagnostics?.length ?? 0;
+  if (isBroken()) return `Fix ${count} error${count === 1 ? "" : "s"} to run.`;
+  if (!isConnected()) return "The server is not connected.";
+  for (const [id, name] of [["run-batch", "batch"], ["run-repeat", "repeats"], ["run-queue", "queue"]]) {
+    if (numberIn(id) === null) return `The ${name} must be a whole number from ${byId(id).min} to ${Number(byId(id).max).toLocaleString("en")}.`;
+  }
+  return "";
+}
+
+export function run() {
+  const reason = hindrance();
+  if (reason) return say(reason);
+  if (isRunning()) stop("superseded");
+  number += 1;
+  current = {
+    number,
+    edit: state.edit,
+    target,
+    status: "queued",
+    samples: [],
+    settings: { data: byId("run-data").value, batch: numberIn("run-batch"), repeat: numberIn("run-repeat"), queue: numberIn("run-queue") },
+  };
+  const { data, batch, repeat, queue } = current.settings;
+  send({
+    type: "run",
+    run: number,
+    edit: state.edit,
+    text: state.text,
+    sizes: state.sizes,
+    options: state.options,
+    on: target,
+    data,
+    batch,
+    repeat,
+    machine: target === "dae" ? { queue_bytes: queue } : {},
+  });
+  toggleDock(true);
+  if (matchMedia("(max-width: 699px)").matches) showTab("run");
+  byId("run-number").textContent = number;
+  showBlank(current);
+  paint();
+}
+
+export function stop(kind = "cancelled") {
+  if (!isRunning()) return;
+  send({ type: "cancel", run: current.number });
+  const words = {
+    cancelled: ["Stopped", `You stopped run ${current.number}. Nothing of it is kept.`],
+    superseded: [`Stopped by edit ${state.edit}`, "The model or a setting changed while this ran."],
+  }[kind];
+  end({ event: "failed", kind, title: words[0], message: words[1], hint: "Press Run to run what the editor shows." });
+}
+
+function end(event) {
+  const isResult = event.event === "result";
+  current.status = isResult ? "done" : "failed";
+  current.outcome = event;
+  if (isResult) showResult(current);
+  else showFailure(current);
+  history.unshift(current);
+  history.splice(20);
+  showHistory(history);
+  paint();
+}
+
+function receive(event) {
+  // Only the newest run speaks; what an older one still says is dropped. Refusals without a run are ours too.
+  if (!isRunning() || (event.run !== undefined && event.run !== current.number)) return;
+  if (event.event === "queued") showQueued(current, event);
+  else if (event.event === "started") Object.assign(current, { status: "running", device: event.device, source: event.source }), showStarted(current);
+  else if (event.event === "progress") current.progress = event;
+  else if (event.event === "sample") current.samples.push(event), showSample(current, event);
+  else if (event.event === "result" || event.event === "failed") return end(event);
+  paint();
+}
+
+// The dock's header: always the same parts in the same places.
+function paint() {
+  const running = isRunning();
+  byId("run").hidden = running;
+  byId("stop").hidden = !running;
+  const reason = hindrance();
+  byId("run").disabled = isBroken() || !isConnected();
+  byId("run-source").textContent = running ? current.source ?? "" : current?.outcome?.source ?? "";
+  byId("run-device").textContent = running ? current.device ?? "" : deviceLine();
+  byId("run-json").hidden = running || current?.outcome?.event !== "result";
+  const share = running ? shareDone() : null;
+  const bar = byId("run-progress");
+  bar.hidden = share === null;
+  bar.style.setProperty("--done", share ?? 0);
+  bar.setAttribute("aria-valuenow", String(Math.round((share ?? 0) * 100)));
+  byId("run-summary").replaceChildren(...(running ? [progressLine()] : reason && current === null ? [reason] : summary(reason)));
+}
+
+function shareDone() {
+  if (current.target === "cpu" && current.samples.length) return current.samples.length / current.settings.repeat;
+  const last = current.samples.at(-1);
+  if (last) return last.triples / current.settings.batch;
+  return current.progress ? current.progress.done / current.progress.total : 0;
+}
+
+function progressLine() {
+  if (current.target === "cpu" && current.samples.length) return `${current.samples.length} of ${current.settings.repeat}`;
+  const last = current.samples.at(-1);
+  if (last) return `cycle ${whole(last.cycle)}, triple ${whole(last.triples)} of ${whole(current.settings.batch)}`;
+  return current.progress ? current.progress.what : current.status === "queued" ? "waiting for its turn" : "starting";
+}
+
+const deviceLine = () => {
+  const outcome = current?.outcome;
+  if (outcome?.event !== "result") return "";
+  return `${outcome.device}, ${outcome.data.name}, ${outcome.date.slice(0, 10)}, edit ${current.edit}`;
+};
+
+function summary(reason) {
+  const parts = reason ? [h("span.bad", reason)] : [];
+  if (current === null) return [...parts, "not run yet"];
+  const { outcome } = current;
+  if (outcome.event !== "result") return [...parts, h("span", outcome.title ?? outcome.message)];
+  if (!outcome.matches_reference) return [...parts, h("span.bad", "does not match the reference")];
+  const figure = current.target === "cpu" ? `${Number(outcome.median_ms.toPrecision(3))} ms` : `${whole(outcome.cycles)} cycles`;
+  const good = h("span.good", icon("check"));
+  return [...parts, h("b.num", figure), good, h("span", "matches the reference")];
+}
+
+export const exportRun = () => current?.outcome && save(`run-${current.number}.json`, JSON.stringify(current.outcome, null, 1), "application/json");
+
+async function loadData() {
+  const answer = await fetch("/api/data");
+  const sets = answer.ok ? await answer.json() : [];
+  const select = byId("run-data");
+  select.replaceChildren(...sets.map(({ name, label }) => h("option", { value: name }, label)));
+  if (sets.some(({ name }) => name === "FB15k-237")) select.value = "FB15k-237";
+  const about = () => {
+    const set = sets.find(({ name }) => name === select.value);
+    byId("data-about").textContent = set ? `${whole(set.entities)} entities, ${whole(set.relations)} relations, ${whole(set.triples)} triples` : "";
+  };
+  select.addEventListener("change", about);
+  about();
+}
+
+export function startRuns() {
+  setTarget(target);
+  loadData().catch(() => showTrouble("The list of data sets did not arrive; reload the page."));
+  on("run-event", receive);
+  on("edited", () => {
+    if (isRunning()) stop("superseded");
+  });
+  on("facts", ({ sizes }) => {
+    if (sizes) byId("run-sizes").textContent = Object.entries(sizes).map(([name, size]) => `${name} ${size}`).join(", ");
+    if (isCurrent()) paint();
+  });
+  on("connection", ({ isUp, wait }) => {
+    if (isUp) say("Connected again.");
+    else if (isRunning()) {
+      end({ event: "failed", kind: "crashed", title: "Connection lost", message: "The server went away while this ran.", hint: "Your model and settings are kept; run again when it is back." });
+    }
+    if (!isUp) emit("trouble", wait);
+    paint();
+  });
+  on("connected", paint);
+}

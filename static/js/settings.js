@@ -1,0 +1,116 @@
+// Sizes and options: what they are, and an edit when they change.
+import { edited } from "./compile.js";
+import { byId } from "./dom.js";
+import { on, state } from "./state.js";
+
+const LARGEST = 4096; // at the right end of a slider; the field takes more
+
+// Sliders are logarithmic: 1 at the left, LARGEST at the right, whole powers of two and halfway between them.
+const toSlider = (size) => (Math.log2(Math.min(size, LARGEST)) / Math.log2(LARGEST)) * 1000;
+function toSize(position) {
+  const size = 2 ** ((position / 1000) * Math.log2(LARGEST));
+  const step = 2 ** Math.max(0, Math.floor(Math.log2(size)) - 2);
+  return Math.max(1, Math.round(size / step) * step);
+}
+
+function paintSlider(slider, size) {
+  slider.value = toSlider(size);
+  slider.style.setProperty("--v", `${slider.value / 10}%`);
+  slider.setAttribute("aria-valuetext", String(size));
+}
+
+function paintSliders() {
+  for (const slider of byId("sizes").querySelectorAll('input[type="range"]')) paintSlider(slider, Number(slider.dataset.value));
+}
+
+function setSize(name, size) {
+  state.sizes = { ...state.sizes, [name]: size };
+  edited();
+}
+
+function sizeEvent({ target, type }) {
+  const row = target.closest("[data-size]");
+  if (!row) return;
+  const slider = row.querySelector('input[type="range"]');
+  const field = row.querySelector(".field");
+  if (target === slider) {
+    const size = toSize(Number(slider.value));
+    if (size === Number(field.value)) return;
+    field.value = size;
+    slider.style.setProperty("--v", `${slider.value / 10}%`);
+    slider.setAttribute("aria-valuetext", String(size));
+    setSize(row.dataset.size, size);
+  } else if (target === field && field.checkValidity() && field.value !== "") {
+    if (type === "change" && state.sizes[row.dataset.size] === Number(field.value)) return;
+    paintSlider(slider, Number(field.value));
+    setSize(row.dataset.size, Number(field.value));
+  }
+}
+
+export function resetSize(button) {
+  const { [button.closest("[data-size]").dataset.size]: _, ...others } = state.sizes;
+  state.sizes = others;
+  edited();
+}
+
+// The same sizes as before stay in place, with new values: a swap would take the slider from under the hand.
+function keepSliders(event) {
+  const { target, fragment } = event.detail;
+  if (target.id !== "sizes") return;
+  const fresh = fragment.querySelector?.("#sizes") ?? fragment;
+  if (fresh.dataset?.names !== target.dataset.names) return;
+  event.detail.shouldSwap = false;
+  for (const row of target.querySelectorAll("[data-size]")) {
+    const other = fresh.querySelector(`[data-size="${CSS.escape(row.dataset.size)}"]`);
+    const size = Number(other.querySelector(".field").value);
+    const field = row.querySelector(".field");
+    const slider = row.querySelector('input[type="range"]');
+    slider.dataset.value = size;
+    row.querySelector(".undo").disabled = !(row.dataset.size in state.sizes);
+    if (document.activeElement !== field) field.value = size;
+    if (document.activeElement !== slider) paintSlider(slider, size);
+  }
+}
+
+function setOption(name, value) {
+  state.options = { ...state.options, [name]: value };
+  edited();
+}
+
+export function toggleInterchange(button) {
+  const isOn = button.getAttribute("aria-checked") !== "true";
+  button.setAttribute("aria-checked", String(isOn));
+  setOption("interchange", isOn);
+}
+
+function optionEvent({ target }) {
+  const count = byId("options").querySelector('[data-act="negative-count"]');
+  const end = byId("negatives").value;
+  if (target.id === "arch") setOption("arch", target.value);
+  if (target.id !== "negatives" && target !== count) return;
+  count.disabled = end === "none";
+  if (end === "none") setOption("negatives", "none");
+  else if (count.checkValidity() && count.value !== "") setOption("negatives", `${end}:${count.value}`);
+}
+
+// The controls as the state has them: after a reload, or another example.
+export function showOptions() {
+  const { interchange = true, negatives = "none", arch } = state.options;
+  const options = byId("options");
+  options.querySelector(".sw").setAttribute("aria-checked", String(interchange));
+  const [end, number] = String(negatives).split(":");
+  byId("negatives").value = end;
+  const count = options.querySelector('[data-act="negative-count"]');
+  count.disabled = end === "none";
+  if (number) count.value = number;
+  if (arch) byId("arch").value = arch;
+}
+
+export function startSettings() {
+  const sizes = document.querySelector(".szs");
+  sizes.addEventListener("input", sizeEvent);
+  byId("options").addEventListener("change", optionEvent);
+  on("before-piece", keepSliders);
+  on("swapped", paintSliders);
+  paintSliders();
+}
