@@ -39,7 +39,7 @@ FUNCTIONS = {
     "log": "logf({0})",
     "sqrt": "sqrtf({0})",
     "abs": "fabsf({0})",
-    "sign": "(float)(({0} > 0.0f) - ({0} < 0.0f))",
+    "sign": "{0} > 0.0f ? 1.0f : {0} < 0.0f ? -1.0f : {0}",
     "relu": "{0} < 0.0f ? 0.0f : {0}",
     "leaky_relu": "{0} < 0.0f ? {1} * {0} : {0}",
     "sigmoid": "1.0f / (1.0f + expf(-{0}))",
@@ -50,8 +50,8 @@ FUNCTIONS = {
     "min": "fminf({0}, {1})",
     "max": "fmaxf({0}, {1})",
 }
-"""Each function of the loops on f32. relu and leaky_relu pass a NaN on; min and max, as CUDA's fminf and fmaxf,
-return the other operand; the sign of a NaN is 0. exp overflows to infinity, so sigmoid ends at 0 and never at NaN."""
+"""Each function of the loops on f32. A NaN passes through all but min and max, where CUDA's fminf and fmaxf return
+the other operand. exp overflows to infinity, so sigmoid ends at 0 and never at NaN."""
 
 REDUCTIONS = {"sum": "{0} + {1}", "max": "fmaxf({0}, {1})", "min": "fminf({0}, {1})"}
 NEUTRAL = {"sum": 0.0, "max": -math.inf, "min": math.inf}

@@ -13,9 +13,9 @@ from typing import Any
 
 from explorer.compiler.codegen.text import Code, Unsupported
 from explorer.compiler.ir.node import Line, Origin
+from explorer.compiler.options import ARCHITECTURES
 from explorer.compiler.passes.report import Report
 
-ARCHITECTURES = ("sm_80", "sm_90")
 FILE = "/kernel.cu"  # absolute, or NVRTC would write the working folder into the PTX
 
 LOCATION = re.compile(r"\s*\.loc\s+1\s+(\d+)\s+\d+(?:.*inlined_at\s+1\s+(\d+)\s)?")

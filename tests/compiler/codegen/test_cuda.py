@@ -1,0 +1,227 @@
+"""CUDA from kernels written by hand: the mapping, the text, its origins, and what NVRTC makes of it."""
+
+from __future__ import annotations
+
+import re
+from typing import Literal
+
+import pytest
+
+from explorer.compiler.codegen.cuda import generate_cuda
+from explorer.compiler.codegen.cuda_plan import make_plan
+from explorer.compiler.codegen.ptx import compile_text, generate_ptx
+from explorer.compiler.codegen.text import Code, Unsupported
+from explorer.compiler.ir.loops import Accumulate, Compute, Kernel, Load, Row, Store
+from explorer.compiler.ir.node import walk
+from explorer.compiler.options import Options
+from explorer.compiler.passes.report import Report
+from tests.compiler.codegen import kernels
+
+KERNELS = {
+    "transe": kernels.transe(512),
+    "transe of one": kernels.transe(1),
+    "transr": kernels.transr(64, 64),
+    "transr of odd sizes": kernels.transr(1000, 33),
+    "transr beyond registers": kernels.transr(33, 3000),
+    "rescal with negatives": kernels.rescal_tails(100, 7),
+    "two products": kernels.two_products(33, 100),
+    "not interchanged": kernels.not_interchanged(40, 50),
+    "awkward names": kernels.awkward_names(),
+    "halves": kernels.halves(20),
+    "a matrix a triple": kernels.outer_rows(6, 40),
+} | {f"function {name}": kernels.function_of(name) for name in kernels.FUNCTIONS}
+"""By what is special about them."""
+
+every_kernel = pytest.mark.parametrize("kernel", [pytest.param(kernel, id=name) for name, kernel in KERNELS.items()])
+
+
+def cuda(kernel: Kernel) -> Code:
+    return generate_cuda(kernel, Report(Options()))
+
+
+def rows(kernel: Kernel) -> set[str]:
+    return {node.name for node in walk(kernel) if isinstance(node, Row)}
+
+
+def local_bytes(kernel: Kernel) -> set[str]:
+    """What may lie in local memory: no rows, only what CUDA's sinf and cosf take for arguments beyond 100,000."""
+    functions = {node.function for node in walk(kernel) if isinstance(node, Compute)}
+    return {"28"} if functions & {"sin", "cos"} else set()
+
+
+def text(code: Code) -> str:
+    return "".join(f"{line.text}\n" for line in code.lines)
+
+
+@every_kernel
+@pytest.mark.parametrize("arch", ["sm_80", "sm_90"])
+def test_compiles_to_one_kernel_that_writes_the_score_alone(
+    kernel: Kernel, arch: Literal["sm_80", "sm_90"]
+) -> None:
+    ptx = generate_ptx(cuda(kernel), Report(Options(arch=arch)))
+    assert f".target {arch}" in text(ptx)
+    assert text(ptx).count(".entry") == 1
+    assert set(re.findall(r"\.local .*?\[(\d+)\]", text(ptx))) <= local_bytes(kernel)
+    result = {node.origin for node in walk(kernel) if isinstance(node, Store) and node.target not in rows(kernel)}
+    written = [line.origin for line in ptx.lines if re.search(r"\b(st|atom|red)\.global", line.text)]
+    assert written  # more than once where NVRTC unrolls the loop over the negatives
+    assert set(written) == result
+
+
+@every_kernel
+def test_every_operation_is_in_the_cuda_and_in_the_ptx(kernel: Kernel) -> None:
+    code = cuda(kernel)
+    ptx = generate_ptx(code, Report(Options()))
+    computing = [node for node in walk(kernel) if isinstance(node, Load | Compute | Accumulate | Store)]
+    wanted = {span for node in computing for span in node.origin}
+    assert wanted <= {span for line in code.lines for span in line.origin}
+    found = {span for line in ptx.lines for span in line.origin}
+    loads = {span for node in computing if isinstance(node, Accumulate) for span in node.origin}
+    assert loads <= found
+    assert found <= {span for node in walk(kernel) for span in node.origin}
+
+
+@every_kernel
+def test_only_declarations_and_braces_have_no_origin(kernel: Kernel) -> None:
+    structure = re.compile(
+        r"\s*(}|#pragma unroll|constexpr int .*|//.*|extern .*|\w+_kernel\(|(const )?(int|float)\* __restrict__ .*"
+        r"|long long .*\) {)"
+    )
+    for line in cuda(kernel).lines:
+        assert bool(line.origin) != bool(structure.fullmatch(line.text)), line.text
+
+
+@every_kernel
+def test_ptx_gives_origins_to_instructions_alone(kernel: Kernel) -> None:
+    code = generate_ptx(cuda(kernel), Report(Options()))
+    for line in code.lines:
+        if line.origin:
+            assert re.match(r"\s+(@!?%p\d+\s+)?[a-z]", line.text), line.text
+
+
+def test_the_text_of_transr_reads_like_the_loops() -> None:
+    body = text(cuda(kernels.transr(64, 33))).partition("return;\n")[2]
+    assert body == """\
+  const long long ih = h[b];
+  const long long it = t[b];
+  const long long ir = r[b];
+  float y[(K + 31) / 32];
+  #pragma unroll
+  for (int slot = 0; slot < (K + 31) / 32; slot++) {
+    const int k = lane + 32 * slot;
+    if (k < K) {
+      y[slot] = 0.0f;
+    }
+  }
+  for (int d = 0; d < D; d++) {
+    const float e = E[ih * D + d];
+    const float e1 = E[it * D + d];
+    const float u = e - e1;
+    #pragma unroll
+    for (int slot1 = 0; slot1 < (K + 31) / 32; slot1++) {
+      const int k1 = lane + 32 * slot1;
+      if (k1 < K) {
+        const float p = P[(ir * D + d) * K + k1];
+        y[slot1] = fmaf(u, p, y[slot1]);
+      }
+    }
+  }
+  float s = 0.0f;
+  #pragma unroll
+  for (int slot2 = 0; slot2 < (K + 31) / 32; slot2++) {
+    const int k2 = lane + 32 * slot2;
+    if (k2 < K) {
+      const float y1 = y[slot2];
+      const float r1 = R[ir * K + k2];
+      const float v = y1 + r1;
+      s = fmaf(v, v, s);
+    }
+  }
+  s = warp_sum(s);
+  if (lane == 0) out[b] = sqrtf(s);
+}
+"""
+
+
+def test_a_row_that_lanes_read_from_each_other_is_shared_and_in_step() -> None:
+    kernel = kernels.two_products(33, 100)
+    plan = make_plan(kernel)
+    assert plan.register_rows == {"z"}
+    assert plan.shared_rows == {"y": 100}
+    lines = [line.text.strip() for line in cuda(kernel).lines]
+    assert lines[lines.index("for (int k2 = 0; k2 < K; k2++) {") - 1] == "__syncwarp();"
+    assert lines.count("__syncwarp();") == 1  # each lane clears and fills its own elements
+
+
+def test_a_sum_over_lanes_into_an_element_of_a_row_is_complete_before_it_is_read() -> None:
+    lines = [line.text.strip() for line in cuda(kernels.not_interchanged(40, 50)).lines]
+    read = lines.index("const float y1 = y[k];")
+    assert lines[read - 3 : read] == [
+        "y_lane = warp_sum(y_lane);",
+        "if (lane == 0) y[k] = y[k] + y_lane;",
+        "__syncwarp();",
+    ]
+    assert "__syncwarp();" in lines[read + 1 : read + 3]  # before lane 0 clears the next element
+
+
+def test_one_warp_reduction_ends_all_the_loops_of_a_sum() -> None:
+    lines = [line.text for line in cuda(kernels.outer_rows(6, 40)).lines]
+    assert [line for line in lines if "= warp_sum" in line] == ["  s = warp_sum(s);"]
+
+
+@pytest.mark.parametrize(
+    ("columns", "registers", "warps"), [(2048, True, 8), (2049, False, 5), (6144, False, 2), (12288, False, 1)]
+)
+def test_rows_move_to_shared_memory_and_blocks_shrink(columns: int, registers: bool, warps: int) -> None:
+    plan = make_plan(kernels.transr(8, columns))
+    assert (plan.register_rows == {"y"}) == registers
+    assert plan.warps == warps
+
+
+def test_rows_too_large_for_a_block_are_refused_in_a_sentence() -> None:
+    with pytest.raises(Unsupported, match=r"49,156 bytes, and a block has 49,152 bytes of shared memory: make y small"):
+        cuda(kernels.transr(8, 12289))
+
+
+def test_offsets_are_64_bits_wide() -> None:
+    entities_times_size = text(cuda(kernels.transr(2_000, 1_000)))
+    assert "const long long ih = h[b];" in entities_times_size
+    assert "P[(ir * D + d) * K + k1]" in entities_times_size
+    without_sets = kernels.kernel(
+        "Wide",
+        {"D": 70_000},
+        [kernels.buffer("param", "W", "D", "D"), kernels.RESULT],
+        kernels.accumulator("s"),
+        kernels.loop(
+            "d",
+            "D",
+            kernels.loop("k", "D", kernels.load("w", "W", "d", "k"), kernels.accumulate("s", "copy", "w")),
+        ),
+        kernels.index("n", "mul", 70_000, 70_000),
+        kernels.store("out", ("b",), "copy", "s"),
+    )
+    assert "W[(long long)d * D + k]" in text(cuda(without_sets))
+    assert "const long long n = (long long)70000 * 70000;" in text(cuda(without_sets))
+
+
+def test_names_of_the_language_are_renamed() -> None:
+    words = text(cuda(kernels.awkward_names()))
+    assert "const float* __restrict__ v_int," in words
+    assert "constexpr int v_float = 40;" in words
+    assert "lambda_kernel(" in words
+
+
+def test_launch_names_the_arguments_in_order() -> None:
+    launch = cuda(kernels.halves(20)).launch
+    assert launch.arguments == ("h", "r", "t", "E", "W", "out", "B", "relation")
+    assert (launch.symbol, launch.warps) == ("Halves_kernel", 8)
+
+
+def test_a_refused_text_is_unsupported_with_the_log() -> None:
+    with pytest.raises(Unsupported, match=r"NVRTC refuses the kernel: (?s:.*)nonsense"):
+        compile_text("nonsense", "sm_90")
+
+
+def test_an_unknown_architecture_is_unsupported() -> None:
+    with pytest.raises(Unsupported, match="no PTX for sm_20"):
+        compile_text("", "sm_20")
