@@ -1,6 +1,34 @@
 """The Embedding Compiler Explorer: `compile` a model text, and look into or run the `Compilation`."""
 
-from explorer.compiler.compilation import Compilation
-from explorer.compiler.compilation import compile_model as compile
+from collections.abc import Mapping
+from typing import Any
+
+from explorer.compiler.compilation import Compilation, compile_model
 
 __all__ = ["Compilation", "compile"]
+
+
+def compile(
+    text: str,
+    *,
+    sizes: Mapping[str, int] | None = None,
+    options: Mapping[str, str | int | bool] | None = None,
+    name: str | None = None,
+) -> Compilation:
+    """Compiles a model text through every stage; see `explorer.compiler.compilation.compile_model`.
+
+    `Compilation.run` takes "cpu" and "dae" beside the stages that have interpreters."""
+    targets = {"cpu": _run_on_cpu, "dae": _run_on_dae}
+    return compile_model(text, sizes=sizes, options=options, name=name, targets=targets)
+
+
+def _run_on_cpu(program: Any, inputs: Mapping[str, Any]) -> Any:
+    from explorer.runtime.cpu import prepare
+
+    return prepare(program)(inputs)
+
+
+def _run_on_dae(program: Any, inputs: Mapping[str, Any]) -> Any:
+    from explorer.runtime.dae import simulate
+
+    return simulate(program, inputs).output

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
 from time import perf_counter
 from typing import Any
 
@@ -20,7 +21,13 @@ from explorer.compiler.options import OptionError, Options, read_options
 from explorer.compiler.passes.report import Report
 from explorer.compiler.pipeline import STAGES, Pass, StageSpec
 
+DEEPEST_RECURSION = 20_000
+"""Passes descend along chains of operations; the longest that a model may have needs less than this."""
+
 Program = Graph | Kernel | SlcProgram | DlcProgram | Code
+
+Target = Callable[[Any, Mapping[str, Any]], Any]
+"""Runs the program of a target's stage on arrays by name, and returns the scores."""
 
 
 @dataclass(frozen=True)
@@ -86,6 +93,7 @@ class Compilation:
     diagnostics: tuple[Diagnostic, ...]
     operations: tuple[Operation, ...]
     stages: Mapping[str, Stage]
+    targets: Mapping[str, Target] = field(default_factory=dict, repr=False)
 
     @property
     def ok(self) -> bool:
@@ -101,21 +109,18 @@ class Compilation:
     def run(self, inputs: Mapping[str, Any], on: str) -> Any:
         """The scores, float32: [B], or [B, N] with negatives.
 
-        `inputs` holds arrays by name; `on` is "cpu", "dae", or a stage with an interpreter (graph, loops, slc, dlc).
-        Raises ValueError for another `on`, or where the text was no model."""
+        `inputs` holds arrays by name; `on` is a target ("cpu", "dae"), or a stage with an interpreter (graph, loops,
+        slc, dlc). Raises ValueError for another `on`, or where the text was no model."""
         if not self.ok:
             raise ValueError("this compilation has errors: " + "; ".join(d.message for d in self.diagnostics))
         from explorer.compiler.interpret import run_program
 
-        targets = {target: spec.name for spec in STAGES for target in spec.targets}
-        stage = self.stages.get(targets.get(on, on))
+        stage_of = {target: spec.name for spec in STAGES for target in spec.targets if target in self.targets}
+        stage = self.stages.get(stage_of.get(on, on))
         if stage is None or stage.program is None:
             raise ValueError(stage.reason if stage else f"there is no stage or target '{on}'")
-        if on in targets:
-            from explorer.runtime.targets import run_target
-
-            return run_target(on, stage.program, inputs)
-        return run_program(stage.program, inputs)
+        run: Target = self.targets.get(on, run_program)
+        return run(stage.program, inputs)
 
 
 def compile_model(
@@ -124,11 +129,14 @@ def compile_model(
     sizes: Mapping[str, int] | None = None,
     options: Mapping[str, str | int | bool] | None = None,
     name: str | None = None,
+    targets: Mapping[str, Target] | None = None,
 ) -> Compilation:
     """Compiles a model text through every stage.
 
     `sizes` override the model's dims, `options` are those of `explorer.compiler.options`, `name` picks a definition
-    (the last one otherwise). Errors of the text are in `diagnostics`; nothing is raised for them."""
+    (the last one otherwise), `targets` are what `Compilation.run` knows beside the interpreters. Errors of the text
+    are in `diagnostics`; nothing is raised for them."""
+    sys.setrecursionlimit(max(sys.getrecursionlimit(), DEEPEST_RECURSION))
     chosen = Options()
     try:
         chosen = read_options(options or {})
@@ -149,6 +157,7 @@ def compile_model(
         diagnostics=checked.diagnostics,
         operations=_operations(graph, checked.operations),
         stages=_Stages(graph, chosen),
+        targets=targets or {},
     )
 
 

@@ -31,7 +31,7 @@ def _statements(body: tuple[loops.Statement, ...]) -> list[loops.Statement]:
     return [*body, *inner]
 
 
-@dataclass
+@dataclass(eq=False)
 class _Scope:
     """The body of a loop while it grows; `known` are the elements that it has computed already."""
 
