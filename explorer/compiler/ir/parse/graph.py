@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 from lark import v_args
 from lark.tree import Meta
 
@@ -22,6 +24,11 @@ def parse_graph(text: str) -> g.Graph:
     return parsed
 
 
+class _Result(NamedTuple):
+    name: str
+    meta: Meta
+
+
 @v_args(inline=True, meta=True)
 class _GraphBuilder(Builder):
     """Values come in order, so the sizes are known when the tensors are read: an extent without a size is a set."""
@@ -33,7 +40,9 @@ class _GraphBuilder(Builder):
     def program(self, meta: Meta, family: str, name: str, *parts: object) -> g.Graph:
         values = tuple(part for part in parts if isinstance(part, g.Value))
         result = parts[-1]
-        assert isinstance(result, str)
+        assert isinstance(result, _Result)
+        if result.name not in {value.name for value in values}:
+            raise self.refuse(result.meta, f"{result.name} is returned, but no line defines it")
         return g.Graph(
             name=name,
             family=family,
@@ -41,7 +50,7 @@ class _GraphBuilder(Builder):
             maps=tuple(part for part in parts if isinstance(part, g.IndexMap)),
             tensors=tuple(part for part in parts if isinstance(part, g.Tensor)),
             values=values,
-            result=result,
+            result=result.name,
             origin=self.origin(meta),
         )
 
@@ -66,8 +75,8 @@ class _GraphBuilder(Builder):
         origin = self.origin(meta)
         return g.Value(name=name, operator=operator, index_set=index_set, shape=shape, depends=depends, origin=origin)
 
-    def result(self, meta: Meta, name: str) -> str:
-        return name
+    def result(self, meta: Meta, name: str) -> _Result:
+        return _Result(name, meta)
 
     def gather(self, meta: Meta, name: str, tensor: str, indices: tuple[str, ...] = ()) -> Node:
         if name == "constant" and tensor in NUMBER_WORDS:

@@ -28,6 +28,14 @@ PLAIN_WORDS = {
     "STREAM": "a stream",
     "VALUE": "a value such as %1",
     "NOTE": "a note",
+    "PARAMETER": "a parameter such as <2>",
+    "POSITION": "a position such as b_tr.ite",
+    "SIGN": "an operator",
+    "INDEX_SIGN": "an operator",
+    "REDUCTION": "'+=', 'max=' or 'min='",
+    "EVENT": "'beg', 'ite' or 'end'",
+    "TYPE": "'i32' or 'f32'",
+    "KIND": "'param' or 'input'",
 }
 
 
@@ -122,33 +130,32 @@ def _parser(grammar: str) -> Lark:
 
 def read(grammar: str, text: str, builder: Builder) -> Any:
     """The program that the builder makes of a text; raises ParseError if the grammar has no such text."""
-    parser = _parser(grammar)
+    parser, trimmed = _parser(grammar), text.rstrip()
     try:
-        return builder.transform(parser.parse(text.rstrip() + "\n"))
+        return builder.transform(parser.parse(trimmed + "\n"))
     except UnexpectedInput as error:
-        raise _as_parse_error(error, parser) from None
+        message, (line, column) = _sentence(error, parser), (max(error.line, 1), max(error.column, 1))
+        lines = trimmed.split("\n")
+        if line > len(lines):  # the text ends too early
+            line, column = len(lines), len(lines[-1]) + 1
+        raise ParseError(message, line, column) from None
     except VisitError as error:
         if isinstance(error.orig_exc, ParseError):
             raise error.orig_exc from None
         raise
 
 
-def _as_parse_error(error: UnexpectedInput, parser: Lark) -> ParseError:
-    line, column = max(error.line, 1), max(error.column, 1)
+def _sentence(error: UnexpectedInput, parser: Lark) -> str:
     if isinstance(error, UnexpectedCharacters):
-        return ParseError(f"no word of this language begins with {error.char!r}", line, column)
+        return f"no word of this language begins with {error.char!r}"
     assert isinstance(error, UnexpectedToken)
-    found = PLAIN_WORDS.get(error.token.type, repr(str(error.token)))
-    if error.token.type in ("NAME", "INT", "FLOAT", "STREAM", "VALUE"):
-        found = repr(str(error.token))
+    visible = error.token.type not in ("_NL", "_INDENT", "_DEDENT", "$END")
+    found = repr(str(error.token)) if visible else PLAIN_WORDS[error.token.type]
     expected = sorted({_in_words(name, parser) for name in error.accepts or error.expected})
     if len(expected) > EXPECTED_SHOWN:
-        return ParseError(f"{found} cannot stand here", line, column)
-    return ParseError(f"expected {' or '.join(expected)}, found {found}", line, column)
+        return f"{found} cannot stand here"
+    return f"expected {' or '.join(expected)}, found {found}"
 
 
 def _in_words(terminal: str, parser: Lark) -> str:
-    if terminal in PLAIN_WORDS:
-        return PLAIN_WORDS[terminal]
-    pattern = parser.get_terminal(terminal).pattern
-    return repr(pattern.value) if pattern.type == "str" else f"one of {pattern.value}"
+    return PLAIN_WORDS.get(terminal) or repr(parser.get_terminal(terminal).pattern.value)
