@@ -35,7 +35,8 @@ LANGUAGES = {
 
 
 def text_of(lines: tuple[Line, ...]) -> str:
-    return "\n".join(line.text for line in lines)
+    """The printed text, each line with its end."""
+    return "".join(f"{line.text}\n" for line in lines)
 
 
 @pytest.mark.parametrize("name", LANGUAGES)

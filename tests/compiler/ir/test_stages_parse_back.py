@@ -1,0 +1,52 @@
+"""What the compiler prints for real models parses back, stage by stage, and so does every text kept as golden."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+import explorer
+from explorer.compiler.ir.parse import parse_dlc, parse_graph, parse_kernel, parse_slc
+from tests.compiler.ir.test_round_trip import LANGUAGES, text_of
+from tests.compiler.models import EXAMPLES, compiled
+
+GOLDEN = Path(__file__).resolve().parents[2] / "golden"
+PARSERS = {"score": parse_graph, "kernel": parse_kernel, "slc": parse_slc, "dlc": parse_dlc}
+NEGATIVES = ("none", "tail:3", "head:2")
+
+
+def assert_parses_back(compilation: explorer.Compilation) -> None:
+    """Each stage with a parser gives the stage's own program, which the verifier accepts and the printer repeats."""
+    for name, language in LANGUAGES.items():
+        stage = compilation.stages[name]
+        parsed = language.parse(stage.text)
+        assert parsed == stage.program
+        assert text_of(language.show(parsed)) == stage.text
+        language.verify(parsed)
+        for report in stage.passes:
+            text = text_of(report.after)
+            assert text_of(language.show(language.parse(text))) == text, report.name
+
+
+@pytest.mark.parametrize("negatives", NEGATIVES)
+@pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
+def test_the_stages_of_an_example(path: Path, negatives: str) -> None:
+    text = path.read_text()
+    declared = compiled(text).sizes
+    for scale in (None, 1, 7):
+        sizes = {} if scale is None else {name: scale + number for number, name in enumerate(declared)}
+        assert_parses_back(compiled(text, sizes=sizes, options={"negatives": negatives}))
+
+
+def golden_texts() -> list[Path]:
+    """The golden texts that are programs of an IR, known by their first word."""
+    return [path for path in sorted(GOLDEN.rglob("*.txt")) if path.read_text().split(maxsplit=1)[0] in PARSERS]
+
+
+def test_the_golden_texts() -> None:
+    for path in golden_texts():
+        text = path.read_text()
+        name = text.split(maxsplit=1)[0]
+        language = next(entry for entry in LANGUAGES.values() if entry.parse is PARSERS[name])
+        assert text_of(language.show(language.parse(text))) == text.rstrip("\n") + "\n", path.name
