@@ -233,11 +233,11 @@ def _compile(arguments: argparse.Namespace) -> int:
         print(json.dumps(compilation.to_json(wanted)))
     elif arguments.all or len(arguments.stage) > 1:
         for name in wanted:
-            print(f"==== {name} ====\n{_stage_text(compilation, name)}\n")
+            print(f"==== {name} ====\n{_stage_text(compilation, name)}")
     elif arguments.stage:
-        print(_stage_text(compilation, wanted[0]))
+        print(_stage_text(compilation, wanted[0]), end="")
     else:
-        _print_summary(compilation, known)
+        _print_summary(compilation)
     return 0
 
 
@@ -252,25 +252,28 @@ def _compilation(arguments: argparse.Namespace) -> Compilation:
             f"{arguments.file}:{'' if diagnostic.span else ' '}{diagnostic.render(text)}"
             for diagnostic in compilation.diagnostics
         ]
-        raise BadInput(
-            "\n".join(rendered), [diagnostic.to_json(text) for diagnostic in compilation.diagnostics]
-        )
+        raise BadInput("\n".join(rendered), [diagnostic.to_json(text) for diagnostic in compilation.diagnostics])
     return compilation
 
 
 def _stage_text(compilation: Compilation, name: str) -> str:
     stage = compilation.stages[name]
-    return stage.text if stage.available else f"(not available: {stage.reason})"
+    return stage.text if stage.available else f"(not available: {stage.reason})\n"
 
 
-def _print_summary(compilation: Compilation, names: Iterable[str]) -> None:
+def _print_summary(compilation: Compilation) -> None:
+    from explorer.compiler.pipeline import STAGES
+
     sizes = ", ".join(f"{name} = {size}" for name, size in compilation.sizes.items())
     print(f"{compilation.name}: {compilation.family}{', ' if sizes else ''}{sizes}")
-    for name in names:
-        stage = compilation.stages[name]
+    for spec in STAGES:
+        if spec.on_demand:
+            print(f"  {spec.name:8} made when asked for: --stage {spec.name}")
+            continue
+        stage = compilation.stages[spec.name]
         changed = [each.name for each in stage.passes if each.changed]
         size = f"{len(stage.lines):4} lines" if stage.available else f"not available: {stage.reason}"
-        print(f"  {name:8} {size}  {stage.ms:6.1f} ms  {', '.join(changed)}".rstrip())
+        print(f"  {spec.name:8} {size}  {stage.ms:6.1f} ms  {', '.join(changed)}".rstrip())
     print("Print one with --stage NAME, all with --all.")
 
 

@@ -10,14 +10,8 @@ import numpy.typing as npt
 TOLERANCE = 1e-5
 """The largest relative error that float32 arithmetic is allowed against the float64 reference."""
 
-FLOOR_SHARE = 0.1
-"""A score smaller than this share of the batch's median counts as that large.
-
-A score that cancels to nearly nothing (a dot product of signed numbers) keeps the rounding errors of its terms,
-so its error relative to itself says nothing about the kernel. The median, not the largest score, sets the scale:
-one huge row must not excuse the others.
-"""
 _SMALLEST = 1e-30
+"""Keeps the division defined where every score is 0."""
 
 
 @dataclass(frozen=True)
@@ -35,16 +29,18 @@ class Check:
 def compare(got: npt.NDArray[np.float32], want: npt.NDArray[np.float64]) -> Check:
     """Hold scores against the reference, element by element; both are [B] or [B, N].
 
-    A NaN or an infinity matches only the same one.
+    An error is relative to the score or, where that is larger, to the batch's median magnitude. A score that
+    cancels to nearly nothing (a dot product of signed numbers) keeps the rounding errors of its terms, so its
+    error relative to itself says nothing about the kernel. The scale is the median and not the largest score:
+    one huge row must not excuse the others. A NaN or an infinity matches only the same one.
     """
     if got.shape != want.shape:
         return Check(np.inf, want.shape[0])
     finite = np.isfinite(want)
     magnitude = np.abs(want)
     typical = float(np.median(magnitude[finite])) if finite.any() else 0.0
-    floor = _SMALLEST + FLOOR_SHARE * typical
     with np.errstate(invalid="ignore", over="ignore"):
-        error = np.abs(got.astype(np.float64) - want) / np.maximum(magnitude, floor)
+        error = np.abs(got.astype(np.float64) - want) / np.maximum(magnitude, _SMALLEST + typical)
         same = (got == want) | (np.isnan(got) & np.isnan(want))
     error = np.where(same, 0.0, np.where(finite, error, np.inf))
     largest = float(np.max(np.nan_to_num(error, nan=np.inf, posinf=np.inf), initial=0.0))

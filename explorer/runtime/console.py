@@ -26,7 +26,7 @@ def _progress_line(event: Event) -> str:
         case "sample" if "ms" in event:
             return f"repeat {event['index'] + 1}: {event['ms']:.3f} ms"
         case "sample":
-            return f"cycle {event['cycle']:,}: {event['triples']:,} triples scored"
+            return f"cycle {event['cycle']:,.0f}: {event['triples']:,} triples scored"
         case _:
             return ""
 
@@ -51,8 +51,8 @@ def summary(result: Mapping[str, Any]) -> str:
         )
         lines.append(f"  compile {result['compile_ms']:.0f} ms to machine code")
     else:
-        lines.append(f"  cycles  {result['cycles']:,}, {result['microseconds']:,.1f} us")
-        lines.append(f"  busy    access {result['access']['busy']:.0%}, execute {result['execute']['busy']:.0%}")
+        lines.append(f"  cycles  {result['cycles']:,.0f} of the core, {result['microseconds']:,.1f} us")
+        lines += [f"  {unit:7} {_shares(result[unit])}" for unit in ("access", "execute")]
     bounds = result["limits"]
     lines.append(f"  limits  at least {bounds['compulsory_bytes']:,} bytes to move, {bounds['flop']:,} operations")
     return "\n".join(lines)
@@ -65,3 +65,9 @@ def _verdict(result: Mapping[str, Any]) -> str:
         f"matches the float64 reference: {result['rows_checked']:,} rows, largest relative error"
         f" {result['max_relative_error']:.1e} (tolerance {result['tolerance']:.0e})"
     )
+
+
+def _shares(unit: Mapping[str, Any]) -> str:
+    """What a unit of the machine did with its cycles."""
+    shares = {"busy": unit["busy"], **unit["stalls"]}
+    return ", ".join(f"{name.replace('_', ' ')} {cycles / unit['cycles']:.0%}" for name, cycles in shares.items())

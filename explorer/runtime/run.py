@@ -6,8 +6,6 @@ wrong kernel is found at its first run and is never timed.
 
 from __future__ import annotations
 
-import os
-import platform
 import queue
 import threading
 from collections.abc import Callable, Generator, Iterator, Mapping
@@ -36,6 +34,7 @@ DEFAULT_REPEAT = 20
 
 _STEPS = 6
 """Steps that a run's progress counts to."""
+_MACHINE = "simulated machine: a core with an access unit (Ember Fig. 5)"
 _MISMATCH = "The scores differ from the float64 reference, so no time is shown. This is a fault in the explorer."
 
 
@@ -142,12 +141,11 @@ def _run_cpu(setup: _Setup) -> Iterator[Event]:
     """Compile the loops to machine code, check the first run, then time `repeat` more and check each."""
     from explorer.runtime import cpu
 
-    yield started("cpu", _cpu_name(), "measured")
+    program = _program(setup, "loops")
+    yield started("cpu", cpu.device_name(), "measured")
     yield progress("compiling the loops to machine code", 4, _STEPS)
-    began = perf_counter()
-    kernel = cpu.prepare(setup.compilation.stages["loops"].program, setup.compilation.sizes)
+    kernel = cpu.prepare(program)
     check = compare(kernel(setup.inputs), setup.want)
-    compile_ms = (perf_counter() - began) * 1e3
     yield progress("running", 5, _STEPS)
     samples: list[float] = []
     for index in range(setup.request.repeat):
@@ -161,31 +159,43 @@ def _run_cpu(setup: _Setup) -> Iterator[Event]:
     times = _statistics(samples) if check.matches else dict.fromkeys(_statistics([0.0]))
     yield result(
         {
-            **_description(setup, check, "measured", _cpu_name()),
+            **_description(setup, check, "measured", kernel.device),
             "samples_ms": samples if check.matches else None,
             **times,
-            "compile_ms": compile_ms,
+            "compile_ms": kernel.compile_ms,
         }
     )
 
 
 def _run_dae(setup: _Setup) -> Iterator[Event]:
     """Simulate the decoupled program once, streaming the machine's state."""
+    from explorer.machine.parameters import MachineParameters
     from explorer.runtime import dae
 
-    yield started("dae", dae.DEVICE, "simulated")
-    yield progress("simulating the machine", 4, _STEPS)
-    program = setup.compilation.stages["dlc"].program
-
-    def simulate(post: Callable[[Event], None]) -> Any:
-        return dae.simulate(program, setup.inputs, setup.request.machine, lambda sample: post(machine_sample(sample)))
-
-    simulation = yield from _streamed(simulate)
-    check = compare(simulation.scores, setup.want)
+    program = _program(setup, "dlc")
+    try:
+        parameters = MachineParameters.of(setup.request.machine)
+        yield started("dae", _MACHINE, "simulated")
+        yield progress("simulating the machine", 4, _STEPS)
+        simulation = yield from _streamed(
+            lambda post: dae.simulate(program, setup.inputs, parameters, lambda sample: post(machine_sample(sample)))
+        )
+    except ValueError as error:
+        # What the machine says of its parameters, and of a record that is larger than its queue.
+        raise _Refused(failed("refused", _sentence(error))) from None
+    check = compare(simulation.output, setup.want)
     figures = simulation.to_json()
     if not check.matches:
         figures = dict.fromkeys(figures)
-    yield result({**_description(setup, check, "simulated", dae.DEVICE), **figures})
+    yield result({**_description(setup, check, "simulated", _MACHINE), **figures})
+
+
+def _program(setup: _Setup, name: str) -> Any:
+    """The program of a stage that a target runs."""
+    stage = setup.compilation.stages[name]
+    if not stage.available:
+        raise _Refused(failed("refused", f"There is no {name} program to run: {stage.reason}"))
+    return stage.program
 
 
 _TARGETS: dict[str, Callable[[_Setup], Iterator[Event]]] = {"cpu": _run_cpu, "dae": _run_dae}
@@ -257,20 +267,6 @@ def _statistics(samples: list[float]) -> dict[str, float]:
         "p95_ms": float(np.percentile(samples, 95)),
         "least_ms": min(samples),
     }
-
-
-def _cpu_name() -> str:
-    """The processor's name and the number of cores that a kernel may use."""
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    name = platform.processor() or platform.machine()
-    try:
-        for line in Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines():
-            if line.startswith("model name"):
-                name = line.partition(":")[2].strip()
-                break
-    except OSError:
-        pass
-    return f"{name}, {cores} core{'s' if cores > 1 else ''}"
 
 
 def _sentence(error: Exception) -> str:
