@@ -385,3 +385,21 @@ def test_it_shares_nothing_with_the_compiler():
                 assert not any(name.startswith("explorer.compiler") for name in names)
             if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
                 assert node.func.id not in ("eval", "exec", "compile", "__import__")
+
+
+@pytest.mark.parametrize("negatives", ["none", "tail:3"])
+def test_chunks_do_not_change_the_scores(monkeypatch, negatives):
+    text, random = text_of("transr"), np.random.default_rng(3)
+    inputs = {**draw_tables(text, random), **draw_triples(random)}
+    if negatives != "none":
+        inputs["t"] = random.integers(0, ENTITIES, (11, 3))
+    whole = reference.score(text, inputs, SIZES, negatives=negatives)
+    monkeypatch.setattr(reference, "CHUNK_BYTES", 1)
+    np.testing.assert_allclose(reference.score(text, inputs, SIZES, negatives=negatives), whole, rtol=1e-14)
+
+
+def test_ids_that_do_not_fit_the_negatives_are_refused():
+    text, random = text_of("transr"), np.random.default_rng(3)
+    inputs = {**draw_tables(text, random), **draw_triples(random)}
+    with pytest.raises(ReferenceFailure, match="do not fit negatives 'tail:3'"):
+        reference.score(text, inputs, SIZES, negatives="tail:3")
