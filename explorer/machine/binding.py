@@ -1,0 +1,94 @@
+"""A program meets its inputs: sizes become numbers, and the read-only buffers one image of memory."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from explorer.compiler.ir.dlc import DlcProgram
+from explorer.compiler.ir.loops import Buffer
+from explorer.compiler.ir.node import Extent
+from explorer.machine.parameters import LINE_BYTES, WORD_BYTES
+
+LINE_WORDS = LINE_BYTES // WORD_BYTES
+
+
+class InputError(ValueError):
+    """Inputs that do not fit the program; the message is a sentence for the user."""
+
+
+@dataclass(frozen=True)
+class Binding:
+    """Sizes by name, and where each read-only buffer lies in the image (first word, length), lines apart."""
+
+    sizes: dict[str, int]
+    places: dict[str, tuple[int, int]]
+    image: NDArray[np.int32]
+
+    def number(self, extent: Extent) -> int:
+        """The number that an extent stands for."""
+        if isinstance(extent, int):
+            return extent
+        if extent not in self.sizes:
+            raise InputError(f"the size {extent} is known neither to the program nor from its inputs")
+        return self.sizes[extent]
+
+    def shape(self, buffer: Buffer) -> tuple[int, ...]:
+        """The extents of a buffer as numbers."""
+        return tuple(self.number(extent) for extent in buffer.extents)
+
+
+def bind(program: DlcProgram, inputs: Mapping[str, NDArray[np.generic]]) -> Binding:
+    """Reads the sizes that only the inputs know off their shapes, and copies the inputs into an image.
+
+    Raises InputError for a missing input, one of the wrong shape, or indices that do not fit 32 bits.
+    """
+    sizes = dict(program.sizes)
+    arrays = {}
+    for buffer in program.buffers:
+        if buffer.kind == "output":
+            continue
+        if buffer.name not in inputs:
+            raise InputError(f"the input {buffer.name} is missing")
+        array = np.asarray(inputs[buffer.name])
+        _fit(buffer, array, sizes)
+        arrays[buffer.name] = _words(buffer, array)
+    places, total = {}, 0
+    for name, words in arrays.items():
+        places[name] = (total, words.size)
+        total += -(-words.size // LINE_WORDS) * LINE_WORDS
+    image = np.zeros(total, np.int32)
+    for name, (first, length) in places.items():
+        image[first : first + length] = arrays[name]
+    return Binding(sizes, places, image)
+
+
+def _fit(buffer: Buffer, array: NDArray[np.generic], sizes: dict[str, int]) -> None:
+    """Checks a shape against the extents; extents not known yet become known."""
+    if array.ndim != len(buffer.extents):
+        raise InputError(f"{buffer.name} has {array.ndim} dimensions, but the program reads {len(buffer.extents)}")
+    for axis, (extent, have) in enumerate(zip(buffer.extents, array.shape, strict=True)):
+        want = extent if isinstance(extent, int) else sizes.setdefault(extent, have)
+        if want != have:
+            known = extent if isinstance(extent, int) else f"{extent} = {want:,}"
+            raise InputError(f"dimension {axis} of {buffer.name} is {have:,}, but should be {known}")
+
+
+def _words(buffer: Buffer, array: NDArray[np.generic]) -> NDArray[np.int32]:
+    """The elements as 32-bit words, flat."""
+    if buffer.type == "f32":
+        return np.ascontiguousarray(array, np.float32).reshape(-1).view(np.int32)
+    if not np.issubdtype(array.dtype, np.integer):
+        raise InputError(f"{buffer.name} holds {array.dtype}, but must hold whole numbers")
+    limits = np.iinfo(np.int32)
+    if array.size and (array.min() < limits.min or array.max() > limits.max):
+        raise InputError(f"{buffer.name} holds indices that do not fit 32 bits")
+    return np.ascontiguousarray(array, np.int32).reshape(-1)
+
+
+def outputs(program: DlcProgram) -> Iterator[Buffer]:
+    """The buffers that the execute unit writes."""
+    return (buffer for buffer in program.buffers if buffer.kind == "output")

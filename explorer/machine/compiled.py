@@ -1,0 +1,36 @@
+"""Numba with types, for this package alone: the interpreter is compiled once a machine and kept on disk.
+
+Division by zero gives infinity or NaN, as in NumPy.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeVar, cast
+
+import numba
+
+AnyFunction = TypeVar("AnyFunction", bound=Callable[..., Any])
+
+
+def part(function: AnyFunction) -> AnyFunction:
+    """A function of the interpreter, always inlined: its arguments are tuples of many arrays, dear to pass."""
+    return cast(AnyFunction, numba.njit(forceinline=True, error_model="numpy", _nrt=False)(function))
+
+
+def entry(function: AnyFunction) -> AnyFunction:
+    """A function that Python calls. Its machine code is kept beside the source or, where that may not be written,
+    in the user's cache; where neither may be, it is compiled in each process."""
+    try:
+        return cast(AnyFunction, numba.njit(cache=True, nogil=True, error_model="numpy", _nrt=False)(function))
+    except RuntimeError:  # "no locator available"
+        return cast(AnyFunction, numba.njit(nogil=True, error_model="numpy", _nrt=False)(function))
+
+
+def fingerprint() -> str:
+    """A hash of this package's sources. Numba looks only at the file of an entry to see whether kept code is stale,
+    but opcodes and parts of other files are frozen into it as well."""
+    sources = sorted(Path(__file__).parent.glob("*.py"))
+    return hashlib.sha256(b"\0".join(source.read_bytes() for source in sources)).hexdigest()

@@ -1,0 +1,127 @@
+"""The instruction sets of the two units. An instruction is a row of FIELDS integers: opcode, then its operands.
+
+Operands are numbers of registers unless the comment says otherwise. Constants are registers that nothing writes.
+"""
+
+from __future__ import annotations
+
+FIELDS = 5
+
+# The access unit: 64-bit integer registers. A loaded f32 is held as its bits.
+ENTER = 0  # position, lower, upper, where to go if there is no iteration (an instruction)
+NEXT = 1  # position, upper, stride (a number), the first instruction of the body
+LOAD = 2  # result, index, buffer (a number), load (a number: the loads of a program are counted)
+STREAM_ADD = 3  # result, left, right
+STREAM_SUB = 4
+STREAM_MUL = 5
+STREAM_DIV = 6
+STREAM_MOD = 7
+RECORD = 8  # token (a number), first of its operands in the operand table, how many
+COUNT = 9  # an iteration of an outermost traversal is over
+HALT = 10
+
+STREAM_FUNCTIONS = {
+    "add": STREAM_ADD,
+    "sub": STREAM_SUB,
+    "mul": STREAM_MUL,
+    "div": STREAM_DIV,
+    "mod": STREAM_MOD,
+}
+
+# The execute unit: 64-bit integer registers x for indices, f32 registers f.
+END_CASE = 0
+POP_INDEX = 1  # x result
+POP_FLOAT = 2  # f result
+FOR_ENTER = 3  # x variable, x extent, where to go if there is no iteration
+FOR_NEXT = 4  # x variable, x extent, the first instruction of the body
+FLATTEN = 5  # x result, x so far, x index, extent (a number): so far * extent + index
+ROW_POISON = 6  # array (a number): its contents become undefined, as NaN
+ROW_LOAD = 7  # f result, array (a number), x element
+ROW_STORE = 8  # array (a number), x element, f value
+ROW_SUM = 9  # array (a number), x element, f value
+ROW_MAX = 10
+ROW_MIN = 11
+INDEX_ADD = 12  # x result, x left, x right
+INDEX_SUB = 13
+INDEX_MUL = 14
+INDEX_DIV = 15
+INDEX_MOD = 16
+TO_FLOAT = 17  # f result, x value
+COPY = 18  # f result, f operand
+ADD = 19  # f result, f left, f right
+SUB = 20
+MUL = 21
+DIV = 22
+MIN = 23
+MAX = 24
+LEAKY_RELU = 25  # f result, f operand, f slope
+NEG = 26  # f result, f operand
+ABS = 27
+SIGN = 28
+RELU = 29
+SQRT = 30
+EXP = 31
+LOG = 32
+SIGMOID = 33
+TANH = 34
+GELU = 35
+SIN = 36
+COS = 37
+EXECUTE_OPCODES = 38
+
+INDEX_FUNCTIONS = {
+    "add": INDEX_ADD,
+    "sub": INDEX_SUB,
+    "mul": INDEX_MUL,
+    "div": INDEX_DIV,
+    "mod": INDEX_MOD,
+}
+ROW_REDUCTIONS = {"sum": ROW_SUM, "max": ROW_MAX, "min": ROW_MIN}
+REDUCTIONS = {"sum": ADD, "max": MAX, "min": MIN}
+UNARY_FUNCTIONS = {
+    "copy": COPY,
+    "neg": NEG,
+    "abs": ABS,
+    "sign": SIGN,
+    "relu": RELU,
+    "sqrt": SQRT,
+    "exp": EXP,
+    "log": LOG,
+    "sigmoid": SIGMOID,
+    "tanh": TANH,
+    "gelu": GELU,
+    "sin": SIN,
+    "cos": COS,
+}
+BINARY_FUNCTIONS = {
+    "add": ADD,
+    "sub": SUB,
+    "mul": MUL,
+    "div": DIV,
+    "min": MIN,
+    "max": MAX,
+    "leaky_relu": LEAKY_RELU,
+}
+
+COSTS = {
+    "pop_cycles": (POP_INDEX, POP_FLOAT),
+    "index_cycles": (FLATTEN, *INDEX_FUNCTIONS.values(), TO_FLOAT),
+    "loop_cycles": (FOR_ENTER, FOR_NEXT),
+    "row_cycles": (ROW_LOAD, ROW_STORE),
+    "arithmetic_cycles": (ADD, SUB, MUL, MIN, MAX, LEAKY_RELU, NEG, ABS, SIGN, RELU),
+    "divide_cycles": (DIV, SQRT),
+    "transcendental_cycles": (EXP, LOG, SIGMOID, TANH, GELU, SIN, COS),
+}
+"""The parameter that says what an instruction costs; a row reduction costs a load, an operation and a store, and
+COPY, ROW_POISON and END_CASE nothing: they rename."""
+
+# Why a unit stopped.
+RUNNING = 0
+BLOCKED = 1  # the queue is too full, or empty
+FINISHED = 2
+BAD_ADDRESS = 3  # detail: the address, and how many elements there are
+BAD_DIVISION = 4
+TOO_WIDE = 5  # detail: the value, which does not fit the queue's 32 bits
+UNDERFLOW = 6  # a pop from an empty data queue
+BAD_INDEX = 7  # detail: the index, and the extent of its dimension
+REACHED = 8  # as many tokens as were asked for

@@ -1,0 +1,157 @@
+"""A run of a program on the machine, in slices, and its account."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from explorer.compiler.ir.dlc import DlcProgram
+from explorer.machine import access, execute, memory, queues
+from explorer.machine import opcodes as op
+from explorer.machine.access import make_access
+from explorer.machine.assemble import assemble
+from explorer.machine.binding import bind
+from explorer.machine.execute import make_execute
+from explorer.machine.faults import MachineError, check_queues, fault
+from explorer.machine.interpreter import Machine, advance
+from explorer.machine.memory import make_memory
+from explorer.machine.parameters import LINE_BYTES, WORD_BYTES, MachineParameters
+from explorer.machine.queues import make_queues
+
+
+class Simulation:
+    """A program with its inputs on a machine; `advance` until it returns True, then read output and account.
+
+    Making one raises InputError (inputs that do not fit), QueueError (a record that could never be pushed) or
+    AssemblyError (a defect of the compiler).
+    """
+
+    def __init__(self, program: DlcProgram, inputs: Mapping[str, NDArray[Any]], parameters: MachineParameters) -> None:
+        binding = bind(program, inputs)
+        self.parameters = parameters
+        self.assembly = assemble(program, binding)
+        check_queues(self.assembly, parameters)
+        self.machine = Machine(
+            make_access(self.assembly, binding.image, parameters),
+            make_execute(self.assembly, parameters),
+            make_queues(parameters),
+            make_memory(parameters),
+        )
+
+    def advance(self, tokens: int) -> bool:
+        """Runs until so many more tokens have been popped; True once the program is done. Raises MachineError."""
+        popped = int(self.machine.queues.state[queues.TOKENS_POPPED])
+        unit, why = advance(self.machine, popped + tokens)
+        if why == op.REACHED:
+            return False
+        if why != op.FINISHED:
+            raise fault(self.machine, self.assembly, unit, why)
+        self._settle()
+        return True
+
+    def _settle(self) -> None:
+        """All that was pushed must have been popped."""
+        state = self.machine.queues.state
+        left = int(state[queues.WORDS_PUSHED] - state[queues.WORDS_POPPED])
+        if left or state[queues.TOKENS_PUSHED] != state[queues.TOKENS_POPPED]:
+            raise MachineError(f"{left:,} operands were pushed and never popped")
+
+    @property
+    def output(self) -> NDArray[np.float32]:
+        """What the execute unit has written, in the output's shape."""
+        first, shape = self.assembly.output_place
+        length = int(np.prod(shape, dtype=np.int64))
+        return self.machine.execute.memory[first : first + length].reshape(shape).copy()
+
+    @property
+    def nanoseconds(self) -> float:
+        """Until both units have stopped."""
+        return float(max(self.machine.access.clocks[access.BACK], self.machine.execute.clocks[execute.NOW]))
+
+    def cycles(self, nanoseconds: float) -> float:
+        """A time in core cycles."""
+        return float(nanoseconds) * self.parameters.core_ghz
+
+    def account(self) -> dict[str, Any]:
+        """Cycles (all of the core's clock), pushes, pops, bytes, lines: everything that was counted."""
+        return {
+            "cycles": self.cycles(self.nanoseconds),
+            "microseconds": self.nanoseconds / 1000,
+            "machine": self.parameters.describe(),
+            "access": self._access_account(),
+            "execute": self._execute_account(),
+            "queues": self._queue_account(),
+            "memory": self._memory_account(),
+        }
+
+    def _access_account(self) -> dict[str, Any]:
+        clocks, state = self.machine.access.clocks, self.machine.access.state
+        return {
+            "cycles": self.cycles(clocks[access.BACK]),
+            "busy": self.cycles(clocks[access.BUSY]),
+            "stalls": {
+                "queue_full": self.cycles(clocks[access.WAIT_QUEUE]),
+                "memory": self.cycles(clocks[access.WAIT_MEMORY]),
+            },
+            "evaluations": int(state[access.EVALUATIONS]),
+            "loads": int(state[access.LOADS]),
+        }
+
+    def _execute_account(self) -> dict[str, Any]:
+        clocks = self.machine.execute.clocks
+        return {
+            "cycles": self.cycles(clocks[execute.NOW]),
+            "busy": self.cycles(clocks[execute.BUSY]),
+            "stalls": {"queue_empty": self.cycles(clocks[execute.WAIT_QUEUE])},
+            "instructions": int(self.machine.execute.state[execute.INSTRUCTIONS]),
+        }
+
+    def _queue_account(self) -> dict[str, Any]:
+        state = self.machine.queues.state
+        return {
+            "control": {
+                "pushes": int(state[queues.TOKENS_PUSHED]),
+                "pops": int(state[queues.TOKENS_POPPED]),
+                "peak": int(state[queues.TOKENS_PEAK]),
+                "capacity": self.parameters.control_tokens,
+            },
+            "data": {
+                "pushes": int(state[queues.WORDS_PUSHED]),
+                "pops": int(state[queues.WORDS_POPPED]),
+                "bytes_pushed": WORD_BYTES * int(state[queues.WORDS_PUSHED]),
+                "bytes_popped": WORD_BYTES * int(state[queues.WORDS_POPPED]),
+                "peak_bytes": WORD_BYTES * int(state[queues.WORDS_PEAK]),
+                "capacity_bytes": self.parameters.queue_bytes,
+            },
+        }
+
+    def _memory_account(self) -> dict[str, Any]:
+        counts = self.machine.memory.counts
+        return {
+            "requests": int(counts[memory.REQUESTS]),
+            "l2_hits": int(counts[memory.L2_HITS]),
+            "llc_hits": int(counts[memory.LLC_HITS]),
+            "misses": int(counts[memory.MISSES]),
+            "hbm_bytes": LINE_BYTES * int(counts[memory.MISSES]),
+        }
+
+    def pushed_first(self) -> list[dict[str, Any]]:
+        """The first records in the order of their pushes: token, cycle and operand values."""
+        ring = self.machine.queues
+        records: list[dict[str, Any]] = []
+        at = 0
+        for number in range(min(queues.HEAD_TOKENS, int(ring.state[queues.TOKENS_PUSHED]))):
+            token, words = (int(part) for part in ring.head_tokens[number])
+            if at + words > queues.HEAD_WORDS:
+                break
+            values = [
+                int(word) if kind == "i32" else float(word.view(np.float32))
+                for word, kind in zip(ring.head_words[at : at + words], self.assembly.tokens[token].types, strict=True)
+            ]
+            at += words
+            cycle = self.cycles(ring.head_times[number])
+            records.append({"token": self.assembly.tokens[token].name, "cycle": cycle, "values": values})
+        return records
