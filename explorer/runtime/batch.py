@@ -94,9 +94,11 @@ def _plan(graph: Graph, shapes: dict[str, tuple[int, ...]], batch: int, count: i
         shape = shapes[tensor.name]
         names = [*tensor.sets, *(str(extent) for extent in tensor.dims)]
         extents = ", ".join(f"{name} {extent}" for name, extent in zip(names, shape, strict=True))
-        smaller = [f"a smaller {extent}" for extent in dict.fromkeys(tensor.dims) if isinstance(extent, str)]
+        dims = " or ".join(extent for extent in dict.fromkeys(tensor.dims) if isinstance(extent, str))
         fewer = [f"data with fewer {PLURALS[name]}" for name in tensor.sets]
-        arrays.append(_Array(f"{tensor.name}[{extents}]", shape, " or ".join([*smaller, *fewer])))
+        arrays.append(
+            _Array(f"{tensor.name}[{extents}]", shape, ", or ".join([*([f"a smaller {dims}"] if dims else []), *fewer]))
+        )
     return arrays
 
 

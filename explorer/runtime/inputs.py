@@ -156,8 +156,8 @@ def _is_plain_name(source: str) -> bool:
 def _unknown_name(source: str, names: list[str]) -> str:
     lower = {name.lower(): name for name in names}
     close = difflib.get_close_matches(source.lower(), lower, n=1)
-    hint = f"did you mean '{lower[close[0]]}'? " if close else ""
-    return f"there is no data set named '{source[:80]}': {hint}there are {', '.join(names)}"
+    hint = f": did you mean '{lower[close[0]]}'?" if close else "."
+    return f"there is no data set named '{source[:80]}'{hint} Those there are: {', '.join(names)}"
 
 
 def _generate(name: str) -> Triples:

@@ -7,7 +7,6 @@ rest. Only texts that the compiler has accepted come here, so nothing is diagnos
 from __future__ import annotations
 
 import ast
-import keyword
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -18,11 +17,6 @@ LEADING_ZEROS = re.compile(r"(?<![\w.])0+(?=[0-9])")
 HEADER = re.compile(r"^(\s*)(score|layer|op)(?=\s+\w+\s*\()")
 DIMENSIONS = re.compile(r"^(\s*)dim\s+(.*)$")
 DECLARATION = re.compile(r"^(\s*)(param|input)\s+(?=\w)")
-
-# Words that only Python reserves may be names here: they are marked with a letter that no name of the language
-# has, and unmarked in the tree.
-MARK = "λ"
-RESERVED = re.compile(rf"\b({'|'.join(sorted(set(keyword.kwlist) - {'def', 'return', 'for', 'in'}))})\b")
 
 
 class ReferenceFailure(ValueError):
@@ -70,7 +64,6 @@ def read_model(text: str) -> Model:
         tree = ast.parse("\n".join(lines) + "\n")
     except (SyntaxError, RecursionError, MemoryError) as error:
         raise ReferenceFailure(f"the reference cannot read the text: {error}") from error
-    _unmark(tree)
     definitions = {
         node.name: _read_definition(node, families.get(node.lineno, "def"))
         for node in tree.body
@@ -94,18 +87,10 @@ def _logical_lines(text: str) -> Iterator[str]:
 
 def _to_python(line: str) -> str:
     """A line's declaration as Python: a header as `def`, sizes as a call, tensors as an assignment."""
-    line = LEADING_ZEROS.sub("", RESERVED.sub(rf"\1{MARK}", line))
+    line = LEADING_ZEROS.sub("", line)
     line = HEADER.sub(r"\1def", line)
     line = DIMENSIONS.sub(r"\1dim(\2)", line)
     return DECLARATION.sub(r"\1\2 = ", line)
-
-
-def _unmark(tree: ast.Module) -> None:
-    for node in ast.walk(tree):
-        for member in ("id", "arg", "name", "attr"):
-            name = getattr(node, member, None)
-            if isinstance(name, str):
-                setattr(node, member, name.removesuffix(MARK))
 
 
 def _read_dims(tree: ast.Module) -> Iterator[tuple[str, ast.expr | None]]:

@@ -73,14 +73,14 @@ def test_a_tensor_does_not_depend_on_the_others():
 def test_parameters_take_the_names_and_roles_of_the_header():
     text = """
 dim D = 4
-score Model(from: entity, kind: relation, to: entity):
+score Model(source: entity, kind: relation, goal: entity):
     param E[entity, D], R[relation, D]
-    return sum(E[from] * R[kind] * E[to])
+    return sum(E[source] * R[kind] * E[goal])
 """
     inputs = draw(explorer.compile(text, options={"negatives": "head:3"}), graph_of(), batch=10)
-    assert inputs["from"].shape == (10, 3)
+    assert inputs["source"].shape == (10, 3)
     assert inputs["kind"].max() == 2
-    assert inputs["to"].shape == (10,)
+    assert inputs["goal"].shape == (10,)
 
 
 @pytest.mark.parametrize("size", [4, 64, 512])
@@ -104,7 +104,7 @@ def test_too_large_inputs_are_refused_before_they_are_made():
     message = str(refused.value)
     assert "the inputs would take 42.27 GiB, more than the limit of 2.00 GiB" in message
     assert "the largest is P[relation 1345, D 4096, K 2048] with 42.03 GiB" in message
-    assert "try a smaller D or a smaller K or data with fewer relations" in message
+    assert "try a smaller D or K, or data with fewer relations" in message
 
 
 def test_a_huge_batch_is_refused_by_name():

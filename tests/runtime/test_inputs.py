@@ -239,7 +239,7 @@ def test_the_real_graphs_have_the_sizes_of_their_readme(shared_data):
     ("source", "message"),
     [
         ("FB15", "there is no data set named 'FB15': did you mean 'FB15k'?"),
-        ("nothing like it", "there is no data set named 'nothing like it': there are FB15k,"),
+        ("nothing like it", r"there is no data set named 'nothing like it'\. Those there are: FB15k,"),
         ("nowhere/graph.tsv", "nowhere/graph.tsv: no such file"),
         ("graph.npz", "graph.npz: no such file"),
         ("/", "/: not a file"),
@@ -285,7 +285,7 @@ def test_with_a_directory_only_names_in_it_are_found(tmp_path):
     for source in (secret, "../secret.tsv", "./public.tsv", "link.tsv", "", ".", str(served / "public.tsv")):
         with pytest.raises(InputError, match="there is no data set named"):
             load_triples(source, served)
-    with pytest.raises(InputError, match=r"did you mean 'public\.tsv'\? there are .*WN18, public\.tsv"):
+    with pytest.raises(InputError, match=r"did you mean 'public\.tsv'\? Those there are: .*WN18, public\.tsv"):
         load_triples("publik.tsv", served)
 
 

@@ -305,21 +305,21 @@ def test_whatever_the_language_allows_is_read():
 dim D = (1 +   # half
     1), width = 007 // 3 - \\
     0
-score Model(from: entity, r: relation, t: entity,): # "odd
+score Model(source: entity, r: relation, t: entity,): # "odd
     """
         + '"ends in \\"'
         + """
-    param lambda[entity,
-                 D,], is[relation]  # names that only Python reserves
+    param E[entity,
+                 D,], R[relation]  # the rest
     \"\"\"param E[entity, D]
     on two lines\"\"\"
-    None = sum(lambda[from,]
+    total = sum(E[source,]
                * 0.050e+01)
-    return None + is[r] * D - 1e-05 * width
+    return total + R[r] * D - 1e-05 * width
 """
     )
-    given = {"lambda": np.array([[1, 2], [3, 4]]), "is": np.array([0.5])}
-    ids = {"from": np.array([1]), "r": np.array([0]), "t": np.array([0])}
+    given = {"E": np.array([[1, 2], [3, 4]]), "R": np.array([0.5])}
+    ids = {"source": np.array([1]), "r": np.array([0]), "t": np.array([0])}
     assert reference.score(text.replace("\n", "\r\n"), {**given, **ids}, {}) == [3.5 + 1 - 2e-5]
 
 
