@@ -1,0 +1,1 @@
+"""Speed, measured: `explorer bench SUITE` runs `main` of the module of that name."""

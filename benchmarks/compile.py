@@ -1,0 +1,91 @@
+"""How long the compiler takes: model text to CUDA text, and its own import.
+
+`explorer bench compile [--repeat N] [--json]`. A compilation makes every stage from the graph to the CUDA, printed and
+verified; PTX is made on demand by NVRTC and is not in it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from statistics import median
+from time import perf_counter
+from typing import Any
+
+from benchmarks._measuring import heading, provenance, summary
+
+CHECKOUT = Path(__file__).resolve().parents[1]
+COMPILE_TARGET_MS = 30.0  # for TransR
+IMPORT_TARGET_MS = 150.0
+IMPORT = """
+from time import perf_counter
+begin = perf_counter()
+import explorer.compiler
+print((perf_counter() - begin) * 1e3)
+"""
+
+
+def main(argv: Sequence[str]) -> int:
+    """Prints a table, or with --json one object."""
+    parser = argparse.ArgumentParser(prog="explorer bench compile", description=__doc__)
+    parser.add_argument("--repeat", type=int, default=50, help="compilations of each example; default 50")
+    parser.add_argument("--json", action="store_true", help="print one JSON object")
+    arguments = parser.parse_args(argv)
+    imports = import_samples()
+    figures: dict[str, Any] = {
+        **provenance(),
+        "import_ms": summary(imports),
+        "import_target_ms": IMPORT_TARGET_MS,
+        "compile_target_ms": COMPILE_TARGET_MS,
+        "compile_ms": {
+            path.stem: summary(compile_samples(path.read_text(), arguments.repeat))
+            for path in sorted((CHECKOUT / "examples").glob("*/*.emb"))
+        },
+    }
+    print(json.dumps(figures) if arguments.json else table(figures))
+    return 0
+
+
+def compile_samples(text: str, repeat: int) -> list[float]:
+    """Milliseconds from the text to all stages that need no NVRTC."""
+    import explorer
+
+    samples = []
+    for _ in range(repeat + 1):
+        begin = perf_counter()
+        compilation = explorer.compile(text)
+        samples.append((perf_counter() - begin) * 1e3)
+        if not compilation.ok or not compilation.stages["cuda"].available:
+            raise RuntimeError(f"{compilation.name or 'an example'} does not compile to CUDA")
+    return samples[1:]  # the first one builds the parser's tables
+
+
+def import_samples(repeat: int = 9) -> list[float]:
+    """Milliseconds of `import explorer.compiler`, each in a fresh interpreter."""
+    command = [sys.executable, "-c", IMPORT]
+    runs = [
+        subprocess.run(command, cwd=CHECKOUT, check=True, capture_output=True, text=True).stdout
+        for _ in range(repeat + 1)
+    ]
+    return [float(run) for run in runs[1:]]  # the first one may write .pyc files
+
+
+def table(figures: dict[str, Any]) -> str:
+    """The figures for people."""
+    lines = [heading(figures), "", f"{'':28}{'median ms':>10}{'p5':>9}{'p95':>9}  target"]
+    rows = {"import explorer.compiler": figures["import_ms"]} | figures["compile_ms"]
+    targets = {"import explorer.compiler": IMPORT_TARGET_MS, "transr": COMPILE_TARGET_MS}
+    for name, row in rows.items():
+        target = f"  under {targets[name]:g}" if name in targets else ""
+        lines.append(f"{name:28}{row['median']:>10.2f}{row['p5']:>9.2f}{row['p95']:>9.2f}{target}")
+    middle = median(row["median"] for row in figures["compile_ms"].values())
+    lines.append(f"{'median of the examples':28}{middle:>10.2f}")
+    return "\n".join(lines)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
