@@ -338,8 +338,10 @@ def _options(arguments: argparse.Namespace) -> dict[str, str | int | bool]:
 def _run(arguments: argparse.Namespace) -> int:
     from explorer.runtime.console import show, summary
     from explorer.runtime.jobs import stream_here
-    from explorer.runtime.run import RunRequest
+    from explorer.runtime.run import NO_GPU, RunRequest
 
+    if arguments.on == "gpu":
+        raise BadInput(NO_GPU)
     for name, least in (("batch", 1), ("repeat", 1), ("seed", 0)):
         if getattr(arguments, name) < least:
             raise BadInput(f"--{name} takes a whole number from {least}, not {getattr(arguments, name)}")
@@ -378,9 +380,11 @@ def _parameters(words: Iterable[str]) -> dict[str, int | float]:
     for word in words:
         name, _, value = word.partition("=")
         try:
-            parameters[name.strip()] = int(value) if value.isdigit() else float(value)
+            number = float(value)
         except ValueError:
             raise BadInput(f"--machine takes NAME=NUMBER, not '{word[:80]}'") from None
+        whole = value.strip().lstrip("+-").isdigit()
+        parameters[name.strip()] = int(number) if whole else number
     return parameters
 
 

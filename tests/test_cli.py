@@ -162,9 +162,7 @@ def test_a_file_of_10_mb_is_refused_with_the_limit(tmp_path: Path, capsys: pytes
         (["run", "MODEL", "--on", "cpu", "--batch", "0"], "--batch takes a whole number from 1"),
         (["run", "MODEL", "--on", "cpu", "--batch", "many"], "invalid int value: 'many'"),
         (["run", "MODEL", "--on", "cpu", "--timeout", "-1"], "--timeout takes"),
-        (["run", "MODEL", "--on", "cpu", "--data", "FB15k-238"], "'FB15k-238'"),
-        (["run", "MODEL", "--on", "cpu", "--data", "none.tsv"], "none.tsv: no such file"),
-        (["run", "MODEL", "--on", "cpu", "--set", "D=1000000000"], "1,000,000,000"),
+        (["compile", "MODEL", "--set", "D=1000000000"], "not 1,000,000,000"),
         (["run", "MODEL", "--on", "dae", "--machine", "queue"], "--machine takes NAME=NUMBER"),
         (["bench", "nothing"], "unknown suite 'nothing'"),
         (["serve", "--port", "70000"], "--port takes a number from 0 to 65535"),
@@ -184,6 +182,28 @@ def test_bad_arguments_are_named(
         answer = json.loads(out)
         assert answer["ok"] is False
         assert message in json.dumps(answer["diagnostics"], ensure_ascii=False)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--data", "FB15k-238"], "There is no data set named 'FB15k-238': did you mean 'FB15k-237'?"),
+        (["--data", "none.tsv"], "none.tsv: no such file"),
+        (["--set", "D=65000"], "GiB"),
+        (["--on", "dae", "--machine", "queue_bytes=999999999"], "queue_bytes is 999,999,999, but must lie between"),
+        (["--on", "dae", "--machine", "colour=3"], "the machine has no parameter 'colour'"),
+        (["--on", "dae", "--machine", "queue_bytes=4"], "the data queue holds 4"),
+    ],
+)
+def test_a_run_that_cannot_be_done_is_refused(
+    arguments: list[str], message: str, model: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    status, out, _ = called(capsys, "run", model, "--on", "cpu", *arguments, "--json")
+    answer = json.loads(out)
+    assert status == 2
+    assert answer["ok"] is False
+    assert answer["kind"] == "refused"
+    assert message.lower() in answer["diagnostics"][0]["message"].lower()
 
 
 def test_bad_data_names_the_line(model: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

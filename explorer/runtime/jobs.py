@@ -130,6 +130,11 @@ def _how_it_ended(status: int) -> str:
     return f"The worker process ended with status {status} before it finished."
 
 
+def _crashed(error: WorkerLostError) -> Event:
+    hint = "Most often the machine is short of memory: try smaller sizes or a smaller batch."
+    return events.failed("crashed", str(error), hint)
+
+
 class WorkerPool:
     """Warm workers of one role: `concurrent` that may be busy at once and `spare` to take a killed one's place.
 
@@ -174,11 +179,28 @@ class WorkerPool:
         The time limit counts from the moment a worker takes the request. Closing the iterator early kills
         the worker.
         """
+        begun = False
         try:
-            worker = await self._take()
+            async with aclosing(self._attempt(request, seconds)) as attempt:
+                async for event in attempt:
+                    begun = True
+                    yield event
+                return
         except WorkerLostError as error:
-            yield events.failed("crashed", str(error), "Try again; if it repeats, see the server's log.")
-            return
+            if begun:
+                yield _crashed(error)
+                return
+        # It may have died while it waited for work: that is no fault of this request.
+        try:
+            async with aclosing(self._attempt(request, seconds)) as attempt:
+                async for event in attempt:
+                    yield event
+        except WorkerLostError as error:
+            yield _crashed(error)
+
+    async def _attempt(self, request: Mapping[str, Any], seconds: float) -> AsyncGenerator[Event, None]:
+        """One worker's answer to a request. Raises WorkerLostError if it ends or none can be had."""
+        worker = await self._take()
         finished = False
         deadline = asyncio.get_running_loop().time() + seconds
         try:
@@ -193,12 +215,6 @@ class WorkerPool:
                 "timeout",
                 f"Stopped after {seconds:g} s, the time limit.",
                 "Make the batch, the sizes or the number of repeats smaller.",
-            )
-        except WorkerLostError as error:
-            yield events.failed(
-                "crashed",
-                str(error),
-                "Most often the machine is short of memory: try smaller sizes or a smaller batch.",
             )
         finally:
             if not finished:

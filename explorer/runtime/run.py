@@ -34,6 +34,7 @@ DEFAULT_REPEAT = 20
 
 _STEPS = 6
 """Steps that a run's progress counts to."""
+NO_GPU = "This build does not run kernels on a GPU yet: look at the cuda and ptx stages, and run on cpu or dae."
 _MACHINE = "simulated machine: a core with an access unit (Ember Fig. 5)"
 _MISMATCH = "The scores differ from the float64 reference, so no time is shown. This is a fault in the explorer."
 
@@ -105,9 +106,7 @@ def execute(request: RunRequest) -> Iterator[Event]:
 def _prepare(request: RunRequest) -> Generator[Event, None, _Setup]:
     """Everything before the target is involved."""
     if request.on == "gpu":
-        raise _Refused(
-            failed("refused", "This build does not run kernels on a GPU.", "Read the CUDA and run it on cpu or dae.")
-        )
+        raise _Refused(failed("refused", NO_GPU))
     yield progress("compiling the model", 0, _STEPS)
     compilation = _compile(request)
     yield progress(f"loading {request.data}", 1, _STEPS)
@@ -270,5 +269,8 @@ def _statistics(samples: list[float]) -> dict[str, float]:
 
 
 def _sentence(error: Exception) -> str:
+    """An error's message with a capital, unless it begins with a file's name, and a full stop."""
     text = str(error)
-    return text[:1].upper() + text[1:] + ("" if text.endswith(".") else ".")
+    if text.split(" ")[0].isalpha():
+        text = text[:1].upper() + text[1:]
+    return text if text.endswith(".") else text + "."

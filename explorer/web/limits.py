@@ -21,9 +21,6 @@ RUN_MEMORY = 4 << 30
 RUNS_WAITING = 100
 MAX_BATCH = 65_536
 MAX_REPEAT = 1_000
-MAX_SIZE = 1_000_000
-"""The largest value of one dimension in a run; what it all comes to is checked before anything is allocated."""
-
 SOCKETS = 500
 
 

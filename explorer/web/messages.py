@@ -34,7 +34,7 @@ class RunMessage(_Message):
     text: str
     on: Literal["dae", "cpu", "gpu"]
     name: Name | None = None
-    sizes: Annotated[dict[Name, Annotated[int, Field(ge=1, le=limits.MAX_SIZE)]], Field(max_length=1_000)] = {}
+    sizes: Sizes = {}
     options: Options = {}
     data: Name = "FB15k-237"
     batch: Annotated[int, Field(ge=1, le=limits.MAX_BATCH)] = 1_024
