@@ -379,12 +379,11 @@ def _parameters(words: Iterable[str]) -> dict[str, int | float]:
     parameters: dict[str, int | float] = {}
     for word in words:
         name, _, value = word.partition("=")
+        whole = value.strip().lstrip("-").isdigit() and len(value) <= 18
         try:
-            number = float(value)
+            parameters[name.strip()] = int(value) if whole else float(value)
         except ValueError:
             raise BadInput(f"--machine takes NAME=NUMBER, not '{word[:80]}'") from None
-        whole = value.strip().lstrip("+-").isdigit()
-        parameters[name.strip()] = int(number) if whole else number
     return parameters
 
 

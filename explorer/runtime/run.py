@@ -250,7 +250,7 @@ def _description(setup: _Setup, check: Check, source: Literal["measured", "simul
         "negatives": compilation.options.to_json()["negatives"],
         "sizes": dict(compilation.sizes),
         "options": compilation.options.to_json(),
-        "limits": bounds.limits(compilation.stages["graph"].program, setup.inputs),
+        "limits": bounds.limits(_program(setup, "graph"), setup.inputs),
     }
 
 
