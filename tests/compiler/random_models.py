@@ -85,7 +85,7 @@ class Model:
 
     def extent(self) -> int:
         """The length of a new dimension, often that of a declared size."""
-        return self.pick((*self.sizes.values(), *self.sizes.values(), 1, 2, 3))
+        return self.pick((*self.sizes.values(), *self.sizes.values(), *self.sizes.values(), 1, 2, 3))
 
     def extent_text(self, extent: int) -> str:
         names = [name for name, size in self.sizes.items() if size == extent]
@@ -194,6 +194,13 @@ class Model:
         extents = ", ".join(map(self.extent_text, shape))
         return Value(f"reshape({operand.text}, {extents})", operand.bound, operand.depends)
 
+    def total(self, shape: Shape, value: Value) -> Value:
+        """The value brought down to a number, so that a named one is read once more."""
+        for count in reversed(shape):
+            form = self.pick(REDUCTIONS)
+            value = Value(form.format(value.text), REDUCTIONS[form](value.bound, count), value.depends)
+        return value
+
 
 @st.composite
 def model_texts(draw: Callable[[st.SearchStrategy], Any], depth: int = 4) -> str:
@@ -204,11 +211,15 @@ def model_texts(draw: Callable[[st.SearchStrategy], Any], depth: int = 4) -> str
     model.sizes = dict(zip(names, values, strict=True))
     statements = []
     for name in LOCAL_NAMES[: draw(st.integers(0, 3))]:
-        shape = tuple(model.extent() for _ in range(draw(st.integers(0, 2))))
+        shape = tuple(model.pick(model.sizes.values()) for _ in range(draw(st.integers(0, 2))))
         value = model.expression(shape, depth - 1)
         statements.append(f"{name} = {value.text}")
         model.locals.append((shape, Value(name, value.bound, value.depends)))
     result = model.expression((), depth)
+    for shape, value in model.locals:
+        if model.draw(st.integers(0, 3)):
+            term = model.total(shape, value)
+            result = Value(f"{result.text} + {term.text}", result.bound + term.bound, result.depends or term.depends)
     if not result.depends:
         result = Value(f"{result.text} + {model.gathered(()).text}", 1.0, True)
     lines = [f"dim {', '.join(f'{name} = {size}' for name, size in model.sizes.items())}", "", ""]

@@ -8,37 +8,53 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from hypothesis import given, note, settings
+from hypothesis import strategies as st
 
+import explorer
 from explorer.runtime import reference
 from tests.compiler.ir.test_stages_parse_back import assert_parses_back
 from tests.compiler.models import compiled, draw_inputs
 from tests.compiler.random_models import model_texts
 
-INTERPRETED = ("graph", "loops", "slc", "dlc")
+NEGATIVES = ("none", "tail:3", "head:2")
+QUICK = ("graph", "loops", "slc", "dlc", "dae")
+COMPILED = ("cpu",)
 TOLERANCE = 2e-4
 """Relative to 1 or the score, whichever is more: intermediate values go up to about 60 in float32."""
 
 
-def assert_every_stage_agrees(text: str, negatives: str) -> None:
-    """Compiles the text, runs all that runs on small random inputs, and compares with the reference."""
+def assert_agrees(text: str, negatives: str, interchange: bool, targets: tuple[str, ...]) -> explorer.Compilation:
+    """Compiles the text, runs it on small random inputs on all targets, and compares with the reference."""
     note(text)
-    compilation = compiled(text, options={"negatives": negatives})
-    assert_parses_back(compilation)
+    compilation = compiled(text, options={"negatives": negatives, "interchange": interchange})
     drawn = draw_inputs(compilation, batch=3, entities=4, relations=2)
     inputs = {name: array if array.dtype == np.int32 else np.clip(array, -1, 1) for name, array in drawn.items()}
     want = reference.score(text, inputs, {}, negatives=negatives)
-    for stage in INTERPRETED:
-        got = compilation.run(inputs, on=stage)
+    for target in targets:
+        got = compilation.run(inputs, on=target)
         assert got.dtype == np.float32
         assert got.shape == want.shape
-        np.testing.assert_allclose(got, want, rtol=TOLERANCE, atol=TOLERANCE, err_msg=stage)
+        np.testing.assert_allclose(got, want, rtol=TOLERANCE, atol=TOLERANCE, err_msg=target)
+    return compilation
 
 
-@pytest.mark.parametrize("negatives", ["none", "tail:3", "head:2"])
-def test_every_stage_of_a_random_model_gives_its_numbers(negatives: str) -> None:
-    @settings(max_examples=60, derandomize=True)
-    @given(model_texts())
-    def agrees(text: str) -> None:
-        assert_every_stage_agrees(text, negatives)
+@pytest.mark.parametrize("negatives", NEGATIVES)
+def test_every_stage_of_a_random_model_parses_back_and_gives_its_numbers(negatives: str) -> None:
+    @settings(max_examples=50, derandomize=True)
+    @given(model_texts(), st.booleans())
+    def agrees(text: str, interchange: bool) -> None:
+        assert_parses_back(assert_agrees(text, negatives, interchange, QUICK))
+
+    agrees()
+
+
+def test_machine_code_of_a_random_model_gives_its_numbers() -> None:
+    """Few models, since each takes half a second to compile for the CPU and NVRTC's time besides."""
+
+    @settings(max_examples=12, derandomize=True)
+    @given(model_texts(), st.booleans(), st.sampled_from(NEGATIVES))
+    def agrees(text: str, interchange: bool, negatives: str) -> None:
+        compilation = assert_agrees(text, negatives, interchange, COMPILED)
+        assert compilation.stages["ptx"].available, compilation.stages["ptx"].reason
 
     agrees()
