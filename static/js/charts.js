@@ -1,5 +1,6 @@
 // Charts on canvas, redrawn at their width. Colours come from the style sheet, so both themes share one drawing.
 import uPlot from "uplot";
+import { short } from "./dom.js";
 
 const probe = document.createElement("i");
 const colour = (name) => {
@@ -124,8 +125,8 @@ export function lane(element, { height, fill, cap = null, most = null, isLast = 
       legend: { show: false },
       padding: [3, 0, 0, 0],
       scales: { x: { time: false }, y: { range: (_, __, high) => [0, most ?? (Math.max(high ?? 0, cap ?? 0) || 1) * 1.04] } },
-      axes: [isLast ? axis({ size: 20, grid: { show: false }, values: (_, ticks) => ticks.map((t) => t.toLocaleString("en")) }) : { show: false }, { show: false }],
-      series: [{}, { stroke: () => colour(fill.stroke), fill: () => colour(fill.fill), width: 1, points: { show: false } }],
+      axes: [isLast ? axis({ size: 20, grid: { show: false }, space: 70, values: (_, ticks) => ticks.map((tick) => (tick ? short(tick) : "0")) }) : { show: false }, { show: false }],
+      series: [{}, { stroke: () => colour(fill.stroke), fill: () => colour(fill.fill), fillTo: () => 0, width: 1, points: { show: false } }],
       hooks: {
         drawClear: [
           (u) => {

@@ -30,7 +30,7 @@ export function openStage(stage) {
 
 export function addPane() {
   const shown = new Set(state.panes.map((pane) => pane.stage));
-  const all = [...document.querySelectorAll(".st[data-open]")].map((button) => button.dataset.open);
+  const all = [...root().querySelector('select[data-act="stage"]').options].map((option) => option.value);
   if (state.panes.length >= mostShown()) return say(`At most ${mostShown()} panes fit here; close one first.`);
   state.panes.push({ stage: all.find((name) => !shown.has(name)) ?? all[0], at: null, diff: false, passes: false });
   state.active = state.panes.length - 1;
@@ -175,6 +175,10 @@ export function startPanes() {
     showChangedOnly();
     showBroken();
     emit("painted");
+  });
+  // On a phone the passes are a tab of their own, over the same pane.
+  on("tab", (name) => {
+    if (name === "passes" || name === "stages") change(state.active, { passes: name === "passes" });
   });
   root().addEventListener("focusin", ({ target }) => activate(paneElements().indexOf(target.closest(".pane"))));
   root().addEventListener("pointerdown", ({ target }) => {

@@ -61,7 +61,7 @@ function queuesPanel(run) {
   };
   const capacity = run.settings.queue;
   const lanes = {
-    queue_bytes: row("data queue bytes", { height: 56, fill: area, cap: capacity }),
+    queue_bytes: row("data queue bytes", { height: 66, fill: area, cap: capacity }),
     control_tokens: row("control tokens", { height: 34, fill: area }),
     access_busy: row("A access busy", { height: 26, fill: { stroke: "access", fill: "access-f" }, most: 1 }),
     execute_busy: row("X execute busy", { height: 26, fill: { stroke: "execute", fill: "execute-f" }, most: 1, isLast: true }),
@@ -127,9 +127,12 @@ export function showResult(run) {
 }
 
 function showCheck(result) {
-  const error = result.max_relative_error === null ? "not a number" : result.max_relative_error.toExponential(1);
+  // A hyphen that no line breaks after keeps an exponent together.
+  const power = (value, digits) => value.toExponential(digits).replace("-", "\u2011");
+  const error = result.max_relative_error === null ? "not a number" : power(result.max_relative_error, 1);
+  const tolerance = power(result.tolerance, 0);
   const text = h("span", result.matches_reference ? "Matches the float64 reference" : "Does not match the float64 reference");
-  const sub = h("span.sub", `all ${whole(result.rows_checked)} rows; worst relative error ${error}, allowed ${result.tolerance.toExponential(0)}`);
+  const sub = h("span.sub", `all ${whole(result.rows_checked)} rows; worst relative error ${error}, allowed ${tolerance}`);
   const sign = h(result.matches_reference ? "span.good" : "span.bad", icon(result.matches_reference ? "check" : "err"));
   const data = `${result.data.name} (${result.data.source}): ${whole(result.data.entities)} entities, ${whole(result.data.relations)} relations; batch ${whole(result.batch)}`;
   byId("run-check").replaceChildren(sign, text, h("span"), sub, h("span"), h("span.dim", data));
@@ -165,8 +168,8 @@ function showMachine(run, result) {
   const { queues, access, execute } = result;
   live.headline.replaceChildren(
     h("div", h("span.big", whole(result.cycles), h("small", " cycles"))),
-    h("div", h("span.label", "that is"), h("span.v", `${Number(result.microseconds.toPrecision(4))} µs`)),
-    h("div", h("span.label", "a triple"), h("span.v", `${Number((result.cycles / result.batch).toPrecision(3))} cycles`)),
+    h("div", h("span.label", "that is"), h("span.v", `${result.microseconds >= 100 ? whole(result.microseconds) : ms(result.microseconds)} µs`)),
+    h("div", h("span.label", "a triple"), h("span.v", `${whole(result.cycles / result.batch)} cycles`)),
   );
   const even = (queue) => `${whole(queue.pushes)} = ${whole(queue.pops)}`;
   byId("run-detail").replaceChildren(

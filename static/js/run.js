@@ -186,13 +186,12 @@ export function startRuns() {
     if (sizes) byId("run-sizes").textContent = Object.entries(sizes).map(([name, size]) => `${name} ${size}`).join(", ");
     if (isCurrent()) paint();
   });
-  on("connection", ({ isUp, wait }) => {
-    if (isUp) say("Connected again.");
-    else if (isRunning()) {
+  on("connection", ({ isUp, isBack, wait }) => {
+    if (isBack) say("Connected again.");
+    if (!isUp && isRunning()) {
       end({ event: "failed", kind: "crashed", title: "Connection lost", message: "The server went away while this ran.", hint: "Your model and settings are kept; run again when it is back." });
     }
     if (!isUp) emit("trouble", wait);
     paint();
   });
-  on("connected", paint);
 }

@@ -16,7 +16,7 @@ export function connect() {
   socket = new WebSocket(`${scheme}://${location.host}/ws`);
   socket.addEventListener("open", () => {
     wait = 500;
-    if (lost) emit("connection", { isUp: true });
+    emit("connection", { isUp: true, isBack: lost });
     lost = false;
   });
   socket.addEventListener("message", ({ data }) => emit("run-event", JSON.parse(data)));

@@ -1,0 +1,91 @@
+"""The real server in a process of its own, and Chromium in front of it."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from playwright.sync_api import Browser, ConsoleMessage, Page, sync_playwright
+
+FLAGS = (
+    "--headless --no-sandbox --disable-gpu --disable-quic --no-first-run --disable-background-networking "
+    "--disable-component-update --disable-sync"
+).split()
+REPLACED = ("htmx:afterRequest", "htmx:sendAbort")
+"""How htmx reports that a newer edit's request took an older one's place."""
+ADDRESS = re.compile(r"http://\S+")
+
+OpenPage = Callable[..., Page]
+
+
+@pytest.fixture(scope="session")
+def browser() -> Iterator[Browser]:
+    """Debian's Chromium. A machine without one skips these tests; CI must have it."""
+    path = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+    if path is None:
+        if os.environ.get("CI") == "true":
+            pytest.fail("CI has no Chromium: apt-get install chromium")
+        pytest.skip("no Chromium on this machine: apt-get install chromium")
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=path, args=FLAGS)
+        yield browser
+        browser.close()
+
+
+@pytest.fixture(scope="session")
+def data_dir(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with one small set of triples, as `--data-dir` would name."""
+    folder = tmp_path_factory.mktemp("data")
+    random = np.random.default_rng(5)
+    rows = [f"e{h}\tr{r}\te{t}" for h, r, t in random.integers(0, (40, 4, 40), (200, 3))]
+    (folder / "family.tsv").write_text("\n".join(rows) + "\n", encoding="utf-8")
+    return folder
+
+
+@pytest.fixture(scope="session")
+def address(data_dir: Path) -> Iterator[str]:
+    """Where `explorer serve` answers."""
+    command = [sys.executable, "-m", "explorer.cli", "serve", "--port", "0", "--data-dir", str(data_dir)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as server:
+        assert server.stdout is not None
+        line = server.stdout.readline()
+        found = ADDRESS.search(line)
+        assert found, f"the server said {line!r}"
+        yield found[0].rstrip("/")
+        server.terminate()
+
+
+@pytest.fixture
+def open_page(browser: Browser, address: str) -> Iterator[OpenPage]:
+    """Opens the page in a context of its own. Whatever it complains of, the content policy included, fails the test."""
+    complaints: list[str] = []
+    contexts: list[Any] = []
+
+    def note(message: ConsoleMessage) -> None:
+        if message.type in ("error", "warning") and not message.text.startswith(REPLACED):
+            complaints.append(f"{message.type}: {message.text}")
+
+    def start(path: str = "/", width: int = 1600, height: int = 1000, theme: str = "light") -> Page:
+        context = browser.new_context(viewport={"width": width, "height": height}, color_scheme=theme)
+        contexts.append(context)
+        context.set_default_timeout(10_000)
+        page = context.new_page()
+        page.on("console", note)
+        page.on("pageerror", lambda error: complaints.append(f"exception: {error}"))
+        page.on("dialog", lambda dialog: complaints.append(f"dialog: {dialog.message}"))
+        page.goto(address + path)
+        page.wait_for_selector(".cm-content", state="attached")
+        return page
+
+    yield start
+    for context in contexts:
+        context.close()
+    assert complaints == []

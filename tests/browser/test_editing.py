@@ -1,0 +1,143 @@
+"""Typing a model, breaking it, changing its sizes: the panes follow, the newest edit wins, nothing is lost."""
+
+from __future__ import annotations
+
+import re
+import time
+
+import pytest
+from playwright.sync_api import Page, Route, expect
+
+from tests.browser.conftest import OpenPage
+from tests.browser.driving import DISTMULT, change, edit_of, editor_text, expect_edit_after, pane, write
+
+pytestmark = pytest.mark.browser
+
+
+def test_a_typed_model_changes_every_pane(open_page: OpenPage) -> None:
+    page = open_page()
+    edit = edit_of(page)
+    write(page, DISTMULT)
+    expect_edit_after(page, edit)
+    for stage in ("graph", "loops", "slc"):
+        expect(pane(page, stage)).to_contain_text("DistMult")
+    expect(pane(page, "cuda")).to_contain_text("E[ih * D + d]")
+    expect(page.locator('.st[data-open="ptx"] .n')).to_have_text(re.compile(r"^\d+$"))
+
+
+def test_a_broken_model_is_marked_and_explained_and_the_stages_stay(open_page: OpenPage) -> None:
+    page = open_page()
+    edit = edit_of(page)
+    loops = pane(page, "loops").locator(".code").inner_text()
+    change(page, "+ R[r]", "+ Rr[r]")
+    expect(page.locator(".cm-line .sq")).to_have_text("Rr")
+    expect(page.locator(".diag")).to_contain_text("unknown name")
+    expect(page.locator("#problems")).to_contain_text("Rr")
+    expect(page.locator("#status")).to_contain_text(f"1 error in edit {edit + 1}. The stages show edit {edit}")
+    expect(pane(page, "loops").locator("[data-old]")).to_have_text(f"stale, from edit {edit}")
+    assert pane(page, "loops").locator(".code").inner_text() == loops
+    expect(page.locator("#run")).to_be_disabled()
+    expect(page.locator("#run-summary")).to_contain_text("Fix 1 error to run")
+
+
+def test_a_fix_mends_the_text(open_page: OpenPage) -> None:
+    page = open_page()
+    edit_of(page)
+    change(page, "+ R[r]", "+ Rr[r]")
+    page.locator(".diag button").first.click()
+    edit_of(page)
+    expect(page.locator(".diag")).to_have_count(0)
+    expect(page.locator("#problems")).to_be_hidden()
+    assert "+ R[r]" in editor_text(page)
+
+
+def test_all_errors_are_shown_together(open_page: OpenPage) -> None:
+    page = open_page()
+    change(page, "(E[h] - E[t])", "(Eh[h] - Et[t])")
+    expect(page.locator(".cm-line .sq")).to_have_text(["Eh", "Et"])
+    page.keyboard.press("F8")
+    page.keyboard.press("F8")
+    expect(page.locator(".cm-activeLineGutter, .cm-editor.cm-focused")).not_to_have_count(0)
+
+
+def test_an_older_answer_never_replaces_a_newer_one(open_page: OpenPage) -> None:
+    page = open_page()
+    edit = edit_of(page)
+    delayed: list[float] = []
+
+    def delay_the_first(route: Route) -> None:
+        if not delayed:
+            delayed.append(time.monotonic())
+            page.wait_for_timeout(1_200)
+        route.continue_()
+
+    page.route("**/compile", delay_the_first)
+    change(page, "TransR", "First")
+    page.wait_for_timeout(500)
+    change(page, "First", "Second")
+    expect(pane(page, "loops")).to_contain_text("kernel Second")
+    page.wait_for_timeout(1_200)
+    expect(pane(page, "loops")).to_contain_text("kernel Second")
+    assert edit_of(page) == edit + 2
+
+
+def test_a_size_is_set_by_field_and_slider_and_given_back(open_page: OpenPage) -> None:
+    page = open_page()
+    row = page.locator('[data-size="D"]')
+    row.locator(".field").fill("33")
+    expect(pane(page, "graph")).to_contain_text("D = 33")
+    row.locator('input[type="range"]').focus()
+    page.keyboard.press("End")
+    expect(pane(page, "graph")).to_contain_text("D = 4096")
+    row.locator("[data-act=size-reset]").click()
+    expect(pane(page, "graph")).to_contain_text("D = 64")
+
+
+def test_options_change_the_stages(open_page: OpenPage) -> None:
+    page = open_page()
+    expect(pane(page, "loops")).to_contain_text("interchange")
+    with_interchange = pane(page, "loops").locator(".code").inner_text()
+    page.locator("[data-act=interchange]").click()
+    expect(pane(page, "loops").locator(".code")).not_to_have_text(with_interchange)
+    page.locator("#negatives").select_option("tail")
+    expect(pane(page, "graph")).to_contain_text("negative")
+
+
+def test_a_reload_keeps_a_broken_text_and_the_settings(open_page: OpenPage) -> None:
+    page = open_page()
+    change(page, "+ R[r]", "+ Rr[r]")
+    page.locator('[data-size="D"] .field').fill("48")
+    expect(page.locator(".diag")).to_be_visible()
+    page.wait_for_timeout(300)
+    page.reload()
+    expect(page.locator(".diag")).to_contain_text("Rr")
+    assert "+ Rr[r]" in editor_text(page)
+    change(page, "Rr[r]", "R[r]")
+    expect(pane(page, "graph")).to_contain_text("D = 48")
+
+
+def test_a_script_tag_in_a_name_is_text(open_page: OpenPage) -> None:
+    page = open_page()
+    edit_of(page)
+    change(page, "score TransR", "score TransR<script>alert(1)</script>")
+    expect(page.locator("#problems")).to_be_visible()
+    expect(page.locator(".cm-content")).to_contain_text("<script>alert(1)</script>")
+    assert page.locator("script:not([src])").count() == 0
+
+
+def test_an_example_replaces_the_text_and_undo_brings_it_back(open_page: OpenPage) -> None:
+    page = open_page()
+    before = editor_text(page)
+    page.locator('[popovertarget="examples"]').click()
+    page.locator('[data-example="kge/rescal"]').click()
+    expect(pane(page, "loops")).to_contain_text("RESCAL")
+    page.locator(".cm-content").click()
+    page.keyboard.press("ControlOrMeta+z")
+    expect(pane(page, "loops")).to_contain_text("TransR")
+    assert editor_text(page) == before
+
+
+def test_a_link_to_an_example_opens_it(open_page: OpenPage) -> None:
+    page: Page = open_page("/?example=kge/transh")
+    expect(page.locator(".cm-content")).to_contain_text("TransH")
+    expect(pane(page, "graph")).to_contain_text("TransH")

@@ -1,0 +1,135 @@
+"""One operation lit everywhere, by mouse and by keyboard; and panes opened, stepped, compared, closed."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from playwright.sync_api import Page, expect
+
+from tests.browser.conftest import OpenPage
+from tests.browser.driving import operation, pane, point_at_model
+
+pytestmark = pytest.mark.browser
+
+FOUR = ("graph", "loops", "slc", "cuda")
+
+
+def expect_lit(page: Page, stage: str, number: str) -> None:
+    """All lines of an operation are lit in a pane, and no line of another alone."""
+    mine = pane(page, stage).locator(f'[data-operations~="{number}"]')
+    expect(mine).not_to_have_count(0)
+    expect(pane(page, stage).locator(f'.lit[data-operations~="{number}"]')).to_have_count(mine.count())
+    expect(pane(page, stage).locator(f'.lit:not([data-operations~="{number}"])')).to_have_count(0)
+    count = mine.count()
+    expect(pane(page, stage).locator("[data-lit]")).to_have_text(f"{count} line{'s' if count > 1 else ''}")
+    expect(page.locator(f'.st[data-open="{stage}"] .n')).to_have_text(str(count))
+
+
+def test_pointing_at_an_operation_lights_it_in_four_panes(open_page: OpenPage) -> None:
+    page = open_page()
+    point_at_model(page, "@", "return norm")
+    number = operation(page, "@")
+    for stage in FOUR:
+        expect_lit(page, stage, number)
+    expect(page.locator(".cm-line .o-lit")).to_have_text("@")
+    expect(page.locator(".cm-line .x-lit").first).to_be_visible()
+    expect(page.locator("#operation-op")).to_have_text("bmv")
+    page.mouse.move(800, 5)
+    expect(page.locator(".l.lit")).to_have_count(0)
+
+
+def test_pointing_at_a_line_lights_the_model_and_the_other_panes(open_page: OpenPage) -> None:
+    page = open_page()
+    pane(page, "graph").locator(".l", has_text="bmv").hover()
+    number = operation(page, "@")
+    for stage in FOUR:
+        expect_lit(page, stage, number)
+    expect(page.locator(".cm-line .o-lit")).to_have_text("@")
+
+
+def test_the_keyboard_moves_over_operations_and_pins_one(open_page: OpenPage) -> None:
+    page = open_page()
+    page.keyboard.press("Alt+ArrowDown")
+    first = page.locator("#operation-label").inner_text()
+    page.keyboard.press("Alt+ArrowDown")
+    second = page.locator("#operation-label").inner_text()
+    assert first and second and first != second
+    for stage in FOUR:
+        expect_lit(page, stage, operation(page, second))
+    page.locator("#pane-1 .body").focus()
+    page.keyboard.press("n")
+    expect(page.locator("#pane-1 .l.at")).to_have_count(1)
+    page.keyboard.press("p")
+    page.locator("#pane-0 .l.none").first.hover()
+    expect(page.locator("#panes .l.pin")).not_to_have_count(0)
+    page.keyboard.press("Escape")
+    expect(page.locator("#panes .l.pin")).to_have_count(0)
+
+
+def test_a_pane_opens_ptx_on_demand_and_links_it(open_page: OpenPage) -> None:
+    page = open_page()
+    page.locator("#pane-0 .body").click()
+    page.locator('.st[data-open="ptx"]').click()
+    expect(pane(page, "ptx")).to_contain_text(".visible .entry")
+    point_at_model(page, "@", "return norm")
+    expect_lit(page, "ptx", operation(page, "@"))
+
+
+def test_passes_are_listed_stepped_and_compared(open_page: OpenPage) -> None:
+    page = open_page()
+    loops = pane(page, "loops")
+    loops.locator("[data-act=passes]").click()
+    expect(loops.locator(".pass", has_text="interchange")).to_be_visible()
+    names = loops.locator(".pass .nm").all_inner_texts()
+    loops.locator("[data-act=diff]").click()
+    loops.locator(".pass", has_text="interchange").click()
+    expect(loops.locator(".pass[aria-current]")).to_contain_text("interchange")
+    expect(loops.locator(".side")).to_have_count(2)
+    expect(loops.locator(".l.add")).not_to_have_count(0)
+    loops.locator("[data-act=pass-before]").click()
+    expect(loops.locator(".at b")).to_have_text(names[names.index("interchange") - 1])
+
+
+def test_panes_are_added_chosen_and_closed(open_page: OpenPage) -> None:
+    page = open_page()
+    page.locator("[data-act=add]").click()
+    expect(page.locator(".pane")).to_have_count(5)
+    expect(pane(page, "dlc")).to_contain_text("while ((token = ctrlQ.pop()) != done)")
+    page.locator("#pane-4 select").select_option("loops")
+    expect(page.locator("#pane-4")).to_have_attribute("data-stage", "loops")
+    for _ in range(4):
+        page.locator("#pane-0 [data-act=close]").click()
+        page.wait_for_timeout(250)
+    expect(page.locator(".pane")).to_have_count(1)
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+@pytest.mark.parametrize(("width", "height"), [(1600, 1000), (1440, 900), (1024, 768), (390, 844)])
+def test_nothing_overflows_in_either_theme(open_page: OpenPage, theme: str, width: int, height: int) -> None:
+    page = open_page(width=width, height=height, theme=theme)
+    for tab in ("stages", "model", "run") if width < 700 else ("stages",):
+        if width < 700:
+            page.locator(f'[data-tab-to="{tab}"]').click()
+        assert page.evaluate("document.documentElement.scrollWidth") == width
+        assert page.evaluate("document.body.scrollWidth") == width
+    expect(page.locator("body")).to_have_css("color", re.compile("rgb"))
+    colours = page.evaluate("getComputedStyle(document.body).backgroundColor")
+    assert (colours == "rgb(13, 14, 16)") == (theme == "dark")
+
+
+def test_the_theme_is_switched_and_kept(open_page: OpenPage) -> None:
+    page = open_page(theme="light")
+    page.keyboard.press("t")
+    expect(page.locator("html")).to_have_attribute("data-theme", "dark")
+    page.reload()
+    expect(page.locator("html")).to_have_attribute("data-theme", "dark")
+
+
+def test_help_lists_the_keys(open_page: OpenPage) -> None:
+    page = open_page()
+    page.keyboard.press("?")
+    expect(page.locator("#help")).to_be_visible()
+    expect(page.locator("#help")).to_contain_text("next problem")
+    page.keyboard.press("Escape")
+    expect(page.locator("#help")).to_be_hidden()
