@@ -16,6 +16,9 @@ ALIASES = {
 }
 """Hector's spellings (Hector, Listing 1)."""
 
+INDEX_SETS = ("entity", "relation")
+"""The index sets of a score."""
+
 DEFAULT_SLOPE = 0.01
 LATER = {
     "softmax": "softmax is a softmax over the edges of a node: layers are not compiled yet",

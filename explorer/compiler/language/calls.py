@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
 from explorer.compiler.ir import graph as ir
 from explorer.compiler.language import syntax
@@ -12,10 +11,8 @@ from explorer.compiler.language.builder import Site
 from explorer.compiler.language.builtins import DEFAULT_SLOPE, Builtin
 from explorer.compiler.language.entities import Constant, Row
 from explorer.compiler.language.mismatch import explain_pair
+from explorer.compiler.language.operations import Operations
 from explorer.compiler.language.shapes import show
-
-if TYPE_CHECKING:
-    from explorer.compiler.language.elaborate import Elaborator
 
 FOLDED: dict[str, Callable[[float], float]] = {
     "exp": math.exp,
@@ -33,21 +30,21 @@ Values = list[Row | Constant]
 
 
 def call_builtin(
-    elaborator: Elaborator, node: syntax.Call, function: Builtin, nodes: Nodes, values: Values
+    operations: Operations, node: syntax.Call, function: Builtin, nodes: Nodes, values: Values
 ) -> Row | Constant | None:
     """The value of a call whose arguments are values; None if an error is reported."""
-    return _Call(elaborator, node, function, nodes, values).value()
+    return _Call(operations, node, function, nodes, values).value()
 
 
 class _Call:
     """One call: its function, its argument expressions and their values, in the order of the parameters."""
 
     def __init__(
-        self, elaborator: Elaborator, node: syntax.Call, function: Builtin, nodes: Nodes, values: Values
+        self, operations: Operations, node: syntax.Call, function: Builtin, nodes: Nodes, values: Values
     ) -> None:
-        self.elaborator = elaborator
-        self.builder = elaborator.builder
-        self.shapes = elaborator.shapes
+        self.operations = operations
+        self.builder = operations.builder
+        self.shapes = operations.shapes
         self.node = node
         self.function = function
         self.nodes = nodes
@@ -69,7 +66,7 @@ class _Call:
             case "norm":
                 return self.norm()
             case "linear":
-                return self.elaborator.matrix_product(
+                return self.operations.matrix_product(
                     self.site, (self.nodes[0], self.nodes[1]), self.values[0], self.values[1]
                 )
             case "concat":
@@ -80,7 +77,7 @@ class _Call:
 
     def report(self, message: str, place: syntax.Expression | None = None, detail: str = "") -> None:
         """An error at an argument, or at the whole call."""
-        self.elaborator.collector.report(message, place.extent if place else self.node.extent, detail)
+        self.operations.collector.report(message, place.extent if place else self.node.extent, detail)
 
     def elementwise(self) -> Row | Constant | None:
         """A function of each number."""
@@ -97,7 +94,7 @@ class _Call:
         except (ValueError, OverflowError):
             self.report(f"{self.function.name} of {constant.value} is no number", self.nodes[0])
             return None
-        return self.elaborator.number(result, self.site.span, self.site.label)
+        return self.operations.number(result, self.site.span, self.site.label)
 
     def emit_elementwise(self, row: Row, parameter: float | None = None) -> Row:
         operator = ir.Elementwise(
@@ -142,7 +139,7 @@ class _Call:
             value = choose(left.value, right.value)
             return Constant(value, self.site.span, self.site.label)
         nodes = (self.nodes[0], self.nodes[1])
-        return self.elaborator.elementwise(self.site, self.function.name, nodes, left, right)
+        return self.operations.elementwise(self.site, self.function.name, nodes, left, right)
 
     def norm(self) -> Row | None:
         """The 1- or 2-norm of the last dimension."""
@@ -158,10 +155,10 @@ class _Call:
         rule = self.shapes.inner if self.function.kind == "inner" else self.shapes.outer
         product = rule(left.shape, right.shape)
         if product is None:
-            operands = (self.elaborator.operand(self.nodes[0], left), self.elaborator.operand(self.nodes[1], right))
-            explain_pair(self.elaborator.collector, self.shapes, self.site, *operands)
+            operands = (self.operations.operand(self.nodes[0], left), self.operations.operand(self.nodes[1], right))
+            explain_pair(self.operations.collector, self.shapes, self.site, *operands)
             return None
-        return self.elaborator.contract(self.site, product, left, right)
+        return self.operations.contract(self.site, product, left, right)
 
     def concat(self) -> Row | None:
         """The arguments one after another along the last dimension."""

@@ -9,10 +9,10 @@ from explorer.compiler.ir import graph as ir
 from explorer.compiler.ir.node import Span
 from explorer.compiler.language import syntax
 from explorer.compiler.language.builder import GraphBuilder, Site
-from explorer.compiler.language.builtins import builtin
+from explorer.compiler.language.builtins import INDEX_SETS, builtin
 from explorer.compiler.language.declarations import declare_tensors
 from explorer.compiler.language.diagnostics import Collector, Diagnostic, Fix, slice_text, suggestion
-from explorer.compiler.language.elaborate import INDEX_SETS, Elaborator
+from explorer.compiler.language.elaborate import Elaborator
 from explorer.compiler.language.entities import Constant, Entity, Index, Row, Stopped
 from explorer.compiler.language.parse import parse_lines
 from explorer.compiler.language.shapes import show
@@ -128,16 +128,18 @@ def _check_definitions(program: syntax.Program, collector: Collector) -> dict[st
         elif builtin(name) or name in INDEX_SETS:
             _report_reserved(name, definition.name.extent, collector)
         seen.setdefault(name, definition)
-        _check_parameters(definition, collector)
+        _check_parameters(definition, {dim.name.text for dim in program.dims}, collector)
     return {name: definition for name, definition in seen.items() if definition.kind == "def"}
 
 
-def _check_parameters(definition: syntax.Definition, collector: Collector) -> None:
+def _check_parameters(definition: syntax.Definition, sizes: set[str], collector: Collector) -> None:
     names: set[str] = set()
     for parameter in definition.parameters:
         name = parameter.name
         if name.text in names:
             collector.report(f"the parameter '{name.text}' is there twice", name.extent)
+        elif name.text in sizes:
+            collector.report(f"'{name.text}' is a size: choose another name", name.extent)
         names.add(name.text)
         if parameter.annotation is not None and parameter.annotation.text not in INDEX_SETS:
             _report_index_set(parameter.annotation, collector)

@@ -5,9 +5,9 @@ from __future__ import annotations
 from explorer.compiler.ir.graph import Tensor
 from explorer.compiler.ir.node import Extent
 from explorer.compiler.language import syntax
-from explorer.compiler.language.builtins import builtin
+from explorer.compiler.language.builtins import INDEX_SETS, builtin
 from explorer.compiler.language.diagnostics import suggestion
-from explorer.compiler.language.elaborate import INDEX_SETS, Elaborator
+from explorer.compiler.language.elaborate import Elaborator
 from explorer.compiler.language.entities import Entity, Index, Table
 
 LARGEST_EXTENT = 65_536
@@ -81,7 +81,7 @@ def _extent(node: syntax.Expression, elaborator: Elaborator) -> Extent | None:
     """A dimension: a size by name, or a number made of sizes and numbers."""
     if isinstance(node, syntax.Name) and not elaborator.is_size(node.text):
         if not elaborator.is_broken(node.text):
-            candidates = (*elaborator.shapes.sizes, *INDEX_SETS)
+            candidates = (*elaborator.operations.shapes.sizes, *INDEX_SETS)
             hint, fixes = suggestion(node.text, node.extent, candidates)
             detail = "" if hint else f"A size is declared before the definitions: dim {node.text} = 64"
             message = f"unknown size or index set '{node.text}'{hint}"

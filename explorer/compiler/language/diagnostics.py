@@ -119,6 +119,11 @@ def suggestion(name: str, span: Span, candidates: Iterable[str]) -> tuple[str, t
     return f": did you mean '{other}'?", (Fix(f"Use {other}", span, other),)
 
 
+def with_article(noun: str) -> str:
+    """The noun with "a" or "an"."""
+    return f"{'an' if noun[0] in 'aeiou' else 'a'} {noun}"
+
+
 def source_line(text: str, line: int) -> str:
     """A line of the text by its number, without its end; empty where the text has no such line."""
     lines = text.split("\n", line)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from keyword import iskeyword
 
 from lark import Token
 from lark.indenter import Indenter
@@ -106,11 +107,21 @@ def _match_brackets(tokens: list[Token]) -> tuple[set[int], list[int]]:
         after_line_end = token.type == "_NEWLINE"
         if token.type in OPENING:
             stack.append(position)
-        elif token.type in CLOSING and any(tokens[start].type == CLOSING[token.type] for start in stack):
+        elif token.type in CLOSING and any(
+            tokens[start].type == CLOSING[token.type] for start in stack[-DEEPEST_NESTING:]
+        ):
             while tokens[stack[-1]].type != CLOSING[token.type]:
                 unclosed.append(stack.pop())
             partners |= {stack.pop(), position}
     return partners, sorted(unclosed + stack)
+
+
+def set_python_words_apart(tokens: list[Token]) -> list[Token]:
+    """Python's keywords are no names: models are Python-like, and other tools read them so."""
+    return [
+        Token.new_borrow_pos("FOREIGN", token, token) if token.type == "NAME" and iskeyword(token) else token
+        for token in tokens
+    ]
 
 
 def check_limits(tokens: list[Token], collector: Collector) -> bool:

@@ -35,9 +35,9 @@ def parse_lines(text: str) -> tuple[syntax.Program, tuple[Diagnostic, ...]]:
         collector.report(f"a text has at most {LARGEST_TEXT // 1024} KiB, this one {-(-size // 1024):,} KiB", None)
         return empty, collector.diagnostics
     # Lark is loaded on the first text, so that importing the compiler stays cheap.
-    from explorer.compiler.language.layout import Layout, check_limits, join_lines
+    from explorer.compiler.language.layout import Layout, check_limits, join_lines, set_python_words_apart
 
-    tokens = list(_lark().lex(text))
+    tokens = set_python_words_apart(list(_lark().lex(text)))
     if not check_limits(tokens, collector):
         return empty, collector.diagnostics
     joined = join_lines(tokens, collector)
@@ -78,8 +78,10 @@ class _Driver:
         self._depth = 0
 
     def run(self) -> syntax.Program:
-        """Parses all lines."""
+        """Parses all lines, unless there are so many errors that the text is no model."""
         while self._position < len(self._tokens):
+            if self._collector.full:
+                return syntax.Program((), (), ())
             token = self._tokens[self._position]
             if token.type == "_INDENT":
                 self._skip_indented("this line is indented, but the line above opens no block")
@@ -115,8 +117,7 @@ class _Driver:
 
     def _open_block(self, start: int) -> None:
         """After a line's end: the indentation that a header needs, or what stands for a missing block."""
-        header = self._tokens[start].type in ("SCORE", "DEF")
-        if not header or "_INDENT" not in self._parser.accepts():
+        if self._tokens[start].type not in ("SCORE", "DEF") or self._tokens[self._position - 2].type != "_COLON":
             return
         if self._next_type() == "_INDENT":
             self._feed(self._tokens[self._position])

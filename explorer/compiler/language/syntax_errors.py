@@ -18,11 +18,12 @@ SYMBOLS = {
 }  # fmt: skip
 OUTSIDE_DEFINITIONS = "outside of definitions a text has 'dim', 'score' and 'def'"
 INSIDE_DEFINITIONS = "a definition has 'param', 'input', assignments and 'return'"
+FOR_LOOPS = "loops belong to layers and ops, which are not compiled yet: this version compiles scores"
 FIRST_WORDS = {
-    "for": "loops belong to layers and ops, which are not compiled yet: this version compiles scores",
     "if": "the language has no branches: every row computes the same",
     "else": "the language has no branches: every row computes the same",
     "while": "the language has no 'while': every row computes the same",
+    "lambda": "the language has no 'lambda': a helper is a 'def'",
     "import": "the language has no imports",
     "from": "the language has no imports",
     "class": "the language has no classes",
@@ -75,8 +76,12 @@ def _describe_foreign(line: list[Token], position: int) -> Description | None:
     if token.type != "FOREIGN":
         return None
     if token in "\"'":
-        detail = "A string opens a definition's body in double quotes, and stands nowhere else."
-        return "this quote opens a string that its line does not close", span, detail, ()
+        detail = "A string opens a definition's body, in double quotes, and stands nowhere else."
+        message = "this string is never closed" if token == '"' else "strings stand in double quotes"
+        return message, span, detail, ()
+    if token.isidentifier() and token.isascii():
+        message = f"'{token}' is a word of Python and cannot be a name"
+        return message if position else FIRST_WORDS.get(str(token), message), span, "", ()
     if token.isascii() and token.isprintable():
         return f"the language has no character '{token}'", span, "", ()
     shown = f"'{token}' (U+{ord(token):04X})" if token.isprintable() else f"U+{ord(token):04X}"
@@ -88,8 +93,8 @@ def _describe_first(line: list[Token], position: int, accepted: set[str]) -> Des
     first = line[0]
     span = span_of(first)
     inside = "RETURN" in accepted or "_DEDENT" in accepted or position == 1
-    if first in FIRST_WORDS:
-        return FIRST_WORDS[str(first)], span, "", ()
+    if first.type == "FOR":
+        return FOR_LOOPS, span, "", ()
     statements = ("param", "input", "return") if inside else ("dim", "score", "def")
     if first.type == "NAME" and line[min(1, len(line) - 1)].type == "NAME":
         hint, fixes = suggestion(str(first), span, statements)

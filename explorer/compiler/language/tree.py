@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 from lark import Token, Transformer
@@ -24,6 +25,23 @@ def join(first: Span, last: Span) -> Span:
     return Span(first.line, first.column, last.end_line, last.end_column)
 
 
+@dataclass(frozen=True, slots=True)
+class _Chain:
+    """A list as left recursion builds it: never changed, and as long as it is, no copy for each item."""
+
+    before: _Chain | None
+    item: Any
+
+    def items(self) -> tuple[Any, ...]:
+        """The items in the order of the text."""
+        found = []
+        link: _Chain | None = self
+        while link is not None:
+            found.append(link.item)
+            link = link.before
+        return tuple(reversed(found))
+
+
 def _name(token: Token) -> syntax.Name:
     return syntax.Name(str(token), span_of(token))
 
@@ -32,21 +50,23 @@ class TreeBuilder(Transformer[Token, Any]):
     """Called by the parser with each rule's children as it reduces them."""
 
     def program(self, children: list[Any]) -> syntax.Program:
-        items = children[0] or ()
+        items = children[0].items() if children[0] else ()
         dims = tuple(dim for item in items if isinstance(item, tuple) for dim in item)
         definitions = tuple(item for item in items if isinstance(item, syntax.Definition))
         return syntax.Program(dims, definitions, tuple(i for i in items if isinstance(i, syntax.Broken)))
 
-    def one(self, children: list[Any]) -> tuple[Any, ...]:
-        return (children[0],)
+    def one(self, children: list[Any]) -> _Chain:
+        return _Chain(None, children[0])
 
-    def more(self, children: list[Any]) -> tuple[Any, ...]:
-        return (*children[0], children[1])
+    def more(self, children: list[Any]) -> _Chain:
+        return _Chain(children[0], children[1])
 
-    def listed(self, children: list[Any]) -> Any:
+    def listed(self, children: list[Any]) -> tuple[Any, ...]:
+        items: tuple[Any, ...] = children[0].items()
+        return items
+
+    def inner(self, children: list[Any]) -> Any:
         return children[0]
-
-    inner = listed
 
     def omitted(self, children: list[Any]) -> None:
         return None
@@ -58,7 +78,7 @@ class TreeBuilder(Transformer[Token, Any]):
     broken_block = broken
 
     def dims(self, children: list[Any]) -> tuple[syntax.Dim, ...]:
-        dims: tuple[syntax.Dim, ...] = children[1]
+        dims: tuple[syntax.Dim, ...] = children[1].items()
         return dims
 
     def dim(self, children: list[Any]) -> syntax.Dim:
@@ -92,7 +112,7 @@ class TreeBuilder(Transformer[Token, Any]):
     def declarations(self, children: list[Any]) -> syntax.Declarations:
         kind = str(children[0])
         return syntax.Declarations(
-            tuple(syntax.Declaration(kind, name, extents, extent) for name, extents, extent in children[1])
+            tuple(syntax.Declaration(kind, name, extents, extent) for name, extents, extent in children[1].items())
         )
 
     def tensor(self, children: list[Any]) -> tuple[syntax.Name, tuple[syntax.Expression, ...], Span]:

@@ -1,0 +1,151 @@
+"""Operations on values: shapes are checked and a value of the graph is made, or the mistake is explained."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from operator import add, floordiv, mul, sub, truediv
+
+from explorer.compiler.ir import graph as ir
+from explorer.compiler.ir.node import Span
+from explorer.compiler.language import syntax
+from explorer.compiler.language.builder import GraphBuilder, Site
+from explorer.compiler.language.diagnostics import Collector, Fix, slice_text
+from explorer.compiler.language.entities import Constant, Index, Row, Table
+from explorer.compiler.language.mismatch import Operand, explain_elementwise, explain_product
+from explorer.compiler.language.shapes import Product, Shapes
+
+LARGEST_F32 = 3.4028234663852886e38
+
+INFIX = {"+": "add", "-": "sub", "*": "mul", "/": "div"}
+ARITHMETIC: dict[str, Callable[[int | float, int | float], int | float]] = {
+    "+": add,
+    "-": sub,
+    "*": mul,
+    "/": truediv,
+    "//": floordiv,
+}
+
+Nodes = tuple[syntax.Expression, syntax.Expression]
+
+
+class Operations:
+    """Makes the values of one definition. What returns None has reported why."""
+
+    def __init__(self, text: str, sizes: Mapping[str, int], builder: GraphBuilder, collector: Collector) -> None:
+        self.text = text
+        self.shapes = Shapes(sizes)
+        self.builder = builder
+        self.collector = collector
+
+    def number(self, value: int | float, span: Span, label: str, dim: str | None = None) -> Constant | None:
+        """A number, if a 32-bit float can hold it."""
+        try:
+            fits = abs(float(value)) <= LARGEST_F32
+        except OverflowError:
+            fits = False
+        if not fits:
+            self.collector.report("this number is too large for a 32-bit float (3.4e38 is the largest)", span)
+            return None
+        return Constant(value, span, label, dim)
+
+    def gather(self, site: Site, table: Table, indices: tuple[Index, ...]) -> Row:
+        """`E[h]`: the rows of a tensor, or all of it where it has no index sets."""
+        names = tuple(index.name for index in indices)
+        operator = ir.Gather(origin=(site.span,), tensor=table.tensor.name, indices=names)
+        line = table.declaration.extent.line
+        return self.builder.emit(site, operator, table.tensor.dims, frozenset(names), (line,), table)
+
+    def binary(self, node: syntax.Binary, left: Row | Constant, right: Row | Constant) -> Row | Constant | None:
+        """`left + right` and the like; on two numbers it is done now."""
+        if isinstance(left, Constant) and isinstance(right, Constant):
+            return self._fold(node, left, right)
+        site = Site(node.operator, node.span, node.extent)
+        if node.operator == "//":
+            fixes = [Fix("Use /", node.span, "/")]
+            self.collector.report("'//' divides sizes, and values divide by '/'", node.span, fixes=fixes)
+            return None
+        if node.operator == "@":
+            return self.matrix_product(site, (node.left, node.right), left, right)
+        return self.elementwise(site, INFIX[node.operator], (node.left, node.right), left, right)
+
+    def _fold(self, node: syntax.Binary, left: Constant, right: Constant) -> Constant | None:
+        """An operation on two numbers: done now."""
+        self.builder.count_operation(node.span)
+        a, b = left.value, right.value
+        if node.operator == "@":
+            self.collector.report(
+                "'@' multiplies vectors and matrices: numbers take '*'", node.span, fixes=[Fix("Use *", node.span, "*")]
+            )
+            return None
+        if node.operator in ("/", "//") and b == 0:
+            self.collector.report("division by zero", node.span)
+            return None
+        return self.number(ARITHMETIC[node.operator](a, b), node.span, node.operator)
+
+    def elementwise(
+        self,
+        site: Site,
+        function: str,
+        nodes: Nodes,
+        left: Row | Constant,
+        right: Row | Constant,
+    ) -> Row | None:
+        """`+ - * /`, and `min` and `max` of two: on equal shapes, or where one shape is a prefix of the other."""
+        numeric = isinstance(left, Constant) or isinstance(right, Constant)
+        first, second = self.builder.row(left), self.builder.row(right)
+        shape = self.shapes.common(first.shape, second.shape)
+        if shape is None:
+            operands = (self.operand(nodes[0], first), self.operand(nodes[1], second))
+            explain_elementwise(self.collector, self.shapes, site, *operands)
+            return None
+        lines = first.lines if len(first.shape) >= len(second.shape) else second.lines
+        depends = first.depends | second.depends
+        if function == "mul" and not numeric and len(first.shape) != len(second.shape):
+            shorter, longer = sorted((first, second), key=lambda row: len(row.shape))
+            return self.contract(site, self.shapes.scaling(shorter.shape, longer.shape), shorter, longer, lines)
+        operator = ir.Elementwise(origin=(site.span,), function=function, operands=(first.name, second.name))
+        return self.builder.emit(site, operator, shape, depends, lines)
+
+    def matrix_product(
+        self,
+        site: Site,
+        nodes: Nodes,
+        left: Row | Constant,
+        right: Row | Constant,
+    ) -> Row | None:
+        """`@`; a matrix by a row is the row by the transposed matrix."""
+        first, second = self.builder.row(left), self.builder.row(right)
+        product = self.shapes.matrix_product(first.shape, second.shape)
+        if product is None:
+            operands = (self.operand(nodes[0], first), self.operand(nodes[1], second))
+            explain_product(self.collector, self.shapes, site, *operands)
+            return None
+        if product.matrix_by_row:
+            return self.contract(site, product, second, self.transpose(site, first))
+        return self.contract(site, product, first, second)
+
+    def contract(self, site: Site, product: Product, left: Row, right: Row, lines: tuple[int, ...] = ()) -> Row:
+        """A product by its signature."""
+        operator = ir.Contract(origin=(site.span,), signature=product.signature, left=left.name, right=right.name)
+        return self.builder.emit(site, operator, product.shape, left.depends | right.depends, lines)
+
+    def transpose(self, site: Site, row: Row) -> Row:
+        """The last two dimensions exchanged."""
+        shape = (*row.shape[:-2], row.shape[-1], row.shape[-2])
+        operator = ir.Transpose(origin=(site.span,), operand=row.name)
+        return self.builder.emit(site, operator, shape, row.depends, row.lines)
+
+    def operand(self, node: syntax.Expression, row: Row) -> Operand:
+        """An operand as error messages describe it."""
+        while isinstance(node, syntax.Parentheses):
+            node = node.inner
+        return Operand(slice_text(self.text, node.extent), node, row, self.text)
+
+    def negative(self, node: syntax.Unary, value: Row | Constant) -> Row | Constant:
+        """`-x`."""
+        if isinstance(value, Constant):
+            self.builder.count_operation(node.span)
+            return Constant(-value.value, node.extent, f"-{value.label}")
+        site = Site("-", node.span, node.extent)
+        operator = ir.Elementwise(origin=(node.span,), function="neg", operands=(value.name,))
+        return self.builder.emit(site, operator, value.shape, value.depends, value.lines)
