@@ -18,7 +18,8 @@ from typing import Any, Literal
 from explorer.runtime import events
 from explorer.runtime.events import Event
 
-Role = Literal["compile", "run"]
+Role = Literal["compile", "run", "run-once"]
+"""What a worker is for: `run` is warmed by a rehearsal, `run-once` starts at once and loads what it needs."""
 
 GIB = 1 << 30
 RUN_MEMORY = 4 * GIB
@@ -263,7 +264,9 @@ class WorkerPool:
         task.add_done_callback(self._ending.discard)
 
 
-def stream_here(request: Mapping[str, Any], *, role: Role = "run", seconds: float = RUN_SECONDS) -> Iterator[Event]:
+def stream_here(
+    request: Mapping[str, Any], *, role: Role = "run-once", seconds: float = RUN_SECONDS
+) -> Iterator[Event]:
     """The events of one request, in a worker of its own that ends with it; for callers with no event loop."""
 
     async def events_of_one() -> AsyncGenerator[Event, None]:

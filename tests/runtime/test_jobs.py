@@ -110,7 +110,7 @@ def test_a_killed_worker_is_reported_and_replaced() -> None:
         assert "SIGKILL" in seen[-1]["message"]
         assert (await collect(pool, run_request()))[-1]["event"] == "result"
 
-    with_pool("run", test)
+    with_pool("run-once", test)
 
 
 def test_a_worker_over_its_time_is_killed() -> None:
@@ -137,7 +137,7 @@ def test_leaving_the_stream_kills_the_worker() -> None:
                     break
         wait_until_gone(pid)
 
-    with_pool("run", test)
+    with_pool("run-once", test)
 
 
 def test_a_run_beyond_the_memory_limit_fails_with_a_sentence() -> None:
@@ -146,7 +146,7 @@ def test_a_run_beyond_the_memory_limit_fails_with_a_sentence() -> None:
         assert events[-1]["kind"] == "memory"
         assert "memory" in events[-1]["message"]
 
-    with_pool("run", test, memory=700 << 20)
+    with_pool("run-once", test, memory=700 << 20)
 
 
 def test_a_worker_that_cannot_start_is_reported() -> None:
