@@ -2,7 +2,8 @@
 
 Two clocks, in ns. The front evaluates streams in program order, one an access cycle, and sends their line requests;
 the back marshals records into the queues in program order. The front may be ahead of the back by as many lines as the
-unit's storage holds. The back's time is accounted whole: busy, waiting for memory, or waiting for room in a queue.
+unit's storage holds, so the two overlap, and the unit's time is shared out as a whole: it was busy for as long as the
+busier of the two worked, then it waited for room in a queue, and what is left it waited for memory.
 """
 
 from __future__ import annotations
@@ -28,11 +29,10 @@ LINE_WORDS = LINE_BYTES // WORD_BYTES
 COUNTER, OUTER_DONE, LINES_ASKED, LINES_MARSHALLED = 0, 1, 2, 3
 EVALUATIONS, LOADS, DETAIL, LIMIT = 4, 5, 6, 7
 STATE_SIZE = 8
-# Access.clocks: the unit's two clocks and the front's work since the last record; the account of the back; constants
-FRONT, BACK, WORKED = 0, 1, 2
-BUSY, WAIT_QUEUE, WAIT_MEMORY = 3, 4, 5
-EVALUATE, WORD_TIME, TOKEN_TIME = 6, 7, 8
-CLOCKS_SIZE = 9
+# Access.clocks: front and back, the work of each, how long the back waited for room, and constants
+FRONT, BACK, EVALUATED, MARSHALLED, WAIT_QUEUE = 0, 1, 2, 3, 4
+EVALUATE, WORD_TIME, TOKEN_TIME = 5, 6, 7
+CLOCKS_SIZE = 8
 
 
 class Access(NamedTuple):
@@ -78,7 +78,7 @@ def _evaluated(unit: Access, ready: float) -> float:
     """When a value is there whose operands are there at `ready`, evaluated now; takes the front's next cycle."""
     clocks = unit.clocks
     clocks[FRONT] += clocks[EVALUATE]
-    clocks[WORKED] += clocks[EVALUATE]
+    clocks[EVALUATED] += clocks[EVALUATE]
     unit.state[EVALUATIONS] += 1
     there: float = max(clocks[FRONT], ready)
     return there
@@ -149,20 +149,15 @@ def _calculate(unit: Access, at: int) -> int:
 
 @part
 def _marshal(unit: Access, queues: Queues, first: int, count: int) -> None:
-    """Accounts the time of the next record, from the end of the last one to its own."""
+    """The back takes the next record: once it is evaluated and its operands are here, and the queues have room."""
     clocks, state = unit.clocks, unit.state
-    begun = clocks[BACK]
-    issued = max(begun, clocks[FRONT])
-    worked = min(issued - begun, clocks[WORKED])
-    here = issued
+    here = max(clocks[BACK], clocks[FRONT])
     for operand in range(first, first + count):
         here = max(here, unit.ready[unit.operands[operand]])
     start = max(here, room_since(queues, count))
     time = count * clocks[WORD_TIME] + clocks[TOKEN_TIME]
-    clocks[BUSY] += worked + time
-    clocks[WAIT_MEMORY] += here - begun - worked
     clocks[WAIT_QUEUE] += start - here
-    clocks[WORKED] = 0.0
+    clocks[MARSHALLED] += time
     clocks[BACK] = start + time
     size = unit.marshalled.size
     # Of more lines than the storage holds, each slot keeps the last: all are freed at once.
@@ -184,7 +179,8 @@ def _record(unit: Access, queues: Queues, at: int) -> int:
             unit.state[DETAIL] = value
             return op.TOO_WIDE
         push_word(queues, value)
-    push_token(queues, token, count, unit.clocks[BACK], unit.state[OUTER_DONE], unit.clocks[BUSY])
+    busy = max(unit.clocks[EVALUATED], unit.clocks[MARSHALLED])
+    push_token(queues, token, count, unit.clocks[BACK], unit.state[OUTER_DONE], busy)
     return op.RUNNING
 
 

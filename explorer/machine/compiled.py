@@ -12,21 +12,27 @@ from typing import Any, TypeVar, cast
 
 import numba
 
+OPTIONS: dict[str, Any] = {
+    "error_model": "numpy",
+    # The interpreter allocates nothing: without Numba's reference counts on arrays it is seven times as fast.
+    "_nrt": False,
+}
+
 AnyFunction = TypeVar("AnyFunction", bound=Callable[..., Any])
 
 
 def part(function: AnyFunction) -> AnyFunction:
     """A function of the interpreter, always inlined: its arguments are tuples of many arrays, dear to pass."""
-    return cast(AnyFunction, numba.njit(forceinline=True, error_model="numpy", _nrt=False)(function))
+    return cast(AnyFunction, numba.njit(forceinline=True, **OPTIONS)(function))
 
 
 def entry(function: AnyFunction) -> AnyFunction:
     """A function that Python calls. Its machine code is kept beside the source or, where that may not be written,
     in the user's cache; where neither may be, it is compiled in each process."""
     try:
-        return cast(AnyFunction, numba.njit(cache=True, nogil=True, error_model="numpy", _nrt=False)(function))
+        return cast(AnyFunction, numba.njit(cache=True, nogil=True, **OPTIONS)(function))
     except RuntimeError:  # "no locator available"
-        return cast(AnyFunction, numba.njit(nogil=True, error_model="numpy", _nrt=False)(function))
+        return cast(AnyFunction, numba.njit(nogil=True, **OPTIONS)(function))
 
 
 def fingerprint() -> str:

@@ -17,12 +17,12 @@ from explorer.machine.assembly import Assembly
 from explorer.machine.compiled import part
 from explorer.machine.parameters import MachineParameters
 from explorer.machine.queues import (
-    TOKEN_HEAD,
     TOKENS_POPPED,
     TOKENS_PUSHED,
     WORDS_POPPED,
     WORDS_PUSHED,
     Queues,
+    filled,
     observe,
     pop_token,
     pop_word,
@@ -254,9 +254,9 @@ def run_execute(unit: Execute, queues: Queues, tokens: int) -> int:
         if state[TOKENS_POPPED] >= state[TOKENS_PUSHED]:
             return op.BLOCKED
         observe(queues)
-        filled = queues.token_filled[state[TOKEN_HEAD]]
-        clocks[WAIT_QUEUE] += max(0.0, filled - clocks[NOW])
-        clocks[NOW] = max(clocks[NOW], filled) + clocks[TOKEN_COST]
+        begun = max(clocks[NOW], filled(queues))
+        clocks[WAIT_QUEUE] += begun - clocks[NOW]
+        clocks[NOW] = begun + clocks[TOKEN_COST]
         clocks[BUSY] += clocks[TOKEN_COST]
         token = pop_token(queues, clocks[NOW])
         if token == done:

@@ -26,10 +26,9 @@ CHANNEL, LEFT, L2_LATENCY, LLC_LATENCY, HBM_LATENCY, LINE_TIME = 0, 1, 2, 3, 4, 
 
 
 class Cache(NamedTuple):
-    """Tags, last uses and arrival times, [sets, ways]; tag -1 is an empty way."""
+    """Lines and their arrival times, [sets, ways], the ways in order of use, last first; -1 is an empty way."""
 
-    tags: Integers
-    uses: Integers
+    lines: Integers
     arrivals: Times
 
 
@@ -46,7 +45,7 @@ class Memory(NamedTuple):
 def make_cache(kib: int, ways: int) -> Cache:
     """An empty cache, of one set at least."""
     shape = max(1, kib * 1024 // (LINE_BYTES * ways)), ways
-    return Cache(np.full(shape, -1, np.int64), np.zeros(shape, np.int64), np.zeros(shape))
+    return Cache(np.full(shape, -1, np.int64), np.zeros(shape))
 
 
 def make_memory(parameters: MachineParameters) -> Memory:
@@ -63,52 +62,63 @@ def make_memory(parameters: MachineParameters) -> Memory:
 
 
 @part
-def find(cache: Cache, line: int, use: int) -> int:
-    """The way that holds the line, now used, or -1."""
-    row = line % cache.tags.shape[0]
-    for way in range(cache.tags.shape[1]):
-        if cache.tags[row, way] == line:
-            cache.uses[row, way] = use
+def find(lines: Integers, line: int) -> int:
+    """The way that holds the line in its set, or -1."""
+    row = line % lines.shape[0]
+    for way in range(lines.shape[1]):
+        if lines[row, way] == line:
             return way
     return -1
 
 
 @part
-def fill(cache: Cache, line: int, use: int, arrival: float) -> None:
-    """Puts a line in place of the one in its set that was used least recently."""
-    row = line % cache.tags.shape[0]
-    oldest = 0
-    for way in range(1, cache.tags.shape[1]):
-        if cache.uses[row, way] < cache.uses[row, oldest]:
-            oldest = way
-    cache.tags[row, oldest] = line
-    cache.uses[row, oldest] = use
-    cache.arrivals[row, oldest] = arrival
+def put_first(lines: Integers, arrivals: Times, line: int, way: int, arrival: float) -> None:
+    """Makes a line the one used last, in place of what the way holds: itself, or the line to be replaced."""
+    row = line % lines.shape[0]
+    while way > 0:
+        lines[row, way] = lines[row, way - 1]
+        arrivals[row, way] = arrivals[row, way - 1]
+        way -= 1
+    lines[row, 0] = line
+    arrivals[row, 0] = arrival
+
+
+@part
+def _miss(memory: Memory, now: float) -> float:
+    """When a line arrives from the memory: a register must be free, then the channel."""
+    counts, clocks = memory.counts, memory.clocks
+    register = counts[MISSES] % memory.returns.size
+    clocks[LEFT] = max(now, memory.returns[register])
+    clocks[CHANNEL] = max(clocks[CHANNEL], clocks[LEFT]) + clocks[LINE_TIME]
+    here: float = clocks[CHANNEL] + clocks[HBM_LATENCY]
+    memory.returns[register] = here
+    counts[MISSES] += 1
+    return here
 
 
 @part
 def request(memory: Memory, line: int, now: float) -> float:
-    """When the line that is asked for now is here. clocks[LEFT] says when the request left: a miss needs a register."""
-    counts, clocks = memory.counts, memory.clocks
-    clocks[LEFT] = now
+    """When the line that is asked for now is here. clocks[LEFT] says when the request left: a miss may have to wait."""
+    counts, clocks, l2, llc = memory.counts, memory.clocks, memory.l2, memory.llc
     counts[REQUESTS] += 1
-    use = counts[REQUESTS]
-    way = find(memory.l2, line, use)
+    clocks[LEFT] = now
+    way = find(l2.lines, line)
     if way >= 0:
         counts[L2_HITS] += 1
-        here: float = max(now + clocks[L2_LATENCY], memory.l2.arrivals[line % memory.l2.tags.shape[0], way])
-        return here
-    way = find(memory.llc, line, use)
-    if way >= 0:
-        counts[LLC_HITS] += 1
-        here = max(now + clocks[LLC_LATENCY], memory.llc.arrivals[line % memory.llc.tags.shape[0], way])
+        arrival: float = l2.arrivals[line % l2.lines.shape[0], way]
+        here: float = max(now + clocks[L2_LATENCY], arrival)
     else:
-        register = counts[MISSES] % memory.returns.size
-        clocks[LEFT] = max(now, memory.returns[register])
-        clocks[CHANNEL] = max(clocks[CHANNEL], clocks[LEFT]) + clocks[LINE_TIME]
-        here = clocks[CHANNEL] + clocks[HBM_LATENCY]
-        memory.returns[register] = here
-        counts[MISSES] += 1
-        fill(memory.llc, line, use, here)
-    fill(memory.l2, line, use, here)
+        way = l2.lines.shape[1] - 1
+        way_below = find(llc.lines, line)
+        if way_below >= 0:
+            counts[LLC_HITS] += 1
+            arrival = llc.arrivals[line % llc.lines.shape[0], way_below]
+            here = max(now + clocks[LLC_LATENCY], arrival)
+        else:
+            way_below = llc.lines.shape[1] - 1
+            here = _miss(memory, now)
+            arrival = here
+        put_first(llc.lines, llc.arrivals, line, way_below, arrival)
+        arrival = here
+    put_first(l2.lines, l2.arrivals, line, way, arrival)
     return here

@@ -30,7 +30,7 @@ class MachineParameters:
     core_ghz: float = _parameter(2.4, "GHz", FIG_5, "clock of the execute unit, a core", 1e-3, 1e3)
     access_ghz: float = _parameter(1.0, "GHz", FIG_5, "clock of the access unit", 1e-3, 1e3)
     queue_bytes: int = _parameter(8192, "B", FIG_5, "capacity of the data queue", 0, 1 << 26)
-    control_tokens: int = _parameter(1024, "tokens", ASSUMED, "capacity of the control queue", 0, 1 << 20)
+    control_tokens: int = _parameter(2048, "tokens", ASSUMED, "capacity of the control queue", 0, 1 << 20)
     storage_bytes: int = _parameter(8192, "B", FIG_5, "lines held by the access unit until marshalled", 64, 1 << 26)
     mshrs: int = _parameter(256, "lines", FIG_5, "misses that the access unit keeps in flight", 1, 1 << 20)
     evaluate_cycles: float = _parameter(

@@ -34,6 +34,7 @@ class Simulation:
         self.parameters = parameters
         self.assembly = assemble(program, binding)
         check_queues(self.assembly, parameters)
+        self.finished = False
         self.machine = Machine(
             make_access(self.assembly, binding.image, parameters),
             make_execute(self.assembly, parameters),
@@ -43,6 +44,8 @@ class Simulation:
 
     def advance(self, tokens: int) -> bool:
         """Runs until so many more tokens have been popped; True once the program is done. Raises MachineError."""
+        if self.finished:
+            return True
         popped = int(self.machine.queues.state[queues.TOKENS_POPPED])
         unit, why = advance(self.machine, popped + tokens)
         if why == op.REACHED:
@@ -50,6 +53,7 @@ class Simulation:
         if why != op.FINISHED:
             raise fault(self.machine, self.assembly, unit, why)
         self._settle()
+        self.finished = True
         return True
 
     def _settle(self) -> None:
@@ -89,12 +93,15 @@ class Simulation:
 
     def _access_account(self) -> dict[str, Any]:
         clocks, state = self.machine.access.clocks, self.machine.access.state
+        whole = clocks[access.BACK]
+        busy = max(clocks[access.EVALUATED], clocks[access.MARSHALLED])
+        queue_full = min(clocks[access.WAIT_QUEUE], whole - busy)
         return {
-            "cycles": self.cycles(clocks[access.BACK]),
-            "busy": self.cycles(clocks[access.BUSY]),
+            "cycles": self.cycles(whole),
+            "busy": self.cycles(busy),
             "stalls": {
-                "queue_full": self.cycles(clocks[access.WAIT_QUEUE]),
-                "memory": self.cycles(clocks[access.WAIT_MEMORY]),
+                "queue_full": self.cycles(queue_full),
+                "memory": self.cycles(whole - busy - queue_full),
             },
             "evaluations": int(state[access.EVALUATIONS]),
             "loads": int(state[access.LOADS]),
@@ -138,20 +145,31 @@ class Simulation:
             "hbm_bytes": LINE_BYTES * int(counts[memory.MISSES]),
         }
 
-    def pushed_first(self) -> list[dict[str, Any]]:
-        """The first records in the order of their pushes: token, cycle and operand values."""
+    def watch(self, records: int) -> list[dict[str, Any]]:
+        """Runs one token at a time for so many records at most, and tells what each was: token, cycle, operands.
+
+        For the start of a run. A record can be read once it is popped: its slots are not filled anew before the
+        access unit runs again.
+        """
+        watched: list[dict[str, Any]] = []
+        finished = False
+        while not finished and len(watched) < records:
+            finished = self.advance(1)
+            watched.append(self._last_popped())
+        return watched
+
+    def _last_popped(self) -> dict[str, Any]:
         ring = self.machine.queues
-        records: list[dict[str, Any]] = []
-        at = 0
-        for number in range(min(queues.HEAD_TOKENS, int(ring.state[queues.TOKENS_PUSHED]))):
-            token, words = (int(part) for part in ring.head_tokens[number])
-            if at + words > queues.HEAD_WORDS:
-                break
-            values = [
-                int(word) if kind == "i32" else float(word.view(np.float32))
-                for word, kind in zip(ring.head_words[at : at + words], self.assembly.tokens[token].types, strict=True)
-            ]
-            at += words
-            cycle = self.cycles(ring.head_times[number])
-            records.append({"token": self.assembly.tokens[token].name, "cycle": cycle, "values": values})
-        return records
+        place = (ring.state[queues.TOKENS_POPPED] - 1) % len(ring.tokens)
+        token = self.assembly.tokens[ring.tokens[place, queues.TOKEN]]
+        first = int(ring.state[queues.WORDS_POPPED]) - len(token.types)
+        slots = [(first + at) % ring.words.size for at in range(len(token.types))]
+        values = [
+            int(ring.words[slot]) if kind == "i32" else float(ring.floats[slot])
+            for slot, kind in zip(slots, token.types, strict=True)
+        ]
+        return {
+            "token": token.name,
+            "cycle": self.cycles(ring.token_times[place, queues.FILLED]),
+            "values": values,
+        }

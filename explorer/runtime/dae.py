@@ -18,6 +18,8 @@ SAMPLES = 128
 """About how many samples a run gives where its iterations can be counted beforehand."""
 TRACE_POINTS = 400
 """At most so many points are kept; beyond, every second is dropped."""
+FIRST_RECORDS = 64
+"""So many records are told one by one."""
 TOKENS_APART = 4096
 """From one sample to the next where they cannot; twice as many each time that the trace is thinned."""
 
@@ -51,9 +53,9 @@ def simulate(
     total = simulation.assembly.records
     apart = TOKENS_APART if total is None else -(-total // SAMPLES)
     trace: list[Sample] = []
-    finished = False
-    while not finished:
-        finished = simulation.advance(apart)
+    first = simulation.watch(FIRST_RECORDS)
+    while not simulation.finished or not trace:
+        simulation.advance(apart)
         trace.append(sampler.sample())
         if on_sample is not None:
             on_sample(trace[-1])
@@ -63,7 +65,7 @@ def simulate(
             apart *= 2
     account = simulation.account()
     account["occupancy"] = trace
-    account["pushed_first"] = simulation.pushed_first()
+    account["pushed_first"] = first
     return DaeResult(simulation.output, account)
 
 
@@ -88,7 +90,8 @@ class Sampler:
             "triples": int(machine.queues.state[queues.TRIPLES]),
             "queue_bytes": WORD_BYTES * share(history[queues.WORD_TIME], seen),
             "control_tokens": share(history[queues.TOKEN_TIME], seen),
-            "access_busy": share(history[queues.ACCESS_BUSY], seen),
+            # Work that was done ahead of its record, before this stretch of time, counts here.
+            "access_busy": min(1.0, share(history[queues.ACCESS_BUSY], seen)),
             "execute_busy": share(clocks[execute.BUSY], clocks[execute.NOW]),
         }
 
