@@ -33,6 +33,7 @@ from explorer.compiler.ir.loops import (
     Row,
     Statement,
     Store,
+    reads_of,
 )
 from explorer.compiler.ir.node import Atom, Extent, Line, Origin, merge, walk
 from explorer.compiler.passes.report import Report
@@ -184,12 +185,12 @@ class _Writer:
         """A loop whose iterations the lanes share, and the warp reductions of what it alone accumulates."""
         partial = self.open_partials(loop)
         self.largest[loop.variable] = self.kernel.size(loop.extent) - 1
-        registers = any(
-            isinstance(child, Load | Store | Accumulate) and _target(child) in self.plan.register_rows
-            for child in loop.body
-        )
+        registers = any(_target(child) in self.plan.register_rows for child in loop.body)
         depth = self.depth
-        self.slots_head(loop) if registers else self.strided_head(loop)
+        if registers:
+            self.slots_head(loop)
+        else:
+            self.strided_head(loop)
         for child in loop.body:
             self.statement(child, in_lanes=True)
         self.slot = ""
@@ -213,10 +214,17 @@ class _Writer:
         self.write("#pragma unroll")
         self.write(f"for (int {self.slot} = 0; {self.slot} < {slots}; {self.slot}++) {{", loop.origin)
         self.depth += 1
-        self.write(f"const int {variable} = lane + {LANES} * {self.slot};", loop.origin)
+        if size % LANES or self.names_variable(loop):
+            self.write(f"const int {variable} = lane + {LANES} * {self.slot};", loop.origin)
         if size % LANES:
             self.write(f"if ({variable} < {extent}) {{", loop.origin)
             self.depth += 1
+
+    def names_variable(self, loop: For) -> bool:
+        """Whether the text of the loop's body has its variable: rows in registers are indexed by the slot."""
+        return any(
+            loop.variable in reads_of(child) and _target(child) not in self.plan.register_rows for child in loop.body
+        )
 
     def open_partials(self, loop: For) -> list[Accumulate]:
         """A variable a lane for each target outside the loop that all its iterations reduce into."""
@@ -347,8 +355,14 @@ def _accumulations(statement: Statement, name: str) -> list[Accumulate]:
     return [node for node in walk(statement) if isinstance(node, Accumulate) and node.target == name]
 
 
-def _target(statement: Load | Store | Accumulate) -> str:
-    return statement.buffer if isinstance(statement, Load) else statement.target
+def _target(statement: Statement) -> str | None:
+    """The row or buffer that a statement reads or writes elements of."""
+    match statement:
+        case Load():
+            return statement.buffer
+        case Store() | Accumulate():
+            return statement.target
+    return None
 
 
 def _pointer(buffer: Buffer) -> str:
