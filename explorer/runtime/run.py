@@ -188,7 +188,7 @@ def _run_dae(setup: _Setup) -> Iterator[Event]:
     try:
         parameters = MachineParameters.of(setup.request.machine)
         yield started("dae", _MACHINE, "simulated")
-        yield progress("simulating the machine", 4, _STEPS)
+        yield progress("simulating the machine (the first time on a computer, its simulator is compiled)", 4, _STEPS)
         simulation = yield from _streamed(
             lambda post: dae.simulate(program, setup.inputs, parameters, lambda sample: post(machine_sample(sample)))
         )

@@ -111,7 +111,11 @@ def main(argv: list[str]) -> None:
         channel.flush()
 
     warm, answer = ROLES[role]
-    warm()
+    try:
+        warm()
+    except Exception as error:
+        # A rehearsal that fails is no reason to refuse other work; the request that it bears on will say so.
+        sys.excepthook(type(error), error, error.__traceback__)
     send({"event": "ready"})
     while True:
         request = requests.get()

@@ -48,8 +48,9 @@ def with_pool(role: Any, test: Callable[[WorkerPool], Awaitable[None]], **settin
     asyncio.run(main())
 
 
-async def collect(pool: WorkerPool, request: dict[str, Any], seconds: float = 60) -> list[dict[str, Any]]:
-    return [event async for event in pool.stream(request, seconds)]
+async def last_of(pool: WorkerPool, request: dict[str, Any], seconds: float = 60) -> dict[str, Any]:
+    """A request's last event."""
+    return [event async for event in pool.stream(request, seconds)][-1]
 
 
 def is_running(pid: int) -> bool:
@@ -70,9 +71,9 @@ def wait_until_gone(pid: int) -> None:
 
 def test_one_worker_answers_one_request_after_another() -> None:
     async def test(pool: WorkerPool) -> None:
-        (first,) = await collect(pool, compile_request())
+        first = await last_of(pool, compile_request())
         pids = pool.pids
-        (second,) = await collect(pool, compile_request())
+        second = await last_of(pool, compile_request())
         assert first["ok"]
         assert second["ok"]
         assert pool.pids == pids
@@ -82,7 +83,7 @@ def test_one_worker_answers_one_request_after_another() -> None:
 
 def test_a_bad_model_is_an_answer_not_a_failure() -> None:
     async def test(pool: WorkerPool) -> None:
-        (answer,) = await collect(pool, compile_request("score ("))
+        answer = await last_of(pool, compile_request("score ("))
         assert answer["event"] == "result"
         assert answer["ok"] is False
         assert answer["diagnostics"]
@@ -108,18 +109,18 @@ def test_a_killed_worker_is_reported_and_replaced() -> None:
                     os.kill(pool.pids[0], signal.SIGKILL)
         assert seen[-1]["kind"] == "crashed"
         assert "SIGKILL" in seen[-1]["message"]
-        assert (await collect(pool, run_request()))[-1]["event"] == "result"
+        assert (await last_of(pool, run_request()))["event"] == "result"
 
     with_pool("run-once", test)
 
 
 def test_a_worker_over_its_time_is_killed() -> None:
     async def test(pool: WorkerPool) -> None:
-        await collect(pool, compile_request())
+        await last_of(pool, compile_request())
         (pid,) = pool.pids
         os.kill(pid, signal.SIGSTOP)
         began = time.monotonic()
-        (answer,) = await collect(pool, compile_request(), seconds=0.3)
+        answer = await last_of(pool, compile_request(), seconds=0.3)
         assert time.monotonic() - began < 3
         assert answer["kind"] == "timeout"
         assert "0.3 s" in answer["message"]
@@ -142,16 +143,16 @@ def test_leaving_the_stream_kills_the_worker() -> None:
 
 def test_a_run_beyond_the_memory_limit_fails_with_a_sentence() -> None:
     async def test(pool: WorkerPool) -> None:
-        events = await collect(pool, run_request(sizes={"D": 16_000}))
-        assert events[-1]["kind"] == "memory"
-        assert "memory" in events[-1]["message"]
+        answer = await last_of(pool, run_request(sizes={"D": 16_000}))
+        assert answer["kind"] == "memory"
+        assert "memory" in answer["message"]
 
     with_pool("run-once", test, memory=700 << 20)
 
 
 def test_a_worker_that_cannot_start_is_reported() -> None:
     async def test(pool: WorkerPool) -> None:
-        (answer,) = await collect(pool, compile_request())
+        answer = await last_of(pool, compile_request())
         assert answer["kind"] == "crashed"
 
     with_pool("compile", test, memory=1 << 20)
