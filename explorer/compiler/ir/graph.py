@@ -2,6 +2,9 @@
 
 Hector's inter-operator IR (Hector §3.2) and cuKE's computation graph (cuKE §IV) in one. A value lives on an index
 set, has a small dense shape and depends on some of the set's maps. Operators carry the names of cuKE's Table III.
+
+An index is a path of maps from the value's set: `src.ntype` is the type of an edge's source. The name of the set
+itself is its identity: `feature[node]` on nodes is each node's own row.
 """
 
 from __future__ import annotations
@@ -40,7 +43,7 @@ class Tensor(Node):
     name: str
     sets: tuple[str, ...]
     dims: Shape
-    kind: str  # "param" (learnt) or "input" (given)
+    kind: str  # "param" (learnt), "input" (given) or "structure" (computed from the graph: norm, in_degree)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -54,7 +57,8 @@ class IndexMap(Node):
 
 @dataclass(frozen=True, kw_only=True)
 class Gather(Node):
-    """The rows of a tensor picked by maps; a tensor without index sets is read whole (`indices` empty)."""
+    """The rows of a tensor, or of a value on another set, picked by paths of maps; a tensor without index sets is
+    read whole (`indices` empty)."""
 
     tensor: str
     indices: tuple[str, ...]
@@ -92,6 +96,17 @@ class Reduce(Node):
 
 
 @dataclass(frozen=True, kw_only=True)
+class Segment(Node):
+    """A reduction over the elements that a map takes to the same place: `segment_sum %5 by dst`, from edges to nodes.
+
+    An empty segment gives 0, whatever the function."""
+
+    function: str  # "sum", "mean", "max" or "min"
+    operand: str
+    map: str
+
+
+@dataclass(frozen=True, kw_only=True)
 class Transpose(Node):
     """A view with the last two dimensions exchanged."""
 
@@ -121,7 +136,7 @@ class Reshape(Node):
     operand: str
 
 
-Operator = Gather | Constant | Elementwise | Contract | Reduce | Transpose | Slice | Concat | Reshape
+Operator = Gather | Constant | Elementwise | Contract | Reduce | Segment | Transpose | Slice | Concat | Reshape
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -130,7 +145,7 @@ class Value(Node):
 
     name: str
     operator: Operator
-    index_set: str  # "batch", "negative", or "unit" for what depends on no map
+    index_set: str  # "batch", "negative", "edge", "node", ...; "unit" for what depends on no map
     shape: Shape
     depends: tuple[str, ...]  # the maps it depends on, sorted
 
@@ -151,6 +166,11 @@ class Graph(Node):
         """The value of that name."""
         return next(value for value in self.values if value.name == name)
 
+    @property
+    def domain(self) -> str:
+        """The set that the definition is written over."""
+        return {"score": "batch", "layer": "graph"}[self.family]
+
     def size(self, extent: Extent) -> int:
         """The number that an extent stands for."""
         return extent if isinstance(extent, int) else dict(self.sizes)[extent]
@@ -163,8 +183,10 @@ def operands(operator: Operator) -> tuple[str, ...]:
             return operator.operands
         case Contract():
             return (operator.left, operator.right)
-        case Reduce() | Transpose() | Slice() | Reshape():
+        case Reduce() | Segment() | Transpose() | Slice() | Reshape():
             return (operator.operand,)
+        case Gather() if operator.tensor.startswith("%"):
+            return (operator.tensor,)
     return ()
 
 
@@ -181,7 +203,9 @@ def rename_operands(operator: Operator, names: Mapping[str, str]) -> Operator:
         case Contract():
             left, right = operator.left, operator.right
             return replace(operator, left=names.get(left, left), right=names.get(right, right))
-        case Reduce() | Transpose() | Slice() | Reshape():
+        case Gather():
+            return replace(operator, tensor=names.get(operator.tensor, operator.tensor))
+        case Reduce() | Segment() | Transpose() | Slice() | Reshape():
             return replace(operator, operand=names.get(operator.operand, operator.operand))
     return operator
 
@@ -197,6 +221,8 @@ def operator_name(operator: Operator, shape: Shape) -> str:
             return f"{operator.function}<{operator.parameter!r}>"
         case Elementwise() | Reduce():
             return operator.function.replace("norm1", "norm<1>").replace("norm2", "norm<2>")
+        case Segment():
+            return f"segment_{operator.function}"
         case Slice():
             return f"slice<{operator.start}:{operator.stop}>"
     return type(operator).__name__.lower()
@@ -204,7 +230,7 @@ def operator_name(operator: Operator, shape: Shape) -> str:
 
 def print_graph(graph: Graph) -> tuple[Line, ...]:
     """One line a declaration and one a value, with index set, shape and dependencies in columns."""
-    lines = [Line(f"{graph.family} {graph.name} over batch")]
+    lines = [Line(f"{graph.family} {graph.name} over {graph.domain}")]
     if graph.sizes:
         lines.append(Line("  dim " + ", ".join(f"{name} = {size}" for name, size in graph.sizes)))
     lines += [Line(f"  map {entry.name}: {entry.domain} -> {entry.codomain}") for entry in graph.maps]
@@ -228,6 +254,8 @@ def _print_operator(value: Value) -> str:
             return f"{name} {gather.tensor}" + (f"[{', '.join(gather.indices)}]" if gather.indices else "")
         case Constant() as constant:
             return f"{name} {constant.value!r}"
+        case Segment() as segment:
+            return f"{name} {segment.operand} by {segment.map}"
     return f"{name} {', '.join(operands(value.operator))}"
 
 
@@ -248,7 +276,8 @@ def verify_graph(graph: Graph) -> None:
                 raise VerificationError(f"{value.name} uses {operand} before its definition")
         if isinstance(value.operator, Gather):
             gather = value.operator
-            if gather.tensor not in tensors or not maps.issuperset(gather.indices):
+            steps = {step for path in gather.indices for step in path.split(".")}
+            if gather.tensor not in tensors.keys() | defined.keys() or not steps <= maps | {value.index_set}:
                 raise VerificationError(f"{value.name} gathers what is not declared: {gather.tensor}")
         if not value.origin:
             raise VerificationError(f"{value.name} has no origin")
