@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from itertools import takewhile
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -106,9 +107,8 @@ async def compile_edit(request: Request, edit: SentEdit) -> HTMLResponse:
 
 @router.post("/panes", response_class=HTMLResponse)
 async def show_panes(request: Request, edit: SentEdit) -> HTMLResponse:
-    """The panes for an edit that compiled before, with every stage that they need."""
-    wanted = {*_prompt_stages(), *(pane.stage for pane in edit.panes)}
-    compiled = await _compile(request, edit, [spec.name for spec in STAGES if spec.name in wanted])
+    """The panes for an edit that compiled before, with all its stages: those made late are mostly made by now."""
+    compiled = await _compile(request, edit, [spec.name for spec in STAGES])
     return _fragment(request, "panes.html" if compiled["ok"] else "broken.html", edit, compiled)
 
 
@@ -138,8 +138,8 @@ def _key(example: Example) -> str:
 
 def _about(example: Example) -> str:
     """The example's first comment, which says where it comes from."""
-    first = example.text.partition("\n")[0]
-    return first.lstrip("# ").strip() if first.startswith("#") else ""
+    comment = takewhile(lambda line: line.startswith("#"), example.text.splitlines())
+    return " ".join(line.lstrip("# ") for line in comment)
 
 
 def _static(path: str) -> str:
@@ -175,11 +175,17 @@ def _context(edit: Edit, compiled: Compiled) -> dict[str, Any]:
         "options": Options().to_json() | edit.options,
     }
     if not compiled["ok"]:
-        return context | {"panes": _empty_panes(edit), "rail": views.build_rail(NOTHING, edit.panes), "counts": {}}
+        return context | {
+            "panes": _empty_panes(edit),
+            "rail": views.build_rail(NOTHING, edit.panes),
+            "counts": {},
+            "source": None,
+        }
     return context | {
         "panes": views.build_panes(compiled, edit.panes),
         "rail": views.build_rail(compiled, edit.panes),
         "counts": views.operation_counts(compiled),
+        "source": views.source_line(edit.text, compiled),
     }
 
 

@@ -232,6 +232,31 @@ def _difference(
     return _code(left), _code(right)
 
 
+@dataclass(frozen=True)
+class SourceLine:
+    """The line of the model with the most operations: pieces of text, each with its operation where it has one."""
+
+    number: int
+    pieces: tuple[tuple[str, int | None], ...]
+
+
+def source_line(text: str, compiled: Mapping[str, Any]) -> SourceLine:
+    """What a narrow screen shows of the model above its stages."""
+    on_one_line = [entry for entry in compiled["operations"] if entry["line"] == entry["end_line"]]
+    number = Counter(entry["line"] for entry in on_one_line).most_common(1)[0][0] if on_one_line else 1
+    line = text.split("\n")[number - 1]
+    pieces: list[tuple[str, int | None]] = []
+    at = len(line) - len(line.lstrip())
+    for entry in sorted(on_one_line, key=lambda entry: int(entry["column"])):
+        start, end = entry["column"] - 1, entry["end_column"] - 1
+        if entry["line"] != number or start < at:
+            continue
+        pieces += [(line[at:start], None), (line[start:end], entry["id"])]
+        at = end
+    pieces.append((line[at:], None))
+    return SourceLine(number, tuple(piece for piece in pieces if piece[0]))
+
+
 OPERATOR_MEANINGS = {
     "gather_vec": "a row of a table, picked by an index",
     "gather_mat": "a matrix of a table, picked by an index",

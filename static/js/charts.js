@@ -130,21 +130,25 @@ export function lane(element, { height, fill, cap = null, most = null, isLast = 
       hooks: {
         drawClear: [
           (u) => {
+            // uPlot remembers the styles that it set: a hook must leave them as they were.
+            u.ctx.save();
             u.ctx.fillStyle = colour("sunken");
             u.ctx.fillRect(u.bbox.left, u.bbox.top, u.bbox.width, u.bbox.height);
+            u.ctx.restore();
           },
         ],
         draw: [
           (u) => {
             if (cap === null) return;
             const y = u.valToPos(cap, "y", true);
+            u.ctx.save();
             u.ctx.strokeStyle = colour("ink-2");
             u.ctx.setLineDash([4, 3]);
             u.ctx.beginPath();
             u.ctx.moveTo(u.bbox.left, y);
             u.ctx.lineTo(u.bbox.left + u.bbox.width, y);
             u.ctx.stroke();
-            u.ctx.setLineDash([]);
+            u.ctx.restore();
           },
         ],
       },

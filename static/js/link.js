@@ -12,7 +12,7 @@ export const pinned = () => pin;
 
 function index() {
   linesOf = new Map();
-  for (const line of document.querySelectorAll("#panes [data-operations]")) {
+  for (const line of document.querySelectorAll("#panes [data-operations], #source [data-operations]")) {
     for (const id of line.dataset.operations.split(" ").map(Number)) {
       if (!linesOf.has(id)) linesOf.set(id, []);
       linesOf.get(id).push(line);
@@ -151,7 +151,7 @@ export function startLink() {
   const panes = document.getElementById("panes");
   panes.addEventListener("mouseover", ({ target }) => !isBroken() && point(idsOf(target)));
   panes.addEventListener("mouseleave", () => point([]));
-  panes.addEventListener("click", ({ target }) => {
+  document.getElementById("stages").addEventListener("click", ({ target }) => {
     if (!getSelection().isCollapsed || isBroken()) return;
     const ids = idsOf(target);
     if (!ids.length) return;

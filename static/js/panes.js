@@ -181,6 +181,12 @@ export function startPanes() {
     if (name === "passes" || name === "stages") change(state.active, { passes: name === "passes" });
   });
   root().addEventListener("focusin", ({ target }) => activate(paneElements().indexOf(target.closest(".pane"))));
+  // Both sides of a difference scroll together. Scroll events do not bubble, but they can be captured.
+  root().addEventListener("scroll", ({ target }) => {
+    for (const other of target.closest(".diff")?.querySelectorAll(".body") ?? []) {
+      if (other !== target) other.scrollTo(target.scrollLeft, target.scrollTop);
+    }
+  }, { capture: true, passive: true });
   root().addEventListener("pointerdown", ({ target }) => {
     const index = paneElements().indexOf(target.closest(".pane"));
     if (index >= 0) activate(index);

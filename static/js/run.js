@@ -179,6 +179,7 @@ export function startRuns() {
   setTarget(target);
   loadData().catch(() => showTrouble("The list of data sets did not arrive; reload the page."));
   on("run-event", receive);
+  on("tab", (name) => name === "run" && toggleDock(true));
   on("edited", () => {
     if (isRunning()) stop("superseded");
   });

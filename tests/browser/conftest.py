@@ -15,10 +15,16 @@ import numpy as np
 import pytest
 from playwright.sync_api import Browser, ConsoleMessage, Page, sync_playwright
 
-FLAGS = (
-    "--headless --no-sandbox --disable-gpu --disable-quic --no-first-run --disable-background-networking "
-    "--disable-component-update --disable-sync"
-).split()
+FLAGS = [
+    "--headless",
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+]
 REPLACED = ("htmx:afterRequest", "htmx:sendAbort")
 """How htmx reports that a newer edit's request took an older one's place."""
 ADDRESS = re.compile(r"http://\S+")
@@ -68,12 +74,16 @@ def open_page(browser: Browser, address: str) -> Iterator[OpenPage]:
     """Opens the page in a context of its own. Whatever it complains of, the content policy included, fails the test."""
     complaints: list[str] = []
     contexts: list[Any] = []
+    expected = list(REPLACED)
 
     def note(message: ConsoleMessage) -> None:
-        if message.type in ("error", "warning") and not message.text.startswith(REPLACED):
+        if message.type in ("error", "warning") and not message.text.startswith(tuple(expected)):
             complaints.append(f"{message.type}: {message.text}")
 
-    def start(path: str = "/", width: int = 1600, height: int = 1000, theme: str = "light") -> Page:
+    def start(
+        path: str = "/", width: int = 1600, height: int = 1000, theme: str = "light", expect: tuple[str, ...] = ()
+    ) -> Page:
+        expected.extend(expect)
         context = browser.new_context(viewport={"width": width, "height": height}, color_scheme=theme)
         contexts.append(context)
         context.set_default_timeout(10_000)

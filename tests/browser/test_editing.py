@@ -125,6 +125,15 @@ def test_a_script_tag_in_a_name_is_text(open_page: OpenPage) -> None:
     assert page.locator("script:not([src])").count() == 0
 
 
+def test_a_text_that_is_too_long_is_refused_in_words_and_kept(open_page: OpenPage) -> None:
+    page = open_page(expect=("Failed to load resource", "htmx:", "Response Status Error Code 413"))
+    edit_of(page)
+    write(page, "# " + "long " * 60_000)
+    expect(page.locator("#status")).to_contain_text("larger than 256 KiB")
+    expect(page.locator("#status")).to_contain_text("Your text is kept")
+    assert editor_text(page).startswith("# long long")
+
+
 def test_an_example_replaces_the_text_and_undo_brings_it_back(open_page: OpenPage) -> None:
     page = open_page()
     before = editor_text(page)

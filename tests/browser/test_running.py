@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from playwright.sync_api import expect
+from playwright.sync_api import WebSocketRoute, expect
 
 from tests.browser.conftest import OpenPage
 from tests.browser.driving import change, edit_of, expect_edit_after, run_on
@@ -83,6 +83,26 @@ def test_an_edit_stops_the_run_of_the_text_before(open_page: OpenPage) -> None:
     expect(page.locator("#stop")).to_be_visible()
     change(page, "D = 512", "D = 256")
     expect(page.locator("#run-main")).to_contain_text(f"Stopped by edit {edit + 2}")
+
+
+def test_a_lost_connection_is_said_and_comes_back(open_page: OpenPage) -> None:
+    page = open_page()
+    sockets: list[WebSocketRoute] = []
+
+    def pass_on(socket: WebSocketRoute) -> None:
+        sockets.append(socket)
+        socket.connect_to_server()
+
+    page.route_web_socket("**/ws", pass_on)
+    page.reload()
+    edit_of(page)
+    run_on(page, "dae", 4_096)
+    expect(page.locator("#run-main canvas")).to_have_count(4, timeout=20 * SECONDS)
+    sockets[0].close(code=1012, reason="restart")
+    expect(page.locator("#run-main")).to_contain_text("The server went away while this ran")
+    expect(page.locator("#said")).to_have_text("Connected again.")
+    run_on(page, "dae", 16)
+    expect(page.locator("#run-check")).to_contain_text("Matches", timeout=30 * SECONDS)
 
 
 def test_what_cannot_run_says_why(open_page: OpenPage) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from explorer.compiler.codegen.cuda_plan import LANES, Access, Plan, last_accumulation, make_plan
+from explorer.compiler.codegen.cuda_plan import LANES, Plan, Touch, last_accumulations, make_plan
 from explorer.compiler.codegen.cuda_words import (
     FUNCTIONS,
     NEUTRAL,
@@ -116,28 +116,34 @@ class _Writer:
         """Statements that all lanes run alike, in step again wherever one lane needs what another did.
 
         `repeats`: the statements are a loop's body, so the first follow the last."""
-        pending: list[Access] = []
+        touches = [self.plan.touches(statement) for statement in body]
+        pending: set[Touch] = set()
+        ends = self.finished_accumulators(body)
         for place, statement in enumerate(body):
-            accesses = list(self.plan.accesses(statement))
-            if _conflict(pending, accesses):
+            if _disturb(pending, touches[place]):
                 self.write("__syncwarp();", statement.origin)
-                pending = []
+                pending = set()
             self.statement(statement)
-            pending += accesses
-            self.finish_accumulators(body, place)
-        whole = [access for statement in body for access in self.plan.accesses(statement)]
-        if repeats and _conflict(pending, whole):
+            pending |= touches[place]
+            for name in ends.get(place, ()):
+                self.finish_accumulator(name, statement)
+        if repeats and _disturb(pending, set().union(*touches)):
             self.write("__syncwarp();", body[-1].origin)
 
-    def finish_accumulators(self, body: Sequence[Statement], place: int) -> None:
-        """The warp reductions of accumulators whose last loop is over."""
-        for statement in body[: place + 1]:
+    def finished_accumulators(self, body: Sequence[Statement]) -> dict[int, list[str]]:
+        """By place in the body: the accumulators whose last loop ends there, and with it their partial sums."""
+        ends: dict[int, list[str]] = {}
+        last = last_accumulations(body)
+        for statement in body:
             if isinstance(statement, Accumulator) and statement.name in self.plan.deferred:
-                if last_accumulation(tuple(body), statement.name) != place:
-                    continue
-                sums = _accumulations(body[place], statement.name)
-                name, origin = self.names[statement.name], merge(*(node.origin for node in sums))
-                self.write(f"{name} = {self.warp_call(sums[0].reduction, name, origin)};", origin)
+                ends.setdefault(last[statement.name], []).append(statement.name)
+        return ends
+
+    def finish_accumulator(self, accumulator: str, statement: Statement) -> None:
+        """The warp reduction after the last statement that accumulates."""
+        sums = [node for node in walk(statement) if isinstance(node, Accumulate) and node.target == accumulator]
+        name, origin = self.names[accumulator], merge(*(node.origin for node in sums))
+        self.write(f"{name} = {self.warp_call(sums[0].reduction, name, origin)};", origin)
 
     def warp_call(self, reduction: str, value: str, origin: Origin) -> str:
         self.helpers[reduction] = merge(self.helpers.get(reduction, ()), origin)
@@ -338,21 +344,9 @@ class _Writer:
         return self.names[extent] if isinstance(extent, str) else str(extent)
 
 
-def _conflict(before: list[Access], after: list[Access]) -> bool:
-    """Whether some lane may touch an element that another lane writes, on either side of this place."""
-    return any(
-        first.row == second.row and (first.writes or second.writes) and _apart(first, second)
-        for first in before
-        for second in after
-    )
-
-
-def _apart(first: Access, second: Access) -> bool:
-    return first.pattern != second.pattern or first.pattern == "all"
-
-
-def _accumulations(statement: Statement, name: str) -> list[Accumulate]:
-    return [node for node in walk(statement) if isinstance(node, Accumulate) and node.target == name]
+def _disturb(before: set[Touch], after: set[Touch]) -> bool:
+    """Whether the lanes must be in step between what comes before a place and what comes after it."""
+    return any(first.disturbs(second) for first in before for second in after)
 
 
 def _target(statement: Statement) -> str | None:

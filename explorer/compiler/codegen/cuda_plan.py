@@ -7,7 +7,7 @@ at its own variable, is private to the lanes and lives in registers; any other r
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from explorer.compiler.codegen.text import Unsupported
@@ -38,7 +38,7 @@ FULL_WARP_NEUTRAL = {"sum": (0.0,), "max": None, "min": None}
 
 @dataclass(frozen=True)
 class Access:
-    """One access to a row: `loop` is the innermost loop spread over the lanes around it, if any."""
+    """One access to an element of a row: `loop` is the loop spread over the lanes around it, if any."""
 
     row: str
     indices: tuple[Atom, ...]
@@ -55,6 +55,20 @@ class Access:
 
 
 @dataclass(frozen=True)
+class Touch:
+    """What accesses of one kind do to a row in shared memory."""
+
+    row: str
+    pattern: str
+    writes: bool
+
+    def disturbs(self, other: Touch) -> bool:
+        """Whether a lane may touch an element that another lane writes, when one follows the other."""
+        apart = self.pattern != other.pattern or self.pattern == "all"
+        return self.row == other.row and (self.writes or other.writes) and apart
+
+
+@dataclass(frozen=True)
 class Plan:
     """The mapping of one kernel."""
 
@@ -66,15 +80,18 @@ class Plan:
     deferred: frozenset[str]  # accumulators that stay partial until all their loops are over
     warps: int
 
-    def accesses(self, statement: Node, loop: For | None = None) -> Iterator[Access]:
-        """The accesses to rows in shared memory in a statement and below it."""
+    def touches(self, statement: Node, loop: For | None = None) -> set[Touch]:
+        """What a statement and those below it do to the rows in shared memory."""
+        found = {
+            Touch(access.row, access.pattern, access.writes)
+            for access in row_accesses(statement, loop)
+            if access.row in self.shared_rows
+        }
         if isinstance(statement, For):
             inner = statement if statement.variable in self.lane_loops else loop
             for child in statement.body:
-                yield from self.accesses(child, inner)
-        for access in row_accesses(statement, loop):
-            if access.row in self.shared_rows:
-                yield access
+                found |= self.touches(child, inner)
+        return found
 
 
 def row_accesses(statement: Node, loop: For | None) -> Iterator[Access]:
@@ -204,23 +221,24 @@ def _warps(shared: dict[str, int]) -> int:
 
 def _deferred(body: tuple[Statement, ...], lane_loops: frozenset[str]) -> Iterator[str]:
     """Accumulators of this body and the bodies below whose warp reduction can wait for the last of their loops."""
+    last = last_accumulations(body)
     for place, statement in enumerate(body):
         if isinstance(statement, For) and statement.variable not in lane_loops:
             yield from _deferred(statement.body, lane_loops)
         if isinstance(statement, Accumulator):
-            last = last_accumulation(body, statement.name)
-            if last is not None and _waits(statement, body[place + 1 : last + 1], lane_loops):
+            until = last.get(statement.name, place) + 1
+            if _waits(statement, body[place + 1 : until], lane_loops):
                 yield statement.name
 
 
-def last_accumulation(body: tuple[Statement, ...], name: str) -> int | None:
-    """The place in `body` of the last statement that accumulates into `name`, itself or below."""
-    places = [
-        place
+def last_accumulations(body: Sequence[Statement]) -> dict[str, int]:
+    """For each target, the place in `body` of the last statement that accumulates into it, itself or below."""
+    return {
+        node.target: place
         for place, statement in enumerate(body)
-        if any(isinstance(node, Accumulate) and node.target == name for node in walk(statement))
-    ]
-    return places[-1] if places else None
+        for node in walk(statement)
+        if isinstance(node, Accumulate)
+    }
 
 
 def _waits(accumulator: Accumulator, body: tuple[Statement, ...], lane_loops: frozenset[str]) -> bool:

@@ -310,8 +310,13 @@ def _fitting_names(names: Iterable[str], sets: Iterable[str]) -> str:
     given = list(zip(names, sets, strict=True))
     entities = [name for name, index_set in given if index_set == "entity"]
     relations = [name for name, index_set in given if index_set == "relation"]
-    spare = [name for name in ("h", "t", "r", "h2", "t2", "r2") if name not in entities + relations]
-    head = entities[0] if entities else spare.pop(0)
-    tail = entities[1] if len(entities) > 1 else next(name for name in reversed(spare[:2]) if name != head)
-    relation = relations[0] if relations else next(name for name in ("r", "rel", "r2") if name not in (head, tail))
+    taken = entities + relations
+    head = entities[0] if entities else _free(("h", "head", "x"), taken)
+    tail = entities[1] if len(entities) > 1 else _free(("t", "h", "tail"), [*taken, head])
+    relation = relations[0] if relations else _free(("r", "rel", "p"), taken)
     return f"({head}: entity, {relation}: relation, {tail}: entity)"
+
+
+def _free(names: tuple[str, str, str], taken: list[str]) -> str:
+    """The first of the names that is not taken; at most two are."""
+    return next(name for name in names if name not in taken)

@@ -87,7 +87,7 @@ class Elaborator:
             self.collector.report(
                 f"'{name}' is {kind} and cannot be assigned: choose another name", statement.target.extent
             )
-            return
+            value = None
         self.scope[name] = value
 
     # Expressions

@@ -48,12 +48,18 @@ class Layout(Indenter):
             yield Token.new_borrow_pos("_INDENT", blank, token)
             return
         while indent < self.indent_level[-1]:
+            if indent > self.indent_level[-2]:
+                self._report_between(token)
+                self.indent_level[-1] = indent
+                return
             self.indent_level.pop()
             yield Token.new_borrow_pos("_DEDENT", blank, token)
-        if indent > self.indent_level[-1]:
-            # As if it stood where the block above stood: the line itself is fine.
-            self.indent_level.append(indent)
-            yield Token.new_borrow_pos("_INDENT", blank, token)
+
+    def _report_between(self, token: Token) -> None:
+        """Reports a line that stands between two blocks; it is taken as one of the inner block's."""
+        line, column = token.end_line or 1, token.end_column or 1
+        message = "this line stands less deep than its block and deeper than the block around it"
+        self._collector.report(message, Span(line, 1, line, column))
 
     def _check_characters(self, blank: str, token: Token) -> None:
         """Reports indentation of tabs in a text of spaces, or the other way round: widths would be a guess."""

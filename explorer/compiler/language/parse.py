@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 LARGEST_TEXT = 64 * 1024
 """Bytes in UTF-8."""
 
+DEFINITION_STARTS = frozenset(["DIM", "SCORE", "DEF", "LAYER", "OP"])
+
 
 def parse(text: str) -> syntax.Program:
     """The syntax tree of a text; raises DiagnosticsError with every syntax error found."""
@@ -124,14 +126,26 @@ class _Driver:
             return
         place = self._span(start, self._position - 1)
         self._collector.report("the definition has no body: its lines stand below it, indented", place)
-        self._feed_block_of_nothing(start)
+        self._indent_body(start)
 
-    def _feed_block_of_nothing(self, start: int) -> None:
+    def _indent_body(self, start: int) -> None:
+        """Takes the lines up to the next definition as the body of a header that has none."""
         from lark import Token
 
-        around = self._tokens[start]
-        for kind in ("_INDENT", "BROKEN", "_NEWLINE", "_DEDENT"):
-            self._parser.feed_token(Token.new_borrow_pos(kind, "", around))
+        header = self._tokens[start]
+        end, at_margin = self._position, True
+        while end < len(self._tokens):
+            token = self._tokens[end]
+            if at_margin and token.type in DEFINITION_STARTS:
+                break
+            at_margin = token.type in ("_NEWLINE", "_DEDENT")
+            end += 1
+        empty = [] if end > self._position else [("BROKEN", ""), ("_NEWLINE", "")]
+        kinds = [Token.new_borrow_pos(kind, text, header) for kind, text in (("_INDENT", ""), *empty)]
+        self._tokens.insert(end, Token.new_borrow_pos("_DEDENT", "", header))
+        self._tokens[self._position : self._position] = kinds
+        for _ in kinds:
+            self._feed(self._tokens[self._position])
 
     def _replace_line(self, start: int, before: Any) -> None:
         """Goes back to the parser's state before a line and puts BROKEN in its place."""

@@ -53,7 +53,8 @@ def describe(line: list[Token], position: int, accepted: set[str]) -> Descriptio
     if token.type in ("RPAR", "RSQB") and not accepted & {"RPAR", "RSQB"}:
         return f"'{token}' has no bracket that it closes", span, "", ()
     if accepted & OPERATORS and token.type in {"NAME", "NUMBER", "LPAR", "STRING", *KEYWORDS}:
-        return f"expected an operator between {_show(previous)} and {_show(token)}", span, "", ()
+        expected = "',' or an operator" if "_COMMA" in accepted else "an operator"
+        return f"expected {expected} between {_show(previous)} and {_show(token)}", span, "", ()
     expected = _expected(accepted)
     if expected:
         return f"expected {expected} after {_show(previous)}{found}", span, "", ()
@@ -114,7 +115,9 @@ def _expected(accepted: set[str]) -> str:
         shown.remove(SYMBOLS["_NEWLINE"])
         if accepted & OPERATORS:
             return SYMBOLS["_NEWLINE"]
-    return " or ".join(shown) if 1 <= len(shown) <= 3 else ""
+    if not 1 <= len(shown) <= 4:
+        return ""
+    return " or ".join([", ".join(shown[:-1]), shown[-1]] if len(shown) > 1 else shown)
 
 
 def _show(token: Token) -> str:

@@ -1,0 +1,88 @@
+"""The Pygments lexers: no text is lost, what means something has its type, and other programs find them by name."""
+
+from __future__ import annotations
+
+from importlib.metadata import entry_points
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pygments.lexer import Lexer
+from pygments.lexers import get_lexer_by_name
+from pygments.token import Comment, Error, Keyword, Name, String, _TokenType
+
+import explorer
+from explorer.lexers import DlcLexer, GraphLexer, LoopsLexer, ModelLexer, SlcLexer
+from explorer.web.highlight import LEXERS, highlight
+
+LEXER_OF = {"graph": GraphLexer, "loops": LoopsLexer, "slc": SlcLexer, "dlc": DlcLexer}
+EXAMPLES = sorted((Path(__file__).parents[1] / "examples").glob("*/*.emb"))
+
+
+def kinds(lexer: Lexer, text: str) -> list[tuple[_TokenType, str]]:
+    return [(kind, value) for _, kind, value in lexer.get_tokens_unprocessed(text)]
+
+
+@pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
+def test_every_example_and_its_stages_are_covered_without_errors(path: Path) -> None:
+    text = path.read_text(encoding="utf-8")
+    compilation = explorer.compile(text)
+    texts = [(ModelLexer(), text)] + [(LEXER_OF[name](), compilation.stages[name].text) for name in LEXER_OF]
+    for lexer, shown in texts:
+        tokens = kinds(lexer, shown)
+        assert "".join(value for _, value in tokens) == shown
+        assert not [value for kind, value in tokens if kind in Error]
+
+
+def test_a_models_words_have_their_types() -> None:
+    tokens = kinds(
+        ModelLexer(), 'dim D = 64  # size\nscore T(h: entity, r: relation):\n    "a note"\n    return norm(E[h], 2)\n'
+    )
+    assert (Keyword, "dim") in tokens
+    assert (Keyword.Type, "entity") in tokens
+    assert (Keyword.Type, "relation") in tokens
+    assert (Name.Class, "T") in tokens
+    assert (Name.Builtin, "norm") in tokens
+    assert (Comment.Single, "# size") in tokens
+    assert (String.Doc, '"a note"') in tokens
+
+
+def test_a_graph_line_has_its_set_and_its_dependencies() -> None:
+    tokens = kinds(GraphLexer(), "  %5 = bmv %3, %4  : batch [K]  {h, r, t}")
+    assert (Name.Function, "bmv") in tokens
+    assert (Keyword.Type, "batch") in tokens
+    assert (Name.Label, "{h, r, t}") in tokens
+
+
+@pytest.mark.parametrize(
+    ("lexer", "line", "crossing"),
+    [
+        (SlcLexer(), "    e = slc.to_val(%e)", "slc.to_val"),
+        (DlcLexer(), "  push_op(e, d_tr, ite)", "push_op"),
+        (DlcLexer(), "      e = dataQ.pop<f32>()", "dataQ.pop"),
+        (DlcLexer(), "  callback(d_tr, ite) = d_ite", "callback"),
+    ],
+)
+def test_what_crosses_a_queue_is_marked(lexer: Lexer, line: str, crossing: str) -> None:
+    assert (Keyword.Pseudo, crossing) in kinds(lexer, line)
+
+
+def test_they_are_published_as_entry_points() -> None:
+    published = {point.load() for point in entry_points(group="pygments.lexers")}
+    assert {ModelLexer, *LEXER_OF.values()} <= published
+    assert isinstance(get_lexer_by_name("emb"), ModelLexer)
+
+
+@given(st.sampled_from(sorted(LEXERS)), st.text(alphabet=st.characters(exclude_characters="\r\0"), max_size=200))
+def test_any_text_comes_out_line_by_line_and_escaped(language: str, text: str) -> None:
+    lines = highlight(language, text)
+    assert len(lines) == text.count("\n") + 1
+    # Every sign of the text that HTML gives a meaning has been escaped: what is left are our own spans.
+    assert "\n".join(line.striptags() for line in lines).split() == text.split()
+
+
+def test_markup_in_a_text_is_shown_not_made() -> None:
+    (line,) = highlight("model", "score T<script>alert('1')</script>():")
+    assert "<script" not in line
+    assert "&lt;script&gt;alert(&#39;1&#39;)&lt;/script&gt;" in line
