@@ -89,12 +89,12 @@ def load_triples(source: str, data_dir: Path | None = None) -> Triples:
     if data_dir is None:
         with _reading(source[:200]):
             missing = not Path(source).exists()
-        if missing and _is_plain_name(source):
-            raise InputError(_unknown_name(source, list(PRESETS)))
+        if missing and is_plain_name(source):
+            raise InputError(unknown_name(source, list(PRESETS)))
         return _read_file(Path(source), source)
-    files = {path.name: path for path in _data_files(data_dir)}
+    files = {path.name: path for path in data_files(data_dir)}
     if source not in files:
-        raise InputError(_unknown_name(source, [*PRESETS, *files]))
+        raise InputError(unknown_name(source, [*PRESETS, *files]))
     return _read_file(files[source], source)
 
 
@@ -110,7 +110,7 @@ def available(data_dir: Path | None) -> list[dict[str, Any]]:
         }
         for name, preset in PRESETS.items()
     ]
-    for path in _data_files(data_dir) if data_dir is not None else ():
+    for path in data_files(data_dir) if data_dir is not None else ():
         status = path.stat()
         summary = _summarise(path, status.st_mtime_ns, status.st_size)
         if summary is not None:
@@ -135,7 +135,7 @@ def _summarise(path: Path, modified: int, size: int) -> dict[str, Any] | None:
     }
 
 
-def _data_files(data_dir: Path) -> list[Path]:
+def data_files(data_dir: Path) -> list[Path]:
     """The files of a directory with a known suffix, in order of name, less links that lead out of it."""
     root = data_dir.resolve()
     try:
@@ -149,11 +149,13 @@ def _data_files(data_dir: Path) -> list[Path]:
     ]
 
 
-def _is_plain_name(source: str) -> bool:
+def is_plain_name(source: str) -> bool:
+    """Whether this can only be meant as the name of a preset, not as a path."""
     return "/" not in source and "\\" not in source and not source.lower().endswith(SUFFIXES)
 
 
-def _unknown_name(source: str, names: list[str]) -> str:
+def unknown_name(source: str, names: list[str]) -> str:
+    """The sentence for a name that is none of these, with the nearest of them."""
     lower = {name.lower(): name for name in names}
     close = difflib.get_close_matches(source.lower(), lower, n=1)
     hint = f": did you mean '{lower[close[0]]}'?" if close else "."
@@ -166,7 +168,7 @@ def _generate(name: str) -> Triples:
     random = np.random.default_rng(zlib.crc32(name.encode()))
     entity_order = random.permutation(preset.num_entities).astype(np.int32)
     relation_order = random.permutation(preset.num_relations).astype(np.int32)
-    draw = partial(_skewed, random, preset.num_triples)
+    draw = partial(skewed, random, preset.num_triples)
     return Triples(
         name=name,
         source="preset, generated",
@@ -178,7 +180,7 @@ def _generate(name: str) -> Triples:
     )
 
 
-def _skewed(random: np.random.Generator, count: int, order: Ids, skew: float) -> Ids:
+def skewed(random: np.random.Generator, count: int, order: Ids, skew: float) -> Ids:
     """`count` ids, the first of `order` the most frequent, each of them at least once, evenly spread."""
     uniform = random.random(count, dtype=np.float32)
     ranks = (len(order) * uniform ** np.float32(1 / (1 - skew))).astype(np.int32)

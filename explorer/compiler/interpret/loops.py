@@ -9,7 +9,7 @@ import numpy as np
 
 from explorer.compiler.interpret.functions import FUNCTIONS, INDEX_FUNCTIONS, REDUCTIONS, Number
 from explorer.compiler.ir import loops
-from explorer.compiler.ir.node import Atom, Extent, Node
+from explorer.compiler.ir.node import Atom, Node
 
 Environment = dict[str, Any]
 """Names and what they stand for: numbers, indices, rows and buffers."""
@@ -40,16 +40,16 @@ def bind(
     return environment, output.name
 
 
-def number(extent: Extent, environment: Environment) -> int:
+def number(extent: Atom, environment: Environment) -> int:
     """The number that an extent stands for."""
-    return environment[extent] if isinstance(extent, str) else extent
+    return int(environment[extent]) if isinstance(extent, str) else int(extent)
 
 
 def execute(statement: Node, environment: Environment) -> None:
     """Runs one statement in the environment."""
     match statement:
         case loops.For():
-            for position in range(number(statement.extent, environment)):
+            for position in range(number(statement.lower, environment), number(statement.extent, environment)):
                 environment[statement.variable] = position
                 for inner in statement.body:
                     execute(inner, environment)

@@ -21,7 +21,7 @@ def _run(items: tuple[slc.Item, ...], streams: Environment, values: Environment)
     for item in items:
         match item:
             case slc.SlcFor():
-                for position in range(number(item.extent, streams)):
+                for position in range(number(item.lower, streams), number(item.extent, streams)):
                     streams[item.stream] = position
                     _run(item.body, streams, values)
             case slc.MemStream():

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from explorer.compiler.ir import loops
-from explorer.compiler.ir.node import Atom, Extent, Line, Node, VerificationError
+from explorer.compiler.ir.node import Atom, Line, Node, VerificationError
 
 Event = Literal["beg", "ite", "end"]
 EVENTS: tuple[Event, ...] = ("beg", "ite", "end")
@@ -31,7 +31,7 @@ class Traversal(Node):
     name: str
     parent: str | None
     lower: Atom
-    upper: Extent
+    upper: Atom
     stride: int = 1
 
 

@@ -17,7 +17,8 @@ REDUCTION_SIGNS = {"sum": "+=", "max": "max=", "min": "min="}
 
 @dataclass(frozen=True, kw_only=True)
 class Buffer(Node):
-    """An array in memory: `kind` is "param", "input", "index" (i32) or "output"; all others are f32."""
+    """An array in memory: `kind` is "param", "input", "structure", "index" (i32), "temporary" (written by an earlier
+    kernel) or "output"; all but index arrays hold f32."""
 
     name: str
     kind: str
@@ -31,11 +32,14 @@ class Buffer(Node):
 
 @dataclass(frozen=True, kw_only=True)
 class For(Node):
-    """`for k in 0..K`; the iterations of a parallel loop are independent. `note` says what a pass did."""
+    """`for k in 0..K`; the iterations of a parallel loop are independent. `note` says what a pass did.
+
+    A loop over a segment has bounds that were loaded: `for p in n..n1`."""
 
     variable: str
-    extent: Extent
+    extent: Atom
     body: tuple[Statement, ...]
+    lower: Atom = 0
     parallel: bool = False
     note: str = ""
 
@@ -145,6 +149,8 @@ def reads_of(statement: Node) -> tuple[str, ...]:
     """The names that a statement itself reads: atoms, buffers and rows, not those of a loop's body."""
     atoms: tuple[Atom, ...] = ()
     match statement:
+        case For():
+            atoms = (statement.lower, statement.extent)
         case Load():
             atoms = (statement.buffer, *statement.indices)
         case Index() | Compute():
@@ -177,7 +183,7 @@ def print_statement(statement: Node) -> str:
         case For():
             parallel = "parallel " if statement.parallel else ""
             note = f"  # {statement.note}" if statement.note else ""
-            return f"{parallel}for {statement.variable} in 0..{statement.extent}{note}"
+            return f"{parallel}for {statement.variable} in {statement.lower}..{statement.extent}{note}"
         case Load():
             return f"{statement.result} = {element(statement.buffer, statement.indices)}"
         case Index():

@@ -18,6 +18,7 @@ LARGEST_TEXT = 64 * 1024
 """Bytes in UTF-8."""
 
 DEFINITION_STARTS = frozenset(["DIM", "SCORE", "DEF", "LAYER", "OP"])
+BLOCK_STARTS = frozenset(["SCORE", "LAYER", "DEF", "FOR"])
 
 
 def parse(text: str) -> syntax.Program:
@@ -58,7 +59,7 @@ def _lark() -> Lark:
     class WholeTokens:
         """Keeps the terminals that no rule takes, and passes the tokens on: parse.py lays them out itself."""
 
-        always_accept = ("FOREIGN", "FOR", "IN", "LAYER", "OP")
+        always_accept = ("FOREIGN", "OP")
 
         def process(self, stream: Iterator[Token]) -> Iterator[Token]:
             return stream
@@ -87,8 +88,8 @@ class _Driver:
             token = self._tokens[self._position]
             if token.type == "_INDENT":
                 self._skip_indented("this line is indented, but the line above opens no block")
-            elif token.type in ("LAYER", "OP") and self._depth == 0:
-                self._skip_later_family(token)
+            elif token.type == "OP" and self._depth == 0:
+                self._skip_op()
             elif token.type == "_DEDENT":
                 self._feed(token)
             else:
@@ -119,7 +120,7 @@ class _Driver:
 
     def _open_block(self, start: int) -> None:
         """After a line's end: the indentation that a header needs, or what stands for a missing block."""
-        if self._tokens[start].type not in ("SCORE", "DEF") or self._tokens[self._position - 2].type != "_COLON":
+        if self._tokens[start].type not in BLOCK_STARTS or self._tokens[self._position - 2].type != "_COLON":
             return
         if self._next_type() == "_INDENT":
             self._feed(self._tokens[self._position])
@@ -155,7 +156,7 @@ class _Driver:
         end = start
         while self._tokens[end].type != "_NEWLINE":
             end += 1
-        words = " ".join(token for token in self._tokens[start:end] if token.type == "NAME")
+        words = " ".join(token.strip('"') for token in self._tokens[start:end] if token.type in ("NAME", "STRING"))
         first, last = self._tokens[start], self._tokens[max(start, end - 1)]
         broken = Token.new_borrow_pos("BROKEN", words, first)
         broken.end_line, broken.end_column = last.end_line, last.end_column
@@ -196,8 +197,8 @@ class _Driver:
                 end += 1
             self._collector.report(message, self._span(self._position, end))
 
-    def _skip_later_family(self, keyword: Token) -> None:
-        """Leaves out a `layer` or an `op` with its block, with one diagnostic at its header."""
+    def _skip_op(self) -> None:
+        """Leaves out an `op` with its block, with one diagnostic at its header."""
         start = self._position
         while self._tokens[self._position].type != "_NEWLINE":
             self._position += 1
@@ -207,8 +208,7 @@ class _Driver:
         while self._position < len(self._tokens) and (level or self._next_type() == "_INDENT"):
             level += {"_INDENT": 1, "_DEDENT": -1}.get(self._next_type(), 0)
             self._position += 1
-        families = {"layer": "layers are", "op": "ops are"}
-        self._collector.report(f"{families[str(keyword)]} not compiled yet: this version compiles scores", header)
+        self._collector.report("ops are not compiled yet: this version compiles scores and layers", header)
 
     def _next_type(self) -> str:
         return self._tokens[self._position].type if self._position < len(self._tokens) else ""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from explorer.compiler.ir.node import Span
@@ -86,12 +87,51 @@ class Attribute:
 
 
 @dataclass(frozen=True, slots=True)
+class Text:
+    """`"att"`, the name of data as an argument; `text` is without the quotes."""
+
+    text: str
+    extent: Span
+
+
+@dataclass(frozen=True, slots=True)
+class Data:
+    """`e["att"]`, or `e[name]` on the left of an assignment; `span` is the bracketed part."""
+
+    base: Expression
+    name: Text | Name
+    span: Span
+    extent: Span
+
+
+@dataclass(frozen=True, slots=True)
+class Iterator:
+    """`g.edges()`, `n.incoming_edges()`: what a loop goes over."""
+
+    base: Expression
+    method: Name
+    extent: Span
+
+
+@dataclass(frozen=True, slots=True)
+class Comprehension:
+    """`x[e.src] for e in n.incoming_edges()`, as the argument of a reduction."""
+
+    element: Expression
+    variable: Name
+    iterator: Iterator
+    extent: Span
+
+
+@dataclass(frozen=True, slots=True)
 class Parentheses:
     inner: Expression
     extent: Span
 
 
-Expression = Name | Number | Unary | Binary | Call | Index | Slice | Attribute | Parentheses
+Expression = (
+    Name | Number | Unary | Binary | Call | Index | Slice | Attribute | Parentheses | Text | Data | Comprehension
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,9 +151,36 @@ class Declarations:
 
 @dataclass(frozen=True, slots=True)
 class Assignment:
-    target: Name
+    """`x = y`, `e["x"] = y`, and with "+", "-", "*" or "/" as `operator` an update; `span` is `=`, `+=` and so on."""
+
+    target: Name | Data
+    operator: str
+    span: Span
     value: Expression
     extent: Span
+
+
+@dataclass(frozen=True, slots=True)
+class CallStatement:
+    """A call for what it writes: `edge_softmax(g, "att")`."""
+
+    call: Call
+    extent: Span
+
+
+@dataclass(frozen=True, slots=True)
+class Loop:
+    """`for e in g.edges():` with its block; `header` reaches from `for` to the iterator's end."""
+
+    variable: Name
+    iterator: Iterator
+    statements: tuple[Statement, ...]
+    header: Span
+
+    @property
+    def extent(self) -> Span:
+        """The header: a block may be long."""
+        return self.header
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,7 +203,7 @@ class Broken:
     extent: Span
 
 
-Statement = Declarations | Assignment | Return | Docstring | Broken
+Statement = Declarations | Assignment | CallStatement | Loop | Return | Docstring | Broken
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,7 +215,7 @@ class Parameter:
 
 @dataclass(frozen=True, slots=True)
 class Definition:
-    """A `score` or a `def`; `header` reaches from the keyword to the closing parenthesis."""
+    """A `score`, a `layer` or a `def`; `header` reaches from the keyword to the closing parenthesis."""
 
     kind: str
     name: Name
@@ -172,3 +239,13 @@ class Program:
     dims: tuple[Dim, ...]
     definitions: tuple[Definition, ...]
     broken: tuple[Broken, ...]
+
+
+def walk_statements(statements: tuple[Statement, ...]) -> Iterable[Statement]:
+    """All statements in the order of the text, those of loops behind their header."""
+    pending = list(reversed(statements))
+    while pending:
+        statement = pending.pop()
+        yield statement
+        if isinstance(statement, Loop):
+            pending += reversed(statement.statements)

@@ -46,6 +46,10 @@ def _name(token: Token) -> syntax.Name:
     return syntax.Name(str(token), span_of(token))
 
 
+def _text(token: Token) -> syntax.Text:
+    return syntax.Text(token.strip('"'), span_of(token))
+
+
 class TreeBuilder(Transformer[Token, Any]):
     """Called by the parser with each rule's children as it reduces them."""
 
@@ -120,8 +124,31 @@ class TreeBuilder(Transformer[Token, Any]):
         return _name(name), extents, join(span_of(name), span_of(closing))
 
     def assignment(self, children: list[Any]) -> syntax.Assignment:
-        name, _, value = children
-        return syntax.Assignment(_name(name), value, join(span_of(name), value.extent))
+        target, operator, value = children
+        target = _name(target) if isinstance(target, Token) else target
+        update = str(operator).removesuffix("=")
+        return syntax.Assignment(target, update, span_of(operator), value, join(target.extent, value.extent))
+
+    def call_statement(self, children: list[Any]) -> syntax.CallStatement:
+        call = self.call(children)
+        return syntax.CallStatement(call, call.extent)
+
+    def loop(self, children: list[Any]) -> syntax.Loop:
+        keyword, variable, _, iterator, statements = children
+        return syntax.Loop(_name(variable), iterator, statements, join(span_of(keyword), iterator.extent))
+
+    def iterator(self, children: list[Any]) -> syntax.Iterator:
+        path, _, closing = children
+        extent = join(path.extent, span_of(closing))
+        if isinstance(path, syntax.Attribute):
+            return syntax.Iterator(path.base, path.name, extent)
+        return syntax.Iterator(path, path, extent)
+
+    def data(self, children: list[Any]) -> syntax.Data:
+        base, opening, name, closing = children
+        span = join(span_of(opening), span_of(closing))
+        inner = _text(name) if name.type == "STRING" else _name(name)
+        return syntax.Data(base, inner, span, join(base.extent, span))
 
     def returned(self, children: list[Any]) -> syntax.Return:
         keyword, value = children
@@ -174,3 +201,11 @@ class TreeBuilder(Transformer[Token, Any]):
     def keyword(self, children: list[Any]) -> syntax.Argument:
         name, _, value = children
         return syntax.Argument(_name(name), value)
+
+    def comprehension(self, children: list[Any]) -> syntax.Argument:
+        element, _, variable, _, iterator = children
+        extent = join(element.extent, iterator.extent)
+        return syntax.Argument(None, syntax.Comprehension(element, _name(variable), iterator, extent))
+
+    def string(self, children: list[Any]) -> syntax.Argument:
+        return syntax.Argument(None, _text(children[0]))

@@ -11,12 +11,14 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from explorer.compiler.ir import loops, slc
+from explorer.compiler.ir.module import each_program
 from explorer.compiler.ir.node import Atom, Node, Origin, merge, walk
 from explorer.compiler.passes.report import Report
 
 Location = tuple[str, tuple[Atom, ...]]
 
 
+@each_program
 def decouple(kernel: loops.Kernel, report: Report) -> slc.SlcProgram:
     """The kernel with its lookups decoupled from its compute, one callback for each run of compute statements."""
     read_only = {buffer.name for buffer in kernel.buffers if buffer.kind != "output"}
@@ -71,11 +73,12 @@ class _Decoupling:
         return bool(new)
 
     def _loop(self, loop: loops.For, scope: _Scope) -> slc.SlcFor:
+        bounds = [f"%{a}" if isinstance(a, str) and a in scope.streams else a for a in (loop.lower, loop.extent)]
         inner = scope.inner()
         inner.streams[loop.variable] = loop.origin
         body = self.items(loop.body, inner)
         return slc.SlcFor(
-            stream="%" + loop.variable, extent=loop.extent, body=body, note=loop.note, origin=loop.origin
+            stream="%" + loop.variable, lower=bounds[0], extent=bounds[1], body=body, note=loop.note, origin=loop.origin
         )
 
     def _stream(self, statement: loops.Statement, scope: _Scope) -> slc.MemStream | slc.AluStream | None:

@@ -5,11 +5,13 @@ from __future__ import annotations
 from dataclasses import replace
 
 from explorer.compiler.ir import loops
+from explorer.compiler.ir.module import each_program
 from explorer.compiler.ir.node import merge
 from explorer.compiler.passes.report import Report
 from explorer.compiler.passes.statements import pure, written_names
 
 
+@each_program
 def hoist(kernel: loops.Kernel, report: Report) -> loops.Kernel:
     """The kernel with invariant loads and scalars moved out, never out of the parallel loop.
 

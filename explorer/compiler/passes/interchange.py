@@ -9,11 +9,13 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from explorer.compiler.ir import loops
+from explorer.compiler.ir.module import each_program
 from explorer.compiler.ir.node import Names, merge, walk
 from explorer.compiler.passes.report import Report
 from explorer.compiler.passes.statements import all_names, pure, rename, slice_for
 
 
+@each_program
 def interchange(kernel: loops.Kernel, report: Report) -> loops.Kernel:
     """The kernel with every pair of loops exchanged that strides through a matrix and may be."""
     names = Names(all_names(kernel))

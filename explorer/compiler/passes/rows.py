@@ -6,19 +6,20 @@ from explorer.compiler.ir.graph import (
     Concat,
     Contract,
     Elementwise,
-    Gather,
     Graph,
     Reduce,
+    Segment,
     Value,
     operands,
 )
 
 
-def values_in_rows(graph: Graph) -> set[str]:
-    """The names of the values to store in rows.
+def values_in_rows(graph: Graph, stored: set[str]) -> set[str]:
+    """The names of the values to keep in rows inside a kernel; `stored` are those that have a buffer instead.
 
     - A concatenation, whose elements come from several places.
     - A vector that lives on the batch and is read by a value of the negatives: computed once, shared by all.
+    - A segment's vector, which all its elements add to.
     - A reduction with free indices that a loop over other indices would recompute, or that several loops read.
     """
     readers: dict[str, list[Value]] = {value.name: [] for value in graph.values}
@@ -28,9 +29,10 @@ def values_in_rows(graph: Graph) -> set[str]:
     rows: set[str] = set()
     loops_reading: dict[str, set[str]] = {}
     for value in reversed(graph.values):
-        places = {place for reader in readers[value.name] for place in _places(value, reader, rows, loops_reading)}
+        kept = rows | stored
+        places = {place for reader in readers[value.name] for place in _places(value, reader, kept, loops_reading)}
         loops_reading[value.name] = places or {"result"}
-        if _wants_row(value, readers[value.name], loops_reading[value.name]):
+        if value.name not in stored and _wants_row(value, readers[value.name], loops_reading[value.name]):
             rows.add(value.name)
             loops_reading[value.name] = {value.name}
     return rows
@@ -39,18 +41,18 @@ def values_in_rows(graph: Graph) -> set[str]:
 def _wants_row(value: Value, readers: list[Value], places: set[str]) -> bool:
     if not value.shape:
         return False
-    if isinstance(value.operator, Concat):
+    if isinstance(value.operator, Concat | Segment):
         return True
     shared = value.index_set == "batch" and any(reader.index_set == "negative" for reader in readers)
     if shared and len(value.shape) == 1:
         return True
-    return _sums(value) and (len(places) > 1 or any(place.startswith("again ") for place in places))
+    return sums(value) and (len(places) > 1 or any(place.startswith("again ") for place in places))
 
 
-def _sums(value: Value) -> bool:
+def sums(value: Value) -> bool:
     """Whether one element costs a loop."""
     match value.operator:
-        case Reduce():
+        case Reduce() | Segment():
             return True
         case Contract() as contract:
             inputs, _, out = contract.signature.partition("->")
@@ -61,7 +63,7 @@ def _sums(value: Value) -> bool:
 def _places(value: Value, reader: Value, rows: set[str], loops_reading: dict[str, set[str]]) -> set[str]:
     """The loops in which a reader asks for the value's elements; "again" marks one that asks for each repeatedly."""
     match reader.operator:
-        case Reduce():
+        case Reduce() | Segment():
             places = {reader.name}
         case Contract() as contract:
             inputs, _, out = contract.signature.partition("->")
@@ -71,7 +73,7 @@ def _places(value: Value, reader: Value, rows: set[str], loops_reading: dict[str
             if any(letters - set(side) for side in sides):
                 return {f"again {reader.name}"}
             places = {reader.name} if letters - set(out) else loops_reading[reader.name]
-        case Elementwise() | Gather():
+        case Elementwise():
             places = loops_reading[reader.name]
         case _:
             return {f"again {reader.name}"}

@@ -9,10 +9,12 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from explorer.compiler.ir import dlc, loops, slc
+from explorer.compiler.ir.module import each_program
 from explorer.compiler.ir.node import Atom, Names, Node, Origin
 from explorer.compiler.passes.report import Report
 
 
+@each_program
 def separate(program: slc.SlcProgram, report: Report) -> dlc.DlcProgram:
     """The program as two, joined by the queues."""
     separation = _Separation(program)
@@ -67,8 +69,8 @@ class _Separation:
         head = dlc.Traversal(
             name=self.names.new(variable + "_tr"),
             parent=parent.head.name if parent else None,
-            lower=0,
-            upper=loop.extent,
+            lower=self._atom(loop.lower),
+            upper=self._atom(loop.extent),
             origin=loop.origin,
         )
         current = _Traversal(head, parent)

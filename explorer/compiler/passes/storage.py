@@ -1,0 +1,90 @@
+"""Decides which values of a graph are stored in memory, and which kernel computes each.
+
+Everything else is computed where it is read, inside a kernel, and never leaves it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from explorer.compiler.ir.graph import Gather, Graph, Segment, Value, operands
+from explorer.compiler.passes.rows import sums
+
+
+@dataclass(frozen=True)
+class KernelPlan:
+    """A kernel over an index set, and the values that it stores."""
+
+    index_set: str
+    stores: tuple[str, ...]
+
+
+def stored_values(graph: Graph) -> list[str]:
+    """The values to store, in order: the result, what is read at another position than a loop has it, and what costs
+    a loop and would be computed in several.
+
+    A reader is either a kernel over its own set, or a loop along a map (an edge loop of a node), which has the
+    value at the map's end at hand."""
+    readers: dict[str, list[Value]] = {value.name: [] for value in graph.values}
+    for value in graph.values:
+        for name in dict.fromkeys(operands(value.operator)):
+            readers[name].append(value)
+    places: dict[str, set[tuple[str, str]]] = {}  # (the loop's reader or "", the map that it goes along or "")
+    stored: set[str] = set()
+    for value in reversed(graph.values):
+        found: set[tuple[str, str]] = set()
+        elsewhere = value.name == graph.result
+        for reader in readers[value.name]:
+            inside = {("", "")} if reader.name in stored else places[reader.name]
+            match reader.operator:
+                case Segment() as segment:
+                    found.add((reader.name, segment.map))
+                case Gather() as gather:
+                    elsewhere |= any(gather.indices != (along,) for _, along in inside)
+                    found.add((reader.name, "gather"))
+                case _:
+                    found |= inside
+        if elsewhere or (sums(value) and len(found) > 1 and any(along not in ("", "gather") for _, along in found)):
+            stored.add(value.name)
+        places[value.name] = found
+    return [value.name for value in graph.values if value.name in stored]
+
+
+def plan_kernels(graph: Graph, stored: list[str]) -> list[KernelPlan]:
+    """The kernels in order. A value joins the last kernel over its set, unless it needs what a later one stores."""
+    values = {value.name: value for value in graph.values}
+    kernel_of: dict[str, int] = {}
+    plans: list[tuple[str, list[str]]] = []
+    for name in stored:
+        value = values[name]
+        first = max((kernel_of[n] + (not same) for n, same in _reads(graph, value, set(stored))), default=0)
+        fitting = [k for k in range(first, len(plans)) if plans[k][0] == value.index_set]
+        if fitting:
+            kernel_of[name] = fitting[0]
+            plans[fitting[0]][1].append(name)
+        else:
+            kernel_of[name] = len(plans)
+            plans.append((value.index_set, [name]))
+    return [KernelPlan(index_set, tuple(stores)) for index_set, stores in plans]
+
+
+def _reads(graph: Graph, value: Value, stored: set[str]) -> set[tuple[str, bool]]:
+    """The stored values that computing a value reads, and whether it reads them at its own position only."""
+    found: set[tuple[str, bool]] = set()
+    pending = [(name, _at_own(value)) for name in operands(value.operator)]
+    seen: set[tuple[str, bool]] = set()
+    while pending:
+        name, own = pending.pop()
+        if (name, own) in seen:
+            continue
+        seen.add((name, own))
+        if name in stored:
+            found.add((name, own))
+        else:
+            inner = graph.value(name)
+            pending += [(n, own and _at_own(inner)) for n in operands(inner.operator)]
+    return found
+
+
+def _at_own(value: Value) -> bool:
+    return not isinstance(value.operator, Gather | Segment)
