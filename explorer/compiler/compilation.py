@@ -12,6 +12,7 @@ from explorer.compiler.codegen.text import Code, Unsupported
 from explorer.compiler.ir.dlc import DlcProgram, print_dlc, verify_dlc
 from explorer.compiler.ir.graph import Contract, Graph, Reduce, Value, operator_name, print_graph, verify_graph
 from explorer.compiler.ir.loops import Kernel, print_kernel, verify_kernel
+from explorer.compiler.ir.module import Module
 from explorer.compiler.ir.node import Line, Span
 from explorer.compiler.ir.slc import SlcProgram, print_slc, verify_slc
 from explorer.compiler.language.check import OperationSite, check
@@ -24,7 +25,7 @@ from explorer.compiler.pipeline import STAGES, Pass, StageSpec
 DEEPEST_RECURSION = 20_000
 """Passes descend along chains of operations; the longest that a model may have needs less than this."""
 
-Program = Graph | Kernel | SlcProgram | DlcProgram | Code
+Program = Graph | Kernel | SlcProgram | DlcProgram | Module | Code
 
 Target = Callable[[Any, Mapping[str, Any]], Any]
 """Runs the program of a target's stage on arrays by name, and returns the scores."""
@@ -250,8 +251,16 @@ def lines_of(program: Program) -> tuple[Line, ...]:
             return print_slc(program)
         case DlcProgram():
             return print_dlc(program)
+        case Module():
+            return _join([lines_of(inner) for inner in program.programs])
         case Code():
             return program.lines
+
+
+def _join(parts: list[tuple[Line, ...]]) -> tuple[Line, ...]:
+    """The texts of a module's programs, an empty line between them."""
+    lines = [line for part in parts for line in (*part, Line(""))]
+    return tuple(lines[:-1])
 
 
 def verify(program: Program) -> None:
@@ -265,6 +274,9 @@ def verify(program: Program) -> None:
             verify_slc(program)
         case DlcProgram():
             verify_dlc(program)
+        case Module():
+            for inner in program.programs:
+                verify(inner)
 
 
 def _ms_since(begin: float) -> float:

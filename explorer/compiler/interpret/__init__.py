@@ -12,14 +12,25 @@ from explorer.compiler.interpret.slc import run_slc
 from explorer.compiler.ir.dlc import DlcProgram
 from explorer.compiler.ir.graph import Graph
 from explorer.compiler.ir.loops import Kernel
+from explorer.compiler.ir.module import Module
 from explorer.compiler.ir.slc import SlcProgram
 
 
 def run_program(program: object, inputs: Mapping[str, Any]) -> Any:
-    """The output of a program of any IR with an interpreter; raises ValueError for others."""
+    """The result of a program of any IR with an interpreter; raises ValueError for others."""
+    if isinstance(program, Graph):
+        return run_graph(program, inputs)
+    if isinstance(program, Module):
+        arrays = dict(inputs)
+        for inner in program.programs:
+            arrays |= _outputs(inner, arrays)
+        return arrays[program.result]
+    (result,) = _outputs(program, inputs).values()
+    return result
+
+
+def _outputs(program: object, inputs: Mapping[str, Any]) -> dict[str, Any]:
     match program:
-        case Graph():
-            return run_graph(program, inputs)
         case Kernel():
             return run_kernel(program, inputs)
         case SlcProgram():

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from explorer.compiler.interpret.functions import INDEX_FUNCTIONS, Number
-from explorer.compiler.interpret.loops import Environment, bind, execute, number
+from explorer.compiler.interpret.loops import Environment, Outputs, bind, execute, number
 from explorer.compiler.ir import dlc
 from explorer.compiler.ir.node import Atom
 
@@ -27,9 +27,9 @@ class Queues:
     data: deque[Any] = field(default_factory=deque)
 
 
-def run_dlc(program: dlc.DlcProgram, inputs: Mapping[str, Number]) -> Number:
-    """The program's output, float32; raises RuntimeError if something is left in a queue."""
-    values, output = bind(program.sizes, program.buffers, inputs)
+def run_dlc(program: dlc.DlcProgram, inputs: Mapping[str, Number]) -> Outputs:
+    """The program's outputs by name, float32; raises RuntimeError if something is left in a queue."""
+    values, outputs = bind(program.sizes, program.buffers, inputs)
     queues = Queues()
     cases = {case.token: case for case in program.execute}
     for _ in _access(program, dict(values), queues):
@@ -38,7 +38,7 @@ def run_dlc(program: dlc.DlcProgram, inputs: Mapping[str, Number]) -> Number:
             _execute(cases[token], queues, values)
     if queues.control or queues.data:
         raise RuntimeError(f"{len(queues.control)} tokens and {len(queues.data)} operands were never popped")
-    return values[output]
+    return {name: values[name] for name in outputs}
 
 
 def pushed(program: dlc.DlcProgram, inputs: Mapping[str, Number], tokens: int) -> list[tuple[str, tuple[Number, ...]]]:

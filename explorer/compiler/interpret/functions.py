@@ -46,6 +46,8 @@ FUNCTIONS: dict[str, Callable[..., Number]] = {
     "gelu": _gelu,
     "sin": np.sin,
     "cos": np.cos,
+    "unless_empty": lambda x, begin, end: x if begin < end else x.dtype.type(0),
+    "segment_mean": lambda x, begin, end: x / x.dtype.type(max(end - begin, 1)),
 }
 
 REDUCTIONS: dict[str, Callable[[Number, Number], Number]] = {"sum": np.add, "max": np.maximum, "min": np.minimum}

@@ -1,6 +1,7 @@
-"""What a graph means: each value as one NumPy array over the whole batch, in float64.
+"""What a graph means: each value as one NumPy array over all rows of its set, in float64.
 
-Every array has two leading axes, the batch and its negatives, of length 1 where the value does not depend on them.
+Arrays over a score's batch have two leading axes, the batch and its negatives; all others have one, the index set.
+An axis has length 1 where the value does not depend on it.
 """
 
 from __future__ import annotations
@@ -20,58 +21,106 @@ _REDUCTIONS = {
     "norm1": lambda x: np.abs(x).sum(axis=-1),
     "norm2": lambda x: np.sqrt((x * x).sum(axis=-1)),
 }
+_SEGMENT_UPDATES = {"sum": np.add, "mean": np.add, "max": np.maximum, "min": np.minimum}
+_SEGMENT_STARTS = {"sum": 0.0, "mean": 0.0, "max": -np.inf, "min": np.inf}
 
 
 def run_graph(graph: g.Graph, inputs: Mapping[str, Number]) -> Number:
-    """The scores, [B] or [B, N] for negatives, from arrays by name."""
-    arrays: dict[str, Number] = {}
-    shape: tuple[int, ...] = ()
-    for entry in graph.maps:
-        indices = np.asarray(inputs[entry.name], dtype=np.int64)
-        shape = max(shape, indices.shape, key=len)
-        arrays[entry.name] = indices if indices.ndim == 2 else indices[:, None]
-    for tensor in graph.tensors:
-        arrays[tensor.name] = np.asarray(inputs[tensor.name], dtype=np.float64)
-    for value in graph.values:
-        arrays[value.name] = _evaluate(graph, value, arrays)
-    result = arrays[graph.result]
-    full = np.broadcast_to(result, (*shape, 1)[:2])
-    return full.reshape(shape).astype(np.float32)
+    """The result, float32: scores [B] or [B, N], or a layer's rows, one for each node or edge.
+
+    `inputs` holds the maps and tensors by name, and for a layer the sizes of its sets by the sets' names."""
+    return _Evaluation(graph, inputs).result()
 
 
-def _evaluate(graph: g.Graph, value: g.Value, arrays: Mapping[str, Number]) -> Number:
-    match value.operator:
-        case g.Gather() as gather:
-            table = arrays[gather.tensor]
-            return table[tuple(arrays[name] for name in gather.indices)] if gather.indices else table[None, None]
-        case g.Constant() as constant:
-            return np.full((1, 1), constant.value)
-        case g.Elementwise() as elementwise:
-            rank = len(value.shape)
-            operands = [_extend(arrays[name], rank) for name in elementwise.operands]
-            parameters = [] if elementwise.parameter is None else [elementwise.parameter]
-            return FUNCTIONS[elementwise.function](*operands, *parameters)
-        case g.Contract() as contract:
-            inputs, _, out = contract.signature.partition("->")
-            left, _, right = inputs.partition(",")
-            signature = f"...{left},...{right}->...{out}"
-            return np.einsum(signature, arrays[contract.left], arrays[contract.right])
-        case g.Reduce() as reduce:
-            return _REDUCTIONS[reduce.function](arrays[reduce.operand])
-        case g.Transpose() as transpose:
-            return np.swapaxes(arrays[transpose.operand], -1, -2)
-        case g.Slice() as part:
-            return arrays[part.operand][..., part.start : part.stop]
-        case g.Concat() as concat:
-            return _concatenate([arrays[name] for name in concat.operands])
-        case g.Reshape() as reshape:
-            operand = arrays[reshape.operand]
-            return operand.reshape(operand.shape[:2] + tuple(graph.size(extent) for extent in value.shape))
+class _Evaluation:
+    def __init__(self, graph: g.Graph, inputs: Mapping[str, Number]) -> None:
+        self.graph = graph
+        self.inputs = inputs
+        self.maps = {entry.name: np.asarray(inputs[entry.name], dtype=np.int64) for entry in graph.maps}
+        self.codomains = {entry.name: entry.codomain for entry in graph.maps}
+        self.lead = 2 if graph.family == "score" else 1
+        self.arrays: dict[str, Number] = {}
+        for tensor in graph.tensors:
+            self.arrays[tensor.name] = np.asarray(inputs[tensor.name], dtype=np.float64)
 
+    def result(self) -> Number:
+        """All values in order; the last word is the result's."""
+        for value in self.graph.values:
+            self.arrays[value.name] = self.evaluate(value)
+        result, value = self.arrays[self.graph.result], self.graph.value(self.graph.result)
+        rows = self.rows(value.index_set)
+        full = np.broadcast_to(result, (*rows, *result.shape[self.lead :]))
+        return full.astype(np.float32)
 
-def _extend(array: Number, rank: int) -> Number:
-    """An operand whose shape is a prefix of the result's repeats along the rest."""
-    return array.reshape(array.shape + (1,) * (rank + 2 - array.ndim))
+    def rows(self, index_set: str) -> tuple[int, ...]:
+        """The leading axes of a whole result."""
+        if self.lead == 1:
+            return (int(self.inputs[index_set]),)
+        return max((array.shape for array in self.maps.values()), key=len)
+
+    def follow(self, path: str, index_set: str) -> Number:
+        """Where a path of maps leads from each row of a set."""
+        if path == index_set:
+            return np.arange(self.rows(index_set)[0])
+        steps = path.split(".")
+        rows = self.maps[steps[0]]
+        for step in steps[1:]:
+            rows = self.maps[step][rows]
+        return rows if rows.ndim == self.lead else rows[:, None]
+
+    def evaluate(self, value: g.Value) -> Number:
+        arrays = self.arrays
+        match value.operator:
+            case g.Gather() as gather:
+                table = arrays[gather.tensor]
+                if not gather.indices:
+                    return table[(None,) * self.lead]
+                if gather.tensor.startswith("%") and len(table) == 1:
+                    return table
+                return table[tuple(self.follow(path, value.index_set) for path in gather.indices)]
+            case g.Constant() as constant:
+                return np.full((1,) * self.lead, constant.value)
+            case g.Elementwise() as elementwise:
+                rank = len(value.shape)
+                operands = [self.extend(arrays[name], rank) for name in elementwise.operands]
+                parameters = [] if elementwise.parameter is None else [elementwise.parameter]
+                return FUNCTIONS[elementwise.function](*operands, *parameters)
+            case g.Contract() as contract:
+                inputs, _, out = contract.signature.partition("->")
+                left, _, right = inputs.partition(",")
+                signature = f"...{left},...{right}->...{out}"
+                return np.einsum(signature, arrays[contract.left], arrays[contract.right])
+            case g.Reduce() as reduce:
+                return _REDUCTIONS[reduce.function](arrays[reduce.operand])
+            case g.Segment() as segment:
+                return self.segment(segment)
+            case g.Transpose() as transpose:
+                return np.swapaxes(arrays[transpose.operand], -1, -2)
+            case g.Slice() as part:
+                return arrays[part.operand][..., part.start : part.stop]
+            case g.Concat() as concat:
+                return _concatenate([arrays[name] for name in concat.operands])
+            case g.Reshape() as reshape:
+                operand = arrays[reshape.operand]
+                shape = tuple(self.graph.size(extent) for extent in value.shape)
+                return operand.reshape(operand.shape[: self.lead] + shape)
+
+    def extend(self, array: Number, rank: int) -> Number:
+        """An operand whose shape is a prefix of the result's repeats along the rest."""
+        return array.reshape(array.shape + (1,) * (rank + self.lead - array.ndim))
+
+    def segment(self, segment: g.Segment) -> Number:
+        """A reduction by a map; 0 for rows to which it takes nothing."""
+        operand, rows = self.arrays[segment.operand], self.maps[segment.map]
+        operand = np.broadcast_to(operand, (len(rows), *operand.shape[1:]))
+        count = int(self.inputs[self.codomains[segment.map]])
+        result = np.full((count, *operand.shape[1:]), _SEGMENT_STARTS[segment.function])
+        _SEGMENT_UPDATES[segment.function].at(result, rows, operand)
+        sizes = np.bincount(rows, minlength=count)
+        if segment.function == "mean":
+            result /= self.extend(np.maximum(sizes, 1), result.ndim - 1)
+        result[sizes == 0] = 0.0
+        return result
 
 
 def _concatenate(parts: list[Number]) -> Number:

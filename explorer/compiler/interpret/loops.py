@@ -11,33 +11,39 @@ from explorer.compiler.interpret.functions import FUNCTIONS, INDEX_FUNCTIONS, RE
 from explorer.compiler.ir import loops
 from explorer.compiler.ir.node import Atom, Node
 
+Outputs = dict[str, Any]
+"""The arrays that a program writes, by name."""
+
 Environment = dict[str, Any]
 """Names and what they stand for: numbers, indices, rows and buffers."""
 
 
-def run_kernel(kernel: loops.Kernel, inputs: Mapping[str, Number]) -> Number:
-    """The kernel's output, float32."""
-    environment, output = bind(kernel.sizes, kernel.buffers, inputs)
+def run_kernel(kernel: loops.Kernel, inputs: Mapping[str, Number]) -> Outputs:
+    """The kernel's outputs by name, float32."""
+    environment, outputs = bind(kernel.sizes, kernel.buffers, inputs)
     for statement in kernel.body:
         execute(statement, environment)
-    return environment[output]
+    return {name: environment[name] for name in outputs}
 
 
 def bind(
     sizes: tuple[tuple[str, int], ...], buffers: tuple[loops.Buffer, ...], inputs: Mapping[str, Number]
-) -> tuple[Environment, str]:
-    """The names that a program starts with, and the name of its output, which is filled with NaN."""
-    environment: Environment = dict(sizes)
-    output = next(buffer for buffer in buffers if buffer.kind == "output")
+) -> tuple[Environment, list[str]]:
+    """The names that a program starts with, and the names of its outputs, which are filled with NaN.
+
+    Extents are learnt from the arrays; a layer's `inputs` name the sizes of its sets too."""
+    environment: Environment = {name: int(n) for name, n in inputs.items() if np.ndim(n) == 0} | dict(sizes)
+    outputs = [buffer for buffer in buffers if buffer.kind == "output"]
     for buffer in buffers:
-        if buffer is output:
+        if buffer in outputs:
             continue
         array = np.asarray(inputs[buffer.name], dtype=np.int64 if buffer.kind == "index" else np.float32)
         environment[buffer.name] = array
         environment |= {e: n for e, n in zip(buffer.extents, array.shape, strict=True) if isinstance(e, str)}
-    shape = tuple(environment[e] if isinstance(e, str) else e for e in output.extents)
-    environment[output.name] = np.full(shape, np.nan, dtype=np.float32)
-    return environment, output.name
+    for buffer in outputs:
+        shape = tuple(environment[e] if isinstance(e, str) else e for e in buffer.extents)
+        environment[buffer.name] = np.full(shape, np.nan, dtype=np.float32)
+    return environment, [buffer.name for buffer in outputs]
 
 
 def number(extent: Atom, environment: Environment) -> int:

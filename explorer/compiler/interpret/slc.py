@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from explorer.compiler.interpret.functions import INDEX_FUNCTIONS, Number
-from explorer.compiler.interpret.loops import Environment, bind, execute, number
+from explorer.compiler.interpret.loops import Environment, Outputs, bind, execute, number
 from explorer.compiler.ir import slc
 from explorer.compiler.ir.node import Atom
 
 
-def run_slc(program: slc.SlcProgram, inputs: Mapping[str, Number]) -> Number:
-    """The program's output, float32. The two units see each other's values only through `to_val`."""
-    values, output = bind(program.sizes, program.buffers, inputs)
+def run_slc(program: slc.SlcProgram, inputs: Mapping[str, Number]) -> Outputs:
+    """The program's outputs by name, float32. The two units see each other's values only through `to_val`."""
+    values, outputs = bind(program.sizes, program.buffers, inputs)
     _run(program.body, dict(values), values)
-    return values[output]
+    return {name: values[name] for name in outputs}
 
 
 def _run(items: tuple[slc.Item, ...], streams: Environment, values: Environment) -> None:

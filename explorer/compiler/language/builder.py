@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from explorer.compiler.ir import graph as ir
 from explorer.compiler.ir.node import Span
@@ -28,6 +28,8 @@ class GraphBuilder:
     def __init__(self, domains: Mapping[str, str], collector: Collector) -> None:
         self.values: list[ir.Value] = []
         self.sites: dict[Span, Site] = {}
+        self.caller: Site | None = None
+        """While a helper of the prelude is inlined: its call, which is what the values come from."""
         self._domains = domains
         self._collector = collector
         self._count = 0
@@ -40,8 +42,14 @@ class GraphBuilder:
         depends: frozenset[str],
         lines: tuple[int, ...] = (),
         table: Table | None = None,
+        index_set: str | None = None,
     ) -> Row:
-        """A new value; raises Stopped when the definition exceeds the limit on operations."""
+        """A new value; raises Stopped when the definition exceeds the limit on operations.
+
+        `index_set` is given where the dependencies do not tell it: for a number repeated on all edges."""
+        if self.caller is not None:
+            site = self.caller
+            operator = replace(operator, origin=(site.span,))
         self.count_operation(site.span)
         self.sites.setdefault(site.span, site)
         name = f"%{len(self.values) + 1}"
@@ -51,7 +59,7 @@ class GraphBuilder:
                 origin=(site.span,),
                 name=name,
                 operator=operator,
-                index_set=self.index_set(depends),
+                index_set=index_set or self.index_set(depends),
                 shape=shape,
                 depends=order,
             )
@@ -68,7 +76,7 @@ class GraphBuilder:
     def index_set(self, depends: frozenset[str]) -> str:
         """The set whose elements the value differs between."""
         domains = {self._domains[entry] for entry in depends}
-        return "negative" if "negative" in domains else "batch" if domains else "unit"
+        return "negative" if "negative" in domains else next(iter(domains), "unit")
 
     def constant(self, constant: Constant) -> Row:
         """A number as a value of the graph."""

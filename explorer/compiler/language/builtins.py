@@ -16,13 +16,18 @@ ALIASES = {
 }
 """Hector's spellings (Hector, Listing 1)."""
 
-INDEX_SETS = ("entity", "relation")
-"""The index sets of a score."""
+SETS_OF_FAMILIES = {"score": ("entity", "relation"), "layer": ("node", "edge", "etype", "ntype")}
+"""The index sets that a definition's header brings."""
+
+INDEX_SETS = tuple(index_set for sets in SETS_OF_FAMILIES.values() for index_set in sets)
+
+GRAPH = "graph"
+"""What a layer's parameter is; not an index set, but annotated like one."""
 
 DEFAULT_SLOPE = 0.01
 LATER = {
-    "softmax": "softmax is a softmax over the edges of a node: layers are not compiled yet",
-    "edge_softmax": "edge_softmax belongs to layers, which are not compiled yet",
+    "softmax": 'softmax is a softmax over the edges of a node, in a layer: edge_softmax(g, "att")',
+    "edge_softmax": "edge_softmax belongs to layers: a score has no edges",
 }
 
 

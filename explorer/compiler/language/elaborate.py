@@ -177,7 +177,7 @@ class Elaborator:
                 return None
             case Index():
                 self.collector.report(
-                    f"'{entity.name}' is an index of {with_article(entity.index_set)}, not a value", node.extent
+                    f"'{entity.text}' is an index of {with_article(entity.index_set)}, not a value", node.extent
                 )
                 return None
         return entity
@@ -199,7 +199,7 @@ class Elaborator:
 
     def maps_for(self, sets: Iterable[str]) -> str:
         """Maps with which a tensor of these index sets could be indexed, as text; empty where one is missing."""
-        found = [next((index.name for index in self.indices() if index.index_set == entry), "") for entry in sets]
+        found = [next((index.text for index in self.indices() if index.index_set == entry), "") for entry in sets]
         return ", ".join(found) if all(found) else ""
 
     def _binary(self, node: syntax.Binary, left_entity: Entity | None) -> Row | Constant | None:

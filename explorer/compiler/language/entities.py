@@ -32,10 +32,33 @@ class Constant:
 
 @dataclass(frozen=True, slots=True)
 class Index:
-    """A map of the definition: `h`, an element of an index set for each row."""
+    """An element of an index set for each row: a score's `h`, a layer's `e`, `e.src`, `n.ntype`.
+
+    `name` is the path of maps that leads there (`src.ntype`), or the set's own name; `shown` how the text says it.
+    """
 
     name: str
     index_set: str
+    shown: str = ""
+
+    @property
+    def text(self) -> str:
+        """What messages call it."""
+        return self.shown or self.name
+
+
+@dataclass(frozen=True, slots=True)
+class GraphArgument:
+    """The `g` of a layer."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class DataName:
+    """A name of data given to a helper: the "att" of `edge_softmax(g, "att")`."""
+
+    text: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +69,7 @@ class Table:
     declaration: syntax.Declaration
 
 
-Entity = Row | Constant | Index | Table
+Entity = Row | Constant | Index | Table | GraphArgument | DataName
 """What a name or an expression stands for. `None` in its place is an error that is reported already."""
 
 

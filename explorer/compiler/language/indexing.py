@@ -54,7 +54,7 @@ def _check_indices(
             elaborator.collector.report(
                 f"{name} is indexed by {index_set}, but '{text}' is not an index",
                 expression.extent,
-                f"The indices are {', '.join(index.name for index in elaborator.indices())}.",
+                f"The indices are {', '.join(index.text for index in elaborator.indices())}.",
             )
         elif index.index_set != index_set:
             _report_wrong_set(elaborator, node, expression, base, index, index_set)

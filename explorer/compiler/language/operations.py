@@ -53,7 +53,8 @@ class Operations:
         names = tuple(index.name for index in indices)
         operator = ir.Gather(origin=(site.span,), tensor=table.tensor.name, indices=names)
         line = table.declaration.extent.line
-        return self.builder.emit(site, operator, table.tensor.dims, frozenset(names), (line,), table)
+        depends = frozenset(name.split(".")[0] for name in names)
+        return self.builder.emit(site, operator, table.tensor.dims, depends, (line,), table)
 
     def binary(self, node: syntax.Binary, left: Row | Constant, right: Row | Constant) -> Row | Constant | None:
         """`left + right` and the like; on two numbers it is done now."""
@@ -64,9 +65,21 @@ class Operations:
             fixes = [Fix("Use /", node.span, "/")]
             self.collector.report("'//' divides sizes, and values divide by '/'", node.span, fixes=fixes)
             return None
-        if node.operator == "@":
+        if node.operator == "@" or (node.operator == "*" and self._weighs_features(left, right)):
             return self.matrix_product(site, (node.left, node.right), left, right)
         return self.elementwise(site, INFIX[node.operator], (node.left, node.right), left, right)
+
+    def _weighs_features(self, left: Row | Constant, right: Row | Constant) -> bool:
+        """Whether `*` is Hector's product of an element's features and its type's weight matrix (Hector, Listing 1).
+
+        Only for `e.src.feature * W[e.etype]` itself, features given and weights learnt, read at this very place: all
+        other `*` work element by element."""
+        if isinstance(left, Constant) or isinstance(right, Constant) or not (left.table and right.table):
+            return False
+        features, weights = left.table.tensor, right.table.tensor
+        given = features.kind == "input" and set(features.sets) == {"node"}
+        learnt = weights.kind == "param" and bool(weights.sets) and set(weights.sets) <= {"etype", "ntype"}
+        return given and learnt and len(right.shape) > len(left.shape)
 
     def _fold(self, node: syntax.Binary, left: Constant, right: Constant) -> Constant | None:
         """An operation on two numbers: done now."""

@@ -126,16 +126,17 @@ class _Driver:
             self._feed(self._tokens[self._position])
             return
         place = self._span(start, self._position - 1)
-        self._collector.report("the definition has no body: its lines stand below it, indented", place)
+        what = "loop" if self._tokens[start].type == "FOR" else "definition"
+        self._collector.report(f"the {what} has no body: its lines stand below it, indented", place)
         self._indent_body(start)
 
     def _indent_body(self, start: int) -> None:
-        """Takes the lines up to the next definition as the body of a header that has none."""
+        """Takes the lines up to the next definition as the body of a header that has none; a loop gets an empty one."""
         from lark import Token
 
         header = self._tokens[start]
         end, at_margin = self._position, True
-        while end < len(self._tokens):
+        while end < len(self._tokens) and header.type != "FOR":
             token = self._tokens[end]
             if at_margin and token.type in DEFINITION_STARTS:
                 break
