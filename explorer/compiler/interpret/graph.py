@@ -48,9 +48,9 @@ class _Evaluation:
         for value in self.graph.values:
             self.arrays[value.name] = self.evaluate(value)
         result, value = self.arrays[self.graph.result], self.graph.value(self.graph.result)
-        rows = self.rows(value.index_set)
-        full = np.broadcast_to(result, (*rows, *result.shape[self.lead :]))
-        return full.astype(np.float32)
+        rows, shape = self.rows(value.index_set), result.shape[self.lead :]
+        lead = (*rows, 1)[: self.lead]
+        return np.broadcast_to(result, (*lead, *shape)).reshape(*rows, *shape).astype(np.float32)
 
     def rows(self, index_set: str) -> tuple[int, ...]:
         """The leading axes of a whole result."""
