@@ -27,16 +27,25 @@ class Negatives:
 
 @dataclass(frozen=True)
 class Options:
-    """What a user may choose. `interchange` permits the loop interchange; `arch` is the GPU that PTX is made for."""
+    """What a user may choose. `reorder` permits linear-operator reordering, `compact` compact materialisation (both
+    Hector §3.2), `interchange` the loop interchange; `arch` is the GPU that PTX is made for."""
 
     negatives: Negatives | None = None
+    reorder: bool = True
+    compact: bool = True
     interchange: bool = True
     arch: str = "sm_90"
 
     def to_json(self) -> dict[str, str | bool]:
         """The options in the words that `read_options` takes."""
         negatives = str(self.negatives) if self.negatives else "none"
-        return {"negatives": negatives, "interchange": self.interchange, "arch": self.arch}
+        return {
+            "negatives": negatives,
+            "reorder": self.reorder,
+            "compact": self.compact,
+            "interchange": self.interchange,
+            "arch": self.arch,
+        }
 
 
 def read_options(values: Mapping[str, str | int | bool]) -> Options:
@@ -48,6 +57,8 @@ def read_options(values: Mapping[str, str | int | bool]) -> Options:
     texts = {name: str(value).strip().lower() for name, value in values.items()}
     return Options(
         negatives=_read_negatives(texts.get("negatives", "none")),
+        reorder=_read_switch("reorder", texts.get("reorder", "true")),
+        compact=_read_switch("compact", texts.get("compact", "true")),
         interchange=_read_switch("interchange", texts.get("interchange", "true")),
         arch=_read_choice("arch", texts.get("arch", "sm_90"), ARCHITECTURES),
     )

@@ -17,7 +17,10 @@ from explorer.compiler.passes.decouple import decouple
 from explorer.compiler.passes.fuse import fuse
 from explorer.compiler.passes.hoist import hoist
 from explorer.compiler.passes.interchange import interchange
+from explorer.compiler.passes.aggregate_first import aggregate_first
+from explorer.compiler.passes.compact import compact
 from explorer.compiler.passes.reassociate import reassociate
+from explorer.compiler.passes.reorder import reorder
 from explorer.compiler.passes.report import Report
 from explorer.compiler.passes.separate import separate
 
@@ -43,7 +46,7 @@ STAGES: tuple[StageSpec, ...] = (
     StageSpec(
         name="graph",
         follows="",
-        passes=(common_subexpressions, reassociate, dead_values),
+        passes=(common_subexpressions, reassociate, reorder, aggregate_first, compact, dead_values),
         title="Graph",
         summary="operators on rows over index sets, each with its set, shape and dependencies",
         source="cuKE §IV and Table III, Hector §3.2",

@@ -55,7 +55,8 @@ class _Evaluation:
     def rows(self, index_set: str) -> tuple[int, ...]:
         """The leading axes of a whole result."""
         if self.lead == 1:
-            return (int(self.inputs[index_set]),)
+            name = g.count_name(index_set)
+            return (name if isinstance(name, int) else int(self.inputs[name]),)
         return max((array.shape for array in self.maps.values()), key=len)
 
     def follow(self, path: str, index_set: str) -> Number:
@@ -113,7 +114,7 @@ class _Evaluation:
         """A reduction by a map; 0 for rows to which it takes nothing."""
         operand, rows = self.arrays[segment.operand], self.maps[segment.map]
         operand = np.broadcast_to(operand, (len(rows), *operand.shape[1:]))
-        count = int(self.inputs[self.codomains[segment.map]])
+        (count,) = self.rows(self.codomains[segment.map])
         result = np.full((count, *operand.shape[1:]), _SEGMENT_STARTS[segment.function])
         _SEGMENT_UPDATES[segment.function].at(result, rows, operand)
         sizes = np.bincount(rows, minlength=count)

@@ -26,6 +26,10 @@ PREFIX_FUNCTIONS = (
 PAIR_FUNCTIONS = ("min", "max")
 REDUCTIONS = ("sum", "mean", "max", "min", "norm1", "norm2")
 
+SEGMENT_FUNCTIONS = ("sum", "mean", "max", "min")
+DOMAINS = {"score": "batch", "layer": "graph"}
+"""What each family of definitions is written over."""
+
 CONTRACTION_NAMES = {
     ",a->a": "bsv",
     "a,a->": "bvv",
@@ -169,11 +173,16 @@ class Graph(Node):
     @property
     def domain(self) -> str:
         """The set that the definition is written over."""
-        return {"score": "batch", "layer": "graph"}[self.family]
+        return DOMAINS[self.family]
 
     def size(self, extent: Extent) -> int:
         """The number that an extent stands for."""
         return extent if isinstance(extent, int) else dict(self.sizes)[extent]
+
+
+def count_name(index_set: str) -> Extent:
+    """The extent of arrays over a layer's set: `nodes`, `edges`, `src_pairs`; maps have the singular names."""
+    return 1 if index_set == "unit" else f"{index_set}s"
 
 
 def operands(operator: Operator) -> tuple[str, ...]:

@@ -42,11 +42,8 @@ class GraphBuilder:
         depends: frozenset[str],
         lines: tuple[int, ...] = (),
         table: Table | None = None,
-        index_set: str | None = None,
     ) -> Row:
-        """A new value; raises Stopped when the definition exceeds the limit on operations.
-
-        `index_set` is given where the dependencies do not tell it: for a number repeated on all edges."""
+        """A new value; raises Stopped when the definition exceeds the limit on operations."""
         if self.caller is not None:
             site = self.caller
             operator = replace(operator, origin=(site.span,))
@@ -59,7 +56,7 @@ class GraphBuilder:
                 origin=(site.span,),
                 name=name,
                 operator=operator,
-                index_set=index_set or self.index_set(depends),
+                index_set=self.index_set(depends),
                 shape=shape,
                 depends=order,
             )

@@ -2,25 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from explorer.compiler.ir import graph as ir
 from explorer.compiler.ir.node import Span
 from explorer.compiler.language import syntax
-from explorer.compiler.language.builder import GraphBuilder, Site
-from explorer.compiler.language.builtins import INDEX_SETS, builtin
-from explorer.compiler.language.declarations import declare_tensors
-from explorer.compiler.language.diagnostics import Collector, Diagnostic, Fix, slice_text, suggestion
-from explorer.compiler.language.elaborate import Elaborator
-from explorer.compiler.language.entities import Constant, Entity, Index, Row, Stopped
+from explorer.compiler.language.builder import Site
+from explorer.compiler.language.builtins import GRAPH, INDEX_SETS, SETS_OF_FAMILIES, builtin
+from explorer.compiler.language.diagnostics import Collector, Diagnostic, slice_text, suggestion
+from explorer.compiler.language.families import LAYER_PARAMETERS, SCORE_PARAMETERS, Layer, Score, Source
 from explorer.compiler.language.parse import parse_lines
-from explorer.compiler.language.shapes import show
 from explorer.compiler.options import Negatives
 
 LARGEST_SIZE = 65_536
-SCORE_PARAMETERS = "(h: entity, r: relation, t: entity)"
-SCORE_SETS = ["entity", "relation", "entity"]
 
 OperationSite = Site
 """An operation of the model text that became a value: its label, its operator's span and its whole extent."""
@@ -66,11 +61,14 @@ def check(
     known = _check_sizes(program, text, sizes, collector)
     helpers = _check_definitions(program, collector)
     chosen = _choose(program, name, collector)
+    if negatives is not None and chosen is not None and chosen.kind != "score":
+        collector.report(f"negatives belong to scores, and '{chosen.name.text}' is a {chosen.kind}", None)
     graph: ir.Graph | None = None
     sites: tuple[Site, ...] = ()
     for definition in program.definitions:
-        if definition.kind == "score":
-            checked = _Score(definition, program, text, known, helpers, negatives, collector)
+        if definition.kind in SETS_OF_FAMILIES:
+            source = Source(program, text, known, helpers, collector)
+            checked = Score(definition, source, negatives) if definition.kind == "score" else Layer(definition, source)
             found = checked.graph()
             if definition is chosen:
                 graph, sites = found, checked.sites()
@@ -141,14 +139,15 @@ def _check_parameters(definition: syntax.Definition, sizes: set[str], collector:
         elif name.text in sizes:
             collector.report(f"'{name.text}' is a size: choose another name", name.extent)
         names.add(name.text)
-        if parameter.annotation is not None and parameter.annotation.text not in INDEX_SETS:
-            _report_index_set(parameter.annotation, collector)
+        known = (*SETS_OF_FAMILIES.get(definition.kind, INDEX_SETS), *([GRAPH] if definition.kind != "score" else []))
+        if parameter.annotation is not None and parameter.annotation.text not in known:
+            _report_index_set(parameter.annotation, definition.kind, known, collector)
     if definition.kind == "def":
         for statement in definition.statements:
             if isinstance(statement, syntax.Declarations):
                 kind = statement.tensors[0].kind
                 collector.report(
-                    f"a helper declares no tensors: put the '{kind}' into the score and pass it",
+                    f"a helper declares no tensors: declare the '{kind}' where it is called, and pass it",
                     statement.tensors[0].extent,
                 )
 
@@ -158,165 +157,25 @@ def _report_reserved(name: str, span: Span, collector: Collector) -> None:
     collector.report(f"'{name}' is {kind}: choose another name", span)
 
 
-def _report_index_set(name: syntax.Name, collector: Collector) -> None:
-    hint, fixes = suggestion(name.text, name.extent, INDEX_SETS)
-    sets = " and ".join(INDEX_SETS)
-    collector.report(f"unknown index set '{name.text}'{hint or f': a score has {sets}'}", name.extent, fixes=fixes)
+def _report_index_set(name: syntax.Name, kind: str, known: Sequence[str], collector: Collector) -> None:
+    hint, fixes = suggestion(name.text, name.extent, known)
+    sets = " and ".join([", ".join(known[:-1]), known[-1]])
+    has = hint or (f": a {kind} has {sets}" if kind != "def" else f": there are {sets}")
+    collector.report(f"unknown index set '{name.text}'{has}", name.extent, fixes=fixes)
 
 
 def _choose(program: syntax.Program, name: str | None, collector: Collector) -> syntax.Definition | None:
     """The definition that runs: the one named, or the last that is not a helper."""
-    scores = {definition.name.text: definition for definition in program.definitions if definition.kind == "score"}
-    if name is not None and name in scores:
-        return scores[name]
+    runs = {entry.name.text: entry for entry in program.definitions if entry.kind in SETS_OF_FAMILIES}
+    if name is not None and name in runs:
+        return runs[name]
     if name is not None:
-        hint, _ = suggestion(name, Span(1, 1, 1, 1), scores)
-        collector.report(f"the text defines no score '{name}'{hint}", None)
-    elif scores:
-        return list(scores.values())[-1]
+        hint, _ = suggestion(name, Span(1, 1, 1, 1), runs)
+        collector.report(f"the text defines no score and no layer '{name}'{hint}", None)
+    elif runs:
+        return list(runs.values())[-1]
     elif not program.broken:
-        detail = f"It begins with: score NAME{SCORE_PARAMETERS}:"
-        collector.report("the text defines no score: there is nothing to compile", Span(1, 1, 1, 1), detail)
+        detail = f"It begins with: score NAME{SCORE_PARAMETERS}: or layer NAME{LAYER_PARAMETERS}:"
+        message = "the text defines no score and no layer: there is nothing to compile"
+        collector.report(message, Span(1, 1, 1, 1), detail)
     return None
-
-
-class _Score:
-    """One score on its way to a graph."""
-
-    def __init__(
-        self,
-        definition: syntax.Definition,
-        program: syntax.Program,
-        text: str,
-        sizes: Mapping[str, int],
-        helpers: Mapping[str, syntax.Definition],
-        negatives: Negatives | None,
-        collector: Collector,
-    ) -> None:
-        self._definition = definition
-        self._text = text
-        self._sizes = sizes
-        self._collector = collector
-        self._maps = _index_maps(definition, negatives, collector)
-        domains = {entry.name: entry.domain for entry in self._maps}
-        self._builder = GraphBuilder(domains, collector)
-        broken = [entry for entry in (*program.broken, *definition.statements) if isinstance(entry, syntax.Broken)]
-        unknown = frozenset[str]().union(*(entry.names for entry in broken))
-        self._elaborator = Elaborator(text, sizes, helpers, unknown, self._builder, collector)
-
-    def graph(self) -> ir.Graph | None:
-        """The score's graph, or None where anything is wrong with it."""
-        scope: dict[str, Entity | None] = {parameter.name.text: None for parameter in self._definition.parameters}
-        scope |= {entry.name: Index(entry.name, entry.codomain) for entry in self._maps}
-        try:
-            tensors = declare_tensors(self._definition, scope, self._elaborator)
-            result = self._elaborator.body(self._definition, scope)
-        except Stopped:
-            return None
-        row = self._check_result(result)
-        if row is None or self._collector.diagnostics:
-            return None
-        return ir.Graph(
-            origin=(self._definition.name.extent,),
-            name=self._definition.name.text,
-            family="score",
-            sizes=tuple(self._sizes.items()),
-            maps=self._maps,
-            tensors=tensors,
-            values=tuple(self._builder.values),
-            result=row.name,
-        )
-
-    def sites(self) -> tuple[Site, ...]:
-        """The operations that became values, in the order of the text."""
-        return tuple(sorted(self._builder.sites.values(), key=lambda site: site.span))
-
-    def _check_result(self, result: Entity | None) -> Row | None:
-        """The returned value, which must be a number for each triple."""
-        returned = next((entry for entry in self._definition.statements if isinstance(entry, syntax.Return)), None)
-        if result is None or returned is None:
-            return None
-        place = returned.value
-        value = self._elaborator.value(place, result)
-        if value is None:
-            return None
-        if isinstance(value, Constant) or (not value.depends and not value.shape):
-            maps = ", ".join(entry.name for entry in self._maps)
-            message = f"the score is the same for every triple: it uses none of {maps}"
-            self._collector.report(message, place.extent)
-            return None
-        if value.shape:
-            text = slice_text(self._text, place.extent)
-            fixes = [
-                Fix(
-                    f"Use {function}({text})" if len(text) <= 40 else f"Use {function}",
-                    place.extent,
-                    f"{function}({text})",
-                )
-                for function in ("norm", "sum")
-                if len(value.shape) == 1
-            ]
-            message = f"a score is one number for each triple, but this is {show(value.shape)}"
-            self._collector.report(message, place.extent, "", fixes)
-            return None
-        return value
-
-
-def _index_maps(
-    definition: syntax.Definition, negatives: Negatives | None, collector: Collector
-) -> tuple[ir.IndexMap, ...]:
-    """The maps of a score's header: head, relation and tail of a triple, in this order."""
-    sets = [parameter.annotation.text if parameter.annotation else "" for parameter in definition.parameters]
-    if sets != SCORE_SETS:
-        if all(entry in INDEX_SETS for entry in sets):
-            detail = "The index of the head comes first, then the relation's, then the tail's."
-            names = _fitting_names([parameter.name.text for parameter in definition.parameters], sets)
-            collector.report(
-                f"a score is of a triple: {definition.name.text}{SCORE_PARAMETERS}",
-                definition.parameters_extent,
-                detail,
-                [Fix(f"Use {names}", definition.parameters_extent, names)],
-            )
-        for parameter in definition.parameters:
-            if parameter.annotation is None:
-                name = parameter.name
-                collector.report(
-                    f"'{name.text}' needs its index set: '{name.text}: entity' or '{name.text}: relation'", name.extent
-                )
-        return tuple(
-            _map(parameter, "batch")
-            for parameter in definition.parameters
-            if parameter.annotation is not None and parameter.annotation.text in INDEX_SETS
-        )
-    corrupted = {"head": 0, "tail": 2}[negatives.end] if negatives else None
-    return tuple(
-        _map(parameter, "negative" if position == corrupted else "batch")
-        for position, parameter in enumerate(definition.parameters)
-    )
-
-
-def _map(parameter: syntax.Parameter, domain: str) -> ir.IndexMap:
-    assert parameter.annotation is not None
-    return ir.IndexMap(
-        origin=(parameter.name.extent,),
-        name=parameter.name.text,
-        domain=domain,
-        codomain=parameter.annotation.text,
-    )
-
-
-def _fitting_names(names: Iterable[str], sets: Iterable[str]) -> str:
-    """A header's parameters as a score needs them, with the names that it has already."""
-    given = list(zip(names, sets, strict=True))
-    entities = [name for name, index_set in given if index_set == "entity"]
-    relations = [name for name, index_set in given if index_set == "relation"]
-    taken = entities + relations
-    head = entities[0] if entities else _free(("h", "head", "x"), taken)
-    tail = entities[1] if len(entities) > 1 else _free(("t", "h", "tail"), [*taken, head])
-    relation = relations[0] if relations else _free(("r", "rel", "p"), taken)
-    return f"({head}: entity, {relation}: relation, {tail}: entity)"
-
-
-def _free(names: tuple[str, str, str], taken: list[str]) -> str:
-    """The first of the names that is not taken; at most two are."""
-    return next(name for name in names if name not in taken)

@@ -1,16 +1,18 @@
-"""`param` and `input`: the tensors that a score reads."""
+"""`param` and `input`: the tensors that a definition reads."""
 
 from __future__ import annotations
 
 from explorer.compiler.ir.graph import Tensor
 from explorer.compiler.ir.node import Extent
 from explorer.compiler.language import syntax
-from explorer.compiler.language.builtins import INDEX_SETS, builtin
+from explorer.compiler.language.builtins import builtin
 from explorer.compiler.language.diagnostics import suggestion
 from explorer.compiler.language.elaborate import Elaborator
 from explorer.compiler.language.entities import Entity, Index, Table
 
 LARGEST_EXTENT = 65_536
+GRAPH_NAMES = frozenset(["src", "dst", "in_degree", "num_nodes", "num_etypes", "num_ntypes"])
+"""Names under which a run gives a layer its graph."""
 
 
 def declare_tensors(
@@ -41,8 +43,10 @@ def _check_name(declaration: syntax.Declaration, scope: dict[str, Entity | None]
         taken = "is an index of the definition"
     elif elaborator.is_size(name):
         taken = "is a size"
-    elif name in INDEX_SETS:
+    elif name in elaborator.sets:
         taken = "is an index set"
+    elif elaborator.family == "layer" and name in GRAPH_NAMES:
+        taken = "is a part of the graph"
     elif builtin(name):
         taken = "is a built-in function"
     if taken:
@@ -56,7 +60,7 @@ def _tensor(declaration: syntax.Declaration, elaborator: Elaborator) -> Tensor |
     dims: list[Extent] = []
     complete = True
     for node in declaration.extents:
-        if isinstance(node, syntax.Name) and node.text in INDEX_SETS:
+        if isinstance(node, syntax.Name) and node.text in elaborator.sets:
             if dims:
                 message = f"index sets come first: '{node.text}' stands behind a dimension"
                 elaborator.collector.report(message, node.extent)
@@ -81,7 +85,7 @@ def _extent(node: syntax.Expression, elaborator: Elaborator) -> Extent | None:
     """A dimension: a size by name, or a number made of sizes and numbers."""
     if isinstance(node, syntax.Name) and not elaborator.is_size(node.text):
         if not elaborator.is_broken(node.text):
-            candidates = (*elaborator.operations.shapes.sizes, *INDEX_SETS)
+            candidates = (*elaborator.operations.shapes.sizes, *elaborator.sets)
             hint, fixes = suggestion(node.text, node.extent, candidates)
             detail = "" if hint else f"A size is declared before the definitions: dim {node.text} = 64"
             message = f"unknown size or index set '{node.text}'{hint}"

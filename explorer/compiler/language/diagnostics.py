@@ -73,9 +73,13 @@ class Collector:
 
     def __init__(self) -> None:
         self._found: dict[tuple[str, Span | None], Diagnostic] = {}
+        self.place: Span | None = None
+        """Where everything is reported while it is set: for a helper that is not in the user's text, its call."""
 
     def report(self, message: str, span: Span | None, detail: str = "", fixes: Iterable[Fix] = ()) -> None:
         """Adds a diagnostic, unless it is there already or there are too many to be of use."""
+        if self.place is not None:
+            span, detail, fixes = self.place, "", ()
         if len(self._found) < LARGEST_COUNT:
             diagnostic = Diagnostic(message, span, detail, tuple(fixes))
             self._found.setdefault((message, span), diagnostic)

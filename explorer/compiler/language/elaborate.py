@@ -2,20 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 
 from explorer.compiler.language import syntax
 from explorer.compiler.language.binding import bind_builtin, bind_helper
 from explorer.compiler.language.builder import GraphBuilder, Site
-from explorer.compiler.language.builtins import INDEX_SETS, LATER, builtin, function_names
+from explorer.compiler.language.builtins import GRAPH, LATER, SETS_OF_FAMILIES, builtin, function_names
 from explorer.compiler.language.calls import call_builtin
-from explorer.compiler.language.diagnostics import Collector, Fix, suggestion, with_article
-from explorer.compiler.language.entities import Constant, Entity, Index, Row, Stopped, Table
+from explorer.compiler.language.diagnostics import Collector, Fix, slice_text, suggestion, with_article
+from explorer.compiler.language.elements import Elements
+from explorer.compiler.language.entities import Constant, DataName, Entity, GraphArgument, Index, Row, Stopped, Table
 from explorer.compiler.language.indexing import take_attribute, take_rows, take_slice
+from explorer.compiler.language.loops import Loops
 from explorer.compiler.language.operations import Operations
+from explorer.compiler.language.prelude import is_of_prelude, prelude_text
 
 DEEPEST_RECURSION = 100
 """Of `expression` in itself: 20 brackets with four levels of precedence in each, and the helpers around them."""
+
+LEAVES = (syntax.Name, syntax.Number, syntax.Call, syntax.Text, syntax.Comprehension)
+"""Expressions without one that begins them."""
+
+COMPUTED = (syntax.Assignment, syntax.CallStatement, syntax.Loop, syntax.Return)
 
 
 class Elaborator:
@@ -29,8 +38,10 @@ class Elaborator:
         unknown: frozenset[str],
         builder: GraphBuilder,
         collector: Collector,
+        definition: syntax.Definition,
     ) -> None:
         self.text = text
+        self.family = definition.kind
         self.collector = collector
         self.operations = Operations(text, sizes, builder, collector)
         self.scope: dict[str, Entity | None] = {}
@@ -39,6 +50,12 @@ class Elaborator:
         self._unknown = unknown
         self._calls: list[str] = []
         self._depth = 0
+        self.loops = Loops(self, Elements(self, syntax.walk_statements(definition.statements)))
+
+    @property
+    def sets(self) -> tuple[str, ...]:
+        """The index sets of the definition."""
+        return SETS_OF_FAMILIES[self.family]
 
     def is_size(self, name: str) -> bool:
         """Whether the text declares a size of that name."""
@@ -50,43 +67,84 @@ class Elaborator:
 
     # Statements
 
-    def body(self, definition: syntax.Definition, scope: dict[str, Entity | None]) -> Entity | None:
+    def body(
+        self, definition: syntax.Definition, scope: dict[str, Entity | None], needs_return: bool = True
+    ) -> Entity | None:
         """Runs a body's statements in a scope; the value of its `return`, which ends it."""
         outer, self.scope = self.scope, scope
+        around = self.loops.leave_names()
         try:
             result: Entity | None = None
             returned: syntax.Return | None = None
-            complete = True
             for statement in definition.statements:
-                if returned is not None and isinstance(statement, syntax.Assignment | syntax.Return):
+                if returned is not None and isinstance(statement, COMPUTED):
                     self.collector.report("nothing after 'return' is computed", statement.extent)
                     break
-                match statement:
-                    case syntax.Assignment():
-                        self._assign(statement)
-                    case syntax.Return():
-                        returned = statement
-                        result = self.expression(statement.value)
-                    case syntax.Broken():
-                        complete = False
-                        for name in statement.names:
-                            scope.setdefault(name, None)
-            if returned is None and complete:
+                if isinstance(statement, syntax.Return):
+                    returned = statement
+                    if not self._calls:
+                        self.loops.bind_letters(statement.value)
+                    result = self.expression(statement.value)
+                else:
+                    self.statement(statement)
+            if returned is None and needs_return and not _has_broken(definition):
                 self.collector.report(f"'{definition.name.text}' has no 'return'", definition.header)
             return result
         finally:
             self.scope = outer
+            self.loops.return_names(around)
 
-    def _assign(self, statement: syntax.Assignment) -> None:
-        name = statement.target.text
+    def statement(self, statement: syntax.Statement) -> None:
+        """One statement of a body or of a loop in it."""
+        match statement:
+            case syntax.Assignment(target=syntax.Name() as target, operator=""):
+                self._assign(statement, target)
+            case syntax.Assignment():
+                self.loops.assign(statement)
+            case syntax.CallStatement():
+                self._call_for_effect(statement.call)
+            case syntax.Loop():
+                self.loops.run(statement)
+            case syntax.Return():
+                message = "'return' stands behind the loops, at the end of the definition"
+                self.collector.report(message, statement.extent)
+            case syntax.Declarations() if self.loops.level.index_set != "unit":
+                message = "tensors are declared at the beginning of the definition, outside of loops"
+                self.collector.report(message, statement.tensors[0].extent)
+            case syntax.Broken():
+                for name in statement.names:
+                    self.scope.setdefault(name, None)
+
+    def _call_for_effect(self, node: syntax.Call) -> None:
+        """A call on a line of its own: of a helper that writes data."""
+        helper = self._helpers.get(node.function.text)
+        if helper is None or any(isinstance(statement, syntax.Return) for statement in helper.statements):
+            if self._call(node) is not None:
+                message = f"the value of '{node.function.text}' is used nowhere: give it a name"
+                self.collector.report(message, node.extent)
+            return
+        entities = [self._argument(argument.value) for argument in node.arguments]
+        self._inline(node, helper, entities, needs_return=False)
+
+    def _assign(self, statement: syntax.Assignment, target: syntax.Name) -> None:
+        name = target.text
         value = self.expression(statement.value)
         bound = self.scope.get(name)
-        if isinstance(bound, Table | Index) or name in self._sizes:
-            kind = "an index" if isinstance(bound, Index) else "a size"
-            kind = f"a declared {bound.tensor.kind}" if isinstance(bound, Table) else kind
-            self.collector.report(
-                f"'{name}' is {kind} and cannot be assigned: choose another name", statement.target.extent
-            )
+        taken = ""
+        if isinstance(bound, Table):
+            taken = f"a declared {bound.tensor.kind}"
+        elif isinstance(bound, Index):
+            taken = "an index"
+        elif isinstance(bound, GraphArgument):
+            taken = "the graph"
+        elif name in self._sizes:
+            taken = "a size"
+        if taken:
+            message = f"'{name}' is {taken} and cannot be assigned: choose another name"
+            self.collector.report(message, target.extent)
+            value = None
+        elif self.loops.is_outer(name):
+            self.loops.report_outer(statement, name)
             value = None
         self.scope[name] = value
 
@@ -99,7 +157,7 @@ class Elaborator:
             self.collector.report("this expression nests too deeply, with the helpers that it calls", node.extent)
             raise Stopped
         pending: list[syntax.Expression] = []
-        while not isinstance(node, syntax.Name | syntax.Number | syntax.Call):
+        while not isinstance(node, LEAVES):
             pending.append(node)
             match node:
                 case syntax.Binary():
@@ -116,13 +174,15 @@ class Elaborator:
         self._depth -= 1
         return entity
 
-    def _leaf(self, node: syntax.Name | syntax.Number | syntax.Call, indexed: bool) -> Entity | None:
+    def _leaf(self, node: syntax.Expression, indexed: bool) -> Entity | None:
         match node:
             case syntax.Name():
                 return self._lookup(node, indexed)
             case syntax.Number():
                 return self.operations.number(node.value, node.extent, node.text)
-        return self._call(node)
+            case syntax.Call():
+                return self._call(node)
+        return None
 
     def _apply(self, node: syntax.Expression, inner: Entity | None) -> Entity | None:
         """An operation whose leftmost operand is elaborated."""
@@ -137,18 +197,22 @@ class Elaborator:
                 return take_slice(self, node, inner)
             case syntax.Attribute():
                 return take_attribute(self, node, inner)
+            case syntax.Data():
+                return self.loops.data(node, inner)
         return inner
 
     def _lookup(self, name: syntax.Name, indexed: bool) -> Entity | None:
         """What a name stands for; reports a name that stands for nothing."""
         if name.text in self.scope:
-            return self.scope[name.text]
+            return self.loops.seen_from_here(self.scope[name.text], name)
         if name.text in self._sizes:
             return Constant(self._sizes[name.text], name.extent, name.text, name.text)
         if name.text in self._unknown:
             return None
-        if name.text in INDEX_SETS:
+        if name.text in self.sets:
             self.collector.report(f"'{name.text}' is an index set, not a value", name.extent)
+        elif name.text in self.loops.ended:
+            self.collector.report(self.loops.ended[name.text], name.extent)
         elif name.text in self._helpers or builtin(name.text):
             self.collector.report(f"'{name.text}' is a function: call it with its arguments", name.extent)
         else:
@@ -164,6 +228,10 @@ class Elaborator:
     def value(self, node: syntax.Expression, entity: Entity | None) -> Row | Constant | None:
         """An entity as a value: a tensor without index sets is read whole; others must be indexed first."""
         match entity:
+            case GraphArgument() | DataName():
+                kind = "the graph" if isinstance(entity, GraphArgument) else "a name of data"
+                self.collector.report(f"'{slice_text(self.text, node.extent)}' is {kind}, not a value", node.extent)
+                return None
             case Table() if not entity.tensor.sets:
                 site = Site(entity.tensor.name, node.extent, node.extent)
                 return self.operations.gather(site, entity, ())
@@ -195,7 +263,8 @@ class Elaborator:
 
     def indices(self) -> list[Index]:
         """The maps in scope."""
-        return [entity for entity in self.scope.values() if isinstance(entity, Index)]
+        found = [entity for entity in self.scope.values() if isinstance(entity, Index)]
+        return found if self.family == "score" else list(self.loops.elements.available(found))
 
     def maps_for(self, sets: Iterable[str]) -> str:
         """Maps with which a tensor of these index sets could be indexed, as text; empty where one is missing."""
@@ -215,7 +284,10 @@ class Elaborator:
 
     def _call(self, node: syntax.Call) -> Entity | None:
         name = node.function.text
-        entities = [self.expression(argument.value) for argument in node.arguments]
+        for argument in node.arguments:
+            if isinstance(argument.value, syntax.Comprehension):
+                return self.loops.comprehension(node, argument.value)
+        entities = [self._argument(argument.value) for argument in node.arguments]
         if name in self._helpers:
             return self._inline(node, self._helpers[name], entities)
         function = builtin(name)
@@ -231,6 +303,10 @@ class Elaborator:
         known = [value for value in values if value is not None]
         return call_builtin(self.operations, node, function, nodes, known) if len(known) == len(values) else None
 
+    def _argument(self, node: syntax.Expression) -> Entity | None:
+        """An argument of a call: a value, or a name of data for a helper."""
+        return DataName(node.text) if isinstance(node, syntax.Text) else self.expression(node)
+
     def _report_unknown_function(self, name: syntax.Name) -> None:
         if name.text in LATER:
             self.collector.report(LATER[name.text], name.extent)
@@ -241,7 +317,13 @@ class Elaborator:
             hint, fixes = suggestion(name.text, name.extent, [*self._helpers, *function_names()])
             self.collector.report(f"unknown function '{name.text}'{hint}", name.extent, fixes=fixes)
 
-    def _inline(self, node: syntax.Call, helper: syntax.Definition, entities: list[Entity | None]) -> Entity | None:
+    def _inline(
+        self,
+        node: syntax.Call,
+        helper: syntax.Definition,
+        entities: list[Entity | None],
+        needs_return: bool = True,
+    ) -> Entity | None:
         """A helper's body in place of its call; counted, because helpers that call each other twice double."""
         self.operations.builder.count_operation(node.function.extent)
         name = helper.name.text
@@ -260,9 +342,26 @@ class Elaborator:
         if not self._check_annotations(node, helper, scope):
             return None
         self._calls.append(name)
-        result = self.body(helper, scope)
+        with self._prelude_of(node, helper):
+            result = self.body(helper, scope, needs_return)
         self._calls.pop()
         return result
+
+    @contextmanager
+    def _prelude_of(self, node: syntax.Call, helper: syntax.Definition) -> Iterator[None]:
+        """While a helper of the prelude is inlined, what it computes and what is wrong with it is its call's."""
+        if not is_of_prelude(helper) or self.operations.builder.caller is not None:
+            yield
+            return
+        text = self.text
+        self.operations.builder.caller = Site(node.function.text, node.function.extent, node.extent)
+        self.collector.place = node.extent
+        self.text = self.operations.text = prelude_text()
+        try:
+            yield
+        finally:
+            self.operations.builder.caller = self.collector.place = None
+            self.text = self.operations.text = text
 
     def _default(self, node: syntax.Expression) -> Entity | None:
         """A parameter's default, which sees sizes only."""
@@ -281,9 +380,16 @@ class Elaborator:
             if parameter.annotation is None or entity is None:
                 continue
             wanted = parameter.annotation.text
+            if wanted == GRAPH and isinstance(entity, GraphArgument):
+                continue
             if not isinstance(entity, Index) or entity.index_set != wanted:
                 self.collector.report(
                     f"'{helper.name.text}' needs an index of {wanted} for '{parameter.name.text}'", node.extent
                 )
                 fits = False
         return fits
+
+
+def _has_broken(definition: syntax.Definition) -> bool:
+    """Whether lines of the definition did not parse."""
+    return any(isinstance(statement, syntax.Broken) for statement in syntax.walk_statements(definition.statements))

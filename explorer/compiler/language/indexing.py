@@ -8,18 +8,20 @@ from explorer.compiler.ir import graph as ir
 from explorer.compiler.language import syntax
 from explorer.compiler.language.builder import Site
 from explorer.compiler.language.diagnostics import Fix, slice_text, with_article
-from explorer.compiler.language.entities import Constant, Entity, Index, Row, Table
+from explorer.compiler.language.entities import Constant, DataName, Entity, Index, Row, Table
 from explorer.compiler.language.shapes import show
 
 if TYPE_CHECKING:
     from explorer.compiler.language.elaborate import Elaborator
 
 
-def take_rows(elaborator: Elaborator, node: syntax.Index, base: Entity | None) -> Row | None:
+def take_rows(elaborator: Elaborator, node: syntax.Index, base: Entity | None) -> Row | Constant | None:
     indices = [elaborator.expression(index) for index in node.indices]
     if base is None or any(index is None for index in indices):
         return None
     text = slice_text(elaborator.text, node.base.extent)
+    if isinstance(base, Index) and len(indices) == 1 and isinstance(indices[0], DataName):
+        return elaborator.loops.elements.read(base, indices[0].text, node.extent, node.indices[0].extent)
     if not isinstance(base, Table):
         kind = "an index" if isinstance(base, Index) else "a value, already taken for each row"
         elaborator.collector.report(
@@ -66,9 +68,7 @@ def _check_indices(
 def _report_wrong_set(
     elaborator: Elaborator, node: syntax.Index, place: syntax.Expression, base: Table, index: Index, index_set: str
 ) -> None:
-    right = [
-        name for name, entity in elaborator.scope.items() if isinstance(entity, Index) and entity.index_set == index_set
-    ]
+    right = [other.text for other in elaborator.indices() if other.index_set == index_set]
     name = base.tensor.name
     text = slice_text(elaborator.text, place.extent)
     label = f"Use {name}[{{}}]" if len(node.indices) == 1 else "Use {}"
@@ -76,7 +76,7 @@ def _report_wrong_set(
         f"{name} is indexed by {index_set}, but {text} is {with_article(index.index_set)}",
         node.extent if len(node.indices) == 1 else place.extent,
         f"{name} is declared in line {base.declaration.extent.line}.",
-        [Fix(label.format(other), place.extent, other) for other in right],
+        [Fix(label.format(other), place.extent, other) for other in dict.fromkeys(right)],
     )
 
 
@@ -105,7 +105,9 @@ def _bound(elaborator: Elaborator, node: syntax.Expression | None) -> int | None
     return 0 if node is None else elaborator.whole(node, "a bound of a slice")
 
 
-def take_attribute(elaborator: Elaborator, node: syntax.Attribute, base: Entity | None) -> Row | None:
+def take_attribute(elaborator: Elaborator, node: syntax.Attribute, base: Entity | None) -> Entity | None:
+    if isinstance(base, Index) and elaborator.family == "layer":
+        return elaborator.loops.elements.attribute(base, node)
     if node.name.text != "T":
         elaborator.collector.report(f"a value has no '.{node.name.text}': there is '.T', the transpose", node.span)
         return None

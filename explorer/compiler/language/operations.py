@@ -56,6 +56,24 @@ class Operations:
         depends = frozenset(name.split(".")[0] for name in names)
         return self.builder.emit(site, operator, table.tensor.dims, depends, (line,), table)
 
+    def gather_value(self, site: Site, row: Row, end: str) -> Row:
+        """A node's value on the edges of which the node is one end, `src` or `dst`; a value that is the same for all
+        nodes is left as it is."""
+        if self.builder.index_set(row.depends) != "node":
+            return row
+        operator = ir.Gather(origin=(site.span,), tensor=row.name, indices=(end,))
+        return self.builder.emit(site, operator, row.shape, frozenset([end]), row.lines)
+
+    def segment(self, site: Site, function: str, row: Row, end: str) -> Row:
+        """A reduction over the edges of which a node is one end: an empty one gives 0."""
+        operator = ir.Segment(origin=(site.span,), function=function, operand=row.name, map=end)
+        return self.builder.emit(site, operator, row.shape, frozenset(["node"]), row.lines)
+
+    def structure(self, site: Site, name: str, index: Index) -> Row:
+        """A number that the graph brings for each element of a set: `norm[edge]`, `in_degree[node]`."""
+        operator = ir.Gather(origin=(site.span,), tensor=name, indices=(index.name,))
+        return self.builder.emit(site, operator, (), frozenset([index.name]))
+
     def binary(self, node: syntax.Binary, left: Row | Constant, right: Row | Constant) -> Row | Constant | None:
         """`left + right` and the like; on two numbers it is done now."""
         if isinstance(left, Constant) and isinstance(right, Constant):

@@ -134,6 +134,29 @@ Expression = (
 )
 
 
+def walk_expression(expression: Expression) -> Iterable[Expression]:
+    """An expression and all inside it."""
+    pending = [expression]
+    while pending:
+        node = pending.pop()
+        yield node
+        match node:
+            case Unary():
+                pending.append(node.operand)
+            case Binary():
+                pending += (node.left, node.right)
+            case Call():
+                pending += (argument.value for argument in node.arguments)
+            case Index():
+                pending += (node.base, *node.indices)
+            case Slice() | Attribute() | Data():
+                pending.append(node.base)
+            case Parentheses():
+                pending.append(node.inner)
+            case Comprehension():
+                pending += (node.element, node.iterator.base)
+
+
 @dataclass(frozen=True, slots=True)
 class Declaration:
     """One tensor of `param E[entity, D], R[relation, K]`."""

@@ -11,12 +11,13 @@ from explorer.compiler.passes.report import Report
 
 def common_subexpressions(graph: Graph, report: Report) -> Graph:
     """The graph with one value for each distinct operator on the same operands; origins are united."""
-    kept: dict[tuple[Operator, Shape], Value] = {}
+    kept: dict[tuple[Operator, Shape, str], Value] = {}
     origins: dict[str, list[Origin]] = {}
     names: dict[str, str] = {}
     for value in graph.values:
         operator = rename_operands(value.operator, names)
-        first = kept.setdefault((operator, value.shape), replace(value, operator=operator))
+        key = (operator, value.shape, value.index_set)
+        first = kept.setdefault(key, replace(value, operator=operator))
         origins.setdefault(first.name, []).append(value.origin)
         if first.name != value.name:
             names[value.name] = first.name

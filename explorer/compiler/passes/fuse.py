@@ -31,7 +31,8 @@ def fuse(graph: g.Graph, report: Report) -> loops.Kernel | Module:
 def _taken(graph: g.Graph) -> set[str]:
     taken = {name for name, _ in graph.sizes}
     for entry in graph.maps:
-        taken |= {entry.name, entry.domain, entry.codomain, f"{entry.name}_ptr", f"{entry.name}_order"}
+        taken |= {entry.name, f"{entry.name}_ptr", f"{entry.name}_order", f"{entry.codomain}_ends"}
+        taken |= {entry.domain, entry.codomain, f"{entry.domain}s", f"{entry.codomain}s"}
     for tensor in graph.tensors:
         taken |= {tensor.name, *tensor.sets}
     return taken
@@ -94,9 +95,9 @@ def _layer_kernel(
     for stored in plan.stores:
         value = nest.values[stored]
         nest.store(value, Target(buffers[stored], (variable,)), top)
-        extents: tuple[Extent, ...] = (plan.index_set, *value.shape)
+        extents: tuple[Extent, ...] = (g.count_name(plan.index_set), *value.shape)
         outputs.append(loops.Buffer(name=buffers[stored], kind="output", extents=extents, origin=value.origin))
-    loop = top.close(plan.index_set)
+    loop = top.close(g.count_name(plan.index_set))
     template = _template(loop)
     return _kernel(graph, name, template, loop, {}, tuple(temporaries), tuple(outputs)), tuple(outputs)
 
@@ -126,8 +127,12 @@ def _kernel(
 ) -> loops.Kernel:
     """The kernel with the buffers that its loop reads and writes."""
     read = {node.buffer for node in walk(loop) if isinstance(node, loops.Load)}
+
+    def count(index_set: str) -> Extent:
+        return g.count_name(index_set) if graph.family == "layer" else index_set
+
     index = [
-        loops.Buffer(name=e.name, kind="index", extents=shapes.get(e.domain, (e.domain,)), origin=e.origin)
+        loops.Buffer(name=e.name, kind="index", extents=shapes.get(e.domain, (count(e.domain),)), origin=e.origin)
         for e in graph.maps
     ]
     for entry in graph.maps:
@@ -136,10 +141,13 @@ def _kernel(
         )
         index.append(ends)
         if entry.name not in SORTED_MAPS:
-            order = loops.Buffer(name=f"{entry.name}_order", kind="index", extents=(entry.domain,), origin=entry.origin)
-            index.append(order)
+            extents = (count(entry.domain),)
+            index.append(
+                loops.Buffer(name=f"{entry.name}_order", kind="index", extents=extents, origin=entry.origin)
+            )
     tensors = [
-        loops.Buffer(name=t.name, kind=t.kind, extents=(*t.sets, *t.dims), origin=t.origin) for t in graph.tensors
+        loops.Buffer(name=t.name, kind=t.kind, extents=(*map(count, t.sets), *t.dims), origin=t.origin)
+        for t in graph.tensors
     ]
     inputs = tuple(buffer for buffer in (*index, *tensors, *temporaries) if buffer.name in read)
     return loops.Kernel(

@@ -15,6 +15,11 @@ class Report:
     done: list[str] = field(default_factory=list)
     refusals: list[str] = field(default_factory=list)
 
+    @classmethod
+    def silent(cls) -> Report:
+        """A report that nobody reads."""
+        return cls(Options())
+
     def did(self, sentence: str) -> None:
         """Notes a change, for the pass list."""
         self.done.append(sentence)

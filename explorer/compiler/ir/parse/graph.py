@@ -37,7 +37,9 @@ class _GraphBuilder(Builder):
         super().__init__(text)
         self._sizes: tuple[tuple[str, int], ...] = ()
 
-    def program(self, meta: Meta, family: str, name: str, *parts: object) -> g.Graph:
+    def program(self, meta: Meta, family: str, name: str, domain: str, *parts: object) -> g.Graph:
+        if g.DOMAINS.get(family) != domain:
+            raise self.refuse(meta, f"there is no {family} over {domain}")
         values = tuple(part for part in parts if isinstance(part, g.Value))
         result = parts[-1]
         assert isinstance(result, _Result)
@@ -84,6 +86,12 @@ class _GraphBuilder(Builder):
         if name not in GATHERS:
             raise self.refuse(meta, f"{name} does not read a tensor; {' and '.join(GATHERS)} do")
         return g.Gather(tensor=tensor, indices=indices, origin=self.origin(meta))
+
+    def segment(self, meta: Meta, name: str, operand: str, by: str) -> Node:
+        function = name.removeprefix("segment_")
+        if function == name or function not in g.SEGMENT_FUNCTIONS:
+            raise self.refuse(meta, f"{name} is no reduction of segments")
+        return g.Segment(function=function, operand=operand, map=by, origin=self.origin(meta))
 
     def constant(self, meta: Meta, name: str, number: float) -> Node:
         if name != "constant":

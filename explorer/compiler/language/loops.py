@@ -1,0 +1,385 @@
+"""The statements of layers: loops over nodes and edges, reductions over a node's edges, and data on elements."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from explorer.compiler.language import syntax
+from explorer.compiler.language.builder import Site
+from explorer.compiler.language.builtins import ALIASES, builtin
+from explorer.compiler.language.diagnostics import Fix, slice_text, suggestion
+from explorer.compiler.language.elements import ITERATORS, PARTS, Elements
+from explorer.compiler.language.entities import Constant, DataName, Entity, GraphArgument, Index, Row
+
+if TYPE_CHECKING:
+    from explorer.compiler.language.elaborate import Elaborator
+
+GRAPH_ITERATORS = {"edges": "edge", "nodes": "node", "src_nodes": "node", "dst_nodes": "node"}
+SEGMENT_FUNCTIONS = ("sum", "mean", "max", "min")
+NO_UPDATES = "Write x = x + y."
+
+
+@dataclass(frozen=True, slots=True)
+class Level:
+    """Where a statement stands: outside of loops ("unit"), in a loop over nodes, or in one over edges.
+
+    `end` is the end at which the node of the loop around stands; `line` is the loop's."""
+
+    index_set: str = "unit"
+    end: str = ""
+    line: int = 0
+
+
+class Loops:
+    """Elaborates the loops of one layer; in a score it refuses them."""
+
+    def __init__(self, elaborator: Elaborator, elements: Elements) -> None:
+        self._elaborator = elaborator
+        self._report = elaborator.collector.report
+        self.family = elaborator.family
+        self.elements = elements
+        self.level = Level()
+        self.ended: dict[str, str] = {}
+        """Names that were known in a loop which has ended, with what to say about them."""
+        self.letters: dict[str, list[str]] = {}
+        """The variables of loops that have ended and the sets that they went over: `return n["h"]` uses them."""
+        self._outer: frozenset[str] = frozenset()
+
+    # Loops
+
+    def run(self, loop: syntax.Loop) -> None:
+        """A `for` with its block."""
+        if self.family != "layer":
+            message = f"a {self.family} has no loops: it computes the same for every triple"
+            self._report(message, loop.header, "Loops over nodes and edges belong to a layer.")
+            return
+        level = self._enter(loop.iterator)
+        variable = loop.variable
+        if level is None or not self._check_variable(variable):
+            # What the loop would have written is not known: silence stands for it.
+            self._forget(loop)
+            return
+        self.letters.setdefault(variable.text, []).append(level.index_set)
+        outer = self.level
+        if level.end:
+            self._note_sums(loop)
+        shown = f"'{variable.text}' is the variable of the loop in line {loop.header.line}, which has ended"
+        self._inside(level, variable.text, shown, lambda: self._statements(loop))
+        self.elements.summing.clear()
+        if outer.index_set == "unit":
+            self.elements.fresh.clear()
+
+    def _statements(self, loop: syntax.Loop) -> None:
+        for statement in loop.statements:
+            self._elaborator.statement(statement)
+
+    def _inside(self, level: Level, variable: str, shown: str, work: Callable[[], Entity | None]) -> Entity | None:
+        """Does something in a loop: the names that it leaves behind are unknown afterwards."""
+        elaborator = self._elaborator
+        scope, outer_level, outer_names = elaborator.scope, self.level, self._outer
+        elaborator.scope = dict(scope)
+        self._outer = frozenset(scope)
+        self.level = level
+        elaborator.scope[variable] = Index(level.index_set, level.index_set, variable)
+        try:
+            return work()
+        finally:
+            for name in elaborator.scope.keys() - scope.keys():
+                self.ended[name] = shown if name == variable else (
+                    f"'{name}' is local to the loop in line {level.line}: what leaves a loop is data, "
+                    f'as in {variable}["{name}"]'
+                )
+            for name in scope:
+                if name != variable and elaborator.scope[name] is not scope[name]:
+                    scope[name] = elaborator.scope[name]
+            elaborator.scope, self.level, self._outer = scope, outer_level, outer_names
+
+    def _check_variable(self, variable: syntax.Name) -> bool:
+        """Whether a loop's variable is a name of its own."""
+        bound = self._elaborator.scope.get(variable.text)
+        if variable.text not in self._elaborator.scope and not self._elaborator.is_size(variable.text):
+            return True
+        kind = "the variable of the loop around" if isinstance(bound, Index) else "a name already"
+        self._report(f"'{variable.text}' is {kind}: choose another name", variable.extent)
+        return False
+
+    def _enter(self, iterator: syntax.Iterator) -> Level | None:
+        """The level of a loop over what an iterator gives."""
+        method, line = iterator.method, iterator.extent.line
+        base = self._elaborator.expression(iterator.base)
+        if base is None:
+            return None
+        text = slice_text(self._elaborator.text, iterator.base.extent)
+        if isinstance(base, GraphArgument):
+            if method.text not in GRAPH_ITERATORS:
+                self._report_method(iterator, "a graph has", text, GRAPH_ITERATORS)
+                return None
+            if self.level.index_set != "unit":
+                detail = "In a loop over nodes stand loops over n.incoming_edges() and n.outgoing_edges()."
+                self._report("a loop over the graph stands in no other loop", iterator.extent, detail)
+                return None
+            return Level(GRAPH_ITERATORS[method.text], line=line)
+        if not isinstance(base, Index) or base.index_set != "node":
+            self._report(f"'{text}' is no graph and no node: a loop has nothing to go over", iterator.base.extent)
+            return None
+        if method.text not in ITERATORS:
+            self._report_method(iterator, "a node has", text, ITERATORS)
+            return None
+        if base.name != "node":
+            detail = 'Write a loop over the nodes before, which leaves what it finds as data: n["x"].'
+            self._report("in a loop over edges there are no further edges to go over", iterator.extent, detail)
+            return None
+        return Level("edge", ITERATORS[method.text], line)
+
+    def _report_method(self, iterator: syntax.Iterator, owner: str, text: str, known: dict[str, str]) -> None:
+        method = iterator.method
+        hint, fixes = suggestion(method.text, method.extent, known)
+        names = " and ".join(f"{text}.{name}()" for name in known)
+        self._report(f"'{text}' has no '{method.text}'{hint}", method.extent, f"Here {owner} {names}.", fixes)
+
+    def _forget(self, loop: syntax.Loop) -> None:
+        """After an error in a header: what the block writes counts as reported."""
+        for statement in syntax.walk_statements(loop.statements):
+            if isinstance(statement, syntax.Assignment) and isinstance(statement.target, syntax.Data):
+                for index_set in ("node", "edge"):
+                    self.elements.data.setdefault((index_set, statement.target.name.text), None)
+
+    def _note_sums(self, loop: syntax.Loop) -> None:
+        """Notes the node data that a loop over a node's edges sums."""
+        for statement in loop.statements:
+            if not isinstance(statement, syntax.Assignment) or not isinstance(statement.target, syntax.Data):
+                continue
+            base, name = statement.target.base, self._data_name(statement.target, quiet=True)
+            if statement.operator and name and not (isinstance(base, syntax.Name) and base == loop.variable):
+                if isinstance(base, syntax.Name) and base.text != loop.variable.text:
+                    self.elements.summing[("node", name)] = statement.extent.line
+
+    # Assignments
+
+    def assign(self, statement: syntax.Assignment) -> None:
+        """`e["x"] = y` and the updates `+=`, `-=`, `*=`, `/=`."""
+        if self.family != "layer":
+            if statement.operator:
+                self._report(f"the language has no '{statement.operator}='", statement.span, NO_UPDATES)
+            else:
+                self._report(f"a {self.family} has no data on elements: assign to a name", statement.target.extent)
+            return
+        if isinstance(statement.target, syntax.Name):
+            self._update_name(statement, statement.target)
+        else:
+            self._assign_data(statement, statement.target)
+
+    def is_outer(self, name: str) -> bool:
+        """Whether a name belongs to what stands around the loop."""
+        return name in self._outer
+
+    def report_outer(self, statement: syntax.Assignment, name: str) -> None:
+        """About a name of the block around, assigned anew in a loop: it would change from element to element."""
+        fixes = [Fix("Use +=", statement.span, "+=")] if self.level.end else []
+        detail = "In a loop over a node's edges += sums." if fixes else "Data that leaves a loop is named on its element."
+        message = f"'{name}' stands outside of this loop and cannot be assigned in it: choose another name"
+        self._report(message, statement.target.extent, detail, fixes)
+
+    def leave_names(self) -> tuple[frozenset[str], dict[str, str]]:
+        """Before a helper's body, which sees no names but its own: what is to come back."""
+        around = self._outer, self.ended
+        self._outer, self.ended = frozenset(), {}
+        return around
+
+    def return_names(self, around: tuple[frozenset[str], dict[str, str]]) -> None:
+        """After a helper's body."""
+        self._outer, self.ended = around
+
+    def _update_name(self, statement: syntax.Assignment, target: syntax.Name) -> None:
+        """`x += y` on a local name: in an inner loop on a name of the outer one it is a reduction."""
+        elaborator = self._elaborator
+        value = elaborator.value(statement.value, elaborator.expression(statement.value))
+        if target.text not in elaborator.scope:
+            elaborator.expression(target)
+            return
+        current = elaborator.scope[target.text]
+        if self.is_outer(target.text):
+            if self.level.end and isinstance(current, Row | Constant):
+                elaborator.scope[target.text] = self._reduce(statement, current, value)
+            elif current is not None:
+                self._report(
+                    f"'{target.text}' stands outside of the loop: only a loop over a node's edges sums", statement.extent
+                )
+            return
+        old = elaborator.value(target, current)
+        elaborator.scope[target.text] = self._combine(statement, old, value)
+
+    def _assign_data(self, statement: syntax.Assignment, target: syntax.Data) -> None:
+        elaborator = self._elaborator
+        index = elaborator.expression(target.base)
+        name = self._data_name(target)
+        value = elaborator.value(statement.value, elaborator.expression(statement.value))
+        if index is None or name is None:
+            return
+        text = slice_text(elaborator.text, target.base.extent)
+        if not isinstance(index, Index) or index.index_set not in ("node", "edge"):
+            self._report(f"'{text}' is no node and no edge: data stands on nodes and edges", target.base.extent)
+            return
+        key = (index.index_set, name)
+        if not self._check_name(key, target):
+            return
+        if index.name == self.level.index_set:
+            if statement.operator:
+                old = elements_read(self.elements, index, target, name)
+                value = self._combine(statement, old, value)
+            self.elements.write(key, value, self.level.end)
+        elif index.name == self.level.end and statement.operator:
+            value = self._reduce(statement, self.elements.data.get(key, 0), value)
+            self.elements.write(key, value, self.level.end)
+        else:
+            self._report_not_own(statement, target, text, name)
+            self.elements.data.setdefault(key, None)
+
+    def _report_not_own(self, statement: syntax.Assignment, target: syntax.Data, text: str, name: str) -> None:
+        """A loop writes on its own element; in the loop over a node's edges the node's data is summed."""
+        if text and self.level.end and not statement.operator:
+            fixes = [Fix("Use +=", statement.span, "+=")]
+            message = f"""'{text}["{name}"]' would be written once for each edge: += sums over the edges"""
+            self._report(message, statement.extent, fixes=fixes)
+            return
+        detail = (
+            f"""A sum over a node's edges is: for n in g.dst_nodes(): for e in n.incoming_edges(): n["{name}"] += ..."""
+        )
+        self._report(f"a loop writes data on its own element only, not on '{text}'", target.extent, detail)
+
+    def _check_name(self, key: tuple[str, str], target: syntax.Data) -> bool:
+        """Whether data may have this name."""
+        index_set, name = key
+        if name in PARTS[index_set]:
+            taken = "given by the graph"
+        elif name in self.elements.tables:
+            taken = f"declared in line {self.elements.tables[name].declaration.extent.line}"
+        else:
+            return True
+        self._report(f"'{name}' is {taken}: choose another name for the data", target.name.extent)
+        return False
+
+    def _data_name(self, target: syntax.Data, quiet: bool = False) -> str | None:
+        """The name of data: written in quotes, or given to the helper."""
+        if isinstance(target.name, syntax.Text):
+            return target.name.text if quiet else self._checked(target.name)
+        bound = self._elaborator.scope.get(target.name.text)
+        if isinstance(bound, DataName):
+            return bound.text
+        if not quiet:
+            text = target.name.text
+            fix = Fix(f'Use "{text}"', target.name.extent, f'"{text}"')
+            self._report(f'data is named in quotes: ["{text}"]', target.name.extent, fixes=[fix])
+        return None
+
+    def _checked(self, name: syntax.Text) -> str | None:
+        if name.text.isidentifier() and name.text.isascii() and len(name.text) <= 64:
+            return name.text
+        self._report("the name of data is of ASCII letters, digits and '_', at most 64 of them", name.extent)
+        return None
+
+    def _combine(
+        self, statement: syntax.Assignment, old: Row | Constant | None, value: Row | Constant | None
+    ) -> Row | Constant | None:
+        """An update: the old value with the new one."""
+        if old is None or value is None:
+            return None
+        node = syntax.Binary(
+            statement.operator, statement.span, statement.target, statement.value, statement.extent
+        )
+        return self._elaborator.operations.binary(node, old, value)
+
+    def _reduce(
+        self, statement: syntax.Assignment, start: Row | Constant | int | None, value: Row | Constant | None
+    ) -> Row | Constant | None:
+        """`+=` in a loop over a node's edges: the sum, on top of what was there before the loop."""
+        if statement.operator != "+":
+            message = f"a loop over a node's edges sums with '+=': '{statement.operator}=' depends on the edges' order"
+            self._report(message, statement.span)
+            return None
+        if value is None or start is None:
+            return None
+        operations = self._elaborator.operations
+        site = Site("+=", statement.span, statement.extent)
+        total = operations.segment(site, "sum", operations.builder.row(value), self.level.end)
+        if isinstance(start, int) or (isinstance(start, Constant) and start.value == 0):
+            return total
+        return operations.elementwise(site, "add", (statement.target, statement.value), start, total)
+
+    # Expressions
+
+    def comprehension(self, node: syntax.Call, element: syntax.Comprehension) -> Row | None:
+        """`sum(x[e.src] for e in n.incoming_edges())`."""
+        name = ALIASES.get(node.function.text, node.function.text)
+        if name not in SEGMENT_FUNCTIONS or len(node.arguments) > 1:
+            known = ", ".join(SEGMENT_FUNCTIONS)
+            self._report(f"what takes a 'for' is one of {known}, with nothing else", node.extent)
+            return None
+        if self.family != "layer":
+            detail = "Sums over edges belong to a layer."
+            self._report("scores have no comprehensions: 'sum' takes one expression", element.extent, detail)
+            return None
+        level = self._enter(element.iterator)
+        if level is None or not self._check_variable(element.variable):
+            return None
+        if not level.end:
+            message = "a reduction goes over the edges of a node: there is no value of the whole graph"
+            self._report(message, element.iterator.extent)
+            return None
+        shown = f"'{element.variable.text}' is the variable of a reduction, which has ended"
+        elaborator = self._elaborator
+        inner = self._inside(
+            level,
+            element.variable.text,
+            shown,
+            lambda: elaborator.value(element.element, elaborator.expression(element.element)),
+        )
+        if not isinstance(inner, Row | Constant):
+            return None
+        site = Site(node.function.text, node.function.extent, node.extent)
+        return elaborator.operations.segment(site, name, elaborator.operations.builder.row(inner), level.end)
+
+    def seen_from_here(self, entity: Entity | None, name: syntax.Name) -> Entity | None:
+        """What a name of a loop over nodes is in the loop over the node's edges: the node is one of their ends."""
+        if not self.level.end:
+            return entity
+        site = Site(name.text, name.extent, name.extent)
+        if isinstance(entity, Row):
+            return self._elaborator.operations.gather_value(site, entity, self.level.end)
+        if isinstance(entity, Index) and entity.name == "node":
+            return Index(self.level.end, "node", entity.shown)
+        if isinstance(entity, Index) and entity.name == "ntype":
+            return Index(f"{self.level.end}.ntype", "ntype", entity.shown)
+        return entity
+
+    def data(self, node: syntax.Data, base: Entity | None) -> Row | Constant | None:
+        """`e["x"]` in an expression."""
+        if base is None:
+            return None
+        name = self._data_name(node)
+        text = slice_text(self._elaborator.text, node.base.extent)
+        if not isinstance(base, Index) or self.family != "layer":
+            self._report(f"'{text}' is no node and no edge of a layer: it has no data", node.extent)
+            return None
+        return None if name is None else elements_read(self.elements, base, node, name)
+
+    def bind_letters(self, value: syntax.Expression) -> None:
+        """Before a layer's result: the variables of its loops stand for any element of their sets once more."""
+        used = [node for node in syntax.walk_expression(value) if isinstance(node, syntax.Data | syntax.Attribute)]
+        for node in used:
+            base = node.base
+            if not isinstance(base, syntax.Name) or base.text in self._elaborator.scope:
+                continue
+            sets = self.letters.get(base.text, [])
+            if sets:
+                named = [entry for entry in sets if (entry, node.name.text) in self.elements.data]
+                index_set = (named or sets)[-1]
+                self._elaborator.scope[base.text] = Index(index_set, index_set, base.text)
+                self.level = Level(index_set)
+
+
+def elements_read(elements: Elements, index: Index, node: syntax.Data, name: str) -> Row | Constant | None:
+    """Data by name, with the name as the place of what is wrong with it."""
+    return elements.read(index, name, node.extent, node.name.extent)

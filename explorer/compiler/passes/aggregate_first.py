@@ -1,0 +1,94 @@
+"""Adds up before it multiplies, where sum and product commute and fewer rows are multiplied that way.
+
+The sum over a node's edges of `scale * (x @ W[etype])` is the sum over its (node, type) pairs of `(sum of scale * x) @
+W[etype]`: the product is taken once a pair instead of once an edge, and nothing is stored between.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from explorer.compiler.ir.graph import Contract, Elementwise, Gather, Graph, Operator, Segment, Value, operands
+from explorer.compiler.ir.node import merge
+from explorer.compiler.passes.report import Report
+from explorer.compiler.passes.sets import ASSUMED_COUNTS, with_pairs
+from explorer.compiler.passes.writer import ValueWriter
+
+PAIR = "dst_pair"
+
+
+def aggregate_first(graph: Graph, report: Report) -> Graph:
+    """The graph with sums by destination taken by (destination, type) pair first, then multiplied."""
+    if graph.family != "layer" or not any(isinstance(value.operator, Segment) for value in graph.values):
+        return graph
+    if not report.options.compact:
+        report.refused("products come first: the option compact is off")
+        return graph
+    writer = ValueWriter(graph)
+    for value in graph.values:
+        match = _match(graph, value)
+        writer.keep(value if match is None else _rewritten(graph, writer, value, match, report))
+    values = tuple(writer.written)
+    return replace(graph, maps=with_pairs(graph, {value.index_set for value in values}), values=values)
+
+
+@dataclass(frozen=True)
+class _Sum:
+    """`segment_sum (scale * (row @ matrix)) by dst`; the scale is a number an edge, or missing."""
+
+    row: Value
+    matrix: Value
+    product: Value
+    scale: Value | None
+    scaled: Value | None
+
+
+def _match(graph: Graph, value: Value) -> _Sum | None:
+    operator = value.operator
+    if not isinstance(operator, Segment) or operator.function != "sum" or operator.map != "dst":
+        return None
+    summand = graph.value(operator.operand)
+    scale: Value | None = None
+    product = summand
+    if isinstance(summand.operator, Contract) and summand.operator.signature == ",a->a":
+        scale, product = graph.value(summand.operator.left), graph.value(summand.operator.right)
+    elif isinstance(summand.operator, Elementwise):
+        return None
+    if not isinstance(product.operator, Contract) or product.operator.signature != "a,ab->b":
+        return None
+    readers = sum(product.name in operands(other.operator) for other in graph.values)
+    row, matrix = graph.value(product.operator.left), graph.value(product.operator.right)
+    by_type = isinstance(matrix.operator, Gather) and matrix.operator.indices == ("etype",)
+    if not by_type or readers != 1:
+        return None
+    return _Sum(row, matrix, product, scale, summand if scale else None)
+
+
+def _rewritten(graph: Graph, writer: ValueWriter, value: Value, match: _Sum, report: Report) -> Value:
+    pairs, transform_rows = ASSUMED_COUNTS[PAIR], ASSUMED_COUNTS["edge"]
+    if set(match.product.depends) <= {"src", "etype"}:
+        transform_rows = ASSUMED_COUNTS["src_pair"]
+    if pairs > transform_rows:
+        report.refused(f"{value.name} multiplies first: {transform_rows:,} rows, not {pairs:,}")
+        return value
+    origin = merge(value.origin, match.product.origin)
+    summand = match.row
+    if match.scale is not None and match.scaled is not None:
+        scaled = Contract(signature=",a->a", left=match.scale.name, right=match.row.name, origin=match.scaled.origin)
+        depends = dict.fromkeys((*match.scale.depends, *match.row.depends))
+        summand = writer.add(scaled, "edge", match.row.shape, depends, match.scaled.origin)
+    partial = _add(writer, Segment(function="sum", operand=summand.name, map=PAIR, origin=origin), match.row, PAIR, value)
+    gather = Gather(
+        tensor=match.matrix.operator.tensor,  # type: ignore[union-attr]
+        indices=("dst_pair_etype",),
+        origin=match.matrix.origin,
+    )
+    matrix = writer.add(gather, PAIR, match.matrix.shape, ("dst_pair_etype",), match.matrix.origin)
+    contract = Contract(signature="a,ab->b", left=partial.name, right=matrix.name, origin=match.product.origin)
+    product = writer.add(contract, PAIR, value.shape, (PAIR,), match.product.origin)
+    report.did(f"{value.name} adds up by {PAIR} before it multiplies: {pairs:,} rows instead of {transform_rows:,}")
+    return replace(value, operator=Segment(function="sum", operand=product.name, map="dst_pair_node", origin=value.origin))
+
+
+def _add(writer: ValueWriter, operator: Operator, like: Value, index_set: str, value: Value) -> Value:
+    return writer.add(operator, index_set, like.shape, (index_set,), value.origin)

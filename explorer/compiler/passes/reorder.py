@@ -1,0 +1,171 @@
+"""Changes the order of linear operators where that makes a product of weights (Hector §3.2.3).
+
+`dot(x @ W, w)` is `dot(x, W w)`, and `W w` depends on the edge type alone: it is computed once a type. This is done
+where it lowers the counted work of the whole layer, not wherever it can be.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from explorer.compiler.ir.graph import Contract, Gather, Graph, Shape, Value
+from explorer.compiler.ir.node import merge
+from explorer.compiler.passes.dead_values import dead_values
+from explorer.compiler.passes.report import Report
+from explorer.compiler.passes.sets import ASSUMED_COUNTS, total_work
+from explorer.compiler.passes.writer import ValueWriter
+
+
+def reorder(graph: Graph, report: Report) -> Graph:
+    """The graph with weights multiplied by weights wherever the counted work falls."""
+    if graph.family != "layer":
+        return graph
+    found = [(value, pair) for value in graph.values if (pair := _candidate(graph, value)) is not None]
+    if not found:
+        return graph
+    if not report.options.reorder:
+        report.refused("no product is reordered: the option reorder is off")
+        return graph
+    chosen = _choose(graph, found)
+    before, after = _count(graph), _count(_apply(graph, chosen))
+    for value, pair in found:
+        weights = f"{pair.matrix.operator.tensor} and {pair.factor.operator.tensor}"  # type: ignore[union-attr]
+        if value.name in {v.name for v, _ in chosen}:
+            report.did(f"{value.name} multiplies {weights} first, once a row of {pair.index_set}")
+            continue
+        alone = _count(_apply(graph, [*chosen, (value, pair)]))
+        report.refused(f"{value.name} keeps its order: {weights} multiplied first would take {alone:,} FLOP, not {after:,}")
+    if chosen:
+        report.did(f"{before:,} FLOP became {after:,}")
+    return _apply(graph, chosen)
+
+
+@dataclass(frozen=True)
+class _Pair:
+    """A product whose left side is a product itself: `row @ matrix`, then with `factor`; both of the last are weights."""
+
+    row: Value
+    matrix: Value
+    factor: Value
+    inner: str  # letters of the row, the matrix and the inner product, as "a,ab->b"
+    outer: str
+    factor_is_left: bool
+    index_set: str
+    origin_of: Value
+
+
+def _candidate(graph: Graph, value: Value) -> _Pair | None:
+    if not isinstance(value.operator, Contract):
+        return None
+    left, right = graph.value(value.operator.left), graph.value(value.operator.right)
+    for product, factor, factor_is_left in ((left, right, False), (right, left, True)):
+        operator = product.operator
+        if not isinstance(operator, Contract) or not _is_weight(graph, factor):
+            continue
+        row, matrix = graph.value(operator.left), graph.value(operator.right)
+        index_set = _common_set(matrix, factor)
+        if _is_weight(graph, matrix) and not _is_weight(graph, row) and index_set is not None:
+            signature = value.operator.signature
+            return _Pair(row, matrix, factor, operator.signature, signature, factor_is_left, index_set, product)
+    return None
+
+
+def _is_weight(graph: Graph, value: Value) -> bool:
+    """Whether a value is learnt and picked by types alone."""
+    if not isinstance(value.operator, Gather):
+        return False
+    tensor = next((t for t in graph.tensors if t.name == value.operator.tensor), None)
+    return tensor is not None and tensor.kind == "param" and not {"node", "edge"} & set(tensor.sets)
+
+
+def _common_set(matrix: Value, factor: Value) -> str | None:
+    """The set that a product of the two weights lives on; None where its rows are not among the layer's sets."""
+    paths = {path for value in (matrix, factor) for path in value.operator.indices}  # type: ignore[union-attr]
+    if not paths:
+        return "unit"
+    if len(paths) == 1:
+        (path,) = paths
+        return {"etype": "etype", "ntype": "ntype"}.get(path, matrix.index_set)
+    return matrix.index_set
+
+
+def _choose(graph: Graph, found: list[tuple[Value, _Pair]]) -> list[tuple[Value, _Pair]]:
+    """All candidates if they lower the work together, else those that lower it one by one."""
+    if _count(_apply(graph, found)) < _count(graph):
+        return found
+    chosen: list[tuple[Value, _Pair]] = []
+    for candidate in found:
+        if _count(_apply(graph, [*chosen, candidate])) < _count(_apply(graph, chosen)):
+            chosen.append(candidate)
+    return chosen
+
+
+def _count(graph: Graph, counts: Mapping[str, int] = ASSUMED_COUNTS) -> int:
+    return total_work(graph, counts)
+
+
+def _apply(graph: Graph, chosen: list[tuple[Value, _Pair]]) -> Graph:
+    """The graph with the chosen products rewritten, and without what they leave unread."""
+    writer = ValueWriter(graph)
+    pairs = {value.name: pair for value, pair in chosen}
+    for value in graph.values:
+        writer.keep(_rewritten(writer, value, pairs[value.name]) if value.name in pairs else value)
+    return dead_values(replace(graph, values=tuple(writer.written)), Report.silent())
+
+
+def _rewritten(writer: ValueWriter, value: Value, pair: _Pair) -> Value:
+    row, matrix, factor, out = _letters(pair)
+    kept = [letter for letter in dict.fromkeys(matrix + factor) if letter in row + out]
+    extents = dict(zip(matrix + factor, pair.matrix.shape + pair.factor.shape, strict=True))
+    shape: Shape = tuple(extents[letter] for letter in kept)
+    origin = merge(value.origin, pair.origin_of.origin)
+    left, right = (_weight_on(writer, weight, pair.index_set) for weight in (pair.matrix, pair.factor))
+    fold = writer.add(
+        Contract(signature=_named(f"{matrix},{factor}->{''.join(kept)}"), left=left, right=right, origin=origin),
+        pair.index_set,
+        shape,
+        () if pair.index_set == "unit" else (pair.index_set,),
+        origin,
+    )
+    weights = fold
+    if pair.index_set not in ("unit", value.index_set):
+        gather = Gather(tensor=fold.name, indices=(pair.index_set,), origin=origin)
+        weights = writer.add(gather, value.index_set, shape, pair.matrix.depends, origin)
+    contract = Contract(
+        signature=_named(f"{row},{''.join(kept)}->{out}"), left=pair.row.name, right=weights.name, origin=origin
+    )
+    return replace(value, operator=contract, origin=origin)
+
+
+def _weight_on(writer: ValueWriter, weight: Value, index_set: str) -> str:
+    """The weight gathered on the product's own set."""
+    if weight.index_set == index_set or not weight.operator.indices:  # type: ignore[union-attr]
+        return weight.name
+    operator = replace(weight.operator, indices=(index_set,))  # type: ignore[call-arg]
+    return writer.add(operator, index_set, weight.shape, (index_set,), weight.origin).name
+
+
+def _letters(pair: _Pair) -> tuple[str, str, str, str]:
+    """Letters of the row, the matrix, the factor and the result, the same letter for what is the same."""
+    inputs, _, inner_out = pair.inner.partition("->")
+    row, _, matrix = inputs.partition(",")
+    inputs, _, out = pair.outer.partition("->")
+    left, _, right = inputs.partition(",")
+    product, factor = (right, left) if pair.factor_is_left else (left, right)
+    names = dict(zip(product, inner_out, strict=True))
+    fresh = iter(letter for letter in "nopqrstuvwxyz" if letter not in row + matrix)
+    for letter in factor + out:
+        if letter not in names:
+            names[letter] = next(fresh)
+    return row, matrix, "".join(names[x] for x in factor), "".join(names[x] for x in out)
+
+
+def _named(signature: str) -> str:
+    """The signature with its letters in order of appearance, so that equal products print alike."""
+    names: dict[str, str] = {}
+    for letter in signature:
+        if letter.isalpha() and letter not in names:
+            names[letter] = "abcdefghijklm"[len(names)]
+    return "".join(names.get(letter, letter) for letter in signature)
+
