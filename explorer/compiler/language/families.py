@@ -70,7 +70,7 @@ class _Definition:
         if result is None or returned is None:
             return None
         value = self.elaborator.value(returned.value, result)
-        row = value and self.check_result(returned.value, value)
+        row = None if value is None else self.check_result(returned.value, value)
         if row is None or self.collector.diagnostics:
             return None
         return ir.Graph(
@@ -150,7 +150,8 @@ class Layer(_Definition):
             extent = definition.parameters_extent
             name = parameters[0].name.text if parameters else "g"
             fix = Fix(f"Use ({name}: graph)", extent, f"({name}: graph)")
-            source.collector.report(f"a layer is of a graph: {definition.name.text}{LAYER_PARAMETERS}", extent, "", [fix])
+            message = f"a layer is of a graph: {definition.name.text}{LAYER_PARAMETERS}"
+            source.collector.report(message, extent, fixes=[fix])
 
     def maps(self) -> tuple[ir.IndexMap, ...]:
         """The maps that the values use, in the order of GRAPH_MAPS."""

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from explorer.compiler.language import syntax
 from explorer.compiler.language.builder import Site
-from explorer.compiler.language.builtins import ALIASES, builtin
+from explorer.compiler.language.builtins import ALIASES
 from explorer.compiler.language.diagnostics import Fix, slice_text, suggestion
 from explorer.compiler.language.elements import ITERATORS, PARTS, Elements
 from explorer.compiler.language.entities import Constant, DataName, Entity, GraphArgument, Index, Row
@@ -86,11 +86,9 @@ class Loops:
         try:
             return work()
         finally:
+            local = f"is local to the loop in line {level.line}: what leaves a loop is data, as in {variable}"
             for name in elaborator.scope.keys() - scope.keys():
-                self.ended[name] = shown if name == variable else (
-                    f"'{name}' is local to the loop in line {level.line}: what leaves a loop is data, "
-                    f'as in {variable}["{name}"]'
-                )
+                self.ended[name] = shown if name == variable else f"""'{name}' {local}["{name}"]"""
             for name in scope:
                 if name != variable and elaborator.scope[name] is not scope[name]:
                     scope[name] = elaborator.scope[name]
@@ -152,9 +150,9 @@ class Loops:
             if not isinstance(statement, syntax.Assignment) or not isinstance(statement.target, syntax.Data):
                 continue
             base, name = statement.target.base, self._data_name(statement.target, quiet=True)
-            if statement.operator and name and not (isinstance(base, syntax.Name) and base == loop.variable):
-                if isinstance(base, syntax.Name) and base.text != loop.variable.text:
-                    self.elements.summing[("node", name)] = statement.extent.line
+            of_edge = isinstance(base, syntax.Name) and base.text == loop.variable.text
+            if statement.operator and name and not of_edge:
+                self.elements.summing[("node", name)] = statement.extent.line
 
     # Assignments
 
@@ -178,7 +176,7 @@ class Loops:
     def report_outer(self, statement: syntax.Assignment, name: str) -> None:
         """About a name of the block around, assigned anew in a loop: it would change from element to element."""
         fixes = [Fix("Use +=", statement.span, "+=")] if self.level.end else []
-        detail = "In a loop over a node's edges += sums." if fixes else "Data that leaves a loop is named on its element."
+        detail = "In a loop over a node's edges += sums." if fixes else ""
         message = f"'{name}' stands outside of this loop and cannot be assigned in it: choose another name"
         self._report(message, statement.target.extent, detail, fixes)
 
@@ -204,9 +202,8 @@ class Loops:
             if self.level.end and isinstance(current, Row | Constant):
                 elaborator.scope[target.text] = self._reduce(statement, current, value)
             elif current is not None:
-                self._report(
-                    f"'{target.text}' stands outside of the loop: only a loop over a node's edges sums", statement.extent
-                )
+                message = f"'{target.text}' stands outside of this loop: only a loop over a node's edges sums"
+                self._report(message, statement.extent)
             return
         old = elaborator.value(target, current)
         elaborator.scope[target.text] = self._combine(statement, old, value)
@@ -286,9 +283,7 @@ class Loops:
         """An update: the old value with the new one."""
         if old is None or value is None:
             return None
-        node = syntax.Binary(
-            statement.operator, statement.span, statement.target, statement.value, statement.extent
-        )
+        node = syntax.Binary(statement.operator, statement.span, statement.target, statement.value, statement.extent)
         return self._elaborator.operations.binary(node, old, value)
 
     def _reduce(

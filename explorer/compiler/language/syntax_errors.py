@@ -14,11 +14,10 @@ OPERATORS = frozenset(["PLUS", "MINUS", "STAR", "SLASH", "DOUBLE_SLASH", "AT"])
 KEYWORDS = frozenset(["DIM", "SCORE", "DEF", "PARAM", "INPUT", "RETURN", "LAYER", "OP", "FOR", "IN"])
 SYMBOLS = {
     "_COLON": "':'", "_COMMA": "','", "EQUAL": "'='", "LPAR": "'('", "RPAR": "')'", "LSQB": "'['", "RSQB": "']'",
-    "NAME": "a name", "SCORE": "'score'", "DEF": "'def'", "_NEWLINE": "the end of the line",
+    "NAME": "a name", "SCORE": "'score'", "LAYER": "'layer'", "DEF": "'def'", "_NEWLINE": "the end of the line",
 }  # fmt: skip
-OUTSIDE_DEFINITIONS = "outside of definitions a text has 'dim', 'score' and 'def'"
-INSIDE_DEFINITIONS = "a definition has 'param', 'input', assignments and 'return'"
-FOR_LOOPS = "loops belong to layers and ops, which are not compiled yet: this version compiles scores"
+OUTSIDE_DEFINITIONS = "outside of definitions a text has 'dim', 'score', 'layer' and 'def'"
+INSIDE_DEFINITIONS = "a definition has 'param', 'input', assignments, 'for' and 'return'"
 FIRST_WORDS = {
     "if": "the language has no branches: every row computes the same",
     "else": "the language has no branches: every row computes the same",
@@ -40,7 +39,7 @@ def describe(line: list[Token], position: int, accepted: set[str]) -> Descriptio
     foreign = _describe_foreign(line, position)
     if foreign:
         return foreign
-    if previous is None or (position == 1 and previous.type == "NAME" and "LPAR" not in accepted):
+    if previous is None or (position == 1 and previous.type == "NAME" and "EQUAL" in accepted):
         return _describe_first(line, position, accepted)
     at_end = token.type == "_NEWLINE"
     span = span_of(previous) if at_end else span_of(token)
@@ -70,10 +69,12 @@ def _describe_foreign(line: list[Token], position: int) -> Description | None:
         both = Span(span.line, span.column - 1, span.end_line, span.end_column)
         return "the language has no power '**'", both, "Write x * x for the square of x, or use exp and log.", ()
     if previous is not None and token.type == "FOR":
-        detail = "Sums over loops belong to layers and ops, which are not compiled yet."
-        return "scores have no comprehensions: 'sum' takes one expression", span, detail, ()
+        detail = "A sum over a node's edges is: sum(x[e.src] for e in n.incoming_edges())"
+        return "a 'for' stands behind the first argument of sum, mean, max or min", span, detail, ()
     if previous is not None and token.type == "EQUAL" and previous.type in OPERATORS:
-        return f"the language has no '{previous}='", span, "Write x = x + y.", ()
+        return f"the language has no '{previous}='", span, "It has '+=', '-=', '*=' and '/='.", ()
+    if previous is not None and token.type == "UPDATE":
+        return f"'{token}' stands behind a name or data, as in x {token} y", span, "", ()
     if token.type != "FOREIGN":
         return None
     if token in "\"'":
@@ -94,9 +95,7 @@ def _describe_first(line: list[Token], position: int, accepted: set[str]) -> Des
     first = line[0]
     span = span_of(first)
     inside = "RETURN" in accepted or "_DEDENT" in accepted or position == 1
-    if first.type == "FOR":
-        return FOR_LOOPS, span, "", ()
-    statements = ("param", "input", "return") if inside else ("dim", "score", "def")
+    statements = ("param", "input", "return") if inside else ("dim", "score", "layer", "def")
     if first.type == "NAME" and line[min(1, len(line) - 1)].type == "NAME":
         hint, fixes = suggestion(str(first), span, statements)
         if fixes:
