@@ -1,4 +1,4 @@
-"""Runs the fused loops on the CPU: machine code by Numba, the batch shared among threads.
+"""Runs the fused loops on the CPU: machine code by Numba, the iterations of each kernel shared among threads.
 
 Python's own threads call the machine code, which holds no lock. Numba's prange would do the same, but takes three
 times as long to compile, and where other work shares the cores its OpenMP threads wait by spinning.
@@ -22,53 +22,151 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from explorer.compiler.codegen.cpu import HostFunction, generate_host
+from explorer.compiler.codegen.cpu import HostFunction, generate_host, parallel_loop
 from explorer.compiler.codegen.text import Unsupported
-from explorer.compiler.ir.loops import Buffer, Kernel, Load
+from explorer.compiler.ir.loops import Buffer, For, Kernel, Row
+from explorer.compiler.ir.module import Module
 from explorer.compiler.ir.node import walk
+from explorer.runtime.arrays import Arrays, Extents, check_inputs, kernels_of
 from explorer.runtime.inputs import InputError
 
 FLOAT_RULES = {"reassoc", "contract", "nsz"}
 """LLVM may reorder sums (or it could not use vectors for them) and fuse a multiplication with an addition, but must
 keep infinities and NaNs as they are."""
 CHUNKS_PER_THREAD = 8
-"""Chunks of the batch for each thread, so that a thread that starts late does not hold up the others."""
+"""Chunks of the iterations for each thread, so that a thread that starts late does not hold up the others."""
+SKEWED_CHUNKS_PER_THREAD = 64
+"""The same where an iteration walks a segment, of which a few are far longer than the others."""
+FLOAT_BYTES = 4
 
 
 @dataclass(frozen=True)
-class Prepared:
-    """A kernel compiled for this machine; call it with the inputs by name."""
+class CompiledKernel:
+    """One kernel's machine code."""
 
     kernel: Kernel
     function: HostFunction
     machine_code: Callable[..., None]
+
+    @property
+    def outputs(self) -> tuple[Buffer, ...]:
+        """The buffers that it writes."""
+        return tuple(buffer for buffer in self.kernel.buffers if buffer.kind == "output")
+
+    @property
+    def row_bytes(self) -> int:
+        """What one thread's rows take."""
+        rows = [node for node in walk(self.kernel) if isinstance(node, Row)]
+        return sum(FLOAT_BYTES * math.prod(self.kernel.size(e) for e in row.extents) for row in rows)
+
+    @property
+    def chunks(self) -> int:
+        """Into how many pieces all threads together share the iterations."""
+        segments = any(isinstance(node, For) and node.lower != 0 for node in walk(self.kernel))
+        return threads() * (SKEWED_CHUNKS_PER_THREAD if segments else CHUNKS_PER_THREAD)
+
+    def run(self, arrays: Arrays, extents: Extents, order: npt.NDArray[np.int64] | None) -> None:
+        """Does all iterations, on arrays that have been checked."""
+        arguments: list[Any] = [arrays[name] for name in self.function.arguments]
+        arguments += [extents[count] for count in self.function.counts]
+        if order is not None:
+            arguments.append(order)
+        count = extents[parallel_loop(self.kernel).extent]  # type: ignore[index]  # an extent is no f32 constant
+        _share(lambda first, last: self.machine_code(*arguments, first, last), count, self.chunks)
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """A program compiled for this machine; call it with the inputs by name."""
+
+    program: Kernel | Module
+    kernels: tuple[CompiledKernel, ...]
     compile_ms: float
     device: str  # a sentence for people: the processor and the threads in use
 
-    def __call__(self, inputs: Mapping[str, Any]) -> npt.NDArray[np.float32]:
-        """The scores, [B], or [B, N] with negatives; an empty batch has an empty result.
+    @property
+    def result(self) -> str:
+        """The name of the output that is the definition's."""
+        return self.program.result if isinstance(self.program, Module) else self.kernels[0].outputs[0].name
+
+    def bind(self, inputs: Mapping[str, Any]) -> Bound:
+        """The program with its inputs, checked once, to be run any number of times while nobody changes them.
 
         Raises InputError for missing arrays, shapes that do not fit, and indices out of range: the machine code
         itself checks nothing.
         """
-        arrays, extents = check_inputs(self.kernel, inputs)
-        (output,) = (buffer for buffer in self.kernel.buffers if buffer.kind == "output")
-        result = np.empty(tuple(extents[extent] for extent in output.extents), np.float32)
-        arguments = [arrays.get(name, result) for name in self.function.arguments]
-        if self.function.grouped_by is not None:
-            arguments.append(np.argsort(arrays[self.function.grouped_by], kind="stable"))
-        _share(lambda first, last: self.machine_code(*arguments, first, last), len(result))
-        return result
+        arrays, extents = check_inputs(self.program, inputs)
+        orders = [
+            None if k.function.grouped_by is None else np.argsort(arrays[k.function.grouped_by], kind="stable")
+            for k in self.kernels
+        ]
+        return Bound(self, arrays, extents, tuple(orders))
+
+    def __call__(self, inputs: Mapping[str, Any]) -> npt.NDArray[np.float32]:
+        """The result, in the shape of the output; an empty batch has an empty result. Raises as `bind` does."""
+        return self.bind(inputs)()
 
 
-def prepare(kernel: Kernel, *, grouping: bool = True) -> Prepared:
-    """Compiles the kernel; `grouping` off keeps iterations in the batch's order.
+@dataclass(frozen=True, eq=False)
+class Bound:
+    """A prepared program and arrays that fit it."""
 
-    Raises InputError for a kernel that cannot run here.
+    prepared: Prepared
+    arrays: Arrays
+    extents: Extents
+    orders: tuple[npt.NDArray[np.int64] | None, ...]
+
+    def __call__(self) -> npt.NDArray[np.float32]:
+        """Runs the kernels in order. What one leaves for later ones is freed as soon as the last has read it."""
+        arrays = dict(self.arrays)
+        for compiled, order, over in zip(self.prepared.kernels, self.orders, self._last_uses(), strict=True):
+            for buffer in compiled.outputs:
+                arrays[buffer.name] = np.empty(self._shape(buffer), np.float32)
+            compiled.run(arrays, self.extents, order)
+            for name in over:
+                del arrays[name]
+        return arrays[self.prepared.result]
+
+    @property
+    def peak_bytes(self) -> int:
+        """The most that a run holds at once besides its inputs: outputs, temporaries, and the rows of all threads."""
+        held: dict[str, int] = {}
+        peak = 0
+        for compiled, over in zip(self.prepared.kernels, self._last_uses(), strict=True):
+            held |= {buffer.name: FLOAT_BYTES * math.prod(self._shape(buffer)) for buffer in compiled.outputs}
+            peak = max(peak, sum(held.values()) + threads() * compiled.row_bytes)
+            for name in over:
+                del held[name]
+        return peak
+
+    def _shape(self, buffer: Buffer) -> tuple[int, ...]:
+        return tuple(self.extents[extent] for extent in buffer.extents)
+
+    def _last_uses(self) -> list[list[str]]:
+        """For each kernel, the arrays made in the run that nobody needs after it."""
+        last: dict[str, int] = {}
+        for number, compiled in enumerate(self.prepared.kernels):
+            made = [buffer.name for buffer in compiled.kernel.buffers if buffer.kind in ("output", "temporary")]
+            last |= dict.fromkeys(made, number)
+        last.pop(self.prepared.result)
+        return [[name for name, at in last.items() if at == number] for number in range(len(self.prepared.kernels))]
+
+
+def prepare(program: Kernel | Module, *, grouping: bool = True) -> Prepared:
+    """Compiles the program; `grouping` off keeps iterations in the batch's order.
+
+    A module's iterations keep their order: the edges and pairs of a graph are sorted already. Raises InputError for
+    a program that cannot run here.
     """
+    begin = perf_counter()
+    grouping = grouping and isinstance(program, Kernel)
+    kernels = tuple(_compile(kernel, grouping) for kernel in kernels_of(program))
+    return Prepared(program, kernels, (perf_counter() - begin) * 1e3, device_name())
+
+
+def _compile(kernel: Kernel, grouping: bool) -> CompiledKernel:
     import numba
 
-    begin = perf_counter()
     try:
         function = generate_host(kernel, grouping=grouping)
     except Unsupported as error:
@@ -76,13 +174,12 @@ def prepare(kernel: Kernel, *, grouping: bool = True) -> Prepared:
     compiler: Any = numba.njit(  # annotated by Numba for use as a plain decorator only
         _signature(kernel, function), fastmath=FLOAT_RULES, error_model="numpy", nogil=True
     )
-    machine_code = compiler(_python_function(function))
-    return Prepared(kernel, function, machine_code, (perf_counter() - begin) * 1e3, device_name())
+    return CompiledKernel(kernel, function, compiler(_python_function(function)))
 
 
-def _share(work: Callable[[int, int], None], count: int) -> None:
+def _share(work: Callable[[int, int], None], count: int, chunks: int) -> None:
     """Calls `work(first, last)` for pieces of 0..count from all threads, each taking the next piece when it is free."""
-    pieces = min(count, CHUNKS_PER_THREAD * threads())
+    pieces = min(count, chunks)
     numbers = itertools.count()
 
     def take() -> None:
@@ -105,65 +202,6 @@ def _pool() -> ThreadPoolExecutor:
     return ThreadPoolExecutor(threads(), thread_name_prefix="kernel")
 
 
-def check_inputs(
-    kernel: Kernel, inputs: Mapping[str, Any]
-) -> tuple[dict[str, npt.NDArray[Any]], dict[str | int, int]]:
-    """The kernel's arrays as the machine code wants them, and the size of every extent; raises InputError."""
-    extents: dict[str | int, int] = dict(kernel.sizes)
-    extents |= {e: e for buffer in kernel.buffers for e in buffer.extents if isinstance(e, int)}
-    arrays = {
-        buffer.name: _array(buffer, inputs, extents) for buffer in kernel.buffers if buffer.kind != "output"
-    }
-    for index, table, position in _lookups(kernel):
-        _check_range(index.name, arrays[index.name], table.name, extents[table.extents[position]])
-    return arrays, extents
-
-
-def _array(buffer: Buffer, inputs: Mapping[str, Any], extents: dict[str | int, int]) -> npt.NDArray[Any]:
-    """One array, contiguous and of the buffer's element type; learns the extents that only the arrays know."""
-    if buffer.name not in inputs:
-        raise InputError(f"There is no array for {buffer.name}.")
-    array = np.asarray(inputs[buffer.name])
-    wanted = [extents.get(extent) for extent in buffer.extents]
-    if array.ndim != len(wanted) or _differs(wanted, array.shape):
-        pairs = zip(buffer.extents, wanted, strict=True)
-        shape = ", ".join(str(extent) if size in (None, extent) else f"{extent} = {size}" for extent, size in pairs)
-        raise InputError(f"{buffer.name} has the shape {list(array.shape)}, but is declared [{shape}].")
-    extents.update(zip(buffer.extents, array.shape, strict=True))
-    if buffer.kind != "index":
-        return np.ascontiguousarray(array, np.float32)
-    if not np.issubdtype(array.dtype, np.integer):
-        raise InputError(f"{buffer.name} holds {array.dtype} where indices are whole numbers.")
-    if array.size and (array.min() < 0 or array.max() >= 2**31):
-        raise InputError(f"{buffer.name} holds indices outside 0 to 2147483647.")
-    return np.ascontiguousarray(array, np.int32)
-
-
-def _differs(wanted: list[int | None], shape: tuple[int, ...]) -> bool:
-    return any(size is not None and size != given for size, given in zip(wanted, shape, strict=True))
-
-
-def _lookups(kernel: Kernel) -> list[tuple[Buffer, Buffer, int]]:
-    """Which index buffer picks from which table at which position."""
-    buffers = {buffer.name: buffer for buffer in kernel.buffers}
-    loads = [node for node in walk(kernel) if isinstance(node, Load) and node.buffer in buffers]
-    picks = {load.result: load.buffer for load in loads if buffers[load.buffer].kind == "index"}
-    found = {
-        (picks[atom], load.buffer, position)
-        for load in loads
-        for position, atom in enumerate(load.indices)
-        if isinstance(atom, str) and atom in picks
-    }
-    return [(buffers[index], buffers[table], position) for index, table, position in sorted(found)]
-
-
-def _check_range(name: str, indices: npt.NDArray[Any], table: str, rows: int) -> None:
-    if indices.size and (worst := int(indices.max())) >= rows:
-        place = np.unravel_index(int(indices.argmax()), indices.shape)
-        at = ", ".join(str(int(position)) for position in place)
-        raise InputError(f"{name}[{at}] is {worst}, but {table} has {rows:,} rows.")
-
-
 def _signature(kernel: Kernel, function: HostFunction) -> tuple[Any, ...]:
     """Numba's types of the arguments, so that it compiles here and not on the first call."""
     from numba import types as nt
@@ -178,8 +216,9 @@ def _signature(kernel: Kernel, function: HostFunction) -> tuple[Any, ...]:
         )
         for name in function.arguments
     ]
+    counts = [nt.int64] * len(function.counts)
     order = [nt.Array(nt.int64, 1, "C")] if function.grouped_by is not None else []
-    return (*arguments, *order, nt.int64, nt.int64)
+    return (*arguments, *counts, *order, nt.int64, nt.int64)
 
 
 def _python_function(function: HostFunction) -> types.FunctionType:

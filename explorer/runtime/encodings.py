@@ -141,7 +141,7 @@ class Encodings:
             "name": self.graph.name,
             "source": self.graph.source,
             **{f"{name}s": self.counts[name] for name in ("node", "edge", "etype", "ntype")},
-            "etypes_used": int(len(np.unique(self.maps["etype"]))),
+            "etypes_used": len(np.unique(self.maps["etype"])),
             "src_pairs": self.counts["src_pair"],
             "dst_pairs": self.counts["dst_pair"],
             "compaction_ratio": self.ratio("src_pair"),
@@ -156,11 +156,15 @@ def segments(array: Ids, count: int) -> Segments:
     """The inverse of a map into 0..count-1, itself given as an array."""
     ptr = np.zeros(count + 1, dtype=np.int32)
     np.cumsum(np.bincount(array, minlength=count), out=ptr[1:])
-    if len(array) < 2 or bool((array[1:] >= array[:-1]).all()):
+    if _is_sorted(array):
         return Segments(ptr, None)
     # NumPy sorts 16-bit keys by radix, several times faster than wider ones.
     keys = array.astype(np.uint16) if count <= 1 << 16 else array
     return Segments(ptr, np.argsort(keys, kind="stable").astype(np.int32))
+
+
+def _is_sorted(array: Ids) -> bool:
+    return bool((array[1:] >= array[:-1]).all())
 
 
 def encode(graph: RelationalGraph, limit: int = MEMORY_LIMIT) -> Encodings:
@@ -194,13 +198,16 @@ def encode(graph: RelationalGraph, limit: int = MEMORY_LIMIT) -> Encodings:
         src_pair = np.empty(len(by_pair), dtype=np.int32)
         src_pair[by_pair] = _numbers(first)
         maps |= {"src_pair": src_pair, "src_pair_node": src[kept], "src_pair_etype": etype[kept]}
-        counts["src_pair"] = int(first.sum())
+        counts["src_pair"] = len(kept)
+        ptr = np.append(np.flatnonzero(first), len(first)).astype(np.int32)
         done(_share(counts["src_pair"], graph.num_edges))
     with _timed(steps, "in-degrees, whole and by type") as done:
         norm = np.float32(1) / np.bincount(maps["dst_pair"], minlength=1).astype(np.float32)[maps["dst_pair"]]
         in_degree = np.bincount(dst, minlength=graph.num_nodes).astype(np.float32)
         done(f"at most {int(in_degree.max(initial=0)):,} in-edges a node")
-    return Encodings(graph, edge_order, maps, counts, norm, in_degree, steps)
+    # The order that found the pairs is the inverse of their map: it need not be sorted for again.
+    known = {"src_pair": Segments(ptr, None if _is_sorted(src_pair) else by_pair)}
+    return Encodings(graph, edge_order, maps, counts, norm, in_degree, steps, known)
 
 
 def _edge_order(graph: RelationalGraph) -> Ids:

@@ -169,7 +169,7 @@ def graph_from_edges(
     ):
         wrong = np.flatnonzero((ids < 0) | (ids >= limit))
         if len(wrong):
-            raise InputError(f"{name}: row {wrong[0]} has {role} {ids[wrong[0]]}, which is not between 0 and {limit - 1}")
+            raise InputError(f"{name}: row {wrong[0]} has {role} {ids[wrong[0]]}, which is not in 0..{limit - 1}")
     src, etype, dst = (np.ascontiguousarray(columns[:, column], dtype=np.int32) for column in range(3))
     return RelationalGraph(name, name, len(ntype), num_etypes, num_ntypes, src, dst, etype, ntype.astype(np.int32))
 
@@ -187,9 +187,7 @@ def generate(name: str, preset: GraphPreset) -> RelationalGraph:
     order = np.concatenate([random.permutation(np.arange(a, b, dtype=np.int32)) for a, b in _pairs(starts)])
     etype_order = random.permutation(preset.num_etypes).astype(np.int32)
     etype = inputs.skewed(random, preset.num_edges, etype_order, ETYPE_SKEW)
-    endpoints = [
-        order[_pick_nodes(random, starts, ntypes, etype, preset.reach)] for ntypes in ends
-    ]
+    endpoints = [order[_pick_nodes(random, starts, ntypes, etype, preset.reach)] for ntypes in ends]
     return RelationalGraph(
         name=name,
         source=GENERATED,
@@ -242,4 +240,4 @@ def _pick_nodes(
     offsets = (counts * random.random(len(ntypes), dtype=np.float32) ** bend).astype(np.int64)
     uniform = random.random(len(etype), dtype=np.float32) ** bend
     ranks = np.minimum((widths[etype] * uniform).astype(np.int64), widths[etype] - 1)
-    return (starts[ntypes][etype] + (offsets[etype] + ranks) % counts[etype]).astype(np.int64)
+    return np.asarray(starts[ntypes][etype] + (offsets[etype] + ranks) % counts[etype])

@@ -5,79 +5,29 @@ It shares no code with the compiler, from the parser on: a mistake would have to
 
 from __future__ import annotations
 
-import ast
-import operator
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from explorer.runtime import reference_functions as functions
+from explorer.runtime.reference_evaluator import Evaluator, Index
 from explorer.runtime.reference_functions import Array
-from explorer.runtime.reference_text import Definition, Model, ReferenceFailure, read_model
+from explorer.runtime.reference_layers import LayerEvaluator
+from explorer.runtime.reference_text import ReferenceFailure, read_model
 
 CHUNK_BYTES = 4 << 20
 """About how much the float64 values of one chunk of the batch take. TransR's hold a matrix a triple: chunks that stay
 in cache take a third of the time of chunks of 128 MiB, measured on 2 cores at batch 4,096 and dimension 256."""
 
-ALIASES = {
-    "inner_prod": "dot",
-    "dot_prd": "dot",
-    "dot_prod": "dot",
-    "outer_prod": "outer",
-    "leakyrelu": "leaky_relu",
-}
-"""Hector's spellings; `linear(x, W)` is `x @ W`."""
+STEP = 1e-6
+"""How far a finite difference goes to either side, for entries of a size about 1."""
 
-KEYWORDS = {
-    **dict.fromkeys(("dot", "outer", "concat"), ("a", "b")),
-    **dict.fromkeys(("min", "max"), ("x", "y")),
-    "linear": ("x", "W"),
-    "norm": ("x", "p"),
-    "leaky_relu": ("x", "slope"),
-    "reshape": ("x", "extent"),
-}
-"""The names of a function's parameters; those that are not here have `x` alone."""
-
-OPERATORS: dict[type[ast.operator], Callable[[Any, Any], Any]] = {
-    ast.Add: operator.add,
-    ast.Sub: operator.sub,
-    ast.Mult: operator.mul,
-    ast.Div: operator.truediv,
-    ast.FloorDiv: operator.floordiv,
-}
-
-
-@dataclass(frozen=True)
-class Table:
-    """A declared tensor; its first `sets` axes are index sets."""
-
-    data: npt.NDArray[np.float32]
-    sets: int
-
-
-@dataclass(frozen=True)
-class Index:
-    """An element of an index set a row: `h`, as ids with the rows' leading axes."""
-
-    ids: npt.NDArray[np.integer]
-
-
-Number = int | float
-"""A number known before the run: a literal, a size, and what is computed of these alone."""
-
-Binding = Array | Number | Table | Index
-"""What an expression stands for."""
+Inputs = Mapping[str, npt.NDArray[np.generic]]
 
 
 def score(
-    text: str,
-    inputs: Mapping[str, npt.NDArray[np.generic]],
-    sizes: Mapping[str, int],
-    name: str | None = None,
-    negatives: str = "none",
+    text: str, inputs: Inputs, sizes: Mapping[str, int], name: str | None = None, negatives: str = "none"
 ) -> Array:
     """The scores of a batch: [B], or [B, N] with negatives "tail:N" or "head:N".
 
@@ -94,220 +44,84 @@ def score(
     if lead == 2:
         ids = {entry: array.reshape(len(array), -1) for entry, array in ids.items()}
     rows = np.broadcast_shapes(*(array.shape for array in ids.values()))
-    run = _Run(model, definition, inputs, sizes, lead)
+    run = Evaluator(model, definition, inputs, sizes, lead, frozenset(kind for _, kind in definition.parameters))
     result = np.empty(rows, dtype=np.float64)
     with np.errstate(all="ignore"):
-        run.evaluate_rows({entry: array[:1] for entry, array in ids.items()})
+        _score_rows(run, {entry: array[:1] for entry, array in ids.items()})
         step = max(1, CHUNK_BYTES // max(1, run.bytes))
         for start in range(0, rows[0], step):
             chunk = {entry: array[start : start + step] for entry, array in ids.items()}
-            result[start : start + step] = run.evaluate_rows(chunk)
+            result[start : start + step] = _score_rows(run, chunk)
     return result
 
 
-class _Run:
-    """Evaluates one definition over chunks of the batch; `bytes` is what the last one's values took."""
+def _score_rows(run: Evaluator, ids: Mapping[str, npt.NDArray[np.int64]]) -> Array:
+    """The scores of the rows with these ids."""
+    run.bytes = 0
+    result = run.array(run.body(run.definition, {**run.tables, **{name: Index(array) for name, array in ids.items()}}))
+    if result.ndim != run.lead:
+        raise ReferenceFailure(f"the result is not a number but has shape {list(result.shape[run.lead :])}")
+    return result
 
-    def __init__(
-        self,
-        model: Model,
-        definition: Definition,
-        inputs: Mapping[str, npt.NDArray[np.generic]],
-        sizes: Mapping[str, int],
-        lead: int,
-    ) -> None:
-        self.model = model
-        self.definition = definition
-        self.lead = lead
-        self.bytes = 0
-        self.sizes: dict[str, Number] = {}
-        for name, default in model.dims:
-            self.sizes[name] = sizes[name] if default is None or name in sizes else self.number(default, {})
-        sets = {entry for _, entry in definition.parameters}
-        self.tables = {
-            name: Table(np.asarray(inputs[name], dtype=np.float32), sum(extent in sets for extent in extents))
-            for name, extents in definition.tensors
-            if name in inputs  # those that nothing uses may be left out
-        }
 
-    def evaluate_rows(self, ids: Mapping[str, npt.NDArray[np.int64]]) -> Array:
-        """The scores of the rows with these ids, with `lead` axes."""
-        self.bytes = 0
-        scope: dict[str, Binding] = {name: Index(array) for name, array in ids.items()}
-        result = self.array(self.body(self.definition, {**self.tables, **scope}))
-        if result.ndim != self.lead:
-            raise ReferenceFailure(f"the result is not a number but has shape {list(result.shape[self.lead :])}")
-        return result
+def layer(text: str, inputs: Inputs, sizes: Mapping[str, int], name: str | None = None) -> Array:
+    """What a layer gives for a graph: [nodes, ...], or [edges, ...] where it returns data of edges.
 
-    def body(self, definition: Definition, scope: dict[str, Binding]) -> Binding:
-        """Runs a definition's statements up to its `return`."""
-        for statement in definition.body:
-            match statement:
-                case ast.Assign(targets=[ast.Name(id=name)], value=value):
-                    scope[name] = self.expression(value, scope)
-                case ast.Return(value=ast.expr() as value):
-                    return self.expression(value, scope)
-                case _:
-                    raise ReferenceFailure(f"line {statement.lineno}: not a statement of a score")
-        raise ReferenceFailure(f"{definition.name} returns nothing")
+    `inputs` holds the edges (`src`, `dst`, `etype`: int32 [edges]), `ntype` (int32 [nodes]), the numbers
+    `num_nodes`, `num_etypes` and `num_ntypes`, and every tensor by its name, its rows per edge in the edges' order.
+    """
+    model = read_model(text)
+    with np.errstate(all="ignore"):
+        return LayerEvaluator(model, model.main(name), inputs, sizes).result()
 
-    def expression(self, node: ast.expr, scope: dict[str, Binding]) -> Binding:
-        """What an expression stands for."""
-        # Sums of hundreds of terms nest to the left as deep as they are long: that side is walked in a loop.
-        pending: list[ast.BinOp] = []
-        while isinstance(node, ast.BinOp):
-            pending.append(node)
-            node = node.left
-        result = self.operand(node, scope)
-        for parent in reversed(pending):
-            result = self.binary(parent.op, result, self.expression(parent.right, scope))
-        return result
 
-    def operand(self, node: ast.expr, scope: dict[str, Binding]) -> Binding:
-        """What an expression stands for that is not a binary operation."""
-        match node:
-            case ast.Constant(value=int() | float() as number):
-                return number
-            case ast.Name(id=name) if name in scope:
-                return scope[name]
-            case ast.Name(id=name) if name in self.sizes:
-                return self.sizes[name]
-            case ast.UnaryOp(op=ast.USub(), operand=inner):
-                value = self.expression(inner, scope)
-                return -value if isinstance(value, Number) else self.kept(-self.array(value))
-            case ast.UnaryOp(op=ast.UAdd(), operand=inner):
-                return self.expression(inner, scope)
-            case ast.Attribute(value=inner, attr="T"):
-                return np.swapaxes(functions.dense(self.value(inner, scope), self.lead, 2), -1, -2)
-            case ast.Subscript(value=inner, slice=ast.Slice(lower=lower, upper=upper, step=None)):
-                start, stop = (None if bound is None else self.whole(bound, scope) for bound in (lower, upper))
-                return functions.dense(self.value(inner, scope), self.lead, 1)[..., start:stop]
-            case ast.Subscript(value=inner, slice=index):
-                return self.gather(self.expression(inner, scope), index, scope)
-            case ast.Call(func=ast.Name(id=name), args=arguments, keywords=keywords):
-                given = {keyword.arg: keyword.value for keyword in keywords if keyword.arg}
-                return self.call(name, arguments, given, scope)
-        raise ReferenceFailure(f"line {node.lineno}: {ast.unparse(node)[:80]} is not an expression of a score")
+def evaluate(
+    text: str, inputs: Inputs, sizes: Mapping[str, int], name: str | None = None, negatives: str = "none"
+) -> Array:
+    """`score` or `layer`, whichever the definition is."""
+    if read_model(text).main(name).family == "layer":
+        return layer(text, inputs, sizes, name)
+    return score(text, inputs, sizes, name, negatives)
 
-    def kept(self, result: Array) -> Array:
-        """The result itself, its size added to what the chunk takes."""
-        self.bytes += result.nbytes
-        return result
 
-    def array(self, entry: Binding) -> Array:
-        """A value with its leading axes: numbers and tensors without index sets are shared by all rows."""
-        match entry:
-            case int() | float():
-                return np.full((1,) * self.lead, entry, dtype=np.float64)
-            case Table(data=data, sets=0):
-                return data[(None,) * self.lead].astype(np.float64)
-            case np.ndarray():
-                return entry
-        raise ReferenceFailure("a tensor or an index, where a value is needed")
+@dataclass(frozen=True)
+class Slope:
+    """How the loss changes with one entry of a tensor."""
 
-    def value(self, node: ast.expr, scope: dict[str, Binding]) -> Array:
-        """The value of an expression, with its leading axes."""
-        return self.array(self.expression(node, scope))
+    tensor: str
+    index: tuple[int, ...]
+    value: float
 
-    def number(self, node: ast.expr, scope: dict[str, Binding]) -> Number:
-        """An expression that is a number known before the run: norm's p, leaky_relu's slope."""
-        entry = self.expression(node, scope)
-        if not isinstance(entry, Number):
-            raise ReferenceFailure(f"line {node.lineno}: {ast.unparse(node)[:80]} is not a number")
-        return entry
 
-    def whole(self, node: ast.expr, scope: dict[str, Binding]) -> int:
-        """A whole number known before the run, as in the bounds of a slice."""
-        return operator.index(self.number(node, scope))  # type: ignore[arg-type]
+def finite_difference(
+    text: str,
+    inputs: Inputs,
+    sizes: Mapping[str, int],
+    upstream: npt.NDArray[np.floating],
+    names: Sequence[str],
+    count: int,
+    name: str | None = None,
+    negatives: str = "none",
+    seed: int = 0,
+) -> list[Slope]:
+    """Central differences of sum(upstream * result) in float64, by `count` entries of each of the tensors `names`.
 
-    def gather(self, table: Binding, index: ast.expr, scope: dict[str, Binding]) -> Array:
-        """`E[h]`, or `M[h, r]` of a tensor with two index sets: its rows as float64."""
-        parts = index.elts if isinstance(index, ast.Tuple) else [index]
-        picked = [self.expression(part, scope) for part in parts]
-        ids = [entry.ids for entry in picked if isinstance(entry, Index)]
-        if not isinstance(table, Table) or not len(ids) == len(picked) == table.sets:
-            raise ReferenceFailure(f"line {index.lineno}: not rows of a tensor")
-        return self.kept(table.data[tuple(ids)].astype(np.float64))
-
-    def binary(self, kind: ast.operator, left: Binding, right: Binding) -> Array | Number:
-        """`left kind right`; of two numbers, a number."""
-        if isinstance(kind, ast.MatMult):
-            return self.kept(functions.product(self.array(left), self.array(right), self.lead))
-        function = OPERATORS.get(type(kind))
-        if function is None:
-            raise ReferenceFailure(f"there is no operator {type(kind).__name__}")
-        if isinstance(left, Number) and isinstance(right, Number):
-            number: Number = function(left, right)
-            return number
-        x, y = functions.align_prefix(self.array(left), self.array(right), self.lead)
-        return self.kept(np.asarray(function(x, y)))
-
-    def call(
-        self, name: str, arguments: list[ast.expr], keywords: dict[str, ast.expr], scope: dict[str, Binding]
-    ) -> Binding:
-        """A call of a helper of the text or of a built-in function."""
-        helper = self.model.definitions.get(name)
-        if helper is not None and helper.family == "def":
-            return self.helper(helper, arguments, keywords, scope)
-        name = ALIASES.get(name, name)
-        names = KEYWORDS.get(name, ("x",))
-        arguments = [*arguments, *(keywords[key] for key in names[len(arguments) :] if key in keywords)]
-        if name == "reshape":
-            x = self.value(arguments[0], scope)
-            extents = tuple(self.whole(part, scope) for part in arguments[1:])
-            return x.reshape(x.shape[: self.lead] + extents)
-        if name in ("norm", "leaky_relu"):
-            operand = self.value(arguments[0], scope)
-            settings = [self.number(part, scope) for part in arguments[1:]]
-            if name == "leaky_relu":
-                return self.kept(functions.leaky_relu(operand, *settings))
-            return functions.norm(functions.dense(operand, self.lead, 1), *settings)
-        values = [self.expression(argument, scope) for argument in arguments]
-        numbers = [entry for entry in values if isinstance(entry, Number)]
-        if values and len(numbers) == len(values):
-            return self.of_numbers(name, numbers)
-        return self.kept(self.of_values(name, [self.array(entry) for entry in values]))
-
-    def of_numbers(self, name: str, numbers: list[Number]) -> Number:
-        """A built-in function of numbers alone, such as `sqrt(D)` or `min(D, K)`."""
-        match name, numbers:
-            case ("min" | "max", [x, y]):
-                return min(x, y) if name == "min" else max(x, y)
-            case (_, [x]) if name in functions.ELEMENTWISE:
-                return float(functions.ELEMENTWISE[name](np.array(x, dtype=np.float64)))
-        raise ReferenceFailure(f"there is no function {name} of {len(numbers)} numbers")
-
-    def of_values(self, name: str, values: list[Array]) -> Array:
-        """A built-in function all of whose arguments are values."""
-        match name, values:
-            case ("dot", [x, y]):
-                return functions.dot(x, y, self.lead)
-            case ("outer", [x, y]):
-                return functions.outer(x, y, self.lead)
-            case ("linear", [x, y]):
-                return functions.product(x, y, self.lead)
-            case ("concat", _):
-                return functions.concat(values, self.lead)
-            case (_, [x]) if name in functions.ELEMENTWISE:
-                return functions.ELEMENTWISE[name](x)
-            case (_, [x]) if name in functions.REDUCTIONS:
-                return functions.REDUCTIONS[name](functions.dense(x, self.lead, 1))
-            case (_, [x, y]) if name in functions.PAIRWISE:
-                return functions.PAIRWISE[name](*functions.align_prefix(x, y, self.lead))
-        raise ReferenceFailure(f"there is no function {name} of {len(values)} such values")
-
-    def helper(
-        self,
-        helper: Definition,
-        arguments: list[ast.expr],
-        keywords: dict[str, ast.expr],
-        scope: dict[str, Binding],
-    ) -> Binding:
-        """A call of a `def` of the text: its body, in a scope of its own."""
-        names = [name for name, _ in helper.parameters]
-        bound: dict[str, Binding] = {}
-        for name, default in zip(reversed(names), reversed(helper.defaults), strict=False):
-            bound[name] = self.expression(default, {})
-        bound |= {name: self.expression(argument, scope) for name, argument in zip(names, arguments, strict=False)}
-        bound |= {name: self.expression(argument, scope) for name, argument in keywords.items()}
-        return self.body(helper, bound)
+    The entries are drawn with `seed`, without repetition; all are taken where there are no more than `count`. Each
+    costs two evaluations of the text. `upstream` has the shape of the result.
+    """
+    random = np.random.default_rng(seed)
+    slopes = []
+    for tensor in names:
+        values = np.array(inputs[tensor], dtype=np.float64)
+        for flat in np.sort(random.permutation(values.size)[:count]).tolist():
+            index = tuple(int(part) for part in np.unravel_index(flat, values.shape))
+            centre = values[index]
+            step = STEP * max(1.0, abs(float(centre)))
+            ends = []
+            for moved in (centre + step, centre - step):
+                values[index] = moved
+                ends.append((moved, evaluate(text, {**inputs, tensor: values}, sizes, name, negatives)))
+            values[index] = centre
+            (high, above), (low, below) = ends
+            slopes.append(Slope(tensor, index, float(np.sum(upstream * (above - below)) / (high - low))))
+    return slopes

@@ -11,6 +11,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+DATA_NAME = re.compile(r'"[A-Za-z_]\w*"')
 SKIPPED = re.compile(r'#[^\n]*|"""[\s\S]*?"""|"[^"\n]*"')
 CONTINUATION = re.compile(r"\\[ \t]*\r?\n")
 LEADING_ZEROS = re.compile(r"(?<![\w.])0+(?=[0-9])")
@@ -25,7 +26,7 @@ class ReferenceFailure(ValueError):
 
 @dataclass(frozen=True)
 class Definition:
-    """A `score` or a `def`. A parameter's set is "" in a helper; `defaults` are of the last parameters."""
+    """A `score`, a `layer` or a `def`. A parameter's set is "" in a helper; `defaults` are of the last parameters."""
 
     name: str
     family: str
@@ -73,8 +74,8 @@ def read_model(text: str) -> Model:
 
 
 def _logical_lines(text: str) -> Iterator[str]:
-    """The lines without comments and with 0 for strings; those inside brackets are joined."""
-    text = SKIPPED.sub(lambda found: "" if found[0].startswith("#") else "0", text.replace("\ufeff", " "))
+    """The lines without comments and with 0 for strings, but for names of data; those inside brackets are joined."""
+    text = SKIPPED.sub(_without_prose, text.replace("\ufeff", " "))
     line, depth = "", 0
     for part in CONTINUATION.sub(" ", text).split("\n"):
         line += part.rstrip("\r")
@@ -83,6 +84,12 @@ def _logical_lines(text: str) -> Iterator[str]:
             yield line
             line, depth = "", 0
     yield line
+
+
+def _without_prose(found: re.Match[str]) -> str:
+    if DATA_NAME.fullmatch(found[0]):
+        return found[0]
+    return "" if found[0].startswith("#") else "0"
 
 
 def _to_python(line: str) -> str:

@@ -25,6 +25,7 @@ from explorer.compiler.ir.loops import (
     Row,
     Statement,
     Store,
+    result_of,
 )
 from explorer.compiler.ir.node import Atom, Extent, Node, walk
 
@@ -54,6 +55,8 @@ FUNCTIONS = {
     "cos": "cos({0})",
     "min": "{0} if {0} < {1} or {0} != {0} else {1}",
     "max": "{0} if {0} > {1} or {0} != {0} else {1}",
+    "unless_empty": "{0} if {1} < {2} else float32(0.0)",
+    "segment_mean": "{0} / float32({2} - {1} if {1} < {2} else 1)",
 }
 """Each function of the loops on f32. A NaN passes through all of them, as it does in NumPy."""
 
@@ -65,15 +68,17 @@ WORTH_GROUPING = 16 * 1024
 
 @dataclass(frozen=True)
 class HostFunction:
-    """A Python function `name(*arguments, first, last)` over whole arrays, the buffers in order.
+    """A Python function `name(*arguments, *counts, first, last)` over whole arrays, the buffers in order.
 
-    It does the iterations first..last of the batch. Where `grouped_by` names an index buffer, an array `order` comes
-    before `first`, and iteration i is `order[i]`, so that those which gather the same matrix can follow each other.
+    It does the iterations first..last of the parallel loop. `counts` are the sizes known only at run time that loops
+    inside it run to. Where `grouped_by` names an index buffer, an array `order` comes before `first`, and iteration i
+    is `order[i]`, so that those which gather the same matrix can follow each other.
     """
 
     name: str
     lines: tuple[str, ...]
     arguments: tuple[str, ...]
+    counts: tuple[str, ...]
     grouped_by: str | None
 
     @property
@@ -106,6 +111,27 @@ def gathered_by(kernel: Kernel) -> str | None:
     return heaviest if heaviest is not None and weights[heaviest] >= WORTH_GROUPING else None
 
 
+def parallel_loop(kernel: Kernel) -> For:
+    """The one loop whose iterations threads share; raises Unsupported for a kernel that is not such a loop."""
+    if len(kernel.body) != 1 or not isinstance(kernel.body[0], For) or not kernel.body[0].parallel:
+        raise Unsupported("The kernel is not one parallel loop.")
+    return kernel.body[0]
+
+
+def _counts(kernel: Kernel, loop: For) -> tuple[str, ...]:
+    """The sizes known only at run time that loops inside the parallel loop run to, sorted."""
+    defined = {name for node in walk(loop) if (name := result_of(node)) is not None}
+    bounds = {
+        bound
+        for statement in loop.body
+        for node in walk(statement)
+        if isinstance(node, For)
+        for bound in (node.lower, node.extent)
+    }
+    known = defined | {name for name, _ in kernel.sizes}
+    return tuple(sorted(bound for bound in bounds if isinstance(bound, str) and bound not in known))
+
+
 def _dims(kernel: Kernel, extents: tuple[Extent, ...]) -> list[Extent]:
     """The extents of one row of a table: those whose size the kernel knows."""
     sizes = dict(kernel.sizes)
@@ -122,19 +148,20 @@ class _Writer:
     def __init__(self, kernel: Kernel) -> None:
         self.kernel = kernel
         self.names = TargetNames(kernel, USED, keyword.iskeyword)
+        self.sizes = dict(kernel.sizes)
+        self.batch = parallel_loop(kernel)
+        # A set may have the name of a map into it (etype): arrays and counts are named apart.
+        self.counts = {count: self.names.new(f"num_{count}") for count in _counts(kernel, self.batch)}
 
     def function(self, grouping: bool) -> HostFunction:
-        kernel, names = self.kernel, self.names
-        if len(kernel.body) != 1 or not isinstance(kernel.body[0], For) or not kernel.body[0].parallel:
-            raise Unsupported("The kernel is not one parallel loop over the batch.")
-        batch = kernel.body[0]
+        kernel, names, batch = self.kernel, self.names, self.batch
         if (depth := _depth(batch)) > DEEPEST_NEST:
             raise Unsupported(f"The loops nest {depth} deep; on the CPU they may nest {DEEPEST_NEST} deep.")
         grouped_by = gathered_by(kernel) if grouping else None
         name, step, order = names.new(kernel.name), names.new("step"), names.new("order")
         first, last = names.new("first"), names.new("last")
         buffers = [names[buffer.name] for buffer in kernel.buffers]
-        parameters = [*buffers, *([order] if grouped_by else []), first, last]
+        parameters = [*buffers, *self.counts.values(), *([order] if grouped_by else []), first, last]
         iteration = names[batch.variable]
         lines = [
             f"def {name}({', '.join(parameters)}):",
@@ -143,16 +170,24 @@ class _Writer:
             *([f"        {iteration} = {order}[{step}]"] if grouped_by else []),
             *self.block(batch.body, 2),
         ]
-        return HostFunction(name, tuple(lines), tuple(buffer.name for buffer in kernel.buffers), grouped_by)
+        arguments = tuple(buffer.name for buffer in kernel.buffers)
+        return HostFunction(name, tuple(lines), arguments, tuple(self.counts), grouped_by)
 
     def block(self, body: tuple[Statement, ...], depth: int) -> Iterator[str]:
         for statement in body:
             if isinstance(statement, For):
-                extent = self.kernel.size(statement.extent)
-                yield "    " * depth + f"for {self.names[statement.variable]} in range({extent}):"
+                lower, upper = self.bound(statement.lower), self.bound(statement.extent)
+                bounds = upper if lower == "0" else f"{lower}, {upper}"
+                yield "    " * depth + f"for {self.names[statement.variable]} in range({bounds}):"
                 yield from self.block(statement.body, depth + 1)
             elif not isinstance(statement, Row):
                 yield "    " * depth + self.statement(statement)
+
+    def bound(self, atom: Atom) -> str:
+        """A bound of a loop: a number, an index that was loaded, or a count."""
+        if not isinstance(atom, str):
+            return str(atom)
+        return str(self.sizes[atom]) if atom in self.sizes else self.counts.get(atom) or self.names[atom]
 
     def row(self, row: Row) -> str:
         extents = "".join(f"{self.kernel.size(extent)}, " for extent in row.extents)

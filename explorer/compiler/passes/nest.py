@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from explorer.compiler.ir import graph as g
 from explorer.compiler.ir import loops
 from explorer.compiler.ir.node import Atom, Extent, Names, Origin, merge
+from explorer.compiler.passes.sets import THROUGH
 
 REDUCTION_STARTS = {"sum": 0.0, "mean": 0.0, "norm1": 0.0, "norm2": 0.0, "max": float("-inf"), "min": float("inf")}
 
@@ -313,11 +314,10 @@ class Nest:
         if path == value.index_set:
             return home.position[-1]
         steps = path.split(".")
-        if home.along == steps[0]:
-            around = next(s for s in reversed(home.chain()[:-1]) if s.index_set)
-            at, steps, home = around.position, steps[1:], around
-        else:
-            at = home.position
+        while steps and home.along and (home.along == steps[0] or (home.along, steps[0]) in THROUGH):
+            steps = [*([] if home.along == steps[0] else [THROUGH[home.along, steps[0]]]), *steps[1:]]
+            home = next(s for s in reversed(home.chain()[:-1]) if s.index_set)
+        at = home.position
         for step in steps:
             key = (f"map {step}", at)
             if key not in home.known:

@@ -33,6 +33,9 @@ PAIR_MAPS = {
 }
 """The maps of the compact sets: from edges to the unique (end, type) pairs, and from those to node and type."""
 
+THROUGH = {("dst_pair", "dst"): "dst_pair_node", ("src_pair", "src"): "src_pair_node"}
+"""An edge's end is its pair's node: along the first map, the second goes on as the third."""
+
 HOMES: tuple[tuple[frozenset[str], str, str], ...] = (
     (frozenset({"etype"}), "etype", "etype"),
     (frozenset({"src"}), "node", "src"),

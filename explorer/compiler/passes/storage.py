@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from explorer.compiler.ir.graph import Gather, Graph, Segment, Value, operands
 from explorer.compiler.passes.rows import sums
+from explorer.compiler.passes.sets import THROUGH
 
 
 @dataclass(frozen=True)
@@ -40,7 +41,7 @@ def stored_values(graph: Graph) -> list[str]:
                 case Segment() as segment:
                     found.add((reader.name, segment.map))
                 case Gather() as gather:
-                    elsewhere |= any(gather.indices != (along,) for _, along in inside)
+                    elsewhere |= not all(_at_hand(gather.indices, loop, stored, places) for loop in inside)
                     found.add((reader.name, "gather"))
                 case _:
                     found |= inside
@@ -48,6 +49,19 @@ def stored_values(graph: Graph) -> list[str]:
             stored.add(value.name)
         places[value.name] = found
     return [value.name for value in graph.values if value.name in stored]
+
+
+def _at_hand(
+    indices: tuple[str, ...], loop: tuple[str, str], stored: set[str], places: dict[str, set[tuple[str, str]]]
+) -> bool:
+    """Whether a loop along a map is inside the iteration of the row to which the indices lead."""
+    segment, along = loop
+    if indices == (along,):
+        return True
+    if len(indices) != 1 or (along, indices[0]) not in THROUGH or segment in stored:
+        return False
+    rest = (THROUGH[along, indices[0]],)
+    return all(_at_hand(rest, outer, stored, places) for outer in places[segment])
 
 
 def plan_kernels(graph: Graph, stored: list[str]) -> list[KernelPlan]:

@@ -1,0 +1,163 @@
+"""The arrays of a program: from what a caller gives, by name, to what machine code may read without checking.
+
+Machine code checks nothing itself, so everything that it uses as an index or as a bound of a loop is checked here,
+each array once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from explorer.compiler.ir.loops import Buffer, For, Kernel, Load
+from explorer.compiler.ir.module import Module
+from explorer.compiler.ir.node import Extent, walk
+from explorer.runtime.inputs import InputError
+
+Arrays = dict[str, npt.NDArray[Any]]
+Extents = dict[Extent, int]
+
+ENDS = "_ends"
+"""The extent `node_ends` of the array that holds where each node's segment begins: one more than `node`."""
+
+
+@dataclass(frozen=True)
+class Lookup:
+    """What an index buffer holds picks a row of a table; where `exclusive`, its elements may end a loop over rows."""
+
+    index: str
+    table: str
+    extent: Extent
+    exclusive: bool
+
+
+def kernels_of(program: Kernel | Module) -> tuple[Kernel, ...]:
+    """The kernels in the order in which they run."""
+    if isinstance(program, Kernel):
+        return (program,)
+    return tuple(kernel for kernel in program.programs if isinstance(kernel, Kernel))
+
+
+def check_inputs(program: Kernel | Module, inputs: Mapping[str, Any]) -> tuple[Arrays, Extents]:
+    """The arrays that the program reads, contiguous and of their element types, and the size of every extent.
+
+    A number in `inputs` is the size of the set of that name; other sizes are read off the arrays. Raises InputError
+    for missing arrays, shapes that do not fit, sizes that nothing tells, and indices out of range.
+    """
+    kernels = kernels_of(program)
+    extents = _first_extents(kernels, inputs)
+    arrays: Arrays = {}
+    for buffer in inputs_of(kernels):
+        arrays[buffer.name] = _array(buffer, inputs, extents)
+        _learn_ends(buffer.extents, extents)
+    for kernel in kernels:
+        for buffer in kernel.buffers:
+            _require_sizes(buffer, extents)
+    _check_indices(kernels, arrays, extents)
+    return arrays, extents
+
+
+def inputs_of(kernels: Iterable[Kernel]) -> Iterator[Buffer]:
+    """The buffers that a caller provides, each once: pointers last, whose extents the others' tell."""
+    given = {b.name: b for kernel in kernels for b in kernel.buffers if b.kind not in ("output", "temporary")}
+    yield from sorted(given.values(), key=lambda buffer: any(_is_ends(extent) for extent in buffer.extents))
+
+
+def _first_extents(kernels: tuple[Kernel, ...], inputs: Mapping[str, Any]) -> Extents:
+    named = {extent for kernel in kernels for buffer in kernel.buffers for extent in buffer.extents}
+    extents: Extents = {extent: extent for extent in named if isinstance(extent, int)}
+    for kernel in kernels:
+        extents |= kernel.sizes
+    for extent in named - extents.keys():
+        if extent in inputs and np.ndim(inputs[str(extent)]) == 0:
+            extents[extent] = int(inputs[str(extent)])
+    return extents
+
+
+def _array(buffer: Buffer, inputs: Mapping[str, Any], extents: Extents) -> npt.NDArray[Any]:
+    """One array, contiguous and of the buffer's element type; learns the extents that only the arrays know."""
+    if buffer.name not in inputs:
+        raise InputError(f"There is no array for {buffer.name}.")
+    array = np.asarray(inputs[buffer.name])
+    wanted = [_size(extent, extents) for extent in buffer.extents]
+    if array.ndim != len(wanted) or _differs(wanted, array.shape):
+        pairs = zip(buffer.extents, wanted, strict=True)
+        shape = ", ".join(str(extent) if size in (None, extent) else f"{extent} = {size}" for extent, size in pairs)
+        raise InputError(f"{buffer.name} has the shape {list(array.shape)}, but is declared [{shape}].")
+    extents.update(zip(buffer.extents, array.shape, strict=True))
+    if buffer.kind != "index":
+        return np.ascontiguousarray(array, np.float32)
+    if not np.issubdtype(array.dtype, np.integer):
+        raise InputError(f"{buffer.name} holds {array.dtype} where indices are whole numbers.")
+    if array.dtype != np.int32 and array.size and (array.min() < 0 or array.max() >= 2**31):
+        raise InputError(f"{buffer.name} holds indices outside 0 to 2147483647.")
+    return np.ascontiguousarray(array, np.int32)
+
+
+def _size(extent: Extent, extents: Extents) -> int | None:
+    if extent not in extents and _is_ends(extent):
+        codomain = extents.get(str(extent).removesuffix(ENDS))
+        return None if codomain is None else codomain + 1
+    return extents.get(extent)
+
+
+def _is_ends(extent: Extent) -> bool:
+    return isinstance(extent, str) and extent.endswith(ENDS)
+
+
+def _differs(wanted: list[int | None], shape: tuple[int, ...]) -> bool:
+    return any(size is not None and size != given for size, given in zip(wanted, shape, strict=True))
+
+
+def _learn_ends(given: tuple[Extent, ...], extents: Extents) -> None:
+    """A set of which only the pointers are given has one element less."""
+    for extent in given:
+        if _is_ends(extent):
+            extents.setdefault(str(extent).removesuffix(ENDS), extents[extent] - 1)
+
+
+def _require_sizes(buffer: Buffer, extents: Extents) -> None:
+    for extent in buffer.extents:
+        if extents.get(extent, -1) < 0:
+            raise InputError(f"Nothing tells the size {extent} of {buffer.name}.")
+
+
+def _check_indices(kernels: tuple[Kernel, ...], arrays: Arrays, extents: Extents) -> None:
+    lookups = {lookup: None for kernel in kernels for lookup in lookups_of(kernel)}
+    highest: dict[str, int] = {}
+    for name in dict.fromkeys(lookup.index for lookup in lookups):
+        array = arrays[name]
+        highest[name] = int(array.max()) if array.size else 0
+        if array.size and array.min() < 0:
+            raise InputError(f"{name} holds indices outside 0 to 2147483647.")
+    for lookup in lookups:
+        array, rows = arrays[lookup.index], extents[lookup.extent]
+        if array.size and highest[lookup.index] >= rows + lookup.exclusive:
+            place = np.unravel_index(int(array.argmax()), array.shape)
+            at = ", ".join(str(int(position)) for position in place)
+            worst = f"{lookup.index}[{at}] is {highest[lookup.index]}"
+            raise InputError(f"{worst}, but {lookup.table} has {rows:,} rows.")
+
+
+def lookups_of(kernel: Kernel) -> list[Lookup]:
+    """Which index buffer picks from which table, and which holds the bounds of loops that walk a table."""
+    buffers = {buffer.name: buffer for buffer in kernel.buffers}
+    loads = [node for node in walk(kernel) if isinstance(node, Load) and node.buffer in buffers]
+    picks = {load.result: load.buffer for load in loads if buffers[load.buffer].kind == "index"}
+    walked = {
+        node.variable: [picks[bound] for bound in (node.lower, node.extent) if isinstance(bound, str) and bound in picks]
+        for node in walk(kernel)
+        if isinstance(node, For)
+    }
+    found = []
+    for load in loads:
+        for extent, atom in zip(buffers[load.buffer].extents, load.indices, strict=True):
+            if isinstance(atom, str) and atom in picks:
+                found.append(Lookup(picks[atom], load.buffer, extent, exclusive=False))
+            elif isinstance(atom, str):
+                found += [Lookup(bound, load.buffer, extent, exclusive=True) for bound in walked.get(atom, ())]
+    return sorted(dict.fromkeys(found), key=lambda lookup: (lookup.index, lookup.table, lookup.exclusive))
