@@ -120,8 +120,9 @@ class Compilation:
         stage = self.stages.get(stage_of.get(on, on))
         if stage is None or stage.program is None:
             raise ValueError(stage.reason if stage else f"there is no stage or target '{on}'")
-        run: Target = self.targets.get(on, run_program)
-        return run(stage.program, inputs)
+        if on in self.targets:
+            return self.targets[on](stage.program, inputs)
+        return run_program(stage.program, inputs)[0]
 
 
 def compile_model(

@@ -27,10 +27,11 @@ class Negatives:
 
 @dataclass(frozen=True)
 class Options:
-    """What a user may choose. `reorder` permits linear-operator reordering, `compact` compact materialisation (both
+    """What a user may choose. `grad` adds the backward pass; `reorder` permits linear-operator reordering, `compact` compact materialisation (both
     Hector §3.2), `interchange` the loop interchange; `arch` is the GPU that PTX is made for."""
 
     negatives: Negatives | None = None
+    grad: bool = False
     reorder: bool = True
     compact: bool = True
     interchange: bool = True
@@ -41,6 +42,7 @@ class Options:
         negatives = str(self.negatives) if self.negatives else "none"
         return {
             "negatives": negatives,
+            "grad": self.grad,
             "reorder": self.reorder,
             "compact": self.compact,
             "interchange": self.interchange,
@@ -57,6 +59,7 @@ def read_options(values: Mapping[str, str | int | bool]) -> Options:
     texts = {name: str(value).strip().lower() for name, value in values.items()}
     return Options(
         negatives=_read_negatives(texts.get("negatives", "none")),
+        grad=_read_switch("grad", texts.get("grad", "false")),
         reorder=_read_switch("reorder", texts.get("reorder", "true")),
         compact=_read_switch("compact", texts.get("compact", "true")),
         interchange=_read_switch("interchange", texts.get("interchange", "true")),

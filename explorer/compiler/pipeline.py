@@ -14,6 +14,7 @@ from explorer.compiler.codegen.ptx import generate_ptx
 from explorer.compiler.passes.common_subexpressions import common_subexpressions
 from explorer.compiler.passes.dead_values import dead_values
 from explorer.compiler.passes.decouple import decouple
+from explorer.compiler.passes.differentiate import differentiate
 from explorer.compiler.passes.fuse import fuse
 from explorer.compiler.passes.hoist import hoist
 from explorer.compiler.passes.interchange import interchange
@@ -46,7 +47,7 @@ STAGES: tuple[StageSpec, ...] = (
     StageSpec(
         name="graph",
         follows="",
-        passes=(common_subexpressions, reassociate, reorder, aggregate_first, compact, dead_values),
+        passes=(common_subexpressions, reassociate, reorder, aggregate_first, compact, differentiate, dead_values),
         title="Graph",
         summary="operators on rows over index sets, each with its set, shape and dependencies",
         source="cuKE §IV and Table III, Hector §3.2",

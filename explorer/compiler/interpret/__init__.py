@@ -16,17 +16,19 @@ from explorer.compiler.ir.module import Module
 from explorer.compiler.ir.slc import SlcProgram
 
 
-def run_program(program: object, inputs: Mapping[str, Any]) -> Any:
-    """The result of a program of any IR with an interpreter; raises ValueError for others."""
+def run_program(program: object, inputs: Mapping[str, Any]) -> tuple[Any, dict[str, Any]]:
+    """The result of a program of any IR with an interpreter, and the gradients that it computes, by tensor.
+
+    Raises ValueError for what has no interpreter."""
     if isinstance(program, Graph):
         return run_graph(program, inputs)
     if isinstance(program, Module):
         arrays = dict(inputs)
         for inner in program.programs:
             arrays |= _outputs(inner, arrays)
-        return arrays[program.result]
+        return arrays[program.result], {tensor: arrays[name] for tensor, name in program.gradients}
     (result,) = _outputs(program, inputs).values()
-    return result
+    return result, {}
 
 
 def _outputs(program: object, inputs: Mapping[str, Any]) -> dict[str, Any]:

@@ -19,6 +19,18 @@ def _gelu(x: Number) -> Number:
     return (x * 0.5 * (1.0 + _erf(x / math.sqrt(2.0)))).astype(x.dtype)
 
 
+def _gelu_slope(x: Number) -> Number:
+    """The derivative of gelu: Phi(x) + x phi(x)."""
+    density = np.exp(-0.5 * x * x) / math.sqrt(2.0 * math.pi)
+    return (0.5 * (1.0 + _erf(x / math.sqrt(2.0))) + x * density).astype(x.dtype)
+
+
+def _divide_or_zero(x: Number, y: Number) -> Number:
+    """x / y, and 0 where y is 0: the gradient of a norm at 0, the share of an empty segment."""
+    zero = np.equal(y, 0)
+    return np.where(zero, 0, np.divide(x, np.where(zero, 1, y))).astype(np.result_type(x))
+
+
 def _sigmoid(x: Number) -> Number:
     """1 / (1 + exp(-x)), without overflow: both branches take exp of a number below zero."""
     small = np.exp(-np.abs(x))
@@ -46,6 +58,10 @@ FUNCTIONS: dict[str, Callable[..., Number]] = {
     "gelu": _gelu,
     "sin": np.sin,
     "cos": np.cos,
+    "step": lambda x: (x > 0).astype(x.dtype),
+    "equal": lambda x, y: (x == y).astype(x.dtype),
+    "div_or_zero": _divide_or_zero,
+    "gelu_slope": _gelu_slope,
     "unless_empty": lambda x, begin, end: x if begin < end else x.dtype.type(0),
     "segment_mean": lambda x, begin, end: x / x.dtype.type(max(end - begin, 1)),
 }

@@ -25,29 +25,36 @@ _SEGMENT_UPDATES = {"sum": np.add, "mean": np.add, "max": np.maximum, "min": np.
 _SEGMENT_STARTS = {"sum": 0.0, "mean": 0.0, "max": -np.inf, "min": np.inf}
 
 
-def run_graph(graph: g.Graph, inputs: Mapping[str, Number]) -> Number:
-    """The result, float32: scores [B] or [B, N], or a layer's rows, one for each node or edge.
+def run_graph(graph: g.Graph, inputs: Mapping[str, Number]) -> tuple[Number, dict[str, Number]]:
+    """The result, float32: scores [B] or [B, N], or a layer's rows, one for each node or edge; and gradients by tensor.
 
-    `inputs` holds the maps and tensors by name, and for a layer the sizes of its sets by the sets' names."""
-    return _Evaluation(graph, inputs).result()
+    `inputs` holds the maps and tensors by name, and for a layer the sizes of its sets in the plural (`nodes`)."""
+    evaluation = _Evaluation(graph, inputs)
+    gradients = {tensor: evaluation.whole(name) for tensor, name in graph.gradients}
+    return evaluation.whole(graph.result), gradients
 
 
 class _Evaluation:
     def __init__(self, graph: g.Graph, inputs: Mapping[str, Number]) -> None:
         self.graph = graph
         self.inputs = inputs
-        self.maps = {entry.name: np.asarray(inputs[entry.name], dtype=np.int64) for entry in graph.maps}
+        self.maps = {
+            entry.name: np.asarray(inputs[entry.name], dtype=np.int64)
+            for entry in graph.maps
+            if entry.codomain != "unit"
+        }
+        self.domains = {entry.name: entry.domain for entry in graph.maps}
         self.codomains = {entry.name: entry.codomain for entry in graph.maps}
         self.lead = 2 if graph.family == "score" else 1
         self.arrays: dict[str, Number] = {}
         for tensor in graph.tensors:
             self.arrays[tensor.name] = np.asarray(inputs[tensor.name], dtype=np.float64)
-
-    def result(self) -> Number:
-        """All values in order; the last word is the result's."""
-        for value in self.graph.values:
+        for value in graph.values:
             self.arrays[value.name] = self.evaluate(value)
-        result, value = self.arrays[self.graph.result], self.graph.value(self.graph.result)
+
+    def whole(self, name: str) -> Number:
+        """A value with a row for each of its set; what belongs to no set has one row."""
+        result, value = self.arrays[name], self.graph.value(name)
         rows, shape = self.rows(value.index_set), result.shape[self.lead :]
         lead = (*rows, 1)[: self.lead]
         return np.broadcast_to(result, (*lead, *shape)).reshape(*rows, *shape).astype(np.float32)
@@ -112,8 +119,10 @@ class _Evaluation:
 
     def segment(self, segment: g.Segment) -> Number:
         """A reduction by a map; 0 for rows to which it takes nothing."""
-        operand, rows = self.arrays[segment.operand], self.maps[segment.map]
-        operand = np.broadcast_to(operand, (len(rows), *operand.shape[1:]))
+        operand = self.arrays[segment.operand]
+        (length,) = self.rows(self.domains[segment.map])
+        rows = self.maps.get(segment.map, np.zeros(length, dtype=np.int64))
+        operand = np.broadcast_to(operand, (length, *operand.shape[1:]))
         (count,) = self.rows(self.codomains[segment.map])
         result = np.full((count, *operand.shape[1:]), _SEGMENT_STARTS[segment.function])
         _SEGMENT_UPDATES[segment.function].at(result, rows, operand)

@@ -47,7 +47,7 @@ class Tensor(Node):
     name: str
     sets: tuple[str, ...]
     dims: Shape
-    kind: str  # "param" (learnt), "input" (given) or "structure" (computed from the graph: norm, in_degree)
+    kind: str  # "param" (learnt), "input" (given), "structure" (of the graph: norm, in_degree) or "upstream"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -165,6 +165,7 @@ class Graph(Node):
     tensors: tuple[Tensor, ...]
     values: tuple[Value, ...]
     result: str
+    gradients: tuple[tuple[str, str], ...] = ()  # by tensor: the value that is its gradient
 
     def value(self, name: str) -> Value:
         """The value of that name."""
@@ -253,6 +254,7 @@ def print_graph(graph: Graph) -> tuple[Line, ...]:
         depends = "{" + ", ".join(value.depends) + "}"
         lines.append(Line(f"{text:<{left}}  : {place:<{middle}}  {depends}", value.origin))
     lines.append(Line(f"  return {graph.result}", graph.value(graph.result).origin))
+    lines += [Line(f"  gradient {tensor} = {name}", graph.value(name).origin) for tensor, name in graph.gradients]
     return tuple(lines)
 
 

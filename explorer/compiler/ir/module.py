@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import wraps
 from typing import Any
 
@@ -16,10 +16,11 @@ from explorer.compiler.ir.slc import SlcProgram
 @dataclass(frozen=True, kw_only=True)
 class Module(Node):
     """Programs of one IR. What one writes as an output, later ones read as a temporary of the same name; `result`
-    names the output that is the definition's."""
+    names the output that is the definition's, `gradients` those of the learnt tensors, by tensor."""
 
     name: str
     result: str
+    gradients: tuple[tuple[str, str], ...]
     programs: tuple[Kernel | SlcProgram | DlcProgram, ...]
 
 
@@ -31,6 +32,6 @@ def each_program(step: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
         if not isinstance(program, Module):
             return step(program, report)
         programs = tuple(step(inner, report) for inner in program.programs)
-        return Module(name=program.name, result=program.result, programs=programs, origin=program.origin)
+        return replace(program, programs=programs)
 
     return over_all

@@ -23,4 +23,5 @@ def common_subexpressions(graph: Graph, report: Report) -> Graph:
             names[value.name] = first.name
             report.did(f"{value.name} is {first.name}")
     values = tuple(replace(value, origin=merge(*origins[value.name])) for value in kept.values())
-    return replace(graph, values=values, result=names.get(graph.result, graph.result))
+    gradients = tuple((tensor, names.get(name, name)) for tensor, name in graph.gradients)
+    return replace(graph, values=values, result=names.get(graph.result, graph.result), gradients=gradients)

@@ -65,7 +65,8 @@ def _fuse_score(graph: g.Graph, report: Report) -> loops.Kernel:
 def _fuse_layer(graph: g.Graph, report: Report) -> Module:
     names = Names(_taken(graph))
     stored = stored_values(graph)
-    buffers = {name: names.new("out" if name == graph.result else "v" + name.removeprefix("%")) for name in stored}
+    called = {name: f"grad_{tensor}" for tensor, name in graph.gradients} | {graph.result: "out"}
+    buffers = {name: names.new(called.get(name, "v" + name.removeprefix("%"))) for name in stored}
     rows = values_in_rows(graph, set(stored))
     kernels: list[loops.Kernel] = []
     temporaries: list[loops.Buffer] = []
@@ -75,7 +76,14 @@ def _fuse_layer(graph: g.Graph, report: Report) -> Module:
         temporaries += [replace(buffer, kind="temporary") for buffer in outputs]
         report.did(f"{kernel.name}: template {kernel.template} over {plan.index_set}, stores {len(outputs)} value(s)")
     origin = merge(*(kernel.origin for kernel in kernels))
-    return Module(name=graph.name, result=buffers[graph.result], programs=tuple(kernels), origin=origin)
+    gradients = tuple((tensor, buffers[value]) for tensor, value in graph.gradients)
+    return Module(
+        name=graph.name,
+        result=buffers[graph.result],
+        gradients=gradients,
+        programs=tuple(kernels),
+        origin=origin,
+    )
 
 
 def _layer_kernel(
@@ -136,6 +144,8 @@ def _kernel(
         for e in graph.maps
     ]
     for entry in graph.maps:
+        if entry.codomain == "unit":
+            continue
         ends = loops.Buffer(
             name=f"{entry.name}_ptr", kind="index", extents=(f"{entry.codomain}_ends",), origin=entry.origin
         )

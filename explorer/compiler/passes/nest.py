@@ -228,6 +228,8 @@ class Nest:
 
     def _bounds(self, segment: g.Segment, place: Scope, origin: Origin) -> tuple[Atom, Atom]:
         """Where the position's segment begins and ends."""
+        if self.maps[segment.map].codomain == "unit":
+            return 0, g.count_name(self.maps[segment.map].domain)
         key = (f"bounds {segment.map}", ())
         ends = (f"ends {segment.map}", ())
         if key not in place.known:
@@ -247,7 +249,7 @@ class Nest:
         variable = self.names.new(element_set[0])
         loop = Scope(place, variable)
         position: Atom = variable
-        if segment.map not in SORTED_MAPS:
+        if segment.map not in SORTED_MAPS and self.maps[segment.map].codomain != "unit":
             position = self.names.new(element_set[0])
             order = f"{segment.map}_order"
             loop.add(loops.Load(result=position, buffer=order, indices=(variable,), origin=origin))

@@ -26,6 +26,7 @@ def stored_values(graph: Graph) -> list[str]:
 
     A reader is either a kernel over its own set, or a loop along a map (an edge loop of a node), which has the
     value at the map's end at hand."""
+    results = {graph.result, *(name for _, name in graph.gradients)}
     readers: dict[str, list[Value]] = {value.name: [] for value in graph.values}
     for value in graph.values:
         for name in dict.fromkeys(operands(value.operator)):
@@ -34,7 +35,7 @@ def stored_values(graph: Graph) -> list[str]:
     stored: set[str] = set()
     for value in reversed(graph.values):
         found: set[tuple[str, str]] = set()
-        elsewhere = value.name == graph.result
+        elsewhere = value.name in results
         for reader in readers[value.name]:
             inside = {("", "")} if reader.name in stored else places[reader.name]
             match reader.operator:

@@ -1,0 +1,295 @@
+"""Adds the backward pass: the gradients of the learnt tensors, as values of the same graph (Hector §3.5).
+
+The gradients are those of the sum of `upstream * result`. Only what leads to a learnt tensor is differentiated. Where
+a function has a corner, the derivative is the one that PyTorch takes: 0 at 0 for abs and sign, the right side's slope
+for neither relu nor leaky_relu but that of the negative side at 0; ties of a maximum all get the gradient.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from explorer.compiler.ir.graph import (
+    Concat,
+    Constant,
+    Contract,
+    Elementwise,
+    Gather,
+    Graph,
+    IndexMap,
+    Operator,
+    Reduce,
+    Reshape,
+    Segment,
+    Shape,
+    Slice,
+    Tensor,
+    Transpose,
+    Value,
+    operands,
+)
+from explorer.compiler.ir.node import Origin
+from explorer.compiler.passes.derivatives import derivative
+from explorer.compiler.passes.report import Report
+from explorer.compiler.passes.writer import ValueWriter
+
+
+def differentiate(graph: Graph, report: Report) -> Graph:
+    """The graph with `gradients`, one for each learnt tensor, if the option grad asks for them."""
+    if not report.options.grad:
+        return graph
+    return _Backward(graph, report).graph()
+
+
+class _Backward:
+    def __init__(self, graph: Graph, report: Report) -> None:
+        self.source = graph
+        self.report = report
+        self.writer = ValueWriter(graph)
+        self.maps = {entry.name: entry for entry in graph.maps}
+        self.tensors = {tensor.name: tensor for tensor in graph.tensors}
+        self.active = self._active()
+        self.parts: dict[str, list[str]] = {}  # by value or tensor: contributions to its gradient
+
+    def graph(self) -> Graph:
+        """The values, then their gradients from the last to the first."""
+        for value in self.source.values:
+            self.writer.keep(value)
+        result = self.source.value(self.source.result)
+        upstream = self._upstream(result)
+        seed = Gather(tensor=upstream.name, indices=(result.index_set,), origin=result.origin)
+        self.parts[result.name] = [self._add(seed, result.index_set, result.shape, result.origin).name]
+        for value in reversed(self.source.values):
+            if value.name in self.parts and value.name in self.active:
+                self._propagate(value, self._total(value.name, value))
+        gradients = [
+            (tensor.name, self._total(tensor.name, None).name)
+            for tensor in self.source.tensors
+            if tensor.kind == "param" and tensor.name in self.parts
+        ]
+        for tensor in self.source.tensors:
+            if tensor.kind == "param" and tensor.name not in self.parts:
+                self.report.refused(f"{tensor.name} has no gradient: the result does not depend on it")
+        self.report.did(f"gradients of {', '.join(name for name, _ in gradients)}")
+        return replace(
+            self.source,
+            maps=tuple(self.maps.values()),
+            tensors=(*self.source.tensors, upstream),
+            values=tuple(self.writer.written),
+            gradients=tuple(gradients),
+        )
+
+    def _active(self) -> set[str]:
+        """The values that depend on a learnt tensor."""
+        active: set[str] = set()
+        for value in self.source.values:
+            operator = value.operator
+            learnt = isinstance(operator, Gather) and self._learnt(operator.tensor)
+            if learnt or any(name in active for name in operands(operator)):
+                active.add(value.name)
+        return active
+
+    def _learnt(self, tensor: str) -> bool:
+        return tensor in self.tensors and self.tensors[tensor].kind == "param"
+
+    def _upstream(self, result: Value) -> Tensor:
+        taken = {*self.tensors, *self.maps}
+        name = next(n for n in ("upstream", "upstream_gradient", "_upstream") if n not in taken)
+        return Tensor(name=name, sets=(result.index_set,), dims=result.shape, kind="upstream", origin=())
+
+    def _add(self, operator: Operator, index_set: str, shape: Shape, origin: Origin) -> Value:
+        inputs = [self.writer.values[name] for name in operands(operator) if name in self.writer.values]
+        depends: list[str] = []
+        if isinstance(operator, Gather):
+            depends = [path.split(".")[0] for path in operator.indices]
+        elif isinstance(operator, Segment):
+            depends = [] if index_set == "unit" else [index_set]
+        else:
+            depends = list(dict.fromkeys(name for value in inputs for name in value.depends))
+        return self.writer.add(operator, index_set, shape, depends, origin)
+
+    def _total(self, name: str, value: Value | None) -> Value:
+        """The sum of the contributions to a gradient."""
+        parts = [self.writer.values[part] for part in self.parts[name]]
+        total = parts[0]
+        for part in parts[1:]:
+            operator = Elementwise(function="add", operands=(total.name, part.name), origin=part.origin)
+            total = self._add(operator, part.index_set, part.shape, (value or part).origin)
+        return total
+
+    def _contribute(self, name: str, part: Value) -> None:
+        self.parts.setdefault(name, []).append(part.name)
+
+    def _propagate(self, value: Value, upstream: Value) -> None:
+        """Hands a value's gradient on to its operands."""
+        operator = value.operator
+        match operator:
+            case Gather():
+                self._gather(value, operator, upstream)
+            case Elementwise():
+                self._elementwise(value, operator, upstream)
+            case Contract():
+                self._contract(value, operator, upstream)
+            case Reduce():
+                self._reduce(value, operator, upstream)
+            case Segment():
+                self._segment(value, operator, upstream)
+            case Transpose():
+                rows, columns = value.shape[-2:]
+                shape = (*value.shape[:-2], columns, rows)
+                self._hand(operator.operand, Transpose(operand=upstream.name, origin=value.origin), shape, value)
+            case Slice():
+                self._slice(value, operator, upstream)
+            case Concat():
+                self._concat(value, operator, upstream)
+            case Reshape():
+                shape = self.writer.values[operator.operand].shape
+                self._hand(operator.operand, Reshape(operand=upstream.name, origin=value.origin), shape, value)
+
+    def _hand(self, name: str, operator: Operator, shape: Shape, value: Value) -> None:
+        """A contribution of that operator to an operand; on a smaller set it is summed over the value's rows."""
+        operand = self.writer.values[name]
+        if name not in self.active:
+            return
+        part = self._add(operator, value.index_set, shape, value.origin)
+        if operand.index_set == "unit" and value.index_set != "unit":
+            part = self._sum_by(part, self._everything(value.index_set), value.origin)
+        self._contribute(name, part)
+
+    def _everything(self, index_set: str) -> str:
+        """The map that takes all rows of a set to one place."""
+        name = f"all_{index_set}s"
+        self.maps.setdefault(name, IndexMap(name=name, domain=index_set, codomain="unit", origin=()))
+        return name
+
+    def _sum_by(self, part: Value, path: str, origin: Origin) -> Value:
+        """The part summed along a path of maps, one step after another."""
+        for step in path.split("."):
+            if step != part.index_set:
+                segment = Segment(function="sum", operand=part.name, map=step, origin=origin)
+                part = self._add(segment, self.maps[step].codomain, part.shape, origin)
+        return part
+
+    def _gather(self, value: Value, gather: Gather, upstream: Value) -> None:
+        if not (self._learnt(gather.tensor) or gather.tensor in self.active):
+            return
+        if not gather.indices:
+            part = upstream
+            if value.index_set != "unit":
+                part = self._sum_by(upstream, self._everything(value.index_set), value.origin)
+        elif len(gather.indices) == 1:
+            part = self._sum_by(upstream, gather.indices[0], value.origin)
+        else:
+            self.report.refused(f"{gather.tensor} gets no gradient: it is indexed by two sets at once")
+            return
+        self._contribute(gather.tensor, part)
+
+    def _elementwise(self, value: Value, operator: Elementwise, upstream: Value) -> None:
+        for position, name in enumerate(operator.operands):
+            if name not in self.active:
+                continue
+            factor = self._factor(value, operator, position)
+            part = upstream if factor is None else self._times(upstream, factor, value)
+            part = self._reduced(part, self.writer.values[name].shape, value.origin)
+            if self.writer.values[name].index_set == "unit" and value.index_set != "unit":
+                part = self._sum_by(part, self._everything(value.index_set), value.origin)
+            self._contribute(name, part)
+
+    def _factor(self, value: Value, operator: Elementwise, position: int) -> Value | None:
+        """The partial derivative by one operand; None where it is 1."""
+        steps = derivative(operator, position, value.name)
+        if not steps:
+            return None
+        names: list[str] = []
+        last: Value | None = None
+        for step in steps:
+            inputs = tuple(names[item] if isinstance(item, int) else item for item in step.operands)
+            inputs = tuple(self._constant(i, value) if isinstance(i, float) else str(i) for i in inputs)
+            made = Elementwise(function=step.function, operands=inputs, parameter=step.parameter, origin=value.origin)
+            shapes = [self.writer.values[name].shape for name in inputs]
+            last = self._add(made, value.index_set, max(shapes, key=len), value.origin)
+            names.append(last.name)
+        return last
+
+    def _constant(self, number: float, value: Value) -> str:
+        return self._add(Constant(value=number, origin=value.origin), "unit", (), value.origin).name
+
+    def _times(self, upstream: Value, factor: Value, value: Value) -> Value:
+        operator = Elementwise(function="mul", operands=(upstream.name, factor.name), origin=value.origin)
+        return self._add(operator, value.index_set, value.shape, value.origin)
+
+    def _reduced(self, part: Value, shape: Shape, origin: Origin) -> Value:
+        """Summed over the last dimensions, down to the shape of an operand that was repeated along them."""
+        while len(part.shape) > len(shape):
+            operator = Reduce(function="sum", operand=part.name, origin=origin)
+            part = self._add(operator, part.index_set, part.shape[:-1], origin)
+        return part
+
+    def _contract(self, value: Value, operator: Contract, upstream: Value) -> None:
+        inputs, _, out = operator.signature.partition("->")
+        left, _, right = inputs.partition(",")
+        for name, own, other, others in ((operator.left, left, operator.right, right), (operator.right, right, operator.left, left)):
+            contract = Contract(signature=f"{out},{others}->{own}", left=upstream.name, right=other, origin=value.origin)
+            self._hand(name, contract, self.writer.values[name].shape, value)
+
+    def _reduce(self, value: Value, operator: Reduce, upstream: Value) -> None:
+        operand = self.writer.values[operator.operand]
+        make = {"sum": (), "mean": (), "norm1": ("sign",), "norm2": ("div_or_zero",), "max": ("equal",), "min": ("equal",)}
+        part = upstream
+        if operator.function == "mean":
+            share = self._constant(1.0 / self.source.size(operand.shape[-1]), value)
+            scaled = Elementwise(function="mul", operands=(upstream.name, share), origin=value.origin)
+            part = self._add(scaled, value.index_set, upstream.shape, value.origin)
+        functions = make[operator.function]
+        if not functions:
+            spread = Elementwise(function="copy", operands=(part.name,), origin=value.origin)
+            self._hand(operand.name, spread, operand.shape, value)
+            return
+        inputs = (operand.name,) if functions == ("sign",) else (operand.name, value.name)
+        slope = Elementwise(function=functions[0], operands=inputs, origin=value.origin)
+        factor = self._add(slope, value.index_set, operand.shape, value.origin)
+        product = Elementwise(function="mul", operands=(part.name, factor.name), origin=value.origin)
+        self._hand(operand.name, product, operand.shape, value)
+
+    def _segment(self, value: Value, operator: Segment, upstream: Value) -> None:
+        operand = self.writer.values[operator.operand]
+        if operand.name not in self.active:
+            return
+        index_set, by, origin = operand.index_set, (operator.map,), value.origin
+        part = upstream
+        if operator.function == "mean":
+            one = self._constant(1.0, value)
+            spread = self._add(Elementwise(function="copy", operands=(one,), origin=origin), index_set, (), origin)
+            count = self._sum_by(spread, operator.map, origin)
+            share = Elementwise(function="div_or_zero", operands=(upstream.name, count.name), origin=origin)
+            part = self._add(share, value.index_set, value.shape, origin)
+        handed = self._add(Gather(tensor=part.name, indices=by, origin=origin), index_set, value.shape, origin)
+        if operator.function in ("max", "min"):
+            best = self._add(Gather(tensor=value.name, indices=by, origin=origin), index_set, value.shape, origin)
+            chosen = Elementwise(function="equal", operands=(operand.name, best.name), origin=origin)
+            mask = self._add(chosen, index_set, value.shape, origin)
+            product = Elementwise(function="mul", operands=(handed.name, mask.name), origin=origin)
+            handed = self._add(product, index_set, value.shape, origin)
+        self._contribute(operand.name, handed)
+
+    def _slice(self, value: Value, operator: Slice, upstream: Value) -> None:
+        operand = self.writer.values[operator.operand]
+        width = self.source.size(operand.shape[-1])
+        pieces: list[str] = []
+        for before, count in ((True, operator.start), (False, width - operator.stop)):
+            if not before:
+                pieces.append(upstream.name)
+            if count:
+                zero = Elementwise(function="copy", operands=(self._constant(0.0, value),), origin=value.origin)
+                shape = (*operand.shape[:-1], count)
+                pieces.append(self._add(zero, value.index_set, shape, value.origin).name)
+        self._hand(operand.name, Concat(operands=tuple(pieces), origin=value.origin), operand.shape, value)
+
+    def _concat(self, value: Value, operator: Concat, upstream: Value) -> None:
+        start = 0
+        for name in operator.operands:
+            shape = self.writer.values[name].shape
+            stop = start + self.source.size(shape[-1])
+            part = Slice(operand=upstream.name, start=start, stop=stop, origin=value.origin)
+            self._hand(name, part, shape, value)
+            start = stop
