@@ -49,6 +49,9 @@ def describe(line: list[Token], position: int, accepted: set[str]) -> Descriptio
     if {"NAME", "NUMBER"} <= accepted:
         place = "inside" if previous.type in ("LPAR", "LSQB") and token.type in ("RPAR", "RSQB") else "after"
         return f"expected an expression {place} {_show(previous)}{found}", span, "", ()
+    if accepted <= {"LPAR", "DOT"}:
+        detail = "A graph has g.edges() and g.nodes(), a node n.incoming_edges() and n.outgoing_edges()."
+        return f"a loop goes over elements, as in g.edges(): '{previous}' is not called", span_of(previous), detail, ()
     if token.type in ("RPAR", "RSQB") and not accepted & {"RPAR", "RSQB"}:
         return f"'{token}' has no bracket that it closes", span, "", ()
     if accepted & OPERATORS and token.type in {"NAME", "NUMBER", "LPAR", "STRING", *KEYWORDS}:

@@ -10,6 +10,8 @@ from dataclasses import dataclass, replace
 
 from explorer.compiler.ir.graph import Contract, Elementwise, Gather, Graph, Operator, Segment, Value, operands
 from explorer.compiler.ir.node import merge
+from explorer.compiler.passes.costs import report_costs
+from explorer.compiler.passes.dead_values import dead_values
 from explorer.compiler.passes.report import Report
 from explorer.compiler.passes.sets import ASSUMED_COUNTS, with_pairs
 from explorer.compiler.passes.writer import ValueWriter
@@ -29,7 +31,10 @@ def aggregate_first(graph: Graph, report: Report) -> Graph:
         match = _match(graph, value)
         writer.keep(value if match is None else _rewritten(graph, writer, value, match, report))
     values = tuple(writer.written)
-    return replace(graph, maps=with_pairs(graph, {value.index_set for value in values}), values=values)
+    maps = with_pairs(graph, {value.index_set for value in values})
+    aggregated = dead_values(replace(graph, maps=maps, values=values), Report.silent())
+    report_costs(graph, aggregated, report)
+    return aggregated
 
 
 @dataclass(frozen=True)

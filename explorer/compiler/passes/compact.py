@@ -20,6 +20,8 @@ from explorer.compiler.ir.graph import (
     operands,
     rename_operands,
 )
+from explorer.compiler.passes.costs import report_costs
+from explorer.compiler.passes.dead_values import dead_values
 from explorer.compiler.passes.report import Report
 from explorer.compiler.passes.rows import sums
 from explorer.compiler.passes.sets import HOMES, STEPS, with_pairs
@@ -57,7 +59,9 @@ class _Compaction:
             self.writer.keep(self._rewritten(value))
         values = tuple(self.writer.written)
         maps = with_pairs(self.source, {value.index_set for value in values})
-        return replace(self.source, maps=maps, values=values)
+        compacted = dead_values(replace(self.source, maps=maps, values=values), Report.silent())
+        report_costs(self.source, compacted, self.report)
+        return compacted
 
     def _rewritten(self, value: Value) -> Value:
         if value.index_set != "edge" or not self._worth_moving(value):

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 
 from explorer.compiler.ir.graph import Contract, Gather, Graph, Shape, Value
 from explorer.compiler.ir.node import merge
+from explorer.compiler.passes.costs import report_costs
 from explorer.compiler.passes.dead_values import dead_values
 from explorer.compiler.passes.report import Report
 from explorer.compiler.passes.sets import ASSUMED_COUNTS, total_work
@@ -28,7 +29,7 @@ def reorder(graph: Graph, report: Report) -> Graph:
         report.refused("no product is reordered: the option reorder is off")
         return graph
     chosen = _choose(graph, found)
-    before, after = _count(graph), _count(_apply(graph, chosen))
+    after = _count(_apply(graph, chosen))
     for value, pair in found:
         weights = f"{pair.matrix.operator.tensor} and {pair.factor.operator.tensor}"  # type: ignore[union-attr]
         if value.name in {v.name for v, _ in chosen}:
@@ -36,9 +37,9 @@ def reorder(graph: Graph, report: Report) -> Graph:
             continue
         alone = _count(_apply(graph, [*chosen, (value, pair)]))
         report.refused(f"{value.name} keeps its order: {weights} multiplied first would take {alone:,} FLOP, not {after:,}")
-    if chosen:
-        report.did(f"{before:,} FLOP became {after:,}")
-    return _apply(graph, chosen)
+    reordered = _apply(graph, chosen)
+    report_costs(graph, reordered, report)
+    return reordered
 
 
 @dataclass(frozen=True)

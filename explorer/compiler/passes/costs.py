@@ -1,0 +1,55 @@
+"""What a graph costs: counted work and stored rows, for the reports of the passes that trade them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from explorer.compiler.ir.graph import Graph
+from explorer.compiler.passes.report import Report
+from explorer.compiler.passes.sets import ASSUMED_COUNTS, total_work
+from explorer.compiler.passes.storage import stored_values
+
+FLOAT_BYTES = 4
+
+
+@dataclass(frozen=True)
+class Cost:
+    """Floating-point operations of all values; bytes and rows of those stored between kernels."""
+
+    flop: int
+    bytes: int
+    rows: int
+
+    def __str__(self) -> str:
+        return f"{_short(self.flop)}FLOP, {_short(self.bytes)}B stored in {_short(self.rows)}rows"
+
+
+def cost_of(graph: Graph, counts: Mapping[str, int] = ASSUMED_COUNTS) -> Cost:
+    """The cost of a graph on sets of these sizes, by default those of fb15k."""
+    stored = [value for value in map(graph.value, stored_values(graph)) if value.name != graph.result]
+    rows = [counts[value.index_set] for value in stored]
+    sizes = [_elements(graph, value.shape) for value in stored]
+    stored_bytes = sum(FLOAT_BYTES * count * size for count, size in zip(rows, sizes, strict=True))
+    return Cost(total_work(graph, counts), stored_bytes, sum(rows))
+
+
+def report_costs(before: Graph, after: Graph, report: Report) -> None:
+    """Notes what a change costs and saves, counted on fb15k's sizes."""
+    if before != after:
+        report.did(f"counted on fb15k's sizes: {cost_of(before)} -> {cost_of(after)}")
+
+
+def _elements(graph: Graph, shape: tuple[str | int, ...]) -> int:
+    count = 1
+    for extent in shape:
+        count *= graph.size(extent)
+    return count
+
+
+def _short(number: int) -> str:
+    """`45.3 M`, with the space before the unit that follows."""
+    for limit, letter in ((1e9, "G"), (1e6, "M"), (1e3, "k")):
+        if number >= limit:
+            return f"{number / limit:.3g} {letter}"
+    return f"{number} "
