@@ -18,8 +18,8 @@ from typing import Any
 import numpy as np
 
 import explorer
+from explorer.runtime.arrays import check_inputs
 from explorer.runtime.batch import draw
-from explorer.runtime.cpu import check_inputs
 from explorer.runtime.inputs import Triples
 from explorer.runtime.reference import score
 

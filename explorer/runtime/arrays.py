@@ -148,10 +148,10 @@ def lookups_of(kernel: Kernel) -> list[Lookup]:
     buffers = {buffer.name: buffer for buffer in kernel.buffers}
     loads = [node for node in walk(kernel) if isinstance(node, Load) and node.buffer in buffers]
     picks = {load.result: load.buffer for load in loads if buffers[load.buffer].kind == "index"}
+    loops = [node for node in walk(kernel) if isinstance(node, For)]
     walked = {
-        node.variable: [picks[bound] for bound in (node.lower, node.extent) if isinstance(bound, str) and bound in picks]
-        for node in walk(kernel)
-        if isinstance(node, For)
+        loop.variable: [picks[bound] for bound in map(str, (loop.lower, loop.extent)) if bound in picks]
+        for loop in loops
     }
     found = []
     for load in loads:

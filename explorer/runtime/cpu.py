@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from explorer.compiler.codegen.cpu import HostFunction, generate_host, parallel_loop
+from explorer.compiler.codegen.cpu import HostFunction, generate_host, iterations
 from explorer.compiler.codegen.text import Unsupported
 from explorer.compiler.ir.loops import Buffer, For, Kernel, Row
 from explorer.compiler.ir.module import Module
@@ -71,7 +71,7 @@ class CompiledKernel:
         arguments += [extents[count] for count in self.function.counts]
         if order is not None:
             arguments.append(order)
-        count = extents[parallel_loop(self.kernel).extent]  # type: ignore[index]  # an extent is no f32 constant
+        count = extents[iterations(self.kernel)]
         _share(lambda first, last: self.machine_code(*arguments, first, last), count, self.chunks)
 
 

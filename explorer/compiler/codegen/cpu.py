@@ -118,6 +118,12 @@ def parallel_loop(kernel: Kernel) -> For:
     return kernel.body[0]
 
 
+def iterations(kernel: Kernel) -> Extent:
+    """What the parallel loop runs to: a set, the batch, or a number."""
+    extent = parallel_loop(kernel).extent
+    return extent if isinstance(extent, str) else int(extent)
+
+
 def _counts(kernel: Kernel, loop: For) -> tuple[str, ...]:
     """The sizes known only at run time that loops inside the parallel loop run to, sorted."""
     defined = {name for node in walk(loop) if (name := result_of(node)) is not None}

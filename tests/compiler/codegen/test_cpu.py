@@ -108,7 +108,7 @@ def test_agrees_with_the_formula(kernel: Kernel, formula: Callable[[Inputs], Any
 
 
 def test_an_empty_batch_has_an_empty_result(compiled: Prepared) -> None:
-    result = compiled(draw(compiled.kernel, 0))
+    result = compiled(draw(compiled.program, 0))
     assert result.shape == (0,)
     assert result.dtype == np.float32
 
@@ -187,7 +187,7 @@ def test_says_what_it_ran_on_and_how_long_it_compiled(compiled: Prepared) -> Non
 )
 def test_refuses_arrays_that_do_not_fit(compiled: Prepared, change: Inputs, message: str) -> None:
     with pytest.raises(InputError, match=message):
-        compiled(draw(compiled.kernel, 2) | change)
+        compiled(draw(compiled.program, 2) | change)
 
 
 def nest(depth: int) -> Kernel:
@@ -213,14 +213,14 @@ def test_nests_as_deep_as_python_allows() -> None:
 
 
 def test_names_a_missing_array(compiled: Prepared) -> None:
-    inputs = draw(compiled.kernel, 2)
+    inputs = draw(compiled.program, 2)
     del inputs["P"]
     with pytest.raises(InputError, match="no array for P"):
         compiled(inputs)
 
 
 def test_takes_other_integers_and_strides(compiled: Prepared) -> None:
-    inputs = draw(compiled.kernel, 20)
+    inputs = draw(compiled.program, 20)
     other = {name: np.repeat(array, 2, axis=0)[::2] for name, array in inputs.items()}
     other |= {name: other[name].astype(np.int64) for name in ("h", "r", "t")}
     np.testing.assert_array_equal(compiled(other), compiled(inputs))
