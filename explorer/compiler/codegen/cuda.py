@@ -35,6 +35,7 @@ from explorer.compiler.ir.loops import (
     Store,
     reads_of,
 )
+from explorer.compiler.ir.module import Module
 from explorer.compiler.ir.node import Atom, Extent, Line, Origin, merge, walk
 from explorer.compiler.passes.report import Report
 
@@ -42,8 +43,10 @@ INT_LIMIT = 2**31
 POINTERS = {"index": "const int*", "param": "const float*", "input": "const float*", "output": "float*"}
 
 
-def generate_cuda(kernel: Kernel, report: Report) -> Code:
+def generate_cuda(kernel: Kernel | Module, report: Report) -> Code:
     """The kernel's CUDA C++, each computing line with its origin; Unsupported says why there is none."""
+    if isinstance(kernel, Module):
+        raise Unsupported("Layers are not written as CUDA yet: their kernels run on the CPU and the simulated machine.")
     plan = make_plan(kernel)
     report.did(f"a warp an iteration of {plan.batch.variable}, {plan.warps} warps a block")
     if plan.lane_loops:
