@@ -89,6 +89,11 @@ class Prepared:
         """The name of the output that is the definition's."""
         return self.program.result if isinstance(self.program, Module) else self.kernels[0].outputs[0].name
 
+    @property
+    def gradients(self) -> tuple[tuple[str, str], ...]:
+        """By tensor: the name of the output that is its gradient."""
+        return self.program.gradients if isinstance(self.program, Module) else ()
+
     def bind(self, inputs: Mapping[str, Any]) -> Bound:
         """The program with its inputs, checked once, to be run any number of times while nobody changes them.
 
@@ -117,7 +122,13 @@ class Bound:
     orders: tuple[npt.NDArray[np.int64] | None, ...]
 
     def __call__(self) -> npt.NDArray[np.float32]:
-        """Runs the kernels in order. What one leaves for later ones is freed as soon as the last has read it."""
+        """The result alone; see `run`."""
+        return self.run()[0]
+
+    def run(self) -> tuple[npt.NDArray[np.float32], dict[str, npt.NDArray[np.float32]]]:
+        """Runs the kernels in order: the result, and the gradients by tensor where the program has them.
+
+        What one kernel leaves for later ones is freed as soon as the last has read it."""
         arrays = dict(self.arrays)
         for compiled, order, over in zip(self.prepared.kernels, self.orders, self._last_uses(), strict=True):
             for buffer in compiled.outputs:
@@ -125,7 +136,8 @@ class Bound:
             compiled.run(arrays, self.extents, order)
             for name in over:
                 del arrays[name]
-        return arrays[self.prepared.result]
+        gradients = {tensor: arrays[name] for tensor, name in self.prepared.gradients}
+        return arrays[self.prepared.result], gradients
 
     @property
     def peak_bytes(self) -> int:
@@ -148,7 +160,8 @@ class Bound:
         for number, compiled in enumerate(self.prepared.kernels):
             made = [buffer.name for buffer in compiled.kernel.buffers if buffer.kind in ("output", "temporary")]
             last |= dict.fromkeys(made, number)
-        last.pop(self.prepared.result)
+        for kept in (self.prepared.result, *dict(self.prepared.gradients).values()):
+            last.pop(kept, None)
         return [[name for name, at in last.items() if at == number] for number in range(len(self.prepared.kernels))]
 
 
