@@ -125,7 +125,7 @@ def suggestion(name: str, span: Span, candidates: Iterable[str]) -> tuple[str, t
 
 def with_article(noun: str) -> str:
     """The noun with "a" or "an"."""
-    return f"{'an' if noun[0] in 'aeiou' else 'a'} {noun}"
+    return f"{'an' if noun[0] in 'aeiou' or noun == 'ntype' else 'a'} {noun}"
 
 
 def source_line(text: str, line: int) -> str:

@@ -87,7 +87,7 @@ class Elaborator:
                     result = self.expression(statement.value)
                 else:
                     self.statement(statement)
-            if returned is None and needs_return and not _has_broken(definition):
+            if returned is None and needs_return and not _may_return(definition):
                 self.collector.report(f"'{definition.name.text}' has no 'return'", definition.header)
             return result
         finally:
@@ -213,6 +213,10 @@ class Elaborator:
             self.collector.report(f"'{name.text}' is an index set, not a value", name.extent)
         elif name.text in self.loops.ended:
             self.collector.report(self.loops.ended[name.text], name.extent)
+        elif name.text in self.loops.elements.variables:
+            line = self.loops.elements.variables[name.text]
+            message = f"'{name.text}' is the variable of the loop in line {line}, and this stands outside of it"
+            self.collector.report(message, name.extent)
         elif name.text in self._helpers or builtin(name.text):
             self.collector.report(f"'{name.text}' is a function: call it with its arguments", name.extent)
         else:
@@ -380,16 +384,19 @@ class Elaborator:
             if parameter.annotation is None or entity is None:
                 continue
             wanted = parameter.annotation.text
-            if wanted == GRAPH and isinstance(entity, GraphArgument):
-                continue
-            if not isinstance(entity, Index) or entity.index_set != wanted:
-                self.collector.report(
-                    f"'{helper.name.text}' needs an index of {wanted} for '{parameter.name.text}'", node.extent
-                )
+            if wanted == GRAPH:
+                right, what = isinstance(entity, GraphArgument), "the graph"
+            else:
+                right = isinstance(entity, Index) and entity.index_set == wanted
+                what = f"an index of {wanted}"
+            if not right:
+                message = f"'{helper.name.text}' needs {what} for '{parameter.name.text}'"
+                self.collector.report(message, node.extent)
                 fits = False
         return fits
 
 
-def _has_broken(definition: syntax.Definition) -> bool:
-    """Whether lines of the definition did not parse."""
-    return any(isinstance(statement, syntax.Broken) for statement in syntax.walk_statements(definition.statements))
+def _may_return(definition: syntax.Definition) -> bool:
+    """Whether a line that did not parse may be the definition's `return`, or one is reported in a loop."""
+    statements = syntax.walk_statements(definition.statements)
+    return any(isinstance(statement, syntax.Broken | syntax.Return) for statement in statements)

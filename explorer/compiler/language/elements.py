@@ -40,8 +40,14 @@ class Elements:
         """Node data that the loop over a node's edges sums, with the line: their value stands only behind the loop."""
         self.fresh: dict[Key, str] = {}
         """What the loop now running has written so far; for edges, with the end at which the loop's node stands."""
+        self.variables: dict[str, int] = {}
+        """The variables of all loops, with the first's line."""
+        self._others: dict[Key, set[str]] = {}
+        """What the loop now running has read of nodes other than its own, or of edges, with the loops' ends."""
         self._lines: dict[str, int] = {}
         for statement in statements:
+            if isinstance(statement, syntax.Loop):
+                self.variables.setdefault(statement.variable.text, statement.header.line)
             if isinstance(statement, syntax.Assignment) and isinstance(statement.target, syntax.Data):
                 self._lines.setdefault(statement.target.name.text, statement.extent.line)
 
@@ -65,17 +71,33 @@ class Elements:
             return None
         return self.read(index, name, node.extent, node.name.extent)
 
-    def write(self, key: Key, value: Row | Constant | None, end: str) -> None:
-        """Data on the elements of the loop that runs; `end` is where the node of the loop around stands."""
+    def write(self, key: Key, value: Row | Constant | None, place: Span) -> None:
+        """Data on the elements of the loop that runs, which may not have read it of others: their order would count."""
+        index_set, name = key
+        others = self._others.get(key, set())
+        if others if index_set == "node" else others - {self._end}:
+            message = f"'{name}' of other {index_set}s is read in this same loop: the order would count"
+            detail = "Give what is written another name, or read in a loop of its own, before."
+            self._elaborator.collector.report(message, place, detail)
+            value = None
         self.data[key] = value
-        self.fresh[key] = end
+        self.fresh[key] = self._end
+
+    def end_loop(self) -> None:
+        """After a loop of the outermost level."""
+        self.fresh.clear()
+        self._others.clear()
+
+    @property
+    def _end(self) -> str:
+        return self._elaborator.loops.level.end
 
     def _is_own(self, key: Key, index: Index) -> bool:
-        """Whether data that the running loop writes is read of the loop's own element: others may come later."""
-        if key not in self.fresh:
-            return True
-        end = self._elaborator.loops.level.end
-        return index.name in ("node", end) if key[0] == "node" else self.fresh[key] == end
+        """Whether data is read of an element that the running loop cannot write at the same time for another."""
+        own = index.name in ("node", self._end) if key[0] == "node" else self.fresh.get(key, self._end) == self._end
+        if not own or key[0] == "edge":
+            self._others.setdefault(key, set()).add(self._end)
+        return own or key not in self.fresh
 
     def read(self, index: Index, name: str, extent: Span, place: Span) -> Row | Constant | None:
         """The data of that name on an element, or the element's row of a tensor of that name."""

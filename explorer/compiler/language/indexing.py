@@ -108,6 +108,8 @@ def _bound(elaborator: Elaborator, node: syntax.Expression | None) -> int | None
 def take_attribute(elaborator: Elaborator, node: syntax.Attribute, base: Entity | None) -> Entity | None:
     if isinstance(base, Index) and elaborator.family == "layer":
         return elaborator.loops.elements.attribute(base, node)
+    if base is None and elaborator.family == "layer":
+        return None
     if node.name.text != "T":
         elaborator.collector.report(f"a value has no '.{node.name.text}': there is '.T', the transpose", node.span)
         return None

@@ -69,7 +69,7 @@ class Loops:
         self._inside(level, variable.text, shown, lambda: self._statements(loop))
         self.elements.summing.clear()
         if outer.index_set == "unit":
-            self.elements.fresh.clear()
+            self.elements.end_loop()
 
     def _statements(self, loop: syntax.Loop) -> None:
         for statement in loop.statements:
@@ -80,24 +80,26 @@ class Loops:
         elaborator = self._elaborator
         scope, outer_level, outer_names = elaborator.scope, self.level, self._outer
         elaborator.scope = dict(scope)
-        self._outer = frozenset(scope)
+        self._outer = frozenset(name for name, entity in scope.items() if entity is not None)
         self.level = level
         elaborator.scope[variable] = Index(level.index_set, level.index_set, variable)
         try:
             return work()
         finally:
             local = f"is local to the loop in line {level.line}: what leaves a loop is data, as in {variable}"
-            for name in elaborator.scope.keys() - scope.keys():
-                self.ended[name] = shown if name == variable else f"""'{name}' {local}["{name}"]"""
-            for name in scope:
-                if name != variable and elaborator.scope[name] is not scope[name]:
-                    scope[name] = elaborator.scope[name]
+            for name, entity in elaborator.scope.items():
+                if name == variable:
+                    self.ended[name] = shown
+                elif name not in scope and entity is not None:
+                    self.ended[name] = f"""'{name}' {local}["{name}"]"""
+                else:
+                    scope[name] = entity
             elaborator.scope, self.level, self._outer = scope, outer_level, outer_names
 
     def _check_variable(self, variable: syntax.Name) -> bool:
         """Whether a loop's variable is a name of its own."""
         bound = self._elaborator.scope.get(variable.text)
-        if variable.text not in self._elaborator.scope and not self._elaborator.is_size(variable.text):
+        if bound is None and not self._elaborator.is_size(variable.text):
             return True
         kind = "the variable of the loop around" if isinstance(bound, Index) else "a name already"
         self._report(f"'{variable.text}' is {kind}: choose another name", variable.extent)
@@ -112,7 +114,7 @@ class Loops:
         text = slice_text(self._elaborator.text, iterator.base.extent)
         if isinstance(base, GraphArgument):
             if method.text not in GRAPH_ITERATORS:
-                self._report_method(iterator, "a graph has", text, GRAPH_ITERATORS)
+                self._report_method(iterator, "A graph has", text, GRAPH_ITERATORS)
                 return None
             if self.level.index_set != "unit":
                 detail = "In a loop over nodes stand loops over n.incoming_edges() and n.outgoing_edges()."
@@ -123,7 +125,7 @@ class Loops:
             self._report(f"'{text}' is no graph and no node: a loop has nothing to go over", iterator.base.extent)
             return None
         if method.text not in ITERATORS:
-            self._report_method(iterator, "a node has", text, ITERATORS)
+            self._report_method(iterator, "A node has", text, ITERATORS)
             return None
         if base.name != "node":
             detail = 'Write a loop over the nodes before, which leaves what it finds as data: n["x"].'
@@ -134,12 +136,15 @@ class Loops:
     def _report_method(self, iterator: syntax.Iterator, owner: str, text: str, known: dict[str, str]) -> None:
         method = iterator.method
         hint, fixes = suggestion(method.text, method.extent, known)
-        names = " and ".join(f"{text}.{name}()" for name in known)
-        self._report(f"'{text}' has no '{method.text}'{hint}", method.extent, f"Here {owner} {names}.", fixes)
+        names = [f"{text}.{name}()" for name in known]
+        listed = f"{owner} {', '.join(names[:-1])} and {names[-1]}."
+        self._report(f"'{text}' has no '{method.text}'{hint}", method.extent, listed, fixes)
 
     def _forget(self, loop: syntax.Loop) -> None:
-        """After an error in a header: what the block writes counts as reported."""
-        for statement in syntax.walk_statements(loop.statements):
+        """After an error in a header: what depends on the loop counts as reported."""
+        for statement in syntax.walk_statements((loop,)):
+            if isinstance(statement, syntax.Loop):
+                self._elaborator.scope.setdefault(statement.variable.text, None)
             if isinstance(statement, syntax.Assignment) and isinstance(statement.target, syntax.Data):
                 for index_set in ("node", "edge"):
                     self.elements.data.setdefault((index_set, statement.target.name.text), None)
@@ -224,15 +229,25 @@ class Loops:
             return
         if index.name == self.level.index_set:
             if statement.operator:
-                old = elements_read(self.elements, index, target, name)
-                value = self._combine(statement, old, value)
-            self.elements.write(key, value, self.level.end)
+                value = self._combine(statement, self._value_before(statement, target, key, index), value)
+            self.elements.write(key, value, target.extent)
         elif index.name == self.level.end and statement.operator:
             value = self._reduce(statement, self.elements.data.get(key, 0), value)
-            self.elements.write(key, value, self.level.end)
+            self.elements.write(key, value, target.extent)
         else:
             self._report_not_own(statement, target, text, name)
-            self.elements.data.setdefault(key, None)
+            self.elements.data[key] = None
+
+    def _value_before(
+        self, statement: syntax.Assignment, target: syntax.Data, key: tuple[str, str], index: Index
+    ) -> Row | Constant | None:
+        """The data that an update changes."""
+        if key in self.elements.data:
+            return elements_read(self.elements, index, target, key[1])
+        message = f"'{key[1]}' has no value yet: '{statement.operator}=' changes what is there"
+        detail = "In a loop over a node's edges += sums, from 0." if statement.operator == "+" else ""
+        self._report(message, target.extent, detail)
+        return None
 
     def _report_not_own(self, statement: syntax.Assignment, target: syntax.Data, text: str, name: str) -> None:
         """A loop writes on its own element; in the loop over a node's edges the node's data is summed."""
@@ -251,11 +266,12 @@ class Loops:
         index_set, name = key
         if name in PARTS[index_set]:
             taken = "given by the graph"
-        elif name in self.elements.tables:
+        elif name in self.elements.tables and self.elements.tables[name].tensor.sets == (index_set,):
             taken = f"declared in line {self.elements.tables[name].declaration.extent.line}"
         else:
             return True
         self._report(f"'{name}' is {taken}: choose another name for the data", target.name.extent)
+        self.elements.data[key] = None
         return False
 
     def _data_name(self, target: syntax.Data, quiet: bool = False) -> str | None:

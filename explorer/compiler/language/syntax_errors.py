@@ -14,7 +14,8 @@ OPERATORS = frozenset(["PLUS", "MINUS", "STAR", "SLASH", "DOUBLE_SLASH", "AT"])
 KEYWORDS = frozenset(["DIM", "SCORE", "DEF", "PARAM", "INPUT", "RETURN", "LAYER", "OP", "FOR", "IN"])
 SYMBOLS = {
     "_COLON": "':'", "_COMMA": "','", "EQUAL": "'='", "LPAR": "'('", "RPAR": "')'", "LSQB": "'['", "RSQB": "']'",
-    "NAME": "a name", "SCORE": "'score'", "LAYER": "'layer'", "DEF": "'def'", "_NEWLINE": "the end of the line",
+    "IN": "'in'", "NAME": "a name", "SCORE": "'score'", "LAYER": "'layer'", "DEF": "'def'",
+    "_NEWLINE": "the end of the line",
 }  # fmt: skip
 OUTSIDE_DEFINITIONS = "outside of definitions a text has 'dim', 'score', 'layer' and 'def'"
 INSIDE_DEFINITIONS = "a definition has 'param', 'input', assignments, 'for' and 'return'"

@@ -23,7 +23,7 @@ def labels(result: CheckResult) -> list[tuple[str, str]]:
         ("return nrm(E[h])", "1:8-11", "unknown function 'nrm': did you mean 'norm'?"),
         ("return E(h)", "1:8-9", "'E' is not a function"),
         ("return softmax(E[h])", "1:8-15",
-         "softmax is a softmax over the edges of a node: layers are not compiled yet"),
+         'softmax is a softmax over the edges of a node, in a layer: edge_softmax(g, "att")'),
         ("return norm(E[r])", "1:13-17", "E is indexed by entity, but r is a relation"),
         ("return norm(P[h] @ R[r])", "1:13-17", "P is indexed by relation, but h is an entity"),
         ("return norm(M[t, h])", "1:18-19", "M is indexed by relation, but h is an entity"),
@@ -174,6 +174,7 @@ def test_a_score_is_of_a_triple(parameters: str, where: str, message: str) -> No
 def test_the_fix_of_a_header_keeps_its_names(parameters: str, fixed: str) -> None:
     diagnostics = check(f"score f{parameters}:\n    return 1\n").diagnostics
     assert fixed in [fix.replacement for entry in diagnostics for fix in entry.fixes]
+    relation = fixed.split(", ")[1].removesuffix(": relation")
     assert check(f"score f{fixed}:\n    param bias[relation]\n    return bias[{relation}]\n").graph
 
 
@@ -272,7 +273,7 @@ def test_helpers_do_not_recurse() -> None:
 def test_a_helper_declares_nothing() -> None:
     text = "def p(x):\n    param Q[entity]\n    return x\n" + model("return p(b[r])")
     assert found(check(text)) == [
-        ("2:11-20", "a helper declares no tensors: put the 'param' into the score and pass it")
+        ("2:11-20", "a helper declares no tensors: declare the 'param' where it is called, and pass it")
     ]
 
 
@@ -288,7 +289,7 @@ def test_the_last_score_runs_or_the_named_one() -> None:
         graph = check(text, name=name).graph
         assert graph is not None
         assert graph.name == expected
-    assert found(check(text, name="gg")) == [("", "the text defines no score 'gg': did you mean 'g'?")]
+    assert found(check(text, name="gg")) == [("", "the text defines no score and no layer 'gg': did you mean 'g'?")]
 
 
 def test_the_other_scores_are_checked_too() -> None:
@@ -306,7 +307,7 @@ def test_names_of_definitions_are_taken_once() -> None:
 
 def test_a_text_without_a_score() -> None:
     for text in ("", "dim D = 3\n", "def f(x):\n    return x\n"):
-        assert found(check(text)) == [("1:1-1", "the text defines no score: there is nothing to compile")]
+        assert found(check(text)) == [("1:1-1", "the text defines no score and no layer: there is nothing to compile")]
 
 
 def test_operations_are_limited() -> None:
