@@ -19,16 +19,22 @@ def compile(
 
     `Compilation.run` takes "cpu" and "dae" beside the stages that have interpreters."""
     targets = {"cpu": _run_on_cpu, "dae": _run_on_dae}
-    return compile_model(text, sizes=sizes, options=options, name=name, targets=targets)
+    return compile_model(text, sizes=sizes, options=options, name=name, targets=targets, encode=_encode)
 
 
-def _run_on_cpu(program: Any, inputs: Mapping[str, Any]) -> Any:
-    from explorer.runtime.cpu import prepare
+def _run_on_cpu(program: Any, inputs: Mapping[str, Any]) -> tuple[Any, dict[str, Any]]:
+    from explorer.runtime.cpu import prepare_once
 
-    return prepare(program)(inputs)
+    return prepare_once(program).bind(inputs).run()
 
 
-def _run_on_dae(program: Any, inputs: Mapping[str, Any]) -> Any:
+def _run_on_dae(program: Any, inputs: Mapping[str, Any]) -> tuple[Any, dict[str, Any]]:
     from explorer.runtime.dae import simulate
 
-    return simulate(program, inputs).output
+    return simulate(program, inputs).output, {}
+
+
+def _encode(compilation: Compilation, inputs: Mapping[str, Any], grad: Any) -> Any:
+    from explorer.runtime.layer_inputs import encode_inputs
+
+    return encode_inputs(compilation, inputs, grad)

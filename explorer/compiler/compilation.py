@@ -11,6 +11,7 @@ from typing import Any
 from explorer.compiler.codegen.text import Code, Unsupported
 from explorer.compiler.ir.dlc import DlcProgram, print_dlc, verify_dlc
 from explorer.compiler.ir.graph import Contract, Graph, Reduce, Value, operator_name, print_graph, verify_graph
+from explorer.compiler.ir.instances import print_instances
 from explorer.compiler.ir.loops import Kernel, print_kernel, verify_kernel
 from explorer.compiler.ir.module import Module
 from explorer.compiler.ir.node import Line, Span
@@ -27,8 +28,13 @@ DEEPEST_RECURSION = 20_000
 
 Program = Graph | Kernel | SlcProgram | DlcProgram | Module | Code
 
-Target = Callable[[Any, Mapping[str, Any]], Any]
-"""Runs the program of a target's stage on arrays by name, and returns the scores."""
+Target = Callable[[Any, Mapping[str, Any]], tuple[Any, dict[str, Any]]]
+"""Runs the program of a target's stage on arrays by name: the result, and gradients by tensor."""
+
+Encoder = Callable[..., tuple[Mapping[str, Any], Callable[[Any, Mapping[str, Any]], tuple[Any, dict[str, Any]]]]]
+"""From a compiled layer, a caller's arrays and the gradient of the result to the arrays that the layer's programs
+read, and what makes of their outcome the one that the caller expects. It is given, since graphs are encoded by the
+runtime, which knows the compiler and not the other way round."""
 
 
 @dataclass(frozen=True)
@@ -95,6 +101,7 @@ class Compilation:
     operations: tuple[Operation, ...]
     stages: Mapping[str, Stage]
     targets: Mapping[str, Target] = field(default_factory=dict, repr=False)
+    encode: Encoder | None = field(default=None, repr=False)
 
     @property
     def ok(self) -> bool:
@@ -107,11 +114,14 @@ class Compilation:
 
         return compilation_json(self, stages)
 
-    def run(self, inputs: Mapping[str, Any], on: str) -> Any:
-        """The scores, float32: [B], or [B, N] with negatives.
+    def run(self, inputs: Mapping[str, Any], on: str, grad: Any = None) -> Any:
+        """The result, float32: scores [B], or [B, N] with negatives; a layer's rows, one for each node or edge.
 
-        `inputs` holds arrays by name; `on` is a target ("cpu", "dae"), or a stage with an interpreter (graph, loops,
-        slc, dlc). Raises ValueError for another `on`, or where the text was no model."""
+        `inputs` holds arrays by name: index maps, and every tensor; for a layer `src`, `dst`, and where they are not
+        to be derived `etype`, `ntype`, `num_nodes`, `num_etypes` and `num_ntypes`. With `grad`, the gradient of the
+        result, it returns also a dict of gradients by tensor (compile with the option grad). `on` is a target
+        ("cpu", "dae"), or a stage with an interpreter (graph, loops, slc, dlc). Raises ValueError for another `on`,
+        or where the text was no model."""
         if not self.ok:
             raise ValueError("this compilation has errors: " + "; ".join(d.message for d in self.diagnostics))
         from explorer.compiler.interpret import run_program
@@ -120,9 +130,15 @@ class Compilation:
         stage = self.stages.get(stage_of.get(on, on))
         if stage is None or stage.program is None:
             raise ValueError(stage.reason if stage else f"there is no stage or target '{on}'")
-        if on in self.targets:
-            return self.targets[on](stage.program, inputs)
-        return run_program(stage.program, inputs)[0]
+        if grad is not None and not self.options.grad:
+            raise ValueError("there is no backward pass in this compilation: compile with the option grad")
+        run = self.targets.get(on, run_program)
+        if self.family != "layer" or self.encode is None:
+            result, gradients = run(stage.program, inputs)
+        else:
+            arrays, finish = self.encode(self, inputs, grad)
+            result, gradients = finish(*run(stage.program, arrays))
+        return result if grad is None else (result, gradients)
 
 
 def compile_model(
@@ -132,12 +148,13 @@ def compile_model(
     options: Mapping[str, str | int | bool] | None = None,
     name: str | None = None,
     targets: Mapping[str, Target] | None = None,
+    encode: Encoder | None = None,
 ) -> Compilation:
     """Compiles a model text through every stage.
 
     `sizes` override the model's dims, `options` are those of `explorer.compiler.options`, `name` picks a definition
-    (the last one otherwise), `targets` are what `Compilation.run` knows beside the interpreters. Errors of the text
-    are in `diagnostics`; nothing is raised for them."""
+    (the last one otherwise), `targets` are what `Compilation.run` knows beside the interpreters, `encode` how it makes
+    the arrays of a layer. Errors of the text are in `diagnostics`; nothing is raised for them."""
     sys.setrecursionlimit(max(sys.getrecursionlimit(), DEEPEST_RECURSION))
     chosen = Options()
     try:
@@ -160,6 +177,7 @@ def compile_model(
         operations=_operations(graph, checked.operations),
         stages=_Stages(graph, chosen),
         targets=targets or {},
+        encode=encode,
     )
 
 
@@ -253,14 +271,15 @@ def lines_of(program: Program) -> tuple[Line, ...]:
         case DlcProgram():
             return print_dlc(program)
         case Module():
-            return _join([lines_of(inner) for inner in program.programs])
+            kernels = tuple(inner for inner in program.programs if isinstance(inner, Kernel))
+            return _join([print_instances(kernels), *(lines_of(inner) for inner in program.programs)])
         case Code():
             return program.lines
 
 
 def _join(parts: list[tuple[Line, ...]]) -> tuple[Line, ...]:
     """The texts of a module's programs, an empty line between them."""
-    lines = [line for part in parts for line in (*part, Line(""))]
+    lines = [line for part in parts if part for line in (*part, Line(""))]
     return tuple(lines[:-1])
 
 

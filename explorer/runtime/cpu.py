@@ -177,6 +177,12 @@ def prepare(program: Kernel | Module, *, grouping: bool = True) -> Prepared:
     return Prepared(program, kernels, (perf_counter() - begin) * 1e3, device_name())
 
 
+@functools.lru_cache(maxsize=16)
+def prepare_once(program: Kernel | Module) -> Prepared:
+    """`prepare`, whose machine code is kept for the next run of an equal program."""
+    return prepare(program)
+
+
 def _compile(kernel: Kernel, grouping: bool) -> CompiledKernel:
     import numba
 

@@ -11,24 +11,19 @@ import threading
 from collections.abc import Callable, Generator, Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
-from functools import lru_cache
 from pathlib import Path
 from time import perf_counter
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
 
 import explorer
 from explorer.compiler.compilation import Compilation
-from explorer.compiler.ir.loops import Kernel
 from explorer.runtime import batch, bounds, reference
 from explorer.runtime.check import TOLERANCE, Check, compare
 from explorer.runtime.events import Event, failed, machine_sample, progress, result, started, timed_sample
 from explorer.runtime.inputs import InputError, Triples, load_triples
-
-if TYPE_CHECKING:
-    from explorer.runtime import cpu
 
 Target = Literal["dae", "cpu", "gpu"]
 Arrays = dict[str, npt.NDArray[Any]]
@@ -148,7 +143,7 @@ def _run_cpu(setup: _Setup) -> Iterator[Event]:
     program = _program(setup, "loops")
     yield started("cpu", cpu.device_name(), "measured")
     yield progress("compiling the loops to machine code", 4, _STEPS)
-    kernel = _prepared(program)
+    kernel = cpu.prepare_once(program)
     check = compare(kernel(setup.inputs), setup.want)
     yield progress("running", 5, _STEPS)
     samples: list[float] = []
@@ -169,14 +164,6 @@ def _run_cpu(setup: _Setup) -> Iterator[Event]:
             "compile_ms": kernel.compile_ms,
         }
     )
-
-
-@lru_cache(maxsize=16)
-def _prepared(program: Kernel) -> cpu.Prepared:
-    """The machine code of a kernel, kept for the next run of the same one."""
-    from explorer.runtime import cpu
-
-    return cpu.prepare(program)
 
 
 def _run_dae(setup: _Setup) -> Iterator[Event]:
