@@ -18,6 +18,8 @@ from explorer.runtime import inputs
 from explorer.runtime.inputs import MAX_COUNT, Ids, InputError, Triples, available, load_triples
 
 GENERATED = "preset, generated"
+MAX_NTYPE_BYTES = 1 << 30
+"""The most that an array with an entry a node may take: an archive of a few bytes may claim any number of nodes."""
 
 
 @dataclass(frozen=True)
@@ -135,6 +137,11 @@ def with_inverses(triples: Triples) -> RelationalGraph:
     count = triples.num_relations
     if 2 * count > MAX_COUNT:
         raise InputError(f"{triples.name}: {count:,} relations and their inverses are more than {MAX_COUNT:,}")
+    if 4 * triples.num_entities > MAX_NTYPE_BYTES:
+        raise InputError(
+            f"{triples.name}: the types of {triples.num_entities:,} nodes would take"
+            f" {4 * triples.num_entities / 2**30:,.2f} GiB, more than the limit of {MAX_NTYPE_BYTES >> 30} GiB"
+        )
     names = triples.relation_names
     return RelationalGraph(
         name=triples.name,
