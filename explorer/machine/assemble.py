@@ -17,10 +17,8 @@ def assemble(program: dlc.DlcProgram, binding: Binding) -> Assembly:
     access = AccessAssembler(program, binding, [token.name for token in tokens])
     access.assemble()
     execute = ExecuteAssembler(binding)
-    written = list(outputs(program))
-    if len(written) != 1:
-        raise AssemblyError(f"a program writes one output, but this one has {len(written)}")
-    output_array = execute.array(written[0].name, binding.shape(written[0]))
+    shapes = {buffer.name: binding.shape(buffer) for buffer in outputs(program)}
+    numbers = {name: execute.array(name, shape) for name, shape in shapes.items()}
     cases = [execute.case(case) for case in program.execute]
     return Assembly(
         access_code=access.code.table,
@@ -37,8 +35,7 @@ def assemble(program: dlc.DlcProgram, binding: Binding) -> Assembly:
         cases=np.array([*cases, -1], np.int64),
         arrays=np.array(execute.places, np.int64).reshape(-1, 2),
         memory_words=execute.words,
-        output=written[0].name,
-        output_place=(execute.places[output_array][0], binding.shape(written[0])),
+        outputs={name: (execute.places[number][0], shapes[name]) for name, number in numbers.items()},
         tokens=tokens,
     )
 

@@ -47,8 +47,7 @@ class Assembly:
     cases: Integers  # first instruction of each token's case; one more for `done`
     arrays: Integers  # [rows and outputs, 2]: first word in the execute unit's memory, length
     memory_words: int
-    output: str
-    output_place: tuple[int, tuple[int, ...]]  # first word, shape
+    outputs: dict[str, tuple[int, tuple[int, ...]]]  # first word in the execute unit's memory, shape
     tokens: tuple[Token, ...]
 
 

@@ -16,6 +16,9 @@ from explorer.machine.parameters import LINE_BYTES, WORD_BYTES
 LINE_WORDS = LINE_BYTES // WORD_BYTES
 
 
+ENDS = "_ends"
+
+
 class InputError(ValueError):
     """Inputs that do not fit the program; the message is a sentence for the user."""
 
@@ -44,9 +47,11 @@ class Binding:
 def bind(program: DlcProgram, inputs: Mapping[str, NDArray[np.generic]]) -> Binding:
     """Reads the sizes that only the inputs know off their shapes, and copies the inputs into an image.
 
+    A number among the inputs is the size of that name.
+
     Raises InputError for a missing input, one of the wrong shape, or indices that do not fit 32 bits.
     """
-    sizes = dict(program.sizes)
+    sizes = _given_sizes(program, inputs)
     arrays = {}
     for buffer in program.buffers:
         if buffer.kind == "output":
@@ -56,6 +61,7 @@ def bind(program: DlcProgram, inputs: Mapping[str, NDArray[np.generic]]) -> Bind
         array = np.asarray(inputs[buffer.name])
         _fit(buffer, array, sizes)
         arrays[buffer.name] = _words(buffer, array)
+    _derive_ends(sizes)
     places, total = {}, 0
     for name, words in arrays.items():
         places[name] = (total, words.size)
@@ -64,6 +70,20 @@ def bind(program: DlcProgram, inputs: Mapping[str, NDArray[np.generic]]) -> Bind
     for name, (first, length) in places.items():
         image[first : first + length] = arrays[name]
     return Binding(sizes, places, image)
+
+
+def _given_sizes(program: DlcProgram, inputs: Mapping[str, NDArray[np.generic]]) -> dict[str, int]:
+    extents = {extent for buffer in program.buffers for extent in buffer.extents if isinstance(extent, str)}
+    given = {extent: int(inputs[extent]) for extent in extents if extent in inputs and np.ndim(inputs[extent]) == 0}
+    return given | dict(program.sizes)
+
+
+def _derive_ends(sizes: dict[str, int]) -> None:
+    """The array of where a set's segments begin has one element more than the set: `node_ends` is `nodes` + 1."""
+    for name in [name for name in sizes if name.endswith(ENDS)]:
+        count, ends = name.removesuffix(ENDS) + "s", sizes[name]
+        if sizes.setdefault(count, ends - 1) != ends - 1:
+            raise InputError(f"there are {sizes[count]:,} {count}, but {ends:,} ends of their segments, not one more")
 
 
 def _fit(buffer: Buffer, array: NDArray[np.generic], sizes: dict[str, int]) -> None:

@@ -129,6 +129,17 @@ def _unary(function: int, value: np.float32) -> np.float32:
 
 
 @part
+def _segment(function: int, value: np.float32, begin: int, end: int) -> np.float32:
+    """What a segment's reduction ends in: its sum divided by its length, or 0 where it is empty."""
+    result = value
+    if function == op.SEGMENT_MEAN:
+        result = value / np.float32(max(end - begin, 1))
+    elif begin >= end:
+        result = np.float32(0.0)
+    return result
+
+
+@part
 def _index(unit: Execute, function: int, result: int, first: int, second: int, extent: int) -> int:
     """Integer arithmetic on indices, and a step of flattening several into one."""
     left, right = unit.x[first], unit.x[second]
@@ -211,8 +222,8 @@ def _case(unit: Execute, queues: Queues, first: int) -> int:
         if function == op.POP_INDEX or function == op.POP_FLOAT:
             why = _pop(unit, queues, function, a)
         elif function == op.FOR_ENTER:
-            x[a] = 0
-            if x[b] <= 0:
+            x[a] = x[unit.code[at].d]
+            if x[a] >= x[b]:
                 following = c
         elif function == op.FOR_NEXT:
             x[a] += 1
@@ -226,6 +237,8 @@ def _case(unit: Execute, queues: Queues, first: int) -> int:
             f[a] = np.float32(x[b])
         elif function <= op.LEAKY_RELU:
             f[a] = _binary(function, f[b], f[c])
+        elif function >= op.UNLESS_EMPTY:
+            f[a] = _segment(function, f[b], x[c], x[unit.code[at].d])
         else:
             f[a] = _unary(function, f[b])
         at = following

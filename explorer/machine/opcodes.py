@@ -30,7 +30,7 @@ STREAM_FUNCTIONS = {
 END_CASE = 0
 POP_INDEX = 1  # x result
 POP_FLOAT = 2  # f result
-FOR_ENTER = 3  # x variable, x extent, where to go if there is no iteration
+FOR_ENTER = 3  # x variable, x extent, where to go if there is no iteration, x lower
 FOR_NEXT = 4  # x variable, x extent, the first instruction of the body
 ROW_POISON = 5  # array (a number): its contents become undefined, as NaN
 ROW_LOAD = 6  # array (a number), x element, f result
@@ -65,7 +65,9 @@ TANH = 34
 GELU = 35
 SIN = 36
 COS = 37
-EXECUTE_OPCODES = 38
+UNLESS_EMPTY = 38  # f result, f operand, x begin, x end
+SEGMENT_MEAN = 39  # f result, f sum, x begin, x end
+EXECUTE_OPCODES = 40
 
 INDEX_FUNCTIONS = {
     "add": INDEX_ADD,
@@ -101,13 +103,15 @@ BINARY_FUNCTIONS = {
     "leaky_relu": LEAKY_RELU,
 }
 
+SEGMENT_FUNCTIONS = {"unless_empty": UNLESS_EMPTY, "segment_mean": SEGMENT_MEAN}
+
 COSTS = {
     "pop_cycles": (POP_INDEX, POP_FLOAT),
     "index_cycles": (FLATTEN, *INDEX_FUNCTIONS.values(), TO_FLOAT),
     "loop_cycles": (FOR_ENTER, FOR_NEXT),
     "row_cycles": (ROW_LOAD, ROW_STORE),
-    "arithmetic_cycles": (ADD, SUB, MUL, MIN, MAX, LEAKY_RELU, NEG, ABS, SIGN, RELU),
-    "divide_cycles": (DIV, SQRT),
+    "arithmetic_cycles": (ADD, SUB, MUL, MIN, MAX, LEAKY_RELU, NEG, ABS, SIGN, RELU, UNLESS_EMPTY),
+    "divide_cycles": (DIV, SQRT, SEGMENT_MEAN),
     "transcendental_cycles": (EXP, LOG, SIGMOID, TANH, GELU, SIN, COS),
 }
 """The parameter that says what an instruction costs; a row reduction costs a load, an operation and a store, and

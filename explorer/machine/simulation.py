@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -63,11 +64,13 @@ class Simulation:
             raise MachineError(f"{left:,} operands were pushed and never popped")
 
     @property
-    def output(self) -> NDArray[np.float32]:
-        """What the execute unit has written, in the output's shape."""
-        first, shape = self.assembly.output_place
-        length = int(np.prod(shape, dtype=np.int64))
-        return self.machine.execute.memory[first : first + length].reshape(shape).copy()
+    def outputs(self) -> dict[str, NDArray[np.float32]]:
+        """What the execute unit has written, by name, each in its shape."""
+        memory = self.machine.execute.memory
+        return {
+            name: memory[first : first + math.prod(shape)].reshape(shape).copy()
+            for name, (first, shape) in self.assembly.outputs.items()
+        }
 
     @property
     def nanoseconds(self) -> float:

@@ -22,7 +22,7 @@ Arrays = dict[str, npt.NDArray[Any]]
 Extents = dict[Extent, int]
 
 ENDS = "_ends"
-"""The extent `node_ends` of the array that holds where each node's segment begins: one more than `node`."""
+"""The extent `node_ends` of the array that holds where each node's segment begins: one more than `nodes`."""
 
 
 @dataclass(frozen=True)
@@ -100,9 +100,14 @@ def _array(buffer: Buffer, inputs: Mapping[str, Any], extents: Extents) -> npt.N
 
 def _size(extent: Extent, extents: Extents) -> int | None:
     if extent not in extents and _is_ends(extent):
-        codomain = extents.get(str(extent).removesuffix(ENDS))
-        return None if codomain is None else codomain + 1
+        count = extents.get(_counted(extent))
+        return None if count is None else count + 1
     return extents.get(extent)
+
+
+def _counted(ends: Extent) -> str:
+    """The count of the set whose ends these are."""
+    return str(ends).removesuffix(ENDS) + "s"
 
 
 def _is_ends(extent: Extent) -> bool:
@@ -117,7 +122,7 @@ def _learn_ends(given: tuple[Extent, ...], extents: Extents) -> None:
     """A set of which only the pointers are given has one element less."""
     for extent in given:
         if _is_ends(extent):
-            extents.setdefault(str(extent).removesuffix(ENDS), extents[extent] - 1)
+            extents.setdefault(_counted(extent), extents[extent] - 1)
 
 
 def _require_sizes(buffer: Buffer, extents: Extents) -> None:

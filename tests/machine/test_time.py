@@ -144,7 +144,7 @@ def test_slices_do_not_change_anything(machine: str) -> None:
         while not sliced.advance(tokens):
             pass
         assert sliced.account() == whole.account()
-        np.testing.assert_array_equal(sliced.output, whole.output)
+        np.testing.assert_array_equal(sliced.outputs["out"], whole.outputs["out"])
 
 
 def test_runs_are_the_same_every_time() -> None:
