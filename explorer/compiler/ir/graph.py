@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 from explorer.compiler.ir.node import Extent, Line, Node, VerificationError
 
@@ -169,7 +170,11 @@ class Graph(Node):
 
     def value(self, name: str) -> Value:
         """The value of that name."""
-        return next(value for value in self.values if value.name == name)
+        return self._values_by_name[name]
+
+    @cached_property
+    def _values_by_name(self) -> dict[str, Value]:
+        return {value.name: value for value in self.values}
 
     @property
     def domain(self) -> str:

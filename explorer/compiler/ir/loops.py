@@ -37,9 +37,9 @@ class For(Node):
     A loop over a segment has bounds that were loaded: `for p in n..n1`."""
 
     variable: str
-    extent: Atom
+    extent: Extent
     body: tuple[Statement, ...]
-    lower: Atom = 0
+    lower: Extent = 0
     parallel: bool = False
     note: str = ""
 

@@ -53,14 +53,29 @@ def merge(*origins: Origin) -> Origin:
     return tuple(sorted({span for origin in origins for span in origin}))
 
 
+def _members(node_class: type[Node]) -> tuple[str, ...]:
+    if node_class not in _MEMBERS:
+        _MEMBERS[node_class] = tuple(member.name for member in fields(node_class) if member.name != "origin")
+    return _MEMBERS[node_class]
+
+
+_MEMBERS: dict[type, tuple[str, ...]] = {}
+
+
 def walk(node: Node) -> Iterator[Node]:
     """The node and all nodes below it, in program order."""
-    yield node
-    for member in fields(node):
-        value = getattr(node, member.name)
-        for child in value if isinstance(value, tuple) else (value,):
-            if isinstance(child, Node):
-                yield from walk(child)
+    pending = [node]
+    while pending:
+        current = pending.pop()
+        yield current
+        children: list[Node] = []
+        for name in _members(type(current)):
+            value = getattr(current, name)
+            if isinstance(value, Node):
+                children.append(value)
+            elif isinstance(value, tuple):
+                children += [child for child in value if isinstance(child, Node)]
+        pending += reversed(children)
 
 
 def rewrite(node: AnyNode, change: Callable[[Any], Any]) -> AnyNode:

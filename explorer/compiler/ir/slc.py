@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from explorer.compiler.ir import loops
-from explorer.compiler.ir.node import Atom, Line, Node, Origin, VerificationError, walk
+from explorer.compiler.ir.node import Atom, Extent, Line, Node, Origin, VerificationError, walk
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -20,9 +20,9 @@ class SlcFor(Node):
     """`slc.for (%b from 0 to B) { ... }`, run by the access unit."""
 
     stream: str
-    extent: Atom
+    extent: Extent
     body: tuple[Item, ...]
-    lower: Atom = 0
+    lower: Extent = 0
     note: str = ""
 
 
@@ -92,7 +92,8 @@ def _print_items(items: tuple[Item, ...], depth: int) -> Iterator[Line]:
         match item:
             case SlcFor():
                 note = f"  # {item.note}" if item.note else ""
-                yield Line(f"{pad}slc.for ({item.stream} from {item.lower} to {item.extent}) {{{note}", item.origin, "access")
+                head = f"slc.for ({item.stream} from {item.lower} to {item.extent}) {{{note}"
+                yield Line(pad + head, item.origin, "access")
                 yield from _print_items(item.body, depth + 1)
                 yield Line(f"{pad}}}", (), "access")
             case MemStream():

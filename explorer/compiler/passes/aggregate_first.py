@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from explorer.compiler.ir.graph import Contract, Elementwise, Gather, Graph, Operator, Segment, Value, operands
+from explorer.compiler.ir.graph import Contract, Elementwise, Gather, Graph, Segment, Value, operands
 from explorer.compiler.ir.node import merge
 from explorer.compiler.passes.costs import report_costs
 from explorer.compiler.passes.dead_values import dead_values
@@ -43,6 +43,7 @@ class _Sum:
 
     row: Value
     matrix: Value
+    weights: str
     product: Value
     scale: Value | None
     scaled: Value | None
@@ -63,10 +64,9 @@ def _match(graph: Graph, value: Value) -> _Sum | None:
         return None
     readers = sum(product.name in operands(other.operator) for other in graph.values)
     row, matrix = graph.value(product.operator.left), graph.value(product.operator.right)
-    by_type = isinstance(matrix.operator, Gather) and matrix.operator.indices == ("etype",)
-    if not by_type or readers != 1:
+    if not isinstance(matrix.operator, Gather) or matrix.operator.indices != ("etype",) or readers != 1:
         return None
-    return _Sum(row, matrix, product, scale, summand if scale else None)
+    return _Sum(row, matrix, matrix.operator.tensor, product, scale, summand if scale else None)
 
 
 def _rewritten(graph: Graph, writer: ValueWriter, value: Value, match: _Sum, report: Report) -> Value:
@@ -82,18 +82,12 @@ def _rewritten(graph: Graph, writer: ValueWriter, value: Value, match: _Sum, rep
         scaled = Contract(signature=",a->a", left=match.scale.name, right=match.row.name, origin=match.scaled.origin)
         depends = dict.fromkeys((*match.scale.depends, *match.row.depends))
         summand = writer.add(scaled, "edge", match.row.shape, depends, match.scaled.origin)
-    partial = _add(writer, Segment(function="sum", operand=summand.name, map=PAIR, origin=origin), match.row, PAIR, value)
-    gather = Gather(
-        tensor=match.matrix.operator.tensor,  # type: ignore[union-attr]
-        indices=("dst_pair_etype",),
-        origin=match.matrix.origin,
-    )
+    segment = Segment(function="sum", operand=summand.name, map=PAIR, origin=origin)
+    partial = writer.add(segment, PAIR, match.row.shape, (PAIR,), value.origin)
+    gather = Gather(tensor=match.weights, indices=("dst_pair_etype",), origin=match.matrix.origin)
     matrix = writer.add(gather, PAIR, match.matrix.shape, ("dst_pair_etype",), match.matrix.origin)
     contract = Contract(signature="a,ab->b", left=partial.name, right=matrix.name, origin=match.product.origin)
     product = writer.add(contract, PAIR, value.shape, (PAIR,), match.product.origin)
     report.did(f"{value.name} adds up by {PAIR} before it multiplies: {pairs:,} rows instead of {transform_rows:,}")
-    return replace(value, operator=Segment(function="sum", operand=product.name, map="dst_pair_node", origin=value.origin))
-
-
-def _add(writer: ValueWriter, operator: Operator, like: Value, index_set: str, value: Value) -> Value:
-    return writer.add(operator, index_set, like.shape, (index_set,), value.origin)
+    total = Segment(function="sum", operand=product.name, map="dst_pair_node", origin=value.origin)
+    return replace(value, operator=total)

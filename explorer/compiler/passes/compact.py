@@ -15,6 +15,7 @@ from explorer.compiler.ir.graph import (
     Elementwise,
     Gather,
     Graph,
+    Operator,
     Segment,
     Value,
     operands,
@@ -120,9 +121,9 @@ class _Compaction:
         gather = Gather(tensor=moved.name, indices=(STEPS[via][home[1]],), origin=value.origin)
         return self._add(value, gather, index_set, via)
 
-    def _add(self, value: Value, operator: object, index_set: str, via: str) -> Value:
+    def _add(self, value: Value, operator: Operator, index_set: str, via: str) -> Value:
         depends = sorted({STEPS[via][name] for name in value.depends})
-        return self.writer.add(operator, index_set, value.shape, depends, value.origin)  # type: ignore[arg-type]
+        return self.writer.add(operator, index_set, value.shape, depends, value.origin)
 
 
 def _seen_from(path: str, via: str) -> str:

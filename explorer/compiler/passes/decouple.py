@@ -73,12 +73,12 @@ class _Decoupling:
         return bool(new)
 
     def _loop(self, loop: loops.For, scope: _Scope) -> slc.SlcFor:
-        bounds = [f"%{a}" if isinstance(a, str) and a in scope.streams else a for a in (loop.lower, loop.extent)]
+        lower, extent = (f"%{bound}" if bound in scope.streams else bound for bound in (loop.lower, loop.extent))
         inner = scope.inner()
         inner.streams[loop.variable] = loop.origin
         body = self.items(loop.body, inner)
         return slc.SlcFor(
-            stream="%" + loop.variable, lower=bounds[0], extent=bounds[1], body=body, note=loop.note, origin=loop.origin
+            stream="%" + loop.variable, lower=lower, extent=extent, body=body, note=loop.note, origin=loop.origin
         )
 
     def _stream(self, statement: loops.Statement, scope: _Scope) -> slc.MemStream | slc.AluStream | None:

@@ -203,13 +203,18 @@ class _Backward:
         names: list[str] = []
         last: Value | None = None
         for step in steps:
-            inputs = tuple(names[item] if isinstance(item, int) else item for item in step.operands)
-            inputs = tuple(self._constant(i, value) if isinstance(i, float) else str(i) for i in inputs)
+            inputs = tuple(self._input(item, names, value) for item in step.operands)
             made = Elementwise(function=step.function, operands=inputs, parameter=step.parameter, origin=value.origin)
             shapes = [self.writer.values[name].shape for name in inputs]
             last = self._add(made, value.index_set, max(shapes, key=len), value.origin)
             names.append(last.name)
         return last
+
+    def _input(self, item: str | float | int, names: list[str], value: Value) -> str:
+        """A step's operand as a value's name; an int is the place of an earlier step."""
+        if isinstance(item, int):
+            return names[item]
+        return self._constant(item, value) if isinstance(item, float) else item
 
     def _constant(self, number: float, value: Value) -> str:
         return self._add(Constant(value=number, origin=value.origin), "unit", (), value.origin).name
@@ -228,25 +233,27 @@ class _Backward:
     def _contract(self, value: Value, operator: Contract, upstream: Value) -> None:
         inputs, _, out = operator.signature.partition("->")
         left, _, right = inputs.partition(",")
-        for name, own, other, others in ((operator.left, left, operator.right, right), (operator.right, right, operator.left, left)):
-            contract = Contract(signature=f"{out},{others}->{own}", left=upstream.name, right=other, origin=value.origin)
+        sides = ((operator.left, left, operator.right, right), (operator.right, right, operator.left, left))
+        for name, own, other, others in sides:
+            signature = f"{out},{others}->{own}"
+            contract = Contract(signature=signature, left=upstream.name, right=other, origin=value.origin)
             self._hand(name, contract, self.writer.values[name].shape, value)
 
     def _reduce(self, value: Value, operator: Reduce, upstream: Value) -> None:
         operand = self.writer.values[operator.operand]
-        make = {"sum": (), "mean": (), "norm1": ("sign",), "norm2": ("div_or_zero",), "max": ("equal",), "min": ("equal",)}
+        slopes = {"norm1": "sign", "norm2": "div_or_zero", "max": "equal", "min": "equal"}
         part = upstream
         if operator.function == "mean":
             share = self._constant(1.0 / self.source.size(operand.shape[-1]), value)
             scaled = Elementwise(function="mul", operands=(upstream.name, share), origin=value.origin)
             part = self._add(scaled, value.index_set, upstream.shape, value.origin)
-        functions = make[operator.function]
-        if not functions:
+        if operator.function in ("sum", "mean"):
             spread = Elementwise(function="copy", operands=(part.name,), origin=value.origin)
             self._hand(operand.name, spread, operand.shape, value)
             return
-        inputs = (operand.name,) if functions == ("sign",) else (operand.name, value.name)
-        slope = Elementwise(function=functions[0], operands=inputs, origin=value.origin)
+        function = slopes[operator.function]
+        inputs = (operand.name,) if function == "sign" else (operand.name, value.name)
+        slope = Elementwise(function=function, operands=inputs, origin=value.origin)
         factor = self._add(slope, value.index_set, operand.shape, value.origin)
         product = Elementwise(function="mul", operands=(part.name, factor.name), origin=value.origin)
         self._hand(operand.name, product, operand.shape, value)

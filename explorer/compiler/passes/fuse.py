@@ -43,7 +43,8 @@ def _fuse_score(graph: g.Graph, report: Report) -> loops.Kernel:
     batch, out = names.new("B"), names.new("out")
     b = names.new("b")
     top = Scope(None, b, index_set="batch", position=(b,))
-    inner, extents = top, (batch,)
+    inner = top
+    extents: tuple[Extent, ...] = (batch,)
     negatives = report.options.negatives
     if negatives:
         j = names.new("j")

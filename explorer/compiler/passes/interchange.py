@@ -19,7 +19,7 @@ from explorer.compiler.passes.statements import all_names, pure, rename, slice_f
 def interchange(kernel: loops.Kernel, report: Report) -> loops.Kernel:
     """The kernel with every pair of loops exchanged that strides through a matrix and may be."""
     names = Names(all_names(kernel))
-    matrices = {buffer.name for buffer in kernel.buffers if buffer.kind in ("param", "input")}
+    matrices = {buffer.name for buffer in kernel.buffers if buffer.kind in ("param", "input", "temporary")}
     body = _exchange_in(kernel.body, matrices, names, report)
     return replace(kernel, body=body)
 

@@ -31,6 +31,7 @@ class Scope:
     body: list[loops.Statement] = field(default_factory=list)
     known: dict[tuple[str, tuple[Atom, ...]], Atom] = field(default_factory=dict)
     defined: set[str] = field(default_factory=set)
+    bounds: dict[str, tuple[Extent, Extent]] = field(default_factory=dict)  # of segments, by the map
 
     def chain(self) -> list[Scope]:
         """The scopes from the outermost to this one."""
@@ -43,7 +44,7 @@ class Scope:
         if name is not None:
             self.defined.add(name)
 
-    def close(self, extent: Atom, lower: Atom = 0) -> loops.For:
+    def close(self, extent: Extent, lower: Extent = 0) -> loops.For:
         """The loop, finished, added to the scope around it."""
         origin = merge(*(statement.origin for statement in self.body))
         loop = loops.For(variable=self.variable, lower=lower, extent=extent, body=tuple(self.body), origin=origin)
@@ -220,19 +221,17 @@ class Nest:
         return total if segment.function == "sum" else self._end_segment(segment, total, bounds, place, value.origin)
 
     def _end_segment(
-        self, segment: g.Segment, total: Atom, bounds: tuple[Atom, Atom], place: Scope, origin: Origin
+        self, segment: g.Segment, total: Atom, bounds: tuple[Extent, Extent], place: Scope, origin: Origin
     ) -> Atom:
         """The mean of a sum, or 0 where the segment is empty."""
         function = "segment_mean" if segment.function == "mean" else "unless_empty"
         return self._scalar("u", function, (total, *bounds), place, origin)
 
-    def _bounds(self, segment: g.Segment, place: Scope, origin: Origin) -> tuple[Atom, Atom]:
+    def _bounds(self, segment: g.Segment, place: Scope, origin: Origin) -> tuple[Extent, Extent]:
         """Where the position's segment begins and ends."""
         if self.maps[segment.map].codomain == "unit":
             return 0, g.count_name(self.maps[segment.map].domain)
-        key = (f"bounds {segment.map}", ())
-        ends = (f"ends {segment.map}", ())
-        if key not in place.known:
+        if segment.map not in place.bounds:
             pointers = f"{segment.map}_ptr"
             home = next(s for s in reversed(place.chain()) if s.index_set)
             (row,) = home.position
@@ -240,8 +239,8 @@ class Nest:
             place.add(loops.Load(result=begin, buffer=pointers, indices=(row,), origin=origin))
             place.add(loops.Index(result=after, function="add", operands=(row, 1), origin=origin))
             place.add(loops.Load(result=end, buffer=pointers, indices=(after,), origin=origin))
-            place.known[key], place.known[ends] = begin, end
-        return place.known[key], place.known[ends]
+            place.bounds[segment.map] = begin, end
+        return place.bounds[segment.map]
 
     def _segment_position(self, segment: g.Segment, place: Scope, origin: Origin) -> tuple[Scope, Scope]:
         """The position of the segment's elements, and the loop to close when it is done."""

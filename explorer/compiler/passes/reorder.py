@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from explorer.compiler.ir.graph import Contract, Gather, Graph, Shape, Value
+from explorer.compiler.ir.graph import Contract, Gather, Graph, Shape, Value, indices_of
 from explorer.compiler.ir.node import merge
 from explorer.compiler.passes.costs import report_costs
 from explorer.compiler.passes.dead_values import dead_values
@@ -31,20 +31,25 @@ def reorder(graph: Graph, report: Report) -> Graph:
     chosen = _choose(graph, found)
     after = _count(_apply(graph, chosen))
     for value, pair in found:
-        weights = f"{pair.matrix.operator.tensor} and {pair.factor.operator.tensor}"  # type: ignore[union-attr]
+        weights = f"{_tensor(pair.matrix)} and {_tensor(pair.factor)}"
         if value.name in {v.name for v, _ in chosen}:
             report.did(f"{value.name} multiplies {weights} first, once a row of {pair.index_set}")
             continue
         alone = _count(_apply(graph, [*chosen, (value, pair)]))
-        report.refused(f"{value.name} keeps its order: {weights} multiplied first would take {alone:,} FLOP, not {after:,}")
+        cost = f"{alone:,} FLOP, not {after:,}"
+        report.refused(f"{value.name} keeps its order: {weights} multiplied first would take {cost}")
     reordered = _apply(graph, chosen)
     report_costs(graph, reordered, report)
     return reordered
 
 
+def _tensor(weight: Value) -> str:
+    return weight.operator.tensor if isinstance(weight.operator, Gather) else weight.name
+
+
 @dataclass(frozen=True)
 class _Pair:
-    """A product whose left side is a product itself: `row @ matrix`, then with `factor`; both of the last are weights."""
+    """A product with a product inside: `row @ matrix`, then with `factor`; the last two are weights."""
 
     row: Value
     matrix: Value
@@ -53,14 +58,16 @@ class _Pair:
     outer: str
     factor_is_left: bool
     index_set: str
-    origin_of: Value
+    product: Value
+    via: str = ""  # the map through which the product is read, where it lives on another set
 
 
 def _candidate(graph: Graph, value: Value) -> _Pair | None:
     if not isinstance(value.operator, Contract):
         return None
     left, right = graph.value(value.operator.left), graph.value(value.operator.right)
-    for product, factor, factor_is_left in ((left, right, False), (right, left, True)):
+    for read, factor, factor_is_left in ((left, right, False), (right, left, True)):
+        product, via = _behind(graph, read)
         operator = product.operator
         if not isinstance(operator, Contract) or not _is_weight(graph, factor):
             continue
@@ -68,8 +75,17 @@ def _candidate(graph: Graph, value: Value) -> _Pair | None:
         index_set = _common_set(matrix, factor)
         if _is_weight(graph, matrix) and not _is_weight(graph, row) and index_set is not None:
             signature = value.operator.signature
-            return _Pair(row, matrix, factor, operator.signature, signature, factor_is_left, index_set, product)
+            return _Pair(row, matrix, factor, operator.signature, signature, factor_is_left, index_set, product, via)
     return None
+
+
+def _behind(graph: Graph, read: Value) -> tuple[Value, str]:
+    """A product that is read through a map, with the map; any other value as it is."""
+    if isinstance(read.operator, Gather) and len(read.operator.indices) == 1:
+        source = graph.value(read.operator.tensor) if read.operator.tensor.startswith("%") else None
+        if source is not None and isinstance(source.operator, Contract):
+            return source, read.operator.indices[0]
+    return read, ""
 
 
 def _is_weight(graph: Graph, value: Value) -> bool:
@@ -82,7 +98,7 @@ def _is_weight(graph: Graph, value: Value) -> bool:
 
 def _common_set(matrix: Value, factor: Value) -> str | None:
     """The set that a product of the two weights lives on; None where its rows are not among the layer's sets."""
-    paths = {path for value in (matrix, factor) for path in value.operator.indices}  # type: ignore[union-attr]
+    paths = {path for value in (matrix, factor) for path in indices_of(value.operator)}
     if not paths:
         return "unit"
     if len(paths) == 1:
@@ -120,7 +136,8 @@ def _rewritten(writer: ValueWriter, value: Value, pair: _Pair) -> Value:
     kept = [letter for letter in dict.fromkeys(matrix + factor) if letter in row + out]
     extents = dict(zip(matrix + factor, pair.matrix.shape + pair.factor.shape, strict=True))
     shape: Shape = tuple(extents[letter] for letter in kept)
-    origin = merge(value.origin, pair.origin_of.origin)
+    origin = merge(value.origin, pair.product.origin)
+    pair = _brought(writer, value, pair)
     left, right = (_weight_on(writer, weight, pair.index_set) for weight in (pair.matrix, pair.factor))
     fold = writer.add(
         Contract(signature=_named(f"{matrix},{factor}->{''.join(kept)}"), left=left, right=right, origin=origin),
@@ -130,7 +147,7 @@ def _rewritten(writer: ValueWriter, value: Value, pair: _Pair) -> Value:
         origin,
     )
     weights = fold
-    if pair.index_set not in ("unit", value.index_set):
+    if pair.index_set not in ("unit", value.index_set) and not pair.via:
         gather = Gather(tensor=fold.name, indices=(pair.index_set,), origin=origin)
         weights = writer.add(gather, value.index_set, shape, pair.matrix.depends, origin)
     contract = Contract(
@@ -139,11 +156,29 @@ def _rewritten(writer: ValueWriter, value: Value, pair: _Pair) -> Value:
     return replace(value, operator=contract, origin=origin)
 
 
+def _brought(writer: ValueWriter, value: Value, pair: _Pair) -> _Pair:
+    """The pair with its operands gathered at the value's own rows, where the product was read through a map."""
+    if not pair.via:
+        return pair
+    brought = []
+    for operand in (pair.row, pair.matrix):
+        gather = operand.operator
+        if isinstance(gather, Gather) and gather.indices:
+            step = gather.indices[0]
+            path = pair.via if step == operand.index_set else f"{pair.via}.{step}"
+            gather = replace(gather, indices=(path,))
+        else:
+            gather = Gather(tensor=operand.name, indices=(pair.via,), origin=operand.origin)
+        depends = (pair.via,)
+        brought.append(writer.add(gather, value.index_set, operand.shape, depends, operand.origin))
+    return replace(pair, row=brought[0], matrix=brought[1], index_set=value.index_set)
+
+
 def _weight_on(writer: ValueWriter, weight: Value, index_set: str) -> str:
     """The weight gathered on the product's own set."""
-    if weight.index_set == index_set or not weight.operator.indices:  # type: ignore[union-attr]
+    if weight.index_set == index_set or not indices_of(weight.operator):
         return weight.name
-    operator = replace(weight.operator, indices=(index_set,))  # type: ignore[call-arg]
+    operator = Gather(tensor=_tensor(weight), indices=(index_set,), origin=weight.operator.origin)
     return writer.add(operator, index_set, weight.shape, (index_set,), weight.origin).name
 
 
