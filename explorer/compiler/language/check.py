@@ -1,52 +1,36 @@
-"""Syntax tree to graph: sizes, declarations and definitions are checked, and the one that runs becomes a graph."""
+"""Syntax tree to graph, and the operations of the text that the graph's values come from."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from explorer.compiler.ir import graph as ir
+from explorer.compiler.ir.graph import Graph
 from explorer.compiler.ir.node import Span
-from explorer.compiler.language import syntax
-from explorer.compiler.language.builder import Site
-from explorer.compiler.language.builtins import GRAPH, INDEX_SETS, SETS_OF_FAMILIES, builtin
-from explorer.compiler.language.diagnostics import Collector, Diagnostic, slice_text, suggestion
-from explorer.compiler.language.families import LAYER_PARAMETERS, SCORE_PARAMETERS, Layer, Score, Source
-from explorer.compiler.language.parse import parse_lines
+from explorer.compiler.language.diagnostics import Diagnostic
 from explorer.compiler.options import Negatives
 
-LARGEST_SIZE = 65_536
+if TYPE_CHECKING:
+    from explorer.compiler.language import syntax
 
-OperationSite = Site
-"""An operation of the model text that became a value: its label, its operator's span and its whole extent."""
+
+@dataclass(frozen=True, slots=True)
+class OperationSite:
+    """An operation where it stands: `span` is its operator, `extent` its whole expression, `label` its short text."""
+
+    label: str
+    span: Span
+    extent: Span
 
 
 @dataclass(frozen=True, slots=True)
 class CheckResult:
     """The graph of the definition that runs and its operations in the order of the text, or what is wrong."""
 
-    graph: ir.Graph | None
+    graph: Graph | None
     diagnostics: tuple[Diagnostic, ...]
     operations: tuple[OperationSite, ...]
-
-
-def check_text(text: str, sizes: Mapping[str, int], negatives: Negatives | None, name: str | None) -> CheckResult:
-    """Parses and checks: errors of syntax and of meaning of one text together."""
-    program, diagnostics = parse_lines(text)
-    if diagnostics and not (program.definitions or program.broken):
-        return CheckResult(None, diagnostics, ())
-    result = check(program, text, sizes, negatives, name)
-    if not diagnostics:
-        return result
-    collector = Collector()
-    collector.add(diagnostics)
-    collector.add(entry for entry in result.diagnostics if not _about_the_whole(entry, program))
-    return CheckResult(None, collector.diagnostics, ())
-
-
-def _about_the_whole(diagnostic: Diagnostic, program: syntax.Program) -> bool:
-    """Whether it may be a mere consequence of lines that did not parse."""
-    return diagnostic.span is None or not program.definitions
 
 
 def check(
@@ -56,126 +40,11 @@ def check(
     negatives: Negatives | None,
     name: str | None,
 ) -> CheckResult:
-    """Checks a whole text. `sizes` override the declared ones; `name` picks a definition, else the last one runs."""
-    collector = Collector()
-    known = _check_sizes(program, text, sizes, collector)
-    helpers = _check_definitions(program, collector)
-    chosen = _choose(program, name, collector)
-    if negatives is not None and chosen is not None and chosen.kind != "score":
-        collector.report(f"negatives belong to scores, and '{chosen.name.text}' is a {chosen.kind}", None)
-    graph: ir.Graph | None = None
-    sites: tuple[Site, ...] = ()
-    for definition in program.definitions:
-        if definition.kind in SETS_OF_FAMILIES:
-            source = Source(program, text, known, helpers, collector)
-            checked = Score(definition, source, negatives) if definition.kind == "score" else Layer(definition, source)
-            found = checked.graph()
-            if definition is chosen:
-                graph, sites = found, checked.sites()
-    if collector.diagnostics:
-        return CheckResult(None, collector.diagnostics, ())
-    return CheckResult(graph, (), sites)
+    """Checks a whole text. `sizes` override the declared ones; `name` picks a definition, else the last one runs.
 
+    Where lines did not parse, their errors are reported together with those of the other lines.
+    """
+    # The checker is loaded with the first text, as the parser is, so that importing the compiler stays cheap.
+    from explorer.compiler.language.program import check_program
 
-def _check_sizes(program: syntax.Program, text: str, sizes: Mapping[str, int], collector: Collector) -> dict[str, int]:
-    """The final value of every declared size; one with an error counts as 1, which is reported already."""
-    known: dict[str, int] = {}
-    for dim in program.dims:
-        name = dim.name.text
-        if name in known:
-            collector.report(f"the size '{name}' is declared twice", dim.name.extent)
-            continue
-        if builtin(name) or name in INDEX_SETS:
-            _report_reserved(name, dim.name.extent, collector)
-        value = sizes.get(name, _literal(dim.value))
-        if value is None:
-            message = f"the size '{name}' is a whole number from 1 to {LARGEST_SIZE:,}"
-            collector.report(message, dim.value.extent)
-        elif not 1 <= value <= LARGEST_SIZE:
-            given = f"{value:,}" if abs(value) < 10**20 else slice_text(text, dim.value.extent)
-            message = f"the size '{name}' is from 1 to {LARGEST_SIZE:,}, not {given}"
-            collector.report(message, dim.name.extent if name in sizes else dim.value.extent)
-        known[name] = value if value is not None and 1 <= value <= LARGEST_SIZE else 1
-    if not program.broken:
-        for name in sizes:
-            if name not in known:
-                other, _ = suggestion(name, Span(1, 1, 1, 1), known)
-                declared = ", ".join(known) or "none"
-                collector.report(f"the text declares no size '{name}'{other}", None, f"Declared: {declared}.")
-    return known
-
-
-def _literal(node: syntax.Expression) -> int | None:
-    """A size's value where it is written as a whole number, with or without a sign; else None."""
-    match node:
-        case syntax.Number(value=int() as value):
-            return value
-        case syntax.Unary(operator="-", operand=syntax.Number(value=int() as value)):
-            return -value
-    return None
-
-
-def _check_definitions(program: syntax.Program, collector: Collector) -> dict[str, syntax.Definition]:
-    """The helpers by name; reports names that are taken."""
-    seen: dict[str, syntax.Definition] = {}
-    for definition in program.definitions:
-        name = definition.name.text
-        if name in seen:
-            detail = f"The first one is in line {seen[name].header.line}."
-            collector.report(f"'{name}' is defined twice", definition.name.extent, detail)
-        elif builtin(name) or name in INDEX_SETS:
-            _report_reserved(name, definition.name.extent, collector)
-        seen.setdefault(name, definition)
-        _check_parameters(definition, {dim.name.text for dim in program.dims}, collector)
-    return {name: definition for name, definition in seen.items() if definition.kind == "def"}
-
-
-def _check_parameters(definition: syntax.Definition, sizes: set[str], collector: Collector) -> None:
-    names: set[str] = set()
-    for parameter in definition.parameters:
-        name = parameter.name
-        if name.text in names:
-            collector.report(f"the parameter '{name.text}' is there twice", name.extent)
-        elif name.text in sizes:
-            collector.report(f"'{name.text}' is a size: choose another name", name.extent)
-        names.add(name.text)
-        known = (*SETS_OF_FAMILIES.get(definition.kind, INDEX_SETS), *([GRAPH] if definition.kind != "score" else []))
-        if parameter.annotation is not None and parameter.annotation.text not in known:
-            _report_index_set(parameter.annotation, definition.kind, known, collector)
-    if definition.kind == "def":
-        for statement in definition.statements:
-            if isinstance(statement, syntax.Declarations):
-                kind = statement.tensors[0].kind
-                collector.report(
-                    f"a helper declares no tensors: declare the '{kind}' where it is called, and pass it",
-                    statement.tensors[0].extent,
-                )
-
-
-def _report_reserved(name: str, span: Span, collector: Collector) -> None:
-    kind = "an index set" if name in INDEX_SETS else "a built-in function"
-    collector.report(f"'{name}' is {kind}: choose another name", span)
-
-
-def _report_index_set(name: syntax.Name, kind: str, known: Sequence[str], collector: Collector) -> None:
-    hint, fixes = suggestion(name.text, name.extent, known)
-    sets = " and ".join([", ".join(known[:-1]), known[-1]])
-    has = hint or (f": a {kind} has {sets}" if kind != "def" else f": there are {sets}")
-    collector.report(f"unknown index set '{name.text}'{has}", name.extent, fixes=fixes)
-
-
-def _choose(program: syntax.Program, name: str | None, collector: Collector) -> syntax.Definition | None:
-    """The definition that runs: the one named, or the last that is not a helper."""
-    runs = {entry.name.text: entry for entry in program.definitions if entry.kind in SETS_OF_FAMILIES}
-    if name is not None and name in runs:
-        return runs[name]
-    if name is not None:
-        hint, _ = suggestion(name, Span(1, 1, 1, 1), runs)
-        collector.report(f"the text defines no score and no layer '{name}'{hint}", None)
-    elif runs:
-        return list(runs.values())[-1]
-    elif not program.broken:
-        detail = f"It begins with: score NAME{SCORE_PARAMETERS}: or layer NAME{LAYER_PARAMETERS}:"
-        message = "the text defines no score and no layer: there is nothing to compile"
-        collector.report(message, Span(1, 1, 1, 1), detail)
-    return None
+    return check_program(program, text, sizes, negatives, name)

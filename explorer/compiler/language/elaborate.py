@@ -7,9 +7,10 @@ from contextlib import contextmanager
 
 from explorer.compiler.language import syntax
 from explorer.compiler.language.binding import bind_builtin, bind_helper
-from explorer.compiler.language.builder import GraphBuilder, Site
+from explorer.compiler.language.builder import GraphBuilder
 from explorer.compiler.language.builtins import GRAPH, LATER, SETS_OF_FAMILIES, builtin, function_names
 from explorer.compiler.language.calls import call_builtin
+from explorer.compiler.language.check import OperationSite
 from explorer.compiler.language.diagnostics import Collector, Fix, slice_text, suggestion, with_article
 from explorer.compiler.language.elements import Elements
 from explorer.compiler.language.entities import Constant, DataName, Entity, GraphArgument, Index, Row, Stopped, Table
@@ -237,7 +238,7 @@ class Elaborator:
                 self.collector.report(f"'{slice_text(self.text, node.extent)}' is {kind}, not a value", node.extent)
                 return None
             case Table() if not entity.tensor.sets:
-                site = Site(entity.tensor.name, node.extent, node.extent)
+                site = OperationSite(entity.tensor.name, node.extent, node.extent)
                 return self.operations.gather(site, entity, ())
             case Table():
                 sets = " and ".join(entity.tensor.sets)
@@ -358,7 +359,7 @@ class Elaborator:
             yield
             return
         text = self.text
-        self.operations.builder.caller = Site(node.function.text, node.function.extent, node.extent)
+        self.operations.builder.caller = OperationSite(node.function.text, node.function.extent, node.extent)
         self.collector.place = node.extent
         self.text = self.operations.text = prelude_text()
         try:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from explorer.compiler.ir.node import Span
 from explorer.compiler.language import syntax
-from explorer.compiler.language.builder import Site
+from explorer.compiler.language.check import OperationSite
 from explorer.compiler.language.diagnostics import Fix, slice_text, suggestion, with_article
 from explorer.compiler.language.entities import Constant, Entity, Index, Row, Table
 
@@ -64,7 +64,7 @@ class Elements:
                 return Index("etype", "etype", shown)
             if name == "ntype":
                 return Index("ntype" if index.name == "node" else f"{index.name}.ntype", "ntype", shown)
-            return self._elaborator.operations.structure(Site(shown, node.extent, node.extent), name, index)
+            return self._elaborator.operations.structure(OperationSite(shown, node.extent, node.extent), name, index)
         if name in ITERATORS and index.index_set == "node":
             message = f"'{shown}' is what a loop goes over: for e in {shown}():"
             self._elaborator.collector.report(message, node.extent)
@@ -102,7 +102,7 @@ class Elements:
     def read(self, index: Index, name: str, extent: Span, place: Span) -> Row | Constant | None:
         """The data of that name on an element, or the element's row of a tensor of that name."""
         key = (index.index_set, name)
-        site = Site(slice_text(self._elaborator.text, extent), extent, extent)
+        site = OperationSite(slice_text(self._elaborator.text, extent), extent, extent)
         if key in self.summing and index.index_set == "node":
             message = f"'{name}' is summed in this loop: its value is known behind the loop"
             self._elaborator.collector.report(message, extent, f"Line {self.summing[key]} sums it.")
@@ -120,7 +120,7 @@ class Elements:
             self._report_unknown(index, name, place)
         return None
 
-    def at(self, value: Row | Constant | None, index: Index, site: Site) -> Row | Constant | None:
+    def at(self, value: Row | Constant | None, index: Index, site: OperationSite) -> Row | Constant | None:
         """A value of an element's set as seen from where the text stands: a node's value at an edge's end."""
         if isinstance(value, Row) and index.name in ENDS:
             return self._elaborator.operations.gather_value(site, value, index.name)

@@ -7,8 +7,9 @@ from dataclasses import dataclass
 
 from explorer.compiler.ir import graph as ir
 from explorer.compiler.language import syntax
-from explorer.compiler.language.builder import GraphBuilder, Site
+from explorer.compiler.language.builder import GraphBuilder
 from explorer.compiler.language.builtins import GRAPH, SETS_OF_FAMILIES
+from explorer.compiler.language.check import OperationSite
 from explorer.compiler.language.declarations import declare_tensors
 from explorer.compiler.language.diagnostics import Collector, Fix, slice_text
 from explorer.compiler.language.elaborate import Elaborator
@@ -96,7 +97,7 @@ class _Definition:
         """The returned value, if the family can return it."""
         raise NotImplementedError
 
-    def sites(self) -> tuple[Site, ...]:
+    def sites(self) -> tuple[OperationSite, ...]:
         """The operations that became values, in the order of the text."""
         return tuple(sorted(self.builder.sites.values(), key=lambda site: site.span))
 

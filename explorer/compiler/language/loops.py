@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from explorer.compiler.language import syntax
-from explorer.compiler.language.builder import Site
 from explorer.compiler.language.builtins import ALIASES
+from explorer.compiler.language.check import OperationSite
 from explorer.compiler.language.diagnostics import Fix, slice_text, suggestion
 from explorer.compiler.language.elements import ITERATORS, PARTS, Elements
 from explorer.compiler.language.entities import Constant, DataName, Entity, GraphArgument, Index, Row
@@ -313,7 +313,7 @@ class Loops:
         if value is None or start is None:
             return None
         operations = self._elaborator.operations
-        site = Site("+=", statement.span, statement.extent)
+        site = OperationSite("+=", statement.span, statement.extent)
         total = operations.segment(site, "sum", operations.builder.row(value), self.level.end)
         if isinstance(start, int) or (isinstance(start, Constant) and start.value == 0):
             return total
@@ -349,14 +349,14 @@ class Loops:
         )
         if not isinstance(inner, Row | Constant):
             return None
-        site = Site(node.function.text, node.function.extent, node.extent)
+        site = OperationSite(node.function.text, node.function.extent, node.extent)
         return elaborator.operations.segment(site, name, elaborator.operations.builder.row(inner), level.end)
 
     def seen_from_here(self, entity: Entity | None, name: syntax.Name) -> Entity | None:
         """What a name of a loop over nodes is in the loop over the node's edges: the node is one of their ends."""
         if not self.level.end:
             return entity
-        site = Site(name.text, name.extent, name.extent)
+        site = OperationSite(name.text, name.extent, name.extent)
         if isinstance(entity, Row):
             return self._elaborator.operations.gather_value(site, entity, self.level.end)
         if isinstance(entity, Index) and entity.name == "node":

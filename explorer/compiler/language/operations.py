@@ -8,7 +8,8 @@ from operator import add, floordiv, mul, sub, truediv
 from explorer.compiler.ir import graph as ir
 from explorer.compiler.ir.node import Span
 from explorer.compiler.language import syntax
-from explorer.compiler.language.builder import GraphBuilder, Site
+from explorer.compiler.language.builder import GraphBuilder
+from explorer.compiler.language.check import OperationSite
 from explorer.compiler.language.diagnostics import Collector, Fix, slice_text
 from explorer.compiler.language.entities import Constant, Index, Row, Table
 from explorer.compiler.language.mismatch import Operand, explain_elementwise, explain_product
@@ -48,7 +49,7 @@ class Operations:
             return None
         return Constant(value, span, label, dim)
 
-    def gather(self, site: Site, table: Table, indices: tuple[Index, ...]) -> Row:
+    def gather(self, site: OperationSite, table: Table, indices: tuple[Index, ...]) -> Row:
         """`E[h]`: the rows of a tensor, or all of it where it has no index sets."""
         names = tuple(index.name for index in indices)
         operator = ir.Gather(origin=(site.span,), tensor=table.tensor.name, indices=names)
@@ -56,7 +57,7 @@ class Operations:
         depends = frozenset(name.split(".")[0] for name in names)
         return self.builder.emit(site, operator, table.tensor.dims, depends, (line,), table)
 
-    def gather_value(self, site: Site, row: Row, end: str) -> Row:
+    def gather_value(self, site: OperationSite, row: Row, end: str) -> Row:
         """A node's value on the edges of which the node is one end, `src` or `dst`; a value that is the same for all
         nodes is left as it is."""
         if self.builder.index_set(row.depends) != "node":
@@ -64,12 +65,12 @@ class Operations:
         operator = ir.Gather(origin=(site.span,), tensor=row.name, indices=(end,))
         return self.builder.emit(site, operator, row.shape, frozenset([end]), row.lines)
 
-    def segment(self, site: Site, function: str, row: Row, end: str) -> Row:
+    def segment(self, site: OperationSite, function: str, row: Row, end: str) -> Row:
         """A reduction over the edges of which a node is one end: an empty one gives 0."""
         operator = ir.Segment(origin=(site.span,), function=function, operand=row.name, map=end)
         return self.builder.emit(site, operator, row.shape, frozenset(["node"]), row.lines)
 
-    def structure(self, site: Site, name: str, index: Index) -> Row:
+    def structure(self, site: OperationSite, name: str, index: Index) -> Row:
         """A number that the graph brings for each element of a set: `norm[edge]`, `in_degree[node]`."""
         operator = ir.Gather(origin=(site.span,), tensor=name, indices=(index.name,))
         return self.builder.emit(site, operator, (), frozenset([index.name]))
@@ -78,7 +79,7 @@ class Operations:
         """`left + right` and the like; on two numbers it is done now."""
         if isinstance(left, Constant) and isinstance(right, Constant):
             return self._fold(node, left, right)
-        site = Site(node.operator, node.span, node.extent)
+        site = OperationSite(node.operator, node.span, node.extent)
         if node.operator == "//":
             fixes = [Fix("Use /", node.span, "/")]
             self.collector.report("'//' divides sizes, and values divide by '/'", node.span, fixes=fixes)
@@ -115,7 +116,7 @@ class Operations:
 
     def elementwise(
         self,
-        site: Site,
+        site: OperationSite,
         function: str,
         nodes: Nodes,
         left: Row | Constant,
@@ -139,7 +140,7 @@ class Operations:
 
     def matrix_product(
         self,
-        site: Site,
+        site: OperationSite,
         nodes: Nodes,
         left: Row | Constant,
         right: Row | Constant,
@@ -155,12 +156,14 @@ class Operations:
             return self.contract(site, product, second, self.transpose(site, first))
         return self.contract(site, product, first, second)
 
-    def contract(self, site: Site, product: Product, left: Row, right: Row, lines: tuple[int, ...] = ()) -> Row:
+    def contract(
+        self, site: OperationSite, product: Product, left: Row, right: Row, lines: tuple[int, ...] = ()
+    ) -> Row:
         """A product by its signature."""
         operator = ir.Contract(origin=(site.span,), signature=product.signature, left=left.name, right=right.name)
         return self.builder.emit(site, operator, product.shape, left.depends | right.depends, lines)
 
-    def transpose(self, site: Site, row: Row) -> Row:
+    def transpose(self, site: OperationSite, row: Row) -> Row:
         """The last two dimensions exchanged."""
         shape = (*row.shape[:-2], row.shape[-1], row.shape[-2])
         operator = ir.Transpose(origin=(site.span,), operand=row.name)
@@ -177,6 +180,6 @@ class Operations:
         if isinstance(value, Constant):
             self.builder.count_operation(node.span)
             return Constant(-value.value, node.extent, f"-{value.label}")
-        site = Site("-", node.span, node.extent)
+        site = OperationSite("-", node.span, node.extent)
         operator = ir.Elementwise(origin=(node.span,), function="neg", operands=(value.name,))
         return self.builder.emit(site, operator, value.shape, value.depends, value.lines)
