@@ -146,11 +146,10 @@ def launch(compilation: explorer.Compilation, inputs: dict[str, Any]) -> Any:
     result = cupy.full([extents[extent] for extent in output.extents], np.nan, np.float32)
     module = cupy.RawModule(code=compilation.stages["cuda"].text, options=("--std=c++17",))
     on_device = {name: cupy.asarray(array) for name, array in arrays.items()} | {output.name: result}
-    arguments = [
-        on_device[name] if name in on_device else np.int64(extents[name]) for name in code.launch.arguments
-    ]
-    blocks = -(-len(result) // code.launch.warps)
-    module.get_function(code.launch.symbol)((blocks,), (32 * code.launch.warps,), tuple(arguments))
+    (planned,) = code.launches
+    arguments = [on_device[name] if name in on_device else np.int64(extents[name]) for name in planned.arguments]
+    blocks = -(-extents[planned.iterations] // planned.warps)
+    module.get_function(planned.symbol)((blocks,), (32 * planned.warps,), tuple(arguments))
     return cupy.asnumpy(result).astype(np.float64)
 
 

@@ -1,14 +1,14 @@
-"""From the fused loops to CUDA C++: one kernel, a warp an iteration of the parallel loop, one operation a line.
+"""From the fused loops to CUDA C++: a warp an iteration of a kernel's parallel loop, one operation a line.
 
 The text includes no header, so NVRTC compiles it anywhere. Offsets into buffers are 64 bits wide. Nothing but the
-result is written to global memory.
+outputs is written to global memory.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from explorer.compiler.codegen.cuda_plan import LANES, Plan, Touch, last_accumulations, make_plan
+from explorer.compiler.codegen.cuda_plan import LANES, Plan, Touch, last_accumulations, make_plan, static_extent
 from explorer.compiler.codegen.cuda_words import (
     FUNCTIONS,
     NEUTRAL,
@@ -34,19 +34,45 @@ from explorer.compiler.ir.loops import (
     Statement,
     Store,
     reads_of,
+    result_of,
 )
 from explorer.compiler.ir.module import Module
 from explorer.compiler.ir.node import Atom, Extent, Line, Origin, merge, walk
 from explorer.compiler.passes.report import Report
 
 INT_LIMIT = 2**31
-POINTERS = {"index": "const int*", "param": "const float*", "input": "const float*", "output": "float*"}
+POINTERS = {"index": "const int*", "output": "float*"}
+READ_ONLY = "const float*"
 
 
-def generate_cuda(kernel: Kernel | Module, report: Report) -> Code:
-    """The kernel's CUDA C++, each computing line with its origin; Unsupported says why there is none."""
-    if isinstance(kernel, Module):
-        raise Unsupported("Layers are not written as CUDA yet: their kernels run on the CPU and the simulated machine.")
+def generate_cuda(program: Kernel | Module, report: Report) -> Code:
+    """The CUDA C++ of one kernel or of a module's, each computing line with its origin; Unsupported says why there
+    is none."""
+    if isinstance(program, Kernel):
+        writer = _planned(program, report)
+        comment, *function = writer.function()
+        return Code((comment, *_helpers([writer]), *function), (writer.launch,))
+    writers = [_planned(kernel, report) for kernel in program.programs if isinstance(kernel, Kernel)]
+    functions = [line for writer in writers for line in (Line(""), *writer.function())]
+    head = Line(f"// {program.name}: {len(writers)} kernel{'s' if len(writers) > 1 else ''}, run in order.")
+    return Code((head, *_helpers(writers), *functions), tuple(writer.launch for writer in writers))
+
+
+def _helpers(writers: Sequence[_Writer]) -> list[Line]:
+    """The device functions that the kernels call, each once. To be asked for when the kernels are written."""
+    origins: dict[str, Origin] = {}
+    for writer in writers:
+        for reduction, origin in writer.helpers.items():
+            origins[reduction] = merge(origins.get(reduction, ()), origin)
+    return [
+        Line(text, () if text == "}" else origin)
+        for reduction, origin in sorted(origins.items())
+        for text in warp_reduction(reduction)
+    ]
+
+
+def _planned(kernel: Kernel, report: Report) -> _Writer:
+    """The writer of a kernel, its mapping decided."""
     plan = make_plan(kernel)
     report.did(f"a warp an iteration of {plan.batch.variable}, {plan.warps} warps a block")
     if plan.lane_loops:
@@ -56,7 +82,7 @@ def generate_cuda(kernel: Kernel | Module, report: Report) -> Code:
         report.did("in registers: " + ", ".join(sorted(plan.register_rows)))
     if plan.shared_rows:
         report.did("in shared memory: " + ", ".join(sorted(plan.shared_rows)))
-    return _Writer(kernel, plan).code()
+    return _Writer(kernel, plan)
 
 
 class _Writer:
@@ -68,7 +94,8 @@ class _Writer:
         self.extents = {buffer.name: buffer.extents for buffer in kernel.buffers}
         self.extents |= {node.name: node.extents for node in walk(kernel) if isinstance(node, Row)}
         self.outputs = {buffer.name for buffer in kernel.buffers if buffer.kind == "output"}
-        self.counts = _counts(kernel, plan.batch.extent)
+        self.counts = _counts(kernel, plan.batch)
+        self.symbol = self.names.new(f"{kernel.name}_kernel")
         self.largest: dict[str, int | None] = {}  # of each integer; None where only 64 bits are sure to do
         self.partial: dict[tuple[str, tuple[Atom, ...]], str] = {}
         self.helpers: dict[str, Origin] = {}
@@ -76,29 +103,34 @@ class _Writer:
         self.depth = 1
         self.lines: list[Line] = []
 
-    def code(self) -> Code:
-        """Everything: helpers, head, sizes, the parallel loop's iteration."""
+    @property
+    def launch(self) -> Launch:
+        """How to run the kernel."""
+        batch = self.plan.batch.extent
+        arguments = (*(buffer.name for buffer in self.kernel.buffers), *self.counts)
+        return Launch(self.symbol, arguments, batch if isinstance(batch, str) else int(batch), self.plan.warps)
+
+    def function(self) -> tuple[Line, ...]:
+        """The kernel: a comment, head, sizes, the parallel loop's iteration."""
         plan, batch = self.plan, self.plan.batch
-        symbol = self.names.new(f"{self.kernel.name}_kernel")
         self.block(plan.prologue)
         self.first_lines(batch)
         self.block(batch.body)
         body, self.lines, self.depth = self.lines, [], 0
         self.write(f"// {self.kernel.name}: a warp of {LANES} lanes an iteration, {plan.warps} a block.")
-        for reduction, origin in sorted(self.helpers.items()):
-            for text in warp_reduction(reduction):
-                self.write(text, () if text == "}" else origin)
-        self.head(symbol)
-        arguments = (*(buffer.name for buffer in self.kernel.buffers), *self.counts)
-        return Code((*self.lines, *body, Line("}")), Launch(symbol, arguments, plan.warps))
+        self.head()
+        return (*self.lines, *body, Line("}"))
 
-    def head(self, symbol: str) -> None:
+    def head(self) -> None:
         self.write(f'extern "C" __global__ void __launch_bounds__({LANES * self.plan.warps})')
-        self.write(f"{symbol}(")
+        self.write(f"{self.symbol}(")
         self.depth = 2
-        for buffer in self.kernel.buffers:
-            self.write(f"{_pointer(buffer)} __restrict__ {self.names[buffer.name]},")
-        self.write(", ".join(f"long long {self.names[count]}" for count in self.counts) + ") {")
+        parameters = [f"{_pointer(buffer)} __restrict__ {self.names[buffer.name]}" for buffer in self.kernel.buffers]
+        parameters.append(", ".join(f"long long {self.names[count]}" for count in self.counts))
+        *first, last = filter(None, parameters)
+        for parameter in first:
+            self.write(f"{parameter},")
+        self.write(f"{last}) {{")
         self.depth = 1
         for name, size in self.kernel.sizes:
             self.write(f"constexpr int {self.names[name]} = {size};")
@@ -110,7 +142,7 @@ class _Writer:
         self.write(f"const int lane = threadIdx.x % {LANES};", origin)
         self.write(f"const int warp = threadIdx.x / {LANES};", origin)
         self.write(f"const long long {b} = blockIdx.x * {self.plan.warps}LL + warp;", origin)
-        self.write(f"if ({b} >= {self.extent(batch.extent)}) return;", origin)
+        self.write(f"if ({b} >= {self.atom(batch.extent)}) return;", origin)
 
     def write(self, text: str, origin: Origin = ()) -> None:
         self.lines.append(Line("  " * self.depth + text, origin))
@@ -182,18 +214,24 @@ class _Writer:
                 self.write(f"{once}{self.accumulate(statement, target)};", origin)
 
     def uniform_loop(self, loop: For) -> None:
-        variable, extent = self.names[loop.variable], self.extent(loop.extent)
-        self.largest[loop.variable] = self.kernel.size(loop.extent) - 1
-        self.write(f"for (int {variable} = 0; {variable} < {extent}; {variable}++) {{", loop.origin)
+        kind, variable = self.loop_variable(loop)
+        lower, extent = self.atom(loop.lower), self.atom(loop.extent)
+        self.write(f"for ({kind} {variable} = {lower}; {variable} < {extent}; {variable}++) {{", loop.origin)
         self.depth += 1
         self.block(loop.body, repeats=True)
         self.depth -= 1
         self.write("}")
 
+    def loop_variable(self, loop: For) -> tuple[str, str]:
+        """The variable's type and name: 32 bits where the bounds are known to fit."""
+        size = static_extent(self.kernel, loop.extent)
+        fits = size is not None and isinstance(loop.lower, int)
+        self.largest[loop.variable] = size - 1 if size is not None and fits else None
+        return "int" if fits else "long long", self.names[loop.variable]
+
     def lane_loop(self, loop: For) -> None:
         """A loop whose iterations the lanes share, and the warp reductions of what it alone accumulates."""
         partial = self.open_partials(loop)
-        self.largest[loop.variable] = self.kernel.size(loop.extent) - 1
         registers = any(_target(child) in self.plan.register_rows for child in loop.body)
         depth = self.depth
         if registers:
@@ -209,15 +247,18 @@ class _Writer:
         self.close_partials(partial)
 
     def strided_head(self, loop: For) -> None:
-        variable, extent = self.names[loop.variable], self.extent(loop.extent)
+        kind, variable = self.loop_variable(loop)
+        first = "lane" if loop.lower == 0 else f"{self.atom(loop.lower)} + lane"
+        extent = self.atom(loop.extent)
         self.write(
-            f"for (int {variable} = lane; {variable} < {extent}; {variable} += {LANES}) {{", loop.origin
+            f"for ({kind} {variable} = {first}; {variable} < {extent}; {variable} += {LANES}) {{", loop.origin
         )
         self.depth += 1
 
     def slots_head(self, loop: For) -> None:
         """A constant trip count, unrolled: only so do the rows' elements stay in registers."""
-        variable, extent, size = self.names[loop.variable], self.extent(loop.extent), self.kernel.size(loop.extent)
+        _, variable = self.loop_variable(loop)
+        extent, size = self.atom(loop.extent), (static_extent(self.kernel, loop.extent) or 0)
         self.slot = self.names.new("slot")
         slots = f"({extent} + {LANES - 1}) / {LANES}"
         self.write("#pragma unroll")
@@ -317,7 +358,7 @@ class _Writer:
         """Whether an offset into a buffer of these extents may exceed 31 bits."""
         product = 1
         for extent in extents:
-            product *= INT_LIMIT if extent in self.counts else self.kernel.size(extent)
+            product *= static_extent(self.kernel, extent) or INT_LIMIT
         return product > INT_LIMIT
 
     def target(self, statement: Accumulate) -> str:
@@ -363,15 +404,17 @@ def _target(statement: Statement) -> str | None:
 
 
 def _pointer(buffer: Buffer) -> str:
-    return POINTERS[buffer.kind]
+    return POINTERS.get(buffer.kind, READ_ONLY)
 
 
-def _counts(kernel: Kernel, batch: Extent) -> tuple[str, ...]:
-    """The extents known only at run time that the kernel needs: the batch, and those inside a buffer's offsets."""
-    sizes = {name for name, _ in kernel.sizes}
-    inner = {extent for buffer in kernel.buffers for extent in buffer.extents[1:]}
-    later = sorted(extent for extent in inner if isinstance(extent, str) and extent not in sizes and extent != batch)
-    return (*((batch,) if isinstance(batch, str) else ()), *later)
+def _counts(kernel: Kernel, batch: For) -> tuple[str, ...]:
+    """The extents known only at run time that the kernel needs: the batch, those inside a buffer's offsets, and those
+    that loops run to."""
+    known = {name for name, _ in kernel.sizes} | {result_of(node) for node in walk(kernel)}
+    needed: set[Atom] = {extent for buffer in kernel.buffers for extent in buffer.extents[1:]}
+    needed |= {bound for node in walk(kernel) if isinstance(node, For) for bound in (node.lower, node.extent)}
+    later = sorted(name for name in needed if isinstance(name, str) and name not in known and name != batch.extent)
+    return (*((batch.extent,) if isinstance(batch.extent, str) else ()), *later)
 
 
 def _largest_result(function: str, largest: list[int | None]) -> int | None:

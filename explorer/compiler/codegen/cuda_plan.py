@@ -8,7 +8,7 @@ at its own variable, is private to the lanes and lives in registers; any other r
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from explorer.compiler.codegen.text import Unsupported
 from explorer.compiler.ir.loops import (
@@ -38,7 +38,7 @@ FULL_WARP_NEUTRAL = {"sum": (0.0,), "max": None, "min": None}
 
 @dataclass(frozen=True)
 class Access:
-    """One access to an element of a row: `loop` is the loop spread over the lanes around it, if any."""
+    """One access to an element of a row or an output: `loop` is the loop spread over the lanes around it, if any."""
 
     row: str
     indices: tuple[Atom, ...]
@@ -49,14 +49,14 @@ class Access:
     def pattern(self) -> str:
         """Which lanes touch which elements. Two accesses of one pattern touch an element from the same lane:
         `own p` by the lane that index p names, `first` by lane 0; `all` is any other."""
-        if self.loop is not None and self.loop.variable in self.indices:
+        if self.loop is not None and self.loop.lower == 0 and self.loop.variable in self.indices:
             return f"own {self.indices.index(self.loop.variable)}"
         return "first" if self.writes and self.loop is None else "all"
 
 
 @dataclass(frozen=True)
 class Touch:
-    """What accesses of one kind do to a row in shared memory."""
+    """What accesses of one kind do to a row in shared memory, or to an output that the kernel reads again."""
 
     row: str
     pattern: str
@@ -77,15 +77,16 @@ class Plan:
     lane_loops: frozenset[str]  # by variable
     register_rows: frozenset[str]
     shared_rows: dict[str, int]  # floats a warp
+    reread: frozenset[str]  # outputs that the kernel reads again, or adds to
     deferred: frozenset[str]  # accumulators that stay partial until all their loops are over
     warps: int
 
     def touches(self, statement: Node, loop: For | None = None) -> set[Touch]:
-        """What a statement and those below it do to the rows in shared memory."""
+        """What a statement and those below it do to memory that all lanes see."""
         found = {
             Touch(access.row, access.pattern, access.writes)
             for access in row_accesses(statement, loop)
-            if access.row in self.shared_rows
+            if access.row in self.shared_rows or access.row in self.reread
         }
         if isinstance(statement, For):
             inner = statement if statement.variable in self.lane_loops else loop
@@ -107,16 +108,24 @@ def make_plan(kernel: Kernel) -> Plan:
     """Decides the mapping; raises Unsupported for a kernel that one warp an iteration cannot do."""
     prologue, batch = _split(kernel)
     outputs = {buffer.name for buffer in kernel.buffers if buffer.kind == "output"}
-    for node in walk(kernel):
-        if isinstance(node, Accumulate) and node.target in outputs:
-            raise Unsupported("The kernel accumulates into its result in memory, which one warp a row does not do.")
+    reread = frozenset(name for name in outputs if _rereads(kernel, batch, name))
     loops = {loop.variable: loop for loop in _innermost(batch) if _spreads(loop, outputs)}
     rows = [node for node in walk(kernel) if isinstance(node, Row)]
     registers = _register_rows(kernel, rows, loops)
     shared = {row.name: _floats(kernel, row) for row in rows if row.name not in registers}
-    plan = Plan(prologue, batch, frozenset(loops), registers, shared, frozenset(), _warps(shared))
+    plan = Plan(prologue, batch, frozenset(loops), registers, shared, reread, frozenset(), _warps(shared))
     deferred = frozenset((*_deferred(prologue, plan.lane_loops), *_deferred(batch.body, plan.lane_loops)))
-    return Plan(prologue, batch, plan.lane_loops, registers, shared, deferred, plan.warps)
+    return replace(plan, deferred=deferred)
+
+
+def _rereads(kernel: Kernel, batch: For, output: str) -> bool:
+    """Whether the kernel reads or adds to what it has written: only ever elements of its own iteration."""
+    loads = [node for node in walk(kernel) if isinstance(node, Load) and node.buffer == output]
+    sums = [node for node in walk(kernel) if isinstance(node, Accumulate) and node.target == output]
+    again = [*loads, *sums]
+    if any(node.indices[:1] != (batch.variable,) for node in again):
+        raise Unsupported(f"The kernel goes back to elements of {output} that belong to other iterations.")
+    return bool(again)
 
 
 def _split(kernel: Kernel) -> tuple[tuple[Statement, ...], For]:
@@ -188,7 +197,8 @@ def _register_rows(kernel: Kernel, rows: list[Row], loops: dict[str, For]) -> fr
         private = len(row.extents) == 1 and all(
             access.loop is not None
             and access.indices == (access.loop.variable,)
-            and _extent(kernel, access.loop.extent) == _floats(kernel, row)
+            and access.loop.lower == 0
+            and static_extent(kernel, access.loop.extent) == _floats(kernel, row)
             for access in seen[row.name]
         )
         if private and slots <= free:
@@ -265,15 +275,16 @@ def _with_place(
             yield from _with_place(statement.body, lane_loops, in_lanes or statement.variable in lane_loops)
 
 
-def _extent(kernel: Kernel, extent: str | int) -> int:
-    try:
-        return kernel.size(extent)
-    except KeyError:
-        raise Unsupported(f"The size {extent} of a loop or a row is not known when the kernel is compiled.") from None
+def static_extent(kernel: Kernel, extent: Atom) -> int | None:
+    """The number that an extent or a bound stands for, where it is known when the kernel is compiled."""
+    return dict(kernel.sizes).get(extent) if isinstance(extent, str) else int(extent)
 
 
 def _floats(kernel: Kernel, row: Row) -> int:
     product = 1
     for extent in row.extents:
-        product *= _extent(kernel, extent)
+        size = static_extent(kernel, extent)
+        if size is None:
+            raise Unsupported(f"The size {extent} of the row {row.name} is not known when the kernel is compiled.")
+        product *= size
     return product

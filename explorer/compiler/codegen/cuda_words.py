@@ -49,6 +49,8 @@ FUNCTIONS = {
     "cos": "cosf({0})",
     "min": "fminf({0}, {1})",
     "max": "fmaxf({0}, {1})",
+    "unless_empty": "{1} < {2} ? {0} : 0.0f",
+    "segment_mean": "{0} / (float)({1} < {2} ? {2} - {1} : 1)",
 }
 """Each function of the loops on f32. A NaN passes through all but min and max, where CUDA's fminf and fmaxf return
 the other operand. exp overflows to infinity, so sigmoid ends at 0 and never at NaN."""

@@ -31,7 +31,7 @@ def generate_ptx(code: Code, report: Report) -> Code:
     arch = report.options.arch
     lines = _with_origins(compile_text(text, arch), [line.origin for line in code.lines])
     report.did(f"compiled for {arch}")
-    return Code(lines, code.launch)
+    return Code(lines, code.launches)
 
 
 @functools.lru_cache(maxsize=64)

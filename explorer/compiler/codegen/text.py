@@ -1,10 +1,10 @@
-"""What the code generators return: a text with origins, and how to launch the kernel in it."""
+"""What the code generators return: a text with origins, and how to launch the kernels in it."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from explorer.compiler.ir.node import Line
+from explorer.compiler.ir.node import Extent, Line
 
 
 class Unsupported(Exception):
@@ -15,18 +15,19 @@ class Unsupported(Exception):
 class Launch:
     """How to run a GPU kernel.
 
-    `arguments` are the buffers' names in order, then the extents known only at run time, as 64-bit integers; the
-    batch is the first of them. A launch of ceil(batch / warps) blocks of 32 * warps threads does the whole batch.
+    `arguments` are the buffers' names in order, then the extents known only at run time, as 64-bit integers. A launch
+    of ceil(iterations / warps) blocks of 32 * warps threads does everything; `iterations` is an extent, or a number.
     """
 
     symbol: str
     arguments: tuple[str, ...]
+    iterations: Extent
     warps: int
 
 
 @dataclass(frozen=True)
 class Code:
-    """A generated text: CUDA C++ or PTX."""
+    """A generated text: CUDA C++ or PTX, and its kernels in the order in which they run."""
 
     lines: tuple[Line, ...]
-    launch: Launch
+    launches: tuple[Launch, ...]

@@ -213,9 +213,9 @@ def test_names_of_the_language_are_renamed() -> None:
 
 
 def test_launch_names_the_arguments_in_order() -> None:
-    launch = cuda(kernels.halves(20)).launch
+    (launch,) = cuda(kernels.halves(20)).launches
     assert launch.arguments == ("h", "r", "t", "E", "W", "out", "B", "relation")
-    assert (launch.symbol, launch.warps) == ("Halves_kernel", 8)
+    assert (launch.symbol, launch.iterations, launch.warps) == ("Halves_kernel", "B", 8)
 
 
 def test_a_refused_text_is_unsupported_with_the_log() -> None:
