@@ -125,3 +125,40 @@ def finite_difference(
             (high, above), (low, below) = ends
             slopes.append(Slope(tensor, index, float(np.sum(upstream * (above - below)) / (high - low))))
     return slopes
+
+
+@dataclass(frozen=True)
+class DirectionalSlope:
+    """How the loss changes as all entries of a tensor move together: the direction's product with the gradient."""
+
+    tensor: str
+    direction: Array
+    value: float
+
+
+def directional_difference(
+    text: str,
+    inputs: Inputs,
+    sizes: Mapping[str, int],
+    upstream: npt.NDArray[np.floating],
+    names: Sequence[str],
+    name: str | None = None,
+    negatives: str = "none",
+    seed: int = 0,
+) -> list[DirectionalSlope]:
+    """Central differences of sum(upstream * result) in float64 along a random direction of each tensor in `names`.
+
+    Two evaluations check all entries of a tensor at once, where entries one by one would take too long: with a
+    normal direction, an error of the gradient shows with the size of its own norm.
+    """
+    random = np.random.default_rng(seed)
+    slopes = []
+    for tensor in names:
+        values = np.array(inputs[tensor], dtype=np.float64)
+        direction = random.standard_normal(values.shape)
+        above, below = (
+            evaluate(text, {**inputs, tensor: values + step * direction}, sizes, name, negatives)
+            for step in (STEP, -STEP)
+        )
+        slopes.append(DirectionalSlope(tensor, direction, float(np.sum(upstream * (above - below)) / (2 * STEP))))
+    return slopes

@@ -71,6 +71,36 @@ class _Graph(Handle):
 Scope = dict[str, Binding]
 
 
+def read_weighing(definition: Definition) -> None:
+    """Makes `e.src.feature * W[e.etype]` mean `@`, as in Hector's Listing 1.
+
+    Only where features that are given are multiplied by weights of a type that are learnt and have more dimensions;
+    every other `*` goes element by element. The definition's tree is changed in place.
+    """
+    features: dict[str, int] = {}
+    weights: dict[str, int] = {}
+    for name, extents in definition.tensors:
+        sets = SETS.intersection(extents)
+        rank = sum(extent not in SETS for extent in extents)
+        if name in definition.given and sets == {"node"}:
+            features[name] = rank
+        elif name not in definition.given and sets and sets <= {"etype", "ntype"}:
+            weights[name] = rank
+    for node in _walk(definition.body):
+        if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mult):
+            left, right = _tensor_read(node.left), _tensor_read(node.right)
+            if left in features and right in weights and weights[right] > features[left]:
+                node.op = ast.MatMult()
+
+
+def _tensor_read(node: ast.expr) -> str:
+    """The tensor that an expression reads rows of: `x[e.src]`, `e.src.x`; "" for another expression."""
+    match node:
+        case ast.Subscript(value=ast.Name(id=name)) | ast.Attribute(attr=name):
+            return name
+    return ""
+
+
 class LayerEvaluator(Evaluator):
     """Evaluates one layer."""
 
@@ -82,6 +112,7 @@ class LayerEvaluator(Evaluator):
         sizes: Mapping[str, int],
     ) -> None:
         super().__init__(model, definition, inputs, sizes, 1, SETS)
+        read_weighing(definition)
         self.graph = ReferenceGraph(inputs)
         self.data = GraphData(self.graph)
 

@@ -33,6 +33,7 @@ class Definition:
     parameters: tuple[tuple[str, str], ...]
     defaults: tuple[ast.expr, ...]
     tensors: tuple[tuple[str, tuple[str, ...]], ...]  # name and extents, as written
+    given: frozenset[str]  # those of the tensors that are declared as `input`
     body: tuple[ast.stmt, ...]
 
 
@@ -109,11 +110,14 @@ def _read_dims(tree: ast.Module) -> Iterator[tuple[str, ast.expr | None]]:
 
 def _read_definition(node: ast.FunctionDef, family: str) -> Definition:
     tensors: list[tuple[str, tuple[str, ...]]] = []
+    given: set[str] = set()
     body: list[ast.stmt] = []
     for statement in node.body:
         match statement:
-            case ast.Assign(targets=[ast.Name(id="param" | "input")], value=value):
-                tensors += map(_read_tensor, value.elts if isinstance(value, ast.Tuple) else [value])
+            case ast.Assign(targets=[ast.Name(id="param" | "input" as kind)], value=value):
+                declared = [_read_tensor(part) for part in (value.elts if isinstance(value, ast.Tuple) else [value])]
+                tensors += declared
+                given |= {name for name, _ in declared if kind == "input"}
             case ast.Expr(value=ast.Constant() | ast.Call(func=ast.Name(id="dim"))) | ast.Pass():
                 continue
             case _:
@@ -121,7 +125,8 @@ def _read_definition(node: ast.FunctionDef, family: str) -> Definition:
     parameters = tuple(
         (argument.arg, ast.unparse(argument.annotation) if argument.annotation else "") for argument in node.args.args
     )
-    return Definition(node.name, family, parameters, tuple(node.args.defaults), tuple(tensors), tuple(body))
+    defaults = tuple(node.args.defaults)
+    return Definition(node.name, family, parameters, defaults, tuple(tensors), frozenset(given), tuple(body))
 
 
 def _read_tensor(node: ast.expr) -> tuple[str, tuple[str, ...]]:

@@ -419,6 +419,22 @@ def test_statements(case, chunk, monkeypatch):
     assert run(lines, helpers=HELPERS, x=X)[2].tolist() == [want, 10 * want]
 
 
+def test_hectors_star_between_given_features_and_learnt_weights_is_a_product():
+    """Listing 1 writes `e.src.feature * W[e.etype]`; every other star scales rows or goes element by element."""
+    tensors = {"x": X, "y": X, "W": np.arange(8).reshape(2, 2, 2), "s": [[1, 2], [3, 4]]}
+    body = ["input x[node, F]", "param y[node, F], W[etype, F, F], s[etype, F]", "for e in g.edges():"]
+    etype, src = [0, 0, 1, 1], np.array(X)[[0, 1, 0, 3]]
+    matrices = tensors["W"][etype]
+    for expression, want in (
+        ("e.src.x * W[e.etype]", np.einsum("ef,efg->eg", src, matrices)),
+        ("x[e.src] * W[e.etype]", np.einsum("ef,efg->eg", src, matrices)),
+        ("(x[e.src] + 0) * W[e.etype]", src[:, :, None] * matrices),
+        ("y[e.src] * W[e.etype]", src[:, :, None] * matrices),
+        ("x[e.src] * s[e.etype]", src * np.array(tensors["s"])[etype]),
+    ):
+        np.testing.assert_allclose(run([*body, f'    e["y"] = {expression}', 'return e["y"]'], **tensors), want)
+
+
 def test_every_product_with_gathered_matrices_has_numpys_meaning():
     random = np.random.default_rng(0)
     v, x, W = random.standard_normal(3), random.standard_normal((5, 2)), random.standard_normal((2, 4, 2, 3))
@@ -491,6 +507,20 @@ score TransR(h: entity, r: relation, t: entity):
     assert len(slopes) == 16
     for slope in slopes:
         assert slope.value == pytest.approx(want[slope.tensor][slope.index], rel=1e-7)
+
+
+@pytest.mark.parametrize("name", TEXTS)
+def test_a_direction_checks_all_entries_at_once(name):
+    tensors = draw(name)
+    result, backward = oracle(name, tensors)
+    upstream = np.random.default_rng(1).standard_normal(result.shape)
+    gradients = backward(upstream)
+    slopes = reference.directional_difference(
+        TEXTS[name], {**structure(GRAPH), **tensors}, {}, upstream, list(tensors), seed=3
+    )
+    assert [slope.tensor for slope in slopes] == list(tensors)
+    for slope in slopes:
+        assert slope.value == pytest.approx(np.sum(slope.direction * gradients[slope.tensor]), rel=1e-6)
 
 
 def test_differences_take_some_entries_of_each_tensor_and_change_nothing():
