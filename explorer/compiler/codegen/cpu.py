@@ -55,6 +55,11 @@ FUNCTIONS = {
     "cos": "cos({0})",
     "min": "{0} if {0} < {1} or {0} != {0} else {1}",
     "max": "{0} if {0} > {1} or {0} != {0} else {1}",
+    "step": "float32(1.0) if {0} > 0 else float32(0.0)",
+    "equal": "float32(1.0) if {0} == {1} else float32(0.0)",
+    "div_or_zero": "float32(0.0) if {1} == 0 else {0} / {1}",
+    "gelu_slope": "float32(0.5) * (float32(1.0) + erf({0} * float32(0.7071067811865476)))"
+    " + float32(0.3989422804014327) * {0} * exp(float32(-0.5) * {0} * {0})",
     "unless_empty": "{0} if {1} < {2} else float32(0.0)",
     "segment_mean": "{0} / float32({2} - {1} if {1} < {2} else 1)",
 }
