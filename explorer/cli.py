@@ -397,6 +397,8 @@ def _bench(arguments: argparse.Namespace) -> int:
     sys.path.insert(0, str(CHECKOUT))
     status = 0
     for suite in [arguments.suite] if arguments.suite else suites:
+        if not arguments.suite:
+            print(f"==== {suite} ====", flush=True)
         module = importlib.import_module(f"benchmarks.{suite}")
         status = module.main(arguments.arguments) or status
     return status

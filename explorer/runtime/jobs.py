@@ -13,7 +13,7 @@ import signal
 import sys
 from collections.abc import AsyncGenerator, Iterator, Mapping
 from contextlib import aclosing, suppress
-from typing import Any, Literal
+from typing import Any, Literal, Protocol
 
 from explorer.runtime import events
 from explorer.runtime.events import Event
@@ -133,8 +133,15 @@ def _how_it_ended(status: int) -> str:
 
 
 def _crashed(error: WorkerLostError) -> Event:
-    hint = "Most often the machine is short of memory: try smaller sizes or a smaller batch."
+    hint = "Most often the machine is short of memory. Try again, with smaller sizes or a smaller batch."
     return events.failed("crashed", str(error), hint)
+
+
+class Pool(Protocol):
+    """What the web asks of a pool of workers."""
+
+    def stream(self, request: Mapping[str, Any], seconds: float) -> AsyncGenerator[Event, None]:
+        """A request's events, the last of them `result` or `failed`; closing it early stops the work."""
 
 
 class WorkerPool:
@@ -219,7 +226,9 @@ class WorkerPool:
             yield events.failed(
                 "timeout",
                 f"Stopped after {seconds:g} s, the time limit.",
-                "Make the batch, the sizes or the number of repeats smaller.",
+                "Make the model smaller."
+                if self.role == "compile"
+                else "Make the batch, the sizes or the number of repeats smaller.",
             )
         finally:
             if not finished:

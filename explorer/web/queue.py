@@ -9,26 +9,20 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import OrderedDict
-from collections.abc import AsyncGenerator, AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Mapping
 from contextlib import aclosing
 from dataclasses import dataclass, field
 from functools import partial
 from time import monotonic
-from typing import Any, Protocol
+from typing import Any
 
 from explorer.runtime import events
 from explorer.runtime.events import Event
+from explorer.runtime.jobs import Pool
 from explorer.web import limits
 
 _FIRST_GUESS_SECONDS = 4.0
 """What a run is taken to last until one has been timed."""
-
-
-class Pool(Protocol):
-    """What the queue asks of `explorer.runtime.jobs.WorkerPool`."""
-
-    def stream(self, request: Mapping[str, Any], seconds: float) -> AsyncGenerator[Event, None]:
-        """A request's events, the last of them `result` or `failed`; closing it early stops the run."""
 
 
 @dataclass(eq=False)

@@ -149,6 +149,15 @@ def test_a_run_over_its_time_is_stopped(transe: str) -> None:
     assert "0.5 s" in answer["message"]
 
 
+def test_a_compilation_over_its_time_is_a_refusal(transe: str) -> None:
+    with TestClient(create_app(compile_seconds=0.001)) as client:
+        status, answer = post(client, "/api/compile", text=transe)
+    assert status == 200
+    assert answer["ok"] is False
+    assert "0.001 s" in answer["diagnostics"][0]["message"]
+    assert answer["diagnostics"][0]["line"] is None
+
+
 def test_stages_examples_and_data_are_listed(client: TestClient) -> None:
     stages = client.get("/api/stages").json()
     assert [stage["name"] for stage in stages] == ["graph", "loops", "slc", "dlc", "cuda", "ptx"]
