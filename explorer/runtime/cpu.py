@@ -23,6 +23,7 @@ import numpy as np
 import numpy.typing as npt
 
 from explorer.compiler.codegen.cpu import HostFunction, generate_host
+from explorer.compiler.codegen.text import Unsupported
 from explorer.compiler.ir.loops import Buffer, Kernel, Load
 from explorer.compiler.ir.node import walk
 from explorer.runtime.inputs import InputError
@@ -61,11 +62,17 @@ class Prepared:
 
 
 def prepare(kernel: Kernel, *, grouping: bool = True) -> Prepared:
-    """Compiles the kernel; `grouping` off keeps iterations in the batch's order. Raises codegen's Unsupported."""
+    """Compiles the kernel; `grouping` off keeps iterations in the batch's order.
+
+    Raises InputError for a kernel that cannot run here.
+    """
     import numba
 
     begin = perf_counter()
-    function = generate_host(kernel, grouping=grouping)
+    try:
+        function = generate_host(kernel, grouping=grouping)
+    except Unsupported as error:
+        raise InputError(str(error)) from None
     compiler: Any = numba.njit(  # annotated by Numba for use as a plain decorator only
         _signature(kernel, function), fastmath=FLOAT_RULES, error_model="numpy", nogil=True
     )

@@ -57,6 +57,8 @@ FUNCTIONS = {
 }
 """Each function of the loops on f32. A NaN passes through all of them, as it does in NumPy."""
 
+DEEPEST_NEST = 20
+"""Loops in each other that Python compiles."""
 WORTH_GROUPING = 16 * 1024
 """Bytes of a gathered matrix from which iterations run in the order of its index: fewer would stay cached anyway."""
 
@@ -110,6 +112,10 @@ def _dims(kernel: Kernel, extents: tuple[Extent, ...]) -> list[Extent]:
     return [extent for extent in extents if isinstance(extent, int) or extent in sizes]
 
 
+def _depth(loop: For) -> int:
+    return 1 + max((_depth(statement) for statement in loop.body if isinstance(statement, For)), default=0)
+
+
 class _Writer:
     """Writes one function, from top to bottom."""
 
@@ -122,6 +128,8 @@ class _Writer:
         if len(kernel.body) != 1 or not isinstance(kernel.body[0], For) or not kernel.body[0].parallel:
             raise Unsupported("The kernel is not one parallel loop over the batch.")
         batch = kernel.body[0]
+        if (depth := _depth(batch)) > DEEPEST_NEST:
+            raise Unsupported(f"The loops nest {depth} deep; on the CPU they may nest {DEEPEST_NEST} deep.")
         grouped_by = gathered_by(kernel) if grouping else None
         name, step, order = names.new(kernel.name), names.new("step"), names.new("order")
         first, last = names.new("first"), names.new("last")
