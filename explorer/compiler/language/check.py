@@ -14,7 +14,6 @@ from explorer.compiler.language.declarations import declare_tensors
 from explorer.compiler.language.diagnostics import Collector, Diagnostic, Fix, slice_text, suggestion
 from explorer.compiler.language.elaborate import Elaborator
 from explorer.compiler.language.entities import Constant, Entity, Index, Row, Stopped
-from explorer.compiler.language.parse import parse_lines
 from explorer.compiler.language.shapes import show
 from explorer.compiler.options import Negatives
 
@@ -35,25 +34,6 @@ class CheckResult:
     operations: tuple[OperationSite, ...]
 
 
-def check_text(text: str, sizes: Mapping[str, int], negatives: Negatives | None, name: str | None) -> CheckResult:
-    """Parses and checks: errors of syntax and of meaning of one text together."""
-    program, diagnostics = parse_lines(text)
-    if diagnostics and not (program.definitions or program.broken):
-        return CheckResult(None, diagnostics, ())
-    result = check(program, text, sizes, negatives, name)
-    if not diagnostics:
-        return result
-    collector = Collector()
-    collector.add(diagnostics)
-    collector.add(entry for entry in result.diagnostics if not _about_the_whole(entry, program))
-    return CheckResult(None, collector.diagnostics, ())
-
-
-def _about_the_whole(diagnostic: Diagnostic, program: syntax.Program) -> bool:
-    """Whether it may be a mere consequence of lines that did not parse."""
-    return diagnostic.span is None or not program.definitions
-
-
 def check(
     program: syntax.Program,
     text: str,
@@ -61,8 +41,11 @@ def check(
     negatives: Negatives | None,
     name: str | None,
 ) -> CheckResult:
-    """Checks a whole text. `sizes` override the declared ones; `name` picks a definition, else the last one runs."""
+    """Checks a whole text. `sizes` override the declared ones; `name` picks a definition, else the last one runs.
+
+    Where lines did not parse, their errors are reported together with those of the other lines."""
     collector = Collector()
+    collector.add(program.errors)
     known = _check_sizes(program, text, sizes, collector)
     helpers = _check_definitions(program, collector)
     chosen = _choose(program, name, collector)
@@ -98,7 +81,7 @@ def _check_sizes(program: syntax.Program, text: str, sizes: Mapping[str, int], c
             message = f"the size '{name}' is from 1 to {LARGEST_SIZE:,}, not {given}"
             collector.report(message, dim.name.extent if name in sizes else dim.value.extent)
         known[name] = value if value is not None and 1 <= value <= LARGEST_SIZE else 1
-    if not program.broken:
+    if not program.errors:
         for name in sizes:
             if name not in known:
                 other, _ = suggestion(name, Span(1, 1, 1, 1), known)
@@ -171,10 +154,11 @@ def _choose(program: syntax.Program, name: str | None, collector: Collector) -> 
         return scores[name]
     if name is not None:
         hint, _ = suggestion(name, Span(1, 1, 1, 1), scores)
-        collector.report(f"the text defines no score '{name}'{hint}", None)
+        if not program.errors:
+            collector.report(f"the text defines no score '{name}'{hint}", None)
     elif scores:
         return list(scores.values())[-1]
-    elif not program.broken:
+    elif not program.errors:
         detail = f"It begins with: score NAME{SCORE_PARAMETERS}:"
         collector.report("the text defines no score: there is nothing to compile", Span(1, 1, 1, 1), detail)
     return None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -21,31 +22,24 @@ DEFINITION_STARTS = frozenset(["DIM", "SCORE", "DEF", "LAYER", "OP"])
 
 
 def parse(text: str) -> syntax.Program:
-    """The syntax tree of a text; raises DiagnosticsError with every syntax error found."""
-    program, diagnostics = parse_lines(text)
-    if diagnostics:
-        raise DiagnosticsError(diagnostics)
-    return program
+    """The syntax tree of a text, with `Broken` for each line that does not parse and its error in `errors`.
 
-
-def parse_lines(text: str) -> tuple[syntax.Program, tuple[Diagnostic, ...]]:
-    """The syntax tree of the lines that parse, with `Broken` for the others, and what is wrong with those."""
-    collector = Collector()
-    empty = syntax.Program((), (), ())
+    Raises DiagnosticsError where the text exceeds a limit, so that it is not parsed at all."""
     size = len(text.encode("utf-8", errors="replace"))
     if size > LARGEST_TEXT:
-        collector.report(f"a text has at most {LARGEST_TEXT // 1024} KiB, this one {-(-size // 1024):,} KiB", None)
-        return empty, collector.diagnostics
+        message = f"a text has at most {LARGEST_TEXT // 1024} KiB, this one {-(-size // 1024):,} KiB"
+        raise DiagnosticsError([Diagnostic(message, None)])
     # Lark is loaded on the first text, so that importing the compiler stays cheap.
     from explorer.compiler.language.layout import Layout, check_limits, join_lines, set_python_words_apart
 
+    collector = Collector()
     tokens = set_python_words_apart(list(_lark().lex(text)))
     if not check_limits(tokens, collector):
-        return empty, collector.diagnostics
+        raise DiagnosticsError(collector.diagnostics)
     joined = join_lines(tokens, collector)
     layout: Any = Layout(collector)
     program = _Driver(list(layout.process(iter(joined))), collector).run()
-    return program, collector.diagnostics
+    return replace(program, errors=collector.diagnostics)
 
 
 @cache
@@ -83,7 +77,7 @@ class _Driver:
         """Parses all lines, unless there are so many errors that the text is no model."""
         while self._position < len(self._tokens):
             if self._collector.full:
-                return syntax.Program((), (), ())
+                return syntax.Program()
             token = self._tokens[self._position]
             if token.type == "_INDENT":
                 self._skip_indented("this line is indented, but the line above opens no block")

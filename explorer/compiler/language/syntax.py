@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from explorer.compiler.ir.node import Span
+from explorer.compiler.language.diagnostics import Diagnostic
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,8 +168,9 @@ class Dim:
 
 @dataclass(frozen=True, slots=True)
 class Program:
-    """A whole text: its sizes, its definitions, and the lines outside of definitions that did not parse."""
+    """A whole text: its sizes, its definitions, and what did not parse: lines outside of definitions, and errors."""
 
-    dims: tuple[Dim, ...]
-    definitions: tuple[Definition, ...]
-    broken: tuple[Broken, ...]
+    dims: tuple[Dim, ...] = ()
+    definitions: tuple[Definition, ...] = ()
+    broken: tuple[Broken, ...] = ()
+    errors: tuple[Diagnostic, ...] = ()

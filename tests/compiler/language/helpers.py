@@ -1,7 +1,10 @@
 """What the tests of the language share: a header to write bodies under, and places in short form."""
 
 from explorer.compiler.ir.graph import Contract, Elementwise, Graph, Reshape, Value
-from explorer.compiler.language.check import CheckResult, check_text
+from explorer.compiler.language.check import CheckResult
+from explorer.compiler.language.check import check as check_program
+from explorer.compiler.language.diagnostics import DiagnosticsError
+from explorer.compiler.language.parse import parse
 
 HEADER = """dim D = 8, K = 4, H = 2
 score f(h: entity, r: relation, t: entity):
@@ -24,7 +27,11 @@ def model(body: str) -> str:
 
 def check(text: str, sizes=None, negatives=None, name=None) -> CheckResult:
     """Parses and checks a text, with errors of both kinds."""
-    return check_text(text, sizes or {}, negatives, name)
+    try:
+        program = parse(text)
+    except DiagnosticsError as error:
+        return CheckResult(None, error.diagnostics, ())
+    return check_program(program, text, sizes or {}, negatives, name)
 
 
 def graph_of(body: str, **arguments) -> Graph:

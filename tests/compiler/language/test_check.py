@@ -174,6 +174,7 @@ def test_a_score_is_of_a_triple(parameters: str, where: str, message: str) -> No
 def test_the_fix_of_a_header_keeps_its_names(parameters: str, fixed: str) -> None:
     diagnostics = check(f"score f{parameters}:\n    return 1\n").diagnostics
     assert fixed in [fix.replacement for entry in diagnostics for fix in entry.fixes]
+    relation = fixed.split(": relation")[0].split()[-1]
     assert check(f"score f{fixed}:\n    param bias[relation]\n    return bias[{relation}]\n").graph
 
 

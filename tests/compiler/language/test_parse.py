@@ -5,7 +5,7 @@ import pytest
 from explorer.compiler.ir.node import Span
 from explorer.compiler.language import syntax
 from explorer.compiler.language.diagnostics import DiagnosticsError
-from explorer.compiler.language.parse import LARGEST_TEXT, parse, parse_lines
+from explorer.compiler.language.parse import LARGEST_TEXT, parse
 
 from .helpers import check, errors_of, found, graph_of, model, place
 
@@ -14,7 +14,7 @@ SCORE = "score f(h: entity, r: relation, t: entity):\n"
 
 def syntax_errors(text: str) -> list[tuple[str, str]]:
     """Each syntax error's place and message."""
-    return [(place(entry.span), entry.message) for entry in parse_lines(text)[1]]
+    return [(place(entry.span), entry.message) for entry in parse(text).errors]
 
 
 def test_spans_are_of_operators_and_extents_of_whole_expressions() -> None:
@@ -61,7 +61,7 @@ def test_layouts_that_parse(text: str) -> None:
 
 
 def test_an_empty_text_parses_to_nothing() -> None:
-    assert parse("") == parse("\n\n# only\n") == syntax.Program((), (), ())
+    assert parse("") == parse("\n\n# only\n") == syntax.Program()
 
 
 @pytest.mark.parametrize(
@@ -230,7 +230,17 @@ def test_errors_are_collected_to_a_limit() -> None:
     assert len(errors_of("x = \n" * 5000 + "return 1")) == 50
 
 
-def test_parse_raises_all_errors_together() -> None:
+def test_parse_keeps_the_lines_that_parse() -> None:
+    program = parse(SCORE + "    x = \n    y = 3\n    return (\n")
+    assert [place(entry.span) for entry in program.errors] == ["2:7-8", "4:12-13"]
+    assert [type(statement) for statement in program.definitions[0].statements] == [
+        syntax.Broken,
+        syntax.Assignment,
+        syntax.Broken,
+    ]
+
+
+def test_parse_raises_for_a_text_beyond_the_limits() -> None:
     with pytest.raises(DiagnosticsError) as raised:
-        parse(SCORE + "    x = \n    return (\n")
-    assert [place(entry.span) for entry in raised.value.diagnostics] == ["2:7-8", "3:12-13"]
+        parse("(" * 30)
+    assert [place(entry.span) for entry in raised.value.diagnostics] == ["1:21-22"]
