@@ -19,9 +19,11 @@ from fastapi.templating import Jinja2Templates
 from pydantic import TypeAdapter, ValidationError
 
 from explorer.checkout import CHECKOUT
+from explorer.compiler.language.check import LARGEST_SIZE
 from explorer.compiler.options import ARCHITECTURES, LARGEST_NEGATIVE_COUNT, Options
 from explorer.compiler.pipeline import STAGES
-from explorer.web import views
+from explorer.machine.parameters import MachineParameters
+from explorer.web import limits, views
 from explorer.web.compiling import Compiled, compile_cached
 from explorer.web.examples import Example, examples
 
@@ -218,6 +220,9 @@ _templates.env.globals.update(
     largest_negative_count=LARGEST_NEGATIVE_COUNT,
     meanings=views.OPERATOR_MEANINGS,
     gpu_reason=GPU_REASON,
+    limits=limits,
+    largest_size=LARGEST_SIZE,
+    machine=MachineParameters(),
     key_of=_key,
     about=_about,
     static=_static,
