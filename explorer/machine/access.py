@@ -16,31 +16,44 @@ from numpy.typing import NDArray
 from explorer.machine import opcodes as op
 from explorer.machine.assembly import Assembly
 from explorer.machine.compiled import part
-from explorer.machine.memory import LEFT, Memory, request
+from explorer.machine.instructions import Instruction
+from explorer.machine.memory import Memory, request
 from explorer.machine.parameters import LINE_BYTES, WORD_BYTES, MachineParameters
 from explorer.machine.queues import Queues, has_room, push_token, push_word, room_since
+from explorer.machine.records import Table, make_record
 
 Integers = NDArray[np.int64]
 Times = NDArray[np.float64]
 
 LINE_WORDS = LINE_BYTES // WORD_BYTES
 
-# Access.state
-COUNTER, OUTER_DONE, LINES_ASKED, LINES_MARSHALLED = 0, 1, 2, 3
-EVALUATIONS, LOADS, DETAIL, LIMIT = 4, 5, 6, 7
-STATE_SIZE = 8
-# Access.clocks: front and back, the work of each, how long the back waited for room, and constants
-FRONT, BACK, EVALUATED, MARSHALLED, WAIT_QUEUE = 0, 1, 2, 3, 4
-EVALUATE, WORD_TIME, TOKEN_TIME = 5, 6, 7
-CLOCKS_SIZE = 8
+
+class AccessState:
+    """Where the unit is, what it has counted, and times in ns."""
+
+    counter: int  # the instruction to run next
+    triples: int  # iterations of the outermost traversals that are done
+    evaluations: int
+    loads: int
+    lines_asked: int
+    lines_marshalled: int
+    detail: int  # of a fault: the number that is wrong
+    limit: int  # and what it must stay below
+    front: float
+    back: float
+    evaluated: float  # work of the front
+    marshalled: float  # work of the back
+    wait_queue: float  # of the back, for room
+    evaluate_time: float
+    word_time: float
+    token_time: float
 
 
 class Access(NamedTuple):
     """The access unit's code, registers and clocks."""
 
-    state: Integers
-    clocks: Times
-    code: Integers  # [instructions, FIELDS]
+    state: AccessState
+    code: Table[Instruction]
     operands: Integers  # what records push: registers
     buffers: Integers  # [buffers, 2]: first word in the image, length
     image: NDArray[np.int32]  # all read-only buffers, as words
@@ -53,14 +66,15 @@ class Access(NamedTuple):
 
 def make_access(assembly: Assembly, image: NDArray[np.int32], parameters: MachineParameters) -> Access:
     """The unit before its first instruction."""
-    clocks = np.zeros(CLOCKS_SIZE)
-    clocks[EVALUATE] = parameters.evaluate_cycles * parameters.access_ns
-    clocks[WORD_TIME] = WORD_BYTES / parameters.marshal_bytes * parameters.access_ns
-    clocks[TOKEN_TIME] = parameters.token_bytes / parameters.marshal_bytes * parameters.access_ns
+    state = make_record(
+        AccessState,
+        evaluate_time=parameters.evaluate_cycles * parameters.access_ns,
+        word_time=WORD_BYTES / parameters.marshal_bytes * parameters.access_ns,
+        token_time=parameters.token_bytes / parameters.marshal_bytes * parameters.access_ns,
+    )
     loads = max(1, assembly.loads)
     return Access(
-        np.zeros(STATE_SIZE, np.int64),
-        clocks,
+        state,
         assembly.access_code,
         assembly.operands,
         assembly.buffers,
@@ -76,12 +90,11 @@ def make_access(assembly: Assembly, image: NDArray[np.int32], parameters: Machin
 @part
 def _evaluated(unit: Access, ready: float) -> float:
     """When a value is there whose operands are there at `ready`, evaluated now; takes the front's next cycle."""
-    clocks = unit.clocks
-    clocks[FRONT] += clocks[EVALUATE]
-    clocks[EVALUATED] += clocks[EVALUATE]
-    unit.state[EVALUATIONS] += 1
-    there: float = max(clocks[FRONT], ready)
-    return there
+    state = unit.state
+    state.front += state.evaluate_time
+    state.evaluated += state.evaluate_time
+    state.evaluations += 1
+    return max(state.front, ready)
 
 
 @part
@@ -94,127 +107,124 @@ def _step(unit: Access, position: int, value: int) -> None:
 @part
 def _start(unit: Access, lower: int, upper: int) -> None:
     """A traversal starts when its bounds are known."""
-    unit.clocks[FRONT] = max(unit.clocks[FRONT], unit.ready[lower], unit.ready[upper])
+    unit.state.front = max(unit.state.front, unit.ready[lower], unit.ready[upper])
 
 
 @part
-def _load(unit: Access, memory: Memory, at: int) -> int:
+def _load(unit: Access, memory: Memory, result: int, index: int, buffer: int, load: int) -> int:
     """Loads an element; a load asks for a line only when it leaves the one that it holds."""
-    result, index, buffer, load = unit.code[at, 1], unit.code[at, 2], unit.code[at, 3], unit.code[at, 4]
-    element = unit.registers[index]
-    if element < 0 or element >= unit.buffers[buffer, 1]:
-        unit.state[DETAIL] = element
-        unit.state[LIMIT] = unit.buffers[buffer, 1]
+    state = unit.state
+    element, length = unit.registers[index], unit.buffers[buffer, 1]
+    if element < 0 or element >= length:
+        state.detail = element
+        state.limit = length
         return op.BAD_ADDRESS
     address = unit.buffers[buffer, 0] + element
     unit.registers[result] = unit.image[address]
-    unit.state[LOADS] += 1
+    state.loads += 1
     there = _evaluated(unit, unit.ready[index])
     line = address // LINE_WORDS
     if line != unit.load_lines[load]:
-        clocks, asked = unit.clocks, unit.state[LINES_ASKED]
         # Storage is freed at a marshalled record; lines that no record has followed yet cannot be waited for.
-        if asked - unit.marshalled.size < unit.state[LINES_MARSHALLED]:
-            there = max(there, unit.marshalled[asked % unit.marshalled.size])
+        if state.lines_asked - unit.marshalled.size < state.lines_marshalled:
+            there = max(there, unit.marshalled[state.lines_asked % unit.marshalled.size])
         unit.load_arrivals[load] = request(memory, line, there)
         unit.load_lines[load] = line
-        unit.state[LINES_ASKED] = asked + 1
-        clocks[FRONT] = max(clocks[FRONT], memory.clocks[LEFT])
+        state.lines_asked += 1
+        state.front = max(state.front, memory.state.left)
     unit.ready[result] = max(there, unit.load_arrivals[load])
     return op.RUNNING
 
 
 @part
-def _calculate(unit: Access, at: int) -> int:
+def _calculate(unit: Access, function: int, result: int, first: int, second: int) -> int:
     """Integer arithmetic on streams, 64 bits wide."""
-    code, registers = unit.code, unit.registers
-    function, result = code[at, 0], code[at, 1]
-    left, right = registers[code[at, 2]], registers[code[at, 3]]
+    left, right = unit.registers[first], unit.registers[second]
     if function == op.STREAM_ADD:
-        registers[result] = left + right
+        value = left + right
     elif function == op.STREAM_MUL:
-        registers[result] = left * right
+        value = left * right
     elif function == op.STREAM_SUB:
-        registers[result] = left - right
+        value = left - right
+    elif right == 0:
+        return op.BAD_DIVISION
+    elif function == op.STREAM_DIV:
+        value = left // right
     else:
-        if right == 0:
-            return op.BAD_DIVISION
-        if function == op.STREAM_DIV:
-            registers[result] = left // right
-        else:
-            registers[result] = left % right
-    unit.ready[result] = _evaluated(unit, max(unit.ready[code[at, 2]], unit.ready[code[at, 3]]))
+        value = left % right
+    unit.registers[result] = value
+    unit.ready[result] = _evaluated(unit, max(unit.ready[first], unit.ready[second]))
     return op.RUNNING
 
 
 @part
 def _marshal(unit: Access, queues: Queues, first: int, count: int) -> None:
     """The back takes the next record: once it is evaluated and its operands are here, and the queues have room."""
-    clocks, state = unit.clocks, unit.state
-    here = max(clocks[BACK], clocks[FRONT])
+    state = unit.state
+    here = max(state.back, state.front)
     for operand in range(first, first + count):
         here = max(here, unit.ready[unit.operands[operand]])
     start = max(here, room_since(queues, count))
-    time = count * clocks[WORD_TIME] + clocks[TOKEN_TIME]
-    clocks[WAIT_QUEUE] += start - here
-    clocks[MARSHALLED] += time
-    clocks[BACK] = start + time
+    time = count * state.word_time + state.token_time
+    state.wait_queue += start - here
+    state.marshalled += time
+    state.back = start + time
     size = unit.marshalled.size
     # Of more lines than the storage holds, each slot keeps the last: all are freed at once.
-    for line in range(max(state[LINES_MARSHALLED], state[LINES_ASKED] - size), state[LINES_ASKED]):
-        unit.marshalled[line % size] = clocks[BACK]
-    state[LINES_MARSHALLED] = state[LINES_ASKED]
+    for line in range(max(state.lines_marshalled, state.lines_asked - size), state.lines_asked):
+        unit.marshalled[line % size] = state.back
+    state.lines_marshalled = state.lines_asked
 
 
 @part
-def _record(unit: Access, queues: Queues, at: int) -> int:
+def _record(unit: Access, queues: Queues, token: int, first: int, count: int) -> int:
     """Pushes a whole record, operands and token, or nothing of it."""
-    token, first, count = unit.code[at, 1], unit.code[at, 2], unit.code[at, 3]
     if not has_room(queues, count):
         return op.BLOCKED
     _marshal(unit, queues, first, count)
+    state = unit.state
     for operand in range(first, first + count):
         value = unit.registers[unit.operands[operand]]
         if value < -2147483648 or value > 2147483647:
-            unit.state[DETAIL] = value
+            state.detail = value
             return op.TOO_WIDE
         push_word(queues, value)
-    busy = max(unit.clocks[EVALUATED], unit.clocks[MARSHALLED])
-    push_token(queues, token, count, unit.clocks[BACK], unit.state[OUTER_DONE], busy)
+    push_token(queues, token, count, state.back, state.triples, max(state.evaluated, state.marshalled))
     return op.RUNNING
 
 
 @part
 def run_access(unit: Access, queues: Queues, memory: Memory) -> int:
     """Runs until the queues have no room for the next record, or to the end; why it stopped."""
-    code, registers = unit.code, unit.registers
-    at = unit.state[COUNTER]
+    registers, state = unit.registers, unit.state
     why = op.RUNNING
+    at = state.counter
     while why == op.RUNNING:
-        function = code[at, 0]
+        now = unit.code[at]
+        function, a, b, c, d = now.opcode, now.a, now.b, now.c, now.d
         following = at + 1
         if function == op.LOAD:
-            why = _load(unit, memory, at)
+            why = _load(unit, memory, a, b, c, d)
         elif function == op.RECORD:
-            why = _record(unit, queues, at)
+            why = _record(unit, queues, a, b, c)
         elif function == op.NEXT:
-            position = registers[code[at, 1]] + code[at, 3]
-            if position < registers[code[at, 2]]:
-                _step(unit, code[at, 1], position)
-                following = code[at, 4]
+            position = registers[a] + c
+            if position < registers[b]:
+                _step(unit, a, position)
+                following = d
         elif function == op.ENTER:
-            _start(unit, code[at, 2], code[at, 3])
-            if registers[code[at, 2]] < registers[code[at, 3]]:
-                _step(unit, code[at, 1], registers[code[at, 2]])
+            _start(unit, b, c)
+            if registers[b] < registers[c]:
+                _step(unit, a, registers[b])
             else:
-                following = code[at, 4]
+                following = d
         elif function == op.COUNT:
-            unit.state[OUTER_DONE] += 1
+            state.triples += 1
         elif function == op.HALT:
             why = op.FINISHED
         else:
-            why = _calculate(unit, at)
+            why = _calculate(unit, function, a, b, c)
         if why == op.RUNNING:
             at = following
-    unit.state[COUNTER] = at
+    state.counter = at
     return why

@@ -23,14 +23,14 @@ def assemble(program: dlc.DlcProgram, binding: Binding) -> Assembly:
     output_array = execute.array(written[0].name, binding.shape(written[0]))
     cases = [execute.case(case) for case in program.execute]
     return Assembly(
-        access_code=access.code.array,
+        access_code=access.code.table,
         access_nodes=tuple(access.code.nodes),
         access_registers=np.array(access.registers.initial, np.int64),
         operands=np.array(access.operands, np.int64),
         buffers=np.array(access.buffers, np.int64).reshape(-1, 2),
         loads=access.loads,
         records=access.records(),
-        execute_code=execute.code.array,
+        execute_code=execute.code.table,
         execute_nodes=tuple(execute.code.nodes),
         x_registers=np.array(execute.x.initial, np.int64),
         f_registers=np.array(execute.f.initial, np.float32),

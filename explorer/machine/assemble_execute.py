@@ -48,7 +48,7 @@ class ExecuteAssembler:
                 self._for(statement)
             case loops.Load():
                 array, element = self._element(statement, statement.buffer, statement.indices)
-                self.code.add(statement, op.ROW_LOAD, self.f.named(statement.result), array, element)
+                self.code.add(statement, op.ROW_LOAD, array, element, self.f.named(statement.result))
             case loops.Index():
                 left, right = (self._index(operand) for operand in statement.operands)
                 result = self.x.named(statement.result)

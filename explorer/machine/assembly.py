@@ -11,7 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from explorer.compiler.ir.node import Node
-from explorer.machine import opcodes as op
+from explorer.machine.instructions import Instruction
+from explorer.machine.records import Table, make_table
 
 Integers = NDArray[np.int64]
 
@@ -32,14 +33,14 @@ class Token:
 class Assembly:
     """Both codes and what they refer to. `access_nodes` and `execute_nodes` say what each instruction is a part of."""
 
-    access_code: Integers  # [instructions, FIELDS]
+    access_code: Table[Instruction]
     access_nodes: tuple[Node, ...]
     access_registers: Integers
     operands: Integers
     buffers: Integers  # [buffers, 2]: first word in the image, length
     loads: int
     records: int | None  # that a run pushes, `done` included; None if that depends on data
-    execute_code: Integers
+    execute_code: Table[Instruction]
     execute_nodes: tuple[Node, ...]
     x_registers: Integers
     f_registers: NDArray[np.float32]
@@ -60,14 +61,18 @@ class Code:
 
     def add(self, node: Node, *fields: int) -> int:
         """Appends an instruction; its number."""
-        self.rows.append([*fields, *[0] * (op.FIELDS - len(fields))])
+        self.rows.append([*fields, *[0] * (5 - len(fields))])
         self.nodes.append(node)
         return len(self.rows) - 1
 
     @property
-    def array(self) -> Integers:
-        """The instructions as an array, [instructions, FIELDS]."""
-        return np.array(self.rows, np.int64).reshape(-1, op.FIELDS)
+    def table(self) -> Table[Instruction]:
+        """The instructions as records."""
+        table = make_table(Instruction, len(self.rows))
+        for number, (opcode, a, b, c, d) in enumerate(self.rows):
+            row = table[number]
+            row.opcode, row.a, row.b, row.c, row.d = opcode, a, b, c, d
+        return table
 
 
 @dataclass

@@ -15,37 +15,34 @@ from numpy.typing import NDArray
 from explorer.machine import opcodes as op
 from explorer.machine.assembly import Assembly
 from explorer.machine.compiled import part
+from explorer.machine.instructions import Instruction
 from explorer.machine.parameters import MachineParameters
-from explorer.machine.queues import (
-    TOKENS_POPPED,
-    TOKENS_PUSHED,
-    WORDS_POPPED,
-    WORDS_PUSHED,
-    Queues,
-    filled,
-    observe,
-    pop_token,
-    pop_word,
-)
+from explorer.machine.queues import Queues, observe, oldest, pop_token, pop_word
+from explorer.machine.records import Table, make_record
 
 Integers = NDArray[np.int64]
 Times = NDArray[np.float64]
 Floats = NDArray[np.float32]
 
-# Execute.state
-COUNTER, DETAIL, LIMIT, INSTRUCTIONS = 0, 1, 2, 3
-STATE_SIZE = 4
-# Execute.clocks
-NOW, BUSY, WAIT_QUEUE, TOKEN_COST = 0, 1, 2, 3
-CLOCKS_SIZE = 4
+
+class ExecuteState:
+    """Where the unit is, what it has counted, and times in ns."""
+
+    counter: int  # the instruction that runs
+    instructions: int
+    detail: int  # of a fault: the number that is wrong
+    limit: int  # and what it must stay below
+    now: float
+    busy: float
+    wait_queue: float
+    token_time: float
 
 
 class Execute(NamedTuple):
     """The execute unit's code, registers, memory and clock."""
 
-    state: Integers
-    clocks: Times
-    code: Integers  # [instructions, FIELDS]
+    state: ExecuteState
+    code: Table[Instruction]
     cases: Integers  # the first instruction of each token's case; the last token is `done`
     costs: Times  # ns an instruction, by opcode
     x: Integers
@@ -56,11 +53,8 @@ class Execute(NamedTuple):
 
 def make_execute(assembly: Assembly, parameters: MachineParameters) -> Execute:
     """The unit before its first token; the output holds zeros."""
-    clocks = np.zeros(CLOCKS_SIZE)
-    clocks[TOKEN_COST] = parameters.token_cycles * parameters.core_ns
     return Execute(
-        np.zeros(STATE_SIZE, np.int64),
-        clocks,
+        make_record(ExecuteState, token_time=parameters.token_cycles * parameters.core_ns),
         assembly.execute_code,
         assembly.cases,
         instruction_costs(parameters),
@@ -135,130 +129,127 @@ def _unary(function: int, value: np.float32) -> np.float32:
 
 
 @part
-def _index(unit: Execute, at: int) -> int:
+def _index(unit: Execute, function: int, result: int, first: int, second: int, extent: int) -> int:
     """Integer arithmetic on indices, and a step of flattening several into one."""
-    code, x = unit.code, unit.x
-    function, result = code[at, 0], code[at, 1]
-    left, right = x[code[at, 2]], x[code[at, 3]]
+    left, right = unit.x[first], unit.x[second]
     if function == op.FLATTEN:
-        extent = code[at, 4]
         if right < 0 or right >= extent:
-            unit.state[DETAIL] = right
-            unit.state[LIMIT] = extent
+            unit.state.detail = right
+            unit.state.limit = extent
             return op.BAD_INDEX
-        x[result] = left * extent + right
+        value = left * extent + right
     elif function == op.INDEX_ADD:
-        x[result] = left + right
+        value = left + right
     elif function == op.INDEX_SUB:
-        x[result] = left - right
+        value = left - right
     elif function == op.INDEX_MUL:
-        x[result] = left * right
+        value = left * right
+    elif right == 0:
+        return op.BAD_DIVISION
+    elif function == op.INDEX_DIV:
+        value = left // right
     else:
-        if right == 0:
-            return op.BAD_DIVISION
-        if function == op.INDEX_DIV:
-            x[result] = left // right
-        else:
-            x[result] = left % right
+        value = left % right
+    unit.x[result] = value
     return op.RUNNING
 
 
 @part
-def _row(unit: Execute, at: int) -> int:
+def _row(unit: Execute, function: int, array: int, index: int, register: int) -> int:
     """Reads or writes an element of a row or of the output, or makes a row's contents undefined."""
-    code, memory = unit.code, unit.memory
-    function = code[at, 0]
-    array = code[at, 2] if function == op.ROW_LOAD else code[at, 1]
+    memory, f = unit.memory, unit.f
     base, length = unit.arrays[array, 0], unit.arrays[array, 1]
     if function == op.ROW_POISON:
         memory[base : base + length] = np.nan
         return op.RUNNING
-    element = unit.x[code[at, 3] if function == op.ROW_LOAD else code[at, 2]]
+    element = unit.x[index]
     if element < 0 or element >= length:
-        unit.state[DETAIL] = element
-        unit.state[LIMIT] = length
+        unit.state.detail = element
+        unit.state.limit = length
         return op.BAD_ADDRESS
+    place = base + element
     if function == op.ROW_LOAD:
-        unit.f[code[at, 1]] = memory[base + element]
-        return op.RUNNING
-    value = unit.f[code[at, 3]]
-    if function == op.ROW_SUM:
-        memory[base + element] += value
+        f[register] = memory[place]
     elif function == op.ROW_STORE:
-        memory[base + element] = value
+        memory[place] = f[register]
+    elif function == op.ROW_SUM:
+        memory[place] += f[register]
     elif function == op.ROW_MAX:
-        memory[base + element] = _binary(op.MAX, memory[base + element], value)
+        memory[place] = _binary(op.MAX, memory[place], f[register])
     else:
-        memory[base + element] = _binary(op.MIN, memory[base + element], value)
+        memory[place] = _binary(op.MIN, memory[place], f[register])
     return op.RUNNING
 
 
 @part
-def _pop(unit: Execute, queues: Queues, at: int) -> int:
+def _pop(unit: Execute, queues: Queues, function: int, result: int) -> int:
     """Pops an operand: its bits as they were pushed."""
-    if queues.state[WORDS_POPPED] >= queues.state[WORDS_PUSHED]:
+    if queues.state.words_popped >= queues.state.words_pushed:
         return op.UNDERFLOW
-    slot = pop_word(queues, unit.clocks[NOW])
-    if unit.code[at, 0] == op.POP_INDEX:
-        unit.x[unit.code[at, 1]] = queues.words[slot]
+    slot = pop_word(queues, unit.state.now)
+    if function == op.POP_INDEX:
+        unit.x[result] = queues.words[slot]
     else:
-        unit.f[unit.code[at, 1]] = queues.floats[slot]
+        unit.f[result] = queues.floats[slot]
     return op.RUNNING
 
 
 @part
 def _case(unit: Execute, queues: Queues, first: int) -> int:
     """Runs a case from its first instruction to its end; why it stopped."""
-    code, x, f = unit.code, unit.x, unit.f
-    at = first
+    x, f, state = unit.x, unit.f, unit.state
     why = op.RUNNING
-    while why == op.RUNNING and code[at, 0] != op.END_CASE:
-        function = code[at, 0]
-        unit.clocks[NOW] += unit.costs[function]
-        unit.clocks[BUSY] += unit.costs[function]
-        unit.state[INSTRUCTIONS] += 1
-        unit.state[COUNTER] = at
-        at += 1
+    at = first
+    function = unit.code[at].opcode
+    while why == op.RUNNING and function != op.END_CASE:
+        a, b, c = unit.code[at].a, unit.code[at].b, unit.code[at].c
+        state.now += unit.costs[function]
+        state.busy += unit.costs[function]
+        state.instructions += 1
+        state.counter = at
+        following = at + 1
         if function == op.POP_INDEX or function == op.POP_FLOAT:
-            why = _pop(unit, queues, at - 1)
+            why = _pop(unit, queues, function, a)
         elif function == op.FOR_ENTER:
-            x[code[at - 1, 1]] = 0
-            if x[code[at - 1, 2]] <= 0:
-                at = code[at - 1, 3]
+            x[a] = 0
+            if x[b] <= 0:
+                following = c
         elif function == op.FOR_NEXT:
-            x[code[at - 1, 1]] += 1
-            if x[code[at - 1, 1]] < x[code[at - 1, 2]]:
-                at = code[at - 1, 3]
-        elif function == op.FLATTEN or (function >= op.INDEX_ADD and function <= op.INDEX_MOD):
-            why = _index(unit, at - 1)
-        elif function < op.INDEX_ADD:
-            why = _row(unit, at - 1)
+            x[a] += 1
+            if x[a] < x[b]:
+                following = c
+        elif function <= op.ROW_MIN:
+            why = _row(unit, function, a, b, c)
+        elif function <= op.FLATTEN:
+            why = _index(unit, function, a, b, c, unit.code[at].d)
         elif function == op.TO_FLOAT:
-            f[code[at - 1, 1]] = np.float32(x[code[at - 1, 2]])
-        elif function >= op.ADD and function <= op.LEAKY_RELU:
-            f[code[at - 1, 1]] = _binary(function, f[code[at - 1, 2]], f[code[at - 1, 3]])
+            f[a] = np.float32(x[b])
+        elif function <= op.LEAKY_RELU:
+            f[a] = _binary(function, f[b], f[c])
         else:
-            f[code[at - 1, 1]] = _unary(function, f[code[at - 1, 2]])
+            f[a] = _unary(function, f[b])
+        at = following
+        function = unit.code[at].opcode
     return why
 
 
 @part
 def run_execute(unit: Execute, queues: Queues, tokens: int) -> int:
     """Runs until the control queue is empty, so many tokens have been popped in all, or `done`; why it stopped."""
-    clocks, state = unit.clocks, queues.state
+    state, counts = unit.state, queues.state
     done = unit.cases.size - 1
     why = op.RUNNING
     while why == op.RUNNING:
-        if state[TOKENS_POPPED] >= tokens:
+        if counts.tokens_popped >= tokens:
             return op.REACHED
-        if state[TOKENS_POPPED] >= state[TOKENS_PUSHED]:
+        if counts.tokens_popped >= counts.tokens_pushed:
             return op.BLOCKED
         observe(queues)
-        begun = max(clocks[NOW], filled(queues))
-        clocks[WAIT_QUEUE] += begun - clocks[NOW]
-        clocks[NOW] = begun + clocks[TOKEN_COST]
-        clocks[BUSY] += clocks[TOKEN_COST]
-        token = pop_token(queues, clocks[NOW])
+        begun = max(state.now, oldest(queues).filled)
+        state.wait_queue += begun - state.now
+        state.now = begun + state.token_time
+        state.busy += state.token_time
+        token = pop_token(queues, state.now)
         if token == done:
             return op.FINISHED
         why = _case(unit, queues, unit.cases[token])

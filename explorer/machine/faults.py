@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import numpy as np
-from numpy.typing import NDArray
-
 from explorer.compiler.ir import dlc, loops
 from explorer.compiler.ir.node import Node
-from explorer.machine import access, execute
 from explorer.machine import opcodes as op
+from explorer.machine.access import AccessState
 from explorer.machine.assembly import Assembly
+from explorer.machine.execute import ExecuteState
 from explorer.machine.interpreter import ACCESS, Machine
 from explorer.machine.parameters import WORD_BYTES, MachineParameters
 
@@ -43,15 +41,11 @@ def check_queues(assembly: Assembly, parameters: MachineParameters) -> None:
 
 def fault(machine: Machine, assembly: Assembly, unit: int, why: int) -> MachineError:
     """What went wrong, where and with which number."""
-    if unit == ACCESS:
-        state: NDArray[np.int64] = machine.access.state
-        node = assembly.access_nodes[state[access.COUNTER]]
-        name, detail, limit = "access unit", int(state[access.DETAIL]), int(state[access.LIMIT])
-    else:
-        state = machine.execute.state
-        node = assembly.execute_nodes[state[execute.COUNTER]]
-        name, detail, limit = "execute unit", int(state[execute.DETAIL]), int(state[execute.LIMIT])
-    return MachineError(f"the {name} {_reason(why, detail, limit)}, at `{_statement(node)}`")
+    at: AccessState | ExecuteState = machine.access.state if unit == ACCESS else machine.execute.state
+    nodes = assembly.access_nodes if unit == ACCESS else assembly.execute_nodes
+    name = "access unit" if unit == ACCESS else "execute unit"
+    reason = _reason(why, int(at.detail), int(at.limit))
+    return MachineError(f"the {name} {reason}, at `{_statement(nodes[at.counter])}`")
 
 
 def _reason(why: int, detail: int, limit: int) -> str:

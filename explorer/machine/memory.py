@@ -14,15 +14,25 @@ from numpy.typing import NDArray
 
 from explorer.machine.compiled import part
 from explorer.machine.parameters import LINE_BYTES, MachineParameters
+from explorer.machine.records import make_record
 
 Integers = NDArray[np.int64]
 Times = NDArray[np.float64]
 
-# Memory.counts
-REQUESTS, L2_HITS, LLC_HITS, MISSES = 0, 1, 2, 3
-COUNTS_SIZE = 4
-# Memory.clocks, ns: when the channel is free again, when the last request left, and constants
-CHANNEL, LEFT, L2_LATENCY, LLC_LATENCY, HBM_LATENCY, LINE_TIME = 0, 1, 2, 3, 4, 5
+
+class MemoryState:
+    """Counts of requests by outcome, and times in ns."""
+
+    requests: int
+    l2_hits: int
+    llc_hits: int
+    misses: int
+    channel: float  # when the way to the memory is free again
+    left: float  # when the last request left
+    l2_latency: float
+    llc_latency: float
+    hbm_latency: float
+    line_time: float  # that a line takes of the channel
 
 
 class Cache(NamedTuple):
@@ -35,8 +45,7 @@ class Cache(NamedTuple):
 class Memory(NamedTuple):
     """What a request meets on its way."""
 
-    counts: Integers
-    clocks: Times
+    state: MemoryState
     l2: Cache
     llc: Cache
     returns: Times  # when the last misses came back, a ring of as many as may be in flight
@@ -50,11 +59,15 @@ def make_cache(kib: int, ways: int) -> Cache:
 
 def make_memory(parameters: MachineParameters) -> Memory:
     """Cold caches before an idle memory."""
-    line_time = LINE_BYTES / parameters.hbm_gbs  # 1 GB/s is 1 B/ns
-    clocks = np.array([0.0, 0.0, parameters.l2_ns, parameters.llc_ns, parameters.hbm_ns, line_time])
+    state = make_record(
+        MemoryState,
+        l2_latency=parameters.l2_ns,
+        llc_latency=parameters.llc_ns,
+        hbm_latency=parameters.hbm_ns,
+        line_time=LINE_BYTES / parameters.hbm_gbs,  # 1 GB/s is 1 B/ns
+    )
     return Memory(
-        np.zeros(COUNTS_SIZE, np.int64),
-        clocks,
+        state,
         make_cache(parameters.l2_kib, parameters.l2_ways),
         make_cache(parameters.llc_kib, parameters.llc_ways),
         np.zeros(parameters.mshrs),
@@ -86,34 +99,34 @@ def put_first(lines: Integers, arrivals: Times, line: int, way: int, arrival: fl
 @part
 def _miss(memory: Memory, now: float) -> float:
     """When a line arrives from the memory: a register must be free, then the channel."""
-    counts, clocks = memory.counts, memory.clocks
-    register = counts[MISSES] % memory.returns.size
-    clocks[LEFT] = max(now, memory.returns[register])
-    clocks[CHANNEL] = max(clocks[CHANNEL], clocks[LEFT]) + clocks[LINE_TIME]
-    here: float = clocks[CHANNEL] + clocks[HBM_LATENCY]
+    state = memory.state
+    register = state.misses % memory.returns.size
+    state.left = max(now, memory.returns[register])
+    state.channel = max(state.channel, state.left) + state.line_time
+    here = state.channel + state.hbm_latency
     memory.returns[register] = here
-    counts[MISSES] += 1
+    state.misses += 1
     return here
 
 
 @part
 def request(memory: Memory, line: int, now: float) -> float:
-    """When the line that is asked for now is here. clocks[LEFT] says when the request left: a miss may have to wait."""
-    counts, clocks, l2, llc = memory.counts, memory.clocks, memory.l2, memory.llc
-    counts[REQUESTS] += 1
-    clocks[LEFT] = now
+    """When the line that is asked for now is here. `left` says when the request left: a miss may have to wait."""
+    state, l2, llc = memory.state, memory.l2, memory.llc
+    state.requests += 1
+    state.left = now
     way = find(l2.lines, line)
     if way >= 0:
-        counts[L2_HITS] += 1
+        state.l2_hits += 1
         arrival: float = l2.arrivals[line % l2.lines.shape[0], way]
-        here: float = max(now + clocks[L2_LATENCY], arrival)
+        here = max(now + state.l2_latency, arrival)
     else:
         way = l2.lines.shape[1] - 1
         way_below = find(llc.lines, line)
         if way_below >= 0:
-            counts[LLC_HITS] += 1
+            state.llc_hits += 1
             arrival = llc.arrivals[line % llc.lines.shape[0], way_below]
-            here = max(now + clocks[LLC_LATENCY], arrival)
+            here = max(now + state.llc_latency, arrival)
         else:
             way_below = llc.lines.shape[1] - 1
             here = _miss(memory, now)

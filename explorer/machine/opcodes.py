@@ -1,11 +1,9 @@
-"""The instruction sets of the two units. An instruction is a row of FIELDS integers: opcode, then its operands.
+"""The instruction sets of the two units. An instruction is an opcode and up to four operands.
 
 Operands are numbers of registers unless the comment says otherwise. Constants are registers that nothing writes.
 """
 
 from __future__ import annotations
-
-FIELDS = 5
 
 # The access unit: 64-bit integer registers. A loaded f32 is held as its bits.
 ENTER = 0  # position, lower, upper, where to go if there is no iteration (an instruction)
@@ -28,34 +26,34 @@ STREAM_FUNCTIONS = {
     "mod": STREAM_MOD,
 }
 
-# The execute unit: 64-bit integer registers x for indices, f32 registers f.
+# The execute unit: 64-bit integer registers x for indices, f32 registers f. The order groups what is done alike.
 END_CASE = 0
 POP_INDEX = 1  # x result
 POP_FLOAT = 2  # f result
 FOR_ENTER = 3  # x variable, x extent, where to go if there is no iteration
 FOR_NEXT = 4  # x variable, x extent, the first instruction of the body
-FLATTEN = 5  # x result, x so far, x index, extent (a number): so far * extent + index
-ROW_POISON = 6  # array (a number): its contents become undefined, as NaN
-ROW_LOAD = 7  # f result, array (a number), x element
-ROW_STORE = 8  # array (a number), x element, f value
-ROW_SUM = 9  # array (a number), x element, f value
-ROW_MAX = 10
-ROW_MIN = 11
-INDEX_ADD = 12  # x result, x left, x right
-INDEX_SUB = 13
-INDEX_MUL = 14
-INDEX_DIV = 15
-INDEX_MOD = 16
+ROW_POISON = 5  # array (a number): its contents become undefined, as NaN
+ROW_LOAD = 6  # array (a number), x element, f result
+ROW_STORE = 7  # array (a number), x element, f value
+ROW_SUM = 8  # array (a number), x element, f value
+ROW_MAX = 9
+ROW_MIN = 10
+INDEX_ADD = 11  # x result, x left, x right
+INDEX_SUB = 12
+INDEX_MUL = 13
+INDEX_DIV = 14
+INDEX_MOD = 15
+FLATTEN = 16  # x result, x so far, x index, extent (a number): so far * extent + index
 TO_FLOAT = 17  # f result, x value
-COPY = 18  # f result, f operand
-ADD = 19  # f result, f left, f right
-SUB = 20
-MUL = 21
-DIV = 22
-MIN = 23
-MAX = 24
-LEAKY_RELU = 25  # f result, f operand, f slope
-NEG = 26  # f result, f operand
+ADD = 18  # f result, f left, f right
+SUB = 19
+MUL = 20
+DIV = 21
+MIN = 22
+MAX = 23
+LEAKY_RELU = 24  # f result, f operand, f slope
+COPY = 25  # f result, f operand
+NEG = 26
 ABS = 27
 SIGN = 28
 RELU = 29

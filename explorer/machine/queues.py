@@ -16,73 +16,76 @@ from numpy.typing import NDArray
 
 from explorer.machine.compiled import part
 from explorer.machine.parameters import WORD_BYTES, MachineParameters
+from explorer.machine.records import Table, make_record, make_table
 
-Integers = NDArray[np.int64]
-Times = NDArray[np.float64]
 
-# Queues.state
-WORDS_PUSHED, WORDS_POPPED, WORDS_PEAK, WORD_CAPACITY = 0, 1, 2, 3
-TOKENS_PUSHED, TOKENS_POPPED, TOKENS_PEAK, TOKEN_CAPACITY = 4, 5, 6, 7
-WORDS_LEFT, TOKENS_LEFT = 8, 9  # how many had been popped by the time of the last push that was seen
-TRIPLES = 10  # outermost iterations done by then
-STATE_SIZE = 11
-# Queues.history: that time (ns), the integrals of both occupancies up to it, and how long the access unit was busy
-SEEN, WORD_TIME, TOKEN_TIME, ACCESS_BUSY = 0, 1, 2, 3
-HISTORY_SIZE = 4
-# Columns of Queues.tokens and Queues.token_times
-TOKEN, RECORD_WORDS, DONE_TRIPLES = 0, 1, 2
-FILLED, FREED, BUSY = 0, 1, 2
+class QueueState:
+    """What was pushed and popped so far, and what was inside at the time `seen`, the last push that was looked at."""
+
+    words_pushed: int
+    words_popped: int
+    words_peak: int
+    word_capacity: int
+    tokens_pushed: int
+    tokens_popped: int
+    tokens_peak: int
+    token_capacity: int
+    seen: float
+    words_left: int  # that had been popped by then
+    tokens_left: int
+    triples: int  # iterations of the outermost traversals done by then
+    word_time: float  # words inside, integrated over time until then
+    token_time: float
+    access_busy: float  # how long the access unit had been busy by then
+
+
+class TokenSlot:
+    """A place in the control queue."""
+
+    token: int
+    words: int  # of its record, in the data queue
+    triples: int  # iterations of the outermost traversals done when it was pushed
+    filled: float
+    freed: float
+    busy: float  # how long the access unit had been busy when it was pushed
 
 
 class Queues(NamedTuple):
     """Both queues."""
 
-    state: Integers
-    history: Times
+    state: QueueState
+    tokens: Table[TokenSlot]  # the control queue
     words: NDArray[np.int32]  # the data queue
     floats: NDArray[np.float32]  # the same memory, read as f32
-    word_freed: Times
-    tokens: Integers  # the control queue, [slots, 3]: token, words of its record, outermost iterations done
-    token_times: Times  # [slots, 3]: filled, freed, and how long the access unit had been busy
+    word_freed: NDArray[np.float64]
 
 
 def make_queues(parameters: MachineParameters) -> Queues:
     """Empty queues of the capacities given."""
-    state = np.zeros(STATE_SIZE, np.int64)
-    state[WORD_CAPACITY] = parameters.queue_bytes // WORD_BYTES
-    state[TOKEN_CAPACITY] = parameters.control_tokens
-    slots, places = (1 << (int(state[at]) - 1).bit_length() for at in (WORD_CAPACITY, TOKEN_CAPACITY))
+    capacities = parameters.queue_bytes // WORD_BYTES, parameters.control_tokens
+    slots, places = (1 << (capacity - 1).bit_length() for capacity in capacities)
     words = np.zeros(slots, np.int32)
-    return Queues(
-        state,
-        np.zeros(HISTORY_SIZE),
-        words,
-        words.view(np.float32),
-        np.zeros(slots),
-        np.zeros((places, 3), np.int64),
-        np.zeros((places, 3)),
-    )
+    state = make_record(QueueState, word_capacity=capacities[0], token_capacity=capacities[1])
+    return Queues(state, make_table(TokenSlot, places), words, words.view(np.float32), np.zeros(slots))
 
 
 @part
 def has_room(queues: Queues, words: int) -> bool:
     """Whether a record of so many words, and its token, can be pushed now."""
     state = queues.state
-    fits: bool = (
-        state[TOKENS_PUSHED] - state[TOKENS_POPPED] < state[TOKEN_CAPACITY]
-        and state[WORDS_PUSHED] - state[WORDS_POPPED] + words <= state[WORD_CAPACITY]
+    return (
+        state.tokens_pushed - state.tokens_popped < state.token_capacity
+        and state.words_pushed - state.words_popped + words <= state.word_capacity
     )
-    return fits
 
 
 @part
 def room_since(queues: Queues, words: int) -> float:
     """When the slots for a record of so many words, and its token, were freed: 0 for those never used."""
     state = queues.state
-    token = (state[TOKENS_PUSHED] - state[TOKEN_CAPACITY]) & (queues.tokens.shape[0] - 1)
-    since: float = queues.token_times[token, FREED]
+    since = queues.tokens[(state.tokens_pushed - state.token_capacity) & (queues.tokens.size - 1)].freed
     if words > 0:
-        last = state[WORDS_PUSHED] + words - 1 - state[WORD_CAPACITY]
+        last = state.words_pushed + words - 1 - state.word_capacity
         since = max(since, queues.word_freed[last & (queues.words.size - 1)])
     return since
 
@@ -90,49 +93,46 @@ def room_since(queues: Queues, words: int) -> float:
 @part
 def push_word(queues: Queues, value: int) -> None:
     """Puts one operand into the data queue; has_room was asked before."""
-    number = queues.state[WORDS_PUSHED]
-    queues.words[number & (queues.words.size - 1)] = value
-    queues.state[WORDS_PUSHED] = number + 1
+    state = queues.state
+    queues.words[state.words_pushed & (queues.words.size - 1)] = value
+    state.words_pushed += 1
 
 
 @part
 def push_token(queues: Queues, token: int, words: int, now: float, triples: int, busy: float) -> None:
     """Puts a token, whose record of so many words is in the data queue, into the control queue."""
-    number = queues.state[TOKENS_PUSHED]
-    slot = number & (queues.tokens.shape[0] - 1)
-    queues.tokens[slot, TOKEN] = token
-    queues.tokens[slot, RECORD_WORDS] = words
-    queues.tokens[slot, DONE_TRIPLES] = triples
-    queues.token_times[slot, FILLED] = now
-    queues.token_times[slot, BUSY] = busy
-    queues.state[TOKENS_PUSHED] = number + 1
+    state = queues.state
+    slot = queues.tokens[state.tokens_pushed & (queues.tokens.size - 1)]
+    slot.token = token
+    slot.words = words
+    slot.triples = triples
+    slot.filled = now
+    slot.busy = busy
+    state.tokens_pushed += 1
 
 
 @part
-def filled(queues: Queues) -> float:
-    """When the oldest token was pushed."""
-    time: float = queues.token_times[queues.state[TOKENS_POPPED] & (queues.tokens.shape[0] - 1), FILLED]
-    return time
+def oldest(queues: Queues) -> TokenSlot:
+    """The place of the oldest token."""
+    return queues.tokens[queues.state.tokens_popped & (queues.tokens.size - 1)]
 
 
 @part
 def pop_token(queues: Queues, now: float) -> int:
     """Takes the oldest token, at a time not before it was filled."""
-    number = queues.state[TOKENS_POPPED]
-    slot = number & (queues.tokens.shape[0] - 1)
-    queues.token_times[slot, FREED] = now
-    queues.state[TOKENS_POPPED] = number + 1
-    token: int = queues.tokens[slot, TOKEN]
-    return token
+    slot = oldest(queues)
+    slot.freed = now
+    queues.state.tokens_popped += 1
+    return slot.token
 
 
 @part
 def pop_word(queues: Queues, now: float) -> int:
     """Takes the oldest operand and returns its slot, to be read as i32 or f32 before anything is pushed."""
-    number = queues.state[WORDS_POPPED]
-    slot: int = number & (queues.words.size - 1)
+    state = queues.state
+    slot = state.words_popped & (queues.words.size - 1)
     queues.word_freed[slot] = now
-    queues.state[WORDS_POPPED] = number + 1
+    state.words_popped += 1
     return slot
 
 
@@ -142,31 +142,29 @@ def observe(queues: Queues) -> None:
 
     Called before that token is popped, so all pops that can lie before its push have happened.
     """
-    state, history = queues.state, queues.history
-    slot = state[TOKENS_POPPED] & (queues.tokens.shape[0] - 1)
-    now = queues.token_times[slot, FILLED]
-    words, tokens = state[WORDS_POPPED] - state[WORDS_LEFT], state[TOKENS_POPPED] - state[TOKENS_LEFT]
-    seen = history[SEEN]
+    state, slot = queues.state, oldest(queues)
+    words, tokens = state.words_popped - state.words_left, state.tokens_popped - state.tokens_left
+    seen, now = state.seen, slot.filled
     while seen < now:
         # The next event: a word leaves, a token leaves, or the push itself.
         word_time, token_time = math.inf, math.inf
         if words > 0:
-            word_time = queues.word_freed[state[WORDS_LEFT] & (queues.words.size - 1)]
+            word_time = queues.word_freed[state.words_left & (queues.words.size - 1)]
         if tokens > 0:
-            token_time = queues.token_times[state[TOKENS_LEFT] & (queues.tokens.shape[0] - 1), FREED]
+            token_time = queues.tokens[state.tokens_left & (queues.tokens.size - 1)].freed
         event = min(now, word_time, token_time)
         if event > seen:
-            history[WORD_TIME] += (event - seen) * words
-            history[TOKEN_TIME] += (event - seen) * tokens
+            state.word_time += (event - seen) * words
+            state.token_time += (event - seen) * tokens
             seen = event
         if word_time <= event:
-            state[WORDS_LEFT] += 1
+            state.words_left += 1
             words -= 1
         if token_time <= event:
-            state[TOKENS_LEFT] += 1
+            state.tokens_left += 1
             tokens -= 1
-    history[SEEN] = now
-    history[ACCESS_BUSY] = queues.token_times[slot, BUSY]
-    state[TRIPLES] = queues.tokens[slot, DONE_TRIPLES]
-    state[WORDS_PEAK] = max(state[WORDS_PEAK], words + queues.tokens[slot, RECORD_WORDS])
-    state[TOKENS_PEAK] = max(state[TOKENS_PEAK], tokens + 1)
+    state.seen = now
+    state.access_busy = slot.busy
+    state.triples = slot.triples
+    state.words_peak = max(state.words_peak, words + slot.words)
+    state.tokens_peak = max(state.tokens_peak, tokens + 1)

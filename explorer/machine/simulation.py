@@ -9,7 +9,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from explorer.compiler.ir.dlc import DlcProgram
-from explorer.machine import access, execute, memory, queues
 from explorer.machine import opcodes as op
 from explorer.machine.access import make_access
 from explorer.machine.assemble import assemble
@@ -46,7 +45,7 @@ class Simulation:
         """Runs until so many more tokens have been popped; True once the program is done. Raises MachineError."""
         if self.finished:
             return True
-        popped = int(self.machine.queues.state[queues.TOKENS_POPPED])
+        popped = int(self.machine.queues.state.tokens_popped)
         unit, why = advance(self.machine, popped + tokens)
         if why == op.REACHED:
             return False
@@ -59,8 +58,8 @@ class Simulation:
     def _settle(self) -> None:
         """All that was pushed must have been popped."""
         state = self.machine.queues.state
-        left = int(state[queues.WORDS_PUSHED] - state[queues.WORDS_POPPED])
-        if left or state[queues.TOKENS_PUSHED] != state[queues.TOKENS_POPPED]:
+        left = int(state.words_pushed - state.words_popped)
+        if left or state.tokens_pushed != state.tokens_popped:
             raise MachineError(f"{left:,} operands were pushed and never popped")
 
     @property
@@ -73,7 +72,7 @@ class Simulation:
     @property
     def nanoseconds(self) -> float:
         """Until both units have stopped."""
-        return float(max(self.machine.access.clocks[access.BACK], self.machine.execute.clocks[execute.NOW]))
+        return float(max(self.machine.access.state.back, self.machine.execute.state.now))
 
     def cycles(self, nanoseconds: float) -> float:
         """A time in core cycles."""
@@ -92,10 +91,9 @@ class Simulation:
         }
 
     def _access_account(self) -> dict[str, Any]:
-        clocks, state = self.machine.access.clocks, self.machine.access.state
-        whole = clocks[access.BACK]
-        busy = max(clocks[access.EVALUATED], clocks[access.MARSHALLED])
-        queue_full = min(clocks[access.WAIT_QUEUE], whole - busy)
+        state = self.machine.access.state
+        whole, busy = state.back, max(state.evaluated, state.marshalled)
+        queue_full = min(state.wait_queue, whole - busy)
         return {
             "cycles": self.cycles(whole),
             "busy": self.cycles(busy),
@@ -103,46 +101,46 @@ class Simulation:
                 "queue_full": self.cycles(queue_full),
                 "memory": self.cycles(whole - busy - queue_full),
             },
-            "evaluations": int(state[access.EVALUATIONS]),
-            "loads": int(state[access.LOADS]),
+            "evaluations": int(state.evaluations),
+            "loads": int(state.loads),
         }
 
     def _execute_account(self) -> dict[str, Any]:
-        clocks = self.machine.execute.clocks
+        state = self.machine.execute.state
         return {
-            "cycles": self.cycles(clocks[execute.NOW]),
-            "busy": self.cycles(clocks[execute.BUSY]),
-            "stalls": {"queue_empty": self.cycles(clocks[execute.WAIT_QUEUE])},
-            "instructions": int(self.machine.execute.state[execute.INSTRUCTIONS]),
+            "cycles": self.cycles(state.now),
+            "busy": self.cycles(state.busy),
+            "stalls": {"queue_empty": self.cycles(state.wait_queue)},
+            "instructions": int(state.instructions),
         }
 
     def _queue_account(self) -> dict[str, Any]:
         state = self.machine.queues.state
         return {
             "control": {
-                "pushes": int(state[queues.TOKENS_PUSHED]),
-                "pops": int(state[queues.TOKENS_POPPED]),
-                "peak": int(state[queues.TOKENS_PEAK]),
+                "pushes": int(state.tokens_pushed),
+                "pops": int(state.tokens_popped),
+                "peak": int(state.tokens_peak),
                 "capacity": self.parameters.control_tokens,
             },
             "data": {
-                "pushes": int(state[queues.WORDS_PUSHED]),
-                "pops": int(state[queues.WORDS_POPPED]),
-                "bytes_pushed": WORD_BYTES * int(state[queues.WORDS_PUSHED]),
-                "bytes_popped": WORD_BYTES * int(state[queues.WORDS_POPPED]),
-                "peak_bytes": WORD_BYTES * int(state[queues.WORDS_PEAK]),
+                "pushes": int(state.words_pushed),
+                "pops": int(state.words_popped),
+                "bytes_pushed": WORD_BYTES * int(state.words_pushed),
+                "bytes_popped": WORD_BYTES * int(state.words_popped),
+                "peak_bytes": WORD_BYTES * int(state.words_peak),
                 "capacity_bytes": self.parameters.queue_bytes,
             },
         }
 
     def _memory_account(self) -> dict[str, Any]:
-        counts = self.machine.memory.counts
+        state = self.machine.memory.state
         return {
-            "requests": int(counts[memory.REQUESTS]),
-            "l2_hits": int(counts[memory.L2_HITS]),
-            "llc_hits": int(counts[memory.LLC_HITS]),
-            "misses": int(counts[memory.MISSES]),
-            "hbm_bytes": LINE_BYTES * int(counts[memory.MISSES]),
+            "requests": int(state.requests),
+            "l2_hits": int(state.l2_hits),
+            "llc_hits": int(state.llc_hits),
+            "misses": int(state.misses),
+            "hbm_bytes": LINE_BYTES * int(state.misses),
         }
 
     def watch(self, records: int) -> list[dict[str, Any]]:
@@ -160,16 +158,16 @@ class Simulation:
 
     def _last_popped(self) -> dict[str, Any]:
         ring = self.machine.queues
-        place = (ring.state[queues.TOKENS_POPPED] - 1) % len(ring.tokens)
-        token = self.assembly.tokens[ring.tokens[place, queues.TOKEN]]
-        first = int(ring.state[queues.WORDS_POPPED]) - len(token.types)
-        slots = [(first + at) % ring.words.size for at in range(len(token.types))]
+        slot = ring.tokens[(ring.state.tokens_popped - 1) % ring.tokens.size]
+        token = self.assembly.tokens[slot.token]
+        first = int(ring.state.words_popped) - len(token.types)
+        words = [(first + at) % ring.words.size for at in range(len(token.types))]
         values = [
-            int(ring.words[slot]) if kind == "i32" else float(ring.floats[slot])
-            for slot, kind in zip(slots, token.types, strict=True)
+            int(ring.words[word]) if kind == "i32" else float(ring.floats[word])
+            for word, kind in zip(words, token.types, strict=True)
         ]
         return {
             "token": token.name,
-            "cycle": self.cycles(ring.token_times[place, queues.FILLED]),
+            "cycle": self.cycles(slot.filled),
             "values": values,
         }

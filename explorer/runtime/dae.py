@@ -10,7 +10,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from explorer.compiler.ir.dlc import DlcProgram
-from explorer.machine import execute, queues
 from explorer.machine.parameters import WORD_BYTES, MachineParameters
 from explorer.machine.simulation import Simulation
 
@@ -74,26 +73,29 @@ class Sampler:
 
     def __init__(self, simulation: Simulation) -> None:
         self._simulation = simulation
-        self._history = np.zeros(queues.HISTORY_SIZE)
-        self._clocks = np.zeros(execute.CLOCKS_SIZE)
+        self._before = self._totals()
 
     def sample(self) -> Sample:
         """The cycle and the iterations (triples) done up to the last token popped; since the last sample, the mean
         occupancy of the queues and the share of time that each unit was busy."""
-        machine = self._simulation.machine
-        history = machine.queues.history - self._history
-        clocks = machine.execute.clocks - self._clocks
-        self._history, self._clocks = machine.queues.history.copy(), machine.execute.clocks.copy()
-        seen = history[queues.SEEN]
+        before, after = self._before, self._totals()
+        self._before = after
+        seen, words, tokens, access_busy, now, busy = (late - early for late, early in zip(after, before, strict=True))
         return {
-            "cycle": self._simulation.cycles(self._history[queues.SEEN]),
-            "triples": int(machine.queues.state[queues.TRIPLES]),
-            "queue_bytes": WORD_BYTES * share(history[queues.WORD_TIME], seen),
-            "control_tokens": share(history[queues.TOKEN_TIME], seen),
+            "cycle": self._simulation.cycles(after[0]),
+            "triples": int(self._simulation.machine.queues.state.triples),
+            "queue_bytes": WORD_BYTES * share(words, seen),
+            "control_tokens": share(tokens, seen),
             # Work that was done ahead of its record, before this stretch of time, counts here.
-            "access_busy": min(1.0, share(history[queues.ACCESS_BUSY], seen)),
-            "execute_busy": share(clocks[execute.BUSY], clocks[execute.NOW]),
+            "access_busy": min(1.0, share(access_busy, seen)),
+            "execute_busy": share(busy, now),
         }
+
+    def _totals(self) -> tuple[float, ...]:
+        """In ns: the time, the integrals of both occupancies, the access unit's work; the execute unit's clock and
+        its work."""
+        seen, unit = self._simulation.machine.queues.state, self._simulation.machine.execute.state
+        return (seen.seen, seen.word_time, seen.token_time, seen.access_busy, unit.now, unit.busy)
 
 
 def share(part: float, whole: float) -> float:

@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-from explorer.machine import queues
 from explorer.machine.memory import find, make_cache, put_first
 from explorer.machine.parameters import MachineParameters
 from explorer.machine.simulation import Simulation
@@ -160,9 +159,8 @@ def test_no_pop_before_its_push() -> None:
     finished, machine = False, simulation.machine
     while not finished:
         finished = simulation.advance(1)
-        slot = (machine.queues.state[queues.TOKENS_POPPED] - 1) % len(machine.queues.tokens)
-        filled, freed, _ = machine.queues.token_times[slot]
-        assert freed >= filled
+        slot = machine.queues.tokens[(machine.queues.state.tokens_popped - 1) % machine.queues.tokens.size]
+        assert slot.freed >= slot.filled
 
 
 @pytest.mark.parametrize("machine", MACHINES)
