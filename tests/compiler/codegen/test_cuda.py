@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import sys
 from typing import Literal
 
 import pytest
@@ -225,3 +226,21 @@ def test_a_refused_text_is_unsupported_with_the_log() -> None:
 def test_an_unknown_architecture_is_unsupported() -> None:
     with pytest.raises(Unsupported, match="no PTX for sm_20"):
         compile_text("", "sm_20")
+
+
+def test_without_the_bindings_there_is_a_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "cuda.bindings", None)
+    with pytest.raises(Unsupported, match="needs the packages cuda-bindings and nvidia-cuda-nvrtc"):
+        compile_text("// not compiled before", "sm_90")
+
+
+def test_without_nvrtc_there_is_a_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
+    from cuda.bindings import nvrtc
+    from cuda.pathfinder import DynamicLibNotFoundError
+
+    def not_found(*_: object) -> None:
+        raise DynamicLibNotFoundError("libnvrtc.so is nowhere")
+
+    monkeypatch.setattr(nvrtc, "nvrtcCreateProgram", not_found)
+    with pytest.raises(Unsupported, match="NVRTC does not load: libnvrtc.so is nowhere"):
+        compile_text("// nor this", "sm_90")
