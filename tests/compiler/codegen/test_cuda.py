@@ -242,5 +242,5 @@ def test_without_nvrtc_there_is_a_sentence(monkeypatch: pytest.MonkeyPatch) -> N
         raise DynamicLibNotFoundError("libnvrtc.so is nowhere")
 
     monkeypatch.setattr(nvrtc, "nvrtcCreateProgram", not_found)
-    with pytest.raises(Unsupported, match="NVRTC does not load: libnvrtc.so is nowhere"):
+    with pytest.raises(Unsupported, match=r"NVRTC does not load: libnvrtc\.so is nowhere"):
         compile_text("// nor this", "sm_90")
