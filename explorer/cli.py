@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from explorer.checkout import CHECKOUT
+from explorer.runtime.console import START_OF_LINE, show, summary
 from explorer.runtime.events import outcome, sentence_diagnostic
 
 if TYPE_CHECKING:
@@ -72,7 +73,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             print(f"explorer: {bad}", file=sys.stderr)
         return BAD_INPUT
     except KeyboardInterrupt:
-        print("explorer: stopped", file=sys.stderr)
+        print(f"{START_OF_LINE if sys.stderr.isatty() else ''}explorer: stopped", file=sys.stderr)
         return INTERRUPTED
     except BrokenPipeError:
         # The reader (`| head`) has left; without this Python would complain again when it flushes at exit.
@@ -336,7 +337,6 @@ def _options(arguments: argparse.Namespace) -> dict[str, str | int | bool]:
 
 
 def _run(arguments: argparse.Namespace) -> int:
-    from explorer.runtime.console import show, summary
     from explorer.runtime.jobs import stream_here
     from explorer.runtime.run import NO_GPU, RunRequest
 

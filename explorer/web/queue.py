@@ -70,6 +70,11 @@ class RunQueue:
         self._line: OrderedDict[str, Job] = OrderedDict()
         self._typical_seconds = _FIRST_GUESS_SECONDS
 
+    @property
+    def full(self) -> bool:
+        """Whether one more job would be refused."""
+        return len(self._line) + len(self._held) >= self._longest
+
     def submit(self, session: str, request: Mapping[str, Any]) -> Job:
         """Queue a run. The job fails at once where the queue is full; an older waiting one is superseded."""
         job = Job(session, request)
@@ -77,7 +82,7 @@ class RunQueue:
         older = waiting.get(session)
         if older is not None:
             older._post(events.failed("superseded", "A newer run took this one's place.", "Its result is on the way."))
-        elif len(self._line) + len(self._held) >= self._longest:
+        elif self.full:
             wait = self._seconds_until(self._longest + 1)
             job._post(
                 events.failed(

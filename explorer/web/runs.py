@@ -53,6 +53,8 @@ async def run(request: Request) -> Response:
     except MessageError as error:
         return JSONResponse({**refusal(str(error)), "kind": "refused", "message": str(error)}, 422)
     queue: RunQueue = request.app.state.runs
+    if queue.full:
+        return JSONResponse(refusal("The queue of runs is full.", "Try again later."), 503, {"Retry-After": "10"})
     job = queue.submit(secrets.token_hex(8), asked)
     if NDJSON in request.headers.get("accept", ""):
         return StreamingResponse(_lines(queue, job), media_type=NDJSON)

@@ -115,6 +115,9 @@ def test_a_full_queue_is_refused(transe: str) -> None:
         last = events_of(two, 1)[-1]
         assert last["kind"] == "refused"
         assert "full" in last["message"]
+        refused = client.post("/api/run", json={"text": transe, "on": "cpu"})
+        assert refused.status_code == 503
+        assert refused.headers["retry-after"]
 
 
 def test_another_site_cannot_connect(client: TestClient) -> None:
