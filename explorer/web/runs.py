@@ -6,10 +6,11 @@ import asyncio
 import json
 import secrets
 from collections.abc import AsyncIterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from fastapi import APIRouter, Request, WebSocket
+from fastapi import APIRouter, Request, WebSocket, WebSocketDisconnect
 from fastapi.responses import JSONResponse, Response, StreamingResponse
 
 from explorer.runtime import events
@@ -103,7 +104,8 @@ async def socket(websocket: WebSocket) -> None:
     session = Session(websocket, state.runs, state.data_dir)
     state.sessions.add(session)
     try:
-        await session.serve()
+        with suppress(WebSocketDisconnect):
+            await session.serve()
     finally:
         state.sessions.discard(session)
         session.end()
@@ -165,7 +167,8 @@ class Session:
         sender.add_done_callback(self._senders.discard)
 
     async def _send(self, job: Job, labels: dict[str, int]) -> None:
-        async for event in job.events():
-            await self._websocket.send_json({**event, **labels})
+        with suppress(WebSocketDisconnect):
+            async for event in job.events():
+                await self._websocket.send_json({**event, **labels})
         if self._jobs.get(labels["run"]) is job:
             del self._jobs[labels["run"]]

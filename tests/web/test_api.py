@@ -178,6 +178,19 @@ def test_every_answer_carries_the_policy(client: TestClient) -> None:
         assert response.headers["referrer-policy"] == "no-referrer"
 
 
+def test_static_files_are_revalidated_or_kept_by_version(client: TestClient) -> None:
+    plain = client.get("/static/icon.svg")
+    assert plain.status_code == 200
+    assert plain.headers["cache-control"] == "no-cache"
+    again = client.get("/static/icon.svg", headers={"if-none-match": plain.headers["etag"]})
+    assert again.status_code == 304
+    assert "immutable" in client.get("/static/icon.svg?v=1").headers["cache-control"]
+    for path in ("/static/../pyproject.toml", "/static/%2e%2e/pyproject.toml", "/static/none.js?v=1"):
+        missing = client.get(path)
+        assert missing.status_code == 404
+        assert "immutable" not in missing.headers["cache-control"]
+
+
 def test_the_pages_style_nonce_is_new_each_time(client: TestClient) -> None:
     policies = {client.get("/healthz").headers["content-security-policy"] for _ in range(3)}
     assert len(policies) == 3
