@@ -3,23 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 from explorer.compiler.ir import graph as ir
 from explorer.compiler.ir.node import Span
+from explorer.compiler.language.check import OperationSite
 from explorer.compiler.language.diagnostics import Collector
 from explorer.compiler.language.entities import Constant, Row, Stopped, Table
 
 LARGEST_OPERATION_COUNT = 1000
-
-
-@dataclass(frozen=True, slots=True)
-class Site:
-    """An operation where it stands: `span` is its operator, `extent` its whole expression, `label` its short text."""
-
-    label: str
-    span: Span
-    extent: Span
 
 
 class GraphBuilder:
@@ -27,14 +18,14 @@ class GraphBuilder:
 
     def __init__(self, domains: Mapping[str, str], collector: Collector) -> None:
         self.values: list[ir.Value] = []
-        self.sites: dict[Span, Site] = {}
+        self.sites: dict[Span, OperationSite] = {}
         self._domains = domains
         self._collector = collector
         self._count = 0
 
     def emit(
         self,
-        site: Site,
+        site: OperationSite,
         operator: ir.Operator,
         shape: ir.Shape,
         depends: frozenset[str],
@@ -72,7 +63,7 @@ class GraphBuilder:
 
     def constant(self, constant: Constant) -> Row:
         """A number as a value of the graph."""
-        site = Site(constant.label, constant.span, constant.span)
+        site = OperationSite(constant.label, constant.span, constant.span)
         operator = ir.Constant(origin=(constant.span,), value=float(constant.value))
         return self.emit(site, operator, (), frozenset())
 

@@ -7,8 +7,8 @@ from collections.abc import Callable
 
 from explorer.compiler.ir import graph as ir
 from explorer.compiler.language import syntax
-from explorer.compiler.language.builder import Site
 from explorer.compiler.language.builtins import DEFAULT_SLOPE, Builtin
+from explorer.compiler.language.check import OperationSite
 from explorer.compiler.language.entities import Constant, Row
 from explorer.compiler.language.mismatch import explain_pair
 from explorer.compiler.language.operations import Operations
@@ -49,7 +49,7 @@ class _Call:
         self.function = function
         self.nodes = nodes
         self.values = values
-        self.site = Site(node.function.text, node.function.extent, node.extent)
+        self.site = OperationSite(node.function.text, node.function.extent, node.extent)
         self.origin = (self.site.span,)
 
     def value(self) -> Row | Constant | None:

@@ -6,9 +6,10 @@ from collections.abc import Iterable, Mapping
 
 from explorer.compiler.language import syntax
 from explorer.compiler.language.binding import bind_builtin, bind_helper
-from explorer.compiler.language.builder import GraphBuilder, Site
+from explorer.compiler.language.builder import GraphBuilder
 from explorer.compiler.language.builtins import INDEX_SETS, LATER, builtin, function_names
 from explorer.compiler.language.calls import call_builtin
+from explorer.compiler.language.check import OperationSite
 from explorer.compiler.language.diagnostics import Collector, Fix, suggestion, with_article
 from explorer.compiler.language.entities import Constant, Entity, Index, Row, Stopped, Table
 from explorer.compiler.language.indexing import take_attribute, take_rows, take_slice
@@ -165,7 +166,7 @@ class Elaborator:
         """An entity as a value: a tensor without index sets is read whole; others must be indexed first."""
         match entity:
             case Table() if not entity.tensor.sets:
-                site = Site(entity.tensor.name, node.extent, node.extent)
+                site = OperationSite(entity.tensor.name, node.extent, node.extent)
                 return self.operations.gather(site, entity, ())
             case Table():
                 sets = " and ".join(entity.tensor.sets)

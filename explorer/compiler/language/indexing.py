@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from explorer.compiler.ir import graph as ir
 from explorer.compiler.language import syntax
-from explorer.compiler.language.builder import Site
+from explorer.compiler.language.check import OperationSite
 from explorer.compiler.language.diagnostics import Fix, slice_text, with_article
 from explorer.compiler.language.entities import Constant, Entity, Index, Row, Table
 from explorer.compiler.language.shapes import show
@@ -34,7 +34,7 @@ def take_rows(elaborator: Elaborator, node: syntax.Index, base: Entity | None) -
     maps = _check_indices(elaborator, node, base, indices)
     if maps is None:
         return None
-    site = Site(slice_text(elaborator.text, node.extent), node.extent, node.extent)
+    site = OperationSite(slice_text(elaborator.text, node.extent), node.extent, node.extent)
     return elaborator.operations.gather(site, base, maps)
 
 
@@ -94,7 +94,7 @@ def take_slice(elaborator: Elaborator, node: syntax.Slice, base: Entity | None) 
         detail = f"The last dimension has {size} elements; this takes {start}:{stop}."
         elaborator.collector.report("this slice is empty", node.span, detail)
         return None
-    site = Site(slice_text(elaborator.text, node.span), node.span, node.extent)
+    site = OperationSite(slice_text(elaborator.text, node.span), node.span, node.extent)
     extent = value.shape[-1] if stop - start == size else stop - start
     operator = ir.Slice(origin=(node.span,), operand=value.name, start=start, stop=stop)
     return elaborator.operations.builder.emit(site, operator, (*value.shape[:-1], extent), value.depends, value.lines)
@@ -123,4 +123,4 @@ def take_attribute(elaborator: Elaborator, node: syntax.Attribute, base: Entity 
         shape = show(() if isinstance(value, Constant) else value.shape)
         elaborator.collector.report(f"'.T' needs two dimensions, but the value is {shape}", node.span)
         return None
-    return elaborator.operations.transpose(Site(".T", node.span, node.extent), value)
+    return elaborator.operations.transpose(OperationSite(".T", node.span, node.extent), value)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from explorer.compiler.ir.graph import Shape
 from explorer.compiler.language import syntax
-from explorer.compiler.language.builder import Site
+from explorer.compiler.language.check import OperationSite
 from explorer.compiler.language.diagnostics import Collector, Fix, slice_text
 from explorer.compiler.language.entities import Row
 from explorer.compiler.language.shapes import Shapes, show
@@ -29,14 +29,16 @@ class Operand:
         return f"The {side} is {self.text}, {shape}{f' from line {lines}' if lines and self.row.shape else ''}."
 
 
-def explain_elementwise(collector: Collector, shapes: Shapes, site: Site, left: Operand, right: Operand) -> None:
+def explain_elementwise(
+    collector: Collector, shapes: Shapes, site: OperationSite, left: Operand, right: Operand
+) -> None:
     """`+ - * /`, `min` and `max` of shapes of which neither is a prefix of the other."""
     numbers = _numbers(shapes, site.label, left, right)
     message = f"'{site.label}' needs equal shapes, or one that is the beginning of the other: {numbers}"
     collector.report(message, site.extent, _detail(left, right))
 
 
-def explain_product(collector: Collector, shapes: Shapes, site: Site, left: Operand, right: Operand) -> None:
+def explain_product(collector: Collector, shapes: Shapes, site: OperationSite, left: Operand, right: Operand) -> None:
     """`@` of shapes that no reading fits."""
     if not left.row.shape or not right.row.shape:
         side = "left" if not left.row.shape else "right"
@@ -50,7 +52,7 @@ def explain_product(collector: Collector, shapes: Shapes, site: Site, left: Oper
     collector.report(f"'{site.label}' needs {need}: {numbers}", site.extent, _detail(left, right), fixes)
 
 
-def explain_pair(collector: Collector, shapes: Shapes, site: Site, left: Operand, right: Operand) -> None:
+def explain_pair(collector: Collector, shapes: Shapes, site: OperationSite, left: Operand, right: Operand) -> None:
     """`dot` and `outer`, which work on the last dimensions."""
     for side, operand in (("first", left), ("second", right)):
         if not operand.row.shape:

@@ -8,7 +8,8 @@ from operator import add, floordiv, mul, sub, truediv
 from explorer.compiler.ir import graph as ir
 from explorer.compiler.ir.node import Span
 from explorer.compiler.language import syntax
-from explorer.compiler.language.builder import GraphBuilder, Site
+from explorer.compiler.language.builder import GraphBuilder
+from explorer.compiler.language.check import OperationSite
 from explorer.compiler.language.diagnostics import Collector, Fix, slice_text
 from explorer.compiler.language.entities import Constant, Index, Row, Table
 from explorer.compiler.language.mismatch import Operand, explain_elementwise, explain_product
@@ -48,7 +49,7 @@ class Operations:
             return None
         return Constant(value, span, label, dim)
 
-    def gather(self, site: Site, table: Table, indices: tuple[Index, ...]) -> Row:
+    def gather(self, site: OperationSite, table: Table, indices: tuple[Index, ...]) -> Row:
         """`E[h]`: the rows of a tensor, or all of it where it has no index sets."""
         names = tuple(index.name for index in indices)
         operator = ir.Gather(origin=(site.span,), tensor=table.tensor.name, indices=names)
@@ -59,7 +60,7 @@ class Operations:
         """`left + right` and the like; on two numbers it is done now."""
         if isinstance(left, Constant) and isinstance(right, Constant):
             return self._fold(node, left, right)
-        site = Site(node.operator, node.span, node.extent)
+        site = OperationSite(node.operator, node.span, node.extent)
         if node.operator == "//":
             fixes = [Fix("Use /", node.span, "/")]
             self.collector.report("'//' divides sizes, and values divide by '/'", node.span, fixes=fixes)
@@ -84,7 +85,7 @@ class Operations:
 
     def elementwise(
         self,
-        site: Site,
+        site: OperationSite,
         function: str,
         nodes: Nodes,
         left: Row | Constant,
@@ -108,7 +109,7 @@ class Operations:
 
     def matrix_product(
         self,
-        site: Site,
+        site: OperationSite,
         nodes: Nodes,
         left: Row | Constant,
         right: Row | Constant,
@@ -124,12 +125,14 @@ class Operations:
             return self.contract(site, product, second, self.transpose(site, first))
         return self.contract(site, product, first, second)
 
-    def contract(self, site: Site, product: Product, left: Row, right: Row, lines: tuple[int, ...] = ()) -> Row:
+    def contract(
+        self, site: OperationSite, product: Product, left: Row, right: Row, lines: tuple[int, ...] = ()
+    ) -> Row:
         """A product by its signature."""
         operator = ir.Contract(origin=(site.span,), signature=product.signature, left=left.name, right=right.name)
         return self.builder.emit(site, operator, product.shape, left.depends | right.depends, lines)
 
-    def transpose(self, site: Site, row: Row) -> Row:
+    def transpose(self, site: OperationSite, row: Row) -> Row:
         """The last two dimensions exchanged."""
         shape = (*row.shape[:-2], row.shape[-1], row.shape[-2])
         operator = ir.Transpose(origin=(site.span,), operand=row.name)
@@ -146,6 +149,6 @@ class Operations:
         if isinstance(value, Constant):
             self.builder.count_operation(node.span)
             return Constant(-value.value, node.extent, f"-{value.label}")
-        site = Site("-", node.span, node.extent)
+        site = OperationSite("-", node.span, node.extent)
         operator = ir.Elementwise(origin=(node.span,), function="neg", operands=(value.name,))
         return self.builder.emit(site, operator, value.shape, value.depends, value.lines)

@@ -8,11 +8,12 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from explorer.compiler.language import syntax
 from explorer.compiler.language.diagnostics import Collector, Diagnostic, DiagnosticsError
 
 if TYPE_CHECKING:
     from lark import Lark, Token
+
+    from explorer.compiler.language import syntax
 
 LARGEST_TEXT = 64 * 1024
 """Bytes in UTF-8."""
