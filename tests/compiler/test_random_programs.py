@@ -16,6 +16,8 @@ from tests.compiler.ir.test_stages_parse_back import assert_parses_back
 from tests.compiler.models import compiled, draw_inputs
 from tests.compiler.random_models import model_texts
 
+pytestmark = pytest.mark.timeout(420)  # a failure takes Hypothesis up to five minutes to make small
+
 NEGATIVES = ("none", "tail:3", "head:2")
 QUICK = ("graph", "loops", "slc", "dlc", "dae")
 COMPILED = ("cpu",)
