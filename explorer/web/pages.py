@@ -19,7 +19,6 @@ from fastapi.templating import Jinja2Templates
 from pydantic import TypeAdapter, ValidationError
 
 from explorer.checkout import CHECKOUT
-from explorer.compiler.language.check import LARGEST_SIZE
 from explorer.compiler.options import ARCHITECTURES, LARGEST_NEGATIVE_COUNT, Options
 from explorer.compiler.pipeline import STAGES
 from explorer.machine.parameters import MachineParameters
@@ -221,7 +220,6 @@ _templates.env.globals.update(
     meanings=views.OPERATOR_MEANINGS,
     gpu_reason=GPU_REASON,
     limits=limits,
-    largest_size=LARGEST_SIZE,
     machine=MachineParameters(),
     key_of=_key,
     about=_about,

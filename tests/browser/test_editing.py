@@ -93,6 +93,31 @@ def test_a_size_is_set_by_field_and_slider_and_given_back(open_page: OpenPage) -
     expect(pane(page, "graph")).to_contain_text("D = 64")
 
 
+def test_a_size_set_by_hand_holds_until_the_text_says_otherwise(open_page: OpenPage) -> None:
+    page = open_page()
+    page.locator('[data-size="D"] .field').fill("33")
+    expect(pane(page, "graph")).to_contain_text("D = 33, K = 64")
+    change(page, "TransR(", "Renamed(")
+    expect(pane(page, "graph")).to_contain_text("Renamed")
+    expect(pane(page, "graph")).to_contain_text("D = 33, K = 64")
+    change(page, "dim D = 64", "dim D = 20")
+    expect(pane(page, "graph")).to_contain_text("D = 20, K = 64")
+    page.locator('[data-size="D"] .field').fill("33")
+    expect(pane(page, "graph")).to_contain_text("D = 33")
+    write(page, DISTMULT.replace("D", "F"))
+    expect(pane(page, "graph")).to_contain_text("F = 8")
+
+
+def test_a_pane_opened_before_the_answer_does_not_lose_it(open_page: OpenPage) -> None:
+    page = open_page()
+    edit = edit_of(page)
+    change(page, "TransR(", "Renamed(")
+    page.locator('.st[data-open="dlc"]').click()
+    expect(pane(page, "dlc")).to_contain_text("dlc Renamed")
+    expect(pane(page, "loops")).to_contain_text("kernel Renamed")
+    assert edit_of(page) == edit + 1
+
+
 def test_options_change_the_stages(open_page: OpenPage) -> None:
     page = open_page()
     expect(pane(page, "loops")).to_contain_text("interchange")
