@@ -213,7 +213,7 @@ def _stages(arguments: argparse.Namespace) -> int:
     from explorer.compiler.pipeline import STAGES
 
     if arguments.json:
-        fields = ("name", "title", "summary", "source")
+        fields = ("name", "title", "summary", "source", "targets")
         print(json.dumps([{field: getattr(stage, field) for field in fields} for stage in STAGES]))
         return 0
     for stage in STAGES:
@@ -239,7 +239,7 @@ def _compile(arguments: argparse.Namespace) -> int:
         print(_stage_text(compilation, wanted[0]), end="")
     else:
         _print_summary(compilation)
-    return 0
+    return FAILED if any(not compilation.stages[name].available for name in arguments.stage) else 0
 
 
 def _compilation(arguments: argparse.Namespace) -> Compilation:
