@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from explorer.compiler.ir import dlc, loops
-from explorer.compiler.ir.node import Atom, Extent, Node
+from explorer.compiler.ir.node import Atom, Node
 from explorer.machine import opcodes as op
 from explorer.machine.assembly import AssemblyError, Code, Registers
 from explorer.machine.binding import Binding
@@ -77,16 +77,13 @@ class ExecuteAssembler:
             self.code.add(pop, op.POP_FLOAT, self.f.named(pop.result))
 
     def _for(self, loop: loops.For) -> None:
-        variable, extent = self.x.named(loop.variable), self._extent(loop.extent)
+        variable, extent = self.x.named(loop.variable), self._index(loop.extent)
         enter = self.code.add(loop, op.FOR_ENTER, variable, extent, -1)
         body = len(self.code.rows)
         for statement in loop.body:
             self._statement(statement)
         self.code.add(loop, op.FOR_NEXT, variable, extent, body)
         self.code.rows[enter][3] = len(self.code.rows)
-
-    def _extent(self, extent: Extent) -> int:
-        return self._index(extent)
 
     def _accumulate(self, statement: loops.Accumulate) -> None:
         value = self._value(statement, statement.function, statement.operands)
