@@ -25,6 +25,7 @@ from explorer.machine.parameters import MachineParameters
 from explorer.web import limits, views
 from explorer.web.compiling import Compiled, compile_cached
 from explorer.web.examples import Example, examples
+from explorer.web.highlight import quoted
 
 router = APIRouter(include_in_schema=False)
 
@@ -224,4 +225,5 @@ _templates.env.globals.update(
     key_of=_key,
     about=_about,
     static=_static,
+    quoted=quoted,
 )

@@ -80,6 +80,7 @@ function showBusy(edit) {
   spin.className = "spin";
   const shown = state.good ? `. The stages show edit ${state.good}` : "";
   status.replaceChildren(spin, `Compiling edit ${edit}${shown}`);
+  emit("busy");
 }
 
 // A sentence in the place of the status, for what the server or the network did.

@@ -78,8 +78,12 @@ const textOf = (pane) => {
 };
 
 export async function copy(index) {
-  await navigator.clipboard.writeText(textOf(paneElements()[index]));
-  say(`Copied ${state.panes[index].stage}.`);
+  try {
+    await navigator.clipboard.writeText(textOf(paneElements()[index]));
+    say(`Copied ${state.panes[index].stage}.`);
+  } catch {
+    say("The browser refused to copy; download the text instead.");
+  }
 }
 
 // The whole text, also where the page shows only its beginning.
@@ -119,7 +123,13 @@ export function save(name, text, type) {
 
 // Where each pane was scrolled to, and what stood in it: a swap must not make anything jump or flash.
 let before = [];
+let focused = ""; // a selector for what had the focus
 function remember() {
+  const element = document.activeElement;
+  const pane = element?.closest(".pane");
+  const { act, pass, open } = element?.dataset ?? {};
+  const data = Object.entries({ act, pass, open }).map(([name, value]) => (value ? `[data-${name}="${CSS.escape(value)}"]` : ""));
+  focused = pane ? `#${pane.id} ${act ? data.join("") : ".body"}` : open ? data.join("") : "";
   before = paneElements().map((pane) => {
     const body = pane.querySelector(".body");
     return { stage: pane.dataset.stage, at: pane.dataset.at, body, top: body?.scrollTop, left: body?.scrollLeft };
@@ -144,12 +154,14 @@ function restore() {
     pane.querySelector(".body").scrollTop = old.top;
     pane.querySelector(".body").scrollLeft = old.left;
   });
+  // What was swapped took the focus with it.
+  if (focused && document.activeElement === document.body) document.querySelector(focused)?.focus({ preventScroll: true });
 }
 
-function showBroken() {
-  root().classList.toggle("stale", isBroken() && state.good > 0);
+function showStale(isStale) {
+  root().classList.toggle("stale", isStale);
   for (const pill of root().querySelectorAll("[data-old]")) {
-    pill.textContent = isBroken() && state.good > 0 ? `stale, from edit ${state.good}` : "";
+    pill.textContent = isStale ? `stale, from edit ${state.good}` : "";
   }
 }
 
@@ -167,13 +179,14 @@ export function fitPanes() {
 
 export function startPanes() {
   on("before-swap", remember);
+  on("busy", () => showStale(true));
   for (const pane of paneElements()) skipDeclarations(pane.querySelector(".body"));
   on("swapped", () => {
     restore();
     root().dataset.count = state.panes.length;
     activate(state.active);
     showChangedOnly();
-    showBroken();
+    showStale(isBroken());
     emit("painted");
   });
   // On a phone the passes are a tab of their own, over the same pane.

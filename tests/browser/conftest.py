@@ -13,7 +13,7 @@ from typing import Literal
 
 import numpy as np
 import pytest
-from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Page, sync_playwright
+from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Page, expect, sync_playwright
 
 FLAGS = [
     "--headless",
@@ -74,7 +74,9 @@ def address(data_dir: Path) -> Iterator[str]:
 def profile(browser: Browser) -> Iterator[BrowserContext]:
     """One profile for all tests, so that scripts are fetched and compiled once; each test has a tab of its own."""
     context = browser.new_context()
-    context.set_default_timeout(10_000)
+    # Two busy cores must not fail a test for their pace.
+    context.set_default_timeout(20_000)
+    expect.set_options(timeout=15_000)
     yield context
     context.close()
 
@@ -91,9 +93,9 @@ def open_page(profile: BrowserContext, address: str) -> Iterator[OpenPage]:
             complaints.append(f"{message.type}: {message.text}")
 
     def start(
-        path: str = "/", width: int = 1600, height: int = 1000, theme: Theme = "light", expect: tuple[str, ...] = ()
+        path: str = "/", width: int = 1600, height: int = 1000, theme: Theme = "light", complains: tuple[str, ...] = ()
     ) -> Page:
-        expected.extend(expect)
+        expected.extend(complains)
         page = profile.new_page()
         pages.append(page)
         page.set_viewport_size({"width": width, "height": height})

@@ -151,7 +151,7 @@ def test_a_script_tag_in_a_name_is_text(open_page: OpenPage) -> None:
 
 
 def test_a_text_that_is_too_long_is_refused_in_words_and_kept(open_page: OpenPage) -> None:
-    page = open_page(expect=("Failed to load resource", "htmx:", "Response Status Error Code 413"))
+    page = open_page(complains=("Failed to load resource", "htmx:", "Response Status Error Code 413"))
     edit_of(page)
     write(page, "# " + "long " * 60_000)
     expect(page.locator("#status")).to_contain_text("larger than 256 KiB")
