@@ -28,6 +28,11 @@ RUN_SECONDS = 120.0
 
 _START_SECONDS = 180.0
 """The first rehearsal on a computer compiles the simulator: 15 s of one core's time, more where others share it."""
+_STARTING: dict[Role, str] = {
+    "compile": "starting a process for compilations",
+    "run": "starting a process for runs (the first on a computer compiles the simulator: half a minute)",
+    "run-once": "starting a process for the run",
+}
 _LINE_BYTES = 64 << 20
 """The longest event: a compilation with every stage and every pass, with room to spare."""
 _REQUESTS_PER_WORKER = 200
@@ -169,6 +174,11 @@ class WorkerPool:
         """The live workers' process ids."""
         return [worker.pid for worker in self._workers if worker.alive]
 
+    @property
+    def warm(self) -> bool:
+        """Whether a worker has come up: a request is then taken at once, or after the one that is running."""
+        return bool(self.pids)
+
     def open(self) -> None:
         """Begin to start workers until there are enough; returns at once."""
         for _ in range(self._total - len(self._workers) - len(self._starting)):
@@ -190,7 +200,7 @@ class WorkerPool:
         the worker.
         """
         if self._ready.empty():
-            yield events.progress("starting a worker process", 0, 1)
+            yield events.progress(_STARTING[self.role], 0, 1)
         begun = False
         try:
             async with aclosing(self._attempt(request, seconds)) as attempt:

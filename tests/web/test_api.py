@@ -168,6 +168,12 @@ def test_stages_examples_and_data_are_listed(client: TestClient) -> None:
     assert names == ["FB15k", "FB15k-237", "BioKG", "WN18", "tiny.tsv"]
 
 
+def test_health_says_when_runs_are_warm(client: TestClient, transe: str) -> None:
+    status, _ = post(client, "/api/run", text=transe, on="cpu", batch=8, repeat=1)
+    assert status == 200
+    assert client.get("/healthz").json() == {"status": "ok", "warm": True}
+
+
 def test_every_answer_carries_the_policy(client: TestClient) -> None:
     for response in (client.get("/"), client.get("/healthz"), client.get("/nowhere"), client.post("/api/run")):
         policy = response.headers["content-security-policy"]

@@ -93,7 +93,7 @@ def test_a_killed_worker_is_told_and_the_server_lives(transe: str) -> None:
     with TestClient(app) as client, client.websocket_connect("/ws") as socket:
         socket.send_json(order(1, transe, **LONG))
         events_of(socket, 1, until="sample")
-        for pid in app.state.runs._pool.pids:
+        for pid in app.state.runners.pids:
             os.kill(pid, signal.SIGKILL)
         last = events_of(socket, 1)[-1]
         assert last["kind"] == "crashed"
