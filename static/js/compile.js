@@ -26,7 +26,10 @@ export function repaint() {
   if (!isCurrent()) {
     clearTimeout(debounce);
     post("/compile", current());
-  } else if (state.goodInput) post("/panes", { ...state.goodInput, edit: state.edit });
+  } else if (state.goodInput) {
+    clearTimeout(idle); // it brings the late stages too
+    post("/panes", { ...state.goodInput, edit: state.edit });
+  }
 }
 
 const current = () => ({ text: state.text, sizes: state.sizes, options: state.options, edit: state.edit });

@@ -121,6 +121,8 @@ export function save(name, text, type) {
   setTimeout(() => URL.revokeObjectURL(link.href), 1000);
 }
 
+export const bodiesOf = (pane) => [...pane.querySelectorAll(".body")];
+
 // Where each pane was scrolled to, and what stood in it: a swap must not make anything jump or flash.
 let before = [];
 let focused = ""; // a selector for what had the focus
@@ -130,10 +132,10 @@ function remember() {
   const { act, pass, open } = element?.dataset ?? {};
   const data = Object.entries({ act, pass, open }).map(([name, value]) => (value ? `[data-${name}="${CSS.escape(value)}"]` : ""));
   focused = pane ? `#${pane.id} ${act ? data.join("") : ".body"}` : open ? data.join("") : "";
-  before = paneElements().map((pane) => {
-    const body = pane.querySelector(".body");
-    return { stage: pane.dataset.stage, at: pane.dataset.at, body, top: body?.scrollTop, left: body?.scrollLeft };
-  });
+  before = paneElements().map((pane) => ({
+    stage: pane.dataset.stage,
+    bodies: bodiesOf(pane).map((body) => ({ body, top: body.scrollTop, left: body.scrollLeft })),
+  }));
 }
 
 // A text that does not fit starts at its first line that computes something, not at its declarations.
@@ -146,13 +148,12 @@ function restore() {
   paneElements().forEach((pane, index) => {
     const old = before.find((entry, at) => at === index && entry.stage === pane.dataset.stage);
     const body = pane.querySelector(".body");
-    if (!old?.body?.querySelector(".l") || !body) return skipDeclarations(body);
+    if (!old?.bodies[0]?.body.querySelector(".l") || !body) return skipDeclarations(body);
     if ("waiting" in pane.dataset) {
-      body.replaceWith(old.body);
+      body.replaceWith(old.bodies[0].body);
       pane.classList.add("stale");
     }
-    pane.querySelector(".body").scrollTop = old.top;
-    pane.querySelector(".body").scrollLeft = old.left;
+    bodiesOf(pane).forEach((fresh, at) => fresh.scrollTo(old.bodies[at]?.left ?? 0, old.bodies[at]?.top ?? 0));
   });
   // What was swapped took the focus with it.
   if (focused && document.activeElement === document.body) document.querySelector(focused)?.focus({ preventScroll: true });

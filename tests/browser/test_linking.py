@@ -96,6 +96,7 @@ def test_panes_are_added_chosen_and_closed(open_page: OpenPage) -> None:
     page.locator("[data-act=add]").click()
     expect(page.locator(".pane")).to_have_count(5)
     expect(pane(page, "dlc")).to_contain_text("while ((token = ctrlQ.pop()) != done)")
+    expect(pane(page, "dlc").locator(".unit")).to_have_count(2)
     page.locator("#pane-4 select").select_option("loops")
     expect(page.locator("#pane-4")).to_have_attribute("data-stage", "loops")
     for _ in range(4):
