@@ -397,9 +397,12 @@ def _bench(arguments: argparse.Namespace) -> int:
     sys.path.insert(0, str(CHECKOUT))
     status = 0
     for suite in [arguments.suite] if arguments.suite else suites:
-        if not arguments.suite:
-            print(f"==== {suite} ====", flush=True)
         module = importlib.import_module(f"benchmarks.{suite}")
+        if not arguments.suite:
+            by_name_only = getattr(module, "NEEDS_GPU", False)
+            print(f"==== {suite}{': needs a GPU, run it by name' if by_name_only else ''} ====", flush=True)
+            if by_name_only:
+                continue
         status = module.main(arguments.arguments) or status
     return status
 
