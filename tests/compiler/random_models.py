@@ -184,10 +184,13 @@ class Model:
         if not shape:
             return self.reduced(shape, depth)
         *before, last = shape
-        if len(shape) == 2 and self.draw(st.booleans()):
+        kinds = (
+            ("slice", "concat", "reshape") if len(shape) == 1 else ("slice", "concat", "reshape", "reshape", "reshape")
+        )
+        kind = self.pick((*kinds, "transpose", "transpose") if len(shape) == 2 else kinds)
+        if kind == "transpose":
             operand = self.expression((shape[1], shape[0]), depth)
             return Value(f"({operand.text}).T", operand.bound, operand.depends)
-        kind = self.pick(("slice", "concat", "concat", "reshape"))
         if kind == "slice":
             start, spare = self.draw(st.integers(0, 2)), self.draw(st.integers(0, 1))
             operand = self.expression((*before, start + last + spare), depth)
