@@ -59,8 +59,8 @@ class Edit:
 
 
 def read_edit(
-    text: Annotated[str, Form()],
     edit: Annotated[int, Form(ge=0)],
+    text: Annotated[str, Form()] = "",
     good: Annotated[int, Form(ge=0)] = 0,
     sizes: Annotated[str, Form()] = "{}",
     options: Annotated[str, Form()] = "{}",
