@@ -18,9 +18,7 @@ COPY explorer explorer
 RUN /opt/explorer/bin/pip install --constraint constraints.txt --editable ".${EXTRAS:+[$EXTRAS]}"
 
 FROM python:3.12-slim
-# The OpenMP that Numba runs loops in parallel with.
-RUN apt-get update && apt-get install -y --no-install-recommends libgomp1 && rm -rf /var/lib/apt/lists/* \
- && useradd --create-home --uid 10001 explorer
+RUN useradd --create-home --uid 10001 explorer
 COPY --from=python /opt/explorer /opt/explorer
 WORKDIR /app
 COPY --from=python /app ./

@@ -7,13 +7,17 @@ PORT   ?= 8000
 DATA   ?=
 SUITE  ?=
 ARGS   ?=
-# `peers` brings PyTorch, which only comparisons need (constraints.txt says what that may cost);
-# `gpu` brings CuPy, for a machine with an NVIDIA GPU.
+# `peers` brings PyTorch, which only comparisons and tests need (constraints.txt says what that may cost), so a plain
+# `make run` does without; `gpu` brings CuPy, for a machine with an NVIDIA GPU.
+ifeq ($(MAKECMDGOALS),run)
+EXTRAS ?=
+endif
 EXTRAS ?= dev,peers
 
 comma  := ,
 BIN    := .venv/bin
-PACKAGES := .venv/.installed-$(subst $(comma),-,$(EXTRAS))
+PACKAGES := .venv/.installed$(if $(EXTRAS),-$(subst $(comma),-,$(EXTRAS)))
+SIMULATOR := .venv/.simulator
 BROWSER_PACKAGES := node_modules/.installed
 BUNDLE := static/dist/.built
 PIP    := $(BIN)/pip --disable-pip-version-check
@@ -46,7 +50,7 @@ pytest: setup
 bench: setup ## the benchmark table, or the one SUITE named
 	$(BIN)/explorer bench $(SUITE) $(ARGS)
 
-setup: $(PACKAGES) $(BUNDLE) ## only set up
+setup: $(PACKAGES) $(BUNDLE) $(SIMULATOR) ## only set up
 
 bundle: $(BUNDLE) ## only the browser's files, into static/dist/
 
@@ -62,7 +66,13 @@ clean: ## remove everything that make made
 	$(PYTHON) -m venv .venv
 
 $(PACKAGES): pyproject.toml constraints.txt | .venv/bin/pip
-	$(PIP) install --quiet --constraint constraints.txt --editable '.[$(EXTRAS)]'
+	$(PIP) install --quiet --constraint constraints.txt --editable '.$(if $(EXTRAS),[$(EXTRAS)])'
+	@touch $@
+
+# Numba compiles the simulator once and keeps it beside the sources; done here, nobody's first run waits for it.
+$(SIMULATOR): $(PACKAGES) $(wildcard explorer/machine/*.py)
+	@echo "compiling the simulator"
+	@$(BIN)/python -c 'from explorer.runtime.worker import warm_run; warm_run()'
 	@touch $@
 
 $(BROWSER_PACKAGES): package.json package-lock.json | .venv/bin/pip

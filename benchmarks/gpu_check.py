@@ -23,6 +23,9 @@ from explorer.runtime.batch import draw
 from explorer.runtime.inputs import Triples
 from explorer.runtime.reference import score
 
+NEEDS_GPU = True
+"""`explorer bench` runs this suite only where it is named."""
+
 CHECKOUT = Path(__file__).resolve().parents[1]
 TOLERANCE = 1e-5
 ENTITIES, RELATIONS, LAUNCHES = 500, 11, 3

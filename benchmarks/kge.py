@@ -8,6 +8,7 @@ call, each side in a process of its own (Linux's VmHWM, reset before the call; i
 from __future__ import annotations
 
 import argparse
+import ctypes
 import json
 import subprocess
 import sys
@@ -139,6 +140,7 @@ def peak_in_a_process(case: Case, side: str, data: str) -> int:
 def peak_bytes(case: Case, side: str, data: str) -> int:
     """How much more memory is resident at the peak of one call than before it."""
     run = contenders(case, data)[0][side]
+    ctypes.CDLL(None).malloc_trim(0)  # gives back what earlier calls freed, or this one would not seem to need it
     Path("/proc/self/clear_refs").write_text("5")  # the peak starts again from what is resident now
     before = _resident("VmRSS")
     run()

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from explorer.checkout import CHECKOUT
+from explorer.runtime.console import START_OF_LINE, show, summary
 from explorer.runtime.events import outcome, sentence_diagnostic
 
 if TYPE_CHECKING:
@@ -72,7 +73,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             print(f"explorer: {bad}", file=sys.stderr)
         return BAD_INPUT
     except KeyboardInterrupt:
-        print("explorer: stopped", file=sys.stderr)
+        print(f"{START_OF_LINE if sys.stderr.isatty() else ''}explorer: stopped", file=sys.stderr)
         return INTERRUPTED
     except BrokenPipeError:
         # The reader (`| head`) has left; without this Python would complain again when it flushes at exit.
@@ -212,7 +213,7 @@ def _stages(arguments: argparse.Namespace) -> int:
     from explorer.compiler.pipeline import STAGES
 
     if arguments.json:
-        fields = ("name", "title", "summary", "source")
+        fields = ("name", "title", "summary", "source", "targets")
         print(json.dumps([{field: getattr(stage, field) for field in fields} for stage in STAGES]))
         return 0
     for stage in STAGES:
@@ -238,7 +239,7 @@ def _compile(arguments: argparse.Namespace) -> int:
         print(_stage_text(compilation, wanted[0]), end="")
     else:
         _print_summary(compilation)
-    return 0
+    return FAILED if any(not compilation.stages[name].available for name in arguments.stage) else 0
 
 
 def _compilation(arguments: argparse.Namespace) -> Compilation:
@@ -336,7 +337,6 @@ def _options(arguments: argparse.Namespace) -> dict[str, str | int | bool]:
 
 
 def _run(arguments: argparse.Namespace) -> int:
-    from explorer.runtime.console import show, summary
     from explorer.runtime.jobs import stream_here
     from explorer.runtime.run import NO_GPU, RunRequest
 
@@ -398,6 +398,11 @@ def _bench(arguments: argparse.Namespace) -> int:
     status = 0
     for suite in [arguments.suite] if arguments.suite else suites:
         module = importlib.import_module(f"benchmarks.{suite}")
+        if not arguments.suite:
+            by_name_only = getattr(module, "NEEDS_GPU", False)
+            print(f"==== {suite}{': needs a GPU, run it by name' if by_name_only else ''} ====", flush=True)
+            if by_name_only:
+                continue
         status = module.main(arguments.arguments) or status
     return status
 

@@ -45,7 +45,7 @@ def model(tmp_path: Path) -> Path:
 
 def explorer(*arguments: str | Path, **settings: Any) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-m", "explorer.cli", *map(str, arguments)]
-    return subprocess.run(command, capture_output=True, text=True, timeout=60, check=False, **settings)
+    return subprocess.run(command, capture_output=True, text=True, timeout=110, check=False, **settings)
 
 
 def called(capsys: pytest.CaptureFixture[str], *arguments: str | Path) -> tuple[int, str, str]:

@@ -16,6 +16,9 @@ from explorer.machine.records import Table, make_table
 
 Integers = NDArray[np.int64]
 
+FIELDS = 5
+"""An opcode and four operands."""
+
 
 class AssemblyError(Exception):
     """A program that the machine cannot run: a defect of a pass, never of the model."""
@@ -60,7 +63,7 @@ class Code:
 
     def add(self, node: Node, *fields: int) -> int:
         """Appends an instruction; its number."""
-        self.rows.append([*fields, *[0] * (5 - len(fields))])
+        self.rows.append([*fields, *[0] * (FIELDS - len(fields))])
         self.nodes.append(node)
         return len(self.rows) - 1
 

@@ -166,7 +166,7 @@ class Simulation:
         first = int(ring.state.words_popped) - len(token.types)
         words = [(first + at) % ring.words.size for at in range(len(token.types))]
         values = [
-            int(ring.words[word]) if kind == "i32" else float(ring.floats[word])
+            int(ring.words[word]) if kind == "i32" else plain(float(ring.floats[word]))
             for word, kind in zip(words, token.types, strict=True)
         ]
         return {
@@ -174,3 +174,8 @@ class Simulation:
             "cycle": self.cycles(slot.filled),
             "values": values,
         }
+
+
+def plain(value: float) -> float | str:
+    """A number as JSON knows it: infinities and NaN become text."""
+    return value if math.isfinite(value) else str(value)

@@ -7,12 +7,15 @@ from typing import Any, TextIO
 
 from explorer.runtime.events import Event
 
+START_OF_LINE = "\r\x1b[K"
+"""Goes back to the start of a terminal's line and clears it."""
+
 
 def show(event: Event, stream: TextIO) -> None:
     """One event as a line of progress: a line that is written over on a terminal, brief anywhere else."""
     line = _progress_line(event)
     if stream.isatty():
-        print(f"\r\x1b[K{line}", end="", file=stream, flush=True)
+        print(f"{START_OF_LINE}{line}", end="", file=stream, flush=True)
     elif event["event"] in ("started", "progress"):
         print(line, file=stream, flush=True)
 

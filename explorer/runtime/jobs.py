@@ -13,7 +13,7 @@ import signal
 import sys
 from collections.abc import AsyncGenerator, Iterator, Mapping
 from contextlib import aclosing, suppress
-from typing import Any, Literal
+from typing import Any, Literal, Protocol
 
 from explorer.runtime import events
 from explorer.runtime.events import Event
@@ -28,6 +28,11 @@ RUN_SECONDS = 120.0
 
 _START_SECONDS = 180.0
 """The first rehearsal on a computer compiles the simulator: 15 s of one core's time, more where others share it."""
+_STARTING: dict[Role, str] = {
+    "compile": "starting a process for compilations",
+    "run": "starting a process for runs (the first on a computer compiles the simulator: half a minute)",
+    "run-once": "starting a process for the run",
+}
 _LINE_BYTES = 64 << 20
 """The longest event: a compilation with every stage and every pass, with room to spare."""
 _REQUESTS_PER_WORKER = 200
@@ -133,8 +138,15 @@ def _how_it_ended(status: int) -> str:
 
 
 def _crashed(error: WorkerLostError) -> Event:
-    hint = "Most often the machine is short of memory: try smaller sizes or a smaller batch."
+    hint = "Most often the machine is short of memory. Try again, with smaller sizes or a smaller batch."
     return events.failed("crashed", str(error), hint)
+
+
+class Pool(Protocol):
+    """What the web asks of a pool of workers."""
+
+    def stream(self, request: Mapping[str, Any], seconds: float) -> AsyncGenerator[Event, None]:
+        """A request's events, the last of them `result` or `failed`; closing it early stops the work."""
 
 
 class WorkerPool:
@@ -162,6 +174,11 @@ class WorkerPool:
         """The live workers' process ids."""
         return [worker.pid for worker in self._workers if worker.alive]
 
+    @property
+    def warm(self) -> bool:
+        """Whether a worker has come up: a request is then taken at once, or after the one that is running."""
+        return bool(self.pids)
+
     def open(self) -> None:
         """Begin to start workers until there are enough; returns at once."""
         for _ in range(self._total - len(self._workers) - len(self._starting)):
@@ -183,7 +200,7 @@ class WorkerPool:
         the worker.
         """
         if self._ready.empty():
-            yield events.progress("starting a worker process", 0, 1)
+            yield events.progress(_STARTING[self.role], 0, 1)
         begun = False
         try:
             async with aclosing(self._attempt(request, seconds)) as attempt:
@@ -219,7 +236,9 @@ class WorkerPool:
             yield events.failed(
                 "timeout",
                 f"Stopped after {seconds:g} s, the time limit.",
-                "Make the batch, the sizes or the number of repeats smaller.",
+                "Make the model smaller."
+                if self.role == "compile"
+                else "Make the batch, the sizes or the number of repeats smaller.",
             )
         finally:
             if not finished:

@@ -8,6 +8,7 @@ so it cannot outlive its parent, and the parent may kill it at any moment: it ke
 from __future__ import annotations
 
 import json
+import math
 import os
 import queue
 import resource
@@ -100,6 +101,18 @@ def listen() -> queue.SimpleQueue[dict[str, Any]]:
     return requests
 
 
+def _finite(value: Any) -> Any:
+    """The value with None for what JSON has no number for: NaN and infinities."""
+    match value:
+        case float():
+            return value if math.isfinite(value) else None
+        case Mapping():
+            return {key: _finite(each) for key, each in value.items()}
+        case list() | tuple():
+            return [_finite(each) for each in value]
+    return value
+
+
 def main(argv: list[str]) -> None:
     role, memory = argv
     limit_memory(int(memory))
@@ -107,7 +120,11 @@ def main(argv: list[str]) -> None:
     requests = listen()
 
     def send(event: Mapping[str, Any]) -> None:
-        channel.write(json.dumps(event, allow_nan=False, separators=(",", ":")) + "\n")
+        try:
+            line = json.dumps(event, allow_nan=False, separators=(",", ":"))
+        except ValueError:
+            line = json.dumps(_finite(event), allow_nan=False, separators=(",", ":"))
+        channel.write(line + "\n")
         channel.flush()
 
     warm, answer = ROLES[role]

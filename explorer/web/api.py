@@ -10,6 +10,7 @@ from fastapi.responses import JSONResponse, Response
 
 from explorer.compiler.pipeline import STAGES
 from explorer.runtime.inputs import InputError, available
+from explorer.runtime.jobs import WorkerPool
 from explorer.web.compiling import compile_cached, refusal
 from explorer.web.examples import examples
 from explorer.web.messages import CompileMessage, MessageError, parse_body
@@ -74,6 +75,7 @@ async def list_data(request: Request) -> Response:
 
 
 @router.get("/healthz")
-async def health() -> dict[str, str]:
-    """Whether the server answers."""
-    return {"status": "ok"}
+async def health(request: Request) -> dict[str, str | bool]:
+    """Whether the server answers, and whether a process for runs has come up (`warm`): then Run starts at once."""
+    runners: WorkerPool = request.app.state.runners
+    return {"status": "ok", "warm": runners.warm}

@@ -49,6 +49,7 @@ def create_app(
         runners = WorkerPool("run", concurrent=concurrent, memory=limits.RUN_MEMORY)
         app.state.compiler = CompileService(compilers, at_once, compile_seconds)
         app.state.runs = RunQueue(runners, concurrent, run_seconds, runs_waiting)
+        app.state.runners = runners
         compilers.open()
         runners.open()
         try:

@@ -12,7 +12,7 @@ from typing import Any
 from fastapi import FastAPI
 
 from explorer.runtime.events import sentence_diagnostic
-from explorer.runtime.jobs import WorkerPool
+from explorer.runtime.jobs import Pool
 from explorer.web import limits
 
 Compiled = dict[str, Any]
@@ -47,7 +47,7 @@ def refusal(message: str, detail: str = "") -> Compiled:
 class CompileService:
     """Compiles in a pool of workers, with single flight and a least-recently-used cache by content."""
 
-    def __init__(self, pool: WorkerPool, concurrent: int, seconds: float = limits.COMPILE_SECONDS) -> None:
+    def __init__(self, pool: Pool, concurrent: int, seconds: float = limits.COMPILE_SECONDS) -> None:
         self._pool = pool
         self._seconds = seconds
         self._turn = asyncio.Semaphore(concurrent)

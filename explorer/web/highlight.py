@@ -6,6 +6,7 @@ The page colours by weight and grey and keeps hue for meaning, so a token gets o
 
 from __future__ import annotations
 
+import re
 from functools import lru_cache
 from typing import Any
 
@@ -47,6 +48,15 @@ def highlight(language: str, text: str) -> tuple[Markup, ...]:
             if piece:
                 lines[-1].append(_span(css, piece))
     return tuple(Markup("").join(pieces) for pieces in lines)
+
+
+def quoted(text: str) -> Markup:
+    """A sentence with what stands in quotes set as code; all of it escaped."""
+    pieces = re.split(r"(`[^`]+`|'[^']+')", text)
+    return Markup("").join(
+        Markup("<code>{}</code>").format(piece[1:-1]) if number % 2 else escape(piece)
+        for number, piece in enumerate(pieces)
+    )
 
 
 def _span(css: str, text: str) -> Markup:

@@ -21,9 +21,11 @@ from pydantic import TypeAdapter, ValidationError
 from explorer.checkout import CHECKOUT
 from explorer.compiler.options import ARCHITECTURES, LARGEST_NEGATIVE_COUNT, Options
 from explorer.compiler.pipeline import STAGES
-from explorer.web import views
+from explorer.machine.parameters import MachineParameters
+from explorer.web import limits, views
 from explorer.web.compiling import Compiled, compile_cached
 from explorer.web.examples import Example, examples
+from explorer.web.highlight import quoted
 
 router = APIRouter(include_in_schema=False)
 
@@ -57,8 +59,8 @@ class Edit:
 
 
 def read_edit(
-    text: Annotated[str, Form()],
     edit: Annotated[int, Form(ge=0)],
+    text: Annotated[str, Form()] = "",
     good: Annotated[int, Form(ge=0)] = 0,
     sizes: Annotated[str, Form()] = "{}",
     options: Annotated[str, Form()] = "{}",
@@ -218,7 +220,10 @@ _templates.env.globals.update(
     largest_negative_count=LARGEST_NEGATIVE_COUNT,
     meanings=views.OPERATOR_MEANINGS,
     gpu_reason=GPU_REASON,
+    limits=limits,
+    machine=MachineParameters(),
     key_of=_key,
     about=_about,
     static=_static,
+    quoted=quoted,
 )

@@ -9,26 +9,20 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import OrderedDict
-from collections.abc import AsyncGenerator, AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Mapping
 from contextlib import aclosing
 from dataclasses import dataclass, field
 from functools import partial
 from time import monotonic
-from typing import Any, Protocol
+from typing import Any
 
 from explorer.runtime import events
 from explorer.runtime.events import Event
+from explorer.runtime.jobs import Pool
 from explorer.web import limits
 
 _FIRST_GUESS_SECONDS = 4.0
 """What a run is taken to last until one has been timed."""
-
-
-class Pool(Protocol):
-    """What the queue asks of `explorer.runtime.jobs.WorkerPool`."""
-
-    def stream(self, request: Mapping[str, Any], seconds: float) -> AsyncGenerator[Event, None]:
-        """A request's events, the last of them `result` or `failed`; closing it early stops the run."""
 
 
 @dataclass(eq=False)
@@ -76,6 +70,11 @@ class RunQueue:
         self._line: OrderedDict[str, Job] = OrderedDict()
         self._typical_seconds = _FIRST_GUESS_SECONDS
 
+    @property
+    def full(self) -> bool:
+        """Whether one more job would be refused."""
+        return len(self._line) + len(self._held) >= self._longest
+
     def submit(self, session: str, request: Mapping[str, Any]) -> Job:
         """Queue a run. The job fails at once where the queue is full; an older waiting one is superseded."""
         job = Job(session, request)
@@ -83,7 +82,7 @@ class RunQueue:
         older = waiting.get(session)
         if older is not None:
             older._post(events.failed("superseded", "A newer run took this one's place.", "Its result is on the way."))
-        elif len(self._line) + len(self._held) >= self._longest:
+        elif self.full:
             wait = self._seconds_until(self._longest + 1)
             job._post(
                 events.failed(

@@ -6,10 +6,11 @@ import asyncio
 import json
 import secrets
 from collections.abc import AsyncIterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from fastapi import APIRouter, Request, WebSocket
+from fastapi import APIRouter, Request, WebSocket, WebSocketDisconnect
 from fastapi.responses import JSONResponse, Response, StreamingResponse
 
 from explorer.runtime import events
@@ -53,6 +54,8 @@ async def run(request: Request) -> Response:
     except MessageError as error:
         return JSONResponse({**refusal(str(error)), "kind": "refused", "message": str(error)}, 422)
     queue: RunQueue = request.app.state.runs
+    if queue.full:
+        return JSONResponse(refusal("The queue of runs is full.", "Try again later."), 503, {"Retry-After": "10"})
     job = queue.submit(secrets.token_hex(8), asked)
     if NDJSON in request.headers.get("accept", ""):
         return StreamingResponse(_lines(queue, job), media_type=NDJSON)
@@ -101,7 +104,8 @@ async def socket(websocket: WebSocket) -> None:
     session = Session(websocket, state.runs, state.data_dir)
     state.sessions.add(session)
     try:
-        await session.serve()
+        with suppress(WebSocketDisconnect):
+            await session.serve()
     finally:
         state.sessions.discard(session)
         session.end()
@@ -163,7 +167,8 @@ class Session:
         sender.add_done_callback(self._senders.discard)
 
     async def _send(self, job: Job, labels: dict[str, int]) -> None:
-        async for event in job.events():
-            await self._websocket.send_json({**event, **labels})
+        with suppress(WebSocketDisconnect):
+            async for event in job.events():
+                await self._websocket.send_json({**event, **labels})
         if self._jobs.get(labels["run"]) is job:
             del self._jobs[labels["run"]]

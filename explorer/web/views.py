@@ -90,6 +90,7 @@ class Pane:
     ms: float = 0.0
     code: Code | None = None
     sides: tuple[Code, Code] | None = None
+    units: tuple[Code, Code] | None = None
     passes: tuple[PassRow, ...] = ()
     current: int = -1
     text: str = ""
@@ -175,7 +176,8 @@ def _build_pane(index: int, state: PaneState, stage: Mapping[str, Any] | None, l
     if state.diff and passes:
         report = stage["passes"][current]
         return replace(pane, sides=_difference(state.stage, report["before"], report["after"], labels))
-    return replace(pane, code=_code(_lines(state.stage, shown, labels)))
+    lines = _lines(state.stage, shown, labels)
+    return replace(pane, code=_code(lines), units=_by_unit(lines))
 
 
 def _pass_row(report: Mapping[str, Any]) -> PassRow:
@@ -208,6 +210,15 @@ def _code(lines: Sequence[CodeLine]) -> Code:
     kept = lines[:MOST_LINES]
     chunks = tuple(tuple(kept[start : start + CHUNK]) for start in range(0, len(kept), CHUNK))
     return Code(chunks, len(lines), any(line.unit for line in kept))
+
+
+def _by_unit(lines: Sequence[CodeLine]) -> tuple[Code, Code] | None:
+    """A text that has first all of the access unit and then all of the execute unit, as two programs."""
+    units = [line.unit for line in lines]
+    if not {"access", "execute"} <= set(units):
+        return None
+    start = units.index("execute")
+    return None if "access" in units[start:] else (_code(lines[:start]), _code(lines[start:]))
 
 
 def _difference(

@@ -1,5 +1,5 @@
 // Recompile as the reader edits: debounced, numbered, and the newest answer wins.
-import { emit, isBroken, keep, on, state } from "./state.js";
+import { emit, isBroken, isCurrent, keep, on, state } from "./state.js";
 
 const DEBOUNCE = 300;
 const IDLE = 400;
@@ -20,14 +20,34 @@ export function edited() {
   keep();
 }
 
-// Other panes for the text that the stages show.
+// Other panes for the text that the stages show; for a newer one, if its answer is still to come.
 export function repaint() {
   keep();
-  if (state.facts === null || !state.goodInput) return;
-  post("/panes", { ...state.goodInput, edit: state.edit });
+  if (!isCurrent()) {
+    clearTimeout(debounce);
+    post("/compile", current());
+  } else if (state.goodInput) {
+    clearTimeout(idle); // it brings the late stages too
+    post("/panes", { ...state.goodInput, edit: state.edit });
+  }
 }
 
 const current = () => ({ text: state.text, sizes: state.sizes, options: state.options, edit: state.edit });
+
+// The sizes that a text declares, as it writes them.
+function declaredSizes(text) {
+  const sizes = {};
+  for (const [, list] of text.matchAll(/^[ \t]*dim\b([^#\n]*)/gm)) {
+    for (const [, name, value] of list.matchAll(/([A-Za-z_]\w*)\s*=\s*(\d*)/g)) sizes[name] = value;
+  }
+  return sizes;
+}
+
+// A size set by hand holds until the text says something else about it.
+function dropOldSizes(before, after) {
+  const [old, fresh] = [declaredSizes(before), declaredSizes(after)];
+  state.sizes = Object.fromEntries(Object.entries(state.sizes).filter(([name]) => name in fresh && fresh[name] === old[name]));
+}
 
 function post(path, input, values = {}) {
   const target = document.getElementById("panes");
@@ -63,6 +83,7 @@ function showBusy(edit) {
   spin.className = "spin";
   const shown = state.good ? `. The stages show edit ${state.good}` : "";
   status.replaceChildren(spin, `Compiling edit ${edit}${shown}`);
+  emit("busy");
 }
 
 // A sentence in the place of the status, for what the server or the network did.
@@ -120,6 +141,7 @@ export function startCompiling() {
   body.addEventListener("htmx:responseError", (event) => refused(event.detail.xhr));
   body.addEventListener("htmx:sendError", () => showTrouble("The server does not answer. Your text is kept; edit to try again."));
   on("text", (text) => {
+    dropOldSizes(state.text, text);
     state.text = text;
     edited();
   });

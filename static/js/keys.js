@@ -8,10 +8,11 @@ import { state } from "./state.js";
 
 let problem = -1;
 export function showProblem(index) {
-  const list = (state.facts?.diagnostics ?? []).filter(({ line }) => line);
+  const list = state.facts?.diagnostics ?? [];
   if (!list.length) return;
   problem = ((index % list.length) + list.length) % list.length;
-  goTo(list[problem]);
+  // Not every problem is of the text: an option has no place in it.
+  if (list[problem].line) goTo(list[problem]);
 }
 
 const REGIONS = [".cm-content", ".pane.active .body, .pane .body", "#run"];
@@ -24,7 +25,7 @@ function nextRegion(by) {
 }
 
 function escape() {
-  if (document.querySelector("dialog[open]")) return false; // the dialog closes itself
+  if (document.querySelector(":popover-open")) return false; // the menu closes itself
   if (isRunning()) stop();
   else if (!unpin()) return false;
   return true;

@@ -1,6 +1,6 @@
 // One operation, lit everywhere: in the model, in every pane, in the counts. Only classes are toggled.
 import { emit, isBroken, on, state } from "./state.js";
-import { activePane, paneElements } from "./panes.js";
+import { activePane, bodiesOf, paneElements } from "./panes.js";
 
 let lit = []; // the operations under the pointer or the keyboard
 let pin = null; // the operation that stays
@@ -54,7 +54,9 @@ function paintPanes() {
 
 // Ticks at the right edge for lit lines, where the text is longer than the pane.
 function paintRuler(ruler, body, lines) {
-  if (!body || body.scrollHeight <= body.clientHeight + 1) return ruler.replaceChildren();
+  // Two texts side by side have no one height to mark places on.
+  const isOne = body && ruler.parentElement.querySelectorAll(".two .body").length === 0;
+  if (!isOne || body.scrollHeight <= body.clientHeight + 1) return ruler.replaceChildren();
   const ticks = lines.slice(0, 400).map((line) => {
     const tick = document.createElement("i");
     tick.style.top = `${((line.offsetTop + 10) / body.scrollHeight) * 100}%`;
@@ -122,13 +124,16 @@ export function stepOperation(by) {
 // Bring a lit line into sight in every pane that shows none.
 function revealAll() {
   for (const pane of paneElements()) {
-    const lines = [...pane.querySelectorAll(".l.lit")];
-    const body = pane.querySelector(".body");
-    if (!lines.length || !body) continue;
-    const isSeen = ({ offsetTop }) => offsetTop >= body.scrollTop && offsetTop + 20 <= body.scrollTop + body.clientHeight;
-    const best = lines.find((line) => !line.classList.contains("shared")) ?? lines[0];
-    if (!lines.some(isSeen)) body.scrollTop = Math.max(0, best.offsetTop - body.clientHeight / 3);
+    for (const body of bodiesOf(pane)) revealIn(body);
   }
+}
+
+function revealIn(body) {
+  const lines = [...body.querySelectorAll(".l.lit")];
+  if (!lines.length) return;
+  const isSeen = ({ offsetTop }) => offsetTop >= body.scrollTop && offsetTop + 20 <= body.scrollTop + body.clientHeight;
+  const best = lines.find((line) => !line.classList.contains("shared")) ?? lines[0];
+  if (!lines.some(isSeen)) body.scrollTop = Math.max(0, best.offsetTop - body.clientHeight / 3);
 }
 
 let cursor = null;

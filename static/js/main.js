@@ -9,7 +9,7 @@ import { activate, addPane, changePane, closePane, copy, download, exportJson, f
 import { exportRun, run, setTarget, startRuns, stop, toggleDock } from "./run.js";
 import { resetSize, showOptions, startSettings, toggleInterchange } from "./settings.js";
 import { connect } from "./socket.js";
-import { keep, on, recall, state } from "./state.js";
+import { on, recall, state } from "./state.js";
 
 const paneOf = (element) => Number(element.closest(".pane").dataset.index);
 
@@ -118,7 +118,6 @@ function start() {
   // The server drew its own example; what was kept takes its place.
   if (state.text !== shown) replaceText(state.text);
   else if (kept) edited();
-  else keep();
 }
 
 start();

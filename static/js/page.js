@@ -9,6 +9,9 @@ export function say(sentence) {
   timer = setTimeout(() => (byId("said").textContent = ""), 4000);
 }
 
+// For those who hear the page: what those who see it read in its place.
+export const tell = (sentence) => (byId("told").textContent = sentence);
+
 export function toggleTheme() {
   const root = document.documentElement;
   const isDark = root.dataset.theme ? root.dataset.theme === "dark" : matchMedia("(prefers-color-scheme: dark)").matches;

@@ -78,8 +78,12 @@ const textOf = (pane) => {
 };
 
 export async function copy(index) {
-  await navigator.clipboard.writeText(textOf(paneElements()[index]));
-  say(`Copied ${state.panes[index].stage}.`);
+  try {
+    await navigator.clipboard.writeText(textOf(paneElements()[index]));
+    say(`Copied ${state.panes[index].stage}.`);
+  } catch {
+    say("The browser refused to copy; download the text instead.");
+  }
 }
 
 // The whole text, also where the page shows only its beginning.
@@ -117,13 +121,21 @@ export function save(name, text, type) {
   setTimeout(() => URL.revokeObjectURL(link.href), 1000);
 }
 
+export const bodiesOf = (pane) => [...pane.querySelectorAll(".body")];
+
 // Where each pane was scrolled to, and what stood in it: a swap must not make anything jump or flash.
 let before = [];
+let focused = ""; // a selector for what had the focus
 function remember() {
-  before = paneElements().map((pane) => {
-    const body = pane.querySelector(".body");
-    return { stage: pane.dataset.stage, at: pane.dataset.at, body, top: body?.scrollTop, left: body?.scrollLeft };
-  });
+  const element = document.activeElement;
+  const pane = element?.closest(".pane");
+  const { act, pass, open } = element?.dataset ?? {};
+  const data = Object.entries({ act, pass, open }).map(([name, value]) => (value ? `[data-${name}="${CSS.escape(value)}"]` : ""));
+  focused = pane ? `#${pane.id} ${act ? data.join("") : ".body"}` : open ? data.join("") : "";
+  before = paneElements().map((pane) => ({
+    stage: pane.dataset.stage,
+    bodies: bodiesOf(pane).map((body) => ({ body, top: body.scrollTop, left: body.scrollLeft })),
+  }));
 }
 
 // A text that does not fit starts at its first line that computes something, not at its declarations.
@@ -136,20 +148,21 @@ function restore() {
   paneElements().forEach((pane, index) => {
     const old = before.find((entry, at) => at === index && entry.stage === pane.dataset.stage);
     const body = pane.querySelector(".body");
-    if (!old?.body?.querySelector(".l") || !body) return skipDeclarations(body);
+    if (!old?.bodies[0]?.body.querySelector(".l") || !body) return skipDeclarations(body);
     if ("waiting" in pane.dataset) {
-      body.replaceWith(old.body);
+      body.replaceWith(old.bodies[0].body);
       pane.classList.add("stale");
     }
-    pane.querySelector(".body").scrollTop = old.top;
-    pane.querySelector(".body").scrollLeft = old.left;
+    bodiesOf(pane).forEach((fresh, at) => fresh.scrollTo(old.bodies[at]?.left ?? 0, old.bodies[at]?.top ?? 0));
   });
+  // What was swapped took the focus with it.
+  if (focused && document.activeElement === document.body) document.querySelector(focused)?.focus({ preventScroll: true });
 }
 
-function showBroken() {
-  root().classList.toggle("stale", isBroken() && state.good > 0);
+function showStale(isStale) {
+  root().classList.toggle("stale", isStale);
   for (const pill of root().querySelectorAll("[data-old]")) {
-    pill.textContent = isBroken() && state.good > 0 ? `stale, from edit ${state.good}` : "";
+    pill.textContent = isStale ? `stale, from edit ${state.good}` : "";
   }
 }
 
@@ -167,13 +180,14 @@ export function fitPanes() {
 
 export function startPanes() {
   on("before-swap", remember);
+  on("busy", () => showStale(true));
   for (const pane of paneElements()) skipDeclarations(pane.querySelector(".body"));
   on("swapped", () => {
     restore();
     root().dataset.count = state.panes.length;
     activate(state.active);
     showChangedOnly();
-    showBroken();
+    showStale(isBroken());
     emit("painted");
   });
   // On a phone the passes are a tab of their own, over the same pane.

@@ -138,6 +138,8 @@ function showCheck(result) {
   byId("run-check").replaceChildren(sign, text, h("span"), sub, h("span"), h("span.dim", data));
 }
 
+const fill = (...parts) => byId("run-detail").replaceChildren(...parts.filter(Boolean));
+
 const table = (...rows) => h("table.tb", h("tbody", rows.filter(([, value]) => value !== null && value !== undefined).map(([name, value]) => h("tr", h("td", name), h("td", value)))));
 
 function limitRows({ limits, median_ms: median }) {
@@ -154,11 +156,21 @@ function limitRows({ limits, median_ms: median }) {
 }
 
 function showLimits(result) {
-  byId("run-detail").replaceChildren(
+  fill(
     h("div.ch", h("h3", "Limits"), h("span.label", "of this batch")),
     table(...limitRows(result), ["to compile the loops", `${ms(result.compile_ms)} ms`], ["negatives", result.negatives]),
-    h("p.label", result.limits.note ?? ""),
+    note(result.limits.note),
   );
+}
+
+const note = (text) => (text ? h("details.note", h("summary.label", "what these count"), h("p.label", text)) : null);
+
+// A simulated figure means nothing without the machine that it is of.
+function machineTable(machine) {
+  const rows = Object.entries(machine).map(([name, { value, unit, source, meaning }]) =>
+    h("tr", { title: meaning }, h("td", name.replaceAll("_", " ")), h("td", `${Number(value).toLocaleString("en")} ${unit}`), h("td", source)),
+  );
+  return h("details.note", h("summary.label", "the machine's parameters"), h("table.tb", h("tbody", rows)));
 }
 
 const CAUSES = { queue: "fill-queue", memory: "fill-memory", hbm: "fill-memory" };
@@ -172,7 +184,7 @@ function showMachine(run, result) {
     h("div", h("span.label", "a triple"), h("span.v", `${whole(result.cycles / result.batch)} cycles`)),
   );
   const even = (queue) => `${whole(queue.pushes)} = ${whole(queue.pops)}`;
-  byId("run-detail").replaceChildren(
+  fill(
     h("div.ch", h("h3", "Where cycles go"), h("span.label", "share of all cycles")),
     h("div.share", ...unitBar("A", access, "fill-a", result.cycles), ...unitBar("X", execute, "fill-x", result.cycles)),
     legend([access, execute]),
@@ -184,6 +196,8 @@ function showMachine(run, result) {
       ["data queue peak", `${whole(queues.data.peak_bytes)} of ${whole(queues.data.capacity_bytes)} B`],
       ...limitRows({ limits: result.limits }),
     ),
+    note(result.limits.note),
+    machineTable(result.machine),
   );
 }
 

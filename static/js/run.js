@@ -3,7 +3,7 @@ import { showBlank, showFailure, showHistory, showQueued, showResult, showSample
 import { showTrouble } from "./compile.js";
 import { byId, h, icon, whole } from "./dom.js";
 import { save } from "./panes.js";
-import { say, showTab } from "./page.js";
+import { say, showTab, tell } from "./page.js";
 import { isConnected, send } from "./socket.js";
 import { emit, isBroken, isCurrent, on, state } from "./state.js";
 
@@ -97,6 +97,7 @@ function end(event) {
   history.splice(20);
   showHistory(history);
   paint();
+  tell(`Run ${current.number} has ended: ${byId("run-summary").textContent}`);
 }
 
 function receive(event) {

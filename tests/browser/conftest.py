@@ -9,11 +9,11 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Literal
 
 import numpy as np
 import pytest
-from playwright.sync_api import Browser, ConsoleMessage, Page, sync_playwright
+from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Page, expect, sync_playwright
 
 FLAGS = [
     "--headless",
@@ -30,6 +30,7 @@ REPLACED = ("htmx:afterRequest", "htmx:sendAbort")
 ADDRESS = re.compile(r"http://\S+")
 
 OpenPage = Callable[..., Page]
+Theme = Literal["light", "dark"]
 
 
 @pytest.fixture(scope="session")
@@ -69,25 +70,36 @@ def address(data_dir: Path) -> Iterator[str]:
         server.terminate()
 
 
+@pytest.fixture(scope="session")
+def profile(browser: Browser) -> Iterator[BrowserContext]:
+    """One profile for all tests, so that scripts are fetched and compiled once; each test has a tab of its own."""
+    context = browser.new_context()
+    # Two busy cores must not fail a test for their pace.
+    context.set_default_timeout(20_000)
+    expect.set_options(timeout=15_000)
+    yield context
+    context.close()
+
+
 @pytest.fixture
-def open_page(browser: Browser, address: str) -> Iterator[OpenPage]:
-    """Opens the page in a context of its own. Whatever it complains of, the content policy included, fails the test."""
+def open_page(profile: BrowserContext, address: str) -> Iterator[OpenPage]:
+    """Opens the page in a tab of its own. Whatever it complains of, the content policy included, fails the test."""
     complaints: list[str] = []
-    contexts: list[Any] = []
     expected = list(REPLACED)
+    pages: list[Page] = []
 
     def note(message: ConsoleMessage) -> None:
         if message.type in ("error", "warning") and not message.text.startswith(tuple(expected)):
             complaints.append(f"{message.type}: {message.text}")
 
     def start(
-        path: str = "/", width: int = 1600, height: int = 1000, theme: str = "light", expect: tuple[str, ...] = ()
+        path: str = "/", width: int = 1600, height: int = 1000, theme: Theme = "light", complains: tuple[str, ...] = ()
     ) -> Page:
-        expected.extend(expect)
-        context = browser.new_context(viewport={"width": width, "height": height}, color_scheme=theme)
-        contexts.append(context)
-        context.set_default_timeout(10_000)
-        page = context.new_page()
+        expected.extend(complains)
+        page = profile.new_page()
+        pages.append(page)
+        page.set_viewport_size({"width": width, "height": height})
+        page.emulate_media(color_scheme=theme)
         page.on("console", note)
         page.on("pageerror", lambda error: complaints.append(f"exception: {error}"))
         page.on("dialog", lambda dialog: complaints.append(f"dialog: {dialog.message}"))
@@ -96,6 +108,7 @@ def open_page(browser: Browser, address: str) -> Iterator[OpenPage]:
         return page
 
     yield start
-    for context in contexts:
-        context.close()
+    for page in pages:
+        page.close()
+    profile.clear_cookies()
     assert complaints == []

@@ -95,7 +95,16 @@ class Model:
         """A value of that shape."""
         if depth == 0 or (depth < 3 and self.draw(st.integers(0, 5)) == 0):
             return self.leaf(shape)
-        makers = [self.unary, self.binary, self.binary, self.reduced, self.product, self.product, self.viewed]
+        makers = [
+            self.unary,
+            self.binary,
+            self.binary,
+            self.reduced,
+            self.product,
+            self.product,
+            self.viewed,
+            self.viewed,
+        ]
         value: Value = self.pick(makers)(shape, depth - 1)
         if value.bound > LARGEST_BOUND:
             return Value(f"tanh({value.text})", 1.0, value.depends)
@@ -175,10 +184,13 @@ class Model:
         if not shape:
             return self.reduced(shape, depth)
         *before, last = shape
-        if len(shape) == 2 and self.draw(st.booleans()):
+        kinds = (
+            ("slice", "concat", "reshape") if len(shape) == 1 else ("slice", "concat", "reshape", "reshape", "reshape")
+        )
+        kind = self.pick((*kinds, "transpose", "transpose") if len(shape) == 2 else kinds)
+        if kind == "transpose":
             operand = self.expression((shape[1], shape[0]), depth)
             return Value(f"({operand.text}).T", operand.bound, operand.depends)
-        kind = self.pick(("slice", "concat", "reshape"))
         if kind == "slice":
             start, spare = self.draw(st.integers(0, 2)), self.draw(st.integers(0, 1))
             operand = self.expression((*before, start + last + spare), depth)
@@ -186,13 +198,20 @@ class Model:
             end = str(start + last) if spare or self.draw(st.booleans()) else ""
             return Value(f"({operand.text})[{first}:{end}]", operand.bound, operand.depends)
         if kind == "concat" and last > 1:
-            cut = self.draw(st.integers(1, last - 1))
-            return self.joined("concat({}, {})", max, (*before, cut), (*before, last - cut), depth)
+            return self.concatenated(tuple(before), last, depth)
         count = prod(shape)
         other = self.pick([(count,), (1, count), *((n, count // n) for n in range(2, count) if count % n == 0)])
         operand = self.expression(other, depth)
         extents = ", ".join(map(self.extent_text, shape))
         return Value(f"reshape({operand.text}, {extents})", operand.bound, operand.depends)
+
+    def concatenated(self, before: Shape, last: int, depth: int) -> Value:
+        """Two parts or more, whose last dimensions add up."""
+        cuts = sorted(self.draw(st.sets(st.integers(1, last - 1), min_size=1, max_size=2)))
+        counts = [end - start for start, end in zip([0, *cuts], [*cuts, last], strict=True)]
+        parts = [self.expression((*before, count), depth) for count in counts]
+        text = f"concat({', '.join(part.text for part in parts)})"
+        return Value(text, max(part.bound for part in parts), any(part.depends for part in parts))
 
     def total(self, shape: Shape, value: Value) -> Value:
         """The value brought down to a number, so that a named one is read once more."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import math
 from dataclasses import replace
 from typing import Any
 
@@ -205,7 +207,7 @@ FUNCTIONS: dict[str, Any] = {
     "log": np.log,
     "sigmoid": lambda x: 1 / (1 + np.exp(-x)),
     "tanh": np.tanh,
-    "gelu": lambda x: np.array([0.5 * v * (1 + __import__("math").erf(v / 2**0.5)) for v in x]),
+    "gelu": lambda x: np.array([0.5 * v * (1 + math.erf(v / 2**0.5)) for v in x]),
     "sin": np.sin,
     "cos": np.cos,
 }
@@ -256,6 +258,13 @@ def test_maximum_keeps_what_is_not_a_number() -> None:
     values = np.array([np.nan, 1.0], np.float32)
     got = simulate(one_function("max", ("v", 0.0)), {"x": values}).output
     np.testing.assert_array_equal(got, values)
+
+
+def test_account_is_json_whatever_the_values() -> None:
+    values = np.array([np.nan, np.inf, 1.5], np.float32)
+    account = simulate(one_function("copy", ("v",)), {"x": values}).account
+    assert json.loads(json.dumps(account, allow_nan=False)) == account
+    assert [record["values"] for record in account["pushed_first"]] == [[0, "nan"], [1, "inf"], [2, 1.5], []]
 
 
 def test_rows_of_two_dimensions_and_reductions() -> None:

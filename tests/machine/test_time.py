@@ -46,6 +46,50 @@ def account(parameters: MachineParameters, d: int = 16, k: int = 24) -> dict[str
     return simulate(make.transr(d, k), make.transr_inputs(32, d, k), parameters).account
 
 
+def counting(*streams: Any) -> Any:
+    """Two iterations that push their positions, and what the streams are."""
+    pushes = [make.push(stream.result, "b_tr", "ite") for stream in streams]
+    pops = [make.pop(f"v{number}", "f32") for number, _ in enumerate(streams)]
+    return make.program(
+        {},
+        [make.buffer("x", "input", "N"), make.buffer("out", "output", 1)],
+        [
+            make.loop("b_tr", None, 0, 2),
+            *streams,
+            make.push("b_tr.ite", "b_tr", "ite"),
+            *pushes,
+            make.callback("b_tr", "ite", "b_ite"),
+        ],
+        make.case("b_ite", make.pop("b", "i32"), *pops),
+    )
+
+
+def test_times_of_two_records_worked_by_hand() -> None:
+    """Positions are known at 1 and 2 ns; a record of one operand takes (4 + 4) / 64 ns; the core needs 2 + 1 cycles
+    for each and 2 for `done`: it begins at 1.125 ns and never waits again."""
+    result = simulate(counting(), {"x": np.zeros(1, np.float32)}).account
+    assert [record["cycle"] for record in result["pushed_first"]] == pytest.approx(
+        [2.4 * time for time in (1.125, 2.125, 2.125 + 4 / 64)]
+    )
+    assert result["cycles"] == pytest.approx(2.4 * 1.125 + 3 + 3 + 2)
+    assert result["execute"]["busy"] == pytest.approx(8)
+    assert result["execute"]["stalls"]["queue_empty"] == pytest.approx(2.4 * 1.125)
+    assert result["access"]["busy"] == pytest.approx(2.4 * 2)
+    assert result["access"]["stalls"] == pytest.approx({"queue_full": 0, "memory": 2.4 * 0.1875})
+
+
+def test_time_of_a_miss_worked_by_hand() -> None:
+    """Position at 1 ns, load at 2: its line takes 64 / 37.5 ns of the channel, then 100. The second load finds it."""
+    load = make.mem("v", "b_tr", "x", "b_tr.ite")
+    result = simulate(counting(load), {"x": np.zeros(2, np.float32)}).account
+    first = 2 + 64 / 37.5 + 100 + 12 / 64
+    assert [record["cycle"] for record in result["pushed_first"]] == pytest.approx(
+        [2.4 * time for time in (first, first + 12 / 64, first + 16 / 64)]
+    )
+    assert result["memory"] == {"requests": 1, "l2_hits": 0, "llc_hits": 0, "misses": 1, "hbm_bytes": 64}
+    assert result["access"]["loads"] == 2
+
+
 @pytest.mark.parametrize("machine", MACHINES)
 def test_between_the_longer_unit_and_both_one_after_the_other(machine: str) -> None:
     parameters = MACHINES[machine]
@@ -154,13 +198,26 @@ def test_runs_are_the_same_every_time() -> None:
     np.testing.assert_array_equal(first.output, second.output)
 
 
-def test_no_pop_before_its_push() -> None:
-    simulation = Simulation(make.transr(5, 6), make.transr_inputs(8, 5, 6), MACHINES["small queue"])
-    finished, machine = False, simulation.machine
-    while not finished:
-        finished = simulation.advance(1)
-        slot = machine.queues.tokens[(machine.queues.state.tokens_popped - 1) % machine.queues.tokens.size]
+@pytest.mark.parametrize("machine", MACHINES)
+def test_occupancy_is_the_sum_of_all_stays(machine: str) -> None:
+    """Little's law, record by record; and no pop before its push."""
+    simulation = Simulation(make.transr(5, 6), make.transr_inputs(8, 5, 6), MACHINES[machine])
+    queues = simulation.machine.queues
+    stays: list[tuple[float, float]] = []
+    word_stays: list[tuple[float, float]] = []
+    while not simulation.finished:
+        simulation.advance(1)
+        slot = queues.tokens[(queues.state.tokens_popped - 1) % queues.tokens.size]
         assert slot.freed >= slot.filled
+        stays.append((slot.filled, slot.freed))
+        for word in range(queues.state.words_popped - slot.words, queues.state.words_popped):
+            word_stays.append((slot.filled, queues.word_freed[word % queues.words.size]))
+    last = queues.state.seen
+    assert queues.state.token_time == pytest.approx(sum(min(last, freed) - filled for filled, freed in stays))
+    assert queues.state.word_time == pytest.approx(sum(min(last, freed) - filled for filled, freed in word_stays))
+    for moment, _ in word_stays[::7]:
+        inside = sum(filled <= moment < freed for filled, freed in word_stays)
+        assert inside <= queues.state.words_peak <= queues.state.word_capacity
 
 
 @pytest.mark.parametrize("machine", MACHINES)

@@ -99,6 +99,13 @@ def test_a_run_streams_its_events() -> None:
     assert events[-1]["matches_reference"] is True
 
 
+def test_scores_that_are_no_numbers_still_make_json() -> None:
+    text = TRANSE.replace("norm(E[h] + R[r] - E[t], 1)", "sum(log(E[h])) / (0.0 * sum(R[r]))")
+    for target in ("cpu", "dae"):
+        last = list(stream_here(run_request(text=text, on=target, batch=16)))[-1]
+        assert last["matches_reference"] is True, last
+
+
 def test_a_killed_worker_is_reported_and_replaced() -> None:
     async def test(pool: WorkerPool) -> None:
         seen = []

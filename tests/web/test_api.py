@@ -149,6 +149,15 @@ def test_a_run_over_its_time_is_stopped(transe: str) -> None:
     assert "0.5 s" in answer["message"]
 
 
+def test_a_compilation_over_its_time_is_a_refusal(transe: str) -> None:
+    with TestClient(create_app(compile_seconds=0.001)) as client:
+        status, answer = post(client, "/api/compile", text=transe)
+    assert status == 200
+    assert answer["ok"] is False
+    assert "0.001 s" in answer["diagnostics"][0]["message"]
+    assert answer["diagnostics"][0]["line"] is None
+
+
 def test_stages_examples_and_data_are_listed(client: TestClient) -> None:
     stages = client.get("/api/stages").json()
     assert [stage["name"] for stage in stages] == ["graph", "loops", "slc", "dlc", "cuda", "ptx"]
@@ -159,6 +168,12 @@ def test_stages_examples_and_data_are_listed(client: TestClient) -> None:
     assert names == ["FB15k", "FB15k-237", "BioKG", "WN18", "tiny.tsv"]
 
 
+def test_health_says_when_runs_are_warm(client: TestClient, transe: str) -> None:
+    status, _ = post(client, "/api/run", text=transe, on="cpu", batch=8, repeat=1)
+    assert status == 200
+    assert client.get("/healthz").json() == {"status": "ok", "warm": True}
+
+
 def test_every_answer_carries_the_policy(client: TestClient) -> None:
     for response in (client.get("/"), client.get("/healthz"), client.get("/nowhere"), client.post("/api/run")):
         policy = response.headers["content-security-policy"]
@@ -167,6 +182,19 @@ def test_every_answer_carries_the_policy(client: TestClient) -> None:
         assert "unsafe" not in policy
         assert response.headers["x-content-type-options"] == "nosniff"
         assert response.headers["referrer-policy"] == "no-referrer"
+
+
+def test_static_files_are_revalidated_or_kept_by_version(client: TestClient) -> None:
+    plain = client.get("/static/icon.svg")
+    assert plain.status_code == 200
+    assert plain.headers["cache-control"] == "no-cache"
+    again = client.get("/static/icon.svg", headers={"if-none-match": plain.headers["etag"]})
+    assert again.status_code == 304
+    assert "immutable" in client.get("/static/icon.svg?v=1").headers["cache-control"]
+    for path in ("/static/../pyproject.toml", "/static/%2e%2e/pyproject.toml", "/static/none.js?v=1"):
+        missing = client.get(path)
+        assert missing.status_code == 404
+        assert "immutable" not in missing.headers["cache-control"]
 
 
 def test_the_pages_style_nonce_is_new_each_time(client: TestClient) -> None:

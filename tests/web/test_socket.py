@@ -93,7 +93,7 @@ def test_a_killed_worker_is_told_and_the_server_lives(transe: str) -> None:
     with TestClient(app) as client, client.websocket_connect("/ws") as socket:
         socket.send_json(order(1, transe, **LONG))
         events_of(socket, 1, until="sample")
-        for pid in app.state.runs._pool.pids:
+        for pid in app.state.runners.pids:
             os.kill(pid, signal.SIGKILL)
         last = events_of(socket, 1)[-1]
         assert last["kind"] == "crashed"
@@ -115,6 +115,9 @@ def test_a_full_queue_is_refused(transe: str) -> None:
         last = events_of(two, 1)[-1]
         assert last["kind"] == "refused"
         assert "full" in last["message"]
+        refused = client.post("/api/run", json={"text": transe, "on": "cpu"})
+        assert refused.status_code == 503
+        assert refused.headers["retry-after"]
 
 
 def test_another_site_cannot_connect(client: TestClient) -> None:

@@ -111,7 +111,7 @@ def _print_items(items: tuple[Item, ...], depth: int) -> Iterator[Line]:
 
 
 def print_execute(statement: Node, depth: int) -> Iterator[Line]:
-    """The lines of one statement of the execute unit; loops are braced there."""
+    """The lines of one statement of the execute unit; the body of a loop is indented."""
     pad = "  " * depth
     if isinstance(statement, ToVal):
         yield Line(f"{pad}{statement.result} = slc.to_val({statement.stream})", statement.origin, "execute")

@@ -212,6 +212,28 @@ def test_nests_as_deep_as_python_allows() -> None:
         prepare(nest(21))
 
 
+def nest(depth: int) -> Kernel:
+    """The sum of E[h] over so many loops, the parallel one counted."""
+    innermost = kernels.accumulate("s", "copy", "e")
+    body = [kernels.load("e", "E", "ih", *(f"i{level}" for level in range(1, depth))), innermost]
+    for level in range(depth - 1, 0, -1):
+        body = [kernels.loop(f"i{level}", 1, *body)]
+    return kernels.kernel(
+        "Nest",
+        {},
+        [kernels.buffer("index", "h", "B"), kernels.buffer("param", "E", "entity", *[1] * (depth - 1)), kernels.RESULT],
+        *(kernels.load("ih", "h", "b"), kernels.accumulator("s"), *body),
+        kernels.store("out", ("b",), "copy", "s"),
+    )
+
+
+def test_nests_as_deep_as_python_allows() -> None:
+    inputs = {"h": np.array([1], np.int32), "E": np.arange(2, dtype=np.float32).reshape(2, *[1] * 19)}
+    assert prepare(nest(20))(inputs) == [1.0]
+    with pytest.raises(InputError, match="loops nest 21 deep; on the CPU they may nest 20 deep"):
+        prepare(nest(21))
+
+
 def test_names_a_missing_array(compiled: Prepared) -> None:
     inputs = draw(compiled.program, 2)
     del inputs["P"]

@@ -73,6 +73,8 @@ def test_the_texts_that_are_broken_below_are_programs(name: str) -> None:
         (parse_graph, GRAPH, "norm<2> %1", "norm<3> %1", 6, 8, "there is no operator norm<3> of a value"),
         (parse_graph, GRAPH, "norm<2> %1", "slice<a:b> %1", 6, 8, "slice cannot have the parameter <a:b>"),
         (parse_graph, GRAPH, "norm<2> %1", "bmv %1", 6, 8, "there is no operator bmv of a value"),
+        (parse_graph, GRAPH, "norm<2> %1", "exp<2> %1", 6, 8, "there is no operator exp<2> of a value"),
+        (parse_graph, GRAPH, "D = 4", "D = " + "9" * 5000, 2, 11, "no word of this language begins with '9'"),
         (parse_graph, GRAPH, "norm<2> %1", "exp 3", 6, 8, "only `constant` takes a number"),
         (parse_graph, GRAPH, "gather_vec", "fetch", 5, 8, "fetch does not read a tensor"),
         (parse_graph, GRAPH, "return %2", "return %7", 7, 3, "%7 is returned, but no line defines it"),

@@ -13,7 +13,6 @@ from explorer.compiler.ir.parse.reader import Builder, read
 from explorer.compiler.ir.parse.statements import NUMBER_WORDS
 
 SIGNATURES = {name: signature for signature, name in g.CONTRACTION_NAMES.items()}
-REDUCTION_NAMES = {"norm<1>": "norm1", "norm<2>": "norm2"}
 GATHERS = ("gather", "gather_vec", "gather_mat")
 BINARY = (*g.INFIX_FUNCTIONS, *g.PAIR_FUNCTIONS)
 
@@ -140,7 +139,8 @@ def _operator(name: str, parameter: str, operands: tuple[str, ...], origin: Orig
             return g.Concat(operands=operands, origin=origin)
         case _, _, 1 if reduction in g.REDUCTIONS and bool(parameter) == (name == "norm"):
             return g.Reduce(function=reduction, operand=first, origin=origin)
-        case _, _, _ if count == (2 if name in BINARY else 1) and name in (*BINARY, *g.PREFIX_FUNCTIONS):
-            number = float(parameter) if parameter else None
-            return g.Elementwise(function=name, operands=operands, parameter=number, origin=origin)
+        case "leaky_relu", True, 1:
+            return g.Elementwise(function=name, operands=operands, parameter=float(parameter), origin=origin)
+        case _, False, _ if count == (2 if name in BINARY else 1) and name in (*BINARY, *g.PREFIX_FUNCTIONS):
+            return g.Elementwise(function=name, operands=operands, origin=origin)
     return None

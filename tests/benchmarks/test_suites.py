@@ -1,0 +1,68 @@
+"""The benchmark suites measure what they say: the same scores on both sides, samples in turns, provenance."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+
+import pytest
+
+from benchmarks import compile as compile_suite
+from benchmarks import gpu_check, kge
+from benchmarks._measuring import interleave, provenance, summary
+
+
+@pytest.mark.parametrize("case", kge.CASES, ids=[case.model for case in kge.CASES])
+def test_both_sides_compute_the_same_scores(case: kge.Case) -> None:
+    pytest.importorskip("torch", reason="the peer is PyTorch, which this machine does without")
+    sides, error = kge.contenders(replace(case, size=17, batch=40), "WN18")
+    assert set(sides) == set(kge.SIDES)
+    assert error <= kge.TOLERANCE
+
+
+def test_eager_takes_memory_for_its_matrices_and_the_fused_loops_take_none() -> None:
+    pytest.importorskip("torch", reason="the peer is PyTorch, which this machine does without")
+    case = replace(next(case for case in kge.CASES if case.model == "transr"), size=64, batch=2_000)
+    assert kge.peak_bytes(case, "eager", "WN18") > 0.9 * 2_000 * 64 * 64 * 4
+    assert kge.peak_bytes(case, "explorer", "WN18") < 2**20
+
+
+def test_a_wrong_score_has_no_times() -> None:
+    pytest.importorskip("torch", reason="the peer is PyTorch, which this machine does without")
+    wrong = replace(kge.CASES[0], size=17, batch=40, eager=lambda x: x.E[x.h].sum(-1))
+    row = kge.measure(wrong, "WN18", repeat=1)
+    assert not row["matches_reference"]
+    assert "explorer_ms" not in row
+    assert "wrong" in kge.table({**provenance(), "data": "WN18", "peer": "PyTorch", "cases": [row]})
+
+
+def test_contenders_take_turns() -> None:
+    order: list[str] = []
+    samples = interleave({"a": lambda: order.append("a"), "b": lambda: order.append("b")}, repeat=3)
+    assert order == ["a", "b"] * 4  # the first round is not measured
+    assert {name: len(times) for name, times in samples.items()} == {"a": 3, "b": 3}
+
+
+def test_a_summary_is_the_median_and_two_percentiles() -> None:
+    assert summary(range(101)) == {"median": 50.0, "p5": 5.0, "p95": 95.0}
+
+
+def test_the_compile_suite_names_every_example_and_where_it_was_measured(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(compile_suite, "import_samples", lambda: [1.0])
+    assert compile_suite.main(["--repeat", "1", "--json"]) == 0
+    figures = json.loads(capsys.readouterr().out)
+    examples = {path.stem for path in (compile_suite.CHECKOUT / "examples").glob("*/*.emb")}
+    assert set(figures["compile_ms"]) == examples
+    assert figures["source"] == "measured"
+    assert figures["device"]
+    assert "transr" in compile_suite.table(figures)
+
+
+def test_the_gpu_check_covers_odd_sizes_and_both_kinds_of_negatives() -> None:
+    cases = list(gpu_check.all_cases(gpu_check.SIZES))
+    assert {case.options.get("negatives") for case in cases} >= {"none", "tail:5", "head:9"}
+    projections = [gpu_check.sizes_of(case) for case in cases if "TransR" in case.text]
+    assert all(sizes["D"] != sizes["K"] for sizes in projections)
+    assert {sizes["D"] for sizes in projections} == {1, 33, 64, 1000}

@@ -1,0 +1,42 @@
+"""The interpreter's machine code is kept, and not kept too long."""
+
+from __future__ import annotations
+
+import pytest
+from numba.core import caching
+
+from explorer.machine import interpreter
+from explorer.machine.compiled import entry, fingerprint
+from explorer.runtime.dae import simulate
+from tests.machine import programs as make
+
+
+def test_code_is_compiled_even_where_nothing_can_be_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(caching.CompileResultCacheImpl, "_locator_classes", [])
+
+    def double(number: int) -> int:
+        return number + number
+
+    assert entry(double)(21) == 42
+
+
+def test_kept_code_belongs_to_these_sources() -> None:
+    """Numba's key includes what a function closes over: a change to any source of the machine is a new key."""
+    closed_over = [cell.cell_contents for cell in interpreter.advance.py_func.__closure__]
+    assert closed_over == [fingerprint()]
+
+
+def test_nothing_is_compiled_for_a_program() -> None:
+    """One machine code for programs of different shapes, with and without buffers."""
+    simulate(make.sls(4), make.sls_inputs())
+    simulate(make.transr(2, 3), make.transr_inputs(4, 2, 3))
+    simulate(
+        make.program(
+            {},
+            [make.buffer("out", "output")],
+            [make.loop("b_tr", None, 0, 3), make.callback("b_tr", "ite", "b_ite")],
+            make.case("b_ite", make.store("out", (), "copy", 2.0)),
+        ),
+        {},
+    )
+    assert len(interpreter.advance.signatures) == 1
