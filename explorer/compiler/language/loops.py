@@ -12,6 +12,7 @@ from explorer.compiler.language.check import OperationSite
 from explorer.compiler.language.diagnostics import Fix, slice_text, suggestion
 from explorer.compiler.language.elements import ITERATORS, PARTS, Elements
 from explorer.compiler.language.entities import Constant, DataName, Entity, GraphArgument, Index, Row
+from explorer.compiler.language.operations import INFIX
 
 if TYPE_CHECKING:
     from explorer.compiler.language.elaborate import Elaborator
@@ -305,19 +306,22 @@ class Loops:
     def _reduce(
         self, statement: syntax.Assignment, start: Row | Constant | int | None, value: Row | Constant | None
     ) -> Row | Constant | None:
-        """`+=` in a loop over a node's edges: the sum, on top of what was there before the loop."""
-        if statement.operator != "+":
-            message = f"a loop over a node's edges sums with '+=': '{statement.operator}=' depends on the edges' order"
+        """`+=` and `-=` in a loop over a node's edges: the sum, on top of what was there before the loop."""
+        if statement.operator not in ("+", "-"):
+            message = f"a loop over a node's edges sums, with '+=' or '-=': there is no '{statement.operator}='"
             self._report(message, statement.span)
             return None
         if value is None or start is None:
             return None
         operations = self._elaborator.operations
-        site = OperationSite("+=", statement.span, statement.extent)
+        site = OperationSite(f"{statement.operator}=", statement.span, statement.extent)
         total = operations.segment(site, "sum", operations.builder.row(value), self.level.end)
-        if isinstance(start, int) or (isinstance(start, Constant) and start.value == 0):
+        if statement.operator == "+" and (start == 0 or (isinstance(start, Constant) and start.value == 0)):
             return total
-        return operations.elementwise(site, "add", (statement.target, statement.value), start, total)
+        if isinstance(start, int):
+            start = Constant(start, statement.span, "0")
+        function = INFIX[statement.operator]
+        return operations.elementwise(site, function, (statement.target, statement.value), start, total)
 
     # Expressions
 
