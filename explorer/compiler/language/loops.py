@@ -136,7 +136,9 @@ class Loops:
 
     def _report_method(self, iterator: syntax.Iterator, owner: str, text: str, known: dict[str, str]) -> None:
         method = iterator.method
-        hint, fixes = suggestion(method.text, method.extent, known)
+        # By the first letter: in_edges, as DGL has it, is nearer to incoming_edges than its letters say.
+        similar = [name for name in known if name[0] == method.text[0]]
+        hint, fixes = suggestion(method.text, method.extent, similar or known)
         names = [f"{text}.{name}()" for name in known]
         listed = f"{owner} {', '.join(names[:-1])} and {names[-1]}."
         self._report(f"'{text}' has no '{method.text}'{hint}", method.extent, listed, fixes)
@@ -147,8 +149,7 @@ class Loops:
             if isinstance(statement, syntax.Loop):
                 self._elaborator.scope.setdefault(statement.variable.text, None)
             if isinstance(statement, syntax.Assignment) and isinstance(statement.target, syntax.Data):
-                for index_set in ("node", "edge"):
-                    self.elements.data.setdefault((index_set, statement.target.name.text), None)
+                self.elements.forget(statement.target.name.text)
 
     def _note_sums(self, loop: syntax.Loop) -> None:
         """Notes the node data that a loop over a node's edges sums."""
@@ -220,6 +221,7 @@ class Loops:
         name = self._data_name(target)
         value = elaborator.value(statement.value, elaborator.expression(statement.value))
         if index is None or name is None:
+            self.elements.forget(name or target.name.text)
             return
         text = slice_text(elaborator.text, target.base.extent)
         if not isinstance(index, Index) or index.index_set not in ("node", "edge"):
