@@ -95,10 +95,6 @@ class GraphData:
             raise ReferenceFailure(f'{key[0]} data "{key[1]}" is read before it is assigned')
         return self.settled[key][ids]
 
-    def known(self, key: Key) -> bool:
-        """Whether anything has been assigned."""
-        return key in self._version or key in self.settled
-
     def assign(self, key: Key, ids: Ids, values: Array) -> None:
         """Puts rows (or one for all) in place of these elements' data; the elements differ from each other."""
         version = self._version[key] = self._version.get(key, 0) + 1

@@ -199,8 +199,7 @@ class LayerEvaluator(Evaluator):
         for method in {node.attr for node in _walk(body) if isinstance(node, ast.Attribute)} & DIRECTIONS.keys():
             weights += self.graph.degrees(DIRECTIONS[method])[order] if kind == "node" else 0
         ends = np.cumsum(weights)
-        whole = not len(order) or self.reads_what_it_writes(body, scope)
-        budget, start = (int(ends[-1]) if whole and len(ends) else FIRST_CHUNK), 0
+        budget, start = FIRST_CHUNK, 0
         while True:
             before = int(ends[start - 1]) if start else 0
             stop = max(start + 1, int(np.searchsorted(ends, before + budget, side="right")))
@@ -214,23 +213,6 @@ class LayerEvaluator(Evaluator):
         self.data.end_loop()
         # `return n["h"]`, behind the loops, names the data of all elements.
         scope[name] = Element(np.arange(len(order)), kind, True)
-
-    def reads_what_it_writes(self, body: list[ast.stmt], scope: Scope) -> bool:
-        """Whether elements may read, as `e.src["h"]`, what other elements of the loop write: then no chunk may start
-        before that is written everywhere."""
-        names: dict[type[ast.expr_context], set[str]] = {ast.Store: set(), ast.Load: set()}
-        for node in _walk(body):
-            match node:
-                case ast.Subscript(value=ast.Name(), slice=name, ctx=ast.Store()):
-                    names[ast.Store].add(ast.unparse(self.constant_name(name, scope)))
-                case ast.Subscript(value=ast.Attribute(), slice=name, ctx=context):
-                    names[type(context)].add(ast.unparse(self.constant_name(name, scope)))
-        return bool(names[ast.Store] & names[ast.Load])
-
-    def constant_name(self, node: ast.expr, scope: Scope) -> ast.expr:
-        """A name of data as written, a helper's parameter replaced by what it stands for."""
-        bound = scope.get(node.id) if isinstance(node, ast.Name) else None
-        return ast.Constant(bound) if isinstance(bound, str) else node
 
     def descend(
         self, name: str, owner: Element, method: str, body: Iterable[ast.AST], scope: Scope
@@ -256,9 +238,11 @@ class LayerEvaluator(Evaluator):
 
     def data_name(self, node: ast.expr, scope: Scope) -> str:
         """The name of data: a string, or a helper's parameter that stands for one."""
-        match self.constant_name(node, scope):
+        match node:
             case ast.Constant(value=str() as name):
                 return name
+            case ast.Name(id=parameter) if isinstance(bound := scope.get(parameter), str):
+                return bound
         raise ReferenceFailure(f"line {node.lineno}: {ast.unparse(node)[:80]} is not the name of data")
 
     def place(self, owner: ast.expr, name: ast.expr, scope: Scope) -> tuple[Element, Key]:
@@ -276,14 +260,10 @@ class LayerEvaluator(Evaluator):
 
     def update(self, element: Element, key: Key, op: ast.operator, value: Array) -> None:
         """`n["h"] += value`, a sum over the rows of the same element; or another operator, on a loop's own element."""
-        match op:
-            case ast.Add():
-                self.data.add(key, element.ids, value)
-            case ast.Sub():
-                self.data.add(key, element.ids, -value)
-            case _:
-                result = self.binary(op, self.data.read(key, element.ids), value)
-                self.assign(element, key, self.array(result))
+        if isinstance(op, ast.Add):
+            self.data.add(key, element.ids, value)
+        else:
+            self.assign(element, key, self.array(self.binary(op, self.data.read(key, element.ids), value)))
 
     # Expressions
 

@@ -45,7 +45,10 @@ class Elements:
         self._others: dict[Key, set[str]] = {}
         """What the loop now running has read of nodes other than its own, or of edges, with the loops' ends."""
         self._lines: dict[str, int] = {}
+        self._complete = True
         for statement in statements:
+            if isinstance(statement, syntax.Broken) and not statement.names:
+                self._complete = False
             if isinstance(statement, syntax.Loop):
                 self.variables.setdefault(statement.variable.text, statement.header.line)
             if isinstance(statement, syntax.Assignment) and isinstance(statement.target, syntax.Data):
@@ -83,6 +86,11 @@ class Elements:
         self.data[key] = value
         self.fresh[key] = self._end
 
+    def forget(self, name: str) -> None:
+        """After an error: what would have written data of that name is reported already."""
+        for index_set in ("node", "edge"):
+            self.data.setdefault((index_set, name), None)
+
     def end_loop(self) -> None:
         """After a loop of the outermost level."""
         self.fresh.clear()
@@ -116,7 +124,7 @@ class Elements:
         table = self.tables.get(name)
         if table is not None and table.tensor.sets == (index.index_set,):
             return self._elaborator.operations.gather(site, table, (index,))
-        if not self._elaborator.is_broken(name):
+        if self._complete and not self._elaborator.is_broken(name):
             self._report_unknown(index, name, place)
         return None
 

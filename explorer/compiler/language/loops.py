@@ -12,6 +12,7 @@ from explorer.compiler.language.check import OperationSite
 from explorer.compiler.language.diagnostics import Fix, slice_text, suggestion
 from explorer.compiler.language.elements import ITERATORS, PARTS, Elements
 from explorer.compiler.language.entities import Constant, DataName, Entity, GraphArgument, Index, Row
+from explorer.compiler.language.operations import INFIX
 
 if TYPE_CHECKING:
     from explorer.compiler.language.elaborate import Elaborator
@@ -135,7 +136,9 @@ class Loops:
 
     def _report_method(self, iterator: syntax.Iterator, owner: str, text: str, known: dict[str, str]) -> None:
         method = iterator.method
-        hint, fixes = suggestion(method.text, method.extent, known)
+        # By the first letter: in_edges, as DGL has it, is nearer to incoming_edges than its letters say.
+        similar = [name for name in known if name[0] == method.text[0]]
+        hint, fixes = suggestion(method.text, method.extent, similar or known)
         names = [f"{text}.{name}()" for name in known]
         listed = f"{owner} {', '.join(names[:-1])} and {names[-1]}."
         self._report(f"'{text}' has no '{method.text}'{hint}", method.extent, listed, fixes)
@@ -146,8 +149,7 @@ class Loops:
             if isinstance(statement, syntax.Loop):
                 self._elaborator.scope.setdefault(statement.variable.text, None)
             if isinstance(statement, syntax.Assignment) and isinstance(statement.target, syntax.Data):
-                for index_set in ("node", "edge"):
-                    self.elements.data.setdefault((index_set, statement.target.name.text), None)
+                self.elements.forget(statement.target.name.text)
 
     def _note_sums(self, loop: syntax.Loop) -> None:
         """Notes the node data that a loop over a node's edges sums."""
@@ -219,6 +221,7 @@ class Loops:
         name = self._data_name(target)
         value = elaborator.value(statement.value, elaborator.expression(statement.value))
         if index is None or name is None:
+            self.elements.forget(name or target.name.text)
             return
         text = slice_text(elaborator.text, target.base.extent)
         if not isinstance(index, Index) or index.index_set not in ("node", "edge"):
@@ -305,19 +308,22 @@ class Loops:
     def _reduce(
         self, statement: syntax.Assignment, start: Row | Constant | int | None, value: Row | Constant | None
     ) -> Row | Constant | None:
-        """`+=` in a loop over a node's edges: the sum, on top of what was there before the loop."""
-        if statement.operator != "+":
-            message = f"a loop over a node's edges sums with '+=': '{statement.operator}=' depends on the edges' order"
+        """`+=` and `-=` in a loop over a node's edges: the sum, on top of what was there before the loop."""
+        if statement.operator not in ("+", "-"):
+            message = f"a loop over a node's edges sums, with '+=' or '-=': there is no '{statement.operator}='"
             self._report(message, statement.span)
             return None
         if value is None or start is None:
             return None
         operations = self._elaborator.operations
-        site = OperationSite("+=", statement.span, statement.extent)
+        site = OperationSite(f"{statement.operator}=", statement.span, statement.extent)
         total = operations.segment(site, "sum", operations.builder.row(value), self.level.end)
-        if isinstance(start, int) or (isinstance(start, Constant) and start.value == 0):
+        if statement.operator == "+" and (start == 0 or (isinstance(start, Constant) and start.value == 0)):
             return total
-        return operations.elementwise(site, "add", (statement.target, statement.value), start, total)
+        if isinstance(start, int):
+            start = Constant(start, statement.span, "0")
+        function = INFIX[statement.operator]
+        return operations.elementwise(site, function, (statement.target, statement.value), start, total)
 
     # Expressions
 
