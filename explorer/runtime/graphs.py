@@ -31,6 +31,10 @@ class GraphPreset:
     num_ntypes: int
     num_etypes: int
     reach: float = 0.4
+    node_counts: tuple[int, ...] = ()
+    """The nodes of each type, where they are known; otherwise they are shared out."""
+    joins: tuple[tuple[int, int, int], ...] = ()
+    """Of each edge type the types of its source and its destination, and its edges; otherwise they are drawn."""
 
 
 GRAPH_PRESETS: dict[str, GraphPreset] = {
@@ -40,7 +44,13 @@ GRAPH_PRESETS: dict[str, GraphPreset] = {
     "mutag": GraphPreset(27_163, 148_100, 5, 50),
     "bgs": GraphPreset(94_806, 672_884, 27, 122),
     "am": GraphPreset(1_885_136, 5_668_682, 7, 108, reach=0.39),
-    "mag": GraphPreset(1_939_743, 21_111_007, 4, 4),
+    "mag": GraphPreset(
+        *(1_939_743, 21_111_007, 4, 4),
+        reach=1.0,
+        # Papers, authors, institutions, fields of study; affiliated with, writes, cites, has topic (OGB).
+        node_counts=(736_389, 1_134_649, 8_740, 59_965),
+        joins=((1, 2, 1_043_998), (1, 0, 7_145_660), (0, 0, 5_416_271), (0, 3, 7_505_078)),
+    ),
     "wikikg2": GraphPreset(2_500_604, 16_109_182, 1, 535),
     "fb15k": GraphPreset(14_541, 620_232, 1, 474, reach=0.029),
     "biokg": GraphPreset(93_773, 4_762_678, 5, 51),
@@ -190,10 +200,8 @@ def generate(name: str, preset: GraphPreset) -> RelationalGraph:
     """
     random = np.random.default_rng(zlib.crc32(name.encode()))
     starts = _type_starts(preset)
-    ends = _canonical_types(random, preset, np.diff(starts))
+    ends, etype = _edge_types(random, preset, np.diff(starts))
     order = np.concatenate([random.permutation(np.arange(a, b, dtype=np.int32)) for a, b in _pairs(starts)])
-    etype_order = random.permutation(preset.num_etypes).astype(np.int32)
-    etype = inputs.skewed(random, preset.num_edges, etype_order, ETYPE_SKEW)
     endpoints = [order[_pick_nodes(random, starts, ntypes, etype, preset.reach)] for ntypes in ends]
     return RelationalGraph(
         name=name,
@@ -214,23 +222,32 @@ def _pairs(starts: npt.NDArray[np.int64]) -> Iterable[tuple[int, int]]:
 
 def _type_starts(preset: GraphPreset) -> npt.NDArray[np.int64]:
     """Where each node type's nodes start, [ntypes + 1]: type k has a share of 1 / (k + 1), and at least a node."""
+    if preset.node_counts:
+        return np.cumsum([0, *preset.node_counts])
     shares = 1 / np.arange(1, preset.num_ntypes + 1)
     spare = preset.num_nodes - preset.num_ntypes
     ends = np.floor(spare * np.cumsum(shares) / shares.sum() + 1e-9).astype(np.int64)
     return np.concatenate([[0], ends + np.arange(1, preset.num_ntypes + 1)])
 
 
-def _canonical_types(
+def _edge_types(
     random: np.random.Generator, preset: GraphPreset, counts: npt.NDArray[np.int64]
-) -> npt.NDArray[np.int32]:
-    """The node types that each edge type joins, [2, etypes]; every node type is a source and a destination of some
-    edge type, the ones with many nodes of more."""
+) -> tuple[npt.NDArray[np.int32], Ids]:
+    """The node types that each edge type joins, [2, etypes], and the type of each edge.
+
+    Drawn ones leave no node type without an edge type that starts, or one that ends, at it; types with many nodes
+    have more of them.
+    """
+    if preset.joins:
+        sources, targets, edges = zip(*preset.joins, strict=True)
+        return np.array([sources, targets], dtype=np.int32), np.repeat(np.arange(len(edges), dtype=np.int32), edges)
     shares = np.sqrt(counts)
     ends = random.choice(preset.num_ntypes, size=(2, preset.num_etypes), p=shares / shares.sum()).astype(np.int32)
     covered = min(preset.num_ntypes, preset.num_etypes)
     for column in range(2):
         ends[column, random.permutation(preset.num_etypes)[:covered]] = random.permutation(preset.num_ntypes)[:covered]
-    return ends
+    order = random.permutation(preset.num_etypes).astype(np.int32)
+    return ends, inputs.skewed(random, preset.num_edges, order, ETYPE_SKEW)
 
 
 def _pick_nodes(

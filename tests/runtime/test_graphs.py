@@ -67,6 +67,24 @@ def test_an_edge_type_joins_one_type_of_nodes_with_one(name):
         assert {ntype for _, ntype in pairs} == set(range(graph.num_ntypes))
 
 
+@pytest.mark.parametrize("name", [name for name, preset in GRAPH_PRESETS.items() if preset.joins])
+def test_known_types_add_up_to_the_published_sizes(name):
+    preset = GRAPH_PRESETS[name]
+    assert (len(preset.node_counts), sum(preset.node_counts)) == (preset.num_ntypes, preset.num_nodes)
+    assert (len(preset.joins), sum(edges for _, _, edges in preset.joins)) == (preset.num_etypes, preset.num_edges)
+
+
+def test_known_types_are_those_of_the_generated_graph():
+    joins = ((0, 1, 40), (1, 1, 2), (1, 0, 8))
+    graph = graphs.generate("known", graphs.GraphPreset(12, 50, 2, 3, node_counts=(9, 3), joins=joins))
+    assert np.bincount(graph.ntype).tolist() == [9, 3]
+    for etype, (source, target, edges) in enumerate(joins):
+        rows = graph.etype == etype
+        assert rows.sum() == edges
+        assert (graph.ntype[graph.src[rows]] == source).all()
+        assert (graph.ntype[graph.dst[rows]] == target).all()
+
+
 def test_a_few_nodes_and_types_have_many_edges_some_none_and_some_edges_are_parallel():
     graph = load_graph("aifb")
     in_degrees = np.sort(np.bincount(graph.dst, minlength=graph.num_nodes))[::-1]
