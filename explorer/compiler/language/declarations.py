@@ -11,8 +11,16 @@ from explorer.compiler.language.elaborate import Elaborator
 from explorer.compiler.language.entities import Entity, Index, Table
 
 LARGEST_EXTENT = 65_536
-GRAPH_NAMES = frozenset(["src", "dst", "in_degree", "num_nodes", "num_etypes", "num_ntypes"])
-"""Names under which a run gives a layer its graph."""
+_PAIRS = (f"{end}_pair{of}" for end in ("src", "dst") for of in ("", "_node", "_etype"))
+_MAPS = ("src", "dst", "etype", "ntype", *_PAIRS)
+GRAPH_NAMES = frozenset(
+    [
+        *(f"{name}{array}" for name in _MAPS for array in ("", "_ptr", "_order")),
+        *("nodes", "edges", "etypes", "ntypes", "src_pairs", "dst_pairs"),
+        *("num_nodes", "num_etypes", "num_ntypes", "in_degree", "upstream"),
+    ]
+)
+"""Names under which a run gives a layer its graph: its maps with their encodings, its sizes, and gradients."""
 
 
 def declare_tensors(

@@ -10,7 +10,7 @@ from explorer.compiler.language import syntax
 from explorer.compiler.language.builder import GraphBuilder
 from explorer.compiler.language.builtins import GRAPH, SETS_OF_FAMILIES
 from explorer.compiler.language.check import OperationSite
-from explorer.compiler.language.declarations import declare_tensors
+from explorer.compiler.language.declarations import GRAPH_NAMES, declare_tensors
 from explorer.compiler.language.diagnostics import Collector, Fix, slice_text
 from explorer.compiler.language.elaborate import Elaborator
 from explorer.compiler.language.elements import STRUCTURE
@@ -142,6 +142,10 @@ class Layer(_Definition):
 
     def __init__(self, definition: syntax.Definition, source: Source) -> None:
         super().__init__(definition, source, GRAPH_DOMAINS)
+        for dim in source.program.dims:
+            if dim.name.text in GRAPH_NAMES:
+                message = f"'{dim.name.text}' is a part of the graph: choose another name"
+                source.collector.report(message, dim.name.extent)
         parameters = definition.parameters
         annotations = [parameter.annotation.text if parameter.annotation else "" for parameter in parameters]
         if annotations == [GRAPH]:

@@ -12,7 +12,6 @@ from explorer.compiler.language.check import OperationSite
 from explorer.compiler.language.diagnostics import Fix, slice_text, suggestion
 from explorer.compiler.language.elements import ITERATORS, PARTS, Elements
 from explorer.compiler.language.entities import Constant, DataName, Entity, GraphArgument, Index, Row
-from explorer.compiler.language.operations import INFIX
 
 if TYPE_CHECKING:
     from explorer.compiler.language.elaborate import Elaborator
@@ -182,10 +181,11 @@ class Loops:
 
     def report_outer(self, statement: syntax.Assignment, name: str) -> None:
         """About a name of the block around, assigned anew in a loop: it would change from element to element."""
-        fixes = [Fix("Use +=", statement.span, "+=")] if self.level.end else []
-        detail = "In a loop over a node's edges += sums." if fixes else ""
+        detail = (
+            f"""What is summed over a node's edges is data of the node: n["{name}"] += ...""" if self.level.end else ""
+        )
         message = f"'{name}' stands outside of this loop and cannot be assigned in it: choose another name"
-        self._report(message, statement.target.extent, detail, fixes)
+        self._report(message, statement.target.extent, detail)
 
     def leave_names(self) -> tuple[frozenset[str], dict[str, str]]:
         """Before a helper's body, which sees no names but its own: what is to come back."""
@@ -198,7 +198,7 @@ class Loops:
         self._outer, self.ended = around
 
     def _update_name(self, statement: syntax.Assignment, target: syntax.Name) -> None:
-        """`x += y` on a local name: in an inner loop on a name of the outer one it is a reduction."""
+        """`x += y` on a local name."""
         elaborator = self._elaborator
         value = elaborator.value(statement.value, elaborator.expression(statement.value))
         if target.text not in elaborator.scope:
@@ -206,11 +206,8 @@ class Loops:
             return
         current = elaborator.scope[target.text]
         if self.is_outer(target.text):
-            if self.level.end and isinstance(current, Row | Constant):
-                elaborator.scope[target.text] = self._reduce(statement, current, value)
-            elif current is not None:
-                message = f"'{target.text}' stands outside of this loop: only a loop over a node's edges sums"
-                self._report(message, statement.extent)
+            self.report_outer(statement, target.text)
+            elaborator.scope[target.text] = None
             return
         old = elaborator.value(target, current)
         elaborator.scope[target.text] = self._combine(statement, old, value)
@@ -308,22 +305,19 @@ class Loops:
     def _reduce(
         self, statement: syntax.Assignment, start: Row | Constant | int | None, value: Row | Constant | None
     ) -> Row | Constant | None:
-        """`+=` and `-=` in a loop over a node's edges: the sum, on top of what was there before the loop."""
-        if statement.operator not in ("+", "-"):
-            message = f"a loop over a node's edges sums, with '+=' or '-=': there is no '{statement.operator}='"
+        """`+=` in a loop over a node's edges: the sum, on top of what was there before the loop."""
+        if statement.operator != "+":
+            message = f"a loop over a node's edges sums with '+=': there is no '{statement.operator}='"
             self._report(message, statement.span)
             return None
         if value is None or start is None:
             return None
         operations = self._elaborator.operations
-        site = OperationSite(f"{statement.operator}=", statement.span, statement.extent)
+        site = OperationSite("+=", statement.span, statement.extent)
         total = operations.segment(site, "sum", operations.builder.row(value), self.level.end)
-        if statement.operator == "+" and (start == 0 or (isinstance(start, Constant) and start.value == 0)):
+        if isinstance(start, int) or (isinstance(start, Constant) and start.value == 0):
             return total
-        if isinstance(start, int):
-            start = Constant(start, statement.span, "0")
-        function = INFIX[statement.operator]
-        return operations.elementwise(site, function, (statement.target, statement.value), start, total)
+        return operations.elementwise(site, "add", (statement.target, statement.value), start, total)
 
     # Expressions
 

