@@ -43,7 +43,7 @@ GRAPH_PRESETS: dict[str, GraphPreset] = {
     "aifb": GraphPreset(7_262, 48_810, 7, 104),
     "mutag": GraphPreset(27_163, 148_100, 5, 50),
     "bgs": GraphPreset(94_806, 672_884, 27, 122),
-    "am": GraphPreset(1_885_136, 5_668_682, 7, 108, reach=0.39),
+    "am": GraphPreset(1_885_136, 5_668_682, 7, 108, reach=0.316),
     "mag": GraphPreset(
         *(1_939_743, 21_111_007, 4, 4),
         reach=1.0,
