@@ -1,0 +1,46 @@
+"""Weights are multiplied by weights where the counted work falls (Hector §3.2.3)."""
+
+from explorer.compiler.ir.graph import Contract
+from tests.compiler.layers import layer, report, values_on
+from tests.compiler.models import compiled
+
+HEAD = """dim F = 8, G = 8
+layer Model(g: graph):
+    input x[node, F]
+    param W[etype, F, G], w[etype, G]
+    for e in g.edges():
+        e["a"] = {}
+    for n in g.nodes():
+        n["h"] = sum(e["a"] for e in n.incoming_edges())
+    return n["h"]
+"""
+
+
+def test_two_products_of_edges_become_products_with_folded_weights():
+    compilation = layer("rgat", compact=False)
+    said = report(compilation, "reorder")
+    assert said.summary.count("multiplies W and") == 2
+    folds = [value for value in values_on(compilation, "etype") if isinstance(value.operator, Contract)]
+    assert len(folds) == 2
+    products = [v for v in values_on(compilation, "edge") if isinstance(v.operator, Contract) and v.shape == ("G",)]
+    assert len(products) == 2  # the message and its weighted sum: the destination's product is gone
+
+
+def test_a_function_between_the_products_blocks_it():
+    compilation = compiled(HEAD.format("dot(leaky_relu(x[e.src] @ W[e.etype], 0.2), w[e.etype])"))
+    said = report(compilation, "reorder")
+    assert not said.changed
+    assert not any(v.index_set == "etype" for v in compilation.stages["graph"].program.values if v.shape == ("F",))
+
+
+def test_it_refuses_where_the_work_would_rise():
+    said = report(layer("hgt"), "reorder")
+    assert not said.changed
+    assert len(said.refusals) == 2
+    assert all("would take" in refusal for refusal in said.refusals)
+
+
+def test_the_option_switches_it_off():
+    said = report(layer("rgat", reorder=False), "reorder")
+    assert not said.changed
+    assert said.refusals == ("no product is reordered: the option reorder is off",)
