@@ -36,6 +36,7 @@ _EXAMPLES = """examples:
   explorer compile examples/kge/transr.emb --stage cuda --set D=128 --set K=32
   explorer run examples/kge/transr.emb --on dae
   explorer run examples/kge/transe_l1.emb --on cpu --data triples.tsv --negatives tail:64 --json
+  explorer run examples/rgnn/rgat.emb --on cpu --data small --grad --option compact=false
   explorer serve --port 8000
 """
 
@@ -137,8 +138,9 @@ def _add_model_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="NAME=VALUE",
         action="append",
         default=[],
-        help="a compiler option: negatives, interchange=false, arch=sm_80; may repeat",
+        help="a compiler option: reorder=false, compact=false, interchange=false, arch=sm_80; may repeat",
     )
+    parser.add_argument("--grad", action="store_true", help="derive the backward pass too (as --option grad=true)")
     parser.add_argument("--negatives", metavar="SIDE:N", help="score N corrupted triples for each: tail:64 or head:64")
     parser.add_argument("--json", action="store_true", help="print one JSON object on standard output")
 
@@ -169,7 +171,7 @@ def _add_run(commands: Any) -> None:
     parser = _command(
         commands,
         "run",
-        "run a model on a target and check its scores",
+        "run a model on a target and check its results",
         "explorer run examples/kge/transr.emb --on cpu --data FB15k-237 --repeat 50",
     )
     _add_model_arguments(parser)
@@ -180,9 +182,10 @@ def _add_run(commands: Any) -> None:
         "--data",
         metavar="PRESET|FILE",
         default="FB15k-237",
-        help="FB15k, FB15k-237, BioKG, WN18 (generated), or a .npz or tab-separated file; default FB15k-237",
+        help="FB15k, FB15k-237, BioKG, WN18 (generated), or a .npz or tab-separated file; for a layer also a generated"
+        " graph (tiny, small, aifb, ... wikikg2), and triples are taken with their inverses; default FB15k-237",
     )
-    parser.add_argument("--batch", metavar="N", type=int, default=1_024, help="triples to score; default 1024")
+    parser.add_argument("--batch", metavar="N", type=int, default=1_024, help="triples to score; default 1024 (scores only)")
     parser.add_argument("--repeat", metavar="N", type=int, default=20, help="timed repeats on cpu; default 20")
     parser.add_argument("--seed", metavar="N", type=int, default=0, help="of the triples drawn and the parameters")
     parser.add_argument(
@@ -333,6 +336,8 @@ def _options(arguments: argparse.Namespace) -> dict[str, str | int | bool]:
         options[name.strip()] = value
     if arguments.negatives is not None:
         options["negatives"] = arguments.negatives
+    if arguments.grad:
+        options["grad"] = True
     return options
 
 

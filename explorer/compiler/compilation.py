@@ -11,9 +11,8 @@ from typing import Any
 from explorer.compiler.codegen.text import Code, Unsupported
 from explorer.compiler.ir.dlc import DlcProgram, print_dlc, verify_dlc
 from explorer.compiler.ir.graph import Contract, Graph, Reduce, Value, operator_name, print_graph, verify_graph
-from explorer.compiler.ir.instances import print_instances
 from explorer.compiler.ir.loops import Kernel, print_kernel, verify_kernel
-from explorer.compiler.ir.module import Module
+from explorer.compiler.ir.module import Module, print_module
 from explorer.compiler.ir.node import Line, Span
 from explorer.compiler.ir.slc import SlcProgram, print_slc, verify_slc
 from explorer.compiler.language.check import OperationSite, check
@@ -132,7 +131,7 @@ class Compilation:
             raise ValueError(stage.reason if stage else f"there is no stage or target '{on}'")
         if grad is not None and not self.options.grad:
             raise ValueError("there is no backward pass in this compilation: compile with the option grad")
-        run = self.targets.get(on, run_program)
+        run: Target = self.targets.get(on, run_program)
         if self.family != "layer" or self.encode is None:
             result, gradients = run(stage.program, inputs)
         else:
@@ -271,16 +270,9 @@ def lines_of(program: Program) -> tuple[Line, ...]:
         case DlcProgram():
             return print_dlc(program)
         case Module():
-            kernels = tuple(inner for inner in program.programs if isinstance(inner, Kernel))
-            return _join([print_instances(kernels), *(lines_of(inner) for inner in program.programs)])
+            return print_module(program)
         case Code():
             return program.lines
-
-
-def _join(parts: list[tuple[Line, ...]]) -> tuple[Line, ...]:
-    """The texts of a module's programs, an empty line between them."""
-    lines = [line for part in parts if part for line in (*part, Line(""))]
-    return tuple(lines[:-1])
 
 
 def verify(program: Program) -> None:

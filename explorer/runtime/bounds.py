@@ -49,9 +49,9 @@ def limits(graph: Graph, inputs: Inputs) -> dict[str, int | str]:
             array = inputs[tensor.name]
             extents, row_bytes = array.shape[: len(tensor.sets)], FLOAT * prod(array.shape[len(tensor.sets) :])
             rows = [_row_numbers([maps[index] for index in indices], extents) for indices in sorted(reads)]
-            compulsory += SECTOR * _distinct_sectors(np.unique(np.concatenate(rows)), row_bytes)
-            stream += SECTOR * sum(_touched_sectors(numbers, row_bytes) for numbers in rows)
-    flop = sum(_row_flop(graph, value) * _count_rows(maps[name] for name in value.depends) for value in used)
+            compulsory += SECTOR * distinct_sectors(np.unique(np.concatenate(rows)), row_bytes)
+            stream += SECTOR * sum(touched_sectors(numbers, row_bytes) for numbers in rows)
+    flop = sum(row_flop(graph, value) * _count_rows(maps[name] for name in value.depends) for value in used)
     return {"compulsory_bytes": fixed + compulsory, "stream_bytes": fixed + stream, "flop": flop, "note": NOTE}
 
 
@@ -79,25 +79,25 @@ def _row_numbers(ids: list[npt.NDArray[Any]], extents: tuple[int, ...]) -> npt.N
     return np.ravel_multi_index(tuple(np.broadcast_arrays(*aligned)), extents).ravel()
 
 
-def _touched_sectors(rows: npt.NDArray[np.int64], row_bytes: int) -> int:
+def touched_sectors(rows: npt.NDArray[np.int64], row_bytes: int) -> int:
     """The sectors that rows lie in, counted for each row by itself."""
     return int(np.sum((rows * row_bytes + row_bytes - 1) // SECTOR - rows * row_bytes // SECTOR + 1))
 
 
-def _distinct_sectors(rows: npt.NDArray[np.int64], row_bytes: int) -> int:
+def distinct_sectors(rows: npt.NDArray[np.int64], row_bytes: int) -> int:
     """The sectors that sorted, distinct rows lie in; short neighbours share them."""
     first, last = rows * row_bytes // SECTOR, (rows * row_bytes + row_bytes - 1) // SECTOR
     shared = int(np.sum(first[1:] == last[:-1]))
-    return _touched_sectors(rows, row_bytes) - shared
+    return touched_sectors(rows, row_bytes) - shared
 
 
-def _row_flop(graph: Graph, value: Value) -> int:
+def row_flop(graph: Graph, value: Value) -> int:
     """The operations for one row of a value. A norm takes two an element: square or absolute value, and add."""
     match value.operator:
         case Elementwise():
-            return _elements(graph, value)
+            return elements(graph, value)
         case Reduce(function=function, operand=operand):
-            return _elements(graph, graph.value(operand)) * (2 if function.startswith("norm") else 1)
+            return elements(graph, graph.value(operand)) * (2 if function.startswith("norm") else 1)
         case Contract(signature=signature, left=left, right=right):
             letters, result = signature.split("->")
             extents = (*graph.value(left).shape, *graph.value(right).shape)
@@ -108,5 +108,5 @@ def _row_flop(graph: Graph, value: Value) -> int:
     return 0
 
 
-def _elements(graph: Graph, value: Value) -> int:
+def elements(graph: Graph, value: Value) -> int:
     return prod(graph.size(extent) for extent in value.shape)

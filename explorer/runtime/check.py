@@ -20,28 +20,32 @@ class Check:
 
     max_relative_error: float
     rows: int
+    tolerance: float = TOLERANCE
 
     @property
     def matches(self) -> bool:
-        return self.max_relative_error < TOLERANCE
+        return self.max_relative_error < self.tolerance
 
 
-def compare(got: npt.NDArray[np.float32], want: npt.NDArray[np.float64]) -> Check:
-    """Hold scores against the reference, element by element; both are [B] or [B, N].
+def compare(
+    got: npt.NDArray[np.float32], want: npt.NDArray[np.float64], tolerance: float = TOLERANCE
+) -> Check:
+    """Hold results against the reference, element by element: scores [B] or [B, N], or a layer's rows.
 
-    An error is relative to the score or, where that is larger, to the batch's median magnitude. A score that
-    cancels to nearly nothing (a dot product of signed numbers) keeps the rounding errors of its terms, so its
-    error relative to itself says nothing about the kernel. The scale is the median and not the largest score:
+    An error is relative to the element or, where that is larger, to the median magnitude of those that are not 0. An
+    element that cancels to nearly nothing (a dot product of signed numbers) keeps the rounding errors of its terms,
+    so its error relative to itself says nothing about the kernel. The scale is the median and not the largest:
     one huge row must not excuse the others. A NaN or an infinity matches only the same one.
     """
     if got.shape != want.shape:
-        return Check(np.inf, want.shape[0])
+        return Check(np.inf, want.shape[0], tolerance)
     finite = np.isfinite(want)
     magnitude = np.abs(want)
-    typical = float(np.median(magnitude[finite])) if finite.any() else 0.0
+    counted = magnitude[finite & (want != 0)]
+    typical = float(np.median(counted)) if counted.size else 0.0
     with np.errstate(invalid="ignore", over="ignore"):
         error = np.abs(got.astype(np.float64) - want) / np.maximum(magnitude, _SMALLEST + typical)
         same = (got == want) | (np.isnan(got) & np.isnan(want))
     error = np.where(same, 0.0, np.where(finite, error, np.inf))
     largest = float(np.max(np.nan_to_num(error, nan=np.inf, posinf=np.inf), initial=0.0))
-    return Check(largest, want.shape[0])
+    return Check(largest, want.shape[0], tolerance)

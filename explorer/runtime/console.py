@@ -36,14 +36,10 @@ def _progress_line(event: Event) -> str:
 
 def summary(result: Mapping[str, Any]) -> str:
     """A result in a few lines."""
-    data = result["data"]
     lines = [
         f"{result['name']} on {result['target']}: {result['device']}, {result['source']} {result['date']}",
         f"  {_verdict(result)}",
-        f"  data    {data['name']} ({data['source']}): {data['entities']:,} entities,"
-        f" {data['relations']:,} relations, {data['triples']:,} triples",
-        f"  batch   {result['batch']:,} triples, negatives {result['negatives']},"
-        f" {', '.join(f'{name} = {size}' for name, size in result['sizes'].items()) or 'no sizes'}",
+        *(_graph_lines(result) if "encodings" in result else _triple_lines(result)),
     ]
     if not result["matches_reference"]:
         return "\n".join(lines)
@@ -59,6 +55,40 @@ def summary(result: Mapping[str, Any]) -> str:
     bounds = result["limits"]
     lines.append(f"  limits  at least {bounds['compulsory_bytes']:,} bytes to move, {bounds['flop']:,} operations")
     return "\n".join(lines)
+
+
+def _triple_lines(result: Mapping[str, Any]) -> list[str]:
+    data = result["data"]
+    return [
+        f"  data    {data['name']} ({data['source']}): {data['entities']:,} entities,"
+        f" {data['relations']:,} relations, {data['triples']:,} triples",
+        f"  batch   {result['batch']:,} triples, negatives {result['negatives']}, {_sizes(result)}",
+    ]
+
+
+def _graph_lines(result: Mapping[str, Any]) -> list[str]:
+    """The graph, its pre-processing, and what was checked of the gradients."""
+    data, encodings = result["data"], result["encodings"]
+    degree, steps = encodings["in_degree"], encodings["preprocessing"]
+    lines = [
+        f"  data    {data['name']} ({data['source']}): {data['nodes']:,} nodes of {data['ntypes']:,} types,"
+        f" {data['edges']:,} edges of {data['etypes']:,} types; {_sizes(result)}",
+        f"  degree  {degree['mean']:.1f} in-edges a node, at most {degree['max']:,}; {degree['without']:,} nodes have none",
+        f"  pairs   {encodings['src_pairs']:,} of source and type: compaction ratio"
+        f" {100 * encodings['compaction_ratio']:.1f} %; {encodings['dst_pairs']:,} of destination and type",
+        f"  encoded in {sum(step['ms'] for step in steps):.0f} ms: {'; '.join(step['name'] for step in steps)}",
+    ]
+    for name, check in result["gradients"].items():
+        error = check["max_relative_error"]
+        shown = "not a number" if error is None else f"{error:.1e}"
+        lines.append(f"  d {name:5} {check['directions']} directions, largest relative error {shown}")
+    if "peak_bytes" in result:
+        lines.append(f"  memory  {result['peak_bytes']:,} bytes at the most, besides the inputs")
+    return lines
+
+
+def _sizes(result: Mapping[str, Any]) -> str:
+    return ", ".join(f"{name} = {size}" for name, size in result["sizes"].items()) or "no sizes"
 
 
 def _verdict(result: Mapping[str, Any]) -> str:

@@ -24,9 +24,10 @@ import numpy.typing as npt
 
 from explorer.compiler.codegen.cpu import HostFunction, generate_host, iterations
 from explorer.compiler.codegen.text import Unsupported
-from explorer.compiler.ir.loops import Buffer, For, Kernel, Row
+from explorer.compiler.ir.loops import Buffer, For, Kernel
 from explorer.compiler.ir.module import Module
 from explorer.compiler.ir.node import walk
+from explorer.runtime import liveness
 from explorer.runtime.arrays import Arrays, Extents, check_inputs, kernels_of
 from explorer.runtime.inputs import InputError
 
@@ -37,7 +38,6 @@ CHUNKS_PER_THREAD = 8
 """Chunks of the iterations for each thread, so that a thread that starts late does not hold up the others."""
 SKEWED_CHUNKS_PER_THREAD = 64
 """The same where an iteration walks a segment, of which a few are far longer than the others."""
-FLOAT_BYTES = 4
 
 
 @dataclass(frozen=True)
@@ -52,12 +52,6 @@ class CompiledKernel:
     def outputs(self) -> tuple[Buffer, ...]:
         """The buffers that it writes."""
         return tuple(buffer for buffer in self.kernel.buffers if buffer.kind == "output")
-
-    @property
-    def row_bytes(self) -> int:
-        """What one thread's rows take."""
-        rows = [node for node in walk(self.kernel) if isinstance(node, Row)]
-        return sum(FLOAT_BYTES * math.prod(self.kernel.size(e) for e in row.extents) for row in rows)
 
     @property
     def chunks(self) -> int:
@@ -142,27 +136,16 @@ class Bound:
     @property
     def peak_bytes(self) -> int:
         """The most that a run holds at once besides its inputs: outputs, temporaries, and the rows of all threads."""
-        held: dict[str, int] = {}
-        peak = 0
-        for compiled, over in zip(self.prepared.kernels, self._last_uses(), strict=True):
-            held |= {buffer.name: FLOAT_BYTES * math.prod(self._shape(buffer)) for buffer in compiled.outputs}
-            peak = max(peak, sum(held.values()) + threads() * compiled.row_bytes)
-            for name in over:
-                del held[name]
-        return peak
+        program = self.prepared.program
+        return liveness.peak_bytes(kernels_of(program), liveness.kept_to_the_end(program), self.extents, threads())
 
     def _shape(self, buffer: Buffer) -> tuple[int, ...]:
         return tuple(self.extents[extent] for extent in buffer.extents)
 
     def _last_uses(self) -> list[list[str]]:
         """For each kernel, the arrays made in the run that nobody needs after it."""
-        last: dict[str, int] = {}
-        for number, compiled in enumerate(self.prepared.kernels):
-            made = [buffer.name for buffer in compiled.kernel.buffers if buffer.kind in ("output", "temporary")]
-            last |= dict.fromkeys(made, number)
-        for kept in (self.prepared.result, *dict(self.prepared.gradients).values()):
-            last.pop(kept, None)
-        return [[name for name, at in last.items() if at == number] for number in range(len(self.prepared.kernels))]
+        program = self.prepared.program
+        return liveness.last_uses(kernels_of(program), liveness.kept_to_the_end(program))
 
 
 def prepare(program: Kernel | Module, *, grouping: bool = True) -> Prepared:

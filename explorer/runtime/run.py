@@ -32,11 +32,11 @@ DEFAULT_DATA = "FB15k-237"
 DEFAULT_BATCH = 1_024
 DEFAULT_REPEAT = 20
 
-_STEPS = 6
+STEPS = 6
 """Steps that a run's progress counts to."""
 NO_GPU = "This build does not run kernels on a GPU yet: look at the cuda and ptx stages, and run on cpu or dae."
-_MACHINE = "simulated machine: a core with an access unit (Ember Fig. 5)"
-_MISMATCH = "The scores differ from the float64 reference, so no time is shown. This is a fault in the explorer."
+MACHINE = "simulated machine: a core with an access unit (Ember Fig. 5)"
+MISMATCH = "The scores differ from the float64 reference, so no time is shown. This is a fault in the explorer."
 
 
 @dataclass(frozen=True)
@@ -78,7 +78,7 @@ class _Setup:
     want: npt.NDArray[np.float64]
 
 
-class _Refused(Exception):
+class Refused(Exception):
     """The run cannot be done as asked; carries its last event."""
 
     def __init__(self, event: Event) -> None:
@@ -89,12 +89,21 @@ class _Refused(Exception):
 def execute(request: RunRequest) -> Iterator[Event]:
     """Run a model, yielding events; the last is `result` or `failed`. Faults of the explorer itself raise."""
     try:
-        setup = yield from _prepare(request)
+        if request.on == "gpu":
+            raise Refused(failed("refused", NO_GPU))
+        yield progress("compiling the model", 0, STEPS)
+        compilation = _compile(request)
+        if compilation.family == "layer":
+            from explorer.runtime.run_layer import execute_layer
+
+            yield from execute_layer(request, compilation)
+            return
+        setup = yield from _prepare(request, compilation)
         yield from _TARGETS[request.on](setup)
-    except _Refused as refused:
+    except Refused as refused:
         yield refused.event
     except InputError as error:
-        yield failed("refused", _sentence(error))
+        yield failed("refused", sentence(error))
     except MemoryError:
         yield failed(
             "memory",
@@ -103,17 +112,15 @@ def execute(request: RunRequest) -> Iterator[Event]:
         )
 
 
-def _prepare(request: RunRequest) -> Generator[Event, None, _Setup]:
+def _prepare(request: RunRequest, compilation: Compilation) -> Generator[Event, None, _Setup]:
     """Everything before the target is involved."""
-    if request.on == "gpu":
-        raise _Refused(failed("refused", NO_GPU))
-    yield progress("compiling the model", 0, _STEPS)
-    compilation = _compile(request)
-    yield progress(f"loading {request.data}", 1, _STEPS)
+    if compilation.options.grad:
+        raise Refused(failed("refused", "Gradients of scores are shown but do not run yet.", "Switch grad off."))
+    yield progress(f"loading {request.data}", 1, STEPS)
     triples = load_triples(request.data, None if request.data_dir is None else Path(request.data_dir))
-    yield progress(f"drawing {request.batch:,} triples and the parameters", 2, _STEPS)
+    yield progress(f"drawing {request.batch:,} triples and the parameters", 2, STEPS)
     inputs = batch.draw(compilation, triples, request.batch, request.seed)
-    yield progress("scoring the batch in float64, for the check", 3, _STEPS)
+    yield progress("scoring the batch in float64, for the check", 3, STEPS)
     want = reference.score(
         request.text,
         inputs,
@@ -130,7 +137,7 @@ def _compile(request: RunRequest) -> Compilation:
         diagnostics = [diagnostic.to_json(request.text) for diagnostic in compilation.diagnostics]
         first = diagnostics[0]["message"] if diagnostics else "it has no definition to run"
         more = f" (and {len(diagnostics) - 1} more)" if len(diagnostics) > 1 else ""
-        raise _Refused(
+        raise Refused(
             failed("error", f"The model does not compile: {first}{more}.", "Correct the model.", diagnostics)
         )
     return compilation
@@ -142,10 +149,10 @@ def _run_cpu(setup: _Setup) -> Iterator[Event]:
 
     program = _program(setup, "loops")
     yield started("cpu", cpu.device_name(), "measured")
-    yield progress("compiling the loops to machine code", 4, _STEPS)
+    yield progress("compiling the loops to machine code", 4, STEPS)
     kernel = cpu.prepare_once(program)
     check = compare(kernel(setup.inputs), setup.want)
-    yield progress("running", 5, _STEPS)
+    yield progress("running", 5, STEPS)
     samples: list[float] = []
     for index in range(setup.request.repeat):
         if not check.matches:
@@ -153,9 +160,9 @@ def _run_cpu(setup: _Setup) -> Iterator[Event]:
         began = perf_counter()
         scores = kernel(setup.inputs)
         samples.append((perf_counter() - began) * 1e3)
-        check = _worse(check, compare(scores, setup.want))
+        check = worse(check, compare(scores, setup.want))
         yield timed_sample(index, samples[-1])
-    times = _statistics(samples) if check.matches else dict.fromkeys(_statistics([0.0]))
+    times = statistics(samples) if check.matches else dict.fromkeys(statistics([0.0]))
     yield result(
         {
             **_description(setup, check, "measured", kernel.device),
@@ -174,33 +181,33 @@ def _run_dae(setup: _Setup) -> Iterator[Event]:
     program = _program(setup, "dlc")
     try:
         parameters = MachineParameters.of(setup.request.machine)
-        yield started("dae", _MACHINE, "simulated")
-        yield progress("simulating the machine (the first time on a computer, its simulator is compiled)", 4, _STEPS)
-        simulation = yield from _streamed(
+        yield started("dae", MACHINE, "simulated")
+        yield progress("simulating the machine (the first time on a computer, its simulator is compiled)", 4, STEPS)
+        simulation = yield from streamed(
             lambda post: dae.simulate(program, setup.inputs, parameters, lambda sample: post(machine_sample(sample)))
         )
     except ValueError as error:
         # What the machine says of its parameters, and of a record that is larger than its queue.
-        raise _Refused(failed("refused", _sentence(error))) from None
+        raise Refused(failed("refused", sentence(error))) from None
     check = compare(simulation.output, setup.want)
     figures = simulation.to_json()
     if not check.matches:
         figures = dict.fromkeys(figures)
-    yield result({**_description(setup, check, "simulated", _MACHINE), **figures})
+    yield result({**_description(setup, check, "simulated", MACHINE), **figures})
 
 
 def _program(setup: _Setup, name: str) -> Any:
     """The program of a stage that a target runs."""
     stage = setup.compilation.stages[name]
     if not stage.available:
-        raise _Refused(failed("refused", f"There is no {name} program to run: {stage.reason}"))
+        raise Refused(failed("refused", f"There is no {name} program to run: {stage.reason}"))
     return stage.program
 
 
 _TARGETS: dict[str, Callable[[_Setup], Iterator[Event]]] = {"cpu": _run_cpu, "dae": _run_dae}
 
 
-def _streamed(work: Callable[[Callable[[Event], None]], Any]) -> Generator[Event, None, Any]:
+def streamed(work: Callable[[Callable[[Event], None]], Any]) -> Generator[Event, None, Any]:
     """Run `work(post)` in a thread, yielding what it posts as it comes; returns or raises what it does."""
     posted: queue.SimpleQueue[Event | None] = queue.SimpleQueue()
     outcome: list[Any] = []
@@ -231,7 +238,7 @@ def _description(setup: _Setup, check: Check, source: Literal["measured", "simul
         "max_relative_error": error if np.isfinite(error) else None,
         "tolerance": TOLERANCE,
         "rows_checked": check.rows,
-        "message": "" if check.matches else _MISMATCH,
+        "message": "" if check.matches else MISMATCH,
         "name": compilation.name,
         "target": request.on,
         "device": device,
@@ -254,11 +261,11 @@ def _description(setup: _Setup, check: Check, source: Literal["measured", "simul
     }
 
 
-def _worse(one: Check, other: Check) -> Check:
+def worse(one: Check, other: Check) -> Check:
     return max(one, other, key=lambda check: check.max_relative_error)
 
 
-def _statistics(samples: list[float]) -> dict[str, float]:
+def statistics(samples: list[float]) -> dict[str, float]:
     """The figures shown of a list of times in milliseconds."""
     return {
         "median_ms": float(np.median(samples)),
@@ -268,7 +275,7 @@ def _statistics(samples: list[float]) -> dict[str, float]:
     }
 
 
-def _sentence(error: Exception) -> str:
+def sentence(error: Exception) -> str:
     """An error's message with a capital, unless it begins with a file's name, and a full stop."""
     text = str(error)
     if text.split(" ")[0].isalpha():

@@ -1,0 +1,74 @@
+"""The least memory traffic of a layer on a graph, and the arithmetic of its graph program as the passes left it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from math import prod
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from explorer.compiler.ir.graph import Gather, Graph, Segment, Tensor, Value
+from explorer.runtime.bounds import FLOAT, SECTOR, distinct_sectors, elements, row_flop, touched_sectors
+from explorer.runtime.encodings import Encodings
+from explorer.runtime.layer_inputs import tensor_shape
+
+NOTE = (
+    "Compulsory bytes: each 32-byte sector of a row that any element needs, once, the index arrays once, and the "
+    "results. Stream bytes: the same with every row read afresh for every element. Values that kernels leave for "
+    "later ones count in neither. FLOP: each operation of the graph, as the passes left it, for every element of its "
+    "set; a function such as exp counts as one, a sum over n elements as n."
+)
+
+
+def limits(graph: Graph, encodings: Encodings, tensors: Mapping[str, npt.NDArray[Any]]) -> dict[str, int | str]:
+    """`compulsory_bytes`, `stream_bytes`, `flop`, and a `note` that says what they count."""
+    counts = {**encodings.counts, "unit": 1}
+    results = {graph.result, *dict(graph.gradients).values()}
+    fixed = sum(FLOAT * counts[v.index_set] * elements(graph, v) for v in graph.values if v.name in results)
+    fixed += sum(encodings.maps[name].nbytes for name in sorted(_maps_read(graph)) if name in encodings.maps)
+    compulsory = stream = 0
+    for tensor in graph.tensors:
+        reads = [v for v in graph.values if isinstance(v.operator, Gather) and v.operator.tensor == tensor.name]
+        if not reads:
+            continue
+        shape = tensor_shape(graph, tensor, encodings.counts)
+        row_bytes = FLOAT * prod(shape[len(tensor.sets) :])
+        rows = [_row_numbers(value, tensor, encodings, shape) for value in reads]
+        compulsory += SECTOR * distinct_sectors(np.unique(np.concatenate(rows)), row_bytes)
+        stream += SECTOR * sum(touched_sectors(numbers, row_bytes) for numbers in rows)
+    flop = sum(_flop(graph, value, counts) for value in graph.values)
+    return {"compulsory_bytes": fixed + compulsory, "stream_bytes": fixed + stream, "flop": flop, "note": NOTE}
+
+
+def _maps_read(graph: Graph) -> set[str]:
+    gathers = [value.operator for value in graph.values if isinstance(value.operator, Gather)]
+    steps = {step for gather in gathers for path in gather.indices for step in path.split(".")}
+    return steps | {value.operator.map for value in graph.values if isinstance(value.operator, Segment)}
+
+
+def _row_numbers(
+    value: Value, tensor: Tensor, encodings: Encodings, shape: tuple[int, ...]
+) -> npt.NDArray[np.int64]:
+    """The rows of a tensor that a value's elements pick, as numbers in row-major order of its index sets."""
+    assert isinstance(value.operator, Gather)
+    if not value.operator.indices:
+        return np.zeros(1, dtype=np.int64)
+    ids = [_follow(path, value.index_set, encodings) for path in value.operator.indices]
+    return np.ravel_multi_index(tuple(ids), shape[: len(tensor.sets)]).ravel()
+
+
+def _follow(path: str, index_set: str, encodings: Encodings) -> npt.NDArray[np.int64]:
+    rows: npt.NDArray[Any] = np.arange(encodings.counts[index_set])
+    for step in path.split("."):
+        if step != index_set:
+            rows = encodings.maps[step][rows]
+    return rows.astype(np.int64)
+
+
+def _flop(graph: Graph, value: Value, counts: Mapping[str, int]) -> int:
+    if isinstance(value.operator, Segment):
+        operand = graph.value(value.operator.operand)
+        return counts[operand.index_set] * elements(graph, operand)
+    return counts[value.index_set] * row_flop(graph, value)
