@@ -17,14 +17,14 @@ from explorer.compiler.ir.node import Extent, Line, Node, VerificationError
 
 Shape = tuple[Extent, ...]
 
-PREFIX_FUNCTIONS = tuple("neg exp log sqrt abs sign relu leaky_relu sigmoid tanh gelu sin cos".split())  # noqa: SIM905
-PAIR_FUNCTIONS = ("min", "max")
 INFIX_FUNCTIONS = {"add": "+", "sub": "-", "mul": "*", "div": "/"}
 PREFIX_FUNCTIONS = (
     *("neg", "exp", "log", "sqrt", "abs", "sign", "relu"),
-    *("leaky_relu", "sigmoid", "tanh", "gelu", "sin", "cos"),
+    *("leaky_relu", "sigmoid", "tanh", "gelu", "sin", "cos", "step", "gelu_slope"),
 )
-PAIR_FUNCTIONS = ("min", "max")
+"""The last two are slopes, which backward passes use: of relu and of gelu."""
+PAIR_FUNCTIONS = ("min", "max", "equal", "div_or_zero")
+"""The last two are for backward passes: 1 where both are equal, and a quotient that is 0 where the divisor is."""
 REDUCTIONS = ("sum", "mean", "max", "min", "norm1", "norm2")
 
 SEGMENT_FUNCTIONS = ("sum", "mean", "max", "min")

@@ -13,6 +13,8 @@ from explorer.compiler.ir.node import Atom, Extent, Line, Node, VerificationErro
 
 INFIX_INDEX = {"add": "+", "sub": "-", "mul": "*", "div": "//", "mod": "%"}
 REDUCTION_SIGNS = {"sum": "+=", "max": "max=", "min": "min="}
+SEGMENT_ENDS = ("unless_empty", "segment_mean")
+"""What a segment's reduction ends in, of its value and the segment's bounds: 0 where it is empty, its mean."""
 
 
 @dataclass(frozen=True, kw_only=True)

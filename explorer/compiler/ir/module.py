@@ -7,10 +7,11 @@ from dataclasses import dataclass, replace
 from functools import wraps
 from typing import Any
 
-from explorer.compiler.ir.dlc import DlcProgram
-from explorer.compiler.ir.loops import Kernel
-from explorer.compiler.ir.node import Node
-from explorer.compiler.ir.slc import SlcProgram
+from explorer.compiler.ir.dlc import DlcProgram, print_dlc
+from explorer.compiler.ir.instances import print_instances
+from explorer.compiler.ir.loops import Kernel, print_kernel
+from explorer.compiler.ir.node import Line, Node
+from explorer.compiler.ir.slc import SlcProgram, print_slc
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -22,6 +23,27 @@ class Module(Node):
     result: str
     gradients: tuple[tuple[str, str], ...]
     programs: tuple[Kernel | SlcProgram | DlcProgram, ...]
+
+
+def print_module(module: Module) -> tuple[Line, ...]:
+    """What the module is for, the instances of its kernels, and its programs, each behind an empty line."""
+    gradients = ", ".join(f"{tensor} = {buffer}" for tensor, buffer in module.gradients)
+    head = f"module {module.name}  result {module.result}" + (f"  gradient {gradients}" if gradients else "")
+    kernels = tuple(program for program in module.programs if isinstance(program, Kernel))
+    lines = [Line(head), *print_instances(kernels)]
+    for program in module.programs:
+        lines += [Line(""), *_print_program(program)]
+    return tuple(lines)
+
+
+def _print_program(program: Kernel | SlcProgram | DlcProgram) -> tuple[Line, ...]:
+    match program:
+        case Kernel():
+            return print_kernel(program)
+        case SlcProgram():
+            return print_slc(program)
+        case DlcProgram():
+            return print_dlc(program)
 
 
 def each_program(step: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:

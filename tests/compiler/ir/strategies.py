@@ -8,10 +8,12 @@ from dataclasses import dataclass, field, replace
 from hypothesis import strategies as st
 
 from explorer.compiler.ir import dlc, graph, loops, slc
+from explorer.compiler.ir.module import Module
 from explorer.compiler.ir.node import Atom, Extent, Names, Node, Span
 
 ORIGIN = (Span(1, 1, 1, 2),)
 DEPTH = 3
+SETS = {"score": ("entity", "relation", "batch", "negative"), "layer": ("node", "edge", "etype", "src_pair")}
 
 # The first are ordinary; the others are words of the IRs themselves, which a model may use as names.
 HINTS = (
@@ -32,6 +34,7 @@ HINTS = (
     "done",
 )
 NOTES = ("", "interchanged with d", "shared by {h, r} # twice", "}")
+KINDS = ("index", "param", "input", "structure", "upstream", "temporary")
 SMALL = st.integers(0, 3)
 FLOATS = st.one_of(
     st.sampled_from([0.0, -0.0, 1.0, -1.0, 1e-05, 1e22, -2.5e-30, float("inf"), float("-inf")]),
@@ -78,7 +81,9 @@ class Scope:
         return self.pick(self.values) if self.values and self.draw(st.booleans()) else self.draw(FLOATS)
 
     def expression(self) -> tuple[str, tuple[Atom, ...]]:
-        function = self.pick((*FUNCTIONS, "copy"))
+        function = self.pick((*FUNCTIONS, *loops.SEGMENT_ENDS, "copy"))
+        if function in loops.SEGMENT_ENDS:
+            return function, (self.operand(), *self.some_indices(2))
         count = 2 if function in (*TWO_OPERANDS, "leaky_relu") else 1
         return function, tuple(self.operand() for _ in range(count))
 
@@ -103,7 +108,8 @@ def _loop(scope: Scope, depth: int) -> loops.For:
     inner.indices += (variable,)
     return loops.For(
         variable=variable,
-        extent=scope.extent(),
+        lower=scope.pick((0, 0, *scope.indices)),
+        extent=scope.pick((scope.extent(), *scope.indices)),
         body=body(inner, depth - 1),
         parallel=scope.draw(st.booleans()),
         note=scope.pick(NOTES),
@@ -181,7 +187,7 @@ def _head(draw: Draw) -> Head:
     sizes = tuple((names.new(hint), draw(st.integers(1, 512))) for hint in draw(st.lists(st.sampled_from(HINTS))))
     scope = Scope(draw, names, tuple(name for name, _ in sizes))
     buffers = []
-    for kind in (*draw(st.lists(st.sampled_from(["index", "param", "input"]), max_size=4)), "output"):
+    for kind in (*draw(st.lists(st.sampled_from(KINDS), max_size=4)), "output"):
         extents = tuple(scope.extent() for _ in range(draw(SMALL)))
         buffers.append(loops.Buffer(name=scope.new(), kind=kind, extents=extents, origin=ORIGIN))
     scope.arrays = {buffer.name: len(buffer.extents) for buffer in buffers[:-1]}
@@ -248,10 +254,11 @@ def _items(streams: Streams, read_only: dict[str, int], depth: int) -> tuple[slc
 
 def _slc_for(streams: Streams, read_only: dict[str, int], depth: int) -> slc.SlcFor:
     scope = streams.execute
-    stream, extent, note = "%" + scope.new(), scope.extent(), scope.pick(NOTES)
+    bounds = scope.pick((0, *streams.known)), scope.pick((scope.extent(), *streams.known))
+    stream, note = "%" + scope.new(), scope.pick(NOTES)
     inner = Streams((*streams.known, stream), scope)
     items = _items(inner, read_only, depth - 1)
-    return slc.SlcFor(stream=stream, extent=extent, body=items, note=note, origin=ORIGIN)
+    return slc.SlcFor(stream=stream, lower=bounds[0], extent=bounds[1], body=items, note=note, origin=ORIGIN)
 
 
 def _callback(streams: Streams) -> slc.Callback:
@@ -333,26 +340,36 @@ def _event(scope: Scope, traversal: str, event: dlc.Event, types: dict[str, str]
 
 
 @st.composite
+def modules(draw: Draw) -> Module:
+    """Modules of up to three programs of one IR."""
+    programs = draw(st.lists(draw(st.sampled_from([kernels(), slc_programs(), dlc_programs()])), max_size=3))
+    gradients = draw(st.lists(st.tuples(st.sampled_from(HINTS), st.sampled_from(HINTS)), max_size=2))
+    name, result = draw(st.sampled_from(HINTS)), draw(st.sampled_from(HINTS))
+    return Module(name=name, result=result, gradients=tuple(gradients), programs=tuple(programs), origin=ORIGIN)
+
+
+@st.composite
 def graphs(draw: Draw) -> graph.Graph:
     """Graphs; shapes are drawn with no regard to what the operators would give."""
-    names = Names({"entity", "relation"})
+    family = draw(st.sampled_from(("score", "layer")))
+    sets = SETS[family]
+    names = Names({*sets})
 
     def pick(choices):
         return draw(st.sampled_from(tuple(choices)))
 
     sizes = tuple((names.new(hint), draw(st.integers(1, 512))) for hint in draw(st.lists(st.sampled_from(HINTS))))
     maps = tuple(
-        graph.IndexMap(name=names.new(hint), domain=domain, codomain=codomain, origin=ORIGIN)
-        for hint, codomain in (("h", "entity"), ("r", "relation"), ("t", "entity"))
-        for domain in [pick(("batch", "negative"))]
+        graph.IndexMap(name=names.new(hint), domain=pick(sets), codomain=pick(sets), origin=ORIGIN)
+        for hint in ("h", "r", "t")
     )
     shapes = st.lists(st.sampled_from([*(name for name, _ in sizes), 1, 3]), max_size=3).map(tuple)
     tensors = tuple(
         graph.Tensor(
             name=names.new(pick((*HINTS, "inf"))),
-            sets=pick(((), ("entity",), ("relation",), ("entity", "relation"))),
+            sets=pick(((), sets[:1], sets[1:2], sets[:2])),
             dims=draw(shapes),
-            kind=pick(("param", "input")),
+            kind=pick(("param", "input", "structure", "upstream")),
             origin=ORIGIN,
         )
         for _ in range(draw(SMALL))
@@ -363,7 +380,7 @@ def graphs(draw: Draw) -> graph.Graph:
             graph.Value(
                 name=f"%{number + 1}",
                 operator=_operator(draw, tensors, maps, tuple(value.name for value in values)),
-                index_set=pick(("batch", "negative", "unit")),
+                index_set=pick((*sets, "unit")),
                 shape=draw(shapes),
                 depends=tuple(sorted(draw(st.sets(st.sampled_from([m.name for m in maps]))))),
                 origin=ORIGIN,
@@ -371,14 +388,21 @@ def graphs(draw: Draw) -> graph.Graph:
         )
     return graph.Graph(
         name=pick(HINTS),
-        family="score",
+        family=family,
         sizes=sizes,
         maps=maps,
         tensors=tensors,
         values=tuple(values),
         result=pick(value.name for value in values),
+        gradients=tuple((tensor.name, pick(value.name for value in values)) for tensor in tensors if pick((0, 1))),
         origin=ORIGIN,
     )
+
+
+def _paths(draw: Draw, maps: tuple[graph.IndexMap, ...], least: int) -> tuple[str, ...]:
+    """Paths of one or two maps, at least so many."""
+    steps = st.lists(st.sampled_from([entry.name for entry in maps]), min_size=1, max_size=2)
+    return tuple(".".join(draw(steps)) for _ in range(draw(st.integers(least, 2))))
 
 
 def _operator(
@@ -387,9 +411,8 @@ def _operator(
     if not known or draw(st.integers(0, 4)) == 0:
         if not tensors or draw(st.booleans()):
             return graph.Constant(value=draw(FLOATS), origin=ORIGIN)
-        indices = draw(st.lists(st.sampled_from([m.name for m in maps]), max_size=2))
         tensor = draw(st.sampled_from(tensors)).name
-        return graph.Gather(tensor=tensor, indices=tuple(indices), origin=ORIGIN)
+        return graph.Gather(tensor=tensor, indices=_paths(draw, maps, 0), origin=ORIGIN)
     one, two = draw(st.sampled_from(known)), draw(st.sampled_from(known))
     signatures = (*graph.CONTRACTION_NAMES, "ab,b->a", "ab,abc->ac", "a,a->a")
     return draw(
@@ -412,6 +435,11 @@ def _operator(
             ),
             st.sampled_from([(one,), (one, two), (one, two, one)]).map(
                 lambda operands: graph.Concat(operands=operands, origin=ORIGIN)
+            ),
+            st.just(graph.Elementwise(function="copy", operands=(one,), origin=ORIGIN)),
+            st.just(graph.Gather(tensor=one, indices=_paths(draw, maps, 1), origin=ORIGIN)),
+            st.sampled_from(graph.SEGMENT_FUNCTIONS).map(
+                lambda f: graph.Segment(function=f, operand=one, map=maps[0].name, origin=ORIGIN)
             ),
             st.just(graph.Transpose(operand=one, origin=ORIGIN)),
             st.just(graph.Reshape(operand=one, origin=ORIGIN)),

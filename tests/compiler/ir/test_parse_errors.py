@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from explorer.compiler.ir.parse import ParseError, parse_dlc, parse_graph, parse_kernel, parse_slc
+from explorer.compiler.ir.parse import ParseError, parse_dlc, parse_graph, parse_kernel, parse_module, parse_slc
 from tests.compiler.ir.test_round_trip import LANGUAGES, text_of
 
 GRAPH = """score F over batch
@@ -55,7 +55,12 @@ execute
     }
   }"""
 
-PROGRAMS = {"graph": GRAPH, "loops": KERNEL, "slc": SLC, "dlc": DLC}
+MODULE = f"""module F  result out  gradient E = g
+# F  batch  over B
+
+{KERNEL}"""
+
+PROGRAMS = {"graph": GRAPH, "loops": KERNEL, "slc": SLC, "dlc": DLC, "module": MODULE}
 
 
 @pytest.mark.parametrize("name", LANGUAGES)
@@ -69,7 +74,7 @@ def test_the_texts_that_are_broken_below_are_programs(name: str) -> None:
 @pytest.mark.parametrize(
     ("parse", "text", "old", "new", "line", "column", "message"),
     [
-        (parse_graph, GRAPH, "over batch", "over edges", 1, 14, "expected 'batch', found 'edges'"),
+        (parse_graph, GRAPH, "over batch", "over edges", 1, 1, "there is no score over edges"),
         (parse_graph, GRAPH, "norm<2> %1", "norm<3> %1", 6, 8, "there is no operator norm<3> of a value"),
         (parse_graph, GRAPH, "norm<2> %1", "slice<a:b> %1", 6, 8, "slice cannot have the parameter <a:b>"),
         (parse_graph, GRAPH, "norm<2> %1", "bmv %1", 6, 8, "there is no operator bmv of a value"),
@@ -85,12 +90,20 @@ def test_the_texts_that_are_broken_below_are_programs(name: str) -> None:
         (parse_kernel, KERNEL, "sqrt(s)", "E[ih, 0]", 12, 5, "load E into a name first: out is memory"),
         (parse_kernel, KERNEL, "acc s = 0.0", "acc s = ih", 8, 5, "s must start from a number, not from ih"),
         (parse_kernel, KERNEL, "    out", "   out", 12, 4, "indented like none of the lines above it"),
-        (parse_kernel, KERNEL, "0..B", "1..B", 6, 21, "expected '0..', found '1'"),
+        (parse_kernel, KERNEL, "0..B", "0.B", 6, 22, "no word of this language begins with '.'"),
         (parse_slc, SLC, "    }\n  }", "    }", 9, 6, "expected '}'"),
         (parse_slc, SLC, "slc.to_val(%b)", "slc.to_val(b)", 7, 22, "expected a stream, found 'b'"),
         (parse_dlc, DLC, "pop<i32>", "pop<f64>", 11, 21, "expected 'i32' or 'f32'"),
         (parse_dlc, DLC, "tr, ite)\n", "tr, start)\n", 6, 21, "expected 'beg', 'ite' or 'end'"),
-        (parse_dlc, DLC, "access\n", "", 3, 3, "cannot stand here"),
+        (parse_dlc, DLC, "access\n", "", 3, 3, "found 'b_tr'"),
+        (parse_graph, GRAPH, "return %2", "return %2\n  gradient E = %7", 8, 3, "%7 is a gradient, but no line"),
+        (parse_graph, GRAPH, "norm<2> %1", "fold %1 by h", 6, 8, "fold is no reduction of segments"),
+        (parse_kernel, KERNEL, "sqrt(s)", "segment_mean(s, 0)", 12, 14, "segment_mean takes 3 operands, not 2"),
+        (parse_module, MODULE, "result out", "out", 1, 11, "expected 'result', found 'out'"),
+        (parse_module, MODULE, "gradient E = g", "gradient E", 1, 33, "expected '=', found the end of the line"),
+        (parse_module, MODULE, "s += e * e", "s += e * ", 14, 16, "found the end of the line"),
+        (parse_module, MODULE, "kernel F ", "slc F ", 4, 8, "expected the end of the line, found 'template'"),
+        (parse_module, MODULE + "\n\nslc G", "F", "F", 17, 1, "the programs of a module are of one IR, and kernel is"),
     ],
 )
 def test_a_broken_text_is_refused_where_it_breaks(parse, text, old, new, line, column, message) -> None:
@@ -102,7 +115,7 @@ def test_a_broken_text_is_refused_where_it_breaks(parse, text, old, new, line, c
     assert message in error.message
 
 
-@pytest.mark.parametrize("parse", [parse_graph, parse_kernel, parse_slc, parse_dlc])
+@pytest.mark.parametrize("parse", [parse_graph, parse_kernel, parse_slc, parse_dlc, parse_module])
 @pytest.mark.parametrize("text", ["", "\n\n", "x", "kernel", "score", "\x00", "slc S\n x", "dlc D"])
 def test_fragments_are_refused(parse, text: str) -> None:
     with pytest.raises(ParseError):

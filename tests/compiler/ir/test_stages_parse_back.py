@@ -7,25 +7,46 @@ from pathlib import Path
 import pytest
 
 import explorer
-from explorer.compiler.ir.parse import parse_dlc, parse_graph, parse_kernel, parse_slc
-from tests.compiler.ir.test_round_trip import LANGUAGES, text_of
+from explorer.compiler.ir.module import Module
+from explorer.compiler.ir.parse import parse_dlc, parse_graph, parse_kernel, parse_module, parse_slc
+from tests.compiler.ir.test_round_trip import LANGUAGES, Language, text_of
+from tests.compiler.layers import LAYERS
 from tests.compiler.models import EXAMPLES, compiled
 
 GOLDEN = Path(__file__).resolve().parents[2] / "golden"
-PARSERS = {"score": parse_graph, "kernel": parse_kernel, "slc": parse_slc, "dlc": parse_dlc}
+PARSERS = {
+    "score": parse_graph,
+    "layer": parse_graph,
+    "kernel": parse_kernel,
+    "slc": parse_slc,
+    "dlc": parse_dlc,
+    "module": parse_module,
+}
 NEGATIVES = ("none", "tail:3", "head:2")
 
 
-def assert_parses_back(compilation: explorer.Compilation) -> None:
-    """Each stage with a parser gives the stage's own program, which the verifier accepts and the printer repeats."""
-    for name, language in LANGUAGES.items():
+STAGES = ("graph", "loops", "slc", "dlc")
+
+
+def language_of(text: str) -> Language:
+    """The IR of a text, known by its first word."""
+    parse = PARSERS[text.split(maxsplit=1)[0]]
+    return next(entry for entry in LANGUAGES.values() if entry.parse is parse)
+
+
+def assert_parses_back(compilation: explorer.Compilation, passes: bool = True) -> None:
+    """Each stage with a parser gives the stage's own program, which the verifier accepts and the printer repeats;
+    so does, with `passes`, what each pass printed."""
+    for name in STAGES:
         stage = compilation.stages[name]
+        language = language_of(stage.text)
         parsed = language.parse(stage.text)
         assert parsed == stage.program
         assert text_of(language.show(parsed)) == stage.text
         language.verify(parsed)
-        for report in stage.passes:
+        for report in stage.passes if passes else ():
             text = text_of(report.after)
+            language = language_of(text)
             assert text_of(language.show(language.parse(text))) == text, report.name
 
 
@@ -39,6 +60,16 @@ def test_the_stages_of_an_example(path: Path, negatives: str) -> None:
         assert_parses_back(compiled(text, sizes=sizes, options={"negatives": negatives}))
 
 
+@pytest.mark.parametrize("reorder", [False, True])
+@pytest.mark.parametrize("compact", [False, True])
+@pytest.mark.parametrize("grad", [False, True])
+@pytest.mark.parametrize("path", LAYERS, ids=lambda path: path.stem)
+def test_the_stages_of_a_layer(path: Path, grad: bool, compact: bool, reorder: bool) -> None:
+    compilation = compiled(path.read_text(), options={"grad": grad, "compact": compact, "reorder": reorder})
+    assert isinstance(compilation.stages["loops"].program, Module)
+    assert_parses_back(compilation, passes=compact and reorder)
+
+
 def golden_texts() -> list[Path]:
     """The golden texts that are programs of an IR, known by their first word."""
     return [path for path in sorted(GOLDEN.rglob("*.txt")) if path.read_text().split(maxsplit=1)[0] in PARSERS]
@@ -47,6 +78,5 @@ def golden_texts() -> list[Path]:
 def test_the_golden_texts() -> None:
     for path in golden_texts():
         text = path.read_text()
-        name = text.split(maxsplit=1)[0]
-        language = next(entry for entry in LANGUAGES.values() if entry.parse is PARSERS[name])
+        language = language_of(text)
         assert text_of(language.show(language.parse(text))) == text.rstrip("\n") + "\n", path.name

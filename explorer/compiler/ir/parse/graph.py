@@ -28,6 +28,12 @@ class _Result(NamedTuple):
     meta: Meta
 
 
+class _Gradient(NamedTuple):
+    tensor: str
+    value: str
+    meta: Meta
+
+
 @v_args(inline=True, meta=True)
 class _GraphBuilder(Builder):
     """Values come in order, so the sizes are known when the tensors are read: an extent without a size is a set."""
@@ -40,10 +46,14 @@ class _GraphBuilder(Builder):
         if g.DOMAINS.get(family) != domain:
             raise self.refuse(meta, f"there is no {family} over {domain}")
         values = tuple(part for part in parts if isinstance(part, g.Value))
-        result = parts[-1]
-        assert isinstance(result, _Result)
-        if result.name not in {value.name for value in values}:
+        gradients = tuple(part for part in parts if isinstance(part, _Gradient))
+        (result,) = (part for part in parts if isinstance(part, _Result))
+        defined = {value.name for value in values}
+        if result.name not in defined:
             raise self.refuse(result.meta, f"{result.name} is returned, but no line defines it")
+        for gradient in gradients:
+            if gradient.value not in defined:
+                raise self.refuse(gradient.meta, f"{gradient.value} is a gradient, but no line defines it")
         return g.Graph(
             name=name,
             family=family,
@@ -52,6 +62,7 @@ class _GraphBuilder(Builder):
             tensors=tuple(part for part in parts if isinstance(part, g.Tensor)),
             values=values,
             result=result.name,
+            gradients=tuple((gradient.tensor, gradient.value) for gradient in gradients),
             origin=self.origin(meta),
         )
 
@@ -78,6 +89,9 @@ class _GraphBuilder(Builder):
 
     def result(self, meta: Meta, name: str) -> _Result:
         return _Result(name, meta)
+
+    def gradient(self, meta: Meta, tensor: str, value: str) -> _Gradient:
+        return _Gradient(tensor, value, meta)
 
     def gather(self, meta: Meta, name: str, tensor: str, indices: tuple[str, ...] = ()) -> Node:
         if name == "constant" and tensor in NUMBER_WORDS:
@@ -141,6 +155,6 @@ def _operator(name: str, parameter: str, operands: tuple[str, ...], origin: Orig
             return g.Reduce(function=reduction, operand=first, origin=origin)
         case "leaky_relu", True, 1:
             return g.Elementwise(function=name, operands=operands, parameter=float(parameter), origin=origin)
-        case _, False, _ if count == (2 if name in BINARY else 1) and name in (*BINARY, *g.PREFIX_FUNCTIONS):
+        case _, False, _ if count == (2 if name in BINARY else 1) and name in (*BINARY, *g.PREFIX_FUNCTIONS, "copy"):
             return g.Elementwise(function=name, operands=operands, origin=origin)
     return None

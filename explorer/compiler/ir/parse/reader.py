@@ -35,7 +35,8 @@ PLAIN_WORDS = {
     "REDUCTION": "'+=', 'max=' or 'min='",
     "EVENT": "'beg', 'ite' or 'end'",
     "TYPE": "'i32' or 'f32'",
-    "KIND": "'param' or 'input'",
+    "KIND": "'param', 'input', 'structure' or 'upstream'",
+    "BUFFER_KIND": "a kind of array such as 'param'",
 }
 
 

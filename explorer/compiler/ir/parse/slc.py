@@ -32,9 +32,14 @@ class _SlcBuilder(StatementBuilder):
             origin=self.origin(meta),
         )
 
-    def slc_for(self, meta: Meta, stream: str, extent: Extent, *rest: object) -> slc.SlcFor:
+    def slc_for(self, meta: Meta, stream: str, lower: Extent, extent: Extent, *rest: object) -> slc.SlcFor:
         return slc.SlcFor(
-            stream=stream, extent=extent, body=_items_of(rest), note=note_of(rest), origin=self.origin(meta)
+            stream=stream,
+            lower=lower,
+            extent=extent,
+            body=_items_of(rest),
+            note=note_of(rest),
+            origin=self.origin(meta),
         )
 
     def mem_stream(self, meta: Meta, result: str, buffer: str, indices: tuple[Atom, ...] = ()) -> slc.MemStream:

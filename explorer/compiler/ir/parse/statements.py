@@ -16,9 +16,12 @@ from explorer.compiler.ir.parse.reader import Builder
 FUNCTIONS_OF_SIGNS = {sign: function for function, sign in INFIX_FUNCTIONS.items()}
 INDEX_FUNCTIONS = {sign: function for function, sign in loops.INFIX_INDEX.items()}
 REDUCTIONS = {sign: reduction for reduction, sign in loops.REDUCTION_SIGNS.items()}
-CALLABLE = (*PREFIX_FUNCTIONS, *PAIR_FUNCTIONS)
+OPERAND_COUNTS = {
+    **dict.fromkeys(PREFIX_FUNCTIONS, 1),
+    **dict.fromkeys((*PAIR_FUNCTIONS, "leaky_relu"), 2),
+    **dict.fromkeys(loops.SEGMENT_ENDS, 3),
+}
 NUMBER_WORDS = ("inf", "nan")
-TWO_OPERANDS = (*PAIR_FUNCTIONS, "leaky_relu")
 
 
 class Sizes(NamedTuple):
@@ -71,17 +74,18 @@ class StatementBuilder(Builder):
     def extents(self, meta: Meta, *extents: Extent) -> tuple[Extent, ...]:
         return extents
 
-    def loop(self, meta: Meta, variable: str, extent: Extent, *rest: object) -> loops.For:
+    def loop(self, meta: Meta, variable: str, lower: Extent, extent: Extent, *rest: object) -> loops.For:
         return loops.For(
             variable=variable,
+            lower=lower,
             extent=extent,
             body=statements_of(rest),
             note=note_of(rest),
             origin=self.origin(meta),
         )
 
-    def parallel_loop(self, meta: Meta, variable: str, extent: Extent, *rest: object) -> loops.For:
-        return replace(self.loop(meta, variable, extent, *rest), parallel=True)
+    def parallel_loop(self, meta: Meta, variable: str, lower: Extent, extent: Extent, *rest: object) -> loops.For:
+        return replace(self.loop(meta, variable, lower, extent, *rest), parallel=True)
 
     def index(self, meta: Meta, word: str, result: str, left: Atom, sign: str, right: Atom) -> loops.Index:
         return loops.Index(
@@ -138,9 +142,9 @@ class StatementBuilder(Builder):
         return Expression(FUNCTIONS_OF_SIGNS[sign], (left, right))
 
     def call(self, meta: Meta, function: str, *operands: Atom) -> Expression:
-        if function not in CALLABLE:
+        takes = OPERAND_COUNTS.get(function)
+        if takes is None:
             raise self.refuse(meta, f"there is no function {function}")
-        takes = 2 if function in TWO_OPERANDS else 1
         if len(operands) != takes:
             raise self.refuse(meta, f"{function} takes {takes} operands, not {len(operands)}")
         return Expression(function, operands)

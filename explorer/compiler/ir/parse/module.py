@@ -1,0 +1,58 @@
+"""Reads a printed module: a line that says what it gives, then programs of one IR."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+from lark import v_args
+from lark.tree import Meta
+
+from explorer.compiler.ir.dlc import DlcProgram
+from explorer.compiler.ir.loops import Kernel
+from explorer.compiler.ir.module import Module
+from explorer.compiler.ir.parse.dlc import parse_dlc
+from explorer.compiler.ir.parse.loops import parse_kernel
+from explorer.compiler.ir.parse.reader import Builder, ParseError, read
+from explorer.compiler.ir.parse.slc import parse_slc
+from explorer.compiler.ir.slc import SlcProgram
+
+PARSERS: dict[str, Callable[[str], Kernel | SlcProgram | DlcProgram]] = {
+    "kernel": parse_kernel,
+    "slc": parse_slc,
+    "dlc": parse_dlc,
+}
+"""By the word that a program begins with."""
+
+Gradients = tuple[tuple[str, str], ...]
+
+
+def parse_module(text: str) -> Module:
+    """The module whose printed text this is; raises ParseError for a text that is none.
+
+    Comments above the programs are skipped: the table of instances says nothing that the kernels do not."""
+    lines = text.rstrip().split("\n")
+    words = [line.partition(" ")[0] for line in lines]
+    starts = [number for number, word in enumerate(words) if word in PARSERS]
+    first = starts[0] if starts else len(lines)
+    for start in starts:
+        if words[start] != words[first]:
+            raise ParseError(f"the programs of a module are of one IR, and {words[first]} is the first", start + 1, 1)
+    head = "\n".join("" if line.startswith("#") else line for line in lines[:first])
+    module: Module = read("module", head, _ModuleBuilder(head))
+    pieces = zip(starts, [*starts, len(lines)][1:], strict=True)
+    # Empty lines above each piece keep its line numbers, which origins and errors have, those of the whole text.
+    programs = tuple(PARSERS[words[first]]("\n" * start + "\n".join(lines[start:end])) for start, end in pieces)
+    return replace(module, programs=programs)
+
+
+@v_args(inline=True, meta=True)
+class _ModuleBuilder(Builder):
+    def program(self, meta: Meta, name: str, result: str, gradients: Gradients = ()) -> Module:
+        return Module(name=name, result=result, gradients=gradients, programs=(), origin=self.origin(meta))
+
+    def gradients(self, meta: Meta, *pairs: tuple[str, str]) -> Gradients:
+        return pairs
+
+    def gradient(self, meta: Meta, tensor: str, buffer: str) -> tuple[str, str]:
+        return tensor, buffer
