@@ -37,7 +37,9 @@ class Elements:
         self.data: dict[Key, Row | Constant | None] = {}
         self.tables: dict[str, Table] = {}
         self.summing: dict[Key, int] = {}
-        """Node data that the loop over a node's edges sums, with the line: their value stands only behind the loop."""
+        """Node data that the running loop over a node's edges sums, with the line: its value stands behind the loop."""
+        self._before_sum: set[Key] = set()
+        """Data of the loop's own node that a loop over its edges has read."""
         self.fresh: dict[Key, str] = {}
         """What the loop now running has written so far; for edges, with the end at which the loop's node stands."""
         self.variables: dict[str, int] = {}
@@ -91,10 +93,20 @@ class Elements:
         for index_set in ("node", "edge"):
             self.data.setdefault((index_set, name), None)
 
-    def end_loop(self) -> None:
-        """After a loop of the outermost level."""
-        self.fresh.clear()
-        self._others.clear()
+    def begin_sum(self, key: Key, place: Span) -> None:
+        """After the first `+=` of a loop over a node's edges, which may not have read the data before."""
+        self.summing[key] = place.line
+        if key in self._before_sum:
+            message = f"'{key[1]}' is read in this loop, which sums it: its value is known behind the loop"
+            self._elaborator.collector.report(message, place)
+
+    def end_loop(self, outermost: bool) -> None:
+        """After a loop."""
+        self.summing.clear()
+        self._before_sum.clear()
+        if outermost:
+            self.fresh.clear()
+            self._others.clear()
 
     @property
     def _end(self) -> str:
@@ -120,6 +132,8 @@ class Elements:
             self._elaborator.collector.report(message, extent)
             return None
         if key in self.data:
+            if self._end and index.name == self._end:
+                self._before_sum.add(key)
             return self.at(self.data[key], index, site)
         table = self.tables.get(name)
         if table is not None and table.tensor.sets == (index.index_set,):

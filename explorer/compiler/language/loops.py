@@ -63,13 +63,9 @@ class Loops:
             return
         self.letters.setdefault(variable.text, []).append(level.index_set)
         outer = self.level
-        if level.end:
-            self._note_sums(loop)
         shown = f"'{variable.text}' is the variable of the loop in line {loop.header.line}, which has ended"
         self._inside(level, variable.text, shown, lambda: self._statements(loop))
-        self.elements.summing.clear()
-        if outer.index_set == "unit":
-            self.elements.end_loop()
+        self.elements.end_loop(outermost=outer.index_set == "unit")
 
     def _statements(self, loop: syntax.Loop) -> None:
         for statement in loop.statements:
@@ -150,16 +146,6 @@ class Loops:
             if isinstance(statement, syntax.Assignment) and isinstance(statement.target, syntax.Data):
                 self.elements.forget(statement.target.name.text)
 
-    def _note_sums(self, loop: syntax.Loop) -> None:
-        """Notes the node data that a loop over a node's edges sums."""
-        for statement in loop.statements:
-            if not isinstance(statement, syntax.Assignment) or not isinstance(statement.target, syntax.Data):
-                continue
-            base, name = statement.target.base, self._data_name(statement.target, quiet=True)
-            of_edge = isinstance(base, syntax.Name) and base.text == loop.variable.text
-            if statement.operator and name and not of_edge:
-                self.elements.summing[("node", name)] = statement.extent.line
-
     # Assignments
 
     def assign(self, statement: syntax.Assignment) -> None:
@@ -181,9 +167,8 @@ class Loops:
 
     def report_outer(self, statement: syntax.Assignment, name: str) -> None:
         """About a name of the block around, assigned anew in a loop: it would change from element to element."""
-        detail = (
-            f"""What is summed over a node's edges is data of the node: n["{name}"] += ...""" if self.level.end else ""
-        )
+        sums = f"""What is summed over a node's edges is data of the node: n["{name}"] += ..."""
+        detail = sums if self.level.end else ""
         message = f"'{name}' stands outside of this loop and cannot be assigned in it: choose another name"
         self._report(message, statement.target.extent, detail)
 
@@ -234,6 +219,7 @@ class Loops:
         elif index.name == self.level.end and statement.operator:
             value = self._reduce(statement, self.elements.data.get(key, 0), value)
             self.elements.write(key, value, target.extent)
+            self.elements.begin_sum(key, target.extent)
         else:
             self._report_not_own(statement, target, text, name)
             self.elements.data[key] = None
@@ -243,7 +229,7 @@ class Loops:
     ) -> Row | Constant | None:
         """The data that an update changes."""
         if key in self.elements.data:
-            return elements_read(self.elements, index, target, key[1])
+            return self.elements.read(index, key[1], target.extent, target.name.extent)
         message = f"'{key[1]}' has no value yet: '{statement.operator}=' changes what is there"
         detail = "In a loop over a node's edges += sums, from 0." if statement.operator == "+" else ""
         self._report(message, target.extent, detail)
@@ -256,9 +242,7 @@ class Loops:
             message = f"""'{text}["{name}"]' would be written once for each edge: += sums over the edges"""
             self._report(message, statement.extent, fixes=fixes)
             return
-        detail = (
-            f"""A sum over a node's edges is: for n in g.dst_nodes(): for e in n.incoming_edges(): n["{name}"] += ..."""
-        )
+        detail = f"""A sum over edges is: for n in g.dst_nodes(): for e in n.incoming_edges(): n["{name}"] += ..."""
         self._report(f"a loop writes data on its own element only, not on '{text}'", target.extent, detail)
 
     def _check_name(self, key: tuple[str, str], target: syntax.Data) -> bool:
@@ -374,23 +358,31 @@ class Loops:
         if not isinstance(base, Index) or self.family != "layer":
             self._report(f"'{text}' is no node and no edge of a layer: it has no data", node.extent)
             return None
-        return None if name is None else elements_read(self.elements, base, node, name)
+        return None if name is None else self.elements.read(base, name, node.extent, node.name.extent)
 
     def bind_letters(self, value: syntax.Expression) -> None:
         """Before a layer's result: the variables of its loops stand for any element of their sets once more."""
-        used = [node for node in syntax.walk_expression(value) if isinstance(node, syntax.Data | syntax.Attribute)]
-        for node in used:
-            base = node.base
-            if not isinstance(base, syntax.Name) or base.text in self._elaborator.scope:
+        nodes = list(syntax.walk_expression(value))
+        own = {node.variable.text for node in nodes if isinstance(node, syntax.Comprehension)}
+        for node in nodes:
+            if not isinstance(node, syntax.Name) or node.text in own or node.text in self._elaborator.scope:
                 continue
-            sets = self.letters.get(base.text, [])
-            if sets:
-                named = [entry for entry in sets if (entry, node.name.text) in self.elements.data]
-                index_set = (named or sets)[-1]
-                self._elaborator.scope[base.text] = Index(index_set, index_set, base.text)
+            if node.text in self.letters:
+                index_set = self._set_of_letter(node.text, nodes)
+                entity = Index(index_set, index_set, node.text)
+                if self.level.index_set not in ("unit", index_set):
+                    self._report("a result is of nodes or of edges, not of both", value.extent)
+                    self._elaborator.scope[node.text] = None
+                    continue
+                self._elaborator.scope[node.text] = entity
                 self.level = Level(index_set)
 
-
-def elements_read(elements: Elements, index: Index, node: syntax.Data, name: str) -> Row | Constant | None:
-    """Data by name, with the name as the place of what is wrong with it."""
-    return elements.read(index, name, node.extent, node.name.extent)
+    def _set_of_letter(self, letter: str, nodes: list[syntax.Expression]) -> str:
+        """The set that a loop variable went over; of several the one that has the data which is read of it."""
+        sets = self.letters[letter]
+        for node in nodes:
+            if isinstance(node, syntax.Data | syntax.Attribute) and isinstance(node.base, syntax.Name):
+                named = [entry for entry in sets if (entry, node.name.text) in self.elements.data]
+                if node.base.text == letter and named:
+                    return named[-1]
+        return sets[-1]

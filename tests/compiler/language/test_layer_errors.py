@@ -7,7 +7,7 @@ from .layers import FIRST_LINE, layer
 
 NODES = 'for n in g.nodes():\n    {}\nreturn n["h"]'
 EDGES = 'for e in g.edges():\n    {}\n    e["z"] = w[e]\nreturn e["z"]'
-INNER = 'for n in g.nodes():\n    for e in n.incoming_edges():\n        {}\nreturn n["h"]'
+INNER = 'for n in g.nodes():\n    n["k"] = 1\n    for e in n.incoming_edges():\n        {}\nreturn n["h"]'
 
 
 def errors(body: str) -> list[tuple[str, str]]:
@@ -85,11 +85,15 @@ def test_in_a_loop_over_nodes(statement: str, where: str, message: str) -> None:
 
 
 @pytest.mark.parametrize(("statement", "where", "message"), [
-    ('n["h"] = e.w', "3:9-21", """'n["h"]' would be written once for each edge: += sums over the edges"""),
-    ('n["h"] *= e.w', "3:16-18", "a loop over a node's edges sums with '+=': there is no '*='"),
-    ('e.src["h"] += e.w', "3:9-19", "a loop writes data on its own element only, not on 'e.src'"),
-    ('n["h"] += n["h"]', "3:19-25", "'h' is summed in this loop: its value is known behind the loop"),
-    ("return e.w", "3:9-19", "'return' stands behind the loops, at the end of the definition"),
+    ('n["h"] = e.w', "4:9-21", """'n["h"]' would be written once for each edge: += sums over the edges"""),
+    ('n["h"] *= e.w', "4:16-18", "a loop over a node's edges sums with '+=': there is no '*='"),
+    ('e.src["h"] += e.w', "4:9-19", "a loop writes data on its own element only, not on 'e.src'"),
+    ('n["h"] += n["h"]', "4:21-24", "'h' is read before it is written: line 8 writes it"),
+    ('n["h"] += 1\n        e["a"] = n["h"]', "5:18-24",
+     "'h' is summed in this loop: its value is known behind the loop"),
+    ('e["a"] = n["k"]\n        n["k"] += 1', "5:9-15",
+     "'k' is read in this loop, which sums it: its value is known behind the loop"),
+    ("return e.w", "4:9-19", "'return' stands behind the loops, at the end of the definition"),
 ])  # fmt: skip
 def test_in_a_loop_over_a_nodes_edges(statement: str, where: str, message: str) -> None:
     found_there = errors(INNER.format(statement))
@@ -142,6 +146,8 @@ def test_in_a_loop_over_a_nodes_edges(statement: str, where: str, message: str) 
      [("3:1-8", 'softmax is a softmax over the edges of a node, in a layer: edge_softmax(g, "att")')]),
     ("y = sum(w0)\nreturn y",
      [("2:8-9", "the result is the same for every node and edge: a layer returns data of nodes or edges")]),
+    ('for n in g.nodes():\n    n["h"] = x[n]\nfor e in g.edges():\n    e["a"] = e.w\nreturn n["h"] * e["a"]',
+     [("5:8-23", "a result is of nodes or of edges, not of both")]),
     ("return 3",
      [("1:8-9", "the result is the same for every node and edge: a layer returns data of nodes or edges")]),
     ("return x[0]", [("1:10-11", "x is indexed by node, but '0' is not an index")]),

@@ -287,6 +287,8 @@ return e["a"]"""
     ('relu(n["h"]) + 1', "node", "add"),
     ('relu(e["h"])', "edge", "relu"),
     ('e.src["h"]', "edge", "gather_vec %1[src]"),
+    ("x[n] @ w0", "node", "bmv"),
+    ("sum(x[e.src] for e in n.incoming_edges())", "node", "segment_sum"),
 ])  # fmt: skip
 def test_what_is_returned(result: str, index_set: str, last: str) -> None:
     """The letter is that of a loop over the set; the result may compute."""
