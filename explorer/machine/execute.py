@@ -89,6 +89,10 @@ def _binary(function: int, left: np.float32, right: np.float32) -> np.float32:
         result = left if left <= right or left != left else right
     elif function == op.MAX:
         result = left if left >= right or left != left else right
+    elif function == op.EQUAL:
+        result = np.float32(1.0) if left == right else np.float32(0.0)
+    elif function == op.DIV_OR_ZERO:
+        result = np.float32(0.0) if right == 0 else left / right
     elif function == op.LEAKY_RELU:
         result = left if left > 0 else left * right
     return result
@@ -121,6 +125,11 @@ def _unary(function: int, value: np.float32) -> np.float32:
         result = np.tanh(value)
     elif function == op.GELU:
         result = np.float32(0.5) * value * (one + np.float32(math.erf(value * np.float32(math.sqrt(0.5)))))
+    elif function == op.STEP:
+        result = one if value > 0 else np.float32(0.0)
+    elif function == op.GELU_SLOPE:
+        density = np.exp(np.float32(-0.5) * value * value) * np.float32(1.0 / math.sqrt(2.0 * math.pi))
+        result = np.float32(0.5) * (one + np.float32(math.erf(value * np.float32(math.sqrt(0.5))))) + value * density
     elif function == op.SIN:
         result = np.sin(value)
     elif function == op.COS:

@@ -51,23 +51,27 @@ MUL = 20
 DIV = 21
 MIN = 22
 MAX = 23
-LEAKY_RELU = 24  # f result, f operand, f slope
-COPY = 25  # f result, f operand
-NEG = 26
-ABS = 27
-SIGN = 28
-RELU = 29
-SQRT = 30
-EXP = 31
-LOG = 32
-SIGMOID = 33
-TANH = 34
-GELU = 35
-SIN = 36
-COS = 37
-UNLESS_EMPTY = 38  # f result, f operand, x begin, x end
-SEGMENT_MEAN = 39  # f result, f sum, x begin, x end
-EXECUTE_OPCODES = 40
+EQUAL = 24
+DIV_OR_ZERO = 25
+LEAKY_RELU = 26  # f result, f operand, f slope
+COPY = 27  # f result, f operand
+NEG = 28
+ABS = 29
+SIGN = 30
+RELU = 31
+SQRT = 32
+EXP = 33
+LOG = 34
+SIGMOID = 35
+TANH = 36
+GELU = 37
+SIN = 38
+COS = 39
+STEP = 40
+GELU_SLOPE = 41
+UNLESS_EMPTY = 42  # f result, f operand, x begin, x end
+SEGMENT_MEAN = 43  # f result, f sum, x begin, x end
+EXECUTE_OPCODES = 44
 
 INDEX_FUNCTIONS = {
     "add": INDEX_ADD,
@@ -92,6 +96,8 @@ UNARY_FUNCTIONS = {
     "gelu": GELU,
     "sin": SIN,
     "cos": COS,
+    "step": STEP,
+    "gelu_slope": GELU_SLOPE,
 }
 BINARY_FUNCTIONS = {
     "add": ADD,
@@ -100,6 +106,8 @@ BINARY_FUNCTIONS = {
     "div": DIV,
     "min": MIN,
     "max": MAX,
+    "equal": EQUAL,
+    "div_or_zero": DIV_OR_ZERO,
     "leaky_relu": LEAKY_RELU,
 }
 
@@ -110,9 +118,9 @@ COSTS = {
     "index_cycles": (FLATTEN, *INDEX_FUNCTIONS.values(), TO_FLOAT),
     "loop_cycles": (FOR_ENTER, FOR_NEXT),
     "row_cycles": (ROW_LOAD, ROW_STORE),
-    "arithmetic_cycles": (ADD, SUB, MUL, MIN, MAX, LEAKY_RELU, NEG, ABS, SIGN, RELU, UNLESS_EMPTY),
-    "divide_cycles": (DIV, SQRT, SEGMENT_MEAN),
-    "transcendental_cycles": (EXP, LOG, SIGMOID, TANH, GELU, SIN, COS),
+    "arithmetic_cycles": (ADD, SUB, MUL, MIN, MAX, EQUAL, LEAKY_RELU, NEG, ABS, SIGN, RELU, STEP, UNLESS_EMPTY),
+    "divide_cycles": (DIV, DIV_OR_ZERO, SQRT, SEGMENT_MEAN),
+    "transcendental_cycles": (EXP, LOG, SIGMOID, TANH, GELU, GELU_SLOPE, SIN, COS),
 }
 """The parameter that says what an instruction costs; a row reduction costs a load, an operation and a store, and
 COPY, ROW_POISON and END_CASE nothing: they rename."""

@@ -210,6 +210,10 @@ FUNCTIONS: dict[str, Any] = {
     "gelu": lambda x: np.array([0.5 * v * (1 + math.erf(v / 2**0.5)) for v in x]),
     "sin": np.sin,
     "cos": np.cos,
+    "step": lambda x: (x > 0).astype(float),
+    "gelu_slope": lambda x: np.array(
+        [0.5 * (1 + math.erf(v / 2**0.5)) + v * np.exp(-v * v / 2) / math.sqrt(2 * math.pi) for v in x]
+    ),
 }
 PAIRS: dict[str, Any] = {
     "add": np.add,
@@ -218,6 +222,8 @@ PAIRS: dict[str, Any] = {
     "div": np.divide,
     "min": np.minimum,
     "max": np.maximum,
+    "equal": lambda x, y: (x == y).astype(np.float32),
+    "div_or_zero": lambda x, y: np.divide(x, y) if y else np.zeros_like(x),
     "leaky_relu": lambda x, y: np.where(x > 0, x, x * y),
 }
 

@@ -11,6 +11,7 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from explorer.compiler.codegen.cpu_blocks import block_products
 from explorer.compiler.codegen.names import TargetNames
 from explorer.compiler.codegen.text import Unsupported
 from explorer.compiler.ir.loops import (
@@ -94,7 +95,7 @@ class HostFunction:
 
 def generate_host(kernel: Kernel, *, grouping: bool = True) -> HostFunction:
     """The kernel as a Python function; `grouping` off keeps the batch's order. Raises Unsupported."""
-    return _Writer(kernel).function(grouping)
+    return _Writer(block_products(kernel)).function(grouping)
 
 
 def gathered_by(kernel: Kernel) -> str | None:

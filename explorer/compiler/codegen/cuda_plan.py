@@ -122,7 +122,7 @@ def _rereads(kernel: Kernel, batch: For, output: str) -> bool:
     """Whether the kernel reads or adds to what it has written: only ever elements of its own iteration."""
     loads = [node for node in walk(kernel) if isinstance(node, Load) and node.buffer == output]
     sums = [node for node in walk(kernel) if isinstance(node, Accumulate) and node.target == output]
-    again = [*loads, *sums]
+    again: list[Load | Accumulate] = [*loads, *sums]
     if any(node.indices[:1] != (batch.variable,) for node in again):
         raise Unsupported(f"The kernel goes back to elements of {output} that belong to other iterations.")
     return bool(again)

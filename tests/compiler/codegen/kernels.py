@@ -41,8 +41,8 @@ def index(result: str, function: str, *operands: Atom) -> Index:
     return Index(origin=origin(), result=result, function=function, operands=operands)
 
 
-def loop(variable: str, extent: Extent, *body: Statement, parallel: bool = False) -> For:
-    return For(origin=origin(), variable=variable, extent=extent, body=body, parallel=parallel)
+def loop(variable: str, extent: Extent, *body: Statement, lower: Atom = 0, parallel: bool = False) -> For:
+    return For(origin=origin(), variable=variable, lower=lower, extent=extent, body=body, parallel=parallel)
 
 
 def row(name: str, *extents: Extent) -> Row:
@@ -71,13 +71,20 @@ def buffer(kind: str, name: str, *extents: Extent) -> Buffer:
 
 def kernel(name: str, sizes: dict[str, int], buffers: list[Buffer], *body: Statement) -> Kernel:
     """A kernel over the batch that follows the rules of the IR."""
+    return kernel_over("b", "B", name, sizes, buffers, *body)
+
+
+def kernel_over(
+    variable: str, extent: Extent, name: str, sizes: dict[str, int], buffers: list[Buffer], *body: Statement
+) -> Kernel:
+    """A kernel over any set, or of so many iterations, that follows the rules of the IR."""
     whole = Kernel(
         origin=(),
         name=name,
         template="batch",
         sizes=tuple(sizes.items()),
         buffers=tuple(buffers),
-        body=(loop("b", "B", *body, parallel=True),),
+        body=(loop(variable, extent, *body, parallel=True),),
     )
     verify_kernel(whole)
     return whole
@@ -274,7 +281,8 @@ def awkward_names() -> Kernel:
 
 FUNCTIONS = {
     "neg": 1, "exp": 1, "log": 1, "sqrt": 1, "abs": 1, "sign": 1, "relu": 1, "sigmoid": 1, "tanh": 1, "gelu": 1,
-    "sin": 1, "cos": 1, "copy": 1, "add": 2, "sub": 2, "mul": 2, "div": 2, "min": 2, "max": 2, "leaky_relu": 2,
+    "sin": 1, "cos": 1, "copy": 1, "step": 1, "gelu_slope": 1,
+    "equal": 2, "div_or_zero": 2, "add": 2, "sub": 2, "mul": 2, "div": 2, "min": 2, "max": 2, "leaky_relu": 2,
 }  # fmt: skip
 """Every scalar function of the loops, with its number of operands."""
 

@@ -118,6 +118,11 @@ def with_errors_off(function: Callable[..., Any], *operands: Any) -> Any:
         return function(*operands)
 
 
+def normal(x: Any) -> Any:
+    """The normal distribution's Phi."""
+    return np.vectorize(lambda v: 0.5 * math.erfc(-v / math.sqrt(2)))(x)
+
+
 NUMPY: dict[str, Callable[..., Any]] = {
     "copy": lambda x: x,
     "neg": np.negative, "exp": np.exp, "log": np.log, "sqrt": np.sqrt, "abs": np.abs, "sign": np.sign,
@@ -126,7 +131,11 @@ NUMPY: dict[str, Callable[..., Any]] = {
     "relu": lambda x: np.maximum(x, 0),
     "leaky_relu": lambda x, _: np.where(x < 0, 0.2 * x, x),
     "sigmoid": lambda x: 1 / (1 + np.exp(-x)),
-    "gelu": lambda x: x * np.vectorize(lambda v: 0.5 * math.erfc(-v / math.sqrt(2)))(x),
+    "step": lambda x: (x > 0).astype(np.float64),
+    "equal": lambda x, y: (x == y).astype(np.float64),
+    "div_or_zero": lambda x, y: np.where(y == 0, 0, x / y),
+    "gelu_slope": lambda x: normal(x) + x * np.exp(-x * x / 2) / math.sqrt(2 * math.pi),
+    "gelu": lambda x: x * normal(x),
 }  # fmt: skip
 
 
@@ -188,28 +197,6 @@ def test_says_what_it_ran_on_and_how_long_it_compiled(compiled: Prepared) -> Non
 def test_refuses_arrays_that_do_not_fit(compiled: Prepared, change: Inputs, message: str) -> None:
     with pytest.raises(InputError, match=message):
         compiled(draw(compiled.program, 2) | change)
-
-
-def nest(depth: int) -> Kernel:
-    """The sum of E[h] over so many loops, the parallel one counted."""
-    innermost = kernels.accumulate("s", "copy", "e")
-    body = [kernels.load("e", "E", "ih", *(f"i{level}" for level in range(1, depth))), innermost]
-    for level in range(depth - 1, 0, -1):
-        body = [kernels.loop(f"i{level}", 1, *body)]
-    return kernels.kernel(
-        "Nest",
-        {},
-        [kernels.buffer("index", "h", "B"), kernels.buffer("param", "E", "entity", *[1] * (depth - 1)), kernels.RESULT],
-        *(kernels.load("ih", "h", "b"), kernels.accumulator("s"), *body),
-        kernels.store("out", ("b",), "copy", "s"),
-    )
-
-
-def test_nests_as_deep_as_python_allows() -> None:
-    inputs = {"h": np.array([1], np.int32), "E": np.arange(2, dtype=np.float32).reshape(2, *[1] * 19)}
-    assert prepare(nest(20))(inputs) == [1.0]
-    with pytest.raises(InputError, match="loops nest 21 deep; on the CPU they may nest 20 deep"):
-        prepare(nest(21))
 
 
 def nest(depth: int) -> Kernel:
