@@ -8,7 +8,6 @@ call, each side in a process of its own (Linux's VmHWM, reset before the call; i
 from __future__ import annotations
 
 import argparse
-import ctypes
 import json
 import subprocess
 import sys
@@ -20,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks._measuring import heading, interleave, provenance, summary
+from benchmarks._measuring import heading, interleave, peak_growth, provenance, summary
 
 CHECKOUT = Path(__file__).resolve().parents[1]
 SIDES = ("explorer", "eager")
@@ -140,16 +139,7 @@ def peak_in_a_process(case: Case, side: str, data: str) -> int:
 def peak_bytes(case: Case, side: str, data: str) -> int:
     """How much more memory is resident at the peak of one call than before it."""
     run = contenders(case, data)[0][side]
-    ctypes.CDLL(None).malloc_trim(0)  # gives back what earlier calls freed, or this one would not seem to need it
-    Path("/proc/self/clear_refs").write_text("5")  # the peak starts again from what is resident now
-    before = _resident("VmRSS")
-    run()
-    return max(0, _resident("VmHWM") - before)
-
-
-def _resident(field: str) -> int:
-    lines = Path("/proc/self/status").read_text().splitlines()
-    return int(next(line for line in lines if line.startswith(f"{field}:")).split()[1]) * 1024
+    return peak_growth(run)
 
 
 def _mib(count: int) -> str:
