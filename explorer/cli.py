@@ -185,7 +185,7 @@ def _add_run(commands: Any) -> None:
         help="FB15k, FB15k-237, BioKG, WN18 (generated), or a .npz or tab-separated file; for a layer also a generated"
         " graph (tiny, small, aifb, ... wikikg2), and triples are taken with their inverses; default FB15k-237",
     )
-    parser.add_argument("--batch", metavar="N", type=int, default=1_024, help="triples to score; default 1024 (scores only)")
+    parser.add_argument("--batch", metavar="N", type=int, default=1_024, help="triples to score; default 1024")
     parser.add_argument("--repeat", metavar="N", type=int, default=20, help="timed repeats on cpu; default 20")
     parser.add_argument("--seed", metavar="N", type=int, default=0, help="of the triples drawn and the parameters")
     parser.add_argument(

@@ -48,9 +48,7 @@ def _maps_read(graph: Graph) -> set[str]:
     return steps | {value.operator.map for value in graph.values if isinstance(value.operator, Segment)}
 
 
-def _row_numbers(
-    value: Value, tensor: Tensor, encodings: Encodings, shape: tuple[int, ...]
-) -> npt.NDArray[np.int64]:
+def _row_numbers(value: Value, tensor: Tensor, encodings: Encodings, shape: tuple[int, ...]) -> npt.NDArray[np.int64]:
     """The rows of a tensor that a value's elements pick, as numbers in row-major order of its index sets."""
     assert isinstance(value.operator, Gather)
     if not value.operator.indices:

@@ -27,9 +27,7 @@ class Check:
         return self.max_relative_error < self.tolerance
 
 
-def compare(
-    got: npt.NDArray[np.float32], want: npt.NDArray[np.float64], tolerance: float = TOLERANCE
-) -> Check:
+def compare(got: npt.NDArray[np.float32], want: npt.NDArray[np.float64], tolerance: float = TOLERANCE) -> Check:
     """Hold results against the reference, element by element: scores [B] or [B, N], or a layer's rows.
 
     An error is relative to the element or, where that is larger, to the median magnitude of those that are not 0. An

@@ -73,7 +73,8 @@ def _graph_lines(result: Mapping[str, Any]) -> list[str]:
     lines = [
         f"  data    {data['name']} ({data['source']}): {data['nodes']:,} nodes of {data['ntypes']:,} types,"
         f" {data['edges']:,} edges of {data['etypes']:,} types; {_sizes(result)}",
-        f"  degree  {degree['mean']:.1f} in-edges a node, at most {degree['max']:,}; {degree['without']:,} nodes have none",
+        f"  degree  {degree['mean']:.1f} in-edges a node, at most {degree['max']:,};"
+        f" {degree['without']:,} nodes have none",
         f"  pairs   {encodings['src_pairs']:,} of source and type: compaction ratio"
         f" {100 * encodings['compaction_ratio']:.1f} %; {encodings['dst_pairs']:,} of destination and type",
         f"  encoded in {sum(step['ms'] for step in steps):.0f} ms: {'; '.join(step['name'] for step in steps)}",

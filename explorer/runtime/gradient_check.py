@@ -16,10 +16,17 @@ import numpy.typing as npt
 
 DIRECTIONS = 3
 """For each tensor."""
-STEP = 1e-6
-"""How far a difference goes to either side, in multiples of the direction, whose entries are of a size about 1."""
+STEP = 1e-9
+"""How far a difference goes to either side, in multiples of the direction, whose entries are of a size about 1. It is
+so short that hardly any element passes a corner of a relu on the way; float64 leaves seven digits of it."""
+PROBE = 1e-7
+"""The same for the difference that finds corners: an element that is so near to one may be on its other side in
+float32, where its gradient is another one, rightly."""
+BENT = 1e-2
+"""An element is at a corner where its differences to both sides differ by this share of their sum."""
 _SMALLEST = 1e-30
 
+Floats = npt.NDArray[np.float32]
 Evaluate = Callable[[Mapping[str, npt.NDArray[np.float64]]], npt.NDArray[np.float64]]
 """The reference's result with some tensors replaced."""
 
@@ -33,56 +40,61 @@ class GradientCheck:
     directions: int
 
     def to_json(self) -> dict[str, Any]:
+        """The error, None where it is no number, and the number of directions."""
         error = self.max_relative_error
         return {"max_relative_error": error if np.isfinite(error) else None, "directions": self.directions}
 
 
-def check_tensor(
-    name: str,
-    gradient: npt.NDArray[np.float32],
-    tensor: npt.NDArray[np.float32],
-    upstream: npt.NDArray[np.float32],
-    evaluate: Evaluate,
-    seed: int = 0,
-) -> GradientCheck:
-    """Holds one tensor's gradient against DIRECTIONS differences."""
-    random = np.random.default_rng([seed, zlib.crc32(name.encode())])
-    directions = [random.standard_normal(tensor.shape) for _ in range(DIRECTIONS)]
-    slopes = [
-        (float(np.sum(gradient.astype(np.float64) * v)), _difference({name: tensor}, {name: v}, upstream, evaluate))
-        for v in directions
-    ]
-    return GradientCheck(_error(slopes, float(np.sqrt(np.sum(gradient.astype(np.float64) ** 2)))), DIRECTIONS)
+@dataclass(frozen=True, eq=False)
+class Probe:
+    """How the result changes along one direction of all learnt tensors together."""
+
+    direction: dict[str, npt.NDArray[np.float64]]
+    slopes: npt.NDArray[np.float64]  # of each element of the result
+    corners: npt.NDArray[np.bool_]  # the elements whose gradient no difference can tell
+
+    def check(self, gradients: Mapping[str, Floats], upstream: Floats) -> GradientCheck:
+        """Holds all gradients together against the slope. `upstream` must be 0 at the corners."""
+        got = sum(_along(gradients[name], v) for name, v in self.direction.items())
+        likely = float(np.sqrt(sum(_along(gradient, gradient) for gradient in gradients.values())))
+        return GradientCheck(_error([(got, float(np.sum(upstream * self.slopes)))], likely), 1)
 
 
-def check_together(
-    gradients: Mapping[str, npt.NDArray[np.float32]],
-    tensors: Mapping[str, npt.NDArray[np.float32]],
-    upstream: npt.NDArray[np.float32],
-    evaluate: Evaluate,
-    seed: int = 0,
-) -> GradientCheck:
-    """Holds all gradients against one difference, along one direction of all tensors together."""
+def probe(tensors: Mapping[str, Floats], want: npt.NDArray[np.float64], evaluate: Evaluate, seed: int = 0) -> Probe:
+    """Moves the learnt `tensors` along a random direction; `want` is the result where they are."""
     random = np.random.default_rng(seed)
-    direction = {name: random.standard_normal(gradient.shape) for name, gradient in gradients.items()}
-    got = sum(float(np.sum(gradients[name].astype(np.float64) * v)) for name, v in direction.items())
-    want = _difference({name: tensors[name] for name in gradients}, direction, upstream, evaluate)
-    likely = sum(float(np.sum(gradient.astype(np.float64) ** 2)) for gradient in gradients.values()) ** 0.5
-    return GradientCheck(_error([(got, want)], likely), 1)
+    direction = {name: random.standard_normal(tensor.shape) for name, tensor in tensors.items()}
+    above, below = _moved(tensors, direction, PROBE, evaluate)
+    bent = np.abs(above - want - (want - below)) > BENT * np.abs(above - below)
+    return Probe(direction, (above - below) / (2 * PROBE), bent)
 
 
-def _difference(
-    tensors: Mapping[str, npt.NDArray[np.float32]],
-    direction: Mapping[str, npt.NDArray[np.float64]],
-    upstream: npt.NDArray[np.float32],
-    evaluate: Evaluate,
-) -> float:
-    """The central difference of sum(upstream * result) along a direction."""
-    above, below = (
-        evaluate({name: tensors[name].astype(np.float64) + step * v for name, v in direction.items()})
-        for step in (STEP, -STEP)
+def check_tensor(
+    name: str, gradient: Floats, tensor: Floats, upstream: Floats, evaluate: Evaluate, seed: int = 0
+) -> GradientCheck:
+    """Holds one tensor's gradient against DIRECTIONS differences. `upstream` must be 0 at the corners."""
+    random = np.random.default_rng([seed, zlib.crc32(name.encode())])
+    slopes = []
+    for _ in range(DIRECTIONS):
+        v = random.standard_normal(tensor.shape)
+        above, below = _moved({name: tensor}, {name: v}, STEP, evaluate)
+        slopes.append((_along(gradient, v), float(np.sum(upstream * (above - below))) / (2 * STEP)))
+    return GradientCheck(_error(slopes, float(np.sqrt(_along(gradient, gradient)))), DIRECTIONS)
+
+
+def _moved(
+    tensors: Mapping[str, Floats], direction: Mapping[str, npt.NDArray[np.float64]], step: float, evaluate: Evaluate
+) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
+    """The results a step ahead and a step back along a direction."""
+    ahead, back = (
+        evaluate({name: tensors[name].astype(np.float64) + signed * v for name, v in direction.items()})
+        for signed in (step, -step)
     )
-    return float(np.sum(upstream * (above - below))) / (2 * STEP)
+    return ahead, back
+
+
+def _along(gradient: npt.NDArray[Any], direction: npt.NDArray[Any]) -> float:
+    return float(np.sum(gradient.astype(np.float64) * direction))
 
 
 def _error(slopes: list[tuple[float, float]], likely: float) -> float:

@@ -26,7 +26,7 @@ from explorer.runtime import bounds_layer, liveness, reference
 from explorer.runtime.check import Check, compare
 from explorer.runtime.encodings import MEMORY_LIMIT, Encodings, encode
 from explorer.runtime.events import Event, failed, machine_sample, progress, result, started, timed_sample
-from explorer.runtime.gradient_check import GradientCheck, check_tensor, check_together
+from explorer.runtime.gradient_check import GradientCheck, Probe, check_tensor, probe
 from explorer.runtime.graphs import RelationalGraph, load_graph
 from explorer.runtime.inputs import InputError
 from explorer.runtime.layer_inputs import Floats, finish, program_inputs, programs, tensor_shape, upstream_name
@@ -55,7 +55,13 @@ class _Setup:
     encodings: Encodings
     tensors: dict[str, Floats]
     want: npt.NDArray[np.float64]
+    probe: Probe | None = None  # where gradients are asked for
     gradients: dict[str, GradientCheck] = field(default_factory=dict)
+
+    @property
+    def upstream(self) -> Floats:
+        """The gradient of the result."""
+        return self.tensors[upstream_name(self.graph) or ""]
 
     def inputs(self) -> dict[str, Any]:
         """What the programs read."""
@@ -85,7 +91,19 @@ def _prepare(request: RunRequest, compilation: Compilation) -> Generator[Event, 
     tensors = draw_tensors(graph, encodings.counts, request.seed)
     yield progress("computing the layer in float64, for the check", 4, STEPS)
     want = _reference(request, compilation, data, tensors)
-    return _Setup(request, compilation, graph, module, encodings, tensors, want)
+    setup = _Setup(request, compilation, graph, module, encodings, tensors, want)
+    if compilation.options.grad:
+        yield progress("probing in float64 where its gradient is defined", 4, STEPS)
+        setup = _probed(setup)
+    return setup
+
+
+def _probed(setup: _Setup) -> _Setup:
+    """The setup with a difference to check gradients against, and no upstream gradient where none can be checked."""
+    learnt = [tensor.name for tensor in setup.graph.tensors if tensor.kind == "param"]
+    found = probe({name: setup.tensors[name] for name in learnt}, setup.want, setup.evaluate, setup.request.seed)
+    setup.upstream[found.corners] = 0
+    return replace(setup, probe=found)
 
 
 def _reference(
@@ -186,17 +204,13 @@ def _first_check(setup: _Setup, run: Run) -> Generator[Event, None, Check]:
         return check
     yield progress("checking the gradients against differences in float64", 6, STEPS)
     part, found = setup, gradients
-    if setup.encodings.graph.num_edges > GRADIENT_EDGES:
-        upstream = setup.tensors[upstream_name(setup.graph) or ""]
-        setup.gradients["(all together)"] = check_together(
-            gradients, setup.tensors, upstream, setup.evaluate, setup.request.seed
-        )
+    if setup.encodings.graph.num_edges > GRADIENT_EDGES and setup.probe is not None:
+        setup.gradients["(all together)"] = setup.probe.check(gradients, setup.upstream)
         part = _smaller(setup)
         found = _finished(part, *run(part.inputs()))[1]
-    upstream = part.tensors[upstream_name(setup.graph) or ""]
     for name, gradient in found.items():
         setup.gradients[name] = check_tensor(
-            name, gradient, part.tensors[name], upstream, part.evaluate, setup.request.seed
+            name, gradient, part.tensors[name], part.upstream, part.evaluate, setup.request.seed
         )
     return check
 
@@ -208,7 +222,8 @@ def _smaller(setup: _Setup) -> _Setup:
     part = replace(graph, src=graph.src[::step], dst=graph.dst[::step], etype=graph.etype[::step])
     encodings = encode(part)
     tensors = draw_tensors(setup.graph, encodings.counts, setup.request.seed)
-    return replace(setup, encodings=encodings, tensors=tensors)
+    want = _reference(setup.request, setup.compilation, part, tensors)
+    return _probed(replace(setup, encodings=encodings, tensors=tensors, want=want))
 
 
 def _gradients_match(setup: _Setup) -> bool:

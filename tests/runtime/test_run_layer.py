@@ -27,7 +27,12 @@ def test_a_run_is_checked_and_timed():
     assert last["tolerance"] == 1e-4
     assert len(last["samples_ms"]) == 2
     assert last["data"] == {
-        "name": "tiny", "source": "preset, generated", "nodes": 12, "edges": 30, "ntypes": 3, "etypes": 6,
+        "name": "tiny",
+        "source": "preset, generated",
+        "nodes": 12,
+        "edges": 30,
+        "ntypes": 3,
+        "etypes": 6,
     }
     assert 0 < last["encodings"]["compaction_ratio"] < 1
     assert last["encodings"]["preprocessing"]
