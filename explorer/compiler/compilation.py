@@ -10,11 +10,12 @@ from typing import Any
 
 from explorer.compiler.codegen.text import Code, Unsupported
 from explorer.compiler.ir.dlc import DlcProgram, print_dlc, verify_dlc
-from explorer.compiler.ir.graph import Contract, Graph, Reduce, Value, operator_name, print_graph, verify_graph
+from explorer.compiler.ir.graph import Graph, Value, operator_name, print_graph, verify_graph
 from explorer.compiler.ir.loops import Kernel, print_kernel, verify_kernel
 from explorer.compiler.ir.module import Module, print_module
 from explorer.compiler.ir.node import Line, Span
 from explorer.compiler.ir.slc import SlcProgram, print_slc, verify_slc
+from explorer.compiler.ir.work import row_flop
 from explorer.compiler.language.check import OperationSite, check
 from explorer.compiler.language.diagnostics import Diagnostic, DiagnosticsError
 from explorer.compiler.language.parse import parse
@@ -199,7 +200,10 @@ class _Stages(Mapping[str, Stage]):
 
     def __getitem__(self, name: str) -> Stage:
         if name not in self._made:
-            self._made[name] = self._make(next(spec for spec in STAGES if spec.name == name))
+            specs = [spec for spec in STAGES if spec.name == name]
+            if not specs:
+                raise KeyError(name)
+            self._made[name] = self._make(specs[0])
         return self._made[name]
 
     def __contains__(self, name: object) -> bool:
@@ -308,30 +312,7 @@ def _operations(graph: Graph, sites: Iterable[OperationSite]) -> tuple[Operation
             op=operator_name(last[site.span].operator, last[site.span].shape),
             value=f"{last[site.span].index_set} [{', '.join(str(e) for e in last[site.span].shape)}]",
             depends=last[site.span].depends,
-            work=_work(graph, last[site.span]),
+            work=row_flop(graph, last[site.span]),
         )
         for number, site in enumerate(sorted(found, key=lambda site: site.span))
     )
-
-
-def _work(graph: Graph, value: Value) -> int:
-    """Floating-point operations for one row of a value, a multiplication and an addition counted as two."""
-    elements = 1
-    for extent in value.shape:
-        elements *= graph.size(extent)
-    match value.operator:
-        case Contract() as contract:
-            inputs, _, out = contract.signature.partition("->")
-            left, _, right = inputs.partition(",")
-            shapes = graph.value(contract.left).shape + graph.value(contract.right).shape
-            extents = dict(zip(left + right, shapes, strict=True))
-            summed = [graph.size(extent) for letter, extent in extents.items() if letter not in out]
-            for size in summed:
-                elements *= size
-            return 2 * elements if summed else elements
-        case Reduce() as reduce:
-            each = 2 if reduce.function.startswith("norm") else 1
-            return each * elements * graph.size(graph.value(reduce.operand).shape[-1])
-    return elements if hasattr(value.operator, "function") else 0
-
-

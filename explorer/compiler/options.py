@@ -27,8 +27,10 @@ class Negatives:
 
 @dataclass(frozen=True)
 class Options:
-    """What a user may choose. `grad` adds the backward pass; `reorder` permits linear-operator reordering, `compact` compact materialisation (both
-    Hector §3.2), `interchange` the loop interchange; `arch` is the GPU that PTX is made for."""
+    """What a user may choose.
+
+    `grad` adds the backward pass; `reorder` permits linear-operator reordering and `compact` compact materialisation
+    (both Hector §3.2), `interchange` the loop interchange; `arch` is the GPU that PTX is made for."""
 
     negatives: Negatives | None = None
     grad: bool = False

@@ -11,15 +11,15 @@ from typing import Any
 
 from explorer.compiler.codegen.cuda import generate_cuda
 from explorer.compiler.codegen.ptx import generate_ptx
+from explorer.compiler.passes.aggregate_first import aggregate_first
 from explorer.compiler.passes.common_subexpressions import common_subexpressions
+from explorer.compiler.passes.compact import compact
 from explorer.compiler.passes.dead_values import dead_values
 from explorer.compiler.passes.decouple import decouple
 from explorer.compiler.passes.differentiate import differentiate
 from explorer.compiler.passes.fuse import fuse
 from explorer.compiler.passes.hoist import hoist
 from explorer.compiler.passes.interchange import interchange
-from explorer.compiler.passes.aggregate_first import aggregate_first
-from explorer.compiler.passes.compact import compact
 from explorer.compiler.passes.reassociate import reassociate
 from explorer.compiler.passes.reorder import reorder
 from explorer.compiler.passes.report import Report

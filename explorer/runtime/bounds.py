@@ -14,7 +14,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from explorer.compiler.ir.graph import Contract, Elementwise, Gather, Graph, Reduce, Value, operands
+from explorer.compiler.ir.graph import Gather, Graph, Value, operands
+from explorer.compiler.ir.work import row_flop
 
 SECTOR = 32
 """The bytes that a GPU's memory moves at least; tables are taken to begin on a sector."""
@@ -89,24 +90,3 @@ def distinct_sectors(rows: npt.NDArray[np.int64], row_bytes: int) -> int:
     first, last = rows * row_bytes // SECTOR, (rows * row_bytes + row_bytes - 1) // SECTOR
     shared = int(np.sum(first[1:] == last[:-1]))
     return touched_sectors(rows, row_bytes) - shared
-
-
-def row_flop(graph: Graph, value: Value) -> int:
-    """The operations for one row of a value. A norm takes two an element: square or absolute value, and add."""
-    match value.operator:
-        case Elementwise():
-            return elements(graph, value)
-        case Reduce(function=function, operand=operand):
-            return elements(graph, graph.value(operand)) * (2 if function.startswith("norm") else 1)
-        case Contract(signature=signature, left=left, right=right):
-            letters, result = signature.split("->")
-            extents = (*graph.value(left).shape, *graph.value(right).shape)
-            sizes = {
-                letter: graph.size(extent) for letter, extent in zip(letters.replace(",", ""), extents, strict=True)
-            }
-            return prod(sizes.values()) * (1 if set(sizes) == set(result) else 2)
-    return 0
-
-
-def elements(graph: Graph, value: Value) -> int:
-    return prod(graph.size(extent) for extent in value.shape)

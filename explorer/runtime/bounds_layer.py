@@ -10,7 +10,8 @@ import numpy as np
 import numpy.typing as npt
 
 from explorer.compiler.ir.graph import Gather, Graph, Segment, Tensor, Value
-from explorer.runtime.bounds import FLOAT, SECTOR, distinct_sectors, elements, row_flop, touched_sectors
+from explorer.compiler.ir.work import elements, row_flop
+from explorer.runtime.bounds import FLOAT, SECTOR, distinct_sectors, touched_sectors
 from explorer.runtime.encodings import Encodings
 from explorer.runtime.layer_inputs import tensor_shape
 

@@ -102,7 +102,7 @@ def test_an_option_that_does_not_exist_is_a_diagnostic():
 
     compilation = explorer.compile(TRANSR, options={"inspect": "off"})
     assert [d.message for d in compilation.diagnostics] == [
-        "there is no option 'inspect': the options are negatives, interchange, arch"
+        "there is no option 'inspect': the options are negatives, grad, reorder, compact, interchange, arch"
     ]
 
 
@@ -123,3 +123,13 @@ def test_the_longest_sum_in_a_line_compiles():
     want = reference.score(text, inputs, sizes={})
     for stage in INTERPRETED:
         np.testing.assert_allclose(compilation.run(inputs, on=stage), want, rtol=1e-4, err_msg=stage)
+
+
+@pytest.mark.parametrize("on", ["gpu", "nope", "cuda"])
+def test_running_on_what_does_not_run_is_a_value_error(on):
+    compilation = compiled(TRANSR)
+    with pytest.raises(ValueError, match="stage or target|interpreter"):
+        compilation.run(draw_inputs(compilation), on=on)
+    assert "nope" not in compilation.stages
+    with pytest.raises(KeyError):
+        compilation.stages["nope"]

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+import numpy as np
+
 from explorer.compiler.interpret.dlc import run_dlc
 from explorer.compiler.interpret.graph import run_graph
 from explorer.compiler.interpret.loops import run_kernel
@@ -20,6 +22,11 @@ def run_program(program: object, inputs: Mapping[str, Any]) -> tuple[Any, dict[s
     """The result of a program of any IR with an interpreter, and the gradients that it computes, by tensor.
 
     Raises ValueError for what has no interpreter."""
+    with np.errstate(all="ignore"):  # a division by 0 is inf or NaN, as on every target, and nobody's mistake
+        return _run(program, inputs)
+
+
+def _run(program: object, inputs: Mapping[str, Any]) -> tuple[Any, dict[str, Any]]:
     if isinstance(program, Graph):
         return run_graph(program, inputs)
     if isinstance(program, Module):

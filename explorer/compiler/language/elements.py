@@ -57,7 +57,7 @@ class Elements:
                 self._lines.setdefault(statement.target.name.text, statement.extent.line)
 
     def attribute(self, index: Index, node: syntax.Attribute) -> Entity | None:
-        """`e.src`, `e.etype`, `e.norm`, or data or a tensor of that name."""
+        """`e.src`, `e.etype`, `e.norm`, or the element's row of a tensor of that name."""
         name = node.name.text
         shown = f"{index.text}.{name}"
         if name in PARTS.get(index.index_set, ()):
@@ -74,7 +74,25 @@ class Elements:
             message = f"'{shown}' is what a loop goes over: for e in {shown}():"
             self._elaborator.collector.report(message, node.extent)
             return None
-        return self.read(index, name, node.extent, node.name.extent)
+        table = self._table(index, name)
+        if table is not None:
+            return self._elaborator.operations.gather(OperationSite(shown, node.extent, node.extent), table, (index,))
+        key = (index.index_set, name)
+        if self.data.get(key) is not None:
+            self._report_form(f"'{name}' is data", f'{index.text}["{name}"]', node.extent)
+        elif key not in self.data:
+            self._report_unknown(index, name, node.name.extent)
+        return None
+
+    def _table(self, index: Index, name: str) -> Table | None:
+        """The declared tensor of that name with a row for each element of the index's set."""
+        table = self.tables.get(name)
+        return table if table is not None and table.tensor.sets == (index.index_set,) else None
+
+    def _report_form(self, what: str, form: str, place: Span) -> None:
+        """About data read as a tensor is, or the other way round: what stands there shows which of them it is."""
+        fix = Fix(f"Use {form}", place, form)
+        self._elaborator.collector.report(f"{what} and is read as {form}", place, fixes=[fix])
 
     def write(self, key: Key, value: Row | Constant | None, place: Span) -> None:
         """Data on the elements of the loop that runs, which may not have read it of others: their order would count."""
@@ -120,7 +138,7 @@ class Elements:
         return own or key not in self.fresh
 
     def read(self, index: Index, name: str, extent: Span, place: Span) -> Row | Constant | None:
-        """The data of that name on an element, or the element's row of a tensor of that name."""
+        """The data of that name on an element."""
         key = (index.index_set, name)
         site = OperationSite(slice_text(self._elaborator.text, extent), extent, extent)
         if key in self.summing and index.index_set == "node":
@@ -135,10 +153,9 @@ class Elements:
             if self._end and index.name == self._end:
                 self._before_sum.add(key)
             return self.at(self.data[key], index, site)
-        table = self.tables.get(name)
-        if table is not None and table.tensor.sets == (index.index_set,):
-            return self._elaborator.operations.gather(site, table, (index,))
-        if self._complete and not self._elaborator.is_broken(name):
+        if self._table(index, name) is not None:
+            self._report_form(f"'{name}' is declared", f"{index.text}.{name}", extent)
+        else:
             self._report_unknown(index, name, place)
         return None
 
@@ -149,7 +166,9 @@ class Elements:
         return value
 
     def _report_unknown(self, index: Index, name: str, place: Span) -> None:
-        """Says what is wrong with data that an element does not have."""
+        """Says what is wrong with data that an element does not have, where no line that did not parse may have it."""
+        if not self._complete or self._elaborator.is_broken(name):
+            return
         report = self._elaborator.collector.report
         shown, index_set = index.text, index.index_set
         if index_set not in ("node", "edge"):

@@ -108,6 +108,8 @@ def _check_parameters(definition: syntax.Definition, sizes: set[str], collector:
             collector.report(f"the parameter '{name.text}' is there twice", name.extent)
         elif name.text in sizes:
             collector.report(f"'{name.text}' is a size: choose another name", name.extent)
+        elif name.text in INDEX_SETS:
+            _report_reserved(name.text, name.extent, collector)
         names.add(name.text)
         known = (*SETS_OF_FAMILIES.get(definition.kind, INDEX_SETS), *([GRAPH] if definition.kind != "score" else []))
         if parameter.annotation is not None and parameter.annotation.text not in known:

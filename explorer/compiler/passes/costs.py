@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from explorer.compiler.ir.graph import Graph
+from explorer.compiler.ir.work import elements
 from explorer.compiler.passes.report import Report
 from explorer.compiler.passes.sets import ASSUMED_COUNTS, total_work
 from explorer.compiler.passes.storage import stored_values
@@ -29,7 +30,7 @@ def cost_of(graph: Graph, counts: Mapping[str, int] = ASSUMED_COUNTS) -> Cost:
     """The cost of a graph on sets of these sizes, by default those of fb15k."""
     stored = [value for value in map(graph.value, stored_values(graph)) if value.name != graph.result]
     rows = [counts[value.index_set] for value in stored]
-    sizes = [_elements(graph, value.shape) for value in stored]
+    sizes = [elements(graph, value) for value in stored]
     stored_bytes = sum(FLOAT_BYTES * count * size for count, size in zip(rows, sizes, strict=True))
     return Cost(total_work(graph, counts), stored_bytes, sum(rows))
 
@@ -38,13 +39,6 @@ def report_costs(before: Graph, after: Graph, report: Report) -> None:
     """Notes what a change costs and saves, counted on fb15k's sizes."""
     if before != after:
         report.did(f"counted on fb15k's sizes: {cost_of(before)} -> {cost_of(after)}")
-
-
-def _elements(graph: Graph, shape: tuple[str | int, ...]) -> int:
-    count = 1
-    for extent in shape:
-        count *= graph.size(extent)
-    return count
 
 
 def _short(number: int) -> str:

@@ -23,7 +23,8 @@ def fuse(graph: g.Graph, report: Report) -> loops.Kernel | Module:
     if graph.family == "score":
         kernel = _fuse_score(graph, report)
         rows = sum(isinstance(node, loops.Row) for node in walk(kernel))
-        report.did(f"{len(graph.values)} values in one nest, {rows} of them in a row")
+        kept = f"; {rows} kept in rows of their own" if rows else ""
+        report.did(f"{len(graph.values)} values computed in one nest{kept}")
         return kernel
     return _fuse_layer(graph, report)
 

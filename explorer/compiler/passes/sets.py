@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from explorer.compiler.ir.graph import Contract, Elementwise, Graph, IndexMap, Reduce, Segment, Value
+from explorer.compiler.ir.graph import Graph, IndexMap, Segment
+from explorer.compiler.ir.work import elements, row_flop
 
 ASSUMED_COUNTS: Mapping[str, int] = {
     "batch": 1024,
@@ -68,41 +69,12 @@ def with_pairs(graph: Graph, sets: set[str]) -> tuple[IndexMap, ...]:
     return (*graph.maps, *added)
 
 
-def work(graph: Graph, value: Value) -> int:
-    """Floating-point operations for one row of a value, a multiplication and an addition counted as two.
-
-    A segment's row counts one for each element that it adds, on average."""
-    elements = 1
-    for extent in value.shape:
-        elements *= graph.size(extent)
-    match value.operator:
-        case Contract() as contract:
-            inputs, _, out = contract.signature.partition("->")
-            left, _, right = inputs.partition(",")
-            shapes = graph.value(contract.left).shape + graph.value(contract.right).shape
-            extents = dict(zip(left + right, shapes, strict=True))
-            summed = [graph.size(extent) for letter, extent in extents.items() if letter not in out]
-            for size in summed:
-                elements *= size
-            return 2 * elements if summed else elements
-        case Reduce() as reduce:
-            each = 2 if reduce.function.startswith("norm") else 1
-            return each * elements * graph.size(graph.value(reduce.operand).shape[-1])
-        case Elementwise():
-            return elements
-    return 0
-
-
 def total_work(graph: Graph, counts: Mapping[str, int]) -> int:
     """Floating-point operations of all values on their sets."""
     total = 0
     for value in graph.values:
         rows = counts[value.index_set]
         if isinstance(value.operator, Segment):
-            operand = graph.value(value.operator.operand)
-            elements = 1
-            for extent in value.shape:
-                elements *= graph.size(extent)
-            total += counts[operand.index_set] * elements
-        total += rows * work(graph, value)
+            total += counts[graph.value(value.operator.operand).index_set] * elements(graph, value)
+        total += rows * row_flop(graph, value)
     return total

@@ -1,0 +1,32 @@
+"""Counts the floating-point operations of a graph's values: one place for all who show or weigh them."""
+
+from __future__ import annotations
+
+from math import prod
+
+from explorer.compiler.ir.graph import Contract, Elementwise, Graph, Reduce, Value
+
+
+def elements(graph: Graph, value: Value) -> int:
+    """How many numbers a row of a value holds."""
+    return prod(graph.size(extent) for extent in value.shape)
+
+
+def row_flop(graph: Graph, value: Value) -> int:
+    """Operations for one row of a value, a multiplication and an addition counted as two.
+
+    A function such as exp counts as one; a norm takes two an element, the square or absolute value and the addition.
+    A segment's additions belong to the rows that it adds, not to its own."""
+    match value.operator:
+        case Elementwise():
+            return elements(graph, value)
+        case Reduce(function=function, operand=operand):
+            return elements(graph, graph.value(operand)) * (2 if function.startswith("norm") else 1)
+        case Contract(signature=signature, left=left, right=right):
+            letters, result = signature.split("->")
+            extents = (*graph.value(left).shape, *graph.value(right).shape)
+            sizes = {
+                letter: graph.size(extent) for letter, extent in zip(letters.replace(",", ""), extents, strict=True)
+            }
+            return prod(sizes.values()) * (1 if set(sizes) == set(result) else 2)
+    return 0
