@@ -37,6 +37,9 @@ def fixes(body: str) -> list[str]:
     ('e["a"] = g', "2:14-15", "'g' is the graph, not a value"),
     ('e["a"] = e.x', "2:16-17", "'x' is indexed by node, but e is an edge"),
     ('e["a"] = e.etype.x', "2:22-23", "'e.etype' is an etype and has no 'x': data stands on nodes and edges"),
+    ('e["a"] = e["w"]', "2:14-20", "'w' is declared and is read as e.w"),
+    ('e["a"] = e.src["x"]', "2:14-24", "'x' is declared and is read as e.src.x"),
+    ('e["a"] = w[e]\n    e["b"] = e.a', "3:14-17", """'a' is data and is read as e["a"]"""),
     ('e["a"] = e["b"]', "2:16-19", "unknown data 'b' of an edge: edges have w"),
     ('e["a"] = e["a"]', "2:16-19", "'a' is read before it is written: line 6 writes it"),
     ('e["a"] = e[b]', "2:16-17", "unknown name 'b'"),
@@ -167,6 +170,8 @@ def test_mistakes_over_several_lines(body: str, expected: list[tuple[str, str]])
     (EDGES.format('e["a"] = e["ww"]'), ['"w"']),
     (EDGES.format('e["a"] = e.ww'), ["w"]),
     (EDGES.format("e[a] = 1"), ['"a"']),
+    (EDGES.format('e["a"] = e.dst["x"]'), ["e.dst.x"]),
+    (EDGES.format('e["a"] = w[e]\n    e["b"] = e.a'), ['e["a"]']),
     (INNER.format('n["h"] = e.w'), ["+="]),
     ("for e in g.edgs():\n    e[\"a\"] = e.w\nreturn e[\"a\"]", ["edges"]),
 ])  # fmt: skip
