@@ -99,7 +99,9 @@ def table(figures: dict[str, Any]) -> str:
     """The figures for people."""
     lines = [heading(figures), "", f"{'':28}{'median ms':>10}{'p5':>9}{'p95':>9}  target"]
     backward = f"{BACKWARD} --grad, to the loops"
-    rows = {"import explorer.compiler": figures["import_ms"]} | figures["compile_ms"] | {backward: figures["backward_ms"]}
+    rows = (
+        {"import explorer.compiler": figures["import_ms"]} | figures["compile_ms"] | {backward: figures["backward_ms"]}
+    )
     targets = {"import explorer.compiler": IMPORT_TARGET_MS, "transr": COMPILE_TARGET_MS, backward: BACKWARD_TARGET_MS}
     for name, row in rows.items():
         target = f"  under {targets[name]:g}" if name in targets else ""

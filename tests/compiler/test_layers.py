@@ -96,6 +96,7 @@ def test_gradients_are_interpreted_alike(path, reorder, compact):
     check_gradients(compiled(path, reorder=reorder, compact=compact, grad=True), INTERPRETED)
 
 
+@pytest.mark.timeout(600)  # many kernels to compile to machine code
 @layers
 @pytest.mark.parametrize("switch", [False, True])
 def test_gradients_on_the_cpu(path, switch):
@@ -103,7 +104,7 @@ def test_gradients_on_the_cpu(path, switch):
 
 
 @layers
-def test_one_relation_without_edges(path):
+def test_a_graph_without_edges(path):
     compilation = compiled(path)
     empty = np.zeros(0, dtype=np.int32)
     inputs = drawn(compilation, {**tiny_graph(), "src": empty, "dst": empty, "etype": empty})
