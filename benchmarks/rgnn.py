@@ -78,7 +78,7 @@ def main(argv: Sequence[str]) -> int:
     """Prints a table, or with --json one object; status 1 where a result is wrong, 2 without PyTorch Geometric."""
     parser = argparse.ArgumentParser(prog="explorer bench rgnn", description=__doc__)
     parser.add_argument("--data", default="fb15k", help="a preset or a file of triples; default fb15k")
-    parser.add_argument("--repeat", type=int, default=5, help="runs of each side; default 5")
+    parser.add_argument("--repeat", type=int, default=3, help="runs of each side; default 3")
     parser.add_argument("--json", action="store_true", help="print one JSON object")
     parser.add_argument("--peak", nargs=2, metavar=("MODEL", "SIDE"), help=argparse.SUPPRESS)
     arguments = parser.parse_args(argv)

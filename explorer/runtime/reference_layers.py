@@ -220,6 +220,8 @@ class LayerEvaluator(Evaluator):
         """The scope of a loop over the edges at the rows' nodes, and the row that each edge comes from."""
         edges, parents = self.graph.edges_at(np.asarray(owner.ids, dtype=np.int64), method)
         used = {node.id for node in _walk(body) if isinstance(node, ast.Name)}
+        # A loop that has ended may have left its variable, whose name this one takes.
+        used.discard(name)
         inner = {entry: self.repeated(bound, parents) for entry, bound in scope.items() if entry in used}
         return {**inner, name: Element(edges, "edge", owner.distinct)}, parents
 

@@ -92,7 +92,9 @@ class _Evaluation:
                 rank = len(value.shape)
                 operands = [self.extend(arrays[name], rank) for name in elementwise.operands]
                 parameters = [] if elementwise.parameter is None else [elementwise.parameter]
-                return FUNCTIONS[elementwise.function](*operands, *parameters)
+                result = FUNCTIONS[elementwise.function](*operands, *parameters)
+                # All operands may be shorter than the value: a gradient is spread over what was summed.
+                return np.broadcast_to(result, (*result.shape[: self.lead], *map(self.graph.size, value.shape)))
             case g.Contract() as contract:
                 inputs, _, out = contract.signature.partition("->")
                 left, _, right = inputs.partition(",")

@@ -34,8 +34,9 @@ def derivative(operator: Elementwise, position: int, result: str) -> tuple[Step,
             return (Step("div", (1.0, other)),)
         case "div":
             return (Step("div", (result, x)), Step("neg", (0,)))
-        case "min" | "max":
-            return (Step("equal", (x, result)),)
+        case "min" | "max":  # 1, or a half where both operands are the result
+            both = (Step("equal", (x, other)), Step("mul", (0.5, 1)))
+            return (Step("equal", (x, result)), *both, Step("sub", (0, 2)))
         case "exp":
             return (Step("copy", (result,)),)
         case "log":

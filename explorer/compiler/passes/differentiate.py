@@ -2,7 +2,7 @@
 
 The gradients are those of the sum of `upstream * result`. Only what leads to a learnt tensor is differentiated. Where
 a function has a corner, the derivative is the one that PyTorch takes: 0 at 0 for abs and sign, the right side's slope
-for neither relu nor leaky_relu but that of the negative side at 0; ties of a maximum all get the gradient.
+for neither relu nor leaky_relu but that of the negative side at 0; the ties of a maximum share its gradient evenly.
 """
 
 from __future__ import annotations
@@ -255,8 +255,16 @@ class _Backward:
         inputs = (operand.name,) if function == "sign" else (operand.name, value.name)
         slope = Elementwise(function=function, operands=inputs, origin=value.origin)
         factor = self._add(slope, value.index_set, operand.shape, value.origin)
+        if function == "equal":
+            ties = Reduce(function="sum", operand=factor.name, origin=value.origin)
+            part = self._share(part, self._add(ties, value.index_set, value.shape, value.origin))
         product = Elementwise(function="mul", operands=(part.name, factor.name), origin=value.origin)
         self._hand(operand.name, product, operand.shape, value)
+
+    def _share(self, upstream: Value, count: Value) -> Value:
+        """What each of so many gets; nothing where there are none."""
+        share = Elementwise(function="div_or_zero", operands=(upstream.name, count.name), origin=upstream.origin)
+        return self._add(share, upstream.index_set, upstream.shape, upstream.origin)
 
     def _segment(self, value: Value, operator: Segment, upstream: Value) -> None:
         operand = self.writer.values[operator.operand]
@@ -268,13 +276,15 @@ class _Backward:
             one = self._constant(1.0, value)
             spread = self._add(Elementwise(function="copy", operands=(one,), origin=origin), index_set, (), origin)
             count = self._sum_by(spread, operator.map, origin)
-            share = Elementwise(function="div_or_zero", operands=(upstream.name, count.name), origin=origin)
-            part = self._add(share, value.index_set, value.shape, origin)
-        handed = self._add(Gather(tensor=part.name, indices=by, origin=origin), index_set, value.shape, origin)
+            part = self._share(upstream, count)
+        mask: Value | None = None
         if operator.function in ("max", "min"):
             best = self._add(Gather(tensor=value.name, indices=by, origin=origin), index_set, value.shape, origin)
             chosen = Elementwise(function="equal", operands=(operand.name, best.name), origin=origin)
             mask = self._add(chosen, index_set, value.shape, origin)
+            part = self._share(upstream, self._sum_by(mask, operator.map, origin))
+        handed = self._add(Gather(tensor=part.name, indices=by, origin=origin), index_set, value.shape, origin)
+        if mask is not None:
             product = Elementwise(function="mul", operands=(handed.name, mask.name), origin=origin)
             handed = self._add(product, index_set, value.shape, origin)
         self._contribute(operand.name, handed)

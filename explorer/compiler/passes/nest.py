@@ -318,6 +318,9 @@ class Nest:
         while steps and home.along and (home.along == steps[0] or (home.along, steps[0]) in THROUGH):
             steps = [*([] if home.along == steps[0] else [THROUGH[home.along, steps[0]]]), *steps[1:]]
             home = next(s for s in reversed(home.chain()[:-1]) if s.index_set)
+        if steps:  # a map of the triple, read for one of its negatives, starts at the triple
+            domain = self.maps[steps[0]].domain
+            home = next(s for s in reversed(home.chain()) if s.index_set == domain)
         at = home.position
         for step in steps:
             key = (f"map {step}", at)
