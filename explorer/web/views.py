@@ -93,7 +93,6 @@ class Pane:
     units: tuple[Code, Code] | None = None
     passes: tuple[PassRow, ...] = ()
     current: int = -1
-    text: str = ""
 
     @property
     def pass_name(self) -> str:
@@ -172,7 +171,7 @@ def _build_pane(index: int, state: PaneState, stage: Mapping[str, Any] | None, l
     last = len(passes) - 1
     current = last if state.at is None else min(state.at, last)
     shown = stage["lines"] if current == last else stage["passes"][current]["after"]
-    pane = Pane(index, state, ms=stage["ms"], passes=passes, current=current, text=_text(shown))
+    pane = Pane(index, state, ms=stage["ms"], passes=passes, current=current)
     if state.diff and passes:
         report = stage["passes"][current]
         return replace(pane, sides=_difference(state.stage, report["before"], report["after"], labels))
