@@ -64,6 +64,20 @@ def test_cancel_stops_a_run_and_the_next_one_works(client: TestClient, transe: s
         assert events_of(socket, 2)[-1]["event"] == "result"
 
 
+def test_a_run_number_that_is_used_again_stops_the_older_run(client: TestClient, transe: str) -> None:
+    with client.websocket_connect("/ws") as socket:
+        socket.send_json(order(1, transe, **LONG))
+        events_of(socket, 1, until="sample")
+        socket.send_json({**order(1, transe), "edit": 99})
+        last = {}
+        while len(last) < 2:
+            event = socket.receive_json()
+            if event["event"] in ("result", "failed"):
+                last[event["edit"]] = event
+    assert last[11]["kind"] == "cancelled"
+    assert last[99]["event"] == "result"
+
+
 def test_a_waiting_run_is_superseded_by_a_newer_one(client: TestClient, transe: str) -> None:
     with client.websocket_connect("/ws") as socket:
         socket.send_json(order(1, transe, **LONG))
