@@ -20,7 +20,7 @@ TRANSR = next(example.text for example in examples() if example.name == "transr"
 
 @pytest.fixture(scope="module")
 def client() -> Iterator[TestClient]:
-    with TestClient(create_app()) as client:
+    with TestClient(create_app(hosts=frozenset({"testserver"}))) as client:
         yield client
 
 

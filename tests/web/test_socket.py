@@ -103,7 +103,7 @@ def test_a_session_that_leaves_makes_room_for_the_next(client: TestClient, trans
 
 
 def test_a_killed_worker_is_told_and_the_server_lives(transe: str) -> None:
-    app = create_app(concurrent_runs=1)
+    app = create_app(hosts=frozenset({"testserver"}), concurrent_runs=1)
     with TestClient(app) as client, client.websocket_connect("/ws") as socket:
         socket.send_json(order(1, transe, **LONG))
         events_of(socket, 1, until="sample")
@@ -119,7 +119,7 @@ def test_a_killed_worker_is_told_and_the_server_lives(transe: str) -> None:
 
 
 def test_a_full_queue_is_refused(transe: str) -> None:
-    app = create_app(concurrent_runs=1, runs_waiting=1)
+    app = create_app(hosts=frozenset({"testserver"}), concurrent_runs=1, runs_waiting=1)
     with TestClient(app) as client, client.websocket_connect("/ws") as one, client.websocket_connect("/ws") as two:
         one.send_json(order(1, transe, **LONG))
         events_of(one, 1, until="sample")
