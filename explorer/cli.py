@@ -209,6 +209,13 @@ def _add_serve(commands: Any) -> None:
     parser.add_argument("--host", default="127.0.0.1", help="the address to listen on; default 127.0.0.1")
     parser.add_argument("--port", type=int, default=8000, help="default 8000; 0 takes any that is free")
     parser.add_argument("--data-dir", metavar="DIR", help="a folder of .npz and tab-separated files to offer")
+    parser.add_argument(
+        "--allow-host",
+        metavar="NAME",
+        action="append",
+        default=[],
+        help="a name in the address bar that leads here, besides localhost; may repeat",
+    )
     parser.set_defaults(action=_serve)
 
 
@@ -417,7 +424,7 @@ def _serve(arguments: argparse.Namespace) -> int:
 
     data_dir = None if arguments.data_dir is None else Path(arguments.data_dir)
     try:
-        serve(arguments.host, arguments.port, data_dir)
+        serve(arguments.host, arguments.port, data_dir, arguments.allow_host)
     except ServeError as error:
         raise BadInput(str(error)) from None
     return 0

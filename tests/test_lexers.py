@@ -14,7 +14,8 @@ from pygments.token import Comment, Error, Keyword, Name, String, _TokenType
 
 import explorer
 from explorer.lexers import DlcLexer, GraphLexer, LoopsLexer, ModelLexer, SlcLexer
-from explorer.web.highlight import LEXERS, highlight
+from explorer.web.differences import rows
+from explorer.web.highlight import LEXERS, highlight, highlight_words
 
 LEXER_OF = {"graph": GraphLexer, "loops": LoopsLexer, "slc": SlcLexer, "dlc": DlcLexer}
 EXAMPLES = sorted((Path(__file__).parents[1] / "examples").glob("*/*.emb"))
@@ -80,6 +81,28 @@ def test_any_text_comes_out_line_by_line_and_escaped(language: str, text: str) -
     assert len(lines) == text.count("\n") + 1
     # Every sign of the text that HTML gives a meaning has been escaped: what is left are our own spans.
     assert "\n".join(line.striptags() for line in lines).split() == text.split()
+
+
+@given(st.lists(st.text("ab<& ", max_size=8), max_size=6), st.lists(st.text("ab<& ", max_size=8), max_size=6))
+def test_a_difference_keeps_both_texts_whole(before: list[str], after: list[str]) -> None:
+    found = list(rows(before, after))
+    assert [before[row.old] for row in found if row.old is not None] == before
+    assert [after[row.new] for row in found if row.new is not None] == after
+    for row in found:
+        if not row.differs:
+            assert row.old is not None
+            assert row.new is not None
+            assert before[row.old] == after[row.new]
+
+
+def test_the_words_that_changed_are_picked_out() -> None:
+    (row,) = rows(["    for k in 0..K  # a < b"], ["    for k2 in 0..K  # a < b"])
+    assert (row.old_words, row.new_words) == (((8, 9),), ((8, 10),))
+    (line,) = highlight_words("loops", "    for k2 in 0..K  # a < b", {0: row.new_words})
+    assert line == (
+        '    <span class="k">for</span> <span class="w">k2</span> <span class="k">in</span> 0..K  '
+        '<span class="c"># a &lt; b</span>'
+    )
 
 
 def test_markup_in_a_text_is_shown_not_made() -> None:

@@ -11,6 +11,7 @@ import pytest
 from fastapi.testclient import TestClient
 
 from explorer.compiler.pipeline import STAGES
+from explorer.web import views
 from explorer.web.app import create_app
 from explorer.web.examples import examples
 
@@ -19,7 +20,7 @@ TRANSR = next(example.text for example in examples() if example.name == "transr"
 
 @pytest.fixture(scope="module")
 def client() -> Iterator[TestClient]:
-    with TestClient(create_app()) as client:
+    with TestClient(create_app(hosts=frozenset({"testserver"}))) as client:
         yield client
 
 
@@ -142,6 +143,15 @@ def test_examples_are_listed_and_served(client: TestClient) -> None:
     page = client.get("/?example=kge/distmult").text
     assert "score DistMult" in page
     assert page.count('data-act="example"') == len(examples())
+
+
+def test_a_very_long_stage_is_cut() -> None:
+    lines = [{"text": f"line {number}", "operations": [], "origin": [], "unit": ""} for number in range(6_001)]
+    stage = {"name": "cuda", "available": True, "reason": "", "ms": 1.0, "lines": lines, "passes": []}
+    (pane,) = views.build_panes({"operations": [], "stages": [stage]}, [views.PaneState(stage="cuda")])
+    assert pane.code
+    assert pane.code.total == 6_001
+    assert sum(map(len, pane.code.chunks)) == views.MOST_LINES
 
 
 def test_an_unknown_stage_in_a_pane_is_no_fault(client: TestClient) -> None:

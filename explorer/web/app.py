@@ -17,7 +17,7 @@ from explorer.checkout import CHECKOUT
 from explorer.runtime.jobs import WorkerPool
 from explorer.web import api, limits, pages, runs
 from explorer.web.compiling import CompileService, refusal
-from explorer.web.protection import RequestLimits, SecurityHeaders, security_headers
+from explorer.web.protection import LOOPBACK_NAMES, KnownHosts, RequestLimits, SecurityHeaders, security_headers
 from explorer.web.queue import RunQueue
 
 
@@ -34,12 +34,17 @@ class VersionedFiles(StaticFiles):
 def create_app(
     data_dir: Path | None = None,
     *,
+    hosts: frozenset[str] | None = LOOPBACK_NAMES,
     concurrent_runs: int | None = None,
     run_seconds: float = limits.RUN_SECONDS,
     compile_seconds: float = limits.COMPILE_SECONDS,
     runs_waiting: int = limits.RUNS_WAITING,
 ) -> FastAPI:
-    """The web application. `data_dir`: a folder of data files that runs may use beside the presets."""
+    """The web application.
+
+    `data_dir` is a folder of data files that runs may use beside the presets; `hosts` are the names that requests may
+    use for the server, None for any.
+    """
     concurrent = concurrent_runs or limits.concurrent_runs()
 
     @asynccontextmanager
@@ -68,6 +73,7 @@ def create_app(
     app.mount("/static", VersionedFiles(directory=CHECKOUT / "static", check_dir=False), name="static")
     app.add_exception_handler(Exception, _failed)
     app.add_middleware(RequestLimits)
+    app.add_middleware(KnownHosts, hosts=hosts)
     app.add_middleware(SecurityHeaders)
     return app
 

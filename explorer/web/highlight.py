@@ -7,7 +7,9 @@ The page colours by weight and grey and keeps hue for meaning, so a token gets o
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
+from itertools import pairwise
 from typing import Any
 
 from markupsafe import Markup, escape
@@ -16,6 +18,10 @@ from pygments.lexers import CudaLexer, PtxLexer
 from pygments.token import Comment, Keyword, Name, String
 
 from explorer.lexers import DlcLexer, GraphLexer, LoopsLexer, ModelLexer, SlcLexer
+from explorer.web.differences import Range
+
+Piece = tuple[str, str]
+"""Classes and text."""
 
 LEXERS: dict[str, Lexer] = {
     "model": ModelLexer(),
@@ -35,10 +41,20 @@ SET_COLOURS = {"batch": "many", "negative": "many", "entity": "vertex", "relatio
 @lru_cache(maxsize=256)
 def highlight(language: str, text: str) -> tuple[Markup, ...]:
     """The lines of a text with their tokens in spans; everything that came from outside is escaped."""
+    return tuple(_markup(line) for line in _pieces(language, text))
+
+
+def highlight_words(language: str, text: str, words: Mapping[int, Sequence[Range]]) -> tuple[Markup, ...]:
+    """The same, with the columns named for a line (counted from 0) in class `w`."""
+    lines = enumerate(_pieces(language, text))
+    return tuple(_markup(_pick_out(line, words.get(number, ()))) for number, line in lines)
+
+
+def _pieces(language: str, text: str) -> list[list[Piece]]:
     lexer = LEXERS.get(language)
     if lexer is None:
-        return tuple(escape(line) for line in text.split("\n"))
-    lines: list[list[Markup]] = [[]]
+        return [[("", line)] for line in text.split("\n")]
+    lines: list[list[Piece]] = [[]]
     # `get_tokens` would strip and re-end the text; the raw tokens keep every line where it is.
     for _, kind, value in lexer.get_tokens_unprocessed(text):
         css = _css_class(language, kind, value)
@@ -46,8 +62,19 @@ def highlight(language: str, text: str) -> tuple[Markup, ...]:
             if number:
                 lines.append([])
             if piece:
-                lines[-1].append(_span(css, piece))
-    return tuple(Markup("").join(pieces) for pieces in lines)
+                lines[-1].append((css, piece))
+    return lines
+
+
+def _pick_out(line: Sequence[Piece], words: Sequence[Range]) -> Iterator[Piece]:
+    """The pieces of a line, cut where a word begins and ends."""
+    begin = 0
+    for css, text in line:
+        cuts = {0, len(text), *(min(max(column - begin, 0), len(text)) for word in words for column in word)}
+        for start, end in pairwise(sorted(cuts)):
+            inside = any(first <= begin + start < last for first, last in words)
+            yield (f"{css} w".strip() if inside else css), text[start:end]
+        begin += len(text)
 
 
 def quoted(text: str) -> Markup:
@@ -59,8 +86,10 @@ def quoted(text: str) -> Markup:
     )
 
 
-def _span(css: str, text: str) -> Markup:
-    return Markup('<span class="{}">{}</span>').format(css, text) if css else escape(text)
+def _markup(line: Iterable[Piece]) -> Markup:
+    return Markup("").join(
+        Markup('<span class="{}">{}</span>').format(css, text) if css else escape(text) for css, text in line
+    )
 
 
 def _css_class(language: str, kind: Any, value: str) -> str:

@@ -19,6 +19,8 @@ COMPILES_WAITING = 200
 RUN_SECONDS = 30.0
 RUN_MEMORY = 4 << 30
 RUNS_WAITING = 100
+RUNS_WAITING_PER_ADDRESS = 8
+"""Of those, how many may be a single address's by the JSON API, so that no script fills the queue."""
 MAX_BATCH = 65_536
 MAX_REPEAT = 1_000
 SOCKETS = 500

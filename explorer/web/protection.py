@@ -1,11 +1,12 @@
-"""What stands between the network and the application: response headers, body limit, same origin."""
+"""What stands between the network and the application: response headers, body limit, same origin, known host."""
 
 from __future__ import annotations
 
 import asyncio
+import ipaddress
 import json
 import secrets
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from urllib.parse import urlsplit
 
 from starlette.datastructures import Headers, MutableHeaders
@@ -14,6 +15,8 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from explorer.web import limits
 from explorer.web.compiling import refusal
 
+LOOPBACK_NAMES = frozenset({"localhost", "127.0.0.1", "::1"})
+"""What a browser on this computer calls a server that listens to this computer alone."""
 _SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
 
 
@@ -58,6 +61,51 @@ def same_origin(headers: Mapping[str, str]) -> bool:
     if origin is None:
         return True
     return urlsplit(origin).netloc.lower() == headers.get("host", "").lower() != ""
+
+
+def allowed_hosts(bound: str, named: Collection[str]) -> frozenset[str] | None:
+    """The hosts that requests may name where the server listens on `bound`; None for any.
+
+    A server for this computer alone must know its names: else a page of another site, whose own name is made to lead
+    here (DNS rebinding), would be of the same origin as the server.
+    """
+    names = frozenset(_host_name(name) for name in named)
+    if bound in LOOPBACK_NAMES or _is_loopback(bound):
+        return names | LOOPBACK_NAMES | {bound.lower()}
+    return names | LOOPBACK_NAMES if names else None
+
+
+def _is_loopback(address: str) -> bool:
+    try:
+        return ipaddress.ip_address(address).is_loopback
+    except ValueError:
+        return False
+
+
+def _host_name(host: str) -> str:
+    """A Host header's name without port and brackets; empty where it is none."""
+    try:
+        return urlsplit(f"//{host}").hostname or ""
+    except ValueError:
+        return ""
+
+
+class KnownHosts:
+    """Refuses requests and WebSockets whose Host is not one of `hosts`; None lets all pass."""
+
+    def __init__(self, app: ASGIApp, hosts: frozenset[str] | None) -> None:
+        self._app = app
+        self._hosts = hosts
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        known = scope["type"] not in ("http", "websocket") or self._hosts is None
+        if known or _host_name(Headers(scope=scope).get("host", "")) in (self._hosts or ()):
+            await self._app(scope, receive, send)
+        elif scope["type"] == "websocket":
+            await send({"type": "websocket.close", "code": 1008})
+        else:
+            hint = "Open it by the address that `explorer serve` printed, or allow the name with --allow-host."
+            await _refuse(send, 403, "This server does not go by the name in the address.", hint)
 
 
 class SecurityHeaders:

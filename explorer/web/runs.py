@@ -56,12 +56,17 @@ async def run(request: Request) -> Response:
     queue: RunQueue = request.app.state.runs
     if queue.full:
         return JSONResponse(refusal("The queue of runs is full.", "Try again later."), 503, {"Retry-After": "10"})
-    job = queue.submit(secrets.token_hex(8), asked)
+    job = queue.submit(_address(request), asked, limits.RUNS_WAITING_PER_ADDRESS)
     if NDJSON in request.headers.get("accept", ""):
         return StreamingResponse(_lines(queue, job), media_type=NDJSON)
     last = await _last_event(queue, job, request)
     status = 200 if last["event"] == "result" else _STATUS.get(last["kind"], 500)
     return JSONResponse(events.outcome(last), status)
+
+
+def _address(request: Request) -> str:
+    """The session of a script: all that comes from one address takes turns as one."""
+    return f"address {request.client.host if request.client else 'unknown'}"
 
 
 async def _lines(queue: RunQueue, job: Job) -> AsyncIterator[str]:
@@ -160,6 +165,9 @@ class Session:
         except MessageError as error:
             await self._websocket.send_json({**events.failed("refused", str(error)), **labels})
             return
+        if order.run in self._jobs:
+            # The number now means the new run; the older would otherwise go on with nobody able to stop it.
+            self._queue.cancel(self._jobs[order.run])
         job = self._queue.submit(self._name, request)
         self._jobs[order.run] = job
         sender = asyncio.create_task(self._send(job, labels))

@@ -3,24 +3,29 @@
 from __future__ import annotations
 
 import socket
+from collections.abc import Collection
 from pathlib import Path
 
 import uvicorn
 
 from explorer.web import limits
 from explorer.web.app import create_app
+from explorer.web.protection import allowed_hosts
 
 
 class ServeError(Exception):
     """The server cannot start; the message says why and what to do."""
 
 
-def serve(host: str, port: int, data_dir: Path | None) -> None:
-    """Serve until interrupted. Raises ServeError when the address cannot be used or the folder is none."""
+def serve(host: str, port: int, data_dir: Path | None, names: Collection[str] = ()) -> None:
+    """Serve until interrupted; `names` are further names that the server goes by.
+
+    Raises ServeError when the address cannot be used or the folder is none.
+    """
     if data_dir is not None and not data_dir.is_dir():
         raise ServeError(f"--data-dir {data_dir}: no such folder")
     listener = _listen(host, port)
-    app = create_app(data_dir)
+    app = create_app(data_dir, hosts=allowed_hosts(host, names))
     config = uvicorn.Config(
         app,
         log_level="warning",

@@ -5,7 +5,6 @@ Nothing here knows the stages by name: they are those of `explorer.compiler.pipe
 
 from __future__ import annotations
 
-import difflib
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -15,7 +14,8 @@ from markupsafe import Markup
 from pydantic import BaseModel, ConfigDict, Field
 
 from explorer.compiler.pipeline import STAGES, StageSpec
-from explorer.web.highlight import highlight
+from explorer.web import differences
+from explorer.web.highlight import highlight, highlight_words
 
 MOST_LINES = 5_000
 """Lines of one text that the page shows; more would make it slow, and the whole is one download away."""
@@ -93,7 +93,6 @@ class Pane:
     units: tuple[Code, Code] | None = None
     passes: tuple[PassRow, ...] = ()
     current: int = -1
-    text: str = ""
 
     @property
     def pass_name(self) -> str:
@@ -172,7 +171,7 @@ def _build_pane(index: int, state: PaneState, stage: Mapping[str, Any] | None, l
     last = len(passes) - 1
     current = last if state.at is None else min(state.at, last)
     shown = stage["lines"] if current == last else stage["passes"][current]["after"]
-    pane = Pane(index, state, ms=stage["ms"], passes=passes, current=current, text=_text(shown))
+    pane = Pane(index, state, ms=stage["ms"], passes=passes, current=current)
     if state.diff and passes:
         report = stage["passes"][current]
         return replace(pane, sides=_difference(state.stage, report["before"], report["after"], labels))
@@ -189,12 +188,20 @@ def _text(lines: Iterable[Mapping[str, Any]]) -> str:
     return "\n".join(line["text"] for line in lines)
 
 
-def _lines(language: str, lines: Sequence[Mapping[str, Any]], labels: Mapping[int, str]) -> list[CodeLine]:
+def _lines(
+    language: str,
+    lines: Sequence[Mapping[str, Any]],
+    labels: Mapping[int, str],
+    words: Mapping[int, Sequence[differences.Range]] | None = None,
+) -> list[CodeLine]:
+    """Lines with their colours; `words` are the columns to pick out, by the line's number from 0."""
     if not lines:
         return []
+    text = _text(lines)
+    marked = highlight_words(language, text, words) if words else highlight(language, text)
     return [
         CodeLine(number, html, tuple(line["operations"]), line["unit"], _shared(line["operations"], labels))
-        for number, (line, html) in enumerate(zip(lines, highlight(language, _text(lines)), strict=True), start=1)
+        for number, (line, html) in enumerate(zip(lines, marked, strict=True), start=1)
     ]
 
 
@@ -228,18 +235,15 @@ def _difference(
     labels: Mapping[int, str],
 ) -> tuple[Code, Code]:
     """Both sides line by line, filled up so that what is equal stands side by side."""
-    old, new = _lines(language, before, labels), _lines(language, after, labels)
-    left: list[CodeLine] = []
-    right: list[CodeLine] = []
-    matcher = difflib.SequenceMatcher(a=[line["text"] for line in before], b=[line["text"] for line in after])
-    for tag, old_start, old_end, new_start, new_end in matcher.get_opcodes():
-        cut, added = old[old_start:old_end], new[new_start:new_end]
-        if tag != "equal":
-            cut = [replace(line, mark="cut") for line in cut]
-            added = [replace(line, mark="add") for line in added]
-        height = max(len(cut), len(added))
-        left += cut + [FILL] * (height - len(cut))
-        right += added + [FILL] * (height - len(added))
+    rows = tuple(differences.rows([line["text"] for line in before], [line["text"] for line in after]))
+    old = _lines(language, before, labels, {row.old: row.old_words for row in rows if row.old is not None})
+    new = _lines(language, after, labels, {row.new: row.new_words for row in rows if row.new is not None})
+
+    def side(lines: Sequence[CodeLine], number: int | None, mark: str) -> CodeLine:
+        return FILL if number is None else replace(lines[number], mark=mark)
+
+    left = [side(old, row.old, "cut" if row.differs else "") for row in rows]
+    right = [side(new, row.new, "add" if row.differs else "") for row in rows]
     return _code(left), _code(right)
 
 

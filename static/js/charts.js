@@ -71,8 +71,14 @@ export function timesChart(element, repeats) {
       cursor: { show: false },
       legend: { show: false },
       padding: [6, 4, 0, 0],
-      scales: { x: { time: false, range: () => [-0.5, span] }, y: { range: (_, low, high) => spread(low, high) } },
-      axes: [axis({ size: 22, values: (_, ticks) => ticks.map((tick) => (tick <= repeats ? tick : "")) }), axis({ size: 48 })],
+      scales: {
+        x: { time: false, range: () => [-0.5, span] },
+        y: { range: (_, low, high) => spread(low, high) },
+      },
+      axes: [
+        axis({ size: 22, values: (_, ticks) => ticks.map((tick) => (tick <= repeats ? tick : "")) }),
+        axis({ size: 48 }),
+      ],
       series: [
         {},
         { paths: () => null, points: { show: true, size: 4, width: 0, fill: () => colour("ink-2") } },
@@ -86,7 +92,11 @@ export function timesChart(element, repeats) {
     set(values) {
       samples = values;
       const last = values.length - 1;
-      plot.setData([values.map((_, at) => at), values, values.map((value, at) => (at === last ? value : null))]);
+      plot.setData([
+        values.map((_, at) => at),
+        values,
+        values.map((value, at) => (at === last ? value : null)),
+      ]);
     },
     redraw: () => plot.redraw(),
   };
@@ -124,9 +134,31 @@ export function lane(element, { height, fill, cap = null, most = null, isLast = 
       cursor: { y: false, points: { show: false }, drag: { x: false, y: false }, sync: { key: "dae" } },
       legend: { show: false },
       padding: [3, 0, 0, 0],
-      scales: { x: { time: false }, y: { range: (_, __, high) => [0, most ?? (Math.max(high ?? 0, cap ?? 0) || 1) * 1.04] } },
-      axes: [isLast ? axis({ size: 20, grid: { show: false }, space: 70, values: (_, ticks) => ticks.map((tick) => (tick ? short(tick) : "0")) }) : { show: false }, { show: false }],
-      series: [{}, { stroke: () => colour(fill.stroke), fill: () => colour(fill.fill), fillTo: () => 0, width: 1, points: { show: false } }],
+      scales: {
+        x: { time: false },
+        y: { range: (_, __, high) => [0, most ?? (Math.max(high ?? 0, cap ?? 0) || 1) * 1.04] },
+      },
+      axes: [
+        isLast
+          ? axis({
+              size: 20,
+              grid: { show: false },
+              space: 70,
+              values: (_, ticks) => ticks.map((tick) => (tick ? short(tick) : "0")),
+            })
+          : { show: false },
+        { show: false },
+      ],
+      series: [
+        {},
+        {
+          stroke: () => colour(fill.stroke),
+          fill: () => colour(fill.fill),
+          fillTo: () => 0,
+          width: 1,
+          points: { show: false },
+        },
+      ],
       hooks: {
         drawClear: [
           (u) => {

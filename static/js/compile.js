@@ -46,7 +46,9 @@ function declaredSizes(text) {
 // A size set by hand holds until the text says something else about it.
 function dropOldSizes(before, after) {
   const [old, fresh] = [declaredSizes(before), declaredSizes(after)];
-  state.sizes = Object.fromEntries(Object.entries(state.sizes).filter(([name]) => name in fresh && fresh[name] === old[name]));
+  state.sizes = Object.fromEntries(
+    Object.entries(state.sizes).filter(([name]) => name in fresh && fresh[name] === old[name]),
+  );
 }
 
 function post(path, input, values = {}) {
@@ -73,7 +75,8 @@ function post(path, input, values = {}) {
 function later() {
   clearTimeout(idle);
   idle = setTimeout(() => {
-    if (!isBroken() && state.facts?.edit === state.edit) post("/late", { ...state.goodInput, edit: state.edit });
+    if (!isBroken() && state.facts?.edit === state.edit)
+      post("/late", { ...state.goodInput, edit: state.edit });
   }, IDLE);
 }
 
@@ -110,7 +113,9 @@ async function refused(xhr) {
   let message = xhr.status ? `The server answered ${xhr.status}` : "The server does not answer";
   try {
     const { diagnostics, detail } = JSON.parse(xhr.responseText);
-    message = diagnostics?.[0] ? `${diagnostics[0].message} ${diagnostics[0].detail}` : `${message}: ${detail}`;
+    message = diagnostics?.[0]
+      ? `${diagnostics[0].message} ${diagnostics[0].detail}`
+      : `${message}: ${detail}`;
   } catch {
     // No JSON: the status code has to do.
   }
@@ -139,7 +144,9 @@ export function startCompiling() {
     if (path === "/panes" && document.querySelector("[data-waiting]")) later();
   });
   body.addEventListener("htmx:responseError", (event) => refused(event.detail.xhr));
-  body.addEventListener("htmx:sendError", () => showTrouble("The server does not answer. Your text is kept; edit to try again."));
+  body.addEventListener("htmx:sendError", () =>
+    showTrouble("The server does not answer. Your text is kept; edit to try again."),
+  );
   on("text", (text) => {
     dropOldSizes(state.text, text);
     state.text = text;

@@ -42,8 +42,10 @@ export function short(value) {
     [1e6, " M"],
     [1e3, " k"],
   ];
-  for (const [size, unit] of units) if (Math.abs(value) >= size) return `${Number((value / size).toPrecision(3))}${unit}`;
+  for (const [size, unit] of units)
+    if (Math.abs(value) >= size) return `${Number((value / size).toPrecision(3))}${unit}`;
   return String(Number(value.toPrecision(3)));
 }
 
-export const ms = (value) => (value >= 100 ? value.toFixed(1) : value >= 1 ? value.toFixed(2) : value.toPrecision(3));
+export const ms = (value) =>
+  value >= 100 ? value.toFixed(1) : value >= 1 ? value.toFixed(2) : value.toPrecision(3);

@@ -55,7 +55,9 @@ function operationAt(editor, position) {
   const inside = ([from, to]) => from <= position && position < to;
   const all = editor.field(operations);
   const width = ({ extent }) => extent[1] - extent[0];
-  const token = all.filter(({ span }) => inside(span)).sort((a, b) => a.span[1] - a.span[0] - (b.span[1] - b.span[0]));
+  const token = all
+    .filter(({ span }) => inside(span))
+    .sort((a, b) => a.span[1] - a.span[0] - (b.span[1] - b.span[0]));
   if (token.length) return token[0].id;
   const around = all.filter(({ extent }) => inside(extent)).sort((a, b) => width(a) - width(b));
   return around.length ? around[0].id : null;

@@ -47,7 +47,9 @@ function paintPanes() {
     const scope = pane.querySelector(".side:last-child") ?? pane;
     const chosen = scope.querySelectorAll(".l.lit").length ? ".l.lit" : ".l.pin";
     const lines = [...scope.querySelectorAll(chosen)];
-    pane.querySelector("[data-lit]").textContent = lines.length ? `${lines.length} line${lines.length > 1 ? "s" : ""}` : "";
+    pane.querySelector("[data-lit]").textContent = lines.length
+      ? `${lines.length} line${lines.length > 1 ? "s" : ""}`
+      : "";
     paintRuler(pane.querySelector(".ruler"), scope.querySelector(".body"), lines);
   }
 }
@@ -72,7 +74,8 @@ function paintRail(ids) {
     const count = combinations.reduce((sum, [key, lines]) => sum + (touches(key) ? lines : 0), 0);
     stage.classList.toggle("lit", count > 0);
     const total = stage.dataset.total;
-    stage.lastElementChild.textContent = count > 0 ? count : total === "" ? "…" : Number(total).toLocaleString("en");
+    stage.lastElementChild.textContent =
+      count > 0 ? count : total === "" ? "…" : Number(total).toLocaleString("en");
   }
 }
 
@@ -113,7 +116,9 @@ export function unpin() {
 
 // The operation before or after, in the order of the text.
 export function stepOperation(by) {
-  const ids = [...document.querySelectorAll("#operations [data-operation]")].map((facts) => Number(facts.dataset.operation));
+  const ids = [...document.querySelectorAll("#operations [data-operation]")].map((facts) =>
+    Number(facts.dataset.operation),
+  );
   if (!ids.length || isBroken()) return;
   const at = ids.indexOf(lit.at(-1) ?? shown);
   const next = at < 0 ? (by > 0 ? 0 : ids.length - 1) : (at + by + ids.length) % ids.length;
@@ -131,7 +136,8 @@ function revealAll() {
 function revealIn(body) {
   const lines = [...body.querySelectorAll(".l.lit")];
   if (!lines.length) return;
-  const isSeen = ({ offsetTop }) => offsetTop >= body.scrollTop && offsetTop + 20 <= body.scrollTop + body.clientHeight;
+  const isSeen = ({ offsetTop }) =>
+    offsetTop >= body.scrollTop && offsetTop + 20 <= body.scrollTop + body.clientHeight;
   const best = lines.find((line) => !line.classList.contains("shared")) ?? lines[0];
   if (!lines.some(isSeen)) body.scrollTop = Math.max(0, best.offsetTop - body.clientHeight / 3);
 }

@@ -5,7 +5,22 @@ import { makeEditor, replaceText } from "./editor.js";
 import { showProblem, startKeys } from "./keys.js";
 import { startLink, stepOperation, togglePin } from "./link.js";
 import { share, showHelp, showTab, startPage, toggleTheme } from "./page.js";
-import { activate, addPane, changePane, closePane, copy, download, exportJson, fitPanes, openStage, paneElements, startPanes, step, toggle, toggleChangedOnly } from "./panes.js";
+import {
+  activate,
+  addPane,
+  changePane,
+  closePane,
+  copy,
+  download,
+  exportJson,
+  fitPanes,
+  openStage,
+  paneElements,
+  startPanes,
+  step,
+  toggle,
+  toggleChangedOnly,
+} from "./panes.js";
 import { exportRun, run, setTarget, startRuns, stop, toggleDock } from "./run.js";
 import { resetSize, showOptions, startSettings, toggleInterchange } from "./settings.js";
 import { connect } from "./socket.js";
@@ -75,13 +90,15 @@ function nameExample(folder, name) {
 function startClicks() {
   document.addEventListener("click", (event) => {
     const element = event.target.closest("[data-act]");
-    const action = element && !element.disabled && element.matches("button, a") ? actions[element.dataset.act] : null;
+    const action =
+      element && !element.disabled && element.matches("button, a") ? actions[element.dataset.act] : null;
     if (!action) return;
     event.preventDefault();
     action(element);
   });
   document.addEventListener("change", ({ target }) => {
-    if (target.dataset.act === "stage") changePane(paneOf(target), { stage: target.value, at: null, diff: false });
+    if (target.dataset.act === "stage")
+      changePane(paneOf(target), { stage: target.value, at: null, diff: false });
     if (target.dataset.act === "changed-only") toggleChangedOnly();
   });
 }
@@ -90,7 +107,12 @@ function start() {
   const shown = byId("editor").dataset.text;
   const kept = recall();
   state.text = kept?.text ?? shown;
-  state.panes = paneElements().map(({ dataset }) => ({ stage: dataset.stage, at: null, diff: false, passes: false }));
+  state.panes = paneElements().map(({ dataset }) => ({
+    stage: dataset.stage,
+    at: null,
+    diff: false,
+    passes: false,
+  }));
   if (kept?.panes.length) state.panes = kept.panes;
   state.sizes = kept?.sizes ?? {};
   state.options = kept?.options ?? {};

@@ -14,7 +14,9 @@ export const tell = (sentence) => (byId("told").textContent = sentence);
 
 export function toggleTheme() {
   const root = document.documentElement;
-  const isDark = root.dataset.theme ? root.dataset.theme === "dark" : matchMedia("(prefers-color-scheme: dark)").matches;
+  const isDark = root.dataset.theme
+    ? root.dataset.theme === "dark"
+    : matchMedia("(prefers-color-scheme: dark)").matches;
   root.dataset.theme = isDark ? "light" : "dark";
   // The server draws the next page in this theme from the start.
   document.cookie = `theme=${root.dataset.theme}; path=/; max-age=31536000; samesite=lax`;
@@ -69,6 +71,8 @@ function startDrag() {
 export function startPage() {
   startDrag();
   // Small screens start with sizes and options folded.
-  const isSmall = matchMedia("(min-width: 700px) and (max-width: 1199px), (min-width: 700px) and (max-height: 820px)");
+  const isSmall = matchMedia(
+    "(min-width: 700px) and (max-width: 1199px), (min-width: 700px) and (max-height: 820px)",
+  );
   if (isSmall.matches) for (const part of document.querySelectorAll(".model > details")) part.open = false;
 }

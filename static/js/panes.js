@@ -6,11 +6,14 @@ import { say } from "./page.js";
 const root = () => document.getElementById("panes");
 export const paneElements = () => [...root().querySelectorAll(":scope > .pane")];
 export const activePane = () => paneElements()[state.active] ?? null;
-const mostShown = () => (matchMedia("(max-width: 699px)").matches ? 1 : matchMedia("(max-width: 1199px)").matches ? 2 : 6);
+const mostShown = () =>
+  matchMedia("(max-width: 699px)").matches ? 1 : matchMedia("(max-width: 1199px)").matches ? 2 : 6;
 
 export function activate(index) {
   state.active = Math.max(0, Math.min(index, state.panes.length - 1));
-  paneElements().forEach((pane, at) => pane.classList.toggle("active", at === state.active && state.panes.length > 1));
+  paneElements().forEach((pane, at) =>
+    pane.classList.toggle("active", at === state.active && state.panes.length > 1),
+  );
 }
 
 function change(index, values) {
@@ -31,8 +34,14 @@ export function openStage(stage) {
 export function addPane() {
   const shown = new Set(state.panes.map((pane) => pane.stage));
   const all = [...root().querySelector('select[data-act="stage"]').options].map((option) => option.value);
-  if (state.panes.length >= mostShown()) return say(`At most ${mostShown()} panes fit here; close one first.`);
-  state.panes.push({ stage: all.find((name) => !shown.has(name)) ?? all[0], at: null, diff: false, passes: false });
+  if (state.panes.length >= mostShown())
+    return say(`At most ${mostShown()} panes fit here; close one first.`);
+  state.panes.push({
+    stage: all.find((name) => !shown.has(name)) ?? all[0],
+    at: null,
+    diff: false,
+    passes: false,
+  });
   state.active = state.panes.length - 1;
   repaint();
 }
@@ -130,7 +139,9 @@ function remember() {
   const element = document.activeElement;
   const pane = element?.closest(".pane");
   const { act, pass, open } = element?.dataset ?? {};
-  const data = Object.entries({ act, pass, open }).map(([name, value]) => (value ? `[data-${name}="${CSS.escape(value)}"]` : ""));
+  const data = Object.entries({ act, pass, open }).map(([name, value]) =>
+    value ? `[data-${name}="${CSS.escape(value)}"]` : "",
+  );
   focused = pane ? `#${pane.id} ${act ? data.join("") : ".body"}` : open ? data.join("") : "";
   before = paneElements().map((pane) => ({
     stage: pane.dataset.stage,
@@ -153,10 +164,13 @@ function restore() {
       body.replaceWith(old.bodies[0].body);
       pane.classList.add("stale");
     }
-    bodiesOf(pane).forEach((fresh, at) => fresh.scrollTo(old.bodies[at]?.left ?? 0, old.bodies[at]?.top ?? 0));
+    bodiesOf(pane).forEach((fresh, at) =>
+      fresh.scrollTo(old.bodies[at]?.left ?? 0, old.bodies[at]?.top ?? 0),
+    );
   });
   // What was swapped took the focus with it.
-  if (focused && document.activeElement === document.body) document.querySelector(focused)?.focus({ preventScroll: true });
+  if (focused && document.activeElement === document.body)
+    document.querySelector(focused)?.focus({ preventScroll: true });
 }
 
 function showStale(isStale) {
@@ -173,7 +187,9 @@ export function fitPanes() {
     const kept = state.panes.slice(0, mostShown());
     if (state.active >= kept.length) state.active = 0;
     state.panes = kept;
-    paneElements().slice(kept.length).forEach((pane) => pane.remove());
+    paneElements()
+      .slice(kept.length)
+      .forEach((pane) => pane.remove());
   }
   root().dataset.count = state.panes.length;
 }
@@ -194,13 +210,19 @@ export function startPanes() {
   on("tab", (name) => {
     if (name === "passes" || name === "stages") change(state.active, { passes: name === "passes" });
   });
-  root().addEventListener("focusin", ({ target }) => activate(paneElements().indexOf(target.closest(".pane"))));
+  root().addEventListener("focusin", ({ target }) =>
+    activate(paneElements().indexOf(target.closest(".pane"))),
+  );
   // Both sides of a difference scroll together. Scroll events do not bubble, but they can be captured.
-  root().addEventListener("scroll", ({ target }) => {
-    for (const other of target.closest(".diff")?.querySelectorAll(".body") ?? []) {
-      if (other !== target) other.scrollTo(target.scrollLeft, target.scrollTop);
-    }
-  }, { capture: true, passive: true });
+  root().addEventListener(
+    "scroll",
+    ({ target }) => {
+      for (const other of target.closest(".diff")?.querySelectorAll(".body") ?? []) {
+        if (other !== target) other.scrollTo(target.scrollLeft, target.scrollTop);
+      }
+    },
+    { capture: true, passive: true },
+  );
   root().addEventListener("pointerdown", ({ target }) => {
     const index = paneElements().indexOf(target.closest(".pane"));
     if (index >= 0) activate(index);

@@ -1,4 +1,5 @@
 // What a run shows while it goes and when it has ended.
+import { showLimits, showMachine } from "./breakdown.js";
 import { lane, quantile, timesChart } from "./charts.js";
 import { byId, h, icon, message, ms, short, whole } from "./dom.js";
 import { on } from "./state.js";
@@ -14,11 +15,19 @@ export function showBlank(run) {
   live = null;
   byId("run-detail").replaceChildren();
   byId("run-check").replaceChildren(h("span"), h("span.dim", "checked when the run ends"));
-  byId("run-main").replaceChildren(message("spin", `Run ${run.number} is on its way`, "It starts as soon as a worker is free."));
+  byId("run-main").replaceChildren(
+    message("spin", `Run ${run.number} is on its way`, "It starts as soon as a worker is free."),
+  );
 }
 
 export function showQueued(run, { position, message: sentence }) {
-  byId("run-main").replaceChildren(message("spin", sentence || `Waiting, number ${position} in the queue`, "One run at a time, so that times can be trusted."));
+  byId("run-main").replaceChildren(
+    message(
+      "spin",
+      sentence || `Waiting, number ${position} in the queue`,
+      "One run at a time, so that times can be trusted.",
+    ),
+  );
 }
 
 export function showStarted(run) {
@@ -30,7 +39,12 @@ function timesPanel(run) {
   const canvas = h("div.chart", { role: "img", "aria-label": "Milliseconds of each repeat" });
   byId("run-main").replaceChildren(
     h("div.ch", h("h3", "Time per repeat")),
-    h("div.stat", h("div", figures.median), h("div", h("span.label", "p5 to p95"), figures.spread), h("div", h("span.label", "least"), figures.least)),
+    h(
+      "div.stat",
+      h("div", figures.median),
+      h("div", h("span.label", "p5 to p95"), figures.spread),
+      h("div", h("span.label", "least"), figures.least),
+    ),
     h("span.label", "ms"),
     canvas,
   );
@@ -64,7 +78,12 @@ function queuesPanel(run) {
     queue_bytes: row("data queue bytes", { height: 66, fill: area, cap: capacity }),
     control_tokens: row("control tokens", { height: 34, fill: area }),
     access_busy: row("A access busy", { height: 26, fill: { stroke: "access", fill: "access-f" }, most: 1 }),
-    execute_busy: row("X execute busy", { height: 26, fill: { stroke: "execute", fill: "execute-f" }, most: 1, isLast: true }),
+    execute_busy: row("X execute busy", {
+      height: 26,
+      fill: { stroke: "execute", fill: "execute-f" },
+      most: 1,
+      isLast: true,
+    }),
   };
   charts = Object.values(lanes);
   const words = {
@@ -79,7 +98,10 @@ function queuesPanel(run) {
       if (!samples.length) return;
       const cycles = samples.map((sample) => sample.cycle);
       for (const [name, chart] of Object.entries(lanes)) {
-        chart.set(cycles, samples.map((sample) => sample[name]));
+        chart.set(
+          cycles,
+          samples.map((sample) => sample[name]),
+        );
         chart.value.textContent = words[name](samples.at(-1)[name]);
       }
       headline.replaceChildren(h("div", h("span.big", whole(cycles.at(-1)), h("small", " cycles so far"))));
@@ -106,7 +128,9 @@ export function showFailure(run) {
   };
   const sign = kind === "cancelled" || kind === "superseded" ? "info" : kind === "timeout" ? "clock" : "err";
   cancelAnimationFrame(frame);
-  byId("run-main").replaceChildren(message(sign, title ?? titles[kind] ?? titles.error, [sentence, hint].filter(Boolean).join(" ")));
+  byId("run-main").replaceChildren(
+    message(sign, title ?? titles[kind] ?? titles.error, [sentence, hint].filter(Boolean).join(" ")),
+  );
   byId("run-detail").replaceChildren();
   byId("run-check").replaceChildren(h("span"), h("span.dim", "no result to check"));
 }
@@ -116,14 +140,16 @@ export function showResult(run) {
   cancelAnimationFrame(frame);
   showCheck(result);
   if (!result.matches_reference) {
-    byId("run-main").replaceChildren(message("err", "Does not match the reference", result.message || "Its time is not shown."));
+    byId("run-main").replaceChildren(
+      message("err", "Does not match the reference", result.message || "Its time is not shown."),
+    );
     byId("run-detail").replaceChildren();
     return;
   }
   if (!live) live = run.target === "cpu" ? timesPanel(run) : queuesPanel(run);
   live.draw();
   if (run.target === "cpu") showLimits(result);
-  else showMachine(run, result);
+  else showMachine(result, live.headline);
 }
 
 function showCheck(result) {
@@ -131,106 +157,39 @@ function showCheck(result) {
   const power = (value, digits) => value.toExponential(digits).replace("-", "\u2011");
   const error = result.max_relative_error === null ? "not a number" : power(result.max_relative_error, 1);
   const tolerance = power(result.tolerance, 0);
-  const text = h("span", result.matches_reference ? "Matches the float64 reference" : "Does not match the float64 reference");
-  const sub = h("span.sub", `all ${whole(result.rows_checked)} rows; worst relative error ${error}, allowed ${tolerance}`);
-  const sign = h(result.matches_reference ? "span.good" : "span.bad", icon(result.matches_reference ? "check" : "err"));
+  const text = h(
+    "span",
+    result.matches_reference ? "Matches the float64 reference" : "Does not match the float64 reference",
+  );
+  const sub = h(
+    "span.sub",
+    `all ${whole(result.rows_checked)} rows; worst relative error ${error}, allowed ${tolerance}`,
+  );
+  const sign = h(
+    result.matches_reference ? "span.good" : "span.bad",
+    icon(result.matches_reference ? "check" : "err"),
+  );
   const data = `${result.data.name} (${result.data.source}): ${whole(result.data.entities)} entities, ${whole(result.data.relations)} relations; batch ${whole(result.batch)}`;
   byId("run-check").replaceChildren(sign, text, h("span"), sub, h("span"), h("span.dim", data));
-}
-
-const fill = (...parts) => byId("run-detail").replaceChildren(...parts.filter(Boolean));
-
-const table = (...rows) => h("table.tb", h("tbody", rows.filter(([, value]) => value !== null && value !== undefined).map(([name, value]) => h("tr", h("td", name), h("td", value)))));
-
-function limitRows({ limits, median_ms: median }) {
-  const rows = [
-    ["bytes that must move", `${short(limits.compulsory_bytes)}B`],
-    ["bytes without reuse", `${short(limits.stream_bytes)}B`],
-    ["arithmetic", `${short(limits.flop)}FLOP`],
-  ];
-  if (median) {
-    rows.push(["reached, without reuse", `${short((limits.stream_bytes / median) * 1e3)}B/s`]);
-    rows.push(["reached", `${short((limits.flop / median) * 1e3)}FLOP/s`]);
-  }
-  return rows;
-}
-
-function showLimits(result) {
-  fill(
-    h("div.ch", h("h3", "Limits"), h("span.label", "of this batch")),
-    table(...limitRows(result), ["to compile the loops", `${ms(result.compile_ms)} ms`], ["negatives", result.negatives]),
-    note(result.limits.note),
-  );
-}
-
-const note = (text) => (text ? h("details.note", h("summary.label", "what these count"), h("p.label", text)) : null);
-
-// A simulated figure means nothing without the machine that it is of.
-function machineTable(machine) {
-  const rows = Object.entries(machine).map(([name, { value, unit, source, meaning }]) =>
-    h("tr", { title: meaning }, h("td", name.replaceAll("_", " ")), h("td", `${Number(value).toLocaleString("en")} ${unit}`), h("td", source)),
-  );
-  return h("details.note", h("summary.label", "the machine's parameters"), h("table.tb", h("tbody", rows)));
-}
-
-const CAUSES = { queue: "fill-queue", memory: "fill-memory", hbm: "fill-memory" };
-const causeClass = (cause) => Object.entries(CAUSES).find(([word]) => cause.toLowerCase().includes(word))?.[1] ?? "fill-rest";
-
-function showMachine(run, result) {
-  const { queues, access, execute } = result;
-  live.headline.replaceChildren(
-    h("div", h("span.big", whole(result.cycles), h("small", " cycles"))),
-    h("div", h("span.label", "that is"), h("span.v", `${result.microseconds >= 100 ? whole(result.microseconds) : ms(result.microseconds)} µs`)),
-    h("div", h("span.label", "a triple"), h("span.v", `${whole(result.cycles / result.batch)} cycles`)),
-  );
-  const even = (queue) => `${whole(queue.pushes)} = ${whole(queue.pops)}`;
-  fill(
-    h("div.ch", h("h3", "Where cycles go"), h("span.label", "share of all cycles")),
-    h("div.share", ...unitBar("A", access, "fill-a", result.cycles), ...unitBar("X", execute, "fill-x", result.cycles)),
-    legend([access, execute]),
-    h("div.ch", h("h3", "Traffic")),
-    table(
-      ["control pushes = pops", even(queues.control)],
-      ["data pushes = pops", even(queues.data)],
-      ["data pushed", `${short(queues.data.bytes_pushed)}B`],
-      ["data queue peak", `${whole(queues.data.peak_bytes)} of ${whole(queues.data.capacity_bytes)} B`],
-      ...limitRows({ limits: result.limits }),
-    ),
-    note(result.limits.note),
-    machineTable(result.machine),
-  );
-}
-
-const stallsOf = (unit) => Object.entries(unit.stalls ?? {}).filter(([, cycles]) => cycles > 0);
-const busyOf = (unit, cycles) => (unit.busy <= 1 && cycles > 1 ? unit.busy : unit.busy / cycles);
-
-function unitBar(letter, unit, fill, cycles) {
-  const part = (name, share) => {
-    const piece = h(`i.${name}`);
-    piece.style.setProperty("--part", share);
-    return piece;
-  };
-  const pieces = stallsOf(unit).map(([cause, stalled]) => {
-    const piece = part(causeClass(cause), stalled / cycles);
-    piece.title = `${cause}: ${whole(stalled)} cycles`;
-    return piece;
-  });
-  const busy = busyOf(unit, cycles);
-  return [h("span", letter === "A" ? "A access" : "X execute"), h("span.bar", part(fill, busy), ...pieces), h("span.num", `${Math.round(busy * 100)} %`)];
-}
-
-function legend(units) {
-  const causes = new Set(units.flatMap((unit) => stallsOf(unit).map(([cause]) => cause)));
-  const entry = (name, fill) => h("span", h(`i.${fill}`), name);
-  return h("div.lg", entry("access busy", "fill-a"), entry("execute busy", "fill-x"), ...[...causes].map((cause) => entry(cause.replaceAll("_", " "), causeClass(cause))));
 }
 
 export function showHistory(history) {
   const rows = history.map((run, at) => {
     const { outcome } = run;
     const isGood = outcome.event === "result" && outcome.matches_reference;
-    const figure = !isGood ? (outcome.event === "result" ? "wrong" : outcome.kind) : run.target === "cpu" ? `${ms(outcome.median_ms)} ms` : `${short(outcome.cycles)} cycles`;
-    return h(at === 0 ? "tr.me" : "tr", h("td", String(run.number)), h("td.wrap", `${run.target}, edit ${run.edit}, batch ${whole(run.settings.batch)}`), h("td", figure));
+    const figure = !isGood
+      ? outcome.event === "result"
+        ? "wrong"
+        : outcome.kind
+      : run.target === "cpu"
+        ? `${ms(outcome.median_ms)} ms`
+        : `${short(outcome.cycles)} cycles`;
+    return h(
+      at === 0 ? "tr.me" : "tr",
+      h("td", String(run.number)),
+      h("td.wrap", `${run.target}, edit ${run.edit}, batch ${whole(run.settings.batch)}`),
+      h("td", figure),
+    );
   });
   byId("run-history").tBodies[0].replaceChildren(...rows);
 }

@@ -1,5 +1,13 @@
 // Runs: ask for one, follow its events, keep what came of it. At most one is on its way.
-import { showBlank, showFailure, showHistory, showQueued, showResult, showSample, showStarted } from "./results.js";
+import {
+  showBlank,
+  showFailure,
+  showHistory,
+  showQueued,
+  showResult,
+  showSample,
+  showStarted,
+} from "./results.js";
 import { showTrouble } from "./compile.js";
 import { byId, h, icon, whole } from "./dom.js";
 import { save } from "./panes.js";
@@ -37,8 +45,13 @@ function hindrance() {
   const count = state.facts?.diagnostics?.length ?? 0;
   if (isBroken()) return `Fix ${count} error${count === 1 ? "" : "s"} to run.`;
   if (!isConnected()) return "The server is not connected.";
-  for (const [id, name] of [["run-batch", "batch"], ["run-repeat", "repeats"], ["run-queue", "queue"]]) {
-    if (numberIn(id) === null) return `The ${name} must be a whole number from ${byId(id).min} to ${Number(byId(id).max).toLocaleString("en")}.`;
+  for (const [id, name] of [
+    ["run-batch", "batch"],
+    ["run-repeat", "repeats"],
+    ["run-queue", "queue"],
+  ]) {
+    if (numberIn(id) === null)
+      return `The ${name} must be a whole number from ${byId(id).min} to ${Number(byId(id).max).toLocaleString("en")}.`;
   }
   return "";
 }
@@ -54,7 +67,12 @@ export function run() {
     target,
     status: "queued",
     samples: [],
-    settings: { data: byId("run-data").value, batch: numberIn("run-batch"), repeat: numberIn("run-repeat"), queue: numberIn("run-queue") },
+    settings: {
+      data: byId("run-data").value,
+      batch: numberIn("run-batch"),
+      repeat: numberIn("run-repeat"),
+      queue: numberIn("run-queue"),
+    },
   };
   const { data, batch, repeat, queue } = current.settings;
   send({
@@ -84,7 +102,13 @@ export function stop(kind = "cancelled") {
     cancelled: ["Stopped", `You stopped run ${current.number}. Nothing of it is kept.`],
     superseded: [`Stopped by edit ${state.edit}`, "The model or a setting changed while this ran."],
   }[kind];
-  end({ event: "failed", kind, title: words[0], message: words[1], hint: "Press Run to run what the editor shows." });
+  end({
+    event: "failed",
+    kind,
+    title: words[0],
+    message: words[1],
+    hint: "Press Run to run what the editor shows.",
+  });
 }
 
 function end(event) {
@@ -104,9 +128,11 @@ function receive(event) {
   // Only the newest run speaks; what an older one still says is dropped. Refusals without a run are ours too.
   if (!isRunning() || (event.run !== undefined && event.run !== current.number)) return;
   if (event.event === "queued") showQueued(current, event);
-  else if (event.event === "started") Object.assign(current, { status: "running", device: event.device, source: event.source }), showStarted(current);
+  else if (event.event === "started")
+    (Object.assign(current, { status: "running", device: event.device, source: event.source }),
+      showStarted(current));
   else if (event.event === "progress") current.progress = event;
-  else if (event.event === "sample") current.samples.push(event), showSample(current, event);
+  else if (event.event === "sample") (current.samples.push(event), showSample(current, event));
   else if (event.event === "result" || event.event === "failed") return end(event);
   paint();
 }
@@ -118,29 +144,38 @@ function paint() {
   byId("stop").hidden = !running;
   const reason = hindrance();
   byId("run").disabled = isBroken() || !isConnected();
-  byId("run-source").textContent = running ? current.source ?? "" : current?.outcome?.source ?? "";
-  byId("run-device").textContent = running ? current.device ?? "" : deviceLine();
+  byId("run-source").textContent = running ? (current.source ?? "") : (current?.outcome?.source ?? "");
+  byId("run-device").textContent = running ? (current.device ?? "") : deviceLine();
   byId("run-json").hidden = running || current?.outcome?.event !== "result";
   const share = running ? shareDone() : null;
   const bar = byId("run-progress");
   bar.hidden = share === null;
   bar.style.setProperty("--done", share ?? 0);
   bar.setAttribute("aria-valuenow", String(Math.round((share ?? 0) * 100)));
-  byId("run-summary").replaceChildren(...(running ? [progressLine()] : reason && current === null ? [reason] : summary(reason)));
+  byId("run-summary").replaceChildren(
+    ...(running ? [progressLine()] : reason && current === null ? [reason] : summary(reason)),
+  );
 }
 
 function shareDone() {
-  if (current.target === "cpu" && current.samples.length) return current.samples.length / current.settings.repeat;
+  if (current.target === "cpu" && current.samples.length)
+    return current.samples.length / current.settings.repeat;
   const last = current.samples.at(-1);
   if (last) return last.triples / current.settings.batch;
   return current.progress ? current.progress.done / current.progress.total : 0;
 }
 
 function progressLine() {
-  if (current.target === "cpu" && current.samples.length) return `${current.samples.length} of ${current.settings.repeat}`;
+  if (current.target === "cpu" && current.samples.length)
+    return `${current.samples.length} of ${current.settings.repeat}`;
   const last = current.samples.at(-1);
-  if (last) return `cycle ${whole(last.cycle)}, triple ${whole(last.triples)} of ${whole(current.settings.batch)}`;
-  return current.progress ? current.progress.what : current.status === "queued" ? "waiting for its turn" : "starting";
+  if (last)
+    return `cycle ${whole(last.cycle)}, triple ${whole(last.triples)} of ${whole(current.settings.batch)}`;
+  return current.progress
+    ? current.progress.what
+    : current.status === "queued"
+      ? "waiting for its turn"
+      : "starting";
 }
 
 const deviceLine = () => {
@@ -155,12 +190,17 @@ function summary(reason) {
   const { outcome } = current;
   if (outcome.event !== "result") return [...parts, h("span", outcome.title ?? outcome.message)];
   if (!outcome.matches_reference) return [...parts, h("span.bad", "does not match the reference")];
-  const figure = current.target === "cpu" ? `${Number(outcome.median_ms.toPrecision(3))} ms` : `${whole(outcome.cycles)} cycles`;
+  const figure =
+    current.target === "cpu"
+      ? `${Number(outcome.median_ms.toPrecision(3))} ms`
+      : `${whole(outcome.cycles)} cycles`;
   const good = h("span.good", icon("check"));
   return [...parts, h("b.num", figure), good, h("span", "matches the reference")];
 }
 
-export const exportRun = () => current?.outcome && save(`run-${current.number}.json`, JSON.stringify(current.outcome, null, 1), "application/json");
+export const exportRun = () =>
+  current?.outcome &&
+  save(`run-${current.number}.json`, JSON.stringify(current.outcome, null, 1), "application/json");
 
 async function loadData() {
   const answer = await fetch("/api/data");
@@ -170,7 +210,9 @@ async function loadData() {
   if (sets.some(({ name }) => name === "FB15k-237")) select.value = "FB15k-237";
   const about = () => {
     const set = sets.find(({ name }) => name === select.value);
-    byId("data-about").textContent = set ? `${whole(set.entities)} entities, ${whole(set.relations)} relations, ${whole(set.triples)} triples` : "";
+    byId("data-about").textContent = set
+      ? `${whole(set.entities)} entities, ${whole(set.relations)} relations, ${whole(set.triples)} triples`
+      : "";
   };
   select.addEventListener("change", about);
   about();
@@ -185,13 +227,22 @@ export function startRuns() {
     if (isRunning()) stop("superseded");
   });
   on("facts", ({ sizes }) => {
-    if (sizes) byId("run-sizes").textContent = Object.entries(sizes).map(([name, size]) => `${name} ${size}`).join(", ");
+    if (sizes)
+      byId("run-sizes").textContent = Object.entries(sizes)
+        .map(([name, size]) => `${name} ${size}`)
+        .join(", ");
     if (isCurrent()) paint();
   });
   on("connection", ({ isUp, isBack, wait }) => {
     if (isBack) say("Connected again.");
     if (!isUp && isRunning()) {
-      end({ event: "failed", kind: "crashed", title: "Connection lost", message: "The server went away while this ran.", hint: "Your model and settings are kept; run again when it is back." });
+      end({
+        event: "failed",
+        kind: "crashed",
+        title: "Connection lost",
+        message: "The server went away while this ran.",
+        hint: "Your model and settings are kept; run again when it is back.",
+      });
     }
     if (!isUp) emit("trouble", wait);
     paint();

@@ -20,7 +20,8 @@ function paintSlider(slider, size) {
 }
 
 function paintSliders() {
-  for (const slider of byId("sizes").querySelectorAll('input[type="range"]')) paintSlider(slider, Number(slider.dataset.value));
+  for (const slider of byId("sizes").querySelectorAll('input[type="range"]'))
+    paintSlider(slider, Number(slider.dataset.value));
 }
 
 function setSize(name, size) {

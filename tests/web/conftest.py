@@ -29,7 +29,7 @@ def client(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TestClient]:
     """A client of a server with one run at a time, a 20 s limit and one data file, `tiny.tsv`."""
     folder = tmp_path_factory.mktemp("data")
     write_triples(folder / "tiny.tsv")
-    with TestClient(create_app(folder, concurrent_runs=1, run_seconds=20)) as client:
+    with TestClient(create_app(folder, hosts=frozenset({"testserver"}), concurrent_runs=1, run_seconds=20)) as client:
         yield client
 
 

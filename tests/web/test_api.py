@@ -8,8 +8,10 @@ from typing import Any
 
 import pytest
 from fastapi.testclient import TestClient
+from starlette.websockets import WebSocketDisconnect
 
 from explorer.web.app import create_app
+from explorer.web.protection import allowed_hosts
 
 
 def post(client: TestClient, path: str, **body: Any) -> tuple[int, dict[str, Any]]:
@@ -142,7 +144,7 @@ def test_a_run_out_of_bounds_is_refused(change: dict[str, Any], words: str, clie
 
 
 def test_a_run_over_its_time_is_stopped(transe: str) -> None:
-    with TestClient(create_app(run_seconds=0.5)) as client:
+    with TestClient(create_app(hosts=frozenset({"testserver"}), run_seconds=0.5)) as client:
         status, answer = post(client, "/api/run", text=transe, on="cpu", batch=60_000, repeat=1_000)
     assert status == 504
     assert answer["kind"] == "timeout"
@@ -150,7 +152,7 @@ def test_a_run_over_its_time_is_stopped(transe: str) -> None:
 
 
 def test_a_compilation_over_its_time_is_a_refusal(transe: str) -> None:
-    with TestClient(create_app(compile_seconds=0.001)) as client:
+    with TestClient(create_app(hosts=frozenset({"testserver"}), compile_seconds=0.001)) as client:
         status, answer = post(client, "/api/compile", text=transe)
     assert status == 200
     assert answer["ok"] is False
@@ -208,6 +210,36 @@ def test_writes_from_another_site_are_refused(client: TestClient, transe: str) -
     assert refused.status_code == 403
     own = client.post("/api/compile", json=body, headers={"origin": "http://testserver"})
     assert own.status_code == 200
+
+
+def test_a_name_that_the_server_does_not_go_by_is_refused(client: TestClient) -> None:
+    for host in ("evil.example", "evil.example:8000", "localhost.evil.example", ""):
+        refused = client.get("/", headers={"host": host})
+        assert refused.status_code == 403, host
+        assert "--allow-host" in refused.json()["diagnostics"][0]["detail"]
+        assert "content-security-policy" in refused.headers
+    with pytest.raises(WebSocketDisconnect), client.websocket_connect("/ws", headers={"host": "evil.example"}):
+        pass
+
+
+@pytest.mark.parametrize(
+    ("bound", "named", "known", "unknown"),
+    [
+        ("127.0.0.1", [], ["localhost", "127.0.0.1", "::1"], ["evil.example", ""]),
+        ("127.0.0.2", [], ["127.0.0.2", "localhost"], ["127.0.0.3"]),
+        ("localhost", ["Box.Example:80"], ["localhost", "box.example"], ["evil.example"]),
+        ("0.0.0.0", ["box.example"], ["box.example", "localhost"], ["evil.example"]),
+    ],
+)
+def test_a_server_knows_its_names(bound: str, named: list[str], known: list[str], unknown: list[str]) -> None:
+    hosts = allowed_hosts(bound, named)
+    assert hosts is not None
+    assert hosts.issuperset(known)
+    assert hosts.isdisjoint(unknown)
+
+
+def test_a_server_for_all_takes_any_name() -> None:
+    assert allowed_hosts("0.0.0.0", []) is None
 
 
 def test_a_fault_of_the_server_is_a_sentence(client: TestClient, monkeypatch: pytest.MonkeyPatch) -> None:

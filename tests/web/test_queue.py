@@ -185,3 +185,30 @@ def test_a_run_that_breaks_the_pool_ends_and_makes_room() -> None:
         assert pool.started == ["broken", "b"]
 
     with_queue(test)
+
+
+def test_a_script_may_have_several_waiting_and_takes_turns_with_the_others() -> None:
+    async def test(pool: HeldPool, queue: RunQueue) -> None:
+        for number in range(4):
+            queue.submit("script", {"name": f"s{number}"}, waiting=3)
+        (event,) = await seen(queue.submit("script", {"name": "more"}, waiting=3))
+        assert event["kind"] == "refused"
+        assert "3 runs from this address" in event["message"]
+        anna = queue.submit("anna", {"name": "a"})
+        assert (await seen(anna))[-1]["position"] == 1
+        await settle()
+        for name in ("s0", "a", "s1", "s2", "s3"):
+            assert pool.started[-1] == name
+            await pool.release(name)
+
+    with_queue(test)
+
+
+def test_the_longest_wait_counts_what_the_running_job_may_still_take() -> None:
+    async def test(pool: HeldPool, queue: RunQueue) -> None:
+        queue.submit("anna", {"name": "a"})
+        second, third = queue.submit("ben", {"name": "b"}), queue.submit("cleo", {"name": "c"})
+        assert "at most 30 s" in (await seen(second))[-1]["message"]
+        assert "at most 60 s" in (await seen(third))[-1]["message"]
+
+    with_queue(test, seconds=30.0)

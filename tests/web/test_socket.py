@@ -64,6 +64,20 @@ def test_cancel_stops_a_run_and_the_next_one_works(client: TestClient, transe: s
         assert events_of(socket, 2)[-1]["event"] == "result"
 
 
+def test_a_run_number_that_is_used_again_stops_the_older_run(client: TestClient, transe: str) -> None:
+    with client.websocket_connect("/ws") as socket:
+        socket.send_json(order(1, transe, **LONG))
+        events_of(socket, 1, until="sample")
+        socket.send_json({**order(1, transe), "edit": 99})
+        last = {}
+        while len(last) < 2:
+            event = socket.receive_json()
+            if event["event"] in ("result", "failed"):
+                last[event["edit"]] = event
+    assert last[11]["kind"] == "cancelled"
+    assert last[99]["event"] == "result"
+
+
 def test_a_waiting_run_is_superseded_by_a_newer_one(client: TestClient, transe: str) -> None:
     with client.websocket_connect("/ws") as socket:
         socket.send_json(order(1, transe, **LONG))
@@ -89,7 +103,7 @@ def test_a_session_that_leaves_makes_room_for_the_next(client: TestClient, trans
 
 
 def test_a_killed_worker_is_told_and_the_server_lives(transe: str) -> None:
-    app = create_app(concurrent_runs=1)
+    app = create_app(hosts=frozenset({"testserver"}), concurrent_runs=1)
     with TestClient(app) as client, client.websocket_connect("/ws") as socket:
         socket.send_json(order(1, transe, **LONG))
         events_of(socket, 1, until="sample")
@@ -105,7 +119,7 @@ def test_a_killed_worker_is_told_and_the_server_lives(transe: str) -> None:
 
 
 def test_a_full_queue_is_refused(transe: str) -> None:
-    app = create_app(concurrent_runs=1, runs_waiting=1)
+    app = create_app(hosts=frozenset({"testserver"}), concurrent_runs=1, runs_waiting=1)
     with TestClient(app) as client, client.websocket_connect("/ws") as one, client.websocket_connect("/ws") as two:
         one.send_json(order(1, transe, **LONG))
         events_of(one, 1, until="sample")
