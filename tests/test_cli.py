@@ -23,6 +23,8 @@ score TransE(h: entity, r: relation, t: entity):
     return norm(E[h] + R[r] - E[t], 1)
 """
 
+LAYERS = Path(__file__).resolve().parents[1] / "examples" / "rgnn"
+
 BAD_MODELS = {
     "syntax error in the middle of a line": (TRANSE.replace("E[h] +", "E[h) +"), 5),
     "unknown name": (TRANSE.replace("E[h]", "Emb[h]"), 5),
@@ -240,6 +242,31 @@ def test_run_of_a_file_with_negatives_reads_as_a_summary(model: Path, tmp_path: 
     assert shown.returncode == 0, shown.stderr
     assert "matches the float64 reference" in shown.stdout
     assert "negatives tail:4" in shown.stdout
+
+
+@pytest.mark.parametrize("arguments", [["cpu", "--grad"], ["cpu", "--option", "compact=false"], ["dae"]])
+def test_a_layer_runs_on_a_file_with_inverse_triples(arguments: list[str], tmp_path: Path) -> None:
+    data = tmp_path / "triples.tsv"
+    data.write_text("anna\tknows\tben\nben\tknows\tcleo\nanna\tlikes\tcleo\n", encoding="utf-8")
+    path = LAYERS / "rgcn.emb"
+    shown = explorer("run", path, "--data", data, "--set", "F=4", "--set", "G=3", "--repeat", "2", "--on", *arguments)
+    assert shown.returncode == 0, shown.stderr
+    assert "matches the float64 reference: 3 rows" in shown.stdout
+    assert "with inverse triples): 3 nodes of 1 types, 6 edges of 4 types" in shown.stdout
+    assert "compaction ratio" in shown.stdout
+    assert ("d W" in shown.stdout) == ("--grad" in arguments)
+
+
+def test_compile_grad_shows_the_backward_pass(capsys: pytest.CaptureFixture[str]) -> None:
+    status, out, _ = called(capsys, "compile", LAYERS / "gcn.emb", "--grad", "--stage", "graph")
+    assert status == 0
+    assert "gradient W = " in out
+
+
+def test_gradients_of_scores_are_not_run(model: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    status, _, err = called(capsys, "run", model, "--on", "cpu", "--grad")
+    assert status == 2
+    assert "Gradients of scores" in err
 
 
 def test_a_run_over_its_time_fails(model: Path) -> None:

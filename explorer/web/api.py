@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Any
+from typing import Any, Literal
 
 from fastapi import APIRouter, Request
 from fastapi.responses import JSONResponse, Response
 
 from explorer.compiler.pipeline import STAGES
+from explorer.runtime.graphs import available_graphs
 from explorer.runtime.inputs import InputError, available
 from explorer.runtime.jobs import WorkerPool
 from explorer.web.compiling import compile_cached, refusal
@@ -66,10 +67,12 @@ async def list_examples() -> list[dict[str, str]]:
 
 
 @router.get("/api/data", response_model=None)
-async def list_data(request: Request) -> Response:
-    """The data sets that a run may name: presets, and the files of the server's data directory."""
+async def list_data(request: Request, family: Literal["score", "layer"] = "score") -> Response:
+    """The data sets that a run of a score, or of a layer, may name: presets, and the files of the server's data
+    directory, which layers take with inverse triples."""
     try:
-        return JSONResponse(await asyncio.to_thread(available, request.app.state.data_dir))
+        offered = available if family == "score" else available_graphs
+        return JSONResponse(await asyncio.to_thread(offered, request.app.state.data_dir))
     except InputError as error:
         return JSONResponse(refusal(str(error)), 500)
 

@@ -34,7 +34,11 @@ LEXERS: dict[str, Lexer] = {
 }
 """A lexer for each text that has one; any other text is shown plain."""
 
-SET_COLOURS = {"batch": "many", "negative": "many", "entity": "vertex", "relation": "type"}
+SET_COLOURS = {
+    **dict.fromkeys(("batch", "negative", "edge", "src_pair", "dst_pair"), "many"),
+    **dict.fromkeys(("entity", "node"), "vertex"),
+    **dict.fromkeys(("relation", "etype", "ntype"), "type"),
+}
 """The hue of an index set: sets one iterates over, sets of vertices, sets of types."""
 
 

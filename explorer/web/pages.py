@@ -33,6 +33,13 @@ DEFAULT_EXAMPLE = "kge/transr"
 DEFAULT_PANES = ("graph", "loops", "slc", "cuda")
 """What a wide screen opens with; the page keeps the first two on a narrow one."""
 MOST_PANES = 6
+SWITCHES = (
+    ("reorder", "reorder linear operators", "layers, graph onward"),
+    ("compact", "compact values", "layers, graph onward"),
+    ("grad", "backward pass", "graph onward"),
+    ("interchange", "interchange loops", "loops onward"),
+)
+"""The options that are on or off: name, label, and what they bear on."""
 GPU_REASON = "Runs on a GPU are not part of this version. CUDA and PTX are compiled and shown; run on cpu or dae."
 
 _templates = Jinja2Templates(directory=Path(__file__).parent / "templates")
@@ -202,7 +209,7 @@ def _empty_panes(edit: Edit) -> tuple[views.Pane, ...]:
 
 def _facts(edit: Edit, compiled: Compiled) -> dict[str, Any]:
     """What the page's scripts need to know of a compilation: where things stand in the text."""
-    keys = ("ok", "name", "ms", "sizes", "diagnostics", "operations")
+    keys = ("ok", "name", "family", "ms", "sizes", "diagnostics", "operations")
     return {"edit": edit.number, **{key: compiled[key] for key in keys if key in compiled}}
 
 
@@ -217,6 +224,7 @@ _templates.env.globals.update(
     most_lines=views.MOST_LINES,
     most_panes=MOST_PANES,
     architectures=ARCHITECTURES,
+    switches=SWITCHES,
     largest_negative_count=LARGEST_NEGATIVE_COUNT,
     meanings=views.OPERATOR_MEANINGS,
     gpu_reason=GPU_REASON,

@@ -14,6 +14,7 @@ from fastapi import APIRouter, Request, WebSocket, WebSocketDisconnect
 from fastapi.responses import JSONResponse, Response, StreamingResponse
 
 from explorer.runtime import events
+from explorer.runtime.graphs import GRAPH_PRESETS
 from explorer.runtime.inputs import InputError, available
 from explorer.web import limits
 from explorer.web.compiling import refusal
@@ -38,7 +39,7 @@ async def run_request(message: RunMessage, data_dir: Path | None) -> dict[str, A
         offered = await asyncio.to_thread(available, data_dir)
     except InputError as error:
         raise MessageError(f"{error}.") from None
-    names = [entry["name"] for entry in offered]
+    names = [*(entry["name"] for entry in offered), *GRAPH_PRESETS]
     if message.data not in names:
         raise MessageError(f"There is no data set '{message.data}' here; there are {', '.join(names)}.")
     fields = RunMessage.model_dump(message, include=set(RunMessage.model_fields))

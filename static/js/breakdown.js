@@ -29,18 +29,46 @@ function limitRows({ limits, median_ms: median }) {
 
 export function showLimits(result) {
   fill(
-    h("div.ch", h("h3", "Limits"), h("span.label", "of this batch")),
+    h("div.ch", h("h3", "Limits"), h("span.label", result.encodings ? "on this graph" : "of this batch")),
     table(
       ...limitRows(result),
       ["to compile the loops", `${ms(result.compile_ms)} ms`],
       ["negatives", result.negatives],
+      ["held at once, besides inputs", result.peak_bytes === undefined ? null : `${short(result.peak_bytes)}B`],
     ),
     note(result.limits.note),
+    ...graphTables(result),
   );
 }
 
 const note = (text) =>
   text ? h("details.note", h("summary.label", "what these count"), h("p.label", text)) : null;
+
+// What was computed of a layer's graph before the run, and how far its gradients are from differences.
+function graphTables({ encodings, gradients }) {
+  if (!encodings) return [];
+  const percent = (share) => `${(100 * share).toFixed(1)} %`;
+  const steps = encodings.preprocessing.map((step) =>
+    h("tr", { title: step.found }, h("td", step.name), h("td", `${ms(step.ms)} ms`)),
+  );
+  const slopes = Object.entries(gradients).map(([name, check]) => [
+    name,
+    check.max_relative_error === null ? "not a number" : check.max_relative_error.toExponential(1),
+  ]);
+  return [
+    h("div.ch", h("h3", "Graph"), h("span.label", "encoded once, before the run")),
+    table(
+      ["pairs of source and type", `${whole(encodings.src_pairs)}, ${percent(encodings.compaction_ratio)} of edges`],
+      ["pairs of destination and type", `${whole(encodings.dst_pairs)}, ${percent(encodings.dst_compaction_ratio)}`],
+      ["in-edges a node", `${encodings.in_degree.mean.toFixed(1)}, at most ${whole(encodings.in_degree.max)}`],
+    ),
+    h("details.note", h("summary.label", "pre-processing"), h("table.tb", h("tbody", steps))),
+    ...(slopes.length
+      ? [h("div.ch", h("h3", "Gradients"), h("span.label", "relative error, against differences in float64"))]
+      : []),
+    slopes.length ? table(...slopes) : null,
+  ];
+}
 
 // A simulated figure means nothing without the machine that it is of.
 function machineTable(machine) {
@@ -69,7 +97,11 @@ export function showMachine(result, headline) {
       h("span.label", "that is"),
       h("span.v", `${result.microseconds >= 100 ? whole(result.microseconds) : ms(result.microseconds)} µs`),
     ),
-    h("div", h("span.label", "a triple"), h("span.v", `${whole(result.cycles / result.batch)} cycles`)),
+    h(
+      "div",
+      h("span.label", result.encodings ? "a row" : "a triple"),
+      h("span.v", `${whole(result.cycles / (result.rows ?? result.batch))} cycles`),
+    ),
   );
   const even = (queue) => `${whole(queue.pushes)} = ${whole(queue.pops)}`;
   fill(
@@ -89,6 +121,7 @@ export function showMachine(result, headline) {
       ...limitRows({ limits: result.limits }),
     ),
     note(result.limits.note),
+    ...graphTables(result),
     machineTable(result.machine),
   );
 }

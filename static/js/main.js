@@ -22,7 +22,7 @@ import {
   toggleChangedOnly,
 } from "./panes.js";
 import { exportRun, run, setTarget, startRuns, stop, toggleDock } from "./run.js";
-import { resetSize, showOptions, startSettings, toggleInterchange } from "./settings.js";
+import { resetSize, showOptions, startSettings, toggleSwitch } from "./settings.js";
 import { connect } from "./socket.js";
 import { on, recall, state } from "./state.js";
 
@@ -37,7 +37,6 @@ const actions = {
   example: (element) => loadExample(element.dataset.example),
   export: exportJson,
   help: showHelp,
-  interchange: toggleInterchange,
   open: (element) => openStage(element.dataset.open),
   "operation-after": () => stepOperation(1),
   "operation-before": () => stepOperation(-1),
@@ -54,6 +53,7 @@ const actions = {
   share,
   "size-reset": resetSize,
   stop: () => stop(),
+  switch: toggleSwitch,
   tab: (element) => showTab(element.dataset.tabTo),
   target: chooseTarget,
   theme: toggleTheme,

@@ -169,7 +169,12 @@ function showCheck(result) {
     result.matches_reference ? "span.good" : "span.bad",
     icon(result.matches_reference ? "check" : "err"),
   );
-  const data = `${result.data.name} (${result.data.source}): ${whole(result.data.entities)} entities, ${whole(result.data.relations)} relations; batch ${whole(result.batch)}`;
+  const { data: set } = result;
+  const held =
+    "edges" in set
+      ? `${whole(set.nodes)} nodes, ${whole(set.edges)} edges of ${whole(set.etypes)} types`
+      : `${whole(set.entities)} entities, ${whole(set.relations)} relations; batch ${whole(result.batch)}`;
+  const data = `${set.name} (${set.source}): ${held}`;
   byId("run-check").replaceChildren(sign, text, h("span"), sub, h("span"), h("span.dim", data));
 }
 
@@ -187,7 +192,7 @@ export function showHistory(history) {
     return h(
       at === 0 ? "tr.me" : "tr",
       h("td", String(run.number)),
-      h("td.wrap", `${run.target}, edit ${run.edit}, batch ${whole(run.settings.batch)}`),
+      h("td.wrap", [run.target, `edit ${run.edit}`, run.family === "score" ? `batch ${whole(run.settings.batch)}` : run.settings.data].join(", ")),
       h("td", figure),
     );
   });

@@ -18,6 +18,7 @@ import { emit, isBroken, isCurrent, on, state } from "./state.js";
 let number = 0;
 let current = null; // the run on its way, or the last one
 let target = "dae";
+let family = "score"; // of the newest text that compiled: what data there is to run it on
 const history = [];
 
 const ENDED = new Set(["done", "failed"]);
@@ -65,6 +66,7 @@ export function run() {
     number,
     edit: state.edit,
     target,
+    family,
     status: "queued",
     samples: [],
     settings: {
@@ -161,7 +163,7 @@ function shareDone() {
   if (current.target === "cpu" && current.samples.length)
     return current.samples.length / current.settings.repeat;
   const last = current.samples.at(-1);
-  if (last) return last.triples / current.settings.batch;
+  if (last && current.family === "score") return last.triples / current.settings.batch;
   return current.progress ? current.progress.done / current.progress.total : 0;
 }
 
@@ -169,8 +171,9 @@ function progressLine() {
   if (current.target === "cpu" && current.samples.length)
     return `${current.samples.length} of ${current.settings.repeat}`;
   const last = current.samples.at(-1);
-  if (last)
+  if (last && current.family === "score")
     return `cycle ${whole(last.cycle)}, triple ${whole(last.triples)} of ${whole(current.settings.batch)}`;
+  if (last) return `cycle ${whole(last.cycle)}, iteration ${whole(last.triples)}`;
   return current.progress
     ? current.progress.what
     : current.status === "queued"
@@ -202,31 +205,47 @@ export const exportRun = () =>
   current?.outcome &&
   save(`run-${current.number}.json`, JSON.stringify(current.outcome, null, 1), "application/json");
 
+const counted = (set) =>
+  "edges" in set
+    ? `${whole(set.nodes)} nodes of ${whole(set.ntypes)} types, ${whole(set.edges)} edges of ${whole(set.etypes)} types`
+    : `${whole(set.entities)} entities, ${whole(set.relations)} relations, ${whole(set.triples)} triples`;
+
+const PREFERRED = { score: "FB15k-237", layer: "small" };
+
+// The data sets that a definition of this family runs on; scores take triples, layers graphs.
 async function loadData() {
-  const answer = await fetch("/api/data");
+  const asked = family;
+  byId("dock").dataset.family = asked;
+  const answer = await fetch(`/api/data?family=${asked}`);
   const sets = answer.ok ? await answer.json() : [];
+  if (asked !== family) return;
   const select = byId("run-data");
   select.replaceChildren(...sets.map(({ name, label }) => h("option", { value: name }, label)));
-  if (sets.some(({ name }) => name === "FB15k-237")) select.value = "FB15k-237";
-  const about = () => {
+  if (sets.some(({ name }) => name === PREFERRED[asked])) select.value = PREFERRED[asked];
+  select.onchange = () => {
     const set = sets.find(({ name }) => name === select.value);
-    byId("data-about").textContent = set
-      ? `${whole(set.entities)} entities, ${whole(set.relations)} relations, ${whole(set.triples)} triples`
-      : "";
+    byId("data-about").textContent = set ? counted(set) : "";
   };
-  select.addEventListener("change", about);
-  about();
+  select.onchange();
 }
+
+const reloadData = () =>
+  loadData().catch(() => showTrouble("The list of data sets did not arrive; reload the page."));
 
 export function startRuns() {
   setTarget(target);
-  loadData().catch(() => showTrouble("The list of data sets did not arrive; reload the page."));
+  family = state.facts?.family || family;
+  reloadData();
   on("run-event", receive);
   on("tab", (name) => name === "run" && toggleDock(true));
   on("edited", () => {
     if (isRunning()) stop("superseded");
   });
-  on("facts", ({ sizes }) => {
+  on("facts", ({ sizes, family: found }) => {
+    if (found && found !== family) {
+      family = found;
+      reloadData();
+    }
     if (sizes)
       byId("run-sizes").textContent = Object.entries(sizes)
         .map(([name, size]) => `${name} ${size}`)

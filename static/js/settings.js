@@ -78,10 +78,10 @@ function setOption(name, value) {
   edited();
 }
 
-export function toggleInterchange(button) {
+export function toggleSwitch(button) {
   const isOn = button.getAttribute("aria-checked") !== "true";
   button.setAttribute("aria-checked", String(isOn));
-  setOption("interchange", isOn);
+  setOption(button.dataset.option, isOn);
 }
 
 function optionEvent({ target }) {
@@ -96,9 +96,12 @@ function optionEvent({ target }) {
 
 // The controls as the state has them: after a reload, or another example.
 export function showOptions() {
-  const { interchange = true, negatives = "none", arch } = state.options;
+  const { negatives = "none", arch, ...others } = state.options;
   const options = byId("options");
-  options.querySelector(".sw").setAttribute("aria-checked", String(interchange));
+  for (const button of options.querySelectorAll(".sw")) {
+    const isOn = others[button.dataset.option] ?? button.dataset.option !== "grad";
+    button.setAttribute("aria-checked", String(isOn));
+  }
   const [end, number] = String(negatives).split(":");
   byId("negatives").value = end;
   const count = options.querySelector('[data-act="negative-count"]');

@@ -122,7 +122,7 @@ def test_options_change_the_stages(open_page: OpenPage) -> None:
     page = open_page()
     expect(pane(page, "loops")).to_contain_text("interchange")
     with_interchange = pane(page, "loops").locator(".code").inner_text()
-    page.locator("[data-act=interchange]").click()
+    page.locator("[data-option=interchange]").click()
     expect(pane(page, "loops").locator(".code")).not_to_have_text(with_interchange)
     page.locator("#negatives").select_option("tail")
     expect(pane(page, "graph")).to_contain_text("negative")

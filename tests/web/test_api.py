@@ -168,6 +168,10 @@ def test_stages_examples_and_data_are_listed(client: TestClient) -> None:
     assert {"transe_l1", "transr"} <= {example["name"] for example in examples}
     names = [entry["name"] for entry in client.get("/api/data").json()]
     assert names == ["FB15k", "FB15k-237", "BioKG", "WN18", "tiny.tsv"]
+    graphs = client.get("/api/data?family=layer").json()
+    assert {"fb15k", "mag", "tiny.tsv"} <= {entry["name"] for entry in graphs}
+    assert all(entry["edges"] > 0 for entry in graphs)
+    assert client.get("/api/data?family=none").status_code == 422
 
 
 def test_health_says_when_runs_are_warm(client: TestClient, transe: str) -> None:
