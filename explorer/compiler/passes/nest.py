@@ -84,7 +84,7 @@ class Nest:
             if (value.name, indices) in enclosing.known:
                 return enclosing.known[value.name, indices]
         if value.name in self.stored and value.name not in self.computing:
-            atom: Atom = self._load(self.stored[value.name], self._home(value, scope).position, indices, value, place)
+            atom: Atom = self._load(self.stored[value.name], self._stored_row(value, scope), indices, value, place)
         elif value.name in self.rows_needed or (value.name, self._home(value, scope)) in self.targets:
             atom = self._read_row(value, indices, place)
         else:
@@ -102,6 +102,11 @@ class Nest:
         """The position of the value's set; what depends on no set belongs to the outermost."""
         positions = [s for s in scope.chain() if s.index_set]
         return next((s for s in reversed(positions) if s.index_set == value.index_set), positions[0])
+
+    def _stored_row(self, value: g.Value, scope: Scope) -> tuple[Atom, ...]:
+        """Where a stored value has the row of the position that reads it; what belongs to no set has one row."""
+        home = self._home(value, scope)
+        return (0,) if value.index_set == "unit" and home.index_set != "unit" else home.position
 
     def _place(self, value: g.Value, indices: tuple[Atom, ...], scope: Scope) -> Scope:
         """The outermost scope in which the value's position and all indices are known."""
@@ -306,6 +311,8 @@ class Nest:
         if source is not None and (source.name not in self.stored or source.name in self.computing):
             return self.element(source, indices, place)
         buffer = gather.tensor if source is None else self.stored[source.name]
+        if source is not None and source.index_set == "unit":
+            return self._load(buffer, (0,), indices, value, place)
         rows = tuple(self._follow(path, value, place) for path in gather.indices)
         return self._load(buffer, rows, indices, value, place)
 
