@@ -5,10 +5,11 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 
+import numpy as np
 import pytest
 
 from benchmarks import compile as compile_suite
-from benchmarks import gpu_check, kge
+from benchmarks import gpu_check, kge, rgnn
 from benchmarks._measuring import interleave, provenance, summary
 
 
@@ -34,6 +35,23 @@ def test_a_wrong_score_has_no_times() -> None:
     assert not row["matches_reference"]
     assert "explorer_ms" not in row
     assert "wrong" in kge.table({**provenance(), "data": "WN18", "peer": "PyTorch", "cases": [row]})
+
+
+@pytest.mark.parametrize("case", rgnn.CASES, ids=[case.model for case in rgnn.CASES])
+def test_layers_and_every_variant_of_their_peer_agree(case: rgnn.Case) -> None:
+    pytest.importorskip("torch_geometric", reason="the peer is PyTorch Geometric, which this machine does without")
+    bench = rgnn.Bench(case, "tiny")
+    names = [variant.name for variant in bench.variants()]
+    assert names == [variant.name for variant in case.variants]
+    want = bench.reference()
+    for run in bench.sides(["explorer", *names]).values():
+        np.testing.assert_allclose(run(), want, rtol=1e-4, atol=1e-5 * np.abs(want).max())
+
+
+def test_a_variant_that_gathers_a_matrix_an_edge_needs_the_memory_for_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    bench = rgnn.Bench(rgnn.CASES[0], "tiny")
+    monkeypatch.setattr(rgnn, "available_bytes", lambda: 30 * 64 * 64)
+    assert [variant.name for variant in bench.variants()] == ["RGCNConv"]
 
 
 def test_contenders_take_turns() -> None:
