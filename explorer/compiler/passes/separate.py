@@ -52,6 +52,10 @@ class _Traversal:
         """How many traversals are around this one."""
         return self.parent.depth() + 1 if self.parent else 0
 
+    def root(self) -> _Traversal:
+        """The outermost traversal around this one."""
+        return self.parent.root() if self.parent else self
+
 
 class _Separation:
     def __init__(self, program: slc.SlcProgram) -> None:
@@ -104,7 +108,7 @@ class _Separation:
         buffer = self.program.buffer(item.buffer)
         address: Atom = 0
         for position, index in enumerate(item.indices):
-            if position:
+            if address != 0:
                 address = self._arithmetic("mul", (address, buffer.extents[position]), current, item.origin)
                 address = self._arithmetic("add", (address, self._atom(index)), current, item.origin)
             else:
@@ -133,8 +137,9 @@ class _Separation:
         return self.addresses[key]
 
     def _owner(self, operands: tuple[Atom, ...], current: _Traversal) -> _Traversal:
+        """The innermost traversal that an operand comes from; the outermost of all for numbers and sizes."""
         owners = [owner for name, owner in self.streams.values() if name in operands]
-        return max(owners, key=_Traversal.depth, default=current)
+        return max(owners, key=_Traversal.depth, default=current.root())
 
     def _callback(
         self, item: slc.Callback, traversal: _Traversal, event: dlc.Event, into: list[dlc.AccessStatement]
