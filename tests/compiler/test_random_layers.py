@@ -1,0 +1,146 @@
+"""Random layers over random graphs: every stage, with every combination of passes, computes what the text means, and
+so do the gradients; every stage's text parses back.
+
+The meaning is `explorer.runtime.reference`, an evaluator in float64 that shares no code with the compiler.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, note, settings
+from hypothesis import strategies as st
+
+import explorer
+from explorer.runtime import reference
+from tests.compiler.ir.test_stages_parse_back import assert_parses_back
+from tests.compiler.layers import SETTINGS
+from tests.compiler.models import compiled
+from tests.compiler.random_layers import graphs, layer_texts
+
+STAGES = ("graph", "loops", "slc", "dlc")
+TOLERANCE = 3e-4
+"""Relative to 1 or the value, whichever is more: intermediate values go up to some hundreds in float32."""
+SEEDS = st.integers(0, 1000)
+ALL_SETTINGS = pytest.mark.parametrize(
+    "setting", SETTINGS, ids=lambda setting: "-".join(name for name in setting if setting[name]) or "plain"
+)
+
+HEADER = """dim F = 3, G = 2
+layer f(g: graph):
+    param x[node, F], W[etype, F, G], a[1, F], b[G, 1, F, 1]
+"""
+FOUND = {
+    "a value of no set beside one of nodes": 'n["h"] = tanh(concat(x[n], norm(a)))',
+    "a value of no set in a kernel over edges": (
+        'n["h"] = sum(tanh(concat(x[e.src], norm(a))[1:] @ W[e.etype]) for e in n.outgoing_edges())'
+    ),
+    "addresses that are numbers": 'n["h"] = norm(norm(norm(dot(reshape(x[n], F, 1), b))))',
+    "ties": 'n["h"] = max(min(x[e.src], x[e.src]) for e in n.incoming_edges()) + max(concat(x[n], x[n]))',
+    "a sum's gradient is spread": 'n["h"] = sum(mean(W[e.etype][1:]) for e in n.incoming_edges()) * sum(x[n])',
+    "an empty sum beside a variable of the same name": 'n["h"] = sum(x[e.dst] for e in n.outgoing_edges())',
+}
+"""What random layers have found, each as the statement of a loop over nodes."""
+GRAPH: dict[str, Any] = {
+    "src": np.array([0, 1, 1, 2, 2], dtype=np.int32),
+    "dst": np.array([1, 2, 2, 2, 0], dtype=np.int32),
+    "etype": np.array([0, 2, 2, 0, 2], dtype=np.int32),
+    "ntype": np.array([0, 0, 0, 0, 0, 0, 0], dtype=np.int32),
+    "num_nodes": 7,
+    "num_etypes": 3,
+    "num_ntypes": 1,
+}
+
+
+def draw_inputs(compilation: explorer.Compilation, graph: dict[str, Any], seed: int) -> dict[str, Any]:
+    """The graph's arrays with values in [-1, 1] for every tensor of the text."""
+    random = np.random.default_rng(seed)
+    counts = {name[4:-1]: count for name, count in graph.items() if name.startswith("num_")}
+    counts["edge"] = len(graph["src"])
+    program = compilation.stages["graph"].program
+    inputs = dict(graph)
+    for tensor in program.tensors:
+        if tensor.kind in ("param", "input"):
+            shape = [counts[name] for name in tensor.sets] + [program.size(extent) for extent in tensor.dims]
+            inputs[tensor.name] = random.uniform(-1, 1, shape).astype(np.float32)
+    return inputs
+
+
+def assert_close(got: Any, want: Any, what: str) -> None:
+    np.testing.assert_allclose(got, want, rtol=TOLERANCE, atol=TOLERANCE, err_msg=what)
+
+
+def assert_agrees(text: str, graph: dict[str, Any], seed: int, setting: dict[str, bool]) -> None:
+    """Every stage gives what the reference says."""
+    compilation = compiled(text, options=setting)
+    inputs = draw_inputs(compilation, graph, seed)
+    want = reference.layer(text, inputs, {})
+    for stage in STAGES:
+        got = compilation.run(inputs, on=stage)
+        assert got.dtype == np.float32
+        assert got.shape == want.shape
+        assert_close(got, want, stage)
+
+
+def assert_slopes(text: str, graph: dict[str, Any], seed: int, setting: dict[str, bool]) -> None:
+    """Every stage's gradients give the slope along a random direction of each learnt tensor."""
+    compilation = compiled(text, options={**setting, "grad": True})
+    inputs = draw_inputs(compilation, graph, seed)
+    want = reference.layer(text, inputs, {})
+    upstream = np.random.default_rng(seed + 1).uniform(-1, 1, want.shape).astype(np.float32)
+    names = [name for name, _ in compilation.stages["graph"].program.gradients]
+    slopes = reference.directional_difference(text, inputs, {}, upstream, names)
+    for stage in STAGES:
+        got, gradients = compilation.run(inputs, on=stage, grad=upstream)
+        assert_close(got, want, stage)
+        assert list(gradients) == names
+        for slope in slopes:
+            terms = gradients[slope.tensor] * slope.direction
+            assert terms.shape == inputs[slope.tensor].shape
+            # What cancels in the sum leaves an error of the size of its terms.
+            error = abs(float(terms.sum()) - slope.value)
+            assert error <= TOLERANCE * (1 + np.abs(terms).sum()), (stage, slope.tensor, slope.value)
+
+
+@ALL_SETTINGS
+def test_every_stage_of_a_random_layer_gives_its_numbers(setting: dict[str, bool]) -> None:
+    @settings(max_examples=30, derandomize=True)
+    @given(layer_texts(), graphs(), SEEDS)
+    def agrees(text: str, graph: dict[str, Any], seed: int) -> None:
+        note(text)
+        assert_agrees(text, graph, seed, setting)
+
+    agrees()
+
+
+@ALL_SETTINGS
+def test_the_gradients_of_a_random_layer_are_its_slopes(setting: dict[str, bool]) -> None:
+    @settings(max_examples=15, derandomize=True)
+    @given(layer_texts(), graphs(), SEEDS)
+    def agrees(text: str, graph: dict[str, Any], seed: int) -> None:
+        note(text)
+        assert_slopes(text, graph, seed, setting)
+
+    agrees()
+
+
+def test_every_stage_of_a_random_layer_parses_back() -> None:
+    @settings(max_examples=12, derandomize=True)
+    @given(layer_texts(depth=2), st.sampled_from(SETTINGS), st.booleans())
+    def parses_back(text: str, setting: dict[str, bool], grad: bool) -> None:
+        note(text)
+        assert_parses_back(compiled(text, options={**setting, "grad": grad}), passes=False)
+
+    parses_back()
+
+
+@ALL_SETTINGS
+@pytest.mark.parametrize("case", FOUND)
+def test_what_random_layers_found(case: str, setting: dict[str, bool]) -> None:
+    lines = ["for e in g.edges():", "    e['m'] = x[e.src]", "for n in g.nodes():", f"    {FOUND[case]}"]
+    body = "\n".join(f"    {line}" for line in lines).replace("'", '"')
+    text = f'{HEADER}{body}\n    return n["h"]\n'
+    assert_agrees(text, GRAPH, 0, setting)
+    assert_slopes(text, GRAPH, 0, setting)
