@@ -1,4 +1,4 @@
-"""Runs the generated CUDA on a GPU and compares every score with the float64 reference.
+"""Runs the generated CUDA on a GPU and compares every score, and every row of a layer, with the float64 reference.
 
 `python -m benchmarks.gpu_check [--quick]`, with lark, NumPy and CuPy and nothing else installed. Prints a JSON line a
 case and one in the end; status 1 where a case differs, 2 where there is no GPU. Each kernel is launched three times:
@@ -12,22 +12,30 @@ import json
 import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 import explorer
-from explorer.runtime.arrays import check_inputs
+from explorer.runtime.arrays import check_inputs, kernels_of
 from explorer.runtime.batch import draw
+from explorer.runtime.encodings import encode
+from explorer.runtime.graphs import load_graph
 from explorer.runtime.inputs import Triples
-from explorer.runtime.reference import score
+from explorer.runtime.layer_inputs import program_inputs, programs
+from explorer.runtime.reference import layer, score
+from explorer.runtime.run_layer import draw_tensors
 
 NEEDS_GPU = True
 """`explorer bench` runs this suite only where it is named."""
 
 CHECKOUT = Path(__file__).resolve().parents[1]
 TOLERANCE = 1e-5
+LAYER_TOLERANCE = 1e-4
+"""Sums over the edges of a node have more terms."""
+LAYER_SIZES = (1, 33, 64)
 ENTITIES, RELATIONS, LAUNCHES = 500, 11, 3
 SIZES = (1, 33, 64, 1000)
 BATCHES = (1, 75)
@@ -87,8 +95,9 @@ def main(argv: Sequence[str]) -> int:
         print(f"not checked, there is no GPU to use: {error}", file=sys.stderr)
         return 2
     failed = cases = 0
-    for case in all_cases((33,) if arguments.quick else SIZES):
-        outcome = check(case)
+    scores = map(check, all_cases((33,) if arguments.quick else SIZES))
+    layers = map(check_layer, layer_cases((33,) if arguments.quick else LAYER_SIZES))
+    for outcome in chain(scores, layers):
         print(json.dumps(outcome), flush=True)
         cases += 1
         failed += not outcome["agrees"]
@@ -105,6 +114,32 @@ def all_cases(sizes: Sequence[int]) -> Iterator[Case]:
                 for negatives in NEGATIVES:
                     yield Case(text, size, batch, {"negatives": negatives})
             yield Case(text, size, BATCHES[-1], {"interchange": "false"})
+
+
+def layer_cases(sizes: Sequence[int]) -> Iterator[Case]:
+    """Every layer of the examples at every size, under the four settings of its passes; `batch` does not matter."""
+    for path in sorted((CHECKOUT / "examples" / "rgnn").glob("*.emb")):
+        for size in sizes:
+            for reorder in ("true", "false"):
+                for compact in ("true", "false"):
+                    yield Case(path.read_text(), size, 0, {"reorder": reorder, "compact": compact})
+
+
+def check_layer(case: Case) -> dict[str, Any]:
+    """Compiles a layer, launches its kernels in order, and compares."""
+    compilation = explorer.compile(case.text, sizes=sizes_of(case), options=case.options)
+    graph, module = programs(compilation)
+    report: dict[str, Any] = {"model": compilation.name, "sizes": dict(compilation.sizes), **case.options}
+    data = load_graph("small")
+    encodings = encode(data)
+    tensors = draw_tensors(graph, encodings.counts, seed=0)
+    inputs = program_inputs(graph, module, encodings, tensors)
+    launches = [launch(compilation, inputs) for _ in range(LAUNCHES)]
+    counts = {name: getattr(data, name) for name in ("num_nodes", "num_etypes", "num_ntypes")}
+    want = layer(case.text, {**data.arrays(), **counts, **tensors}, compilation.sizes)
+    error = float(np.abs(launches[0] - want).max() / np.abs(want).max())
+    same = all(np.array_equal(launches[0], other) for other in launches)
+    return report | {"agrees": error <= LAYER_TOLERANCE and same, "error": error, "same_each_time": same}
 
 
 def check(case: Case) -> dict[str, Any]:
@@ -139,21 +174,24 @@ def triples() -> Triples:
 
 
 def launch(compilation: explorer.Compilation, inputs: dict[str, Any]) -> Any:
-    """The scores from one launch, as float64; the result starts as NaN, so that none is left out unnoticed."""
+    """The result of launching each kernel once, as float64; outputs start as NaN, so that none is left out
+    unnoticed."""
     import cupy
 
-    kernel: Any = compilation.stages["loops"].program
+    program: Any = compilation.stages["loops"].program
     code: Any = compilation.stages["cuda"].program
-    arrays, extents = check_inputs(kernel, inputs)
-    output = next(buffer for buffer in kernel.buffers if buffer.kind == "output")
-    result = cupy.full([extents[extent] for extent in output.extents], np.nan, np.float32)
+    arrays, extents = check_inputs(program, inputs)
+    on_device = {name: cupy.asarray(array) for name, array in arrays.items()}
+    outputs = [buffer for kernel in kernels_of(program) for buffer in kernel.buffers if buffer.kind == "output"]
+    for buffer in outputs:
+        on_device[buffer.name] = cupy.full([extents[extent] for extent in buffer.extents], np.nan, np.float32)
     module = cupy.RawModule(code=compilation.stages["cuda"].text, options=("--std=c++17",))
-    on_device = {name: cupy.asarray(array) for name, array in arrays.items()} | {output.name: result}
-    (planned,) = code.launches
-    arguments = [on_device[name] if name in on_device else np.int64(extents[name]) for name in planned.arguments]
-    blocks = -(-extents[planned.iterations] // planned.warps)
-    module.get_function(planned.symbol)((blocks,), (32 * planned.warps,), tuple(arguments))
-    return cupy.asnumpy(result).astype(np.float64)
+    for planned in code.launches:
+        arguments = [on_device[name] if name in on_device else np.int64(extents[name]) for name in planned.arguments]
+        blocks = -(-extents[planned.iterations] // planned.warps)
+        module.get_function(planned.symbol)((blocks,), (32 * planned.warps,), tuple(arguments))
+    result = getattr(program, "result", outputs[0].name)
+    return cupy.asnumpy(on_device[result]).astype(np.float64)
 
 
 if __name__ == "__main__":

@@ -84,3 +84,11 @@ def test_the_gpu_check_covers_odd_sizes_and_both_kinds_of_negatives() -> None:
     projections = [gpu_check.sizes_of(case) for case in cases if "TransR" in case.text]
     assert all(sizes["D"] != sizes["K"] for sizes in projections)
     assert {sizes["D"] for sizes in projections} == {1, 33, 64, 1000}
+
+
+def test_the_gpu_check_covers_layers_under_all_settings() -> None:
+    cases = list(gpu_check.layer_cases(gpu_check.LAYER_SIZES))
+    settings = {(case.options["reorder"], case.options["compact"]) for case in cases}
+    assert len(settings) == 4
+    layers = list((gpu_check.CHECKOUT / "examples" / "rgnn").glob("*.emb"))
+    assert len(cases) == len(layers) * len(gpu_check.LAYER_SIZES) * len(settings)
