@@ -18,7 +18,9 @@ from pygments.token import Comment, Keyword, Name, Number, Operator, Punctuation
 
 __all__ = ["DlcLexer", "GraphLexer", "LoopsLexer", "ModelLexer", "SlcLexer"]
 
-INDEX_SETS = ("batch", "negative", "entity", "relation")
+INDEX_SETS = (
+    "batch", "negative", "entity", "relation", "node", "edge", "etype", "ntype", "src_pair", "dst_pair",
+)  # fmt: skip
 
 BUILTINS = (
     "abs", "concat", "cos", "dot", "dot_prd", "dot_prod", "exp", "gelu", "inner_prod", "leaky_relu", "leakyrelu",
@@ -48,7 +50,7 @@ class ModelLexer(RegexLexer):
             (r'"[^"\n]*"?', String.Doc),
             (r"(score|def|layer|op)(\s+)([A-Za-z_]\w*)", bygroups(Keyword, Whitespace, Name.Class)),
             (words(("dim", "param", "input", "return", "for", "in"), prefix=r"\b", suffix=r"\b"), Keyword),
-            (words(INDEX_SETS, prefix=r"\b", suffix=r"\b"), Keyword.Type),
+            (words(INDEX_SETS, prefix=r"(?<![\w.])", suffix=r"\b"), Keyword.Type),
             (words(BUILTINS, prefix=r"\b", suffix=r"(?=\s*\()"), Name.Builtin),
             _NUMBER,
             _NAME,
@@ -71,11 +73,18 @@ class GraphLexer(RegexLexer):
             _SPACE,
             _COMMENT,
             (r"^(score|layer|op)(\s+)([^\s:]+)", bygroups(Keyword, Whitespace, Name.Class)),
-            (words(("dim", "map", "param", "input", "return", "over"), prefix=r"\b", suffix=r"\b"), Keyword),
+            (
+                words(
+                    ("dim", "map", "param", "input", "structure", "upstream", "gradient", "return", "over"),
+                    prefix=r"\b",
+                    suffix=r"\b",
+                ),
+                Keyword,
+            ),
             (r"\{[^}\n]*\}", Name.Label),
             (r"%\w+", Name.Variable),
             (r"(?<== )[a-z_]\w*(<[^>\n]*>)?", Name.Function),
-            (words(INDEX_SETS, prefix=r"\b", suffix=r"\b"), Keyword.Type),
+            (words(INDEX_SETS, prefix=r"(?<![\w.])", suffix=r"\b"), Keyword.Type),
             _NUMBER,
             _NAME,
             (r"->|[-+*/=]", Operator),
@@ -96,10 +105,23 @@ class LoopsLexer(RegexLexer):
         "root": [
             _SPACE,
             _COMMENT,
-            (r"^(kernel)(\s+)(\S+)", bygroups(Keyword, Whitespace, Name.Class)),
+            (r"^(kernel|module)(\s+)(\S+)", bygroups(Keyword, Whitespace, Name.Class)),
             (
                 words(
-                    ("size", "param", "input", "index", "output", "template", "parallel", "for", "in", "row", "acc"),
+                    (
+                        *(
+                            "size",
+                            "param",
+                            "input",
+                            "index",
+                            "structure",
+                            "upstream",
+                            "temporary",
+                            "output",
+                            "template",
+                        ),
+                        *("parallel", "for", "in", "row", "acc"),
+                    ),
                     prefix=r"\b",
                     suffix=r"\b",
                 ),

@@ -24,6 +24,8 @@ PROBE = 1e-7
 float32, where its gradient is another one, rightly."""
 BENT = 1e-2
 """An element is at a corner where its differences to both sides differ by this share of their sum."""
+ROUNDING = 1e-12
+"""What differences of results of a size about 1 may have of rounding errors: less is no corner."""
 _SMALLEST = 1e-30
 
 Floats = npt.NDArray[np.float32]
@@ -65,7 +67,8 @@ def probe(tensors: Mapping[str, Floats], want: npt.NDArray[np.float64], evaluate
     random = np.random.default_rng(seed)
     direction = {name: random.standard_normal(tensor.shape) for name, tensor in tensors.items()}
     above, below = _moved(tensors, direction, PROBE, evaluate)
-    bent = np.abs(above - want - (want - below)) > BENT * np.abs(above - below)
+    rounding = ROUNDING * np.maximum(1.0, np.abs(want))
+    bent = np.abs(above - want - (want - below)) > BENT * np.abs(above - below) + rounding
     return Probe(direction, (above - below) / (2 * PROBE), bent)
 
 

@@ -10,11 +10,11 @@ const tags = {
   kind: Tag.define(), // "type" would be taken for a standard tag of that name
 };
 
-const KEYWORDS = /^(?:dim|score|def|param|input|return|for|in)\b/;
+const KEYWORDS = /^(?:dim|score|layer|def|param|input|return|for|in)\b/;
 const SETS = [
-  [/^batch\b/, "many"],
-  [/^entity\b/, "vertex"],
-  [/^relation\b/, "kind"],
+  [/^(?:batch|edge)\b/, "many"],
+  [/^(?:entity|node)\b/, "vertex"],
+  [/^(?:relation|etype|ntype)\b/, "kind"],
 ];
 
 const parser = {
@@ -26,7 +26,9 @@ const parser = {
     if (stream.eatSpace()) return null;
     if (stream.match(/^#.*/) || stream.match(/^"[^"]*"?/)) return "comment";
     if (stream.match(KEYWORDS)) return "keyword";
-    for (const [pattern, tag] of SETS) if (stream.match(pattern)) return tag;
+    // `e.etype` is the type of an edge, not the set of types.
+    const isAttribute = stream.string[stream.pos - 1] === ".";
+    for (const [pattern, tag] of SETS) if (!isAttribute && stream.match(pattern)) return tag;
     if (!stream.match(/^[A-Za-z_]\w*/)) stream.next();
     return null;
   },

@@ -1,0 +1,43 @@
+"""The check of gradients, on functions whose gradients are known."""
+
+import numpy as np
+import pytest
+
+from explorer.runtime.gradient_check import check_tensor, probe
+
+RANDOM = np.random.default_rng(3)
+W = RANDOM.normal(size=(4, 3)).astype(np.float32)
+X = RANDOM.normal(size=(50, 4)).astype(np.float32)
+UPSTREAM = RANDOM.normal(size=(50, 3)).astype(np.float32)
+
+
+def evaluate(replaced):
+    return np.tanh(X @ np.asarray(replaced.get("W", W), np.float64))
+
+
+def gradient():
+    return (X.T @ (UPSTREAM * (1 - np.tanh(X @ W) ** 2))).astype(np.float32)
+
+
+def test_a_right_gradient_passes():
+    assert check_tensor("W", gradient(), W, UPSTREAM, evaluate).max_relative_error < 1e-5
+    found = probe({"W": W}, evaluate({}), evaluate)
+    assert not found.corners.any()
+    assert found.check({"W": gradient()}, UPSTREAM).max_relative_error < 1e-5
+
+
+@pytest.mark.parametrize("spoil", [lambda g: g * 1.01, lambda g: -g, lambda g: g * 0, lambda g: g * np.nan])
+def test_a_wrong_gradient_fails(spoil):
+    assert check_tensor("W", spoil(gradient()), W, UPSTREAM, evaluate).max_relative_error > 1e-3
+
+
+def test_one_wrong_entry_fails():
+    wrong = gradient()
+    wrong[2, 1] += 0.1
+    assert check_tensor("W", wrong, W, UPSTREAM, evaluate).max_relative_error > 1e-3
+
+
+def test_an_element_at_a_corner_is_found():
+    offset = np.array([0.0, 1.0, -1.0], np.float32)
+    found = probe({"b": offset}, np.maximum(offset, 0).astype(float), lambda replaced: np.maximum(replaced["b"], 0))
+    assert found.corners.tolist() == [True, False, False]
