@@ -233,6 +233,19 @@ def test_run_prints_one_checked_result(target: str, model: Path) -> None:
     assert "compiling the model" in shown.stderr
 
 
+@pytest.mark.parametrize("score", ["sum(exp(100 + E[h]))", "norm(E[h] * 1e25)", "norm(E[h] * 1e-25)"])
+def test_a_model_beyond_float32_is_not_called_a_fault_of_the_explorer(
+    score: str, model: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    model.write_text(TRANSE.replace("norm(E[h] + R[r] - E[t], 1)", score), encoding="utf-8")
+    status, out, _ = called(capsys, "run", model, "--on", "cpu", "--batch", "50", "--repeat", "2", "--json")
+    result = json.loads(out)
+    assert status == 1
+    assert result["matches_reference"] is False
+    assert result["samples_ms"] is None
+    assert result["message"].startswith("float32 cannot hold this model's intermediate values")
+
+
 def test_run_of_a_file_with_negatives_reads_as_a_summary(model: Path, tmp_path: Path) -> None:
     data = tmp_path / "triples.tsv"
     data.write_text("anna\tknows\tben\nben\tknows\tcleo\n", encoding="utf-8")

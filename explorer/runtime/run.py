@@ -23,7 +23,7 @@ import explorer
 from explorer.compiler.compilation import Compilation
 from explorer.compiler.ir.loops import Kernel
 from explorer.runtime import batch, bounds, reference
-from explorer.runtime.check import TOLERANCE, Check, compare
+from explorer.runtime.check import RELATIVE_TO, TOLERANCE, Check, compare
 from explorer.runtime.events import Event, failed, machine_sample, progress, result, started, timed_sample
 from explorer.runtime.inputs import InputError, Triples, load_triples
 
@@ -42,6 +42,10 @@ _STEPS = 6
 NO_GPU = "This build does not run kernels on a GPU yet: look at the cuda and ptx stages, and run on cpu or dae."
 _MACHINE = "simulated machine: a core with an access unit (Ember Fig. 5)"
 _MISMATCH = "The scores differ from the float64 reference, so no time is shown. This is a fault in the explorer."
+_BEYOND_FLOAT32 = (
+    "float32 cannot hold this model's intermediate values: scores overflow or vanish that float64 can hold, so no time"
+    " is shown. Scale the model's values."
+)
 
 
 @dataclass(frozen=True)
@@ -242,9 +246,11 @@ def _description(setup: _Setup, check: Check, source: Literal["measured", "simul
     return {
         "matches_reference": check.matches,
         "max_relative_error": error if np.isfinite(error) else None,
+        "error_relative_to": RELATIVE_TO,
+        "median_magnitude": check.median_magnitude,
         "tolerance": TOLERANCE,
         "rows_checked": check.rows,
-        "message": "" if check.matches else _MISMATCH,
+        "message": "" if check.matches else _BEYOND_FLOAT32 if check.beyond_float32 else _MISMATCH,
         "name": compilation.name,
         "target": request.on,
         "device": device,
