@@ -86,8 +86,9 @@ SentEdit = Annotated[Edit, Depends(read_edit)]
 
 @router.get("/", response_class=HTMLResponse)
 async def page(request: Request, example: str = DEFAULT_EXAMPLE) -> HTMLResponse:
-    """The whole page, with an example already compiled."""
-    chosen = _example(example)
+    """The whole page, with an example already compiled; 404 and the usual one for an example that there is not."""
+    found = _find_example(example)
+    chosen = found or _example(DEFAULT_EXAMPLE)
     edit = Edit(chosen.text, 1, 1, {}, {}, tuple(views.PaneState(stage=stage) for stage in DEFAULT_PANES))
     compiled = await _compile(request, edit, _prompt_stages())
     context = _context(edit, compiled) | {
@@ -95,8 +96,9 @@ async def page(request: Request, example: str = DEFAULT_EXAMPLE) -> HTMLResponse
         "example": chosen,
         "nonce": getattr(request.state, "csp_nonce", ""),
         "theme": _theme(request),
+        "notice": "" if found else f"There is no example {example[:80]}. This is {DEFAULT_EXAMPLE}.",
     }
-    return _templates.TemplateResponse(request, "page.html", context)
+    return _templates.TemplateResponse(request, "page.html", context, status_code=200 if found else 404)
 
 
 @router.post("/compile", response_class=HTMLResponse)
@@ -128,10 +130,14 @@ async def example_text(folder: str, name: str) -> PlainTextResponse:
 
 
 def _example(key: str) -> Example:
-    for example in examples():
-        if _key(example) == key:
-            return example
-    raise HTTPException(404, "There is no example of that name.")
+    example = _find_example(key)
+    if example is None:
+        raise HTTPException(404, "There is no example of that name.")
+    return example
+
+
+def _find_example(key: str) -> Example | None:
+    return next((example for example in examples() if _key(example) == key), None)
 
 
 def _key(example: Example) -> str:
