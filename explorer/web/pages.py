@@ -22,6 +22,7 @@ from explorer.checkout import CHECKOUT
 from explorer.compiler.options import ARCHITECTURES, LARGEST_NEGATIVE_COUNT, Options
 from explorer.compiler.pipeline import STAGES
 from explorer.machine.parameters import MachineParameters
+from explorer.runtime.run import NO_GPU
 from explorer.web import limits, views
 from explorer.web.compiling import Compiled, compile_cached
 from explorer.web.examples import Example, examples
@@ -33,7 +34,6 @@ DEFAULT_EXAMPLE = "kge/transr"
 DEFAULT_PANES = ("graph", "loops", "slc", "cuda")
 """What a wide screen opens with; the page keeps the first two on a narrow one."""
 MOST_PANES = 6
-GPU_REASON = "Runs on a GPU are not part of this version. CUDA and PTX are compiled and shown; run on cpu or dae."
 
 _templates = Jinja2Templates(directory=Path(__file__).parent / "templates")
 _templates.env.trim_blocks = True
@@ -225,7 +225,7 @@ _templates.env.globals.update(
     architectures=ARCHITECTURES,
     largest_negative_count=LARGEST_NEGATIVE_COUNT,
     meanings=views.OPERATOR_MEANINGS,
-    gpu_reason=GPU_REASON,
+    gpu_reason=NO_GPU,
     limits=limits,
     machine=MachineParameters(),
     key_of=_key,
