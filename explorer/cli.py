@@ -328,8 +328,10 @@ def _sizes(words: Iterable[str]) -> dict[str, int]:
     sizes = {}
     for word in words:
         name, _, value = word.partition("=")
-        if not name or not (value.isascii() and value.isdigit() and len(value) <= 18):
+        if not name or not (value.isascii() and value.isdigit()):
             raise BadInput(f"--set takes a dimension and a whole number, as in D=64, not '{word[:80]}'")
+        if len(value) > 18:
+            raise BadInput(f"--set {word[:80]} is too large: no dimension may be that long")
         sizes[name.strip()] = int(value)
     return sizes
 
@@ -359,7 +361,10 @@ def _run(arguments: argparse.Namespace) -> int:
             raise BadInput(f"--{name} takes a whole number from {least}, not {getattr(arguments, name)}")
     if not arguments.timeout > 0:
         raise BadInput(f"--timeout takes a number of seconds above 0, not {arguments.timeout:g}")
+    machine = _parameters(arguments.machine)
     compilation = _compilation(arguments)
+    if compilation.family == "score":
+        _check_data(arguments.data)
     request = RunRequest(
         text=compilation.text,
         on=arguments.on,
@@ -370,7 +375,7 @@ def _run(arguments: argparse.Namespace) -> int:
         batch=arguments.batch,
         repeat=arguments.repeat,
         seed=arguments.seed,
-        machine=_parameters(arguments.machine),
+        machine=machine,
     )
     last: dict[str, Any] = {}
     for event in stream_here(request.to_json(), seconds=arguments.timeout):
@@ -388,6 +393,9 @@ def _run(arguments: argparse.Namespace) -> int:
 
 
 def _parameters(words: Iterable[str]) -> dict[str, int | float]:
+    """The parameters by name; raises BadInput for names and values that the machine does not take."""
+    from explorer.machine.parameters import MachineParameters, ParameterError
+
     parameters: dict[str, int | float] = {}
     for word in words:
         name, _, value = word.partition("=")
@@ -396,7 +404,25 @@ def _parameters(words: Iterable[str]) -> dict[str, int | float]:
             parameters[name.strip()] = int(value) if whole else float(value)
         except ValueError:
             raise BadInput(f"--machine takes NAME=NUMBER, not '{word[:80]}'") from None
+    known = MachineParameters().values()
+    for name in parameters:
+        if name not in known:
+            near = _did_you_mean(name, known)
+            raise BadInput(f"the machine has no parameter '{name}'{near}: there are {', '.join(sorted(known))}")
+    try:
+        MachineParameters.of(parameters)
+    except ParameterError as error:
+        raise BadInput(str(error)) from None
     return parameters
+
+
+def _check_data(source: str) -> None:
+    """Raise BadInput for data that is not there, before a worker is started for it."""
+    from explorer.runtime.inputs import PRESETS
+
+    if not os.path.exists(source) and source.lower() not in {name.lower() for name in PRESETS}:
+        near = _did_you_mean(source, PRESETS)
+        raise BadInput(f"{source[:200]}: no such file or data set{near}: the generated ones are {', '.join(PRESETS)}")
 
 
 def _bench(arguments: argparse.Namespace) -> int:

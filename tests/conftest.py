@@ -1,6 +1,8 @@
 """What all tests share: where things lie, and how Hypothesis draws."""
 
+import os
 import re
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -9,9 +11,14 @@ from hypothesis import HealthCheck, settings
 
 ROOT = Path(__file__).resolve().parents[1]
 
-# A machine under load must not fail a property for its pace; the timeout of pytest bounds each test.
-settings.register_profile("explorer", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+# A machine under load must not fail a property for its pace; the timeout of pytest bounds each test. CI draws the same
+# examples each time, so that it fails for a change and not by chance; everywhere else new ones are drawn.
+settings.register_profile(
+    "explorer", deadline=None, derandomize="CI" in os.environ, suppress_health_check=[HealthCheck.too_slow]
+)
 settings.load_profile("explorer")
+# The compiler raises the limit for deep models, at its first: Hypothesis warns where a test changes it.
+sys.setrecursionlimit(20_000)
 
 
 @pytest.fixture(scope="session")

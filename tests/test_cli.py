@@ -166,6 +166,15 @@ def test_a_file_of_10_mb_is_refused_with_the_limit(tmp_path: Path, capsys: pytes
         (["run", "MODEL", "--on", "cpu", "--timeout", "-1"], "--timeout takes"),
         (["compile", "MODEL", "--set", "D=1000000000"], "not 1,000,000,000"),
         (["run", "MODEL", "--on", "dae", "--machine", "queue"], "--machine takes NAME=NUMBER"),
+        (["run", "MODEL", "--on", "dae", "--machine", "queue_size=4"], "no parameter 'queue_size' (did you mean"),
+        (["run", "MODEL", "--on", "dae", "--machine", "colour=3"], "the machine has no parameter 'colour'"),
+        (["run", "MODEL", "--on", "dae", "--machine", "queue_bytes=999999999"], "999,999,999, but must lie between"),
+        (
+            ["run", "MODEL", "--on", "cpu", "--data", "FB15k-238"],
+            "FB15k-238: no such file or data set (did you mean 'FB15k-237'?)",
+        ),
+        (["run", "MODEL", "--on", "cpu", "--data", "none.tsv"], "none.tsv: no such file or data set"),
+        (["compile", "MODEL", "--set", "D=99999999999999999999"], "D=99999999999999999999 is too large"),
         (["bench", "nothing"], "unknown suite 'nothing'"),
         (["serve", "--port", "70000"], "--port takes a number from 0 to 65535"),
         (["serve", "--data-dir", "nowhere"], "no such folder"),
@@ -189,11 +198,7 @@ def test_bad_arguments_are_named(
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--data", "FB15k-238"], "There is no data set named 'FB15k-238': did you mean 'FB15k-237'?"),
-        (["--data", "none.tsv"], "none.tsv: no such file"),
         (["--set", "D=65000"], "GiB"),
-        (["--on", "dae", "--machine", "queue_bytes=999999999"], "queue_bytes is 999,999,999, but must lie between"),
-        (["--on", "dae", "--machine", "colour=3"], "the machine has no parameter 'colour'"),
         (["--on", "dae", "--machine", "queue_bytes=4"], "the data queue holds 4"),
     ],
 )
@@ -227,12 +232,29 @@ def test_run_prints_one_checked_result(target: str, model: Path) -> None:
     assert result["limits"]["compulsory_bytes"] > 0
     if target == "cpu":
         assert result["source"] == "measured"
+        assert result["cache"] == "warm"
+        assert result["first_ms"] > 0
+        assert result["repeat"] == 3
         assert len(result["samples_ms"]) == 3
         assert result["least_ms"] <= result["median_ms"] <= result["p95_ms"]
     else:
         assert result["source"] == "simulated"
+        assert "repeat" not in result
         assert result["cycles"] > 0
     assert "compiling the model" in shown.stderr
+
+
+@pytest.mark.parametrize("score", ["sum(exp(100 + E[h]))", "norm(E[h] * 1e25)", "norm(E[h] * 1e-25)"])
+def test_a_model_beyond_float32_is_not_called_a_fault_of_the_explorer(
+    score: str, model: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    model.write_text(TRANSE.replace("norm(E[h] + R[r] - E[t], 1)", score), encoding="utf-8")
+    status, out, _ = called(capsys, "run", model, "--on", "cpu", "--batch", "50", "--repeat", "2", "--json")
+    result = json.loads(out)
+    assert status == 1
+    assert result["matches_reference"] is False
+    assert result["samples_ms"] is None
+    assert result["message"].startswith("float32 cannot hold this model's intermediate values")
 
 
 def test_run_of_a_file_with_negatives_reads_as_a_summary(model: Path, tmp_path: Path) -> None:
@@ -242,6 +264,7 @@ def test_run_of_a_file_with_negatives_reads_as_a_summary(model: Path, tmp_path: 
     assert shown.returncode == 0, shown.stderr
     assert "matches the float64 reference" in shown.stdout
     assert "negatives tail:4" in shown.stdout
+    assert "of 2 repeats with warm caches; the first run" in shown.stdout
 
 
 @pytest.mark.parametrize("arguments", [["cpu", "--grad"], ["cpu", "--option", "compact=false"], ["dae"]])

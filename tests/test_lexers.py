@@ -75,6 +75,14 @@ def test_they_are_published_as_entry_points() -> None:
     assert isinstance(get_lexer_by_name("emb"), ModelLexer)
 
 
+def test_the_names_in_the_readme_are_theirs(root: Path) -> None:
+    readme = (root / "README.md").read_text(encoding="utf-8")
+    for lexer in (ModelLexer, *LEXER_OF.values()):
+        assert f"`{lexer.aliases[0]}`" in readme
+        for alias in lexer.aliases:
+            assert isinstance(get_lexer_by_name(alias), lexer)
+
+
 @given(st.sampled_from(sorted(LEXERS)), st.text(alphabet=st.characters(exclude_characters="\r\0"), max_size=200))
 def test_any_text_comes_out_line_by_line_and_escaped(language: str, text: str) -> None:
     lines = highlight(language, text)

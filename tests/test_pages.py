@@ -145,6 +145,20 @@ def test_examples_are_listed_and_served(client: TestClient) -> None:
     assert page.count('data-act="example"') == len(examples())
 
 
+def test_a_link_to_no_example_is_answered_with_the_page_and_a_sentence(client: TestClient) -> None:
+    answer = client.get("/?example=kge/<b>nope")
+    assert answer.status_code == 404
+    assert answer.headers["content-type"].startswith("text/html")
+    assert "There is no example kge/&lt;b&gt;nope. This is kge/transr." in answer.text
+    assert "score TransR" in answer.text
+
+
+def test_a_difference_of_nothing_names_the_pass_that_changed_something_before(client: TestClient) -> None:
+    html = client.post("/panes", data=form(TRANSR, [{"stage": "graph", "diff": True}])).text
+    assert "</b> changed nothing here" in html
+    assert 'class="diff"' not in html
+
+
 def test_a_very_long_stage_is_cut() -> None:
     lines = [{"text": f"line {number}", "operations": [], "origin": [], "unit": ""} for number in range(6_001)]
     stage = {"name": "cuda", "available": True, "reason": "", "ms": 1.0, "lines": lines, "passes": []}

@@ -10,17 +10,28 @@ import numpy.typing as npt
 TOLERANCE = 1e-5
 """The largest relative error that float32 arithmetic is allowed against the float64 reference."""
 
+RELATIVE_TO = "the score's magnitude, or the median magnitude of the batch where that is larger"
+"""What errors are relative to, in words: `compare` says why."""
+
+_VANISHING = 1e-15
+"""A norm below this may be 0 in float32 and a third of its digits lost: its squares leave the range of float32."""
 _SMALLEST = 1e-30
 """Keeps the division defined where every score is 0."""
 
 
 @dataclass(frozen=True)
 class Check:
-    """The comparison of all rows: the largest relative error (infinite where a row is NaN and should not be)."""
+    """The comparison of all rows: the largest relative error (infinite where a row is NaN and should not be).
+
+    `median_magnitude` is the least that an error was divided by. `beyond_float32` says that all that is wrong are
+    scores that overflowed or vanished in float32 where the reference's did not.
+    """
 
     max_relative_error: float
     rows: int
     tolerance: float = TOLERANCE
+    median_magnitude: float = 0.0
+    beyond_float32: bool = False
 
     @property
     def matches(self) -> bool:
@@ -46,4 +57,6 @@ def compare(got: npt.NDArray[np.float32], want: npt.NDArray[np.float64], toleran
         same = (got == want) | (np.isnan(got) & np.isnan(want))
     error = np.where(same, 0.0, np.where(finite, error, np.inf))
     largest = float(np.max(np.nan_to_num(error, nan=np.inf, posinf=np.inf), initial=0.0))
-    return Check(largest, want.shape[0], tolerance)
+    wrong = ~(error < tolerance)
+    beyond = bool(np.all(finite[wrong] & (~np.isfinite(got[wrong]) | (magnitude[wrong] < _VANISHING))))
+    return Check(largest, want.shape[0], tolerance, typical, bool(wrong.any()) and beyond)

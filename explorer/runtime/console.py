@@ -47,6 +47,7 @@ def summary(result: Mapping[str, Any]) -> str:
         lines.append(
             f"  time    median {result['median_ms']:.3f} ms, 5 % {result['p5_ms']:.3f}, 95 % {result['p95_ms']:.3f},"
             f" least {result['least_ms']:.3f}, of {len(result['samples_ms'])} repeats"
+            f" with {result.get('cache', 'warm')} caches{_first(result)}"
         )
         lines.append(f"  compile {result['compile_ms']:.0f} ms to machine code")
     else:
@@ -90,6 +91,10 @@ def _graph_lines(result: Mapping[str, Any]) -> list[str]:
 
 def _sizes(result: Mapping[str, Any]) -> str:
     return ", ".join(f"{name} = {size}" for name, size in result["sizes"].items()) or "no sizes"
+
+
+def _first(result: Mapping[str, Any]) -> str:
+    return f"; the first run {result['first_ms']:.3f}" if "first_ms" in result else ""
 
 
 def _verdict(result: Mapping[str, Any]) -> str:

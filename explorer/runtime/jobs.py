@@ -152,7 +152,7 @@ class Pool(Protocol):
 class WorkerPool:
     """Warm workers of one role: `concurrent` that may be busy at once and `spare` to take a killed one's place.
 
-    Use it inside one event loop: `await open()` (or let the first request start workers), then `stream`
+    Use it inside one event loop: `open()` (or let the first request start workers), then `stream`
     requests, then `await close()`.
     """
 

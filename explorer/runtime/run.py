@@ -21,7 +21,7 @@ import numpy.typing as npt
 import explorer
 from explorer.compiler.compilation import Compilation
 from explorer.runtime import batch, bounds, reference
-from explorer.runtime.check import TOLERANCE, Check, compare
+from explorer.runtime.check import RELATIVE_TO, TOLERANCE, Check, compare
 from explorer.runtime.events import Event, failed, machine_sample, progress, result, started, timed_sample
 from explorer.runtime.inputs import InputError, Triples, load_triples
 
@@ -37,6 +37,10 @@ STEPS = 6
 NO_GPU = "This build does not run kernels on a GPU yet: look at the cuda and ptx stages, and run on cpu or dae."
 MACHINE = "simulated machine: a core with an access unit (Ember Fig. 5)"
 MISMATCH = "The scores differ from the float64 reference, so no time is shown. This is a fault in the explorer."
+BEYOND_FLOAT32 = (
+    "float32 cannot hold this model's intermediate values: scores overflow or vanish that float64 can hold, so no time"
+    " is shown. Scale the model's values."
+)
 
 
 @dataclass(frozen=True)
@@ -137,9 +141,7 @@ def _compile(request: RunRequest) -> Compilation:
         diagnostics = [diagnostic.to_json(request.text) for diagnostic in compilation.diagnostics]
         first = diagnostics[0]["message"] if diagnostics else "it has no definition to run"
         more = f" (and {len(diagnostics) - 1} more)" if len(diagnostics) > 1 else ""
-        raise Refused(
-            failed("error", f"The model does not compile: {first}{more}.", "Correct the model.", diagnostics)
-        )
+        raise Refused(failed("error", f"The model does not compile: {first}{more}.", "Correct the model.", diagnostics))
     return compilation
 
 
@@ -151,7 +153,10 @@ def _run_cpu(setup: _Setup) -> Iterator[Event]:
     yield started("cpu", cpu.device_name(), "measured")
     yield progress("compiling the loops to machine code", 4, STEPS)
     kernel = cpu.prepare_once(program)
-    check = compare(kernel(setup.inputs), setup.want)
+    began = perf_counter()
+    scores = kernel(setup.inputs)
+    first_ms = (perf_counter() - began) * 1e3
+    check = compare(scores, setup.want)
     yield progress("running", 5, STEPS)
     samples: list[float] = []
     for index in range(setup.request.repeat):
@@ -168,6 +173,9 @@ def _run_cpu(setup: _Setup) -> Iterator[Event]:
             **_description(setup, check, "measured", kernel.device),
             "samples_ms": samples if check.matches else None,
             **times,
+            "first_ms": first_ms if check.matches else None,
+            "cache": "warm",  # each repeat reads the arrays of the one before
+            "repeat": setup.request.repeat,
             "compile_ms": kernel.compile_ms,
         }
     )
@@ -236,9 +244,11 @@ def _description(setup: _Setup, check: Check, source: Literal["measured", "simul
     return {
         "matches_reference": check.matches,
         "max_relative_error": error if np.isfinite(error) else None,
+        "error_relative_to": RELATIVE_TO,
+        "median_magnitude": check.median_magnitude,
         "tolerance": TOLERANCE,
         "rows_checked": check.rows,
-        "message": "" if check.matches else MISMATCH,
+        "message": "" if check.matches else BEYOND_FLOAT32 if check.beyond_float32 else MISMATCH,
         "name": compilation.name,
         "target": request.on,
         "device": device,
@@ -252,7 +262,6 @@ def _description(setup: _Setup, check: Check, source: Literal["measured", "simul
             "triples": len(triples.h),
         },
         "batch": request.batch,
-        "repeat": request.repeat,
         "seed": request.seed,
         "negatives": compilation.options.to_json()["negatives"],
         "sizes": dict(compilation.sizes),

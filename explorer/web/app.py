@@ -7,8 +7,10 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
-from fastapi import FastAPI, Request
+from fastapi import APIRouter, FastAPI, Request
+from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
+from fastapi.routing import APIRoute
 from starlette.responses import Response
 from starlette.staticfiles import StaticFiles
 from starlette.types import Scope
@@ -67,15 +69,32 @@ def create_app(
     app = FastAPI(title="Embedding Compiler Explorer", openapi_url=None, lifespan=lifespan)
     app.state.data_dir = data_dir
     app.state.sessions = set()
-    app.include_router(api.router)
-    app.include_router(runs.router)
-    app.include_router(pages.router)
+    for router in (api.router, runs.router, pages.router):
+        _answer_head(router)
+        app.include_router(router)
     app.mount("/static", VersionedFiles(directory=CHECKOUT / "static", check_dir=False), name="static")
     app.add_exception_handler(Exception, _failed)
+    app.add_exception_handler(RequestValidationError, _misunderstood)
     app.add_middleware(RequestLimits)
     app.add_middleware(KnownHosts, hosts=hosts)
     app.add_middleware(SecurityHeaders)
     return app
+
+
+def _answer_head(router: APIRouter) -> None:
+    """Answer HEAD where GET is answered; the server leaves out the body."""
+    for route in router.routes:
+        if isinstance(route, APIRoute) and route.methods and "GET" in route.methods:
+            route.methods.add("HEAD")
+
+
+async def _misunderstood(request: Request, error: Exception) -> Response:
+    """A form that is not what the page sends: the field's name, and nothing of what was sent."""
+    assert isinstance(error, RequestValidationError)
+    first = error.errors()[0]
+    what = str(first["msg"])
+    answer = refusal(f"The field '{first['loc'][-1]}' is wrong: {what[:1].lower()}{what[1:]}.")
+    return JSONResponse(answer, 422)
 
 
 async def _failed(request: Request, error: Exception) -> Response:

@@ -22,6 +22,7 @@ from explorer.checkout import CHECKOUT
 from explorer.compiler.options import ARCHITECTURES, LARGEST_NEGATIVE_COUNT, Options
 from explorer.compiler.pipeline import STAGES
 from explorer.machine.parameters import MachineParameters
+from explorer.runtime.run import NO_GPU
 from explorer.web import limits, views
 from explorer.web.compiling import Compiled, compile_cached
 from explorer.web.examples import Example, examples
@@ -40,7 +41,6 @@ SWITCHES = (
     ("interchange", "interchange loops", "loops onward"),
 )
 """The options that are on or off: name, label, and what they bear on."""
-GPU_REASON = "Runs on a GPU are not part of this version. CUDA and PTX are compiled and shown; run on cpu or dae."
 
 _templates = Jinja2Templates(directory=Path(__file__).parent / "templates")
 _templates.env.trim_blocks = True
@@ -93,8 +93,9 @@ SentEdit = Annotated[Edit, Depends(read_edit)]
 
 @router.get("/", response_class=HTMLResponse)
 async def page(request: Request, example: str = DEFAULT_EXAMPLE) -> HTMLResponse:
-    """The whole page, with an example already compiled."""
-    chosen = _example(example)
+    """The whole page, with an example already compiled; 404 and the usual one for an example that there is not."""
+    found = _find_example(example)
+    chosen = found or _example(DEFAULT_EXAMPLE)
     edit = Edit(chosen.text, 1, 1, {}, {}, tuple(views.PaneState(stage=stage) for stage in DEFAULT_PANES))
     compiled = await _compile(request, edit, _prompt_stages())
     context = _context(edit, compiled) | {
@@ -102,8 +103,9 @@ async def page(request: Request, example: str = DEFAULT_EXAMPLE) -> HTMLResponse
         "example": chosen,
         "nonce": getattr(request.state, "csp_nonce", ""),
         "theme": _theme(request),
+        "notice": "" if found else f"There is no example {example[:80]}. This is {DEFAULT_EXAMPLE}.",
     }
-    return _templates.TemplateResponse(request, "page.html", context)
+    return _templates.TemplateResponse(request, "page.html", context, status_code=200 if found else 404)
 
 
 @router.post("/compile", response_class=HTMLResponse)
@@ -135,10 +137,14 @@ async def example_text(folder: str, name: str) -> PlainTextResponse:
 
 
 def _example(key: str) -> Example:
-    for example in examples():
-        if _key(example) == key:
-            return example
-    raise HTTPException(404, "There is no example of that name.")
+    example = _find_example(key)
+    if example is None:
+        raise HTTPException(404, "There is no example of that name.")
+    return example
+
+
+def _find_example(key: str) -> Example | None:
+    return next((example for example in examples() if _key(example) == key), None)
 
 
 def _key(example: Example) -> str:
@@ -227,7 +233,7 @@ _templates.env.globals.update(
     switches=SWITCHES,
     largest_negative_count=LARGEST_NEGATIVE_COUNT,
     meanings=views.OPERATOR_MEANINGS,
-    gpu_reason=GPU_REASON,
+    gpu_reason=NO_GPU,
     limits=limits,
     machine=MachineParameters(),
     key_of=_key,

@@ -95,6 +95,17 @@ class Pane:
     current: int = -1
 
     @property
+    def changed_nothing(self) -> bool:
+        """Whether a difference was asked for and there is none."""
+        return self.state.diff and self.code is not None and bool(self.passes)
+
+    @property
+    def change_before(self) -> int | None:
+        """The nearest earlier pass that changed something."""
+        changed = [number for number, row in enumerate(self.passes[: self.current]) if row.state == "changed"]
+        return changed[-1] if changed else None
+
+    @property
     def pass_name(self) -> str:
         """The pass whose outcome the pane shows."""
         return self.passes[self.current].name if self.passes else ""
@@ -174,7 +185,9 @@ def _build_pane(index: int, state: PaneState, stage: Mapping[str, Any] | None, l
     pane = Pane(index, state, ms=stage["ms"], passes=passes, current=current)
     if state.diff and passes:
         report = stage["passes"][current]
-        return replace(pane, sides=_difference(state.stage, report["before"], report["after"], labels))
+        before, after = ([line["text"] for line in report[side]] for side in ("before", "after"))
+        if before != after:
+            return replace(pane, sides=_difference(state.stage, report["before"], report["after"], labels))
     lines = _lines(state.stage, shown, labels)
     return replace(pane, code=_code(lines), units=_by_unit(lines))
 

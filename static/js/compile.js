@@ -110,17 +110,17 @@ function readFacts() {
 }
 
 async function refused(xhr) {
-  let message = xhr.status ? `The server answered ${xhr.status}` : "The server does not answer";
+  let parts = [xhr.status ? `The server answered ${xhr.status}` : "The server does not answer"];
   try {
     const { diagnostics, detail } = JSON.parse(xhr.responseText);
-    message = diagnostics?.[0]
-      ? `${diagnostics[0].message} ${diagnostics[0].detail}`
-      : `${message}: ${detail}`;
+    parts = diagnostics?.[0] ? [diagnostics[0].message, diagnostics[0].detail] : [`${parts[0]}: ${detail}`];
   } catch {
     // No JSON: the status code has to do.
   }
-  showTrouble(`${message.trim()} Your text is kept.`);
+  showTrouble([...parts, "Your text is kept."].filter(Boolean).map(sentence).join(" "));
 }
+
+const sentence = (text) => (/[.!?]$/.test(text.trim()) ? text.trim() : `${text.trim()}.`);
 
 export function startCompiling() {
   readFacts();
@@ -130,6 +130,11 @@ export function startCompiling() {
     const answered = event.detail.xhr.getResponseHeader("X-Edit");
     if (answered !== String(state.edit)) event.detail.shouldSwap = false;
     else emit("before-swap");
+  });
+  // A newer edit's request takes the place of an older one, which htmx would report as an error: end it as answered.
+  body.addEventListener("htmx:beforeSend", ({ detail: { xhr } }) => (xhr.onabort = xhr.onload));
+  body.addEventListener("htmx:beforeOnLoad", (event) => {
+    if (event.detail.xhr.status === 0) event.preventDefault();
   });
   body.addEventListener("htmx:oobBeforeSwap", (event) => emit("before-piece", event));
   body.addEventListener("htmx:afterRequest", (event) => {

@@ -19,8 +19,9 @@ const operations = StateField.define({
   update(value, transaction) {
     for (const effect of transaction.effects) if (effect.is(setOperations)) return effect.value;
     if (!transaction.docChanged) return value;
-    const move = (position) => transaction.changes.mapPos(position);
-    return value.map(({ id, span, extent }) => ({ id, span: span.map(move), extent: extent.map(move) }));
+    // What is typed at an edge is not part of it; what is deleted or replaced ends up empty.
+    const move = ([from, to]) => [transaction.changes.mapPos(from, 1), transaction.changes.mapPos(to, -1)];
+    return value.map((entry) => ({ ...entry, span: move(entry.span), extent: move(entry.extent) }));
   },
 });
 
@@ -135,13 +136,37 @@ export function goTo(place) {
   view.focus();
 }
 
+// Numbers of operations are places in the text. Those of a newer text by the older numbers: the operation that stands
+// where the older one has moved to, if it is still of its kind.
+function successors(before, after) {
+  const found = new Map();
+  for (const { id, label, op, span } of before) {
+    const next = after.find(
+      (other) =>
+        Math.max(other.span[0], span[0]) < Math.min(other.span[1], span[1]) &&
+        (other.label === label || other.op === op),
+    );
+    if (next) found.set(id, next.id);
+  }
+  return found;
+}
+
 on("facts", (facts) => {
   // An answer to an older text would mark the wrong places.
   if (facts.edit !== state.edit) return;
   const doc = view.state.doc;
-  const place = ({ id, extent, ...span }) => ({ id, span: rangeOf(doc, span), extent: rangeOf(doc, extent) });
+  const place = ({ id, label, op, extent, ...span }) => ({
+    id,
+    label,
+    op,
+    span: rangeOf(doc, span),
+    extent: rangeOf(doc, extent),
+  });
   showDiagnostics(view, facts.diagnostics ?? []);
-  if (facts.ok) view.dispatch({ effects: setOperations.of(facts.operations.map(place)) });
+  if (!facts.ok) return;
+  const fresh = facts.operations.map(place);
+  emit("renumbered", successors(view.state.field(operations), fresh));
+  view.dispatch({ effects: setOperations.of(fresh) });
 });
 
 on("marks", (value) => view.dispatch({ effects: setMarks.of(value) }));

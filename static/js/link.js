@@ -170,11 +170,12 @@ export function startLink() {
     togglePin(ids.at(-1));
   });
   on("point", (ids) => !isBroken() && point(ids));
-  on("facts", (facts) => {
-    if (!facts.ok) return point([]);
-    const known = new Set(facts.operations.map(({ id }) => id));
-    lit = lit.filter((id) => known.has(id));
-    if (!known.has(pin)) pin = null;
+  on("facts", (facts) => !facts.ok && point([]));
+  // What is lit, pinned or in the panel stays with its operation, and goes with it.
+  on("renumbered", (successors) => {
+    lit = lit.filter((id) => successors.has(id)).map((id) => successors.get(id));
+    pin = successors.get(pin) ?? null;
+    shown = successors.get(shown) ?? null;
   });
   on("painted", () => {
     index();

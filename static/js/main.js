@@ -4,7 +4,8 @@ import { byId, h } from "./dom.js";
 import { makeEditor, replaceText } from "./editor.js";
 import { showProblem, startKeys } from "./keys.js";
 import { startLink, stepOperation, togglePin } from "./link.js";
-import { share, showHelp, showTab, startPage, toggleTheme } from "./page.js";
+import { fetchExample, nameExample, nameKept, startNaming } from "./naming.js";
+import { say, share, showHelp, showTab, startPage, toggleTheme } from "./page.js";
 import {
   activate,
   addPane,
@@ -71,20 +72,34 @@ function chooseTarget(element) {
 
 async function loadExample(key) {
   byId("examples").hidePopover();
-  const answer = await fetch(`/examples/${key}`);
-  if (!answer.ok) return showTrouble("The example did not arrive. Your text is kept.");
-  const [folder, name] = key.split("/");
-  state.example = key;
+  const text = await fetchExample(key);
+  if (text === null) return showTrouble("The example did not arrive. Your text is kept.");
   state.sizes = {};
-  nameExample(folder, name);
-  replaceText(await answer.text());
+  nameExample(key, text);
+  replaceText(text);
 }
 
-function nameExample(folder, name) {
-  byId("example-group").textContent = `${folder} /`;
-  byId("example-file").textContent = `${name}.emb`;
-  byId("model-file").textContent = `${name}.emb`;
-  document.title = `${name}.emb · Embedding Compiler Explorer`;
+// What was kept, in place of what the page shows.
+function adopt(kept) {
+  const shown = state.text;
+  if (kept.panes.length) state.panes = kept.panes;
+  const { text, sizes, options } = kept;
+  Object.assign(state, { text, sizes, options });
+  fitPanes();
+  showOptions();
+  if (kept.example && kept.example !== state.example) nameKept(kept.example);
+  if (text === shown) edited();
+  else replaceText(text);
+}
+
+// A link pasted into this tab changes only the hash. What the page itself writes there makes no such event.
+function startLinks() {
+  window.addEventListener("hashchange", () => {
+    if (!/^#1\./.test(location.hash)) return;
+    const kept = recall();
+    if (kept) adopt(kept);
+    else say("This link is damaged: it holds no model.");
+  });
 }
 
 function startClicks() {
@@ -106,7 +121,7 @@ function startClicks() {
 function start() {
   const shown = byId("editor").dataset.text;
   const kept = recall();
-  state.text = kept?.text ?? shown;
+  state.text = shown;
   state.panes = paneElements().map(({ dataset }) => ({
     stage: dataset.stage,
     at: null,
@@ -114,9 +129,6 @@ function start() {
     passes: false,
   }));
   if (kept?.panes.length) state.panes = kept.panes;
-  state.sizes = kept?.sizes ?? {};
-  state.options = kept?.options ?? {};
-  state.example = kept?.example ?? "";
   byId("editor").replaceChildren();
   makeEditor(byId("editor"), shown);
   startPage();
@@ -124,6 +136,8 @@ function start() {
   startLink();
   startSettings();
   startClicks();
+  startNaming();
+  nameExample(byId("editor").dataset.example, shown);
   startKeys();
   on("trouble", (wait) => {
     if (wait < 2000) return;
@@ -134,12 +148,10 @@ function start() {
   startCompiling();
   fitPanes();
   activate(0);
-  showOptions();
   connect();
-  if (state.example.includes("/")) nameExample(...state.example.split("/"));
   // The server drew its own example; what was kept takes its place.
-  if (state.text !== shown) replaceText(state.text);
-  else if (kept) edited();
+  if (kept) adopt({ ...kept, panes: [] });
+  startLinks();
 }
 
 start();

@@ -149,10 +149,17 @@ function remember() {
   }));
 }
 
-// A text that does not fit starts at its first line that computes something, not at its declarations.
+const ROW = 20; // the height of a line
+const ABOVE = 4; // the room above the first one
+const NEARLY = 5; // lines too many that are no reason to scroll
+
+// A text that does not nearly fit starts at the line before the first that computes something, not at its
+// declarations; always at a whole line.
 function skipDeclarations(body) {
-  const first = body?.querySelector("[data-operations]");
-  if (first && body.scrollHeight > body.clientHeight) body.scrollTop = Math.max(0, first.offsetTop - 24);
+  const lines = body ? [...body.querySelectorAll(".l")] : [];
+  const hidden = body ? Math.floor((body.scrollHeight - body.clientHeight - ABOVE) / ROW) : 0;
+  const first = lines.findIndex((line) => "operations" in line.dataset);
+  if (first > 1 && hidden > NEARLY) body.scrollTop = ABOVE + ROW * Math.min(first - 1, hidden);
 }
 
 function restore() {

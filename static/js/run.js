@@ -25,6 +25,11 @@ const ENDED = new Set(["done", "failed"]);
 export const isRunning = () => current !== null && !ENDED.has(current.status);
 
 export function setTarget(name) {
+  showTarget(name);
+  paint();
+}
+
+function showTarget(name) {
   target = name;
   byId("dock").dataset.target = name;
   for (const button of document.querySelectorAll("[data-target][data-act=target]")) {
@@ -41,20 +46,27 @@ export function toggleDock(open = byId("dock-body").hidden) {
 
 const numberIn = (id) => (byId(id).checkValidity() && byId(id).value !== "" ? Number(byId(id).value) : null);
 
+// The fields that each target reads.
+const FIELDS = {
+  cpu: [
+    ["run-batch", "batch"],
+    ["run-repeat", "repeats"],
+  ],
+  dae: [
+    ["run-batch", "batch"],
+    ["run-queue", "queue"],
+  ],
+};
+
 // Why a run cannot start now; empty where it can.
 function hindrance() {
   const count = state.facts?.diagnostics?.length ?? 0;
   if (isBroken()) return `Fix ${count} error${count === 1 ? "" : "s"} to run.`;
   if (!isConnected()) return "The server is not connected.";
-  for (const [id, name] of [
-    ["run-batch", "batch"],
-    ["run-repeat", "repeats"],
-    ["run-queue", "queue"],
-  ]) {
-    if (numberIn(id) === null)
-      return `The ${name} must be a whole number from ${byId(id).min} to ${Number(byId(id).max).toLocaleString("en")}.`;
-  }
-  return "";
+  const bad = FIELDS[target].find(([id]) => numberIn(id) === null);
+  if (!bad) return "";
+  const { min, max } = byId(bad[0]);
+  return `The ${bad[1]} must be a whole number from ${min} to ${Number(max).toLocaleString("en")}.`;
 }
 
 export function run() {
@@ -77,6 +89,7 @@ export function run() {
     },
   };
   const { data, batch, repeat, queue } = current.settings;
+  const ofTarget = target === "cpu" ? { repeat } : { machine: { queue_bytes: queue } };
   send({
     type: "run",
     run: number,
@@ -87,8 +100,7 @@ export function run() {
     on: target,
     data,
     batch,
-    repeat,
-    machine: target === "dae" ? { queue_bytes: queue } : {},
+    ...ofTarget,
   });
   toggleDock(true);
   if (matchMedia("(max-width: 699px)").matches) showTab("run");
@@ -145,7 +157,7 @@ function paint() {
   byId("run").hidden = running;
   byId("stop").hidden = !running;
   const reason = hindrance();
-  byId("run").disabled = isBroken() || !isConnected();
+  byId("run").disabled = reason !== "";
   byId("run-source").textContent = running ? (current.source ?? "") : (current?.outcome?.source ?? "");
   byId("run-device").textContent = running ? (current.device ?? "") : deviceLine();
   byId("run-json").hidden = running || current?.outcome?.event !== "result";
@@ -155,7 +167,7 @@ function paint() {
   bar.style.setProperty("--done", share ?? 0);
   bar.setAttribute("aria-valuenow", String(Math.round((share ?? 0) * 100)));
   byId("run-summary").replaceChildren(
-    ...(running ? [progressLine()] : reason && current === null ? [reason] : summary(reason)),
+    ...(running ? [progressLine()] : summary(reason)),
   );
 }
 
@@ -189,7 +201,7 @@ const deviceLine = () => {
 
 function summary(reason) {
   const parts = reason ? [h("span.bad", reason)] : [];
-  if (current === null) return [...parts, "not run yet"];
+  if (current === null) return reason ? parts : ["not run yet"];
   const { outcome } = current;
   if (outcome.event !== "result") return [...parts, h("span", outcome.title ?? outcome.message)];
   if (!outcome.matches_reference) return [...parts, h("span.bad", "does not match the reference")];
@@ -233,7 +245,8 @@ const reloadData = () =>
   loadData().catch(() => showTrouble("The list of data sets did not arrive; reload the page."));
 
 export function startRuns() {
-  setTarget(target);
+  showTarget(target);
+  byId("dock-body").addEventListener("input", paint);
   family = state.facts?.family || family;
   reloadData();
   on("run-event", receive);

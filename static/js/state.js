@@ -80,18 +80,29 @@ export function recall() {
   }
 }
 
+// The entries of a plain object whose values are good ones.
+function entriesOf(value, isGood) {
+  if (!value || typeof value !== "object" || Array.isArray(value)) return {};
+  return Object.fromEntries(Object.entries(value).filter(isGood));
+}
+
+const isSize = ([, size]) => Number.isSafeInteger(size) && size >= 1;
+const OPTION_TYPES = { interchange: "boolean", negatives: "string", arch: "string" };
+const isOption = ([name, value]) => Object.hasOwn(OPTION_TYPES, name) && typeof value === OPTION_TYPES[name];
+
+// A link may be damaged or made by hand: what is of no use is left out, and the rest still opens.
 function checked(kept) {
-  if (typeof kept?.text !== "string" || !Array.isArray(kept.panes)) return null;
-  const plain = (value) => (value && typeof value === "object" && !Array.isArray(value) ? value : {});
-  const panes = kept.panes
-    .filter((pane) => typeof pane?.stage === "string")
+  if (typeof kept?.text !== "string") return null;
+  const panes = (Array.isArray(kept.panes) ? kept.panes : [])
+    .filter((pane) => typeof pane?.stage === "string" && pane.stage.length <= 40)
     .slice(0, 6)
     .map(({ stage, at, diff, passes }) => ({
       stage,
-      at: Number.isInteger(at) ? at : null,
+      at: Number.isInteger(at) && at >= 0 && at <= 1000 ? at : null,
       diff: diff === true,
       passes: passes === true,
     }));
-  const example = typeof kept.example === "string" ? kept.example : "";
-  return { text: kept.text, sizes: plain(kept.sizes), options: plain(kept.options), panes, example };
+  const example = /^[\w-]+\/[\w-]+$/.test(kept.example) ? kept.example : "";
+  const sizes = entriesOf(kept.sizes, isSize);
+  return { text: kept.text, sizes, options: entriesOf(kept.options, isOption), panes, example };
 }

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import base64
+import json
 import re
 import time
 
@@ -170,6 +172,48 @@ def test_an_example_replaces_the_text_and_undo_brings_it_back(open_page: OpenPag
     page.keyboard.press("ControlOrMeta+z")
     expect(pane(page, "loops")).to_contain_text("TransR")
     assert editor_text(page) == before
+
+
+def link_to(**kept: object) -> str:
+    """A shared link's hash, as state.js writes it."""
+    raw = json.dumps(kept).encode()
+    return "#1." + base64.urlsafe_b64encode(raw).decode().rstrip("=")
+
+
+def test_a_link_pasted_into_the_page_opens(open_page: OpenPage) -> None:
+    page = open_page()
+    edit_of(page)
+    link = link_to(text=DISTMULT, sizes={"D": 12}, options={}, panes=[{"stage": "dlc"}])
+    page.evaluate("hash => { location.hash = hash; }", link)
+    expect(pane(page, "dlc")).to_contain_text("dlc DistMult")
+    expect(page.locator(".pane")).to_have_count(1)
+    expect(page.locator('[data-size="D"] .field')).to_have_value("12")
+    assert editor_text(page).strip() == DISTMULT.strip()
+    page.evaluate("() => { location.hash = '#1.bm90aGluZw'; }")
+    expect(page.locator("#said")).to_contain_text("damaged")
+
+
+def test_a_damaged_link_opens_with_what_is_left_of_it(open_page: OpenPage) -> None:
+    link = {"text": DISTMULT, "sizes": {"D": "wide", "K": 1e300}, "options": {"arch": [1], "interchange": 3, "x": "y"}}
+    page = open_page("/" + link_to(panes=[{"stage": "loops", "at": -1}, 7], example=5, **link))
+    expect(pane(page, "loops")).to_contain_text("kernel DistMult")
+    expect(page.locator('[data-size="D"] .field')).to_have_value("8")
+
+
+def test_a_text_that_is_no_longer_the_example_says_so(open_page: OpenPage) -> None:
+    page = open_page()
+    mark = page.locator(".pick [data-edited]")
+    expect(mark).to_be_hidden()
+    expect(page).to_have_title("transr.emb · Embedding Compiler Explorer")
+    change(page, "TransR(", "Mine(")
+    expect(mark).to_be_visible()
+    expect(page.locator(".sec [data-edited]")).to_have_text(", edited")
+    expect(page).to_have_title("transr.emb (edited) · Embedding Compiler Explorer")
+    page.wait_for_timeout(300)
+    page.reload()
+    expect(mark).to_be_visible()
+    change(page, "Mine(", "TransR(")
+    expect(mark).to_be_hidden()
 
 
 def test_a_link_to_an_example_opens_it(open_page: OpenPage) -> None:

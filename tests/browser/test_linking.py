@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-import re
-
 import pytest
 from playwright.sync_api import Page, expect
 
 from tests.browser.conftest import OpenPage
-from tests.browser.driving import operation, pane, point_at_model
+from tests.browser.driving import edit_of, expect_edit_after, operation, pane, point_at_model
 
 pytestmark = pytest.mark.browser
 
+INK_AND_GROUND = {
+    "light": ("rgb(24, 25, 27)", "rgb(244, 244, 242)"),
+    "dark": ("rgb(231, 232, 234)", "rgb(13, 14, 16)"),
+}
+"""The colours of `--ink` and `--ground` in tokens.css."""
 FOUR = ("graph", "loops", "slc", "cuda")
 
 
@@ -67,6 +70,61 @@ def test_the_keyboard_moves_over_operations_and_pins_one(open_page: OpenPage) ->
     expect(page.locator("#panes .l.pin")).to_have_count(0)
 
 
+def test_a_pin_stays_with_its_operation_and_goes_with_it(open_page: OpenPage) -> None:
+    page = open_page()
+    edit = edit_of(page)
+    point_at_model(page, "@", "return norm")
+    before = operation(page, "@")
+    page.locator("[data-act=pin]").click()
+    point_at_model(page, "(E[h]", "return norm")
+    page.mouse.down()
+    page.mouse.up()
+    page.keyboard.press("Home")
+    for _ in "return norm(":
+        page.keyboard.press("ArrowRight")
+    page.keyboard.type("R[r] * R[r] + ")
+    expect_edit_after(page, edit)
+    after = operation(page, "@")
+    assert after != before
+    expect(page.locator(".cm-line .o-pin, .cm-line .o-lit")).to_contain_text(["@"])
+    page.mouse.move(800, 5)
+    expect(pane(page, "graph").locator(".l.pin")).to_contain_text("bmv")
+    page.keyboard.press("ControlOrMeta+End")
+    page.keyboard.press("ArrowUp")
+    page.keyboard.press("End")
+    page.keyboard.press("Shift+Home")
+    edit = edit_of(page)
+    page.keyboard.type("return norm(E[h] - E[t], 2)")
+    expect_edit_after(page, edit)
+    expect(page.locator("#panes .l.pin")).to_have_count(0)
+
+
+def test_a_difference_of_nothing_says_so(open_page: OpenPage) -> None:
+    page = open_page()
+    graph = pane(page, "graph")
+    graph.locator("[data-act=diff]").click()
+    expect(graph).to_contain_text("dead_values changed nothing here")
+    expect(graph.locator(".body")).to_have_count(1)
+
+
+@pytest.mark.parametrize("width", [1440, 1600])
+def test_stage_names_are_whole_beside_a_difference(open_page: OpenPage, width: int) -> None:
+    page = open_page(width=width, height=900)
+    pane(page, "loops").locator("[data-act=diff]").click()
+    expect(pane(page, "loops").locator(".side")).to_have_count(2)
+    point_at_model(page, "@", "return norm")
+    for header in page.locator(".pane .ph").all():
+        assert header.evaluate("element => element.scrollWidth <= element.clientWidth")
+        assert header.locator("select").evaluate("element => element.scrollWidth <= element.clientWidth")
+
+
+def test_panes_open_at_a_whole_line(open_page: OpenPage) -> None:
+    page = open_page()
+    for at in range(4):
+        top = page.locator(f"#pane-{at} .body").evaluate("element => element.scrollTop")
+        assert top == 0 or top % 20 == 4
+
+
 def test_a_pane_opens_ptx_on_demand_and_links_it(open_page: OpenPage) -> None:
     page = open_page()
     page.locator("#pane-0 .body").click()
@@ -116,9 +174,9 @@ def test_nothing_overflows_in_either_theme(open_page: OpenPage, width: int, heig
             page.locator(f'[data-tab-to="{tab}"]').click()
         assert page.evaluate("document.documentElement.scrollWidth") == width
         assert page.evaluate("document.body.scrollWidth") == width
-    expect(page.locator("body")).to_have_css("color", re.compile("rgb"))
-    colours = page.evaluate("getComputedStyle(document.body).backgroundColor")
-    assert (colours == "rgb(13, 14, 16)") == (theme == "dark")
+    ink, ground = INK_AND_GROUND[theme]
+    expect(page.locator("body")).to_have_css("color", ink)
+    expect(page.locator("body")).to_have_css("background-color", ground)
 
 
 def test_the_theme_is_switched_and_kept(open_page: OpenPage) -> None:

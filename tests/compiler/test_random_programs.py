@@ -41,7 +41,7 @@ def assert_agrees(text: str, negatives: str, interchange: bool, targets: tuple[s
 
 
 def test_every_stage_of_a_random_model_parses_back_and_gives_its_numbers() -> None:
-    @settings(max_examples=110, derandomize=True)
+    @settings(max_examples=110)
     @given(model_texts(), st.booleans(), st.sampled_from(NEGATIVES))
     def agrees(text: str, interchange: bool, negatives: str) -> None:
         assert_parses_back(assert_agrees(text, negatives, interchange, QUICK))
@@ -52,7 +52,7 @@ def test_every_stage_of_a_random_model_parses_back_and_gives_its_numbers() -> No
 def test_machine_code_of_a_random_model_gives_its_numbers() -> None:
     """Few models, since each takes half a second to compile for the CPU and NVRTC's time besides."""
 
-    @settings(max_examples=10, derandomize=True)
+    @settings(max_examples=10)
     @given(model_texts(), st.booleans(), st.sampled_from(NEGATIVES))
     def agrees(text: str, interchange: bool, negatives: str) -> None:
         compilation = assert_agrees(text, negatives, interchange, COMPILED)

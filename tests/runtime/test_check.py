@@ -54,3 +54,24 @@ def test_what_is_not_finite_matches_only_the_same(got: list[float], want: list[f
 
 def test_another_shape_never_matches() -> None:
     assert not compare(np.ones((2, 1), np.float32), np.ones(2)).matches
+
+
+@pytest.mark.parametrize(
+    ("got", "want", "beyond"),
+    [
+        ([np.inf, 1.0], [1e45, 1.0], True),
+        ([np.inf, np.inf], [104.0, 105.0], True),
+        ([0.0, 0.0], [1e-25, 2e-25], True),
+        ([np.inf, 2.0, 3.0], [1e45, 1.0, 3.0], False),
+        ([0.0, 0.0], [1.0, 2.0], False),
+        ([1.0, 1.0], [np.nan, 1.0], False),
+        ([1.0, 1.0], [1.0, 1.0], False),
+    ],
+)
+def test_what_only_float32_loses_is_told_from_a_fault(got: list[float], want: list[float], beyond: bool) -> None:
+    found = compare(np.array(got, np.float32), np.array(want, np.float64))
+    assert found.beyond_float32 is beyond
+
+
+def test_the_scale_of_the_errors_is_told() -> None:
+    assert compare(np.ones(3, np.float32), np.array([1.0, 2.0, 9.0])).median_magnitude == 2

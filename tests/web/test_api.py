@@ -216,6 +216,21 @@ def test_writes_from_another_site_are_refused(client: TestClient, transe: str) -
     assert own.status_code == 200
 
 
+def test_head_is_answered_as_get_without_a_body(client: TestClient) -> None:
+    for path in ("/", "/healthz", "/api/stages", "/static/icon.svg"):
+        assert client.head(path).status_code == 200, path
+    assert client.head("/api/run").status_code == 405
+
+
+def test_a_file_in_place_of_the_text_gets_a_sentence(client: TestClient) -> None:
+    response = client.post("/compile", files={"text": ("a.emb", b"secret")}, data={"edit": "1"})
+    assert response.status_code == 422
+    answer = response.json()
+    assert answer["diagnostics"][0]["message"] == "The field 'text' is wrong: input should be a valid string."
+    assert "UploadFile" not in response.text
+    assert "secret" not in response.text
+
+
 def test_a_name_that_the_server_does_not_go_by_is_refused(client: TestClient) -> None:
     for host in ("evil.example", "evil.example:8000", "localhost.evil.example", ""):
         refused = client.get("/", headers={"host": host})

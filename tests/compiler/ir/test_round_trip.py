@@ -46,7 +46,7 @@ def text_of(lines: tuple[Line, ...]) -> str:
 def test_random_programs_parse_back(name: str) -> None:
     language = LANGUAGES[name]
 
-    @settings(max_examples=120, derandomize=True)
+    @settings(max_examples=120)
     @given(language.programs)
     def parses_back(program: Any) -> None:
         language.verify(program)
@@ -63,7 +63,7 @@ def test_random_programs_parse_back(name: str) -> None:
 def test_the_origin_of_a_parsed_node_is_its_line(name: str) -> None:
     language = LANGUAGES[name]
 
-    @settings(max_examples=30, derandomize=True)
+    @settings(max_examples=30)
     @given(language.programs)
     def knows_its_lines(program: Any) -> None:
         lines = language.show(program)

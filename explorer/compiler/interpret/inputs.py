@@ -1,0 +1,82 @@
+"""Whether a caller's arrays fit a score's graph: the same check, in the same words, for everything that runs it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from explorer.compiler.ir.graph import Gather, Graph, IndexMap, Tensor
+
+
+class InputsError(ValueError):
+    """Arrays that do not fit the model; the message is a sentence for the user."""
+
+
+def check_inputs(graph: Graph, inputs: Mapping[str, Any], negatives: int = 0) -> None:
+    """Checks the arrays of a score, by name: index maps [B], or [B, negatives] where corrupted, and tensors.
+
+    Raises InputsError for an array that is missing or has another shape, for maps of different lengths, and for ids
+    that are no row of the tensors that they pick from. A tensor that nothing reads may be left out.
+    """
+    sizes: dict[str, int] = dict(graph.sizes)
+    batch: dict[str, int] = {}
+    tables: dict[str, str] = {}
+    read = {value.operator.tensor for value in graph.values if isinstance(value.operator, Gather)}
+    for tensor in graph.tensors:
+        if tensor.name in read:
+            _check_tensor(tensor, inputs, sizes)
+            tables |= {name: tables.get(name, tensor.name) for name in tensor.sets}
+    for entry in graph.maps:
+        ids = _check_map(entry, inputs, batch, negatives)
+        _check_ids(entry, ids, tables.get(entry.codomain, ""), sizes.get(entry.codomain))
+
+
+def _check_tensor(tensor: Tensor, inputs: Mapping[str, Any], sizes: dict[str, int]) -> None:
+    array = _array(tensor.name, inputs)
+    if not (np.issubdtype(array.dtype, np.floating) or np.issubdtype(array.dtype, np.integer)):
+        raise InputsError(f"{tensor.name} holds {array.dtype} where values are numbers.")
+    _check_shape(tensor.name, array, (*tensor.sets, *tensor.dims), sizes)
+
+
+def _check_map(
+    entry: IndexMap, inputs: Mapping[str, Any], batch: dict[str, int], negatives: int
+) -> np.ndarray[Any, Any]:
+    """A map's ids, of the right shape; the first map tells the length of the batch."""
+    ids = _array(entry.name, inputs)
+    if not np.issubdtype(ids.dtype, np.integer):
+        raise InputsError(f"{entry.name} holds {ids.dtype} where indices are whole numbers.")
+    _check_shape(entry.name, ids, ("batch",) if entry.domain == "batch" else ("batch", negatives), batch)
+    return ids
+
+
+def _check_shape(name: str, array: np.ndarray[Any, Any], extents: tuple[str | int, ...], sizes: dict[str, int]) -> None:
+    """Compares with the extents whose sizes are known, and learns the others."""
+    wanted = [extent if isinstance(extent, int) else sizes.get(extent) for extent in extents]
+    if array.ndim != len(wanted) or any(
+        size not in (None, given) for size, given in zip(wanted, array.shape, strict=True)
+    ):
+        pairs = zip(extents, wanted, strict=True)
+        shape = ", ".join(str(extent) if size in (None, extent) else f"{extent} = {size}" for extent, size in pairs)
+        raise InputsError(f"{name} has the shape {list(array.shape)}, but is declared [{shape}].")
+    for extent, given in zip(extents, array.shape, strict=True):
+        if isinstance(extent, str):
+            sizes.setdefault(extent, given)
+
+
+def _check_ids(entry: IndexMap, ids: np.ndarray[Any, Any], table: str, rows: int | None) -> None:
+    """Every id by itself, so that none reaches a row of another entity by way of a flat address."""
+    if not ids.size:
+        return
+    for place, wrong in ((ids.argmin(), ids.min() < 0), (ids.argmax(), rows is not None and ids.max() >= rows)):
+        if wrong:
+            at = ", ".join(str(int(part)) for part in np.unravel_index(int(place), ids.shape))
+            known = "ids start at 0" if rows is None else f"{table} has {rows:,} rows, one for each {entry.codomain}"
+            raise InputsError(f"{entry.name}[{at}] is {int(ids.reshape(-1)[place]):,}, but {known}.")
+
+
+def _array(name: str, inputs: Mapping[str, Any]) -> np.ndarray[Any, Any]:
+    if name not in inputs:
+        raise InputsError(f"There is no array for {name}.")
+    return np.asarray(inputs[name])
