@@ -130,7 +130,7 @@ class Layer(Model):
         # Mostly rows of nodes and matrices of types, which is what the passes over layers look for.
         usual = (("node",), ("node",)) if len(shape) < 2 else (("etype",), ("etype",), ("ntype",))
         sets = self.pick([*((name,) for name in INDICES[self.place]), *usual, (), ("etype", "ntype")])
-        if not shape and not sets or self.place == "node" and "etype" in sets:
+        if (not shape and not sets) or (self.place == "node" and "etype" in sets):
             sets = ("node",)
         taken = {tensor.name for tensor in self.declared}
         name = self.pick([name for name in TENSOR_NAMES if name not in taken] or [f"p{len(taken)}"])

@@ -30,7 +30,7 @@ ALL_SETTINGS = pytest.mark.parametrize(
 
 HEADER = """dim F = 3, G = 2
 layer f(g: graph):
-    param x[node, F], W[etype, F, G], a[1, F], b[G, 1, F, 1]
+    param x[node, F], W[etype, F, G], a[1, F], b[G, 1, F, 1], inf[F]
 """
 FOUND = {
     "a value of no set beside one of nodes": 'n["h"] = tanh(concat(x[n], norm(a)))',
@@ -38,6 +38,7 @@ FOUND = {
         'n["h"] = sum(tanh(concat(x[e.src], norm(a))[1:] @ W[e.etype]) for e in n.outgoing_edges())'
     ),
     "addresses that are numbers": 'n["h"] = norm(norm(norm(dot(reshape(x[n], F, 1), b))))',
+    "a minimum beside an array named inf": 'n["h"] = min(x[e.src] for e in n.incoming_edges()) + inf',
     "ties": 'n["h"] = max(min(x[e.src], x[e.src]) for e in n.incoming_edges()) + max(concat(x[n], x[n]))',
     "a sum's gradient is spread": 'n["h"] = sum(mean(W[e.etype][1:]) for e in n.incoming_edges()) * sum(x[n])',
     "an empty sum beside a variable of the same name": 'n["h"] = sum(x[e.dst] for e in n.outgoing_edges())',
@@ -144,3 +145,4 @@ def test_what_random_layers_found(case: str, setting: dict[str, bool]) -> None:
     text = f'{HEADER}{body}\n    return n["h"]\n'
     assert_agrees(text, GRAPH, 0, setting)
     assert_slopes(text, GRAPH, 0, setting)
+    assert_parses_back(compiled(text, options=setting), passes=False)

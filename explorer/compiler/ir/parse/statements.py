@@ -117,9 +117,12 @@ class StatementBuilder(Builder):
     def assign(self, meta: Meta, target: str, *rest: Any) -> loops.Load | loops.Compute | loops.Store:
         """A load if an array is read, a store if what is assigned to can be written, else a computation."""
         indices, right = rest if len(rest) == 2 else ((), *rest)
-        if isinstance(right, Expression) and right.function == "copy" and right.operands[0] in self._arrays:
-            right = Element(str(right.operands[0]), ())
         stores = bool(indices) or target in self._written
+        if isinstance(right, Expression) and right.function == "copy" and right.operands[0] in self._arrays:
+            word = str(right.operands[0])
+            # An array cannot be stored, so this `inf` is the number where a minimum starts.
+            number = stores and word in NUMBER_WORDS
+            right = Expression("copy", (float(word),)) if number else Element(word, ())
         if isinstance(right, Element):
             if stores:
                 raise self.refuse(meta, f"load {right.buffer} into a name first: {target} is memory")
