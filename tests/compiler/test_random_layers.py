@@ -37,13 +37,23 @@ FOUND = {
     "a value of no set in a kernel over edges": (
         'n["h"] = sum(tanh(concat(x[e.src], norm(a))[1:] @ W[e.etype]) for e in n.outgoing_edges())'
     ),
-    "addresses that are numbers": 'n["h"] = norm(norm(norm(dot(reshape(x[n], F, 1), b))))',
     "a minimum beside an array named inf": 'n["h"] = min(x[e.src] for e in n.incoming_edges()) + inf',
     "ties": 'n["h"] = max(min(x[e.src], x[e.src]) for e in n.incoming_edges()) + max(concat(x[n], x[n]))',
     "a sum's gradient is spread": 'n["h"] = sum(mean(W[e.etype][1:]) for e in n.incoming_edges()) * sum(x[n])',
     "an empty sum beside a variable of the same name": 'n["h"] = sum(x[e.dst] for e in n.outgoing_edges())',
 }
 """What random layers have found, each as the statement of a loop over nodes."""
+ADDRESSES = """dim F = 4, G = 2, H = 1
+layer f(g: graph):
+    input y[node, 2, H, F, H], p[4]
+    param b[G, 1, 4, H], V[etype, G, 1, F, 2]
+    for e in g.edges():
+        z = norm(dot(y[e.dst], b) @ V[e.etype])
+        e["h"] = reshape(norm(reshape(p, 2, 2)), G) + sum(max(z))
+    edge_softmax(g, "h")
+    return e["h"]
+"""
+"""Addresses of numbers alone, in loops beside each other."""
 GRAPH: dict[str, Any] = {
     "src": np.array([0, 1, 1, 2, 2], dtype=np.int32),
     "dst": np.array([1, 2, 2, 2, 0], dtype=np.int32),
@@ -146,3 +156,8 @@ def test_what_random_layers_found(case: str, setting: dict[str, bool]) -> None:
     assert_agrees(text, GRAPH, 0, setting)
     assert_slopes(text, GRAPH, 0, setting)
     assert_parses_back(compiled(text, options=setting), passes=False)
+
+
+@ALL_SETTINGS
+def test_addresses_of_numbers(setting: dict[str, bool]) -> None:
+    assert_slopes(ADDRESSES, GRAPH, 0, setting)
