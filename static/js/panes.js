@@ -149,7 +149,7 @@ function remember() {
   }));
 }
 
-const ROW = 20; // the height of a line
+export const ROW = 20; // the height of a line
 const ABOVE = 4; // the room above the first one
 const NEARLY = 5; // lines too many that are no reason to scroll
 
