@@ -6,7 +6,7 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from tests.browser.conftest import OpenPage
-from tests.browser.driving import edit_of, expect_edit_after, operation, pane, point_at_model
+from tests.browser.driving import DISTMULT, edit_of, expect_edit_after, operation, pane, point_at_model, write
 
 pytestmark = pytest.mark.browser
 
@@ -89,12 +89,8 @@ def test_a_pin_stays_with_its_operation_and_goes_with_it(open_page: OpenPage) ->
     expect(page.locator(".cm-line .o-pin, .cm-line .o-lit")).to_contain_text(["@"])
     page.mouse.move(800, 5)
     expect(pane(page, "graph").locator(".l.pin")).to_contain_text("bmv")
-    page.keyboard.press("ControlOrMeta+End")
-    page.keyboard.press("ArrowUp")
-    page.keyboard.press("End")
-    page.keyboard.press("Shift+Home")
     edit = edit_of(page)
-    page.keyboard.type("return norm(E[h] - E[t], 2)")
+    write(page, DISTMULT)
     expect_edit_after(page, edit)
     expect(page.locator("#panes .l.pin")).to_have_count(0)
 
