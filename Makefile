@@ -45,7 +45,7 @@ types: $(PACKAGES) ## mypy --strict on explorer/
 	$(BIN)/mypy --strict explorer
 
 pytest: setup
-	$(BIN)/python -m pytest $(ARGS)
+	$(BIN)/python -m pytest --numprocesses=auto --dist=loadscope $(ARGS)
 
 bench: setup ## the benchmark table, or the one SUITE named
 	$(BIN)/explorer bench $(SUITE) $(ARGS)

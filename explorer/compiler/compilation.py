@@ -121,10 +121,11 @@ class Compilation:
         to be derived `etype`, `ntype`, `num_nodes`, `num_etypes` and `num_ntypes`. With `grad`, the gradient of the
         result, it returns also a dict of gradients by tensor (compile with the option grad). `on` is a target
         ("cpu", "dae"), or a stage with an interpreter (graph, loops, slc, dlc). Raises ValueError for another `on`,
-        or where the text was no model."""
+        where the text was no model, or where the arrays do not fit it."""
         if not self.ok:
             raise ValueError("this compilation has errors: " + "; ".join(d.message for d in self.diagnostics))
         from explorer.compiler.interpret import run_program
+        from explorer.compiler.interpret.inputs import check_inputs
 
         stage_of = {target: spec.name for spec in STAGES for target in spec.targets if target in self.targets}
         stage = self.stages.get(stage_of.get(on, on))
@@ -134,6 +135,8 @@ class Compilation:
             raise ValueError("there is no backward pass in this compilation: compile with the option grad")
         run: Target = self.targets.get(on, run_program)
         if self.family != "layer" or self.encode is None:
+            negatives = self.options.negatives
+            check_inputs(self.stages["graph"].program, inputs, negatives.count if negatives else 0)
             result, gradients = run(stage.program, inputs)
         else:
             arrays, finish = self.encode(self, inputs, grad)
