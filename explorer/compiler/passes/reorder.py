@@ -149,7 +149,7 @@ def _rewritten(writer: ValueWriter, value: Value, pair: _Pair) -> Value:
     weights = fold
     if pair.index_set not in ("unit", value.index_set) and not pair.via:
         gather = Gather(tensor=fold.name, indices=(pair.index_set,), origin=origin)
-        weights = writer.add(gather, value.index_set, shape, pair.matrix.depends, origin)
+        weights = writer.add(gather, value.index_set, shape, (pair.index_set,), origin)
     contract = Contract(
         signature=_named(f"{row},{''.join(kept)}->{out}"), left=pair.row.name, right=weights.name, origin=origin
     )

@@ -199,6 +199,14 @@ def test_refuses_arrays_that_do_not_fit(compiled: Prepared, change: Inputs, mess
         compiled(draw(compiled.program, 2) | change)
 
 
+def test_products_take_four_rows_of_a_matrix_at_a_visit_where_they_divide() -> None:
+    blocked, whole = (generate_host(kernels.transr(rows, 50)).text for rows in (64, 33))
+    assert "in range(16):" in blocked
+    assert blocked.count("= P[") == 4
+    assert blocked.count("y[k1] += ") == 1
+    assert whole.count("= P[") == 1
+
+
 def nest(depth: int) -> Kernel:
     """The sum of E[h] over so many loops, the parallel one counted."""
     innermost = kernels.accumulate("s", "copy", "e")
