@@ -135,8 +135,9 @@ class Compilation:
             raise ValueError("there is no backward pass in this compilation: compile with the option grad")
         run: Target = self.targets.get(on, run_program)
         if self.family != "layer" or self.encode is None:
-            negatives = self.options.negatives
-            check_inputs(self.stages["graph"].program, inputs, negatives.count if negatives else 0)
+            graph, negatives = self.stages["graph"].program, self.options.negatives
+            assert isinstance(graph, Graph)
+            check_inputs(graph, inputs, negatives.count if negatives else 0)
             result, gradients = run(stage.program, inputs)
         else:
             arrays, finish = self.encode(self, inputs, grad)
