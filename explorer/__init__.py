@@ -31,7 +31,8 @@ def _run_on_cpu(program: Any, inputs: Mapping[str, Any]) -> tuple[Any, dict[str,
 def _run_on_dae(program: Any, inputs: Mapping[str, Any]) -> tuple[Any, dict[str, Any]]:
     from explorer.runtime.dae import simulate
 
-    return simulate(program, inputs).output, {}
+    simulated = simulate(program, inputs)
+    return simulated.output, simulated.gradients
 
 
 def _encode(compilation: Compilation, inputs: Mapping[str, Any], grad: Any) -> Any:

@@ -136,8 +136,8 @@ class Compilation:
         run: Target = self.targets.get(on, run_program)
         if self.family != "layer" or self.encode is None:
             graph, negatives = self.stages["graph"].program, self.options.negatives
-            if isinstance(graph, Graph) and graph.family == "score":
-                check_inputs(graph, inputs, negatives.count if negatives else 0)
+            assert isinstance(graph, Graph)
+            check_inputs(graph, inputs, negatives.count if negatives else 0)
             result, gradients = run(stage.program, inputs)
         else:
             arrays, finish = self.encode(self, inputs, grad)

@@ -295,7 +295,7 @@ def _description(setup: _Setup, check: Check, source: Literal["measured", "simul
         "data": {name: described[name] for name in ("name", "source", "nodes", "edges", "ntypes", "etypes")},
         "encodings": described,
         "rows": check.rows,
-        "repeat": request.repeat,
+        **({"repeat": request.repeat} if request.on == "cpu" else {}),
         "seed": request.seed,
         "sizes": dict(compilation.sizes),
         "options": compilation.options.to_json(),

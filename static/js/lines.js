@@ -55,7 +55,8 @@ function indexPane(element) {
 // The heights of the bodies are told, not asked for: asking would lay the page out.
 const heights = new ResizeObserver((entries) => {
   for (const { target, contentRect } of entries) {
-    for (const text of panes.flatMap((pane) => pane.texts)) if (text.body === target) text.height = contentRect.height;
+    const text = panes.flatMap((pane) => pane.texts).find(({ body }) => body === target);
+    if (text) text.height = contentRect.height;
   }
 });
 
@@ -100,14 +101,17 @@ export function paintRail(ids) {
 const setText = (element, text) => element.textContent !== text && (element.textContent = text);
 
 // How each body is scrolled; asked for before anything is painted, when the layout is still good.
-export const scrolled = () => new Map(panes.flatMap(({ texts }) => texts.map(({ body }) => [body, body.scrollTop])));
+export const scrolled = () =>
+  new Map(panes.flatMap(({ texts }) => texts.map(({ body }) => [body, body.scrollTop])));
 
 // Bring a lit line into sight in every text that shows none; one of its own rather than one shared with others.
 export function reveal(lines, tops) {
   const byText = new Map();
   for (const line of lines) {
     const { text, row } = places.get(line) ?? {};
-    if (text) byText.set(text, [...(byText.get(text) ?? []), { row, isShared: line.classList.contains("shared") }]);
+    if (!text) continue;
+    if (!byText.has(text)) byText.set(text, []);
+    byText.get(text).push({ row, isShared: line.classList.contains("shared") });
   }
   for (const [{ body, height }, rows] of byText) {
     const top = tops.get(body) ?? 0;

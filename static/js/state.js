@@ -87,8 +87,12 @@ function entriesOf(value, isGood) {
 }
 
 const isSize = ([, size]) => Number.isSafeInteger(size) && size >= 1;
-const OPTION_TYPES = { interchange: "boolean", negatives: "string", arch: "string" };
-const isOption = ([name, value]) => Object.hasOwn(OPTION_TYPES, name) && typeof value === OPTION_TYPES[name];
+const isSwitch = (name) =>
+  [...document.querySelectorAll("[data-option]")].some(({ dataset }) => dataset.option === name);
+const isOption = ([name, value]) =>
+  ["negatives", "arch"].includes(name)
+    ? typeof value === "string"
+    : isSwitch(name) && typeof value === "boolean";
 
 // A link may be damaged or made by hand: what is of no use is left out, and the rest still opens.
 function checked(kept) {
