@@ -299,9 +299,20 @@ def test_a_run_over_its_time_fails(model: Path) -> None:
     assert "Traceback" not in shown.stderr
 
 
+def _interruptible(command: list[str]) -> subprocess.Popen[str]:
+    """A process that Ctrl-C ends also where the tests run in a shell's background, which ignores it."""
+    return subprocess.Popen(
+        command,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
+    )
+
+
 def test_ctrl_c_ends_with_a_line_and_130(model: Path) -> None:
     command = [sys.executable, "-m", "explorer.cli", "run", str(model), "--on", "cpu", "--repeat", "10000000"]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+    with _interruptible(command) as process:
         assert process.stderr is not None
         for line in process.stderr:
             if line.startswith("running"):
@@ -321,7 +332,7 @@ def test_a_reader_that_leaves_early_is_no_error(model: Path) -> None:
 
 def test_serve_says_where_it_is_and_a_taken_port_is_a_sentence() -> None:
     command = [sys.executable, "-m", "explorer.cli", "serve", "--port", "0"]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+    with _interruptible(command) as process:
         assert process.stdout is not None
         line = process.stdout.readline()
         port = line.rpartition(":")[2].partition("/")[0]

@@ -33,7 +33,8 @@ OpenPage = Callable[..., Page]
 Theme = Literal["light", "dark"]
 
 
-@pytest.fixture(scope="session")
+# Playwright keeps an event loop running in this thread as long as it is open: it must be closed before other tests.
+@pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
     """Debian's Chromium. A machine without one skips these tests; CI must have it."""
     path = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
@@ -81,7 +82,7 @@ def wait_until_warm(address: str) -> None:
     pytest.fail("no process for runs came up within a minute")
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def profile(browser: Browser) -> Iterator[BrowserContext]:
     """One profile for all tests, so that scripts are fetched and compiled once; each test has a tab of its own."""
     context = browser.new_context()
