@@ -1,7 +1,6 @@
 """Sorted edges, compact maps and inverses of maps: by hand on a small graph, by brute force on random ones."""
 
 import json
-import time
 
 import numpy as np
 import pytest
