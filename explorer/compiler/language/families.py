@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
@@ -41,7 +42,7 @@ class Source:
     collector: Collector
 
 
-class _Definition:
+class _Definition(ABC):
     """A definition on its way to a graph."""
 
     def __init__(self, definition: syntax.Definition, source: Source, domains: Mapping[str, str]) -> None:
@@ -85,17 +86,17 @@ class _Definition:
             result=row.name,
         )
 
+    @abstractmethod
     def maps(self) -> tuple[ir.IndexMap, ...]:
         """The maps of the graph."""
-        raise NotImplementedError
 
     def structure(self) -> tuple[ir.Tensor, ...]:
         """The tensors that the family itself brings."""
         return ()
 
+    @abstractmethod
     def check_result(self, place: syntax.Expression, value: Row | Constant) -> Row | None:
         """The returned value, if the family can return it."""
-        raise NotImplementedError
 
     def sites(self) -> tuple[OperationSite, ...]:
         """The operations that became values, in the order of the text."""
