@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -88,8 +89,9 @@ def backward_samples(repeat: int) -> list[float]:
 def import_samples(repeat: int = 9) -> list[float]:
     """Milliseconds of `import explorer.compiler`, each in a fresh interpreter."""
     command = [sys.executable, "-c", IMPORT]
+    keeping_bytecode = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
     runs = [
-        subprocess.run(command, cwd=CHECKOUT, check=True, capture_output=True, text=True).stdout
+        subprocess.run(command, cwd=CHECKOUT, env=keeping_bytecode, check=True, capture_output=True, text=True).stdout
         for _ in range(repeat + 1)
     ]
     return [float(run) for run in runs[1:]]  # the first one may write .pyc files
