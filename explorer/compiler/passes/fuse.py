@@ -25,6 +25,8 @@ def fuse(graph: g.Graph, report: Report) -> loops.Kernel | Module:
         rows = sum(isinstance(node, loops.Row) for node in walk(kernel))
         kept = f"; {rows} kept in rows of their own" if rows else ""
         report.did(f"{len(graph.values)} values computed in one nest{kept}")
+        if graph.gradients:
+            report.refused("the gradients of a score stay in the graph: only those of layers become kernels so far")
         return kernel
     return _fuse_layer(graph, report)
 

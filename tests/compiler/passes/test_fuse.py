@@ -42,3 +42,10 @@ score out(b: entity, u: relation, k: entity):
     return dot(B[b] * ih[u], B[k])
 """
     assert compiled(text).stages["dlc"].available
+
+
+def test_a_scores_gradients_are_said_to_stay_in_the_graph():
+    report = compiled(HEAD.format("norm(E[h] @ P[r] + R[r])"), options={"grad": "true"}).stages["loops"].passes[0]
+    assert report.refusals == (
+        "the gradients of a score stay in the graph: only those of layers become kernels so far",
+    )
