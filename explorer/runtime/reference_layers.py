@@ -45,10 +45,11 @@ class Rows(Handle):
 
     table: npt.NDArray[np.floating]  # [sets..., dense...]
     ids: tuple[npt.NDArray[np.integer], ...]
+    dtype: npt.DTypeLike
 
     def gathered(self) -> Array:
         """The rows, each with a matrix of its own."""
-        return np.asarray(self.table[self.ids], dtype=np.float64)
+        return np.asarray(self.table[self.ids], dtype=self.dtype)
 
     @property
     def dense(self) -> tuple[int, ...]:
@@ -61,7 +62,7 @@ class Rows(Handle):
         order = np.argsort(flat, kind="stable")
         starts = np.flatnonzero(np.diff(flat[order], prepend=-1))
         for rows in np.split(order, starts[1:]):
-            yield rows, self.table[tuple(part[rows[0]] for part in self.ids)].astype(np.float64)
+            yield rows, self.table[tuple(part[rows[0]] for part in self.ids)].astype(self.dtype)
 
 
 class _Graph(Handle):
@@ -110,8 +111,9 @@ class LayerEvaluator(Evaluator):
         definition: Definition,
         inputs: Mapping[str, npt.NDArray[np.generic]],
         sizes: Mapping[str, int],
+        dtype: npt.DTypeLike = np.float64,
     ) -> None:
-        super().__init__(model, definition, inputs, sizes, 1, SETS)
+        super().__init__(model, definition, inputs, sizes, 1, SETS, dtype)
         read_weighing(definition)
         self.graph = ReferenceGraph(inputs)
         self.data = GraphData(self.graph)
@@ -123,7 +125,7 @@ class LayerEvaluator(Evaluator):
         value = self.statements(self.definition.body, scope)
         if value is None:
             raise ReferenceFailure(f"{self.definition.name} returns nothing")
-        return self.array(value)
+        return self.kept(self.array(value))
 
     # Statements
 
@@ -318,7 +320,7 @@ class LayerEvaluator(Evaluator):
 
     def rows_of(self, table: Table, ids: tuple[npt.NDArray[np.integer], ...]) -> Array | Rows:
         """Rows of a tensor; matrices are left where they are until they are needed."""
-        rows = Rows(table.data, ids)
+        rows = Rows(table.data, ids, self.dtype)
         return rows if len(rows.dense) >= 2 else self.kept(rows.gathered())
 
     def array(self, entry: Binding) -> Array:

@@ -11,6 +11,7 @@ import threading
 from collections.abc import Callable, Generator, Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
+from functools import cached_property
 from pathlib import Path
 from time import perf_counter
 from typing import Any, Literal
@@ -21,7 +22,7 @@ import numpy.typing as npt
 import explorer
 from explorer.compiler.compilation import Compilation
 from explorer.runtime import batch, bounds, reference
-from explorer.runtime.check import RELATIVE_TO, TOLERANCE, Check, compare
+from explorer.runtime.check import RELATIVE_TO, Check, compare
 from explorer.runtime.events import Event, failed, machine_sample, progress, result, started, timed_sample
 from explorer.runtime.inputs import InputError, Triples, load_triples
 
@@ -81,6 +82,15 @@ class _Setup:
     inputs: Arrays
     want: npt.NDArray[np.float64]
 
+    def check(self, scores: npt.NDArray[np.float32]) -> Check:
+        """Holds scores against those that the model must give."""
+        return compare(scores, self.want, plain=lambda: self.plain)
+
+    @cached_property
+    def plain(self) -> npt.NDArray[np.float64]:
+        """The scores that NumPy gives in float32."""
+        return _reference(self.request, self.compilation, self.inputs, np.float32)
+
 
 class Refused(Exception):
     """The run cannot be done as asked; carries its last event."""
@@ -125,14 +135,15 @@ def _prepare(request: RunRequest, compilation: Compilation) -> Generator[Event, 
     yield progress(f"drawing {request.batch:,} triples and the parameters", 2, STEPS)
     inputs = batch.draw(compilation, triples, request.batch, request.seed)
     yield progress("scoring the batch in float64, for the check", 3, STEPS)
-    want = reference.score(
-        request.text,
-        inputs,
-        compilation.sizes,
-        compilation.name,
-        str(compilation.options.to_json()["negatives"]),
-    )
+    want = _reference(request, compilation, inputs, np.float64)
     return _Setup(request, compilation, triples, inputs, want)
+
+
+def _reference(
+    request: RunRequest, compilation: Compilation, inputs: Arrays, dtype: npt.DTypeLike
+) -> npt.NDArray[np.float64]:
+    negatives = str(compilation.options.to_json()["negatives"])
+    return reference.score(request.text, inputs, compilation.sizes, compilation.name, negatives, dtype)
 
 
 def _compile(request: RunRequest) -> Compilation:
@@ -156,7 +167,7 @@ def _run_cpu(setup: _Setup) -> Iterator[Event]:
     began = perf_counter()
     scores = kernel(setup.inputs)
     first_ms = (perf_counter() - began) * 1e3
-    check = compare(scores, setup.want)
+    check = setup.check(scores)
     yield progress("running", 5, STEPS)
     samples: list[float] = []
     for index in range(setup.request.repeat):
@@ -165,7 +176,7 @@ def _run_cpu(setup: _Setup) -> Iterator[Event]:
         began = perf_counter()
         scores = kernel(setup.inputs)
         samples.append((perf_counter() - began) * 1e3)
-        check = worse(check, compare(scores, setup.want))
+        check = worse(check, setup.check(scores))
         yield timed_sample(index, samples[-1])
     times = statistics(samples) if check.matches else dict.fromkeys(statistics([0.0]))
     yield result(
@@ -197,7 +208,7 @@ def _run_dae(setup: _Setup) -> Iterator[Event]:
     except ValueError as error:
         # What the machine says of its parameters, and of a record that is larger than its queue.
         raise Refused(failed("refused", sentence(error))) from None
-    check = compare(simulation.output, setup.want)
+    check = setup.check(simulation.output)
     figures = simulation.to_json()
     if not check.matches:
         figures = dict.fromkeys(figures)
@@ -246,7 +257,8 @@ def _description(setup: _Setup, check: Check, source: Literal["measured", "simul
         "max_relative_error": error if np.isfinite(error) else None,
         "error_relative_to": RELATIVE_TO,
         "median_magnitude": check.median_magnitude,
-        "tolerance": TOLERANCE,
+        "tolerance": check.tolerance,
+        "plain_float32_error": check.plain_error,
         "rows_checked": check.rows,
         "message": "" if check.matches else BEYOND_FLOAT32 if check.beyond_float32 else MISMATCH,
         "name": compilation.name,

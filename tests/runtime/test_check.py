@@ -24,8 +24,8 @@ def test_the_largest_error_of_any_row_counts() -> None:
 
 
 def test_a_score_near_zero_is_held_against_the_typical_one() -> None:
-    assert check([1e-7, 1.0, -1.0], [0.0, 1.0, -1.0])[0]
-    assert not check([1e-4, 1.0, -1.0], [0.0, 1.0, -1.0])[0]
+    assert check([9e-7, 1.0, -1.0], [0.0, 1.0, -1.0])[0]
+    assert not check([2e-6, 1.0, -1.0], [0.0, 1.0, -1.0])[0]
 
 
 def test_one_huge_score_does_not_excuse_the_others() -> None:
@@ -57,20 +57,39 @@ def test_another_shape_never_matches() -> None:
 
 
 @pytest.mark.parametrize(
-    ("got", "want", "beyond"),
+    ("got", "want", "plain", "beyond"),
     [
-        ([np.inf, 1.0], [1e45, 1.0], True),
-        ([np.inf, np.inf], [104.0, 105.0], True),
-        ([0.0, 0.0], [1e-25, 2e-25], True),
-        ([np.inf, 2.0, 3.0], [1e45, 1.0, 3.0], False),
-        ([0.0, 0.0], [1.0, 2.0], False),
-        ([1.0, 1.0], [np.nan, 1.0], False),
-        ([1.0, 1.0], [1.0, 1.0], False),
+        ([np.inf, 1.0], [1e45, 1.0], [np.inf, 1.0], True),
+        ([np.nan, np.inf], [104.0, 105.0], [np.inf, np.inf], True),
+        ([np.inf, np.inf], [104.0, 105.0], [104.0, 105.0], False),
+        ([np.nan, 1.0], [1.0, 1.0], [1.0, 1.0], False),
+        ([0.0, 0.0], [1e-25, 2e-25], [0.0, 0.0], True),
+        ([0.0, 0.0], [1e-25, 2e-25], [1e-25, 2e-25], False),
+        ([np.inf, 2.0, 3.0], [1e45, 1.0, 3.0], [np.inf, 1.0, 3.0], False),
+        ([0.0, 0.0], [1.0, 2.0], [1.0, 2.0], False),
+        ([1.0, 1.0], [np.nan, 1.0], [np.nan, 1.0], False),
+        ([1.0, 1.0], [1.0, 1.0], [1.0, 1.0], False),
     ],
 )
-def test_what_only_float32_loses_is_told_from_a_fault(got: list[float], want: list[float], beyond: bool) -> None:
-    found = compare(np.array(got, np.float32), np.array(want, np.float64))
+def test_what_float32_loses_is_told_from_a_fault(
+    got: list[float], want: list[float], plain: list[float], beyond: bool
+) -> None:
+    found = compare(np.array(got, np.float32), np.array(want, np.float64), plain=lambda: np.array(plain, np.float32))
     assert found.beyond_float32 is beyond
+    assert found.matches is (got == want)
+
+
+@pytest.mark.parametrize(
+    ("error", "plain_error", "matches"),
+    [(9e-6, 0.0, True), (1.5e-5, 1e-5, True), (2.5e-5, 1e-5, False), (1.5e-5, 1e-6, False), (2e-4, 2e-4, False)],
+)
+def test_what_plain_float32_rounds_as_much_is_no_fault(error: float, plain_error: float, matches: bool) -> None:
+    want = np.array([0.0, 10.0, -10.0])  # the first is held against a tenth of the median, which is 1
+    got, plain = (np.array([value, 10.0, -10.0], np.float32) for value in (error, plain_error))
+    found = compare(got, want, plain=lambda: plain)
+    assert found.matches is matches
+    assert found.max_relative_error == pytest.approx(error)
+    assert found.plain_error == (None if error < 1e-5 else pytest.approx(plain_error))
 
 
 def test_the_scale_of_the_errors_is_told() -> None:
