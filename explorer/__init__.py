@@ -14,12 +14,23 @@ def compile(
     sizes: Mapping[str, int] | None = None,
     options: Mapping[str, str | int | bool] | None = None,
     name: str | None = None,
+    counts: Mapping[str, int] | None = None,
+    counted_on: str = "",
 ) -> Compilation:
     """Compiles a model text through every stage; see `explorer.compiler.compilation.compile_model`.
 
     `Compilation.run` takes "cpu" and "dae" beside the stages that have interpreters."""
     targets = {"cpu": _run_on_cpu, "dae": _run_on_dae}
-    return compile_model(text, sizes=sizes, options=options, name=name, targets=targets, encode=_encode)
+    return compile_model(
+        text,
+        sizes=sizes,
+        options=options,
+        name=name,
+        targets=targets,
+        encode=_encode,
+        counts=counts,
+        counted_on=counted_on,
+    )
 
 
 def _run_on_cpu(program: Any, inputs: Mapping[str, Any]) -> tuple[Any, dict[str, Any]]:

@@ -9,6 +9,7 @@ from time import perf_counter
 from typing import Any
 
 from explorer.compiler.codegen.text import Code, Unsupported
+from explorer.compiler.counts import ASSUMED, CountError, Counts, read_counts
 from explorer.compiler.ir.dlc import DlcProgram, print_dlc, verify_dlc
 from explorer.compiler.ir.graph import Graph, Value, operator_name, print_graph, verify_graph
 from explorer.compiler.ir.loops import Kernel, print_kernel, verify_kernel
@@ -153,18 +154,23 @@ def compile_model(
     name: str | None = None,
     targets: Mapping[str, Target] | None = None,
     encode: Encoder | None = None,
+    counts: Mapping[str, int] | None = None,
+    counted_on: str = "",
 ) -> Compilation:
     """Compiles a model text through every stage.
 
     `sizes` override the model's dims, `options` are those of `explorer.compiler.options`, `name` picks a definition
     (the last one otherwise), `targets` are what `Compilation.run` knows beside the interpreters, `encode` how it makes
-    the arrays of a layer. Errors of the text are in `diagnostics`; nothing is raised for them."""
+    the arrays of a layer, `counts` how many nodes, edges and so on (`explorer.compiler.counts`) the graph has that
+    costs are counted on, and `counted_on` what to call it. Errors of the text are in `diagnostics`; nothing is raised
+    for them."""
     sys.setrecursionlimit(max(sys.getrecursionlimit(), DEEPEST_RECURSION))
     chosen = Options()
     try:
         chosen = read_options(options or {})
+        rows = ASSUMED if counts is None else read_counts(counts, counted_on)
         checked = check(parse(text), text, sizes or {}, chosen.negatives, name)
-    except OptionError as error:
+    except (OptionError, CountError) as error:
         return _failed(text, chosen, (Diagnostic(message=str(error), span=None),))
     except DiagnosticsError as error:
         return _failed(text, chosen, error.diagnostics)
@@ -179,7 +185,7 @@ def compile_model(
         options=chosen,
         diagnostics=checked.diagnostics,
         operations=_operations(graph, checked.operations),
-        stages=_Stages(graph, chosen),
+        stages=_Stages(graph, chosen, rows),
         targets=targets or {},
         encode=encode,
     )
@@ -194,9 +200,10 @@ def _failed(text: str, options: Options, diagnostics: tuple[Diagnostic, ...]) ->
 class _Stages(Mapping[str, Stage]):
     """The stages by name, in the pipeline's order; those on demand are made when they are first asked for."""
 
-    def __init__(self, graph: Graph, options: Options) -> None:
+    def __init__(self, graph: Graph, options: Options, counts: Counts) -> None:
         self._graph = graph
         self._options = options
+        self._counts = counts
         self._made: dict[str, Stage] = {}
         for spec in STAGES:
             if not spec.on_demand:
@@ -221,21 +228,21 @@ class _Stages(Mapping[str, Stage]):
 
     def _make(self, spec: StageSpec) -> Stage:
         if not spec.follows:
-            return _run_stage(spec, self._graph, self._options)
+            return _run_stage(spec, self._graph, self._options, self._counts)
         source = self[spec.follows]
         if source.program is None:
             return Stage(spec.name, (), (), 0.0, None, source.reason)
-        return _run_stage(spec, source.program, self._options)
+        return _run_stage(spec, source.program, self._options, self._counts)
 
 
-def _run_stage(spec: StageSpec, program: Program, options: Options) -> Stage:
+def _run_stage(spec: StageSpec, program: Program, options: Options, counts: Counts) -> Stage:
     """Runs a stage's passes; each result is printed and verified."""
     begin = perf_counter()
     lines = lines_of(program)
     passes: list[PassReport] = []
     try:
         for step in spec.passes:
-            report, program = _run_pass(step, program, lines, options)
+            report, program = _run_pass(step, program, lines, Report(options, counts))
             passes.append(report)
             lines = report.after
     except Unsupported as error:
@@ -243,11 +250,8 @@ def _run_stage(spec: StageSpec, program: Program, options: Options) -> Stage:
     return Stage(spec.name, lines, tuple(passes), _ms_since(begin), program)
 
 
-def _run_pass(
-    step: Pass, program: Program, before: tuple[Line, ...], options: Options
-) -> tuple[PassReport, Program]:
+def _run_pass(step: Pass, program: Program, before: tuple[Line, ...], report: Report) -> tuple[PassReport, Program]:
     begin = perf_counter()
-    report = Report(options)
     changed: Program = step(program, report)
     ms = _ms_since(begin)
     verify(changed)

@@ -13,7 +13,7 @@ from explorer.compiler.ir.node import merge
 from explorer.compiler.passes.costs import report_costs
 from explorer.compiler.passes.dead_values import dead_values
 from explorer.compiler.passes.report import Report
-from explorer.compiler.passes.sets import ASSUMED_COUNTS, with_pairs
+from explorer.compiler.passes.sets import with_pairs
 from explorer.compiler.passes.writer import ValueWriter
 
 PAIR = "dst_pair"
@@ -70,11 +70,13 @@ def _match(graph: Graph, value: Value) -> _Sum | None:
 
 
 def _rewritten(graph: Graph, writer: ValueWriter, value: Value, match: _Sum, report: Report) -> Value:
-    pairs, transform_rows = ASSUMED_COUNTS[PAIR], ASSUMED_COUNTS["edge"]
+    pairs, transform_rows = report.counts[PAIR], report.counts["edge"]
     if set(match.product.depends) <= {"src", "etype"}:
-        transform_rows = ASSUMED_COUNTS["src_pair"]
+        transform_rows = report.counts["src_pair"]
     if pairs > transform_rows:
-        report.refused(f"{value.name} multiplies first: {transform_rows:,} rows, not {pairs:,}")
+        report.refused(
+            f"{value.name} multiplies first: {transform_rows:,} rows, not {pairs:,}, on {report.counts.name}"
+        )
         return value
     origin = merge(value.origin, match.product.origin)
     summand = match.row

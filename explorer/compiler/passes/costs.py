@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 
+from explorer.compiler.counts import Counts
 from explorer.compiler.ir.graph import Graph
 from explorer.compiler.ir.work import elements
 from explorer.compiler.passes.report import Report
-from explorer.compiler.passes.sets import ASSUMED_COUNTS, total_work
+from explorer.compiler.passes.sets import total_work
 from explorer.compiler.passes.storage import stored_values
 
 FLOAT_BYTES = 4
@@ -26,8 +26,8 @@ class Cost:
         return f"{_short(self.flop)}FLOP, {_short(self.bytes)}B stored in {_short(self.rows)}rows"
 
 
-def cost_of(graph: Graph, counts: Mapping[str, int] = ASSUMED_COUNTS) -> Cost:
-    """The cost of a graph on sets of these sizes, by default those of fb15k."""
+def cost_of(graph: Graph, counts: Counts) -> Cost:
+    """The cost of a graph on sets of these sizes."""
     stored = [value for value in map(graph.value, stored_values(graph)) if value.name != graph.result]
     rows = [counts[value.index_set] for value in stored]
     sizes = [elements(graph, value) for value in stored]
@@ -36,9 +36,10 @@ def cost_of(graph: Graph, counts: Mapping[str, int] = ASSUMED_COUNTS) -> Cost:
 
 
 def report_costs(before: Graph, after: Graph, report: Report) -> None:
-    """Notes what a change costs and saves, counted on fb15k's sizes."""
+    """Notes what a change costs and saves, and on whose sizes that is counted."""
     if before != after:
-        report.did(f"counted on fb15k's sizes: {cost_of(before)} -> {cost_of(after)}")
+        counts = report.counts
+        report.did(f"counted on {counts.about}: {cost_of(before, counts)} -> {cost_of(after, counts)}")
 
 
 def _short(number: int) -> str:

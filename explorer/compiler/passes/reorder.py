@@ -6,15 +6,15 @@ where it lowers the counted work of the whole layer, not wherever it can be.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
+from explorer.compiler.counts import Counts
 from explorer.compiler.ir.graph import Contract, Gather, Graph, Shape, Value, indices_of
 from explorer.compiler.ir.node import merge
 from explorer.compiler.passes.costs import report_costs
 from explorer.compiler.passes.dead_values import dead_values
 from explorer.compiler.passes.report import Report
-from explorer.compiler.passes.sets import ASSUMED_COUNTS, total_work
+from explorer.compiler.passes.sets import total_work
 from explorer.compiler.passes.writer import ValueWriter
 
 
@@ -28,15 +28,16 @@ def reorder(graph: Graph, report: Report) -> Graph:
     if not report.options.reorder:
         report.refused("no product is reordered: the option reorder is off")
         return graph
-    chosen = _choose(graph, found)
-    after = _count(_apply(graph, chosen))
+    counts = report.counts
+    chosen = _choose(graph, found, counts)
+    after = total_work(_apply(graph, chosen), counts)
     for value, pair in found:
         weights = f"{_tensor(pair.matrix)} and {_tensor(pair.factor)}"
         if value.name in {v.name for v, _ in chosen}:
             report.did(f"{value.name} multiplies {weights} first, once a row of {pair.index_set}")
             continue
-        alone = _count(_apply(graph, [*chosen, (value, pair)]))
-        cost = f"{alone:,} FLOP, not {after:,}"
+        alone = total_work(_apply(graph, [*chosen, (value, pair)]), counts)
+        cost = f"{alone:,} FLOP, not {after:,}, on {counts.name}"
         report.refused(f"{value.name} keeps its order: {weights} multiplied first would take {cost}")
     reordered = _apply(graph, chosen)
     report_costs(graph, reordered, report)
@@ -107,19 +108,15 @@ def _common_set(matrix: Value, factor: Value) -> str | None:
     return matrix.index_set
 
 
-def _choose(graph: Graph, found: list[tuple[Value, _Pair]]) -> list[tuple[Value, _Pair]]:
+def _choose(graph: Graph, found: list[tuple[Value, _Pair]], counts: Counts) -> list[tuple[Value, _Pair]]:
     """All candidates if they lower the work together, else those that lower it one by one."""
-    if _count(_apply(graph, found)) < _count(graph):
+    if total_work(_apply(graph, found), counts) < total_work(graph, counts):
         return found
     chosen: list[tuple[Value, _Pair]] = []
     for candidate in found:
-        if _count(_apply(graph, [*chosen, candidate])) < _count(_apply(graph, chosen)):
+        if total_work(_apply(graph, [*chosen, candidate]), counts) < total_work(_apply(graph, chosen), counts):
             chosen.append(candidate)
     return chosen
-
-
-def _count(graph: Graph, counts: Mapping[str, int] = ASSUMED_COUNTS) -> int:
-    return total_work(graph, counts)
 
 
 def _apply(graph: Graph, chosen: list[tuple[Value, _Pair]]) -> Graph:
@@ -204,4 +201,3 @@ def _named(signature: str) -> str:
         if letter.isalpha() and letter not in names:
             names[letter] = "abcdefghijklm"[len(names)]
     return "".join(names.get(letter, letter) for letter in signature)
-

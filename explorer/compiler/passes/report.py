@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from explorer.compiler.counts import ASSUMED, Counts
 from explorer.compiler.options import Options
 
 
 @dataclass
 class Report:
-    """Handed to every pass: the options it heeds, and where it writes what it did and what it refused, and why."""
+    """Handed to every pass: the options and the sizes it heeds, and where it writes what it did and refused, and why."""
 
     options: Options
+    counts: Counts = ASSUMED
     done: list[str] = field(default_factory=list)
     refusals: list[str] = field(default_factory=list)
 

@@ -1,24 +1,10 @@
-"""Index sets of a layer: how large they are taken to be, and how maps lead from one to another."""
+"""Index sets of a layer: how maps lead from one to another, and what is computed on them."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
+from explorer.compiler.counts import Counts
 from explorer.compiler.ir.graph import Graph, IndexMap, Segment
 from explorer.compiler.ir.work import elements, row_flop
-
-ASSUMED_COUNTS: Mapping[str, int] = {
-    "batch": 1024,
-    "negative": 1024 * 64,
-    "node": 14_541,
-    "edge": 620_232,
-    "etype": 474,
-    "ntype": 1,
-    "src_pair": 161_260,
-    "dst_pair": 161_260,
-    "unit": 1,
-}
-"""Rows of each set where no data is given: those of FB15k-237 with inverse triples, which Hector calls fb15k."""
 
 PAIR_MAPS = {
     "src_pair": (
@@ -69,7 +55,7 @@ def with_pairs(graph: Graph, sets: set[str]) -> tuple[IndexMap, ...]:
     return (*graph.maps, *added)
 
 
-def total_work(graph: Graph, counts: Mapping[str, int]) -> int:
+def total_work(graph: Graph, counts: Counts) -> int:
     """Floating-point operations of all values on their sets."""
     total = 0
     for value in graph.values:

@@ -1,0 +1,78 @@
+"""How many rows each index set of a layer's graph has, for the passes that choose by cost: those of the graph that the
+user means, or assumed ones."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+
+SETS = {
+    "nodes": "node",
+    "edges": "edge",
+    "etypes": "etype",
+    "ntypes": "ntype",
+    "src_pairs": "src_pair",
+    "dst_pairs": "dst_pair",
+}
+"""What a caller names, and the index set that it counts; a pair is a node with the type of an edge at it."""
+LARGEST = 10**12
+
+
+class CountError(Exception):
+    """Counts that are those of no graph; the message is for the user."""
+
+
+@dataclass(frozen=True)
+class Counts:
+    """The rows of every index set of a graph, and what messages call it."""
+
+    name: str
+    rows: Mapping[str, int]
+    estimated: bool = False  # whether the pairs are
+
+    def __getitem__(self, index_set: str) -> int:
+        return self.rows[index_set]
+
+    @property
+    def about(self) -> str:
+        """Its name with its sizes."""
+        types = [(self["etype"], "edge type"), *([(self["ntype"], "node type")] if self["ntype"] > 1 else [])]
+        pairs = f"{self['src_pair']:,} and {self['dst_pair']:,} pairs{', estimated' if self.estimated else ''}"
+        counted = [(self["node"], "node"), (self["edge"], "edge"), *types]
+        sizes = [f"{count:,} {noun}{'' if count == 1 else 's'}" for count, noun in counted]
+        return f"{self.name} ({', '.join(sizes)}, {pairs})"
+
+
+def read_counts(given: Mapping[str, int], name: str = "") -> Counts:
+    """Counts from numbers by the names of SETS, of a graph that the caller calls `name`.
+
+    `nodes` and `edges` must be there, types are 1 and pairs are estimated where they are not. Raises CountError.
+    """
+    for key, value in given.items():
+        if key not in SETS:
+            raise CountError(f"there is nothing called '{key}' to count: counts are of {', '.join(SETS)}")
+        if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= LARGEST:
+            raise CountError(f"the count of {key} is a whole number from 0 to {LARGEST:,}, not {value!r}")
+    if missing := [key for key in ("nodes", "edges") if key not in given]:
+        raise CountError(f"the counts lack {' and '.join(missing)}")
+    rows = {"etype": 1, "ntype": 1, **{SETS[key]: value for key, value in given.items()}}
+    guess = min(rows["edge"], rows["node"] * rows["etype"], round(_ASSUMED_SHARE * rows["edge"]))
+    rows = {"src_pair": guess, "dst_pair": guess, **rows, "unit": 1}
+    return Counts(name or "the given graph", MappingProxyType(rows), not {"src_pairs", "dst_pairs"} <= given.keys())
+
+
+_ASSUMED_ROWS = {
+    "node": 14_541,
+    "edge": 620_232,
+    "etype": 474,
+    "ntype": 1,
+    "src_pair": 161_260,
+    "dst_pair": 161_260,
+    "unit": 1,
+}
+"""FB15k-237 with inverse triples, which Hector calls fb15k."""
+_ASSUMED_SHARE = _ASSUMED_ROWS["src_pair"] / _ASSUMED_ROWS["edge"]
+
+ASSUMED = Counts("assumed sizes", MappingProxyType(_ASSUMED_ROWS))
+"""Where no graph is given."""
