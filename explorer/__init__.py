@@ -47,10 +47,11 @@ def _run_on_dae(program: Any, inputs: Mapping[str, Any]) -> tuple[Any, dict[str,
 
 
 def _encode(compilation: Compilation, inputs: Mapping[str, Any], grad: Any) -> Any:
+    from explorer.runtime import layer_inputs, score_inputs
     from explorer.runtime.inputs import InputError
-    from explorer.runtime.layer_inputs import encode_inputs
 
+    encode = layer_inputs.encode_inputs if compilation.family == "layer" else score_inputs.encode_inputs
     try:
-        return encode_inputs(compilation, inputs, grad)
+        return encode(compilation, inputs, grad)
     except InputError as error:
         raise ValueError(str(error)) from None

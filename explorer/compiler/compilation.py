@@ -135,7 +135,7 @@ class Compilation:
         if grad is not None and not self.options.grad:
             raise ValueError("there is no backward pass in this compilation: compile with the option grad")
         run: Target = self.targets.get(on, run_program)
-        if self.family != "layer" or self.encode is None:
+        if (self.family != "layer" and not self.options.grad) or self.encode is None:
             graph, negatives = self.stages["graph"].program, self.options.negatives
             assert isinstance(graph, Graph)
             check_inputs(graph, inputs, negatives.count if negatives else 0)

@@ -9,14 +9,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from explorer.compiler.ir.dlc import DlcProgram
+from explorer.compiler.ir.index_sets import ENDS, counted
 from explorer.compiler.ir.loops import Buffer
 from explorer.compiler.ir.node import Extent
 from explorer.machine.parameters import LINE_BYTES, WORD_BYTES
 
 LINE_WORDS = LINE_BYTES // WORD_BYTES
-
-
-ENDS = "_ends"
 
 
 class InputError(ValueError):
@@ -81,7 +79,7 @@ def _given_sizes(program: DlcProgram, inputs: Mapping[str, NDArray[np.generic]])
 def _derive_ends(sizes: dict[str, int]) -> None:
     """The array of where a set's segments begin has one element more than the set: `node_ends` is `nodes` + 1."""
     for name in [name for name in sizes if name.endswith(ENDS)]:
-        count, ends = name.removesuffix(ENDS) + "s", sizes[name]
+        count, ends = counted(name), sizes[name]
         if sizes.setdefault(count, ends - 1) != ends - 1:
             raise InputError(f"there are {sizes[count]:,} {count}, but {ends:,} ends of their segments, not one more")
 

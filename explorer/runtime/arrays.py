@@ -13,7 +13,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from explorer.compiler.ir.loops import Buffer, For, Kernel, Load
+from explorer.compiler.ir.index_sets import ENDS, counted
+from explorer.compiler.ir.loops import Buffer, For, Index, Kernel, Load
 from explorer.compiler.ir.module import Module
 from explorer.compiler.ir.node import Extent, walk
 from explorer.runtime.inputs import InputError
@@ -21,18 +22,18 @@ from explorer.runtime.inputs import InputError
 Arrays = dict[str, npt.NDArray[Any]]
 Extents = dict[Extent, int]
 
-ENDS = "_ends"
-"""The extent `node_ends` of the array that holds where each node's segment begins: one more than `nodes`."""
-
 
 @dataclass(frozen=True)
 class Lookup:
-    """What an index buffer holds picks a row of a table; where `exclusive`, its elements may end a loop over rows."""
+    """What an index buffer holds picks a row of a table; where `exclusive`, its elements may end a loop over rows.
+
+    Where `every` is more than 1, so many elements in a row pick the same one: negatives their triple."""
 
     index: str
     table: str
     extent: Extent
     exclusive: bool
+    every: int = 1
 
 
 def kernels_of(program: Kernel | Module) -> tuple[Kernel, ...]:
@@ -100,14 +101,9 @@ def _array(buffer: Buffer, inputs: Mapping[str, Any], extents: Extents) -> npt.N
 
 def _size(extent: Extent, extents: Extents) -> int | None:
     if extent not in extents and _is_ends(extent):
-        count = extents.get(_counted(extent))
+        count = extents.get(counted(extent))
         return None if count is None else count + 1
     return extents.get(extent)
-
-
-def _counted(ends: Extent) -> str:
-    """The count of the set whose ends these are."""
-    return str(ends).removesuffix(ENDS) + "s"
 
 
 def _is_ends(extent: Extent) -> bool:
@@ -122,7 +118,7 @@ def _learn_ends(given: tuple[Extent, ...], extents: Extents) -> None:
     """A set of which only the pointers are given has one element less."""
     for extent in given:
         if _is_ends(extent):
-            extents.setdefault(_counted(extent), extents[extent] - 1)
+            extents.setdefault(counted(extent), extents[extent] - 1)
 
 
 def _require_sizes(buffer: Buffer, extents: Extents) -> None:
@@ -141,7 +137,7 @@ def _check_indices(kernels: tuple[Kernel, ...], arrays: Arrays, extents: Extents
             raise InputError(f"{name} holds indices outside 0 to 2147483647.")
     for lookup in lookups:
         array, rows = arrays[lookup.index], extents[lookup.extent]
-        if array.size and highest[lookup.index] >= rows + lookup.exclusive:
+        if array.size and highest[lookup.index] // lookup.every >= rows + lookup.exclusive:
             place = np.unravel_index(int(array.argmax()), array.shape)
             at = ", ".join(str(int(position)) for position in place)
             worst = f"{lookup.index}[{at}] is {highest[lookup.index]}"
@@ -153,6 +149,11 @@ def lookups_of(kernel: Kernel) -> list[Lookup]:
     buffers = {buffer.name: buffer for buffer in kernel.buffers}
     loads = [node for node in walk(kernel) if isinstance(node, Load) and node.buffer in buffers]
     picks = {load.result: load.buffer for load in loads if buffers[load.buffer].kind == "index"}
+    shared: dict[str, tuple[str, int]] = {}  # the quotients of what was picked
+    for node in walk(kernel):
+        match node:
+            case Index(result=result, function="div", operands=(str(dividend), int(every))) if dividend in picks:
+                shared[result] = picks[dividend], every
     loops = [node for node in walk(kernel) if isinstance(node, For)]
     walked = {
         loop.variable: [picks[bound] for bound in map(str, (loop.lower, loop.extent)) if bound in picks]
@@ -163,6 +164,8 @@ def lookups_of(kernel: Kernel) -> list[Lookup]:
         for extent, atom in zip(buffers[load.buffer].extents, load.indices, strict=True):
             if isinstance(atom, str) and atom in picks:
                 found.append(Lookup(picks[atom], load.buffer, extent, exclusive=False))
+            elif isinstance(atom, str) and atom in shared:
+                found.append(Lookup(shared[atom][0], load.buffer, extent, exclusive=False, every=shared[atom][1]))
             elif isinstance(atom, str):
                 found += [Lookup(bound, load.buffer, extent, exclusive=True) for bound in walked.get(atom, ())]
     return sorted(dict.fromkeys(found), key=lambda lookup: (lookup.index, lookup.table, lookup.exclusive))

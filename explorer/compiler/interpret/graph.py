@@ -12,6 +12,7 @@ import numpy as np
 
 from explorer.compiler.interpret.functions import FUNCTIONS, Number
 from explorer.compiler.ir import graph as g
+from explorer.compiler.ir.index_sets import containment
 
 _REDUCTIONS = {
     "sum": lambda x: x.sum(axis=-1),
@@ -41,7 +42,15 @@ class _Evaluation:
         self.maps = {
             entry.name: np.asarray(inputs[entry.name], dtype=np.int64)
             for entry in graph.maps
-            if entry.codomain != "unit"
+            if entry.codomain != "unit" and not containment(entry)
+        }
+        self.inside = {entry.name for entry in graph.maps if containment(entry)}
+        # The sets that maps lead to, as long as the tensors over them.
+        self.counts = {
+            index_set: np.shape(inputs[tensor.name])[place]
+            for tensor in graph.tensors
+            for place, index_set in enumerate(tensor.sets)
+            if tensor.kind != "upstream"
         }
         self.domains = {entry.name: entry.domain for entry in graph.maps}
         self.codomains = {entry.name: entry.codomain for entry in graph.maps}
@@ -56,6 +65,8 @@ class _Evaluation:
         """A value with a row for each of its set; what belongs to no set has one row."""
         result, value = self.arrays[name], self.graph.value(name)
         rows, shape = self.rows(value.index_set), result.shape[self.lead :]
+        if self.lead == 2 and name == self.graph.result:  # of a triple's negatives all, though it depend on none
+            rows = max((array.shape for array in self.maps.values()), key=len)
         lead = (*rows, 1)[: self.lead]
         return np.broadcast_to(result, (*lead, *shape)).reshape(*rows, *shape).astype(np.float32)
 
@@ -64,12 +75,15 @@ class _Evaluation:
         if self.lead == 1:
             name = g.count_name(index_set)
             return (name if isinstance(name, int) else int(self.inputs[name]),)
-        return max((array.shape for array in self.maps.values()), key=len)
+        if index_set == "unit" or index_set in self.counts:
+            return (self.counts.get(index_set, 1),)
+        return next(array.shape for name, array in self.maps.items() if self.domains[name] == index_set)
 
     def follow(self, path: str, index_set: str) -> Number:
         """Where a path of maps leads from each row of a set."""
         if path == index_set:
-            return np.arange(self.rows(index_set)[0])
+            rows = np.arange(self.rows(index_set)[0])
+            return rows if self.lead == 1 else rows[:, None]
         steps = path.split(".")
         rows = self.maps[steps[0]]
         for step in steps[1:]:
@@ -85,6 +99,9 @@ class _Evaluation:
                     return table[(None,) * self.lead]
                 if gather.tensor.startswith("%") and len(table) == 1:
                     return table
+                if gather.indices == (value.index_set,):
+                    rows = self.rows(value.index_set)
+                    return table.reshape(*(*rows, 1)[: self.lead], *table.shape[len(rows) :])
                 return table[tuple(self.follow(path, value.index_set) for path in gather.indices)]
             case g.Constant() as constant:
                 return np.full((1,) * self.lead, constant.value)
@@ -121,18 +138,21 @@ class _Evaluation:
 
     def segment(self, segment: g.Segment) -> Number:
         """A reduction by a map; 0 for rows to which it takes nothing."""
-        operand = self.arrays[segment.operand]
-        (length,) = self.rows(self.domains[segment.map])
-        rows = self.maps.get(segment.map, np.zeros(length, dtype=np.int64))
-        operand = np.broadcast_to(operand, (length, *operand.shape[1:]))
+        operand, leading = self.arrays[segment.operand], self.rows(self.domains[segment.map])
+        rows = self.maps.get(segment.map, np.zeros(leading, dtype=np.int64))
+        if segment.map in self.inside:
+            rows = np.broadcast_to(np.arange(leading[0])[:, None], leading)
+        rest = operand.shape[self.lead :]
+        lead = (*leading, 1)[: self.lead]
+        operand, rows = np.broadcast_to(operand, (*lead, *rest)).reshape(-1, *rest), rows.reshape(-1)
         (count,) = self.rows(self.codomains[segment.map])
         result = np.full((count, *operand.shape[1:]), _SEGMENT_STARTS[segment.function])
         _SEGMENT_UPDATES[segment.function].at(result, rows, operand)
         sizes = np.bincount(rows, minlength=count)
         if segment.function == "mean":
-            result /= self.extend(np.maximum(sizes, 1), result.ndim - 1)
+            result /= np.maximum(sizes, 1).reshape(-1, *(1,) * len(rest))
         result[sizes == 0] = 0.0
-        return result
+        return result.reshape(count, *(1,) * (self.lead - 1), *rest)
 
 
 def _concatenate(parts: list[Number]) -> Number:

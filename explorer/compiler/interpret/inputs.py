@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from explorer.compiler.ir.graph import Gather, Graph, IndexMap, Tensor
+from explorer.compiler.ir.index_sets import containment
 
 
 class InputsError(ValueError):
@@ -25,10 +26,12 @@ def check_inputs(graph: Graph, inputs: Mapping[str, Any], negatives: int = 0) ->
     tables: dict[str, str] = {}
     read = {value.operator.tensor for value in graph.values if isinstance(value.operator, Gather)}
     for tensor in graph.tensors:
-        if tensor.name in read:
+        if tensor.name in read and tensor.kind != "upstream":
             _check_tensor(tensor, inputs, sizes)
             tables |= {name: tables.get(name, tensor.name) for name in tensor.sets}
     for entry in graph.maps:
+        if entry.codomain == "unit" or containment(entry):
+            continue  # a backward pass added it: it is no array
         ids = _check_map(entry, inputs, batch, negatives)
         _check_ids(entry, ids, tables.get(entry.codomain, ""), sizes.get(entry.codomain))
 

@@ -6,7 +6,7 @@ the map gives; `own`: the row of this iteration), what it stores, and its schedu
 
 from __future__ import annotations
 
-from explorer.compiler.ir.loops import For, Kernel, Load
+from explorer.compiler.ir.loops import For, Index, Kernel, Load
 from explorer.compiler.ir.node import Line, merge, walk
 
 
@@ -37,6 +37,8 @@ def _accesses(kernel: Kernel) -> list[str]:
     kinds = {buffer.name: buffer.kind for buffer in kernel.buffers}
     loads = [node for node in walk(kernel) if isinstance(node, Load)]
     maps = {load.result: load for load in loads if kinds.get(load.buffer) == "index"}
+    quotients = [node for node in walk(kernel) if isinstance(node, Index) and node.function == "div"]
+    maps |= {node.result: maps[str(node.operands[0])] for node in quotients if node.operands[0] in maps}
     found: dict[str, None] = {}
     for load in loads:
         if kinds.get(load.buffer) in ("param", "input", "structure", "temporary", "upstream"):

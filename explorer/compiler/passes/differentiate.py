@@ -28,7 +28,8 @@ from explorer.compiler.ir.graph import (
     Value,
     operands,
 )
-from explorer.compiler.ir.node import Origin
+from explorer.compiler.ir.index_sets import CONTAINERS
+from explorer.compiler.ir.node import Names, Origin
 from explorer.compiler.passes.derivatives import derivative
 from explorer.compiler.passes.report import Report
 from explorer.compiler.passes.writer import ValueWriter
@@ -48,18 +49,21 @@ class _Backward:
         self.writer = ValueWriter(graph)
         self.maps = {entry.name: entry for entry in graph.maps}
         self.tensors = {tensor.name: tensor for tensor in graph.tensors}
+        self.names = Names({*self.maps, *self.tensors, *(name for name, _ in graph.sizes)})
+        self.steps: dict[tuple[str, str], str] = {}  # the maps that this pass adds, by domain and codomain
         self.active = self._active()
+        self.forward = list(graph.values)
         self.parts: dict[str, list[str]] = {}  # by value or tensor: contributions to its gradient
 
     def graph(self) -> Graph:
         """The values, then their gradients from the last to the first."""
         for value in self.source.values:
             self.writer.keep(value)
-        result = self.source.value(self.source.result)
+        result = self._result()
         upstream = self._upstream(result)
         seed = Gather(tensor=upstream.name, indices=(result.index_set,), origin=result.origin)
         self.parts[result.name] = [self._add(seed, result.index_set, result.shape, result.origin).name]
-        for value in reversed(self.source.values):
+        for value in reversed(self.forward):
             if value.name in self.parts and value.name in self.active:
                 self._propagate(value, self._total(value.name, value))
         gradients = [
@@ -75,6 +79,7 @@ class _Backward:
             self.source,
             maps=tuple(self.maps.values()),
             tensors=(*self.source.tensors, upstream),
+            result=result.name,
             values=tuple(self.writer.written),
             gradients=tuple(gradients),
         )
@@ -92,9 +97,21 @@ class _Backward:
     def _learnt(self, tensor: str) -> bool:
         return tensor in self.tensors and self.tensors[tensor].kind == "param"
 
+    def _result(self) -> Value:
+        """The result, on the set that it is given for: every negative, though its triple alone tells the score."""
+        result = self.source.value(self.source.result)
+        for inner, outer in CONTAINERS.items():
+            if result.index_set == outer and any(entry.domain == inner for entry in self.maps.values()):
+                spread = Elementwise(function="copy", operands=(result.name,), origin=result.origin)
+                copied = self._add(spread, inner, result.shape, result.origin)
+                if result.name in self.active:
+                    self.active.add(copied.name)
+                self.forward.append(copied)
+                return copied
+        return result
+
     def _upstream(self, result: Value) -> Tensor:
-        taken = {*self.tensors, *self.maps}
-        name = next(n for n in ("upstream", "upstream_gradient", "_upstream") if n not in taken)
+        name = self.names.new("upstream")
         return Tensor(name=name, sets=(result.index_set,), dims=result.shape, kind="upstream", origin=())
 
     def _add(self, operator: Operator, index_set: str, shape: Shape, origin: Origin) -> Value:
@@ -152,31 +169,42 @@ class _Backward:
         if name not in self.active:
             return
         part = self._add(operator, value.index_set, shape, value.origin)
-        if operand.index_set == "unit" and value.index_set != "unit":
-            part = self._sum_by(part, self._everything(value.index_set), value.origin)
-        self._contribute(name, part)
+        self._contribute(name, self._sum_onto(part, operand.index_set, value.origin))
 
-    def _everything(self, index_set: str) -> str:
-        """The map that takes all rows of a set to one place."""
-        name = f"all_{index_set}s"
-        self.maps.setdefault(name, IndexMap(name=name, domain=index_set, codomain="unit", origin=()))
-        return name
+    def _sum_onto(self, part: Value, index_set: str, origin: Origin) -> Value:
+        """The part summed over all rows that read the same one of a smaller set: what belongs to no set, or a triple."""
+        if part.index_set == index_set:
+            return part
+        if CONTAINERS.get(part.index_set) is not None:
+            part = self._segment_sum(part, self._step(part.index_set, CONTAINERS[part.index_set]), origin)
+        if index_set == "unit" and part.index_set != "unit":
+            part = self._segment_sum(part, self._step(part.index_set, "unit"), origin)
+        return part
+
+    def _step(self, domain: str, codomain: str) -> str:
+        """The map that takes all rows of a set to one place, or each element of a container to it."""
+        if (domain, codomain) not in self.steps:
+            plain = f"all_{domain}s" if codomain == "unit" else f"{domain}_{codomain}"
+            name = self.steps[domain, codomain] = self.names.new(plain)
+            self.maps[name] = IndexMap(name=name, domain=domain, codomain=codomain, origin=())
+        return self.steps[domain, codomain]
+
+    def _segment_sum(self, part: Value, step: str, origin: Origin) -> Value:
+        segment = Segment(function="sum", operand=part.name, map=step, origin=origin)
+        return self._add(segment, self.maps[step].codomain, part.shape, origin)
 
     def _sum_by(self, part: Value, path: str, origin: Origin) -> Value:
         """The part summed along a path of maps, one step after another."""
         for step in path.split("."):
             if step != part.index_set:
-                segment = Segment(function="sum", operand=part.name, map=step, origin=origin)
-                part = self._add(segment, self.maps[step].codomain, part.shape, origin)
+                part = self._segment_sum(self._sum_onto(part, self.maps[step].domain, origin), step, origin)
         return part
 
     def _gather(self, value: Value, gather: Gather, upstream: Value) -> None:
         if not (self._learnt(gather.tensor) or gather.tensor in self.active):
             return
         if not gather.indices:
-            part = upstream
-            if value.index_set != "unit":
-                part = self._sum_by(upstream, self._everything(value.index_set), value.origin)
+            part = self._sum_onto(upstream, "unit", value.origin)
         elif len(gather.indices) == 1:
             part = self._sum_by(upstream, gather.indices[0], value.origin)
         else:
@@ -191,9 +219,7 @@ class _Backward:
             factor = self._factor(value, operator, position)
             part = upstream if factor is None else self._times(upstream, factor, value)
             part = self._reduced(part, self.writer.values[name].shape, value.origin)
-            if self.writer.values[name].index_set == "unit" and value.index_set != "unit":
-                part = self._sum_by(part, self._everything(value.index_set), value.origin)
-            self._contribute(name, part)
+            self._contribute(name, self._sum_onto(part, self.writer.values[name].index_set, value.origin))
 
     def _factor(self, value: Value, operator: Elementwise, position: int) -> Value | None:
         """The partial derivative by one operand; None where it is 1."""

@@ -1,15 +1,18 @@
 """Lowers a graph to fused nests: what a row needs is computed in one visit (cuKE §V-B, Hector §3.3).
 
-A score becomes one kernel over the batch. A layer becomes as few kernels as its stored values allow, each a parallel
-loop over an index set; a loop over the edges of a node is inside the node's iteration.
+A score becomes one kernel over the batch. A layer, and whatever has gradients, becomes as few kernels as its stored
+values allow, each a parallel loop over an index set; a loop over the edges of a node, or over the triples of a
+relation, is inside the node's or the relation's iteration.
 """
 
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import groupby
 
 from explorer.compiler.ir import graph as g
 from explorer.compiler.ir import loops
+from explorer.compiler.ir.index_sets import CONTAINERS, SetNames, ends_of
 from explorer.compiler.ir.module import Module
 from explorer.compiler.ir.node import Extent, Names, merge, walk
 from explorer.compiler.passes.nest import SORTED_MAPS, Nest, Scope, Target
@@ -19,22 +22,20 @@ from explorer.compiler.passes.storage import KernelPlan, plan_kernels, stored_va
 
 
 def fuse(graph: g.Graph, report: Report) -> loops.Kernel | Module:
-    """The graph as one kernel (a score) or a module of kernels (a layer)."""
-    if graph.family == "score":
+    """The graph as one kernel (a score), or as a module of kernels (a layer, and whatever has gradients)."""
+    if graph.family == "score" and not graph.gradients:
         kernel = _fuse_score(graph, report)
         rows = sum(isinstance(node, loops.Row) for node in walk(kernel))
         kept = f"; {rows} kept in rows of their own" if rows else ""
         report.did(f"{len(graph.values)} values computed in one nest{kept}")
-        if graph.gradients:
-            report.refused("the gradients of a score stay in the graph: only those of layers become kernels so far")
         return kernel
-    return _fuse_layer(graph, report)
+    return _fuse_module(graph, report)
 
 
 def _taken(graph: g.Graph) -> set[str]:
     taken = {name for name, _ in graph.sizes}
     for entry in graph.maps:
-        taken |= {entry.name, f"{entry.name}_ptr", f"{entry.name}_order", f"{entry.codomain}_ends"}
+        taken |= {entry.name, f"{entry.name}_ptr", f"{entry.name}_order", ends_of(entry.codomain)}
         taken |= {entry.domain, entry.codomain, f"{entry.domain}s", f"{entry.codomain}s"}
     for tensor in graph.tensors:
         taken |= {tensor.name, *tensor.sets}
@@ -66,8 +67,10 @@ def _fuse_score(graph: g.Graph, report: Report) -> loops.Kernel:
     return _kernel(graph, graph.name, "batch", top.close(batch), shapes, (), (output,))
 
 
-def _fuse_layer(graph: g.Graph, report: Report) -> Module:
-    names = Names(_taken(graph))
+def _fuse_module(graph: g.Graph, report: Report) -> Module:
+    names = Names(_taken(graph) | SetNames.of(graph).taken())
+    negatives = report.options.negatives
+    contained = negatives.count if negatives else 0
     stored = stored_values(graph)
     called = {name: f"grad_{tensor}" for tensor, name in graph.gradients} | {graph.result: "out"}
     buffers = {name: names.new(called.get(name, "v" + name.removeprefix("%"))) for name in stored}
@@ -75,7 +78,8 @@ def _fuse_layer(graph: g.Graph, report: Report) -> Module:
     kernels: list[loops.Kernel] = []
     temporaries: list[loops.Buffer] = []
     for number, plan in enumerate(plan_kernels(graph, stored)):
-        kernel, outputs = _layer_kernel(graph, plan, f"{graph.name}_{number}", names, rows, buffers, temporaries)
+        nest = Nest(graph, names, rows, buffers, contained)
+        kernel, outputs = _module_kernel(nest, plan, f"{graph.name}_{number}", temporaries)
         kernels.append(kernel)
         temporaries += [replace(buffer, kind="temporary") for buffer in outputs]
         report.did(f"{kernel.name}: template {kernel.template} over {plan.index_set}, stores {len(outputs)} value(s)")
@@ -90,28 +94,38 @@ def _fuse_layer(graph: g.Graph, report: Report) -> Module:
     )
 
 
-def _layer_kernel(
-    graph: g.Graph,
-    plan: KernelPlan,
-    name: str,
-    names: Names,
-    rows: set[str],
-    buffers: dict[str, str],
-    temporaries: list[loops.Buffer],
+def _module_kernel(
+    nest: Nest, plan: KernelPlan, name: str, temporaries: list[loops.Buffer]
 ) -> tuple[loops.Kernel, tuple[loops.Buffer, ...]]:
-    variable = names.new(plan.index_set[0])
+    graph, count = nest.graph, nest.sets.counts[plan.index_set]
+    variable = nest.names.new(plan.index_set[0])
     top = Scope(None, variable, index_set=plan.index_set, position=(variable,))
-    nest = Nest(graph, names, rows, buffers)
     nest.computing = set(plan.stores)
-    outputs = []
-    for stored in plan.stores:
-        value = nest.values[stored]
-        nest.store(value, Target(buffers[stored], (variable,)), top)
-        extents: tuple[Extent, ...] = (g.count_name(plan.index_set), *value.shape)
-        outputs.append(loops.Buffer(name=buffers[stored], kind="output", extents=extents, origin=value.origin))
-    loop = top.close(g.count_name(plan.index_set))
+    outputs: list[loops.Buffer] = []
+    for index_set, together in groupby(plan.stores, key=lambda stored: nest.values[stored].index_set):
+        scope, stores = top, tuple(together)
+        if index_set != plan.index_set:
+            own = nest.names.new("j")
+            scope = Scope(top, own, index_set=index_set, position=(variable, own))
+        for stored in stores:
+            value, buffer = nest.values[stored], nest.stored[stored]
+            nest.store(value, Target(buffer, scope.position), scope)
+            extents = (*_rows(nest.sets, index_set, nest.contained), *value.shape)
+            outputs.append(loops.Buffer(name=buffer, kind="output", extents=extents, origin=value.origin))
+        if scope is not top:
+            scope.close(nest.contained)
+            nest.computing -= set(stores)  # what follows in this iteration reads them where they are stored
+    loop = top.close(count)
     template = _template(loop)
-    return _kernel(graph, name, template, loop, {}, tuple(temporaries), tuple(outputs)), tuple(outputs)
+    shapes = {index_set: _rows(nest.sets, index_set, nest.contained) for index_set in CONTAINERS}
+    return _kernel(graph, name, template, loop, shapes, tuple(temporaries), tuple(outputs)), tuple(outputs)
+
+
+def _rows(sets: SetNames, index_set: str, contained: int) -> tuple[Extent, ...]:
+    """The leading extents of arrays over a set."""
+    if index_set in CONTAINERS:
+        return (sets.counts.get(CONTAINERS[index_set], 0), contained)
+    return (sets.counts[index_set],)
 
 
 def _template(loop: loops.For) -> str:
@@ -137,30 +151,28 @@ def _kernel(
     temporaries: tuple[loops.Buffer, ...],
     outputs: tuple[loops.Buffer, ...],
 ) -> loops.Kernel:
-    """The kernel with the buffers that its loop reads and writes."""
+    """The kernel with the buffers that its loop reads and writes; `shapes` are the leading extents of some sets."""
     read = {node.buffer for node in walk(loop) if isinstance(node, loops.Load)}
+    sets = SetNames.of(graph)
 
-    def count(index_set: str) -> Extent:
-        return g.count_name(index_set) if graph.family == "layer" else index_set
+    def rows(index_set: str) -> tuple[Extent, ...]:
+        return shapes.get(index_set) or (sets.counts[index_set],)
 
-    index = [
-        loops.Buffer(name=e.name, kind="index", extents=shapes.get(e.domain, (count(e.domain),)), origin=e.origin)
-        for e in graph.maps
-    ]
+    index = [loops.Buffer(name=e.name, kind="index", extents=rows(e.domain), origin=e.origin) for e in graph.maps]
     for entry in graph.maps:
         if entry.codomain == "unit":
             continue
-        ends = loops.Buffer(
-            name=f"{entry.name}_ptr", kind="index", extents=(f"{entry.codomain}_ends",), origin=entry.origin
+        ends, order = sets.inverses[entry.name]
+        index.append(
+            loops.Buffer(name=ends, kind="index", extents=(ends_of(entry.codomain),), origin=entry.origin)
         )
-        index.append(ends)
         if entry.name not in SORTED_MAPS:
-            extents = (count(entry.domain),)
-            index.append(
-                loops.Buffer(name=f"{entry.name}_order", kind="index", extents=extents, origin=entry.origin)
-            )
+            flat = (sets.counts[entry.domain],)
+            index.append(loops.Buffer(name=order, kind="index", extents=flat, origin=entry.origin))
     tensors = [
-        loops.Buffer(name=t.name, kind=t.kind, extents=(*map(count, t.sets), *t.dims), origin=t.origin)
+        loops.Buffer(
+            name=t.name, kind=t.kind, extents=(*(e for s in t.sets for e in rows(s)), *t.dims), origin=t.origin
+        )
         for t in graph.tensors
     ]
     inputs = tuple(buffer for buffer in (*index, *tensors, *temporaries) if buffer.name in read)

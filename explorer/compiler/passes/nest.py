@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 
 from explorer.compiler.ir import graph as g
 from explorer.compiler.ir import loops
+from explorer.compiler.ir.index_sets import CONTAINERS, SetNames, containment
 from explorer.compiler.ir.node import Atom, Extent, Names, Origin, merge
 from explorer.compiler.passes.sets import THROUGH
 
@@ -21,13 +22,15 @@ REDUCTION_STARTS = {"sum": 0.0, "mean": 0.0, "norm1": 0.0, "norm2": 0.0, "max": 
 class Scope:
     """The body of a loop while it grows; `known` are the elements that it has computed already.
 
-    A position has an index set, its coordinates in arrays over the set, and the map that its loop went along."""
+    A position has an index set, its coordinates in arrays over the set, and the map that its loop went along, with
+    the position that it left from."""
 
     parent: Scope | None
     variable: str
     index_set: str = ""
     position: tuple[Atom, ...] = ()
     along: str = ""
+    start: Scope | None = None
     body: list[loops.Statement] = field(default_factory=list)
     known: dict[tuple[str, tuple[Atom, ...]], Atom] = field(default_factory=dict)
     defined: set[str] = field(default_factory=set)
@@ -52,6 +55,12 @@ class Scope:
             self.parent.add(loop)
         return loop
 
+    def also(self, index_set: str, position: tuple[Atom, ...]) -> Scope:
+        """A second position of the same loop."""
+        return Scope(
+            self, self.variable, index_set, position, body=self.body, defined=self.defined, bounds=self.bounds
+        )
+
 
 @dataclass(frozen=True)
 class Target:
@@ -65,8 +74,12 @@ class Nest:
     """Elements of a graph's values inside one kernel. `rows` are the values that get a row of their own, `stored`
     those that have a buffer: their elements are loaded, except where this kernel computes them."""
 
-    def __init__(self, graph: g.Graph, names: Names, rows: set[str], stored: dict[str, str]) -> None:
+    def __init__(
+        self, graph: g.Graph, names: Names, rows: set[str], stored: dict[str, str], negatives: int = 0
+    ) -> None:
         self.graph = graph
+        self.sets = SetNames.of(graph)
+        self.contained = negatives  # how many elements each one of a container has
         self.names = names
         self.rows_needed = rows
         self.stored = stored
@@ -189,10 +202,10 @@ class Nest:
         self._store(target, at, REDUCTION_STARTS[segment.function], scopes[-1], value.origin)
         _close(scopes, value.shape)
         bounds = self._bounds(segment, home, value.origin)
-        position, loop = self._segment_position(segment, home, value.origin)
+        position, segments = self._segment_positions(segment, home, value.origin)
         columns = self._open(value.shape, position)
         at = tuple(scope.variable for scope in columns[1:])
-        atom = self.element(self.values[segment.operand], at, columns[-1])
+        atom = self.element(self.values[segments[-1][2].operand], at, columns[-1])
         columns[-1].add(
             loops.Accumulate(
                 target=target.name,
@@ -204,7 +217,8 @@ class Nest:
             )
         )
         _close(columns, value.shape)
-        loop.close(bounds[1], bounds[0])
+        for loop, (lower, upper), _ in reversed(segments):
+            loop.close(upper, lower)
         if segment.function != "sum":
             scopes = self._open(value.shape, home)
             at = tuple(scope.variable for scope in scopes[1:])
@@ -219,10 +233,11 @@ class Nest:
         start = REDUCTION_STARTS[segment.function]
         place.add(loops.Accumulator(name=total, start=start, origin=value.origin))
         bounds = self._bounds(segment, place, value.origin)
-        position, loop = self._segment_position(segment, place, value.origin)
-        atom = self.element(self.values[segment.operand], (), position)
+        position, segments = self._segment_positions(segment, place, value.origin)
+        atom = self.element(self.values[segments[-1][2].operand], (), position)
         self._accumulate(total, reduction, "copy", (atom,), position, value.origin)
-        loop.close(bounds[1], bounds[0])
+        for loop, (lower, upper), _ in reversed(segments):
+            loop.close(upper, lower)
         return total if segment.function == "sum" else self._end_segment(segment, total, bounds, place, value.origin)
 
     def _end_segment(
@@ -234,10 +249,13 @@ class Nest:
 
     def _bounds(self, segment: g.Segment, place: Scope, origin: Origin) -> tuple[Extent, Extent]:
         """Where the position's segment begins and ends."""
-        if self.maps[segment.map].codomain == "unit":
-            return 0, g.count_name(self.maps[segment.map].domain)
+        entry = self.maps[segment.map]
+        if containment(entry):
+            return 0, self.contained
+        if entry.codomain == "unit":
+            return 0, self.sets.counts[entry.domain]
         if segment.map not in place.bounds:
-            pointers = f"{segment.map}_ptr"
+            pointers, _ = self.sets.inverses[segment.map]
             home = next(s for s in reversed(place.chain()) if s.index_set)
             (row,) = home.position
             begin, after, end = self.names.new("begin"), self.names.new("n"), self.names.new("end")
@@ -247,18 +265,46 @@ class Nest:
             place.bounds[segment.map] = begin, end
         return place.bounds[segment.map]
 
+    def _segment_positions(
+        self, segment: g.Segment, place: Scope, origin: Origin
+    ) -> tuple[Scope, list[tuple[Scope, tuple[Extent, Extent], g.Segment]]]:
+        """The position of a segment's elements, and its loops with their bounds, to be closed from the last to the first.
+
+        A sum of sums adds what the inner ones add to, at once: so no row is needed for them."""
+        loops_open = []
+        while True:
+            bounds = self._bounds(segment, place, origin)
+            place, loop = self._segment_position(segment, place, origin)
+            loops_open.append((loop, bounds, segment))
+            inner = self.values[segment.operand].operator
+            kept = segment.operand in self.stored or (segment.operand, place) in self.targets
+            if not isinstance(inner, g.Segment) or kept or (segment.function, inner.function) != ("sum", "sum"):
+                return place, loops_open
+            segment = inner
+
     def _segment_position(self, segment: g.Segment, place: Scope, origin: Origin) -> tuple[Scope, Scope]:
         """The position of the segment's elements, and the loop to close when it is done."""
-        element_set = self.maps[segment.map].domain
-        variable = self.names.new(element_set[0])
+        entry = self.maps[segment.map]
+        start = next(s for s in reversed(place.chain()) if s.index_set)
+        variable = self.names.new("j" if containment(entry) else entry.domain[0])
         loop = Scope(place, variable)
         position: Atom = variable
-        if segment.map not in SORTED_MAPS and self.maps[segment.map].codomain != "unit":
-            position = self.names.new(element_set[0])
-            order = f"{segment.map}_order"
+        if segment.map not in SORTED_MAPS and entry.codomain != "unit" and not containment(entry):
+            position = self.names.new(entry.domain[0])
+            _, order = self.sets.inverses[segment.map]
             loop.add(loops.Load(result=position, buffer=order, indices=(variable,), origin=origin))
-        loop.index_set, loop.position, loop.along = element_set, (position,), segment.map
-        return loop, loop
+        inner = loop
+        if containment(entry):
+            loop.index_set, loop.position = entry.domain, (*start.position, position)
+        elif entry.domain in CONTAINERS:
+            container = self._index("div", (position, self.contained), loop, origin)
+            own = self._index("mod", (position, self.contained), loop, origin)
+            loop.index_set, loop.position = CONTAINERS[entry.domain], (container,)
+            inner = loop.also(entry.domain, (container, own))
+        else:
+            loop.index_set, loop.position = entry.domain, (position,)
+        inner.along, inner.start = segment.map, start
+        return inner, loop
 
     # Elements
 
@@ -313,21 +359,21 @@ class Nest:
         buffer = gather.tensor if source is None else self.stored[source.name]
         if source is not None and source.index_set == "unit":
             return self._load(buffer, (0,), indices, value, place)
-        rows = tuple(self._follow(path, value, place) for path in gather.indices)
+        rows = tuple(atom for path in gather.indices for atom in self._follow(path, value, place))
         return self._load(buffer, rows, indices, value, place)
 
-    def _follow(self, path: str, value: g.Value, place: Scope) -> Atom:
+    def _follow(self, path: str, value: g.Value, place: Scope) -> tuple[Atom, ...]:
         """The row to which a path of maps leads from the value's position."""
         home = self._home(value, place)
         if path == value.index_set:
-            return home.position[-1]
+            return home.position
         steps = path.split(".")
+        # A map of the triple, read for one of its negatives, starts at the triple.
+        home = next(s for s in reversed(home.chain()) if s.index_set == self.maps[steps[0]].domain)
         while steps and home.along and (home.along == steps[0] or (home.along, steps[0]) in THROUGH):
             steps = [*([] if home.along == steps[0] else [THROUGH[home.along, steps[0]]]), *steps[1:]]
-            home = next(s for s in reversed(home.chain()[:-1]) if s.index_set)
-        if steps:  # a map of the triple, read for one of its negatives, starts at the triple
-            domain = self.maps[steps[0]].domain
-            home = next(s for s in reversed(home.chain()) if s.index_set == domain)
+            assert home.start is not None
+            home = home.start
         at = home.position
         for step in steps:
             key = (f"map {step}", at)
@@ -337,7 +383,7 @@ class Nest:
                 home.add(loops.Load(result=result, buffer=step, indices=at, origin=origin))
                 home.known[key] = result
             at = (home.known[key],)
-        return at[-1]
+        return at
 
     def _contract(self, value: g.Value, contract: g.Contract, indices: tuple[Atom, ...], place: Scope) -> Atom:
         letters, _, out = contract.signature.partition("->")

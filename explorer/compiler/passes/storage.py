@@ -7,14 +7,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from explorer.compiler.ir.graph import Gather, Graph, Segment, Value, operands
+from explorer.compiler.ir.graph import Gather, Graph, IndexMap, Segment, Value, operands
+from explorer.compiler.ir.index_sets import CONTAINERS, containment
 from explorer.compiler.passes.rows import sums
 from explorer.compiler.passes.sets import THROUGH
 
 
 @dataclass(frozen=True)
 class KernelPlan:
-    """A kernel over an index set, and the values that it stores."""
+    """A kernel over an index set, and the values that it stores: on the set, or on what its elements contain."""
 
     index_set: str
     stores: tuple[str, ...]
@@ -27,6 +28,7 @@ def stored_values(graph: Graph) -> list[str]:
     A reader is either a kernel over its own set, or a loop along a map (an edge loop of a node), which has the
     value at the map's end at hand."""
     results = {graph.result, *(name for _, name in graph.gradients)}
+    maps = {entry.name: entry for entry in graph.maps}
     readers: dict[str, list[Value]] = {value.name: [] for value in graph.values}
     for value in graph.values:
         for name in dict.fromkeys(operands(value.operator)):
@@ -46,10 +48,16 @@ def stored_values(graph: Graph) -> list[str]:
                     found.add((reader.name, "gather"))
                 case _:
                     found |= inside
+        elsewhere |= sums(value) and any(_each_of_many(value, maps.get(along)) for _, along in found)
         if elsewhere or (sums(value) and len(found) > 1 and any(along not in ("", "gather") for _, along in found)):
             stored.add(value.name)
         places[value.name] = found
     return [value.name for value in graph.values if value.name in stored]
+
+
+def _each_of_many(value: Value, along: IndexMap | None) -> bool:
+    """Whether a loop along a map would compute a container's value afresh for each element in it."""
+    return along is not None and CONTAINERS.get(along.domain) == value.index_set != along.codomain
 
 
 def _at_hand(
@@ -72,21 +80,23 @@ def plan_kernels(graph: Graph, stored: list[str]) -> list[KernelPlan]:
     plans: list[tuple[str, list[str]]] = []
     for name in stored:
         value = values[name]
+        over = CONTAINERS.get(value.index_set, value.index_set)
         first = max((kernel_of[n] + (not same) for n, same in _reads(graph, value, set(stored))), default=0)
-        fitting = [k for k in range(first, len(plans)) if plans[k][0] == value.index_set]
+        fitting = [k for k in range(first, len(plans)) if plans[k][0] == over]
         if fitting:
             kernel_of[name] = fitting[0]
             plans[fitting[0]][1].append(name)
         else:
             kernel_of[name] = len(plans)
-            plans.append((value.index_set, [name]))
+            plans.append((over, [name]))
     return [KernelPlan(index_set, tuple(stores)) for index_set, stores in plans]
 
 
 def _reads(graph: Graph, value: Value, stored: set[str]) -> set[tuple[str, bool]]:
     """The stored values that computing a value reads, and whether it reads them at its own position only."""
     found: set[tuple[str, bool]] = set()
-    pending = [(name, _at_own(value)) for name in operands(value.operator)]
+    inside = {entry.name for entry in graph.maps if containment(entry)}
+    pending = [(name, _at_own(value, inside)) for name in operands(value.operator)]
     seen: set[tuple[str, bool]] = set()
     while pending:
         name, own = pending.pop()
@@ -97,9 +107,15 @@ def _reads(graph: Graph, value: Value, stored: set[str]) -> set[tuple[str, bool]
             found.add((name, own))
         else:
             inner = graph.value(name)
-            pending += [(n, own and _at_own(inner)) for n in operands(inner.operator)]
+            pending += [(n, own and _at_own(inner, inside)) for n in operands(inner.operator)]
     return found
 
 
-def _at_own(value: Value) -> bool:
-    return not isinstance(value.operator, Gather | Segment)
+def _at_own(value: Value, inside: set[str]) -> bool:
+    """Whether a value reads its operands in its own iteration; the maps `inside` stay in it."""
+    match value.operator:
+        case Segment() as segment:
+            return segment.map in inside
+        case Gather():
+            return False
+    return True

@@ -1,5 +1,7 @@
 """One nest a score: rows only for what would else be computed twice."""
 
+from explorer.compiler.ir.loops import Row
+from explorer.compiler.ir.node import walk
 from tests.compiler.models import compiled
 
 HEAD = """dim D = 4, K = 3
@@ -44,8 +46,11 @@ score out(b: entity, u: relation, k: entity):
     assert compiled(text).stages["dlc"].available
 
 
-def test_a_scores_gradients_are_said_to_stay_in_the_graph():
-    report = compiled(HEAD.format("norm(E[h] @ P[r] + R[r])"), options={"grad": "true"}).stages["loops"].passes[0]
-    assert report.refusals == (
-        "the gradients of a score stay in the graph: only those of layers become kernels so far",
-    )
+def test_a_matrix_gets_its_gradient_in_its_own_iteration_without_a_matrix_for_each_triple():
+    options = {"grad": "true", "negatives": "tail:2"}
+    module = compiled(HEAD.format("norm((E[h] - E[t]) @ P[r] + R[r])"), options=options).stages["loops"].program
+    shapes = {b.name: b.extents for k in module.programs for b in k.buffers if b.kind in ("output", "temporary")}
+    assert shapes.pop("grad_P") == ("relation", "D", "K")
+    assert not [extents for extents in shapes.values() if "D" in extents and "K" in extents]
+    rows = [node.extents for kernel in module.programs for node in walk(kernel) if isinstance(node, Row)]
+    assert not [extents for extents in rows if len(extents) > 1]
