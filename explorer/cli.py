@@ -164,6 +164,11 @@ def _add_compile(commands: Any) -> None:
         "--stage", metavar="NAME", action="append", default=[], help="print this stage; may repeat (see `stages`)"
     )
     which.add_argument("--all", action="store_true", help="print every stage")
+    parser.add_argument(
+        "--data",
+        metavar="PRESET|FILE",
+        help="for a layer: the graph that its costs are counted on (see `run`); default: assumed sizes",
+    )
     parser.set_defaults(action=_compile)
 
 
@@ -238,7 +243,7 @@ def _compile(arguments: argparse.Namespace) -> int:
     for name in arguments.stage:
         if name not in known:
             raise BadInput(f"unknown stage '{name}'{_did_you_mean(name, known)}: there are {', '.join(known)}")
-    compilation = _compilation(arguments)
+    compilation = _compilation(arguments, arguments.data)
     wanted = arguments.stage or known
     if arguments.json:
         print(json.dumps(compilation.to_json(wanted)))
@@ -252,12 +257,19 @@ def _compile(arguments: argparse.Namespace) -> int:
     return FAILED if any(not compilation.stages[name].available for name in arguments.stage) else 0
 
 
-def _compilation(arguments: argparse.Namespace) -> Compilation:
+def _compilation(arguments: argparse.Namespace, data: str | None = None) -> Compilation:
     """Compile the file that the arguments name; raises BadInput with the diagnostics of a bad model."""
     import explorer
 
     text = _read_model(arguments.file)
-    compilation = explorer.compile(text, sizes=_sizes(arguments.set), options=_options(arguments), name=arguments.name)
+    compilation = explorer.compile(
+        text,
+        sizes=_sizes(arguments.set),
+        options=_options(arguments),
+        name=arguments.name,
+        counts=_counts(text, data),
+        counted_on=Path(data or "").name,
+    )
     if not compilation.ok:
         rendered = [
             f"{arguments.file}:{'' if diagnostic.span else ' '}{diagnostic.render(text)}"
@@ -265,6 +277,21 @@ def _compilation(arguments: argparse.Namespace) -> Compilation:
         ]
         raise BadInput("\n".join(rendered), [diagnostic.to_json(text) for diagnostic in compilation.diagnostics])
     return compilation
+
+
+def _counts(text: str, data: str | None) -> dict[str, int] | None:
+    """The sizes of the graph that a layer's costs are counted on; raises BadInput where there is none of that name."""
+    if data is None:
+        return None
+    from explorer.runtime.graphs import graph_counts, has_layer
+    from explorer.runtime.inputs import InputError
+
+    if not has_layer(text):
+        raise BadInput(f"--data {data[:200]}: only a layer's costs are counted on a graph")
+    try:
+        return graph_counts(data)
+    except InputError as error:
+        raise BadInput(str(error)) from None
 
 
 def _stage_text(compilation: Compilation, name: str) -> str:

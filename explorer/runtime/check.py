@@ -17,8 +17,9 @@ FLOOR_SHARE = 0.1
 RELATIVE_TO = "the score's magnitude, or a tenth of the batch's median magnitude where that is larger"
 """What errors are relative to, in words."""
 
-PLAIN_SHARE = 2.0
-"""How many times the error of plain float32 a target may have, where that alone comes near the tolerance."""
+PLAIN_SHARE = 4.0
+"""How many times the error of plain float32 a target may have, where that alone comes near the tolerance: NumPy adds
+up in pairs, a target that adds one by one (the simulated machine) loses more, 2.4 times as much for RESCAL."""
 WIDEST = 10.0
 """How many times the tolerance plain float32 may excuse at most."""
 

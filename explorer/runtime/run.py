@@ -14,7 +14,7 @@ from datetime import UTC, datetime
 from functools import cached_property
 from pathlib import Path
 from time import perf_counter
-from typing import Any, Literal
+from typing import Any, Literal, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -106,11 +106,16 @@ def execute(request: RunRequest) -> Iterator[Event]:
         if request.on == "gpu":
             raise Refused(failed("refused", NO_GPU))
         yield progress("compiling the model", 0, STEPS)
-        compilation = _compile(request)
+        compilation = compile_request(request)
         if compilation.family == "layer":
             from explorer.runtime.run_layer import execute_layer
 
             yield from execute_layer(request, compilation)
+            return
+        if compilation.options.grad:
+            from explorer.runtime.run_gradients import execute_gradients
+
+            yield from execute_gradients(request, compilation)
             return
         setup = yield from _prepare(request, compilation)
         yield from _TARGETS[request.on](setup)
@@ -128,8 +133,6 @@ def execute(request: RunRequest) -> Iterator[Event]:
 
 def _prepare(request: RunRequest, compilation: Compilation) -> Generator[Event, None, _Setup]:
     """Everything before the target is involved."""
-    if compilation.options.grad:
-        raise Refused(failed("refused", "Gradients of scores are shown but do not run yet.", "Switch grad off."))
     yield progress(f"loading {request.data}", 1, STEPS)
     triples = load_triples(request.data, None if request.data_dir is None else Path(request.data_dir))
     yield progress(f"drawing {request.batch:,} triples and the parameters", 2, STEPS)
@@ -146,8 +149,16 @@ def _reference(
     return reference.score(request.text, inputs, compilation.sizes, compilation.name, negatives, dtype)
 
 
-def _compile(request: RunRequest) -> Compilation:
-    compilation = explorer.compile(request.text, sizes=request.sizes, options=request.options, name=request.name)
+def compile_request(request: RunRequest, counts: Mapping[str, int] | None = None, counted_on: str = "") -> Compilation:
+    """The request's model, its costs counted on a graph of these sizes. Raises Refused."""
+    compilation = explorer.compile(
+        request.text,
+        sizes=request.sizes,
+        options=request.options,
+        name=request.name,
+        counts=counts,
+        counted_on=counted_on,
+    )
     if not compilation.ok:
         diagnostics = [diagnostic.to_json(request.text) for diagnostic in compilation.diagnostics]
         first = diagnostics[0]["message"] if diagnostics else "it has no definition to run"
@@ -249,6 +260,25 @@ def streamed(work: Callable[[Callable[[Event], None]], Any]) -> Generator[Event,
 
 
 def _description(setup: _Setup, check: Check, source: Literal["measured", "simulated"], device: str) -> dict[str, Any]:
+    """What `description` tells, and the limits of the batch."""
+    limits = bounds.limits(_program(setup, "graph"), setup.inputs)
+    return {**description(setup, check, source, device), "limits": limits}
+
+
+class Described(Protocol):
+    """What ran, of any run of a score."""
+
+    @property
+    def request(self) -> RunRequest: ...
+    @property
+    def compilation(self) -> Compilation: ...
+    @property
+    def triples(self) -> Triples: ...
+
+
+def description(
+    setup: Described, check: Check, source: Literal["measured", "simulated"], device: str
+) -> dict[str, Any]:
     """The part of a result that every target has: what ran, on what, and whether it was right."""
     request, compilation, triples = setup.request, setup.compilation, setup.triples
     error = check.max_relative_error
@@ -278,7 +308,6 @@ def _description(setup: _Setup, check: Check, source: Literal["measured", "simul
         "negatives": compilation.options.to_json()["negatives"],
         "sizes": dict(compilation.sizes),
         "options": compilation.options.to_json(),
-        "limits": bounds.limits(_program(setup, "graph"), setup.inputs),
     }
 
 

@@ -37,6 +37,7 @@ from explorer.runtime.run import (
     MISMATCH,
     Refused,
     RunRequest,
+    compile_request,
     sentence,
     statistics,
     streamed,
@@ -101,11 +102,14 @@ def execute_layer(request: RunRequest, compilation: Compilation) -> Iterator[Eve
 
 
 def _prepare(request: RunRequest, compilation: Compilation) -> Generator[Event, None, _Setup]:
-    graph, module = programs(compilation)
     yield progress(f"loading {request.data}", 1, STEPS)
     data = load_graph(request.data, None if request.data_dir is None else Path(request.data_dir))
     yield progress(f"encoding {data.num_edges:,} edges: sorted, and with their unique pairs", 2, STEPS)
     encodings = encode(data)
+    # What pays depends on the graph, so the layer is compiled anew now that its sizes are known.
+    counts = {f"{index_set}s": count for index_set, count in encodings.counts.items()}
+    compilation = compile_request(request, counts, data.name)
+    graph, module = programs(compilation)
     check_memory(graph, module, encodings)
     yield progress("drawing the features and the parameters", 3, STEPS)
     tensors = draw_tensors(graph, encodings.counts, request.seed)

@@ -12,7 +12,7 @@ from explorer.compiler.pipeline import STAGES
 from explorer.runtime.graphs import available_graphs
 from explorer.runtime.inputs import InputError, available
 from explorer.runtime.jobs import WorkerPool
-from explorer.web.compiling import compile_cached, refusal
+from explorer.web.compiling import compile_cached, find_graph, refusal
 from explorer.web.examples import examples
 from explorer.web.messages import CompileMessage, MessageError, parse_body
 
@@ -25,6 +25,10 @@ async def compile_model(request: Request) -> Response:
     try:
         message = parse_body(await request.body(), CompileMessage)
         _check_stages(message.stages)
+        if message.data and await find_graph(request.app, message.data) is None:
+            raise MessageError(
+                f"There is no graph '{message.data}' here to count costs on; see /api/data?family=layer."
+            )
     except MessageError as error:
         return JSONResponse(refusal(str(error)), 422)
     compiled = await compile_cached(
@@ -34,6 +38,7 @@ async def compile_model(request: Request) -> Response:
         options=message.options,
         name=message.name,
         stages=message.stages,
+        data=message.data,
     )
     return JSONResponse(compiled)
 

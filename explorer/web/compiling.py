@@ -5,13 +5,16 @@ from __future__ import annotations
 import asyncio
 from collections import OrderedDict
 from collections.abc import Iterable, Mapping
-from contextlib import aclosing
+from contextlib import aclosing, suppress
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from fastapi import FastAPI
 
 from explorer.runtime.events import sentence_diagnostic
+from explorer.runtime.graphs import GRAPH_PRESETS, has_layer
+from explorer.runtime.inputs import InputError, data_files
 from explorer.runtime.jobs import Pool
 from explorer.web import limits
 
@@ -28,6 +31,10 @@ class CompileRequest:
     sizes: tuple[tuple[str, int], ...]
     options: tuple[tuple[str, str | int | bool], ...]
     stages: tuple[str, ...] | None
+    data: str = ""
+    data_dir: str | None = None
+    data_changed: int = 0
+    """The graph that a layer's costs are counted on; if it is a file, where that is and when it changed."""
 
     def to_json(self) -> dict[str, Any]:
         return {
@@ -36,6 +43,8 @@ class CompileRequest:
             "sizes": dict(self.sizes),
             "options": dict(self.options),
             "stages": self.stages,
+            "data": self.data,
+            "data_dir": self.data_dir,
         }
 
 
@@ -83,6 +92,23 @@ class CompileService:
         return answer
 
 
+async def find_graph(app: FastAPI, name: str) -> tuple[str, str | None, int] | None:
+    """A graph that the server offers: its name, the folder that it is in, and when it changed.
+
+    None for any other, which a worker would open as a path.
+    """
+    folder: Path | None = app.state.data_dir
+    if name in GRAPH_PRESETS:
+        return name, None, 0
+    if folder is None:
+        return None
+    with suppress(InputError, OSError):
+        files = {path.name: path for path in await asyncio.to_thread(data_files, folder)}
+        if name in files:
+            return name, str(folder), files[name].stat().st_mtime_ns
+    return None
+
+
 async def compile_cached(
     app: FastAPI,
     text: str,
@@ -91,14 +117,21 @@ async def compile_cached(
     options: Mapping[str, str | int | bool],
     name: str | None = None,
     stages: Iterable[str] | None = None,
+    data: str = "",
 ) -> Compiled:
-    """Compile for the page: the JSON of `Compilation.to_json(stages)`, from the application's service."""
+    """Compile for the page: the JSON of `Compilation.to_json(stages)`, from the application's service.
+
+    A layer's costs are counted on the graph `data`, or on assumed sizes where there is none of that name.
+    """
     service: CompileService = app.state.compiler
+    # A score is the same for all data, and kept once.
+    found = await find_graph(app, data) if data and has_layer(text) else None
     request = CompileRequest(
         text,
         name,
         tuple(sorted(sizes.items())),
         tuple(sorted(options.items())),
         None if stages is None else tuple(stages),
+        *(found or ("", None, 0)),
     )
     return await service.compile(request)

@@ -26,6 +26,7 @@ class CompileMessage(_Message):
     sizes: Sizes = {}
     options: Options = {}
     stages: Annotated[list[Name], Field(max_length=100)] | None = None
+    data: Name = ""
 
 
 class RunMessage(_Message):

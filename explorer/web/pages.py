@@ -34,6 +34,8 @@ DEFAULT_EXAMPLE = "kge/transr"
 DEFAULT_PANES = ("graph", "loops", "slc", "cuda")
 """What a wide screen opens with; the page keeps the first two on a narrow one."""
 MOST_PANES = 6
+DEFAULT_GRAPH = "small"
+"""What layers run on, and their costs are counted on, until the reader chooses another."""
 SWITCHES = (
     ("reorder", "reorder linear operators", "layers, graph onward"),
     ("compact", "compact values", "layers, graph onward"),
@@ -63,6 +65,7 @@ class Edit:
     sizes: dict[str, int]
     options: dict[str, str | int | bool]
     panes: tuple[views.PaneState, ...]
+    data: str  # the graph that a layer's costs are counted on
 
 
 def read_edit(
@@ -72,6 +75,7 @@ def read_edit(
     sizes: Annotated[str, Form()] = "{}",
     options: Annotated[str, Form()] = "{}",
     panes: Annotated[str, Form()] = "[]",
+    data: Annotated[str, Form(max_length=200)] = "",
 ) -> Edit:
     """The form as an edit. Raises 422 where a field is not what the page would send."""
     try:
@@ -83,6 +87,7 @@ def read_edit(
             _read_sizes.validate_json(sizes, strict=True),
             _read_options.validate_json(options, strict=True),
             tuple(_read_panes.validate_json(panes)[:MOST_PANES]),
+            data,
         )
     except ValidationError as error:
         raise HTTPException(422, str(error.errors(include_url=False, include_input=False)[0]["msg"])) from None
@@ -96,7 +101,9 @@ async def page(request: Request, example: str = DEFAULT_EXAMPLE) -> HTMLResponse
     """The whole page, with an example already compiled; 404 and the usual one for an example that there is not."""
     found = _find_example(example)
     chosen = found or _example(DEFAULT_EXAMPLE)
-    edit = Edit(chosen.text, 1, 1, {}, {}, tuple(views.PaneState(stage=stage) for stage in DEFAULT_PANES))
+    edit = Edit(
+        chosen.text, 1, 1, {}, {}, tuple(views.PaneState(stage=stage) for stage in DEFAULT_PANES), DEFAULT_GRAPH
+    )
     compiled = await _compile(request, edit, _prompt_stages())
     context = _context(edit, compiled) | {
         "examples": examples(),
@@ -164,7 +171,9 @@ def _static(path: str) -> str:
 
 
 async def _compile(request: Request, edit: Edit, stages: Iterable[str]) -> Compiled:
-    return await compile_cached(request.app, edit.text, sizes=edit.sizes, options=edit.options, stages=stages)
+    return await compile_cached(
+        request.app, edit.text, sizes=edit.sizes, options=edit.options, stages=stages, data=edit.data
+    )
 
 
 def _prompt_stages() -> list[str]:
@@ -229,6 +238,7 @@ _templates.env.globals.update(
     targets=views.TARGETS,
     most_lines=views.MOST_LINES,
     most_panes=MOST_PANES,
+    default_graph=DEFAULT_GRAPH,
     architectures=ARCHITECTURES,
     switches=SWITCHES,
     largest_negative_count=LARGEST_NEGATIVE_COUNT,

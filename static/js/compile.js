@@ -32,7 +32,10 @@ export function repaint() {
   }
 }
 
-const current = () => ({ text: state.text, sizes: state.sizes, options: state.options, edit: state.edit });
+const current = () => {
+  const { text, sizes, options, data, edit } = state;
+  return { text, sizes, options, data, edit };
+};
 
 // The sizes that a text declares, as it writes them.
 function declaredSizes(text) {
@@ -60,6 +63,7 @@ function post(path, input, values = {}) {
     sizes: JSON.stringify(input.sizes),
     options: JSON.stringify(input.options),
     panes: JSON.stringify(state.panes),
+    data: input.data,
     ...values,
   };
   for (const [name, value] of Object.entries(sent)) form().elements[name].value = value;
@@ -104,7 +108,8 @@ function readFacts() {
   state.facts = facts;
   if (facts.ok) {
     state.good = facts.edit;
-    state.goodInput = { text: state.text, sizes: { ...state.sizes }, options: { ...state.options } };
+    const { text, sizes, options, data } = state;
+    state.goodInput = { text, sizes: { ...sizes }, options: { ...options }, data };
   }
   emit("facts", facts);
 }

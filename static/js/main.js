@@ -83,8 +83,8 @@ async function loadExample(key) {
 function adopt(kept) {
   const shown = state.text;
   if (kept.panes.length) state.panes = kept.panes;
-  const { text, sizes, options } = kept;
-  Object.assign(state, { text, sizes, options });
+  const { text, sizes, options, data } = kept;
+  Object.assign(state, { text, sizes, options, data: data || state.data });
   fitPanes();
   showOptions();
   if (kept.example && kept.example !== state.example) nameKept(kept.example);
@@ -122,6 +122,7 @@ function start() {
   const shown = byId("editor").dataset.text;
   const kept = recall();
   state.text = shown;
+  state.data = byId("run-data").dataset.graph;
   state.panes = paneElements().map(({ dataset }) => ({
     stage: dataset.stage,
     at: null,

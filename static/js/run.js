@@ -8,7 +8,7 @@ import {
   showSample,
   showStarted,
 } from "./results.js";
-import { showTrouble } from "./compile.js";
+import { edited, showTrouble } from "./compile.js";
 import { byId, h, icon, whole } from "./dom.js";
 import { save } from "./panes.js";
 import { say, showTab, tell } from "./page.js";
@@ -222,7 +222,7 @@ const counted = (set) =>
     ? `${whole(set.nodes)} nodes of ${whole(set.ntypes)} types, ${whole(set.edges)} edges of ${whole(set.etypes)} types`
     : `${whole(set.entities)} entities, ${whole(set.relations)} relations, ${whole(set.triples)} triples`;
 
-const PREFERRED = { score: "FB15k-237", layer: "small" };
+const PREFERRED_TRIPLES = "FB15k-237";
 
 // The data sets that a definition of this family runs on; scores take triples, layers graphs.
 async function loadData() {
@@ -233,10 +233,15 @@ async function loadData() {
   if (asked !== family) return;
   const select = byId("run-data");
   select.replaceChildren(...sets.map(({ name, label }) => h("option", { value: name }, label)));
-  if (sets.some(({ name }) => name === PREFERRED[asked])) select.value = PREFERRED[asked];
+  const preferred = asked === "layer" ? [state.data, select.dataset.graph] : [PREFERRED_TRIPLES];
+  const found = preferred.find((name) => sets.some((set) => set.name === name));
+  if (found) select.value = found;
   select.onchange = () => {
     const set = sets.find(({ name }) => name === select.value);
     byId("data-about").textContent = set ? counted(set) : "";
+    if (asked !== "layer" || select.value === state.data) return;
+    state.data = select.value;
+    edited(); // what pays depends on the graph
   };
   select.onchange();
 }
@@ -258,6 +263,9 @@ export function startRuns() {
     if (found && found !== family) {
       family = found;
       reloadData();
+    } else if (family === "layer" && byId("run-data").value !== state.data) {
+      byId("run-data").value = state.data;
+      byId("run-data").onchange?.();
     }
     if (sizes)
       byId("run-sizes").textContent = Object.entries(sizes)

@@ -8,9 +8,10 @@ export const state = {
   text: "",
   edit: 1, // the sequence number of the newest edit
   good: 1, // the newest edit that compiled: the stages show it
-  goodInput: null, // its text, sizes and options
+  goodInput: null, // its text, sizes, options and data
   sizes: {},
   options: {},
+  data: "", // the graph that layers run on and their costs are counted on
   panes: [], // {stage, at, diff, passes}
   active: 0, // the pane that keys act on
   facts: null, // of the newest answer
@@ -45,6 +46,7 @@ const snapshot = () => ({
   text: state.text,
   sizes: state.sizes,
   options: state.options,
+  data: state.data,
   panes: state.panes,
   example: state.example,
 });
@@ -108,5 +110,6 @@ function checked(kept) {
     }));
   const example = /^[\w-]+\/[\w-]+$/.test(kept.example) ? kept.example : "";
   const sizes = entriesOf(kept.sizes, isSize);
-  return { text: kept.text, sizes, options: entriesOf(kept.options, isOption), panes, example };
+  const data = typeof kept.data === "string" ? kept.data.slice(0, 200) : "";
+  return { text: kept.text, sizes, options: entriesOf(kept.options, isOption), data, panes, example };
 }

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
 import explorer
+from explorer.checkout import CHECKOUT
 from explorer.compiler.counts import ASSUMED, CountError, read_counts
 
-HGT = Path("examples/rgnn/hgt.emb").read_text()
-RGAT = Path("examples/rgnn/rgat.emb").read_text()
+HGT = (CHECKOUT / "examples/rgnn/hgt.emb").read_text()
+RGAT = (CHECKOUT / "examples/rgnn/rgat.emb").read_text()
 AIFB = {"nodes": 7_262, "edges": 48_810, "etypes": 104, "ntypes": 7, "src_pairs": 21_814, "dst_pairs": 21_608}
 
 

@@ -1,12 +1,14 @@
 """Graphs from presets and files of triples, and a clear message where there is none."""
 
 import time
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 from explorer.runtime import graphs
-from explorer.runtime.graphs import GRAPH_PRESETS, available_graphs, graph_from_edges, load_graph
+from explorer.runtime.encodings import encode
+from explorer.runtime.graphs import GRAPH_PRESETS, available_graphs, graph_counts, graph_from_edges, load_graph
 from explorer.runtime.inputs import InputError
 
 TRIPLES = "a\tknows\tb\nb\tlikes\tc\na\tknows\tb\n"
@@ -228,3 +230,17 @@ def test_edges_written_out():
 def test_edges_out_of_range_are_refused(edge, message):
     with pytest.raises(InputError, match=message):
         graph_from_edges([(0, 0, 0), edge], [0, 0, 0], num_etypes=2)
+
+
+@pytest.mark.parametrize("name", ["tiny", "small", "aifb", "mutag", "bgs", "fb15k"])
+def test_the_counts_of_a_preset_are_those_of_its_graph(name: str) -> None:
+    counts = encode(load_graph(name)).counts
+    assert graph_counts(name) == {f"{index_set}s": count for index_set, count in counts.items()}
+
+
+def test_the_counts_of_a_file_are_those_of_its_graph(tmp_path: Path) -> None:
+    path = tmp_path / "some.tsv"
+    path.write_text("a\tlikes\tb\na\tlikes\tc\nb\tknows\ta\n")
+    counts = encode(load_graph(str(path))).counts
+    assert graph_counts(str(path)) == {f"{index_set}s": count for index_set, count in counts.items()}
+    assert graph_counts("some.tsv", tmp_path) == graph_counts(str(path))

@@ -10,6 +10,7 @@ import pytest
 from fastapi.testclient import TestClient
 from starlette.websockets import WebSocketDisconnect
 
+from explorer.checkout import CHECKOUT
 from explorer.web.app import create_app
 from explorer.web.protection import allowed_hosts
 
@@ -27,6 +28,16 @@ def test_compile_answers_what_the_command_line_prints(client: TestClient, transe
     assert answer["sizes"] == {"D": 33}
     assert answer["options"]["negatives"] == "head:4"
     assert [stage["name"] for stage in answer["stages"]] == ["graph", "loops", "slc", "dlc", "cuda", "ptx"]
+
+
+def test_a_layers_costs_are_counted_on_the_graph_that_is_named(client: TestClient) -> None:
+    text = (CHECKOUT / "examples/rgnn/rgat.emb").read_text()
+    for data, told in (("aifb", "aifb (7,262 nodes, 48,810 edges"), ("", "assumed sizes")):
+        _, answer = post(client, "/api/compile", text=text, stages=["graph"], data=data)
+        assert any(told in report["summary"] for report in answer["stages"][0]["passes"])
+    status, answer = post(client, "/api/compile", text=text, stages=["graph"], data="/etc/passwd")
+    assert status == 422
+    assert "There is no graph '/etc/passwd' here" in answer["diagnostics"][0]["message"]
 
 
 def test_compile_makes_only_the_stages_asked_for(client: TestClient, transe: str) -> None:
