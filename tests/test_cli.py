@@ -24,6 +24,7 @@ score TransE(h: entity, r: relation, t: entity):
 """
 
 LAYERS = Path(__file__).resolve().parents[1] / "examples" / "rgnn"
+SCORES = LAYERS.parent / "kge"
 
 BAD_MODELS = {
     "syntax error in the middle of a line": (TRANSE.replace("E[h] +", "E[h) +"), 5),
@@ -286,10 +287,16 @@ def test_compile_grad_shows_the_backward_pass(capsys: pytest.CaptureFixture[str]
     assert "gradient W = " in out
 
 
-def test_gradients_of_scores_are_not_run(model: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    status, _, err = called(capsys, "run", model, "--on", "cpu", "--grad")
-    assert status == 2
-    assert "Gradients of scores" in err
+@pytest.mark.parametrize("on", ["cpu", "dae"])
+def test_the_gradients_of_a_score_run_and_are_checked(on: str, capsys: pytest.CaptureFixture[str]) -> None:
+    arguments = ("--data", "WN18", "--batch", "8", "--grad", "--negatives", "tail:2", "--set", "D=4", "--json")
+    status, out, _ = called(capsys, "run", SCORES / "transe_l2.emb", "--on", on, *arguments)
+    assert status == 0
+    shown = json.loads(out)
+    assert shown["matches_reference"]
+    assert set(shown["gradients"]) == {"E", "R"}
+    assert all(check["max_relative_error"] < 1e-4 for check in shown["gradients"].values())
+    assert [step["name"] for step in shown["inverses"]["preprocessing"]][:1] == ["batch rows sorted by h"]
 
 
 def test_a_run_over_its_time_fails(model: Path) -> None:

@@ -11,6 +11,9 @@ import numpy.typing as npt
 
 from explorer.compiler.compilation import Compilation
 from explorer.compiler.ir.graph import Graph, Tensor
+from explorer.compiler.ir.loops import Kernel
+from explorer.compiler.ir.module import Module
+from explorer.runtime import liveness, score_inputs
 from explorer.runtime.inputs import InputError, Triples
 
 MEMORY_LIMIT = 2 << 30
@@ -56,14 +59,14 @@ def draw(
         raise TypeError("only a compilation that succeeded has inputs")
     negatives = compilation.options.negatives
     count = negatives.count if negatives else 0
-    shapes = {tensor.name: _shape(graph, tensor, triples) for tensor in graph.tensors}
-    _check_memory(_plan(graph, shapes, batch, count), limit)
+    shapes = {tensor.name: _shape(graph, tensor, triples, (batch, count)) for tensor in graph.tensors}
+    _check_memory([*_plan(graph, shapes, batch, count), *_training(compilation, graph, triples, batch, count)], limit)
 
     random = np.random.default_rng(seed)
     rows = random.integers(0, len(triples.h), size=batch)
     columns = dict(zip(ROLES, (triples.h, triples.r, triples.t), strict=True))
     inputs: dict[str, npt.NDArray[Any]] = {}
-    for role, entry in zip(ROLES, graph.maps, strict=True):
+    for role, entry in zip(ROLES, (e for e in graph.maps if e.codomain in PLURALS), strict=True):
         inputs[entry.name] = columns[role][rows]
         if negatives and negatives.end == role:
             inputs[entry.name] = random.integers(0, triples.num_entities, size=(batch, count), dtype=np.int32)
@@ -80,9 +83,10 @@ def _draw_tensor(name: str, shape: tuple[int, ...], seed: int) -> npt.NDArray[np
     return values
 
 
-def _shape(graph: Graph, tensor: Tensor, triples: Triples) -> tuple[int, ...]:
-    counts = {"entity": triples.num_entities, "relation": triples.num_relations}
-    return (*(counts[name] for name in tensor.sets), *(graph.size(extent) for extent in tensor.dims))
+def _shape(graph: Graph, tensor: Tensor, triples: Triples, scores: tuple[int, int]) -> tuple[int, ...]:
+    lead: dict[str, tuple[int, ...]] = {"entity": (triples.num_entities,), "relation": (triples.num_relations,)}
+    lead |= {"batch": scores[:1], "negative": scores}
+    return (*(size for name in tensor.sets for size in lead[name]), *(graph.size(extent) for extent in tensor.dims))
 
 
 def _plan(graph: Graph, shapes: dict[str, tuple[int, ...]], batch: int, count: int) -> list[_Array]:
@@ -92,6 +96,9 @@ def _plan(graph: Graph, shapes: dict[str, tuple[int, ...]], batch: int, count: i
     arrays = [_Array(f"the ids and scores [{batch} x {max(1, count)}]", (*rows, 4), ids)]
     for tensor in graph.tensors:
         shape = shapes[tensor.name]
+        if tensor.kind == "upstream":
+            arrays.append(_Array(f"the gradient of the scores {list(shape)}", shape, ids))
+            continue
         names = [*tensor.sets, *(str(extent) for extent in tensor.dims)]
         extents = ", ".join(f"{name} {extent}" for name, extent in zip(names, shape, strict=True))
         dims = " or ".join(extent for extent in dict.fromkeys(tensor.dims) if isinstance(extent, str))
@@ -100,6 +107,24 @@ def _plan(graph: Graph, shapes: dict[str, tuple[int, ...]], batch: int, count: i
             _Array(f"{tensor.name}[{extents}]", shape, ", or ".join([*([f"a smaller {dims}"] if dims else []), *fewer]))
         )
     return arrays
+
+
+def _training(compilation: Compilation, graph: Graph, triples: Triples, batch: int, count: int) -> list[_Array]:
+    """What a backward pass takes besides: the inverses of the maps, and all that its kernels make."""
+    module = compilation.stages["loops"].program
+    if not isinstance(module, Module):
+        return []
+    counts = {"entity": triples.num_entities, "relation": triples.num_relations, "unit": 1}
+    counts |= {"batch": batch, "negative": batch * count}
+    kernels = [program for program in module.programs if isinstance(program, Kernel)]
+    extents = score_inputs.extents_of(graph, module, counts)
+    made = liveness.peak_bytes(kernels, liveness.kept_to_the_end(module), extents)
+    smaller = "a smaller batch, or smaller dimensions"
+    inverses = score_inputs.encoded_bytes(graph, counts)
+    return [
+        _Array("the inverses of the maps", (inverses // 4,), smaller),
+        _Array("the gradients with what their kernels leave for one another", (made // 4,), smaller),
+    ]
 
 
 def _check_memory(arrays: list[_Array], limit: int) -> None:

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from math import prod
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
 from explorer.compiler.ir.graph import Gather, Graph, Segment, Tensor, Value
+from explorer.compiler.ir.index_sets import CONTAINERS
 from explorer.compiler.ir.work import elements, row_flop
 from explorer.runtime.bounds import FLOAT, SECTOR, distinct_sectors, touched_sectors
-from explorer.runtime.encodings import Encodings
 from explorer.runtime.layer_inputs import tensor_shape
 
 NOTE = (
@@ -23,7 +23,16 @@ NOTE = (
 )
 
 
-def limits(graph: Graph, encodings: Encodings, tensors: Mapping[str, npt.NDArray[Any]]) -> dict[str, int | str]:
+class Sets(Protocol):
+    """How large the index sets are, and every map as an array over its set."""
+
+    @property
+    def counts(self) -> Mapping[str, int]: ...
+    @property
+    def maps(self) -> Mapping[str, npt.NDArray[np.int32]]: ...
+
+
+def limits(graph: Graph, encodings: Sets, tensors: Mapping[str, npt.NDArray[Any]]) -> dict[str, int | str]:
     """`compulsory_bytes`, `stream_bytes`, `flop`, and a `note` that says what they count."""
     counts = {**encodings.counts, "unit": 1}
     results = {graph.result, *dict(graph.gradients).values()}
@@ -49,7 +58,7 @@ def _maps_read(graph: Graph) -> set[str]:
     return steps | {value.operator.map for value in graph.values if isinstance(value.operator, Segment)}
 
 
-def _row_numbers(value: Value, tensor: Tensor, encodings: Encodings, shape: tuple[int, ...]) -> npt.NDArray[np.int64]:
+def _row_numbers(value: Value, tensor: Tensor, encodings: Sets, shape: tuple[int, ...]) -> npt.NDArray[np.int64]:
     """The rows of a tensor that a value's elements pick, as numbers in row-major order of its index sets."""
     assert isinstance(value.operator, Gather)
     if not value.operator.indices:
@@ -58,11 +67,14 @@ def _row_numbers(value: Value, tensor: Tensor, encodings: Encodings, shape: tupl
     return np.ravel_multi_index(tuple(ids), shape[: len(tensor.sets)]).ravel()
 
 
-def _follow(path: str, index_set: str, encodings: Encodings) -> npt.NDArray[np.int64]:
+def _follow(path: str, index_set: str, encodings: Sets) -> npt.NDArray[np.int64]:
     rows: npt.NDArray[Any] = np.arange(encodings.counts[index_set])
     for step in path.split("."):
         if step != index_set:
-            rows = encodings.maps[step][rows]
+            found = encodings.maps[step]
+            if index_set in CONTAINERS and len(found) < len(rows):  # a map of the container
+                rows = rows // (len(rows) // len(found))
+            rows = found[rows]
     return rows.astype(np.int64)
 
 

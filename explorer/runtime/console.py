@@ -46,7 +46,7 @@ def summary(result: Mapping[str, Any]) -> str:
     if result["source"] == "measured":
         lines.append(
             f"  time    median {result['median_ms']:.3f} ms, 5 % {result['p5_ms']:.3f}, 95 % {result['p95_ms']:.3f},"
-            f" least {result['least_ms']:.3f}, of {len(result['samples_ms'])} repeats"
+            f" least {result['least_ms']:.3f}, of {_many(len(result['samples_ms']), 'repeat')}"
             f" with {result.get('cache', 'warm')} caches{_first(result)}"
         )
         lines.append(f"  compile {result['compile_ms']:.0f} ms to machine code")
@@ -61,10 +61,31 @@ def summary(result: Mapping[str, Any]) -> str:
 def _triple_lines(result: Mapping[str, Any]) -> list[str]:
     data = result["data"]
     return [
-        f"  data    {data['name']} ({data['source']}): {data['entities']:,} entities,"
-        f" {data['relations']:,} relations, {data['triples']:,} triples",
-        f"  batch   {result['batch']:,} triples, negatives {result['negatives']}, {_sizes(result)}",
+        f"  data    {data['name']} ({data['source']}): {_many(data['entities'], 'entity', 'entities')},"
+        f" {_many(data['relations'], 'relation')}, {_many(data['triples'], 'triple')}",
+        f"  batch   {_many(result['batch'], 'triple')}, negatives {result['negatives']}, {_sizes(result)}",
+        *_inverses(result),
+        *_gradient_lines(result),
     ]
+
+
+def _inverses(result: Mapping[str, Any]) -> list[str]:
+    """What was computed of the batch before the run, for the backward pass."""
+    steps = result["inverses"]["preprocessing"] if "inverses" in result else []
+    names = "; ".join(f"{step['name']} ({step['found']})" for step in steps)
+    return [f"  sorted  in {sum(step['ms'] for step in steps):.1f} ms: {names}"] if steps else []
+
+
+def _gradient_lines(result: Mapping[str, Any]) -> list[str]:
+    """What was checked of the gradients, and what they took."""
+    lines = []
+    for name, check in result.get("gradients", {}).items():
+        error = check["max_relative_error"]
+        shown = "not a number" if error is None else f"{error:.1e}"
+        lines.append(f"  d {name:5} {_many(check['directions'], 'direction')}, largest relative error {shown}")
+    if "peak_bytes" in result:
+        lines.append(f"  memory  {result['peak_bytes']:,} bytes at the most, besides the inputs")
+    return lines
 
 
 def _graph_lines(result: Mapping[str, Any]) -> list[str]:
@@ -72,21 +93,21 @@ def _graph_lines(result: Mapping[str, Any]) -> list[str]:
     data, encodings = result["data"], result["encodings"]
     degree, steps = encodings["in_degree"], encodings["preprocessing"]
     lines = [
-        f"  data    {data['name']} ({data['source']}): {data['nodes']:,} nodes of {data['ntypes']:,} types,"
-        f" {data['edges']:,} edges of {data['etypes']:,} types; {_sizes(result)}",
+        f"  data    {data['name']} ({data['source']}): {_many(data['nodes'], 'node')} of"
+        f" {_many(data['ntypes'], 'type')}, {_many(data['edges'], 'edge')} of {_many(data['etypes'], 'type')};"
+        f" {_sizes(result)}",
         f"  degree  {degree['mean']:.1f} in-edges a node, at most {degree['max']:,};"
-        f" {degree['without']:,} nodes have none",
+        f" {_many(degree['without'], 'node')} without",
         f"  pairs   {encodings['src_pairs']:,} of source and type: compaction ratio"
         f" {100 * encodings['compaction_ratio']:.1f} %; {encodings['dst_pairs']:,} of destination and type",
         f"  encoded in {sum(step['ms'] for step in steps):.0f} ms: {'; '.join(step['name'] for step in steps)}",
     ]
-    for name, check in result["gradients"].items():
-        error = check["max_relative_error"]
-        shown = "not a number" if error is None else f"{error:.1e}"
-        lines.append(f"  d {name:5} {check['directions']} directions, largest relative error {shown}")
-    if "peak_bytes" in result:
-        lines.append(f"  memory  {result['peak_bytes']:,} bytes at the most, besides the inputs")
-    return lines
+    return [*lines, *_gradient_lines(result)]
+
+
+def _many(count: int, one: str, several: str = "") -> str:
+    """`1 type`, `3 types`."""
+    return f"{count:,} {one if count == 1 else several or one + 's'}"
 
 
 def _sizes(result: Mapping[str, Any]) -> str:
@@ -101,7 +122,7 @@ def _verdict(result: Mapping[str, Any]) -> str:
     if not result["matches_reference"]:
         return f"WRONG   {result['message']}"
     return (
-        f"matches the float64 reference: {result['rows_checked']:,} rows, largest relative error"
+        f"matches the float64 reference: {_many(result['rows_checked'], 'row')}, largest relative error"
         f" {result['max_relative_error']:.1e} (tolerance {result['tolerance']:.0e})"
     )
 

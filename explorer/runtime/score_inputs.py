@@ -18,9 +18,10 @@ import numpy.typing as npt
 
 from explorer.compiler.compilation import Compilation
 from explorer.compiler.interpret.inputs import check_inputs
-from explorer.compiler.ir.graph import Graph, IndexMap, Tensor
-from explorer.compiler.ir.index_sets import CONTAINERS, SetNames
+from explorer.compiler.ir.graph import Graph, IndexMap
+from explorer.compiler.ir.index_sets import CONTAINERS, SetNames, ends_of
 from explorer.compiler.ir.module import Module
+from explorer.compiler.ir.node import Extent
 from explorer.runtime.encodings import Step, segments
 from explorer.runtime.inputs import Ids, InputError
 
@@ -104,7 +105,8 @@ def encode(graph: Graph, program: object, inputs: Mapping[str, Any]) -> Encoding
     for entry, (ends, order) in _inverted(graph, names):
         if {ends, order} & read:
             began = perf_counter()
-            found = segments(np.ascontiguousarray(inputs[entry.name], dtype=np.int32).reshape(-1), counts[entry.codomain])
+            flat = np.ascontiguousarray(inputs[entry.name], dtype=np.int32).reshape(-1)
+            found = segments(flat, counts[entry.codomain])
             arrays[ends] = found.ptr
             arrays[order] = _in_order(counts[entry.domain]) if found.order is None else found.order
             ms = (perf_counter() - began) * 1e3
@@ -130,6 +132,31 @@ def _in_order(count: int) -> Ids:
     return np.arange(count, dtype=np.int32)
 
 
+@dataclass(frozen=True, eq=False)
+class FlatSets:
+    """The index sets of a batch, with negatives numbered in row-major order."""
+
+    counts: Mapping[str, int]
+    maps: Mapping[str, Ids]
+
+
+def flat_sets(graph: Graph, inputs: Mapping[str, Any]) -> FlatSets:
+    """The sets of a batch, each as a list."""
+    maps = {entry.name: np.asarray(inputs[entry.name]).reshape(-1) for entry in graph.maps if entry.name in inputs}
+    return FlatSets(set_sizes(graph, inputs), maps)
+
+
+def extents_of(graph: Graph, module: Module, counts: Mapping[str, int]) -> dict[Extent, int]:
+    """The size of every extent of a module's buffers in a batch whose sets have these sizes."""
+    names = SetNames.of(graph).counts
+    extents: dict[Extent, int] = {names[index_set]: count for index_set, count in counts.items() if index_set in names}
+    extents |= {ends_of(index_set): count + 1 for index_set, count in counts.items()}
+    for program in module.programs:
+        extents |= dict(program.sizes)
+        extents |= {e: e for buffer in program.buffers for e in buffer.extents if isinstance(e, int)}
+    return extents
+
+
 def set_sizes(graph: Graph, inputs: Mapping[str, Any]) -> dict[str, int]:
     """How many elements each index set has, read off the maps and the tensors."""
     sizes = {"unit": 1}
@@ -147,6 +174,3 @@ def shaped(graph: Graph, inputs: Mapping[str, Any], gradients: Mapping[str, Floa
     return {name: gradient.reshape(np.shape(inputs[name])) for name, gradient in gradients.items()}
 
 
-def tensor_shape(graph: Graph, tensor: Tensor, counts: Mapping[str, int]) -> tuple[int, ...]:
-    """The sizes of a tensor's sets, then of its dimensions."""
-    return (*(counts[index_set] for index_set in tensor.sets), *(graph.size(extent) for extent in tensor.dims))

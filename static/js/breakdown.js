@@ -38,23 +38,43 @@ export function showLimits(result) {
     ),
     note(result.limits.note),
     ...graphTables(result),
+    ...inverseTable(result),
+    ...gradientTable(result),
   );
 }
 
 const note = (text) =>
   text ? h("details.note", h("summary.label", "what these count"), h("p.label", text)) : null;
 
-// What was computed of a layer's graph before the run, and how far its gradients are from differences.
-function graphTables({ encodings, gradients }) {
-  if (!encodings) return [];
-  const percent = (share) => `${(100 * share).toFixed(1)} %`;
-  const steps = encodings.preprocessing.map((step) =>
-    h("tr", { title: step.found }, h("td", step.name), h("td", `${ms(step.ms)} ms`)),
-  );
+const stepRows = ({ preprocessing }) =>
+  preprocessing.map((step) => h("tr", { title: step.found }, h("td", step.name), h("td", `${ms(step.ms)} ms`)));
+
+// What was computed of a batch before the run, for its backward pass.
+function inverseTable({ inverses }) {
+  if (!inverses?.preprocessing.length) return [];
+  return [
+    h("div.ch", h("h3", "Batch"), h("span.label", "sorted once, before the run")),
+    h("table.tb", h("tbody", stepRows(inverses))),
+  ];
+}
+
+// How far gradients are from differences.
+function gradientTable({ gradients = {} }) {
   const slopes = Object.entries(gradients).map(([name, check]) => [
     name,
     check.max_relative_error === null ? "not a number" : check.max_relative_error.toExponential(1),
   ]);
+  if (!slopes.length) return [];
+  return [
+    h("div.ch", h("h3", "Gradients"), h("span.label", "relative error, against differences in float64")),
+    table(...slopes),
+  ];
+}
+
+// What was computed of a layer's graph before the run.
+function graphTables({ encodings }) {
+  if (!encodings) return [];
+  const percent = (share) => `${(100 * share).toFixed(1)} %`;
   return [
     h("div.ch", h("h3", "Graph"), h("span.label", "encoded once, before the run")),
     table(
@@ -62,11 +82,7 @@ function graphTables({ encodings, gradients }) {
       ["pairs of destination and type", `${whole(encodings.dst_pairs)}, ${percent(encodings.dst_compaction_ratio)}`],
       ["in-edges a node", `${encodings.in_degree.mean.toFixed(1)}, at most ${whole(encodings.in_degree.max)}`],
     ),
-    h("details.note", h("summary.label", "pre-processing"), h("table.tb", h("tbody", steps))),
-    ...(slopes.length
-      ? [h("div.ch", h("h3", "Gradients"), h("span.label", "relative error, against differences in float64"))]
-      : []),
-    slopes.length ? table(...slopes) : null,
+    h("details.note", h("summary.label", "pre-processing"), h("table.tb", h("tbody", stepRows(encodings)))),
   ];
 }
 
@@ -122,6 +138,8 @@ export function showMachine(result, headline) {
     ),
     note(result.limits.note),
     ...graphTables(result),
+    ...inverseTable(result),
+    ...gradientTable(result),
     machineTable(result.machine),
   );
 }

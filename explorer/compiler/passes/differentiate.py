@@ -172,7 +172,7 @@ class _Backward:
         self._contribute(name, self._sum_onto(part, operand.index_set, value.origin))
 
     def _sum_onto(self, part: Value, index_set: str, origin: Origin) -> Value:
-        """The part summed over all rows that read the same one of a smaller set: what belongs to no set, or a triple."""
+        """The part summed over all rows that read the same one of a smaller set: of what is in no set, or a triple."""
         if part.index_set == index_set:
             return part
         if CONTAINERS.get(part.index_set) is not None:
