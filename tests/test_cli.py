@@ -276,7 +276,7 @@ def test_a_layer_runs_on_a_file_with_inverse_triples(arguments: list[str], tmp_p
     shown = explorer("run", path, "--data", data, "--set", "F=4", "--set", "G=3", "--repeat", "2", "--on", *arguments)
     assert shown.returncode == 0, shown.stderr
     assert "matches the float64 reference: 3 rows" in shown.stdout
-    assert "with inverse triples): 3 nodes of 1 types, 6 edges of 4 types" in shown.stdout
+    assert "with inverse triples): 3 nodes of 1 type, 6 edges of 4 types" in shown.stdout
     assert "compaction ratio" in shown.stdout
     assert ("d W" in shown.stdout) == ("--grad" in arguments)
 

@@ -34,6 +34,9 @@ export function message(sign, title, text, ...buttons) {
 
 export const whole = (value) => Math.round(value).toLocaleString("en");
 
+// "1 type", "3 types".
+export const many = (count, one, several = `${one}s`) => `${whole(count)} ${count === 1 ? one : several}`;
+
 // Three significant digits, with the unit's prefix for large numbers.
 export function short(value) {
   const units = [

@@ -1,7 +1,7 @@
 // What a run shows while it goes and when it has ended.
 import { showLimits, showMachine } from "./breakdown.js";
 import { lane, quantile, timesChart } from "./charts.js";
-import { byId, h, icon, message, ms, short, whole } from "./dom.js";
+import { byId, h, icon, many, message, ms, short, whole } from "./dom.js";
 import { on } from "./state.js";
 
 let charts = []; // those on the page now, redrawn with the theme
@@ -172,8 +172,8 @@ function showCheck(result) {
   const { data: set } = result;
   const held =
     "edges" in set
-      ? `${whole(set.nodes)} nodes, ${whole(set.edges)} edges of ${whole(set.etypes)} types`
-      : `${whole(set.entities)} entities, ${whole(set.relations)} relations; batch ${whole(result.batch)}`;
+      ? `${many(set.nodes, "node")}, ${many(set.edges, "edge")} of ${many(set.etypes, "type")}`
+      : `${many(set.entities, "entity", "entities")}, ${many(set.relations, "relation")}; batch ${whole(result.batch)}`;
   const data = `${set.name} (${set.source}): ${held}`;
   byId("run-check").replaceChildren(sign, text, h("span"), sub, h("span"), h("span.dim", data));
 }

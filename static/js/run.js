@@ -9,7 +9,7 @@ import {
   showStarted,
 } from "./results.js";
 import { edited, showTrouble } from "./compile.js";
-import { byId, h, icon, whole } from "./dom.js";
+import { byId, h, icon, many, whole } from "./dom.js";
 import { save } from "./panes.js";
 import { say, showTab, tell } from "./page.js";
 import { isConnected, send } from "./socket.js";
@@ -219,8 +219,8 @@ export const exportRun = () =>
 
 const counted = (set) =>
   "edges" in set
-    ? `${whole(set.nodes)} nodes of ${whole(set.ntypes)} types, ${whole(set.edges)} edges of ${whole(set.etypes)} types`
-    : `${whole(set.entities)} entities, ${whole(set.relations)} relations, ${whole(set.triples)} triples`;
+    ? `${many(set.nodes, "node")} of ${many(set.ntypes, "type")}, ${many(set.edges, "edge")} of ${many(set.etypes, "type")}`
+    : `${many(set.entities, "entity", "entities")}, ${many(set.relations, "relation")}, ${many(set.triples, "triple")}`;
 
 const PREFERRED_TRIPLES = "FB15k-237";
 
