@@ -82,8 +82,6 @@ class RelationalGraph:
     dst: Ids
     etype: Ids
     ntype: Ids
-    node_names: tuple[str, ...] | None = None
-    etype_names: tuple[str, ...] | None = None
 
     @property
     def num_edges(self) -> int:
@@ -195,7 +193,6 @@ def with_inverses(triples: Triples) -> RelationalGraph:
             f"{triples.name}: the types of {triples.num_entities:,} nodes would take"
             f" {4 * triples.num_entities / 2**30:,.2f} GiB, more than the limit of {MAX_NTYPE_BYTES >> 30} GiB"
         )
-    names = triples.relation_names
     return RelationalGraph(
         name=triples.name,
         source=f"{triples.source.split(',')[0]}, with inverse triples",
@@ -206,8 +203,6 @@ def with_inverses(triples: Triples) -> RelationalGraph:
         dst=np.concatenate([triples.t, triples.h]),
         etype=np.concatenate([triples.r, triples.r + np.int32(count)]),
         ntype=np.zeros(triples.num_entities, dtype=np.int32),
-        node_names=triples.entity_names,
-        etype_names=None if names is None else (*names, *(f"inverse of {name}" for name in names)),
     )
 
 

@@ -63,7 +63,7 @@ HEAD_SKEW, RELATION_SKEW, TAIL_SKEW = 0.53, 0.52, 0.74
 
 @dataclass(frozen=True, eq=False)
 class Triples:
-    """A knowledge graph: triple i is (h[i], r[i], t[i]); names stand in the order of the ids, where known."""
+    """A knowledge graph: triple i is (h[i], r[i], t[i])."""
 
     name: str
     source: str  # "preset, generated" or "file"
@@ -72,8 +72,6 @@ class Triples:
     h: Ids
     r: Ids
     t: Ids
-    entity_names: tuple[str, ...] | None = None
-    relation_names: tuple[str, ...] | None = None
 
 
 def load_triples(source: str, data_dir: Path | None = None) -> Triples:
@@ -229,8 +227,6 @@ def _read_text_file(path: Path, label: str) -> Triples:
         h=columns.h,
         r=columns.r,
         t=columns.t,
-        entity_names=columns.entity_names,
-        relation_names=columns.relation_names,
     )
 
 

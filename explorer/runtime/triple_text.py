@@ -18,15 +18,13 @@ INTEGER = re.compile(r"-?[0-9]+", re.ASCII)
 
 @dataclass(frozen=True, eq=False)
 class Columns:
-    """The columns of a text as ids; the names in order of id, or None where the text itself has ids."""
+    """The columns of a text as ids: the text's own, or the numbers of its names."""
 
     h: npt.NDArray[np.int32]
     r: npt.NDArray[np.int32]
     t: npt.NDArray[np.int32]
     num_entities: int
     num_relations: int
-    entity_names: tuple[str, ...] | None
-    relation_names: tuple[str, ...] | None
 
 
 class _Numbering:
@@ -96,11 +94,10 @@ def read_text(stream: IO[bytes], max_bytes: int) -> Columns:
 def _columns(entities: _Numbering, relations: _Numbering, numbers: list[npt.NDArray[np.int32]]) -> Columns:
     h, r, t = numbers
     if not (entities.all_integers() and relations.all_integers()):
-        names = tuple(entities.names), tuple(relations.names)
-        return Columns(h, r, t, len(names[0]), len(names[1]), *names)
+        return Columns(h, r, t, len(entities.names), len(relations.names))
     entity_ids, relation_ids = entities.ids("entity"), relations.ids("relation")
     counts = int(entity_ids.max()) + 1, int(relation_ids.max()) + 1
-    return Columns(entity_ids[h], relation_ids[r], entity_ids[t], *counts, None, None)
+    return Columns(entity_ids[h], relation_ids[r], entity_ids[t], *counts)
 
 
 def _too_large(line: bytes, max_bytes: int) -> str:

@@ -129,8 +129,6 @@ def test_triples_become_edges_and_their_inverses(tmp_path):
     assert (graph.num_nodes, graph.num_etypes, graph.num_ntypes) == (3, 4, 1)
     assert graph.ntype.tolist() == [0, 0, 0]
     assert graph.etype.dtype == np.int32
-    assert graph.node_names == ("a", "b", "c")
-    assert graph.etype_names == ("knows", "likes", "inverse of knows", "inverse of likes")
     assert (graph.name, graph.source) == ("graph.tsv", "file, with inverse triples")
 
 
@@ -140,7 +138,6 @@ def test_archives_keep_entities_and_relations_that_no_triple_has(tmp_path):
     graph = load_graph("graph.npz", tmp_path)
     assert (graph.num_nodes, graph.num_etypes) == (4, 10)
     assert graph.etype.tolist() == [2, 7]
-    assert graph.etype_names is None
 
 
 def test_a_preset_of_triples_is_a_graph_too():

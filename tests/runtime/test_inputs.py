@@ -68,8 +68,6 @@ def write(folder, content, name="graph.tsv"):
 def test_names_are_numbered_in_order_of_appearance(tmp_path):
     loaded = load_triples(write(tmp_path, "Ada\tknows\tBob\nBob\tknows\tÉva\nÉva\tlikes\tAda\n"))
     assert triples_of(loaded) == [(0, 0, 1), (1, 0, 2), (2, 1, 0)]
-    assert loaded.entity_names == ("Ada", "Bob", "Éva")
-    assert loaded.relation_names == ("knows", "likes")
     assert (loaded.num_entities, loaded.num_relations) == (3, 2)
     assert (loaded.name, loaded.source) == ("graph.tsv", "file")
 
@@ -78,21 +76,17 @@ def test_whole_numbers_are_ids(tmp_path):
     loaded = load_triples(write(tmp_path, "7\t0\t2\n2\t3\t07\n", "ids.txt"))
     assert triples_of(loaded) == [(7, 0, 2), (2, 3, 7)]
     assert (loaded.num_entities, loaded.num_relations) == (8, 4)
-    assert loaded.entity_names is None
-    assert loaded.relation_names is None
 
 
 def test_numbered_entities_with_named_relations_are_names(tmp_path):
     """As in WN18RR, whose entities are eight-digit synset offsets: ids up to those would make a huge table."""
     loaded = load_triples(write(tmp_path, "00260881\t_hypernym\t00260622\n"))
     assert triples_of(loaded) == [(0, 0, 1)]
-    assert loaded.entity_names == ("00260881", "00260622")
 
 
 def test_line_ends_blank_lines_and_a_byte_order_mark_do_no_harm(tmp_path):
     loaded = load_triples(write(tmp_path, b"\xef\xbb\xbfa\tr\tb\r\n\r\nb\tr\ta\r\n\n"))
     assert triples_of(loaded) == [(0, 0, 1), (1, 0, 0)]
-    assert loaded.entity_names == ("a", "b")
 
 
 def test_text_may_be_gzipped(tmp_path):
