@@ -32,6 +32,26 @@ _NUMBER = (r"\d+(\.\d*)?([eE][+-]?\d+)?|\.\d+([eE][+-]?\d+)?", Number)
 _NAME = (r"[A-Za-z_]\w*", Name)
 _SPACE = (r"\s+", Whitespace)
 _COMMENT = (r"#.*$", Comment.Single)
+_VARIABLE = (r"%\w+", Name.Variable)
+_INDEX_SET = (words(INDEX_SETS, prefix=r"(?<![\w.])", suffix=r"\b"), Keyword.Type)
+_LAST = (r".", Text)
+
+
+def _words(names: str) -> tuple[words, object]:
+    """The rule for keywords, which are given with spaces between them."""
+    return words(names.split(), prefix=r"\b", suffix=r"\b"), Keyword
+
+
+_STATEMENTS = (
+    (r"[a-z_]\w*(?=\()", Name.Function),
+    (r"\.\.", Operator),
+    _NUMBER,
+    _NAME,
+    (r"[-+*/=]=?|[<>!]=?", Operator),
+    (r"[\[\](){},.:;]", Punctuation),
+    _LAST,
+)
+"""Statements of the imperative stages."""
 
 
 class ModelLexer(RegexLexer):
@@ -49,14 +69,14 @@ class ModelLexer(RegexLexer):
             (r'"""(?s:.)*?"""', String.Doc),
             (r'"[^"\n]*"?', String.Doc),
             (r"(score|def|layer|op)(\s+)([A-Za-z_]\w*)", bygroups(Keyword, Whitespace, Name.Class)),
-            (words(("dim", "param", "input", "return", "for", "in"), prefix=r"\b", suffix=r"\b"), Keyword),
-            (words(INDEX_SETS, prefix=r"(?<![\w.])", suffix=r"\b"), Keyword.Type),
+            _words("dim param input return for in"),
+            _INDEX_SET,
             (words(BUILTINS, prefix=r"\b", suffix=r"(?=\s*\()"), Name.Builtin),
             _NUMBER,
             _NAME,
             (r"[-+*/@=]", Operator),
             (r"[\[\](){},.:]", Punctuation),
-            (r".", Text),
+            _LAST,
         ]
     }
 
@@ -73,23 +93,16 @@ class GraphLexer(RegexLexer):
             _SPACE,
             _COMMENT,
             (r"^(score|layer|op)(\s+)([^\s:]+)", bygroups(Keyword, Whitespace, Name.Class)),
-            (
-                words(
-                    ("dim", "map", "param", "input", "structure", "upstream", "gradient", "return", "over"),
-                    prefix=r"\b",
-                    suffix=r"\b",
-                ),
-                Keyword,
-            ),
+            _words("dim map param input structure upstream gradient return over"),
             (r"\{[^}\n]*\}", Name.Label),
-            (r"%\w+", Name.Variable),
+            _VARIABLE,
             (r"(?<== )[a-z_]\w*(<[^>\n]*>)?", Name.Function),
-            (words(INDEX_SETS, prefix=r"(?<![\w.])", suffix=r"\b"), Keyword.Type),
+            _INDEX_SET,
             _NUMBER,
             _NAME,
             (r"->|[-+*/=]", Operator),
             (r"[\[\](){},.:<>]", Punctuation),
-            (r".", Text),
+            _LAST,
         ]
     }
 
@@ -106,34 +119,8 @@ class LoopsLexer(RegexLexer):
             _SPACE,
             _COMMENT,
             (r"^(kernel|module)(\s+)(\S+)", bygroups(Keyword, Whitespace, Name.Class)),
-            (
-                words(
-                    (
-                        *(
-                            "size",
-                            "param",
-                            "input",
-                            "index",
-                            "structure",
-                            "upstream",
-                            "temporary",
-                            "output",
-                            "template",
-                        ),
-                        *("parallel", "for", "in", "row", "acc"),
-                    ),
-                    prefix=r"\b",
-                    suffix=r"\b",
-                ),
-                Keyword,
-            ),
-            (r"[a-z_]\w*(?=\()", Name.Function),
-            (r"\.\.", Operator),
-            _NUMBER,
-            _NAME,
-            (r"[-+*/=]=?|[<>!]=?", Operator),
-            (r"[\[\](){},.:]", Punctuation),
-            (r".", Text),
+            _words("size param input index structure upstream temporary output template parallel for in row acc"),
+            *_STATEMENTS,
         ]
     }
 
@@ -153,22 +140,9 @@ class SlcLexer(RegexLexer):
             (r"slcv?\.(to_val|push)\b", Keyword.Pseudo),
             (r"slcv?\.(for|callback)\b", Keyword),
             (r"slcv?\.\w+", Name.Function),
-            (
-                words(
-                    ("size", "param", "input", "index", "output", "from", "to", "for", "in", "row", "acc"),
-                    prefix=r"\b",
-                    suffix=r"\b",
-                ),
-                Keyword,
-            ),
-            (r"%\w+", Name.Variable),
-            (r"[a-z_]\w*(?=\()", Name.Function),
-            (r"\.\.", Operator),
-            _NUMBER,
-            _NAME,
-            (r"[-+*/=]=?|[<>!]=?", Operator),
-            (r"[\[\](){},.:]", Punctuation),
-            (r".", Text),
+            _words("size param input index output from to for in row acc"),
+            _VARIABLE,
+            *_STATEMENTS,
         ]
     }
 
@@ -189,35 +163,8 @@ class DlcLexer(RegexLexer):
             (r"\b(push_op|callback)\b", Keyword.Pseudo),
             (r"\b(ctrlQ|dataQ)\.pop\b", Keyword.Pseudo),
             (r"\b(loop_tr|mem_str|alu_str)\b", Name.Function),
-            (
-                words(
-                    (
-                        "size",
-                        "param",
-                        "input",
-                        "index",
-                        "output",
-                        "while",
-                        "if",
-                        "else",
-                        "for",
-                        "in",
-                        "row",
-                        "acc",
-                        "done",
-                    ),
-                    prefix=r"\b",
-                    suffix=r"\b",
-                ),
-                Keyword,
-            ),
+            _words("size param input index output while if else for in row acc done"),
             (r"'[^'\n]*'", String),
-            (r"[a-z_]\w*(?=\()", Name.Function),
-            (r"\.\.", Operator),
-            _NUMBER,
-            _NAME,
-            (r"[-+*/=]=?|[<>!]=?", Operator),
-            (r"[\[\](){},.:;]", Punctuation),
-            (r".", Text),
+            *_STATEMENTS,
         ]
     }
