@@ -10,12 +10,12 @@ from typing import Any
 
 from explorer.compiler.codegen.text import Code, Unsupported
 from explorer.compiler.counts import ASSUMED, CountError, Counts, read_counts
-from explorer.compiler.ir.dlc import DlcProgram, print_dlc, verify_dlc
+from explorer.compiler.ir.dlc import DlcProgram, verify_dlc
 from explorer.compiler.ir.graph import Graph, Value, operator_name, print_graph, verify_graph
-from explorer.compiler.ir.loops import Kernel, print_kernel, verify_kernel
-from explorer.compiler.ir.module import Module, print_module
+from explorer.compiler.ir.loops import Kernel, verify_kernel
+from explorer.compiler.ir.module import Module, print_module, print_program
 from explorer.compiler.ir.node import Line, Span
-from explorer.compiler.ir.slc import SlcProgram, print_slc, verify_slc
+from explorer.compiler.ir.slc import SlcProgram, verify_slc
 from explorer.compiler.ir.work import row_flop
 from explorer.compiler.language.check import OperationSite, check
 from explorer.compiler.language.diagnostics import Diagnostic, DiagnosticsError
@@ -275,16 +275,12 @@ def lines_of(program: Program) -> tuple[Line, ...]:
     match program:
         case Graph():
             return print_graph(program)
-        case Kernel():
-            return print_kernel(program)
-        case SlcProgram():
-            return print_slc(program)
-        case DlcProgram():
-            return print_dlc(program)
         case Module():
             return print_module(program)
         case Code():
             return program.lines
+        case Kernel() | SlcProgram() | DlcProgram():
+            return print_program(program)
 
 
 def verify(program: Program) -> None:

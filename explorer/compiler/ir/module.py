@@ -32,11 +32,12 @@ def print_module(module: Module) -> tuple[Line, ...]:
     kernels = tuple(program for program in module.programs if isinstance(program, Kernel))
     lines = [Line(head), *print_instances(kernels)]
     for program in module.programs:
-        lines += [Line(""), *_print_program(program)]
+        lines += [Line(""), *print_program(program)]
     return tuple(lines)
 
 
-def _print_program(program: Kernel | SlcProgram | DlcProgram) -> tuple[Line, ...]:
+def print_program(program: Kernel | SlcProgram | DlcProgram) -> tuple[Line, ...]:
+    """One program of a module, or one that stands alone."""
     match program:
         case Kernel():
             return print_kernel(program)
