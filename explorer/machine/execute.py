@@ -194,6 +194,8 @@ def _row(unit: Execute, function: int, array: int, index: int, register: int) ->
         memory[place] = f[register]
     elif function == op.ROW_SUM:
         memory[place] += f[register]
+    elif function == op.ROW_PRODUCT:
+        memory[place] *= f[register]
     elif function == op.ROW_MAX:
         memory[place] = _binary(op.MAX, memory[place], f[register])
     else:

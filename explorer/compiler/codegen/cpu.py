@@ -16,6 +16,7 @@ from explorer.compiler.codegen.names import TargetNames
 from explorer.compiler.codegen.text import Unsupported
 from explorer.compiler.ir.loops import (
     INFIX_INDEX,
+    REDUCTION_SIGNS,
     Accumulate,
     Accumulator,
     Compute,
@@ -230,8 +231,8 @@ class _Writer:
         target = self.element(statement.target, statement.indices) if statement.indices else None
         target = target or self.names[statement.target]
         value = self.expression(statement.function, statement.operands)
-        if statement.reduction == "sum":
-            return f"{target} += {value}"
+        if statement.reduction in ("sum", "product"):
+            return f"{target} {REDUCTION_SIGNS[statement.reduction]} {value}"
         return f"{target} = {FUNCTIONS[statement.reduction].format(f'({value})', target)}"
 
     def element(self, target: str, indices: tuple[Atom, ...]) -> str:

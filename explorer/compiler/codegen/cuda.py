@@ -22,6 +22,7 @@ from explorer.compiler.codegen.names import TargetNames
 from explorer.compiler.codegen.text import Code, Launch, Unsupported
 from explorer.compiler.ir.loops import (
     INFIX_INDEX,
+    REDUCTION_SIGNS,
     Accumulate,
     Accumulator,
     Buffer,
@@ -370,8 +371,8 @@ class _Writer:
             left, right = (self.atom(operand, value=True) for operand in statement.operands)
             return f"{target} = fmaf({left}, {right}, {target})"
         value = self.expression(statement.function, statement.operands)
-        if statement.reduction == "sum":
-            return f"{target} += {value}"
+        if statement.reduction in ("sum", "product"):
+            return f"{target} {REDUCTION_SIGNS[statement.reduction]} {value}"
         return f"{target} = {REDUCTIONS[statement.reduction].format(target, value)}"
 
     def expression(self, function: str, operands: tuple[Atom, ...]) -> str:

@@ -32,7 +32,7 @@ MOST_REGISTERS = 64
 """Floats a lane for rows in registers: half of what a thread may have with 512 threads on a multiprocessor."""
 SHARED_BYTES = 48 * 1024
 """Static shared memory a block may have on every GPU since Fermi."""
-FULL_WARP_NEUTRAL = {"sum": (0.0,), "max": None, "min": None}
+FULL_WARP_NEUTRAL = {"sum": (0.0,), "product": (1.0,), "max": None, "min": None}
 """Starts for which 32 partial accumulators may begin alike; None: any, as a maximum of equals changes nothing."""
 
 

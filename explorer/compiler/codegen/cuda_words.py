@@ -24,7 +24,7 @@ MACROS = _words("NULL NOMINMAX STD THROWBADALLOC RESOURCE_ABI_BYTES alloca asser
 MACRO_FAMILIES = ("cuda", "CUDA", "CU_", "NV_", "va_")
 USED = _words(
     """threadIdx blockIdx lane warp expf logf sqrtf fabsf fmaf fmaxf fminf tanhf erff sinf cosf warp_sum warp_max
-    warp_min"""
+    warp_min warp_product"""
 )
 """What the generated text itself names."""
 
@@ -59,8 +59,8 @@ FUNCTIONS = {
 """Each function of the loops on f32. A NaN passes through all but min and max, where CUDA's fminf and fmaxf return
 the other operand. exp overflows to infinity, so sigmoid ends at 0 and never at NaN."""
 
-REDUCTIONS = {"sum": "{0} + {1}", "max": "fmaxf({0}, {1})", "min": "fminf({0}, {1})"}
-NEUTRAL = {"sum": 0.0, "max": -math.inf, "min": math.inf}
+REDUCTIONS = {"sum": "{0} + {1}", "product": "{0} * {1}", "max": "fmaxf({0}, {1})", "min": "fminf({0}, {1})"}
+NEUTRAL = {"sum": 0.0, "product": 1.0, "max": -math.inf, "min": math.inf}
 
 
 def refused(name: str) -> bool:

@@ -66,7 +66,12 @@ FUNCTIONS: dict[str, Callable[..., Number]] = {
     "segment_mean": lambda x, begin, end: x / x.dtype.type(max(end - begin, 1)),
 }
 
-REDUCTIONS: dict[str, Callable[[Number, Number], Number]] = {"sum": np.add, "max": np.maximum, "min": np.minimum}
+REDUCTIONS: dict[str, Callable[[Number, Number], Number]] = {
+    "sum": np.add,
+    "product": np.multiply,
+    "max": np.maximum,
+    "min": np.minimum,
+}
 
 INDEX_FUNCTIONS: dict[str, Callable[[int, int], int]] = {
     "add": lambda a, b: a + b,

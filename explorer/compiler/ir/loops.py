@@ -12,7 +12,7 @@ from explorer.compiler.ir.graph import INFIX_FUNCTIONS
 from explorer.compiler.ir.node import Atom, Extent, Line, Node, VerificationError, walk
 
 INFIX_INDEX = {"add": "+", "sub": "-", "mul": "*", "div": "//", "mod": "%"}
-REDUCTION_SIGNS = {"sum": "+=", "max": "max=", "min": "min="}
+REDUCTION_SIGNS = {"sum": "+=", "product": "*=", "max": "max=", "min": "min="}
 SEGMENT_ENDS = ("unless_empty", "segment_mean")
 """What a segment's reduction ends in, of its value and the segment's bounds: 0 where it is empty, its mean."""
 

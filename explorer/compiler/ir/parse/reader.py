@@ -32,7 +32,7 @@ PLAIN_WORDS = {
     "POSITION": "a position such as b_tr.ite",
     "SIGN": "an operator",
     "INDEX_SIGN": "an operator",
-    "REDUCTION": "'+=', 'max=' or 'min='",
+    "REDUCTION": "'+=', '*=', 'max=' or 'min='",
     "EVENT": "'beg', 'ite' or 'end'",
     "TYPE": "'i32' or 'f32'",
     "KIND": "'param', 'input', 'structure' or 'upstream'",
