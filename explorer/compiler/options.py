@@ -30,13 +30,15 @@ class Options:
     """What a user may choose.
 
     `grad` adds the backward pass; `reorder` permits linear-operator reordering and `compact` compact materialisation
-    (both Hector §3.2), `interchange` the loop interchange; `arch` is the GPU that PTX is made for."""
+    (both Hector §3.2), `interchange` the loop interchange, `online` sums of exponentials
+    taken while their maximum grows (a softmax in one visit of its elements); `arch` is the GPU that PTX is made for."""
 
     negatives: Negatives | None = None
     grad: bool = False
     reorder: bool = True
     compact: bool = True
     interchange: bool = True
+    online: bool = True
     arch: str = "sm_90"
 
     def to_json(self) -> dict[str, str | bool]:
@@ -48,6 +50,7 @@ class Options:
             "reorder": self.reorder,
             "compact": self.compact,
             "interchange": self.interchange,
+            "online": self.online,
             "arch": self.arch,
         }
 
@@ -65,6 +68,7 @@ def read_options(values: Mapping[str, str | int | bool]) -> Options:
         reorder=_read_switch("reorder", texts.get("reorder", "true")),
         compact=_read_switch("compact", texts.get("compact", "true")),
         interchange=_read_switch("interchange", texts.get("interchange", "true")),
+        online=_read_switch("online", texts.get("online", "true")),
         arch=_read_choice("arch", texts.get("arch", "sm_90"), ARCHITECTURES),
     )
 

@@ -17,9 +17,11 @@ from explorer.compiler.passes.compact import compact
 from explorer.compiler.passes.dead_values import dead_values
 from explorer.compiler.passes.decouple import decouple
 from explorer.compiler.passes.differentiate import differentiate
+from explorer.compiler.passes.divide_last import divide_last
 from explorer.compiler.passes.fuse import fuse
 from explorer.compiler.passes.hoist import hoist
 from explorer.compiler.passes.interchange import interchange
+from explorer.compiler.passes.online import online
 from explorer.compiler.passes.reassociate import reassociate
 from explorer.compiler.passes.reorder import reorder
 from explorer.compiler.passes.report import Report
@@ -47,7 +49,10 @@ STAGES: tuple[StageSpec, ...] = (
     StageSpec(
         name="graph",
         follows="",
-        passes=(common_subexpressions, reassociate, reorder, aggregate_first, compact, differentiate, dead_values),
+        passes=(
+            *(common_subexpressions, reassociate, reorder, aggregate_first),
+            *(compact, divide_last, differentiate, dead_values),
+        ),
         title="Graph",
         summary="operators on rows over index sets, each with its set, shape and dependencies",
         source="cuKE §IV and Table III, Hector §3.2",
@@ -55,7 +60,7 @@ STAGES: tuple[StageSpec, ...] = (
     StageSpec(
         name="loops",
         follows="graph",
-        passes=(fuse, interchange, hoist),
+        passes=(fuse, interchange, online, hoist),
         title="Loops",
         summary="one fused loop nest, every index explicit",
         source="cuKE §V-B, Ember Fig. 13a",

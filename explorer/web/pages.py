@@ -41,6 +41,7 @@ SWITCHES = (
     ("compact", "compact values", "layers, graph onward"),
     ("grad", "backward pass", "graph onward"),
     ("interchange", "interchange loops", "loops onward"),
+    ("online", "online softmax", "layers, loops onward"),
 )
 """The options that are on or off: name, label, and what they bear on."""
 

@@ -34,6 +34,10 @@ def derivative(operator: Elementwise, position: int, result: str) -> tuple[Step,
             return (Step("div", (1.0, other)),)
         case "div":
             return (Step("div", (result, x)), Step("neg", (0,)))
+        case "div_or_zero" if position == 0:
+            return (Step("div_or_zero", (1.0, other)),)
+        case "div_or_zero":
+            return (Step("div_or_zero", (result, x)), Step("neg", (0,)))
         case "min" | "max":  # 1, or a half where both operands are the result
             both = (Step("equal", (x, other)), Step("mul", (0.5, 1)))
             return (Step("equal", (x, result)), *both, Step("sub", (0, 2)))
