@@ -95,8 +95,6 @@ class _Setup:
 
 def execute_layer(request: RunRequest, compilation: Compilation) -> Iterator[Event]:
     """Runs a compiled layer, yielding events; the last is `result`. Raises Refused and InputError."""
-    if compilation.options.grad and request.on == "dae":
-        raise Refused(failed("refused", "The machine runs the forward pass only.", "Run the gradients on cpu."))
     setup = yield from _prepare(request, compilation)
     yield from {"cpu": _run_cpu, "dae": _run_dae}[request.on](setup)
 
@@ -283,9 +281,17 @@ def _run_dae(setup: _Setup) -> Iterator[Event]:
     except ValueError as error:
         # What the machine says of its parameters, and of a record that is larger than its queue.
         raise Refused(failed("refused", sentence(error))) from None
-    check = setup.check(_finished(setup, simulation.output, {})[0])
+    simulated = [(simulation.output, simulation.gradients)]
+
+    def run(arrays: Mapping[str, Any]) -> tuple[Floats, Mapping[str, Floats]]:
+        if simulated:  # what the arrays of the whole graph gave
+            return simulated.pop()
+        part = dae.simulate(program, arrays, parameters)
+        return part.output, part.gradients
+
+    check = yield from _first_check(setup, run)
     figures = simulation.to_json()
-    if not check.matches:
+    if not (check.matches and _gradients_match(setup)):
         figures = dict.fromkeys(figures)
     yield result({**_description(setup, check, "simulated", MACHINE), **figures})
 

@@ -268,7 +268,7 @@ class Nest:
     def _segment_positions(
         self, segment: g.Segment, place: Scope, origin: Origin
     ) -> tuple[Scope, list[tuple[Scope, tuple[Extent, Extent], g.Segment]]]:
-        """The position of a segment's elements, and its loops with their bounds, to be closed from the last to the first.
+        """The position of a segment's elements, and its loops with their bounds, to be closed from the last on.
 
         A sum of sums adds what the inner ones add to, at once: so no row is needed for them."""
         loops_open = []
