@@ -1,8 +1,11 @@
 """Adds the backward pass: the gradients of the learnt tensors, as values of the same graph (Hector §3.5).
 
 The gradients are those of the sum of `upstream * result`. Only what leads to a learnt tensor is differentiated. Where
-a function has a corner, the derivative is the one that PyTorch takes: 0 at 0 for abs and sign, the right side's slope
-for neither relu nor leaky_relu but that of the negative side at 0; the ties of a maximum share its gradient evenly.
+a function has a corner, the derivative is the one that PyTorch takes: 0 at 0 for norm, abs and sign, the negative
+side's slope for relu and leaky_relu; the ties of a maximum share its gradient evenly. Only sqrt at 0 gets 0, not inf.
+
+Nothing here knows a family of definitions: a gradient goes back along the maps by which a value was gathered, and
+along the containment of a negative in its triple, as a sum by segments.
 """
 
 from __future__ import annotations
