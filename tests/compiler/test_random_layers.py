@@ -118,10 +118,10 @@ def assert_slopes(text: str, graph: dict[str, Any], seed: int, setting: dict[str
 @ALL_SETTINGS
 def test_every_stage_of_a_random_layer_gives_its_numbers(setting: dict[str, bool]) -> None:
     @settings(max_examples=30, derandomize=True)
-    @given(layer_texts(), graphs(), SEEDS)
-    def agrees(text: str, graph: dict[str, Any], seed: int) -> None:
+    @given(layer_texts(), graphs(), SEEDS, st.booleans())
+    def agrees(text: str, graph: dict[str, Any], seed: int, online: bool) -> None:
         note(text)
-        assert_agrees(text, graph, seed, setting)
+        assert_agrees(text, graph, seed, {**setting, "online": online})
 
     agrees()
 
@@ -129,10 +129,10 @@ def test_every_stage_of_a_random_layer_gives_its_numbers(setting: dict[str, bool
 @ALL_SETTINGS
 def test_the_gradients_of_a_random_layer_are_its_slopes(setting: dict[str, bool]) -> None:
     @settings(max_examples=15, derandomize=True)
-    @given(layer_texts(), graphs(), SEEDS)
-    def agrees(text: str, graph: dict[str, Any], seed: int) -> None:
+    @given(layer_texts(), graphs(), SEEDS, st.booleans())
+    def agrees(text: str, graph: dict[str, Any], seed: int, online: bool) -> None:
         note(text)
-        assert_slopes(text, graph, seed, setting)
+        assert_slopes(text, graph, seed, {**setting, "online": online})
 
     agrees()
 
