@@ -114,10 +114,11 @@ export async function exportJson() {
 
 async function fetchCompiled(stages) {
   const { text, sizes, options } = state.goodInput;
+  const data = state.facts.family === "layer" ? state.goodInput.data : "";
   const answer = await fetch("/api/compile", {
     method: "POST",
     headers: { "Content-Type": "application/json" },
-    body: JSON.stringify({ text, sizes, options, stages }),
+    body: JSON.stringify({ text, sizes, options, stages, data }),
   });
   return answer.json();
 }

@@ -22,6 +22,21 @@ def test_switching_compact_off_changes_the_graph(open_page: OpenPage) -> None:
     expect(pane(page, "graph").locator(".code")).not_to_contain_text("src_pair")
 
 
+def test_costs_are_counted_on_the_chosen_graph(open_page: OpenPage) -> None:
+    page = open_page("/?example=rgnn/rgat")
+    edit_of(page)
+    pane(page, "graph").locator("[data-act=passes]").click()
+    passes = pane(page, "graph").locator(".passes")
+    expect(passes).to_contain_text("counted on small (400 nodes, 3,000 edges")
+    edit = edit_of(page)
+    page.locator("#dock-toggle").click()
+    page.locator("#run-data").select_option("aifb")
+    expect_edit_after(page, edit)
+    expect(passes).to_contain_text("counted on aifb (7,262 nodes, 48,810 edges")
+    page.reload()
+    expect(page.locator("#run-data")).to_have_value("aifb")
+
+
 def test_the_backward_pass_is_shown_when_asked_for(open_page: OpenPage) -> None:
     page = open_page("/?example=rgnn/gcn")
     expect(page.locator("[data-option=grad]")).to_have_attribute("aria-checked", "false")
