@@ -10,7 +10,7 @@ from explorer.compiler.options import Options
 
 @dataclass
 class Report:
-    """Handed to every pass: the options and the sizes it heeds, and where it writes what it did and refused, and why."""
+    """Handed to every pass: the options and sizes that it heeds, and where it says what it did or refused."""
 
     options: Options
     counts: Counts = ASSUMED
