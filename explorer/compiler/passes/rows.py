@@ -13,6 +13,9 @@ from explorer.compiler.ir.graph import (
     operands,
 )
 
+COSTLY = frozenset({"div", "div_or_zero", "exp", "log", "sqrt", "sigmoid", "tanh", "gelu", "gelu_slope", "sin", "cos"})
+"""Functions that take many times as long as a load."""
+
 
 def values_in_rows(graph: Graph, stored: set[str]) -> set[str]:
     """The names of the values to keep in rows inside a kernel; `stored` are those that have a buffer instead.
@@ -21,7 +24,9 @@ def values_in_rows(graph: Graph, stored: set[str]) -> set[str]:
     - A vector that lives on the batch and is read by a value of the negatives: computed once, shared by all.
     - A segment's vector, which all its elements add to.
     - A reduction with free indices that a loop over other indices would recompute, or that several loops read.
+    - In a backward pass, a vector of quotients or the like that a product would compute afresh for each of its rows.
     """
+    costly = _costly_vectors(graph, stored) if graph.gradients else set()
     readers: dict[str, list[Value]] = {value.name: [] for value in graph.values}
     for value in graph.values:
         for name in dict.fromkeys(operands(value.operator)):
@@ -32,10 +37,24 @@ def values_in_rows(graph: Graph, stored: set[str]) -> set[str]:
         kept = rows | stored
         places = {place for reader in readers[value.name] for place in _places(value, reader, kept, loops_reading)}
         loops_reading[value.name] = places or {"result"}
-        if value.name not in stored and _wants_row(value, readers[value.name], loops_reading[value.name]):
+        again = any(place.startswith("again ") for place in loops_reading[value.name])
+        wanted = _wants_row(value, readers[value.name], loops_reading[value.name])
+        if value.name not in stored and (wanted or (again and value.name in costly)):
             rows.add(value.name)
             loops_reading[value.name] = {value.name}
     return rows
+
+
+def _costly_vectors(graph: Graph, stored: set[str]) -> set[str]:
+    """Vectors each of whose elements costs a division or a function, in its own operator or those that it reads."""
+    found: set[str] = set()
+    for value in graph.values:
+        operator = value.operator
+        if not isinstance(operator, Elementwise) or len(value.shape) != 1 or value.name in stored:
+            continue
+        if operator.function in COSTLY or not found.isdisjoint(operator.operands):
+            found.add(value.name)
+    return found
 
 
 def _wants_row(value: Value, readers: list[Value], places: set[str]) -> bool:
