@@ -7,7 +7,7 @@ the map gives; `own`: the row of this iteration), what it stores, and its schedu
 from __future__ import annotations
 
 from explorer.compiler.ir.loops import For, Index, Kernel, Load
-from explorer.compiler.ir.node import Line, merge, walk
+from explorer.compiler.ir.node import Line, merge, once, walk
 
 
 def print_instances(kernels: tuple[Kernel, ...]) -> tuple[Line, ...]:
@@ -21,6 +21,7 @@ def print_instances(kernels: tuple[Kernel, ...]) -> tuple[Line, ...]:
     return tuple(lines)
 
 
+@once
 def _row(kernel: Kernel) -> tuple[str, ...]:
     loops = [node for node in walk(kernel) if isinstance(node, For)]
     outputs = ", ".join(buffer.name for buffer in kernel.buffers if buffer.kind == "output")

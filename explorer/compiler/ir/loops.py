@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from explorer.compiler.ir.graph import INFIX_FUNCTIONS
-from explorer.compiler.ir.node import Atom, Extent, Line, Node, VerificationError, walk
+from explorer.compiler.ir.node import Atom, Extent, Line, Node, VerificationError, once, walk
 
 INFIX_INDEX = {"add": "+", "sub": "-", "mul": "*", "div": "//", "mod": "%"}
 REDUCTION_SIGNS = {"sum": "+=", "product": "*=", "max": "max=", "min": "min="}
@@ -224,6 +224,7 @@ def print_kernel(kernel: Kernel) -> tuple[Line, ...]:
     return (*lines, *print_body(kernel.body, 1))
 
 
+@once
 def verify_kernel(kernel: Kernel) -> None:
     """Raises VerificationError for shadowing, use before definition, writes to what may not be written,
     or a statement without an origin."""

@@ -10,7 +10,7 @@ from typing import Any
 from explorer.compiler.ir.dlc import DlcProgram, print_dlc
 from explorer.compiler.ir.instances import print_instances
 from explorer.compiler.ir.loops import Kernel, print_kernel
-from explorer.compiler.ir.node import Line, Node
+from explorer.compiler.ir.node import Line, Node, once
 from explorer.compiler.ir.slc import SlcProgram, print_slc
 
 
@@ -36,6 +36,7 @@ def print_module(module: Module) -> tuple[Line, ...]:
     return tuple(lines)
 
 
+@once
 def print_program(program: Kernel | SlcProgram | DlcProgram) -> tuple[Line, ...]:
     """One program of a module, or one that stands alone."""
     match program:
@@ -54,7 +55,8 @@ def each_program(step: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
     def over_all(program: Any, report: Any) -> Any:
         if not isinstance(program, Module):
             return step(program, report)
-        programs = tuple(step(inner, report) for inner in program.programs)
-        return replace(program, programs=programs)
+        changed = [(inner, step(inner, report)) for inner in program.programs]
+        # What is equal stays the same object: it need not be printed or verified again.
+        return replace(program, programs=tuple(old if old == new else new for old, new in changed))
 
     return over_all

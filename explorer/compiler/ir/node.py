@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, fields, replace
+from functools import wraps
 from typing import Any, Literal, TypeVar
 
 Extent = str | int
@@ -46,6 +48,7 @@ class Node:
 
 
 AnyNode = TypeVar("AnyNode", bound=Node)
+Result = TypeVar("Result")
 
 
 def merge(*origins: Origin) -> Origin:
@@ -54,12 +57,19 @@ def merge(*origins: Origin) -> Origin:
 
 
 def _members(node_class: type[Node]) -> tuple[str, ...]:
+    """The fields of a class that may hold nodes, by their annotations."""
     if node_class not in _MEMBERS:
-        _MEMBERS[node_class] = tuple(member.name for member in fields(node_class) if member.name != "origin")
+        _MEMBERS[node_class] = tuple(
+            member.name
+            for member in fields(node_class)
+            if member.name != "origin" and not set(re.findall(r"\w+", str(member.type))) <= PLAIN
+        )
     return _MEMBERS[node_class]
 
 
 _MEMBERS: dict[type, tuple[str, ...]] = {}
+PLAIN = frozenset({"str", "int", "float", "bool", "None", "tuple", "Atom", "Extent", "Shape"})
+"""Words of the annotations of fields that hold no nodes; a walk need not look into those."""
 
 
 def walk(node: Node) -> Iterator[Node]:
@@ -91,6 +101,20 @@ def rewrite(node: AnyNode, change: Callable[[Any], Any]) -> AnyNode:
             )
     changed: AnyNode = change(replace(node, **changes) if changes else node)
     return changed
+
+
+def once(compute: Callable[[AnyNode], Result]) -> Callable[[AnyNode], Result]:
+    """A function of a node that is computed once for each node object: passes hand on what they did not change."""
+    key = f"_{compute.__module__}.{compute.__qualname__}"
+
+    @wraps(compute)
+    def kept(node: AnyNode) -> Result:
+        if key not in node.__dict__:
+            node.__dict__[key] = compute(node)
+        result: Result = node.__dict__[key]
+        return result
+
+    return kept
 
 
 class Names:
