@@ -21,9 +21,8 @@ from pydantic import TypeAdapter, ValidationError
 from explorer.checkout import CHECKOUT
 from explorer.compiler.options import ARCHITECTURES, LARGEST_NEGATIVE_COUNT, Options
 from explorer.compiler.pipeline import STAGES
-from explorer.machine.parameters import MachineParameters
 from explorer.runtime.run import NO_GPU
-from explorer.web import limits, views
+from explorer.web import limits, settings, views
 from explorer.web.compiling import Compiled, compile_cached
 from explorer.web.examples import Example, examples
 from explorer.web.highlight import quoted
@@ -34,14 +33,6 @@ DEFAULT_EXAMPLE = "kge/transr"
 DEFAULT_PANES = ("graph", "loops", "slc", "cuda")
 """What a wide screen opens with; the page keeps the first two on a narrow one."""
 MOST_PANES = 6
-SWITCHES = (
-    ("reorder", "reorder linear operators", "layers, graph onward"),
-    ("compact", "compact values", "layers, graph onward"),
-    ("grad", "backward pass", "graph onward"),
-    ("interchange", "interchange loops", "loops onward"),
-)
-"""The options that are on or off: name, label, and what they bear on."""
-
 _templates = Jinja2Templates(directory=Path(__file__).parent / "templates")
 _templates.env.trim_blocks = True
 _templates.env.lstrip_blocks = True
@@ -188,6 +179,7 @@ def _context(edit: Edit, compiled: Compiled) -> dict[str, Any]:
         "compiled": compiled,
         "facts": json.dumps(_facts(edit, compiled)),
         "options": Options().to_json() | edit.options,
+        "usual_options": Options().to_json(),
     }
     if not compiled["ok"]:
         return context | {
@@ -216,7 +208,8 @@ def _empty_panes(edit: Edit) -> tuple[views.Pane, ...]:
 def _facts(edit: Edit, compiled: Compiled) -> dict[str, Any]:
     """What the page's scripts need to know of a compilation: where things stand in the text."""
     keys = ("ok", "name", "family", "ms", "sizes", "diagnostics", "operations")
-    return {"edit": edit.number, **{key: compiled[key] for key in keys if key in compiled}}
+    effects = settings.effects(compiled) if compiled["ok"] else {}
+    return {"edit": edit.number, "effects": effects, **{key: compiled[key] for key in keys if key in compiled}}
 
 
 def _theme(request: Request) -> str:
@@ -230,12 +223,14 @@ _templates.env.globals.update(
     most_lines=views.MOST_LINES,
     most_panes=MOST_PANES,
     architectures=ARCHITECTURES,
-    switches=SWITCHES,
+    switches=settings.SWITCHES,
+    levels=settings.LEVELS,
+    largest_vector=settings.LARGEST_VECTOR,
+    parameters=settings.machine_parameters(),
     largest_negative_count=LARGEST_NEGATIVE_COUNT,
     meanings=views.OPERATOR_MEANINGS,
     gpu_reason=NO_GPU,
     limits=limits,
-    machine=MachineParameters(),
     key_of=_key,
     about=_about,
     static=_static,

@@ -22,8 +22,9 @@ import {
   toggle,
   toggleChangedOnly,
 } from "./panes.js";
-import { exportRun, run, setTarget, startRuns, stop, toggleDock } from "./run.js";
-import { resetSize, showOptions, startSettings, toggleSwitch } from "./settings.js";
+import { compareLevels, exportRun, run, setTarget, startRuns, stop, toggleDock } from "./run.js";
+import { resetMachine } from "./machine.js";
+import { chooseLevel, resetSize, showOptions, startSettings, toggleSwitch } from "./settings.js";
 import { connect } from "./socket.js";
 import { on, recall, state } from "./state.js";
 
@@ -33,11 +34,14 @@ const actions = {
   add: addPane,
   close: (element) => closePane(paneOf(element)),
   copy: (element) => copy(paneOf(element)),
+  "compare-levels": compareLevels,
   diff: (element) => toggle("diff", paneOf(element)),
   dock: () => toggleDock(),
   example: (element) => loadExample(element.dataset.example),
   export: exportJson,
   help: showHelp,
+  level: chooseLevel,
+  "machine-reset": resetMachine,
   open: (element) => openStage(element.dataset.open),
   "operation-after": () => stepOperation(1),
   "operation-before": () => stepOperation(-1),

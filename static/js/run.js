@@ -9,7 +9,9 @@ import {
   showStarted,
 } from "./results.js";
 import { showTrouble } from "./compile.js";
-import { byId, h, icon, whole } from "./dom.js";
+import { byId, h, icon, ms, whole } from "./dom.js";
+import { knownLevels, levelOf, speedup, times } from "./levels.js";
+import { badParameter, machineValues, parameter, startMachine } from "./machine.js";
 import { save } from "./panes.js";
 import { say, showTab, tell } from "./page.js";
 import { isConnected, send } from "./socket.js";
@@ -52,10 +54,7 @@ const FIELDS = {
     ["run-batch", "batch"],
     ["run-repeat", "repeats"],
   ],
-  dae: [
-    ["run-batch", "batch"],
-    ["run-queue", "queue"],
-  ],
+  dae: [["run-batch", "batch"]],
 };
 
 // Why a run cannot start now; empty where it can.
@@ -64,44 +63,54 @@ function hindrance() {
   if (isBroken()) return `Fix ${count} error${count === 1 ? "" : "s"} to run.`;
   if (!isConnected()) return "The server is not connected.";
   const bad = FIELDS[target].find(([id]) => numberIn(id) === null);
-  if (!bad) return "";
-  const { min, max } = byId(bad[0]);
-  return `The ${bad[1]} must be a whole number from ${min} to ${Number(max).toLocaleString("en")}.`;
+  if (bad) return boundsOf(byId(bad[0]), bad[1]);
+  const wrong = target === "dae" ? badParameter() : undefined;
+  return wrong ? boundsOf(wrong, wrong.labels[0].textContent) : "";
+}
+
+function boundsOf({ min, max, step }, name) {
+  const [least, most] = [min, max].map((bound) => Number(bound).toLocaleString("en"));
+  return `The ${name} must be a ${step === "1" ? "whole " : ""}number from ${least} to ${most}.`;
 }
 
 export function run() {
+  levelsToRun = [];
+  start({});
+}
+
+let levelsToRun = []; // what is still to come of a comparison
+
+// Runs what this session has not yet run of the four levels, this one last.
+export function compareLevels() {
+  const count = Number(byId("dock").dataset.levels);
+  const chosen = Number(state.options.opt ?? count - 1);
+  const known = current ? knownLevels(current.key) : new Set();
+  const others = Array.from({ length: count }, (_, level) => level).filter((level) => level !== chosen);
+  levelsToRun = [...others.filter((level) => !known.has(`opt${level}`)), chosen];
+  runNextLevel();
+}
+
+const runNextLevel = () => start({ opt: levelsToRun.shift() }, true);
+
+function start(changed, isComparison = false) {
   const reason = hindrance();
   if (reason) return say(reason);
   if (isRunning()) stop("superseded");
   number += 1;
-  current = {
-    number,
-    edit: state.edit,
-    target,
-    family,
-    status: "queued",
-    samples: [],
-    settings: {
-      data: byId("run-data").value,
-      batch: numberIn("run-batch"),
-      repeat: numberIn("run-repeat"),
-      queue: numberIn("run-queue"),
-    },
+  const settings = {
+    data: byId("run-data").value,
+    batch: numberIn("run-batch"),
+    repeat: numberIn("run-repeat"),
+    queue: parameter("queue_bytes"),
   };
-  const { data, batch, repeat, queue } = current.settings;
-  const ofTarget = target === "cpu" ? { repeat } : { machine: { queue_bytes: queue } };
-  send({
-    type: "run",
-    run: number,
-    edit: state.edit,
-    text: state.text,
-    sizes: state.sizes,
-    options: state.options,
-    on: target,
-    data,
-    batch,
-    ...ofTarget,
-  });
+  const { data, batch, repeat } = settings;
+  const ofTarget = target === "cpu" ? { repeat } : { machine: machineValues() };
+  const { text, sizes, edit } = state;
+  const options = { ...state.options, ...changed };
+  const asked = { text, sizes, options, on: target, data, batch, ...ofTarget };
+  const key = JSON.stringify({ ...asked, options: { ...options, opt: undefined } });
+  current = { number, edit, target, family, status: "queued", samples: [], settings, key, isComparison };
+  send({ type: "run", run: number, edit, ...asked });
   toggleDock(true);
   if (matchMedia("(max-width: 699px)").matches) showTab("run");
   byId("run-number").textContent = number;
@@ -110,6 +119,7 @@ export function run() {
 }
 
 export function stop(kind = "cancelled") {
+  levelsToRun = [];
   if (!isRunning()) return;
   send({ type: "cancel", run: current.number });
   const words = {
@@ -135,6 +145,7 @@ function end(event) {
   history.splice(20);
   showHistory(history);
   paint();
+  if (isResult && levelsToRun.length) return runNextLevel();
   tell(`Run ${current.number} has ended: ${byId("run-summary").textContent}`);
 }
 
@@ -210,7 +221,18 @@ function summary(reason) {
       ? `${Number(outcome.median_ms.toPrecision(3))} ms`
       : `${whole(outcome.cycles)} cycles`;
   const good = h("span.good", icon("check"));
-  return [...parts, h("b.num", figure), good, h("span", "matches the reference")];
+  const more = current.target === "dae" ? simulatedFigures(outcome) : [];
+  return [...parts, h("b.num", figure), ...more, good, h("span", "matches the reference")];
+}
+
+function simulatedFigures(outcome) {
+  const { microseconds, machine } = outcome;
+  const time = `${microseconds >= 100 ? whole(microseconds) : ms(microseconds)} µs at ${machine.core_ghz?.value} GHz`;
+  const over = (other, words) => {
+    const ratio = speedup(outcome, other, current.levels ?? new Map());
+    return ratio === null || levelOf(outcome) === other ? null : h("span.num", `${times(ratio)} ${words}`);
+  };
+  return [h("span.num", time), over("opt0", "fewer than opt0"), over("core_alone", "faster than the core alone")].filter(Boolean);
 }
 
 export const exportRun = () =>
@@ -246,6 +268,7 @@ const reloadData = () =>
 
 export function startRuns() {
   showTarget(target);
+  startMachine();
   byId("dock-body").addEventListener("input", paint);
   family = state.facts?.family || family;
   reloadData();

@@ -89,10 +89,12 @@ function entriesOf(value, isGood) {
 const isSize = ([, size]) => Number.isSafeInteger(size) && size >= 1;
 const isSwitch = (name) =>
   [...document.querySelectorAll("[data-option]")].some(({ dataset }) => dataset.option === name);
-const isOption = ([name, value]) =>
-  ["negatives", "arch"].includes(name)
-    ? typeof value === "string"
-    : isSwitch(name) && typeof value === "boolean";
+const NUMBERS = ["opt", "vlen"];
+function isOption([name, value]) {
+  if (["negatives", "arch"].includes(name)) return typeof value === "string";
+  if (NUMBERS.includes(name)) return Number.isSafeInteger(value) && value >= 0 && value <= 64;
+  return isSwitch(name) && typeof value === "boolean";
+}
 
 // A link may be damaged or made by hand: what is of no use is left out, and the rest still opens.
 function checked(kept) {
