@@ -44,7 +44,7 @@ class Header:
         kind, _, sets = annotation.rstrip("]").partition("[")
         names = [name.strip() for name in sets.split(",")]
         if kind in CALLED_FOR and len(names) == 1:
-            return cls(parameter, kind, CALLED_FOR[kind], "entry", "block" if kind == "blocks" else names[0])
+            return cls(parameter, kind, CALLED_FOR[kind], "entry", names[0])
         if kind in MATRICES and len(names) == 2:
             return cls(parameter, kind, names[0], "nonzero", names[1])
         raise ReferenceFailure(f"{definition.name}: there is no op over {annotation}")

@@ -218,7 +218,7 @@ def test_a_block_gather_copies_every_block_that_a_query_names() -> None:
     text = """
 dim S = 2, D = 3
 
-op SpAttn(q: blocks of row):
+op SpAttn(q: blocks of block):
     param K[block, S, D]
     for j in q:
         j["k"] = K[j]
