@@ -11,6 +11,7 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from explorer.compiler.codegen.cleared import clear_sums
 from explorer.compiler.codegen.cpu_blocks import block_products
 from explorer.compiler.codegen.names import TargetNames
 from explorer.compiler.codegen.text import Unsupported
@@ -95,7 +96,7 @@ class HostFunction:
 
 def generate_host(kernel: Kernel, *, grouping: bool = True) -> HostFunction:
     """The kernel as a Python function; `grouping` off keeps the batch's order. Raises Unsupported."""
-    return _Writer(block_products(kernel)).function(grouping)
+    return _Writer(block_products(clear_sums(kernel))).function(grouping)
 
 
 def gathered_by(kernel: Kernel) -> str | None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from explorer.compiler.codegen.cleared import clear_sums
 from explorer.compiler.codegen.cuda_plan import LANES, Plan, Touch, last_accumulations, make_plan, static_extent
 from explorer.compiler.codegen.cuda_words import (
     FUNCTIONS,
@@ -73,6 +74,7 @@ def _helpers(writers: Sequence[_Writer]) -> list[Line]:
 
 def _planned(kernel: Kernel, report: Report) -> _Writer:
     """The writer of a kernel, its mapping decided."""
+    kernel = clear_sums(kernel)
     plan = make_plan(kernel)
     report.did(f"a warp an iteration of {plan.batch.variable}, {plan.warps} warps a block")
     if plan.lane_loops:
@@ -250,9 +252,7 @@ class _Writer:
         kind, variable = self.loop_variable(loop)
         first = "lane" if loop.lower == 0 else f"{self.atom(loop.lower)} + lane"
         extent = self.atom(loop.extent)
-        self.write(
-            f"for ({kind} {variable} = {first}; {variable} < {extent}; {variable} += {LANES}) {{", loop.origin
-        )
+        self.write(f"for ({kind} {variable} = {first}; {variable} < {extent}; {variable} += {LANES}) {{", loop.origin)
         self.depth += 1
 
     def slots_head(self, loop: For) -> None:
@@ -282,9 +282,7 @@ class _Writer:
         shared = [
             child
             for child in loop.body
-            if isinstance(child, Accumulate)
-            and child.target not in local
-            and loop.variable not in child.indices
+            if isinstance(child, Accumulate) and child.target not in local and loop.variable not in child.indices
         ]
         first = {(child.target, child.indices): child for child in reversed(shared)}
         for key, child in first.items():

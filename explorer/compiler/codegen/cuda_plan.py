@@ -100,7 +100,7 @@ def row_accesses(statement: Node, loop: For | None) -> Iterator[Access]:
     match statement:
         case Load():
             yield Access(statement.buffer, statement.indices, loop, writes=False)
-        case (Store() | Accumulate()) if statement.indices:
+        case Store() | Accumulate() if statement.indices:
             yield Access(statement.target, statement.indices, loop, writes=True)
 
 

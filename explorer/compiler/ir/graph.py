@@ -29,7 +29,7 @@ REDUCTIONS = ("sum", "mean", "max", "min", "norm1", "norm2")
 
 SEGMENT_FUNCTIONS = ("sum", "mean", "max", "min")
 DOMAINS = {"score": "batch", "layer": "graph"}
-"""What each family of definitions is written over."""
+"""What each family of definitions is written over; of an op, the graph says it."""
 
 CONTRACTION_NAMES = {
     ",a->a": "bsv",
@@ -167,6 +167,7 @@ class Graph(Node):
     values: tuple[Value, ...]
     result: str
     gradients: tuple[tuple[str, str], ...] = ()  # by tensor: the value that is its gradient
+    structure: str = ""  # of an op: "bags", "csr", "coo" or "blocks"
 
     def value(self, name: str) -> Value:
         """The value of that name."""
@@ -179,7 +180,7 @@ class Graph(Node):
     @property
     def domain(self) -> str:
         """The set that the definition is written over."""
-        return DOMAINS[self.family]
+        return self.structure or DOMAINS[self.family]
 
     def size(self, extent: Extent) -> int:
         """The number that an extent stands for."""
@@ -187,7 +188,9 @@ class Graph(Node):
 
 
 def count_name(index_set: str) -> Extent:
-    """The extent of arrays over a layer's set: `nodes`, `edges`, `src_pairs`; maps have the singular names."""
+    """The extent of arrays over a set of a layer or an op: `nodes`, `entries`; maps have the singular names."""
+    if index_set.endswith("y") and index_set[-2:-1] not in "aeiou":
+        return f"{index_set[:-1]}ies"
     return 1 if index_set == "unit" else f"{index_set}s"
 
 

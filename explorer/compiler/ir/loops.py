@@ -20,7 +20,7 @@ SEGMENT_ENDS = ("unless_empty", "segment_mean")
 @dataclass(frozen=True, kw_only=True)
 class Buffer(Node):
     """An array in memory: `kind` is "param", "input", "structure", "index" (i32), "temporary" (written by an earlier
-    kernel) or "output"; all but index arrays hold f32."""
+    kernel) or "output"; all but index arrays hold f32. An output starts as zeros, so that sums can be taken in it."""
 
     name: str
     kind: str

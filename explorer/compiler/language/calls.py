@@ -9,6 +9,7 @@ from explorer.compiler.ir import graph as ir
 from explorer.compiler.language import syntax
 from explorer.compiler.language.builtins import DEFAULT_SLOPE, Builtin
 from explorer.compiler.language.check import OperationSite
+from explorer.compiler.language.dependency import Dependency
 from explorer.compiler.language.entities import Constant, Row
 from explorer.compiler.language.mismatch import explain_pair
 from explorer.compiler.language.operations import Operations
@@ -175,7 +176,7 @@ class _Call:
                 return None
         size = sum(self.shapes.size(row.shape[-1]) for row in known)
         operator = ir.Concat(origin=self.origin, operands=tuple(row.name for row in known))
-        depends = frozenset[str]().union(*(row.depends for row in known))
+        depends = frozenset[Dependency]().union(*(row.depends for row in known))
         lines = tuple(sorted({line for row in known for line in row.lines}))
         return self.builder.emit(self.site, operator, (*known[0].shape[:-1], size), depends, lines)
 

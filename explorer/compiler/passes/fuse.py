@@ -35,7 +35,7 @@ def _taken(graph: g.Graph) -> set[str]:
     taken = {name for name, _ in graph.sizes}
     for entry in graph.maps:
         taken |= {entry.name, f"{entry.name}_ptr", f"{entry.name}_order", f"{entry.codomain}_ends"}
-        taken |= {entry.domain, entry.codomain, f"{entry.domain}s", f"{entry.codomain}s"}
+        taken |= {entry.domain, entry.codomain, *map(str, map(g.count_name, (entry.domain, entry.codomain)))}
     for tensor in graph.tensors:
         taken |= {tensor.name, *tensor.sets}
     return taken
@@ -56,9 +56,7 @@ def _fuse_score(graph: g.Graph, report: Report) -> loops.Kernel:
     nest = Nest(graph, names, values_in_rows(graph, set()), {})
     result = nest.values[graph.result]
     atom = nest.element(result, (), inner)
-    inner.add(
-        loops.Store(target=out, indices=inner.position, function="copy", operands=(atom,), origin=result.origin)
-    )
+    inner.add(loops.Store(target=out, indices=inner.position, function="copy", operands=(atom,), origin=result.origin))
     if negatives:
         inner.close(negatives.count)
     shapes: dict[str, tuple[Extent, ...]] = {"batch": (batch,), "negative": extents}
@@ -141,7 +139,7 @@ def _kernel(
     read = {node.buffer for node in walk(loop) if isinstance(node, loops.Load)}
 
     def count(index_set: str) -> Extent:
-        return g.count_name(index_set) if graph.family == "layer" else index_set
+        return index_set if graph.family == "score" else g.count_name(index_set)
 
     index = [
         loops.Buffer(name=e.name, kind="index", extents=shapes.get(e.domain, (count(e.domain),)), origin=e.origin)
@@ -156,9 +154,7 @@ def _kernel(
         index.append(ends)
         if entry.name not in SORTED_MAPS:
             extents = (count(entry.domain),)
-            index.append(
-                loops.Buffer(name=f"{entry.name}_order", kind="index", extents=extents, origin=entry.origin)
-            )
+            index.append(loops.Buffer(name=f"{entry.name}_order", kind="index", extents=extents, origin=entry.origin))
     tensors = [
         loops.Buffer(name=t.name, kind=t.kind, extents=(*map(count, t.sets), *t.dims), origin=t.origin)
         for t in graph.tensors

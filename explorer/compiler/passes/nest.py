@@ -184,10 +184,12 @@ class Nest:
     def _fill_segment(self, value: g.Value, segment: g.Segment, target: Target, home: Scope) -> None:
         """`clear; for each element of the segment { for each column { target += ... } }`, then what empty ones need."""
         reduction = "sum" if segment.function == "mean" else segment.function
-        scopes = self._open(value.shape, home)
-        at = tuple(scope.variable for scope in scopes[1:])
-        self._store(target, at, REDUCTION_STARTS[segment.function], scopes[-1], value.origin)
-        _close(scopes, value.shape)
+        start = REDUCTION_STARTS[segment.function]
+        if start != 0.0 or not target.prefix:  # an output starts as zeros
+            scopes = self._open(value.shape, home)
+            at = tuple(scope.variable for scope in scopes[1:])
+            self._store(target, at, start, scopes[-1], value.origin)
+            _close(scopes, value.shape)
         bounds = self._bounds(segment, home, value.origin)
         position, loop = self._segment_position(segment, home, value.origin)
         columns = self._open(value.shape, position)
@@ -403,8 +405,9 @@ class Nest:
         return self.element(operand, (flat, *source) if operand.shape else (), place)
 
 
-SORTED_MAPS = frozenset({"dst", "dst_pair", "dst_pair_node", "src_pair_etype"})
-"""The maps by which their domain is sorted: edges by (dst, etype), pairs of a node or of a type side by side."""
+SORTED_MAPS = frozenset({"dst", "dst_pair", "dst_pair_node", "src_pair_etype", "bag", "query", "row"})
+"""The maps by which their domain is sorted: edges by (dst, etype), pairs of a node or of a type side by side, entries
+of a bag and nonzeros of a row likewise."""
 
 
 def _close(scopes: list[Scope], shape: g.Shape) -> None:
