@@ -15,18 +15,15 @@ at or above the traversal's upper bound being 0 and not loaded.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal
 
 from explorer.compiler.ir import loops
-from explorer.compiler.ir.execute import Counter, body_of, print_head
-from explorer.compiler.ir.node import Atom, Line, Node, VerificationError
+from explorer.compiler.ir.execute import Counter, body_of, print_execute, print_head
+from explorer.compiler.ir.node import Atom, Level, Line, Node, VerificationError
 
 Event = Literal["beg", "ite", "end"]
 EVENTS: tuple[Event, ...] = ("beg", "ite", "end")
-Level = Literal["", "L2", "LLC", "HBM"]
-LEVELS: tuple[Level, ...] = ("", "L2", "LLC", "HBM")
 DONE = "done"
 
 
@@ -204,7 +201,7 @@ def print_dlc(program: DlcProgram) -> tuple[Line, ...]:
         head = "if" if number == 0 else "else if"
         lines.append(Line(f"    {head} (token == {case.token}) {{", case.origin, "execute"))
         for statement in case.body:
-            lines += _print_case(statement, 3)
+            lines += print_execute(statement, 3, _print_head)
         lines.append(Line("    }", (), "execute"))
     return (*lines, Line("  }", (), "execute"))
 
@@ -243,15 +240,12 @@ def _width(vector: int) -> str:
     return "" if vector == 1 else f"<{vector}>"
 
 
-def _print_case(statement: Node, depth: int) -> Iterator[Line]:
+def _print_head(statement: Node) -> str:
     if not isinstance(statement, Pop):
-        yield Line("  " * depth + print_head(statement), statement.origin, "execute")
-        for inner in body_of(statement):
-            yield from _print_case(inner, depth + 1)
-        return
+        return print_head(statement)
     element = statement.type if statement.words == 1 else f"{statement.words} x {statement.type}"
     first = "[0]" if statement.splat > 1 else ""
-    yield Line(f"{'  ' * depth}{statement.result} = dataQ.pop<{element}>(){first}", statement.origin, "execute")
+    return f"{statement.result} = dataQ.pop<{element}>(){first}"
 
 
 def verify_dlc(program: DlcProgram) -> None:

@@ -11,7 +11,7 @@ the extent, all at once:
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from explorer.compiler.ir import loops
@@ -82,8 +82,8 @@ def print_head(statement: Node) -> str:
     return loops.print_statement(statement)
 
 
-def print_execute(statement: Node, depth: int) -> Iterator[Line]:
-    """The lines of a statement of the execute unit; what is inside is indented."""
-    yield Line("  " * depth + print_head(statement), statement.origin, "execute")
+def print_execute(statement: Node, depth: int, head: Callable[[Node], str]) -> Iterator[Line]:
+    """The lines of a statement of the execute unit, `head` printing the first; what is inside is indented."""
+    yield Line("  " * depth + head(statement), statement.origin, "execute")
     for inner in body_of(statement):
-        yield from print_execute(inner, depth + 1)
+        yield from print_execute(inner, depth + 1, head)
