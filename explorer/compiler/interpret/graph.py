@@ -110,6 +110,10 @@ class _Evaluation:
                 return arrays[part.operand][..., part.start : part.stop]
             case g.Concat() as concat:
                 return _concatenate([arrays[name] for name in concat.operands])
+            case g.Repeat() as repeat:
+                operand = np.expand_dims(arrays[repeat.operand], self.lead)
+                shape = (*operand.shape[: self.lead], self.graph.size(value.shape[0]), *operand.shape[self.lead + 1 :])
+                return np.broadcast_to(operand, shape)
             case g.Reshape() as reshape:
                 operand = arrays[reshape.operand]
                 shape = tuple(self.graph.size(extent) for extent in value.shape)

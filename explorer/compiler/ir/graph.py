@@ -141,7 +141,16 @@ class Reshape(Node):
     operand: str
 
 
-Operator = Gather | Constant | Elementwise | Contract | Reduce | Segment | Transpose | Slice | Concat | Reshape
+@dataclass(frozen=True, kw_only=True)
+class Repeat(Node):
+    """Copies of the operand side by side along a new first dimension (the value's first)."""
+
+    operand: str
+
+
+Operator = (
+    Gather | Constant | Elementwise | Contract | Reduce | Segment | Transpose | Slice | Concat | Reshape | Repeat
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -201,7 +210,7 @@ def operands(operator: Operator) -> tuple[str, ...]:
             return operator.operands
         case Contract():
             return (operator.left, operator.right)
-        case Reduce() | Segment() | Transpose() | Slice() | Reshape():
+        case Reduce() | Segment() | Transpose() | Slice() | Reshape() | Repeat():
             return (operator.operand,)
         case Gather() if operator.tensor.startswith("%"):
             return (operator.tensor,)
@@ -223,7 +232,7 @@ def rename_operands(operator: Operator, names: Mapping[str, str]) -> Operator:
             return replace(operator, left=names.get(left, left), right=names.get(right, right))
         case Gather():
             return replace(operator, tensor=names.get(operator.tensor, operator.tensor))
-        case Reduce() | Segment() | Transpose() | Slice() | Reshape():
+        case Reduce() | Segment() | Transpose() | Slice() | Reshape() | Repeat():
             return replace(operator, operand=names.get(operator.operand, operator.operand))
     return operator
 

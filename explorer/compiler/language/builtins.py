@@ -55,6 +55,7 @@ BUILTINS: dict[str, Builtin] = {
     "leaky_relu": Builtin("leaky_relu", "leaky_relu", ("x", "slope"), optional=1),
     "concat": Builtin("concat", "concat", ("a", "b"), many=True),
     "reshape": Builtin("reshape", "reshape", ("x", "extent"), many=True),
+    "repeat": Builtin("repeat", "repeat", ("x", "count")),
 }
 
 

@@ -9,9 +9,9 @@ from explorer.compiler.language.builtins import builtin
 from explorer.compiler.language.diagnostics import suggestion
 from explorer.compiler.language.elaborate import Elaborator
 from explorer.compiler.language.entities import Entity, Index, Table
+from explorer.compiler.language.shapes import LARGEST_EXTENT
 from explorer.compiler.language.structures import GRAPH, TRIPLES, Structure
 
-LARGEST_EXTENT = 65_536
 _PAIRS = tuple(f"{end}_pair{of}" for end in ("src", "dst") for of in ("", "_node", "_etype"))
 _GIVEN = {
     "graph": ("num_nodes", "num_etypes", "num_ntypes", "in_degree", "src_pairs", "dst_pairs"),

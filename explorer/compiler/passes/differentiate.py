@@ -19,6 +19,7 @@ from explorer.compiler.ir.graph import (
     IndexMap,
     Operator,
     Reduce,
+    Repeat,
     Reshape,
     Segment,
     Shape,
@@ -142,6 +143,8 @@ class _Backward:
                 self._slice(value, operator, upstream)
             case Concat():
                 self._concat(value, operator, upstream)
+            case Repeat():
+                self._repeat(value, operator, upstream)
             case Reshape():
                 shape = self.writer.values[operator.operand].shape
                 self._hand(operator.operand, Reshape(operand=upstream.name, origin=value.origin), shape, value)
@@ -301,6 +304,15 @@ class _Backward:
                 shape = (*operand.shape[:-1], count)
                 pieces.append(self._add(zero, value.index_set, shape, value.origin).name)
         self._hand(operand.name, Concat(operands=tuple(pieces), origin=value.origin), operand.shape, value)
+
+    def _repeat(self, value: Value, operator: Repeat, upstream: Value) -> None:
+        """The copies' gradients add up: a product with ones along the first dimension."""
+        operand = self.writer.values[operator.operand]
+        copy = Elementwise(function="copy", operands=(self._constant(1.0, value),), origin=value.origin)
+        ones = self._add(copy, "unit", value.shape[:1], value.origin)
+        letters = "bcdefghijklm"[: len(operand.shape)]
+        contract = Contract(signature=f"a,a{letters}->{letters}", left=ones.name, right=upstream.name, origin=value.origin)
+        self._hand(operand.name, contract, operand.shape, value)
 
     def _concat(self, value: Value, operator: Concat, upstream: Value) -> None:
         start = 0

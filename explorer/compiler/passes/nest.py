@@ -304,6 +304,8 @@ class Nest:
             case g.Slice() as part:
                 last = self._index("add", (indices[-1], part.start), place, value.origin)
                 return self.element(self.values[part.operand], (*indices[:-1], last), place)
+            case g.Repeat() as repeat:
+                return self.element(self.values[repeat.operand], indices[1:], place)
             case g.Reshape() as reshape:
                 return self._reshape(value, self.values[reshape.operand], indices, place)
         raise TypeError(f"no element of {value.operator!r}")
