@@ -222,7 +222,7 @@ class _Stages(Mapping[str, Stage]):
     def _make(self, spec: StageSpec) -> Stage:
         if not spec.follows:
             return _run_stage(spec, self._graph, self._options)
-        source = self[spec.follows]
+        source = self[spec.source_of(self._options)]
         if source.program is None:
             return Stage(spec.name, (), (), 0.0, None, source.reason)
         return _run_stage(spec, source.program, self._options)
