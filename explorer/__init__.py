@@ -37,9 +37,12 @@ def _run_on_dae(program: Any, inputs: Mapping[str, Any]) -> tuple[Any, dict[str,
 
 def _encode(compilation: Compilation, inputs: Mapping[str, Any], grad: Any) -> Any:
     from explorer.runtime.inputs import InputError
-    from explorer.runtime.layer_inputs import encode_inputs
 
+    if compilation.family == "op":
+        from explorer.runtime.op_inputs import encode_inputs as encode
+    else:
+        from explorer.runtime.layer_inputs import encode_inputs as encode
     try:
-        return encode_inputs(compilation, inputs, grad)
+        return encode(compilation, inputs, grad)
     except InputError as error:
         raise ValueError(str(error)) from None

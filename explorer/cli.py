@@ -181,9 +181,11 @@ def _add_run(commands: Any) -> None:
     parser.add_argument(
         "--data",
         metavar="PRESET|FILE",
-        default="FB15k-237",
         help="FB15k, FB15k-237, BioKG, WN18 (generated), or a .npz or tab-separated file; for a layer also a generated"
-        " graph (tiny, small, aifb, ... wikikg2), and triples are taken with their inverses; default FB15k-237",
+        " graph (tiny, small, aifb, ... wikikg2), and triples are taken with their inverses; default FB15k-237. For an"
+        " op RM1:L0 to RM3:L2 (Ember's Table 3), KG:biokg, KG:wikikg2, BigBird:1 to :8, a graph of Ember's Table 2"
+        " (arxiv ... wiki-Talk; wiki-Talk/100 is a hundredth of it), any of the graphs above, or an .npz file of ptr"
+        " and idx, rowptr and col, row and col, or ptr and blocks; default RM1:L0, com-Youtube/100 or BigBird:8",
     )
     parser.add_argument("--batch", metavar="N", type=int, default=1_024, help="triples to score; default 1024")
     parser.add_argument("--repeat", metavar="N", type=int, default=20, help="timed repeats on cpu; default 20")
@@ -352,7 +354,7 @@ def _options(arguments: argparse.Namespace) -> dict[str, str | int | bool]:
 
 def _run(arguments: argparse.Namespace) -> int:
     from explorer.runtime.jobs import stream_here
-    from explorer.runtime.run import NO_GPU, RunRequest
+    from explorer.runtime.run import DEFAULT_DATA, NO_GPU, RunRequest
 
     if arguments.on == "gpu":
         raise BadInput(NO_GPU)
@@ -363,15 +365,16 @@ def _run(arguments: argparse.Namespace) -> int:
         raise BadInput(f"--timeout takes a number of seconds above 0, not {arguments.timeout:g}")
     machine = _parameters(arguments.machine)
     compilation = _compilation(arguments)
+    data = arguments.data or ("" if compilation.family == "op" else DEFAULT_DATA)
     if compilation.family == "score":
-        _check_data(arguments.data)
+        _check_data(data)
     request = RunRequest(
         text=compilation.text,
         on=arguments.on,
         name=arguments.name,
         sizes=_sizes(arguments.set),
         options=_options(arguments),
-        data=arguments.data,
+        data=data,
         batch=arguments.batch,
         repeat=arguments.repeat,
         seed=arguments.seed,

@@ -39,7 +39,7 @@ def summary(result: Mapping[str, Any]) -> str:
     lines = [
         f"{result['name']} on {result['target']}: {result['device']}, {result['source']} {result['date']}",
         f"  {_verdict(result)}",
-        *(_graph_lines(result) if "encodings" in result else _triple_lines(result)),
+        *_data_lines(result),
     ]
     if not result["matches_reference"]:
         return "\n".join(lines)
@@ -56,6 +56,32 @@ def summary(result: Mapping[str, Any]) -> str:
     bounds = result["limits"]
     lines.append(f"  limits  at least {bounds['compulsory_bytes']:,} bytes to move, {bounds['flop']:,} operations")
     return "\n".join(lines)
+
+
+def _data_lines(result: Mapping[str, Any]) -> list[str]:
+    if result.get("family") == "op":
+        return _list_lines(result)
+    return _graph_lines(result) if "encodings" in result else _triple_lines(result)
+
+
+def _list_lines(result: Mapping[str, Any]) -> list[str]:
+    """An op's lists of indices, where its sizes are from, its pre-processing, and what was checked of the gradients."""
+    data, length = result["data"], result["data"]["length"]
+    sizes = ", ".join(f"{name} = {size} ({result['sizes_from'][name]})" for name, size in result["sizes"].items())
+    steps = result["preprocessing"]
+    lines = [
+        f"  data    {data['name']} ({data['source']}): {data['entries']:,} entries in {data['lists']:,} lists"
+        f" of {length['mean']:.1f}, at most {length['max']:,}, {length['empty']:,} empty; {data['rows']:,} rows",
+        *([f"          {data['about']}"] if data["about"] else []),
+        f"  sizes   {sizes or 'none'}",
+        f"  encoded in {sum(step['ms'] for step in steps):.1f} ms: {'; '.join(step['name'] for step in steps)}",
+        *_gradient_lines(result),
+    ]
+    over = result.get("speedup_over") or {}
+    lines += [
+        f"  speedup {ratio:.2f} over {name.replace('_', ' ')}" for name, ratio in over.items() if ratio is not None
+    ]
+    return lines
 
 
 def _triple_lines(result: Mapping[str, Any]) -> list[str]:
@@ -80,12 +106,18 @@ def _graph_lines(result: Mapping[str, Any]) -> list[str]:
         f" {100 * encodings['compaction_ratio']:.1f} %; {encodings['dst_pairs']:,} of destination and type",
         f"  encoded in {sum(step['ms'] for step in steps):.0f} ms: {'; '.join(step['name'] for step in steps)}",
     ]
+    lines += _gradient_lines(result)
+    if "peak_bytes" in result:
+        lines.append(f"  memory  {result['peak_bytes']:,} bytes at the most, besides the inputs")
+    return lines
+
+
+def _gradient_lines(result: Mapping[str, Any]) -> list[str]:
+    lines = []
     for name, check in result["gradients"].items():
         error = check["max_relative_error"]
         shown = "not a number" if error is None else f"{error:.1e}"
         lines.append(f"  d {name:5} {check['directions']} directions, largest relative error {shown}")
-    if "peak_bytes" in result:
-        lines.append(f"  memory  {result['peak_bytes']:,} bytes at the most, besides the inputs")
     return lines
 
 

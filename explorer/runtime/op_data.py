@@ -17,6 +17,7 @@ from explorer.runtime.attention import BLOCK_PRESETS, big_bird
 from explorer.runtime.bags import BAG_PRESETS, recommendation
 from explorer.runtime.graphs import GRAPH_PRESETS, RelationalGraph, load_graph
 from explorer.runtime.inputs import MAX_FILE_BYTES, InputError, read_member, reading
+from explorer.runtime.knowledge import KNOWLEDGE_PRESETS, PREFIX, triple_lookups
 from explorer.runtime.matrices import MATRIX_PRESETS, matrix, scaled
 from explorer.runtime.sparse import SparseRows, by_row, check_size
 from explorer.runtime.sparse_arrays import NUMBERS, Form, form_of, sparse_from
@@ -30,17 +31,17 @@ OFFERED_SCALE = 100
 
 
 def load_lists(source: str, data_dir: Path | None = None) -> SparseRows:
-    """The lists of a preset (`RM3:L0`, `BigBird:8`, `com-Youtube`, `com-Youtube/100`), a graph or a file.
+    """The lists of a preset (`RM3:L0`, `KG:biokg`, `BigBird:8`, `com-Youtube`, `com-Youtube/100`), a graph or a file.
 
     With `data_dir`, `source` is a preset or the name of a file in that directory, and nothing else is looked up.
     Raises InputError.
     """
-    known = {name.lower(): name for name in (*BAG_PRESETS, *BLOCK_PRESETS, *MATRIX_PRESETS)} | SHORT_NAMES
+    known = {name.lower(): name for name in preset_names()} | SHORT_NAMES
     base, slash, divisor = source.rpartition("/")
-    if slash and base.lower() in known and known[base.lower()] in MATRIX_PRESETS:
+    if slash and known.get(base.lower()) in (*MATRIX_PRESETS, *KNOWLEDGE_PRESETS):
         if not (divisor.isascii() and divisor.isdigit() and len(divisor) < 10):
             raise InputError(f"{source[:80]}: a graph is divided by a whole number, as in {base}/100")
-        return matrix(known[base.lower()], int(divisor))
+        return _preset(known[base.lower()], int(divisor))
     if source.lower() in known:
         return _preset(known[source.lower()])
     if source.lower() in GRAPH_PRESETS or source.lower() in {name.lower() for name in inputs.PRESETS}:
@@ -48,18 +49,20 @@ def load_lists(source: str, data_dir: Path | None = None) -> SparseRows:
     return _file(source, data_dir)
 
 
-def _preset(name: str) -> SparseRows:
+def _preset(name: str, scale: int = 1) -> SparseRows:
     if name in BAG_PRESETS:
         model, _, locality = name.partition(":")
         return recommendation(model, locality)
     if name in BLOCK_PRESETS:
         return big_bird(int(name.partition(":")[2]))
-    return matrix(name)
+    if name in KNOWLEDGE_PRESETS:
+        return triple_lookups(name.removeprefix(PREFIX), scale)
+    return matrix(name, scale)
 
 
 def preset_names() -> list[str]:
     """The presets that ops take, besides those of graphs."""
-    return [*BAG_PRESETS, *BLOCK_PRESETS, *MATRIX_PRESETS]
+    return [*BAG_PRESETS, *KNOWLEDGE_PRESETS, *BLOCK_PRESETS, *MATRIX_PRESETS]
 
 
 def adjacency(graph: RelationalGraph) -> SparseRows:
@@ -121,6 +124,14 @@ def available_lists(data_dir: Path | None) -> list[dict[str, Any]]:
     """What a page may offer to ops: `for` is the kind of op that an entry is meant for (bag, matrix, query)."""
     offered = [
         *({"name": name, "label": f"{name} (generated)", "for": "bag"} for name in BAG_PRESETS),
+        *(
+            {
+                "name": f"{name}/{OFFERED_SCALE}",
+                "label": f"{name}, 1/{OFFERED_SCALE} of its entities (generated)",
+                "for": "bag",
+            }
+            for name in KNOWLEDGE_PRESETS
+        ),
         *({"name": name, "label": f"{name} (generated)", "for": "query"} for name in BLOCK_PRESETS),
         *_offered_matrices(),
         *({"name": name, "label": f"{name} (generated)", "for": "matrix"} for name in ("tiny", "small")),

@@ -28,9 +28,14 @@ Inputs = Mapping[str, npt.NDArray[np.generic]]
 
 
 def score(
-    text: str, inputs: Inputs, sizes: Mapping[str, int], name: str | None = None, negatives: str = "none"
+    text: str,
+    inputs: Inputs,
+    sizes: Mapping[str, int],
+    name: str | None = None,
+    negatives: str = "none",
+    dtype: npt.DTypeLike = np.float64,
 ) -> Array:
-    """The scores of a batch: [B], or [B, N] with negatives "tail:N" or "head:N".
+    """The scores of a batch: [B], or [B, N] with negatives "tail:N" or "head:N"; computed in `dtype`.
 
     `inputs` holds each index map and tensor by its name (the corrupted map as [B, N]), `sizes` the dimensions
     that differ from the text's defaults, and `name` picks a definition where the last is not meant.
@@ -45,7 +50,7 @@ def score(
     if lead == 2:
         ids = {entry: array.reshape(len(array), -1) for entry, array in ids.items()}
     rows = np.broadcast_shapes(*(array.shape for array in ids.values()))
-    run = Evaluator(model, definition, inputs, sizes, lead, frozenset(kind for _, kind in definition.parameters))
+    run = Evaluator(model, definition, inputs, sizes, lead, frozenset(kind for _, kind in definition.parameters), dtype)
     result = np.empty(rows, dtype=np.float64)
     with np.errstate(all="ignore"):
         _score_rows(run, {entry: array[:1] for entry, array in ids.items()})
@@ -65,26 +70,42 @@ def _score_rows(run: Evaluator, ids: Mapping[str, npt.NDArray[np.int64]]) -> Arr
     return result
 
 
-def layer(text: str, inputs: Inputs, sizes: Mapping[str, int], name: str | None = None) -> Array:
+def layer(
+    text: str,
+    inputs: Inputs,
+    sizes: Mapping[str, int],
+    name: str | None = None,
+    dtype: npt.DTypeLike = np.float64,
+) -> Array:
     """What a layer gives for a graph: [nodes, ...], or [edges, ...] where it returns data of edges.
+
+    Computed in `dtype`, but for sums over the chunks of a graph, which are float64 always.
 
     `inputs` holds the edges (`src`, `dst`, `etype`: int32 [edges]), `ntype` (int32 [nodes]), the numbers
     `num_nodes`, `num_etypes` and `num_ntypes`, and every tensor by its name, its rows per edge in the edges' order.
     """
     model = read_model(text)
     with np.errstate(all="ignore"):
-        return LayerEvaluator(model, model.main(name), inputs, sizes).result()
+        return LayerEvaluator(model, model.main(name), inputs, sizes, dtype).result()
 
 
-def op(text: str, inputs: Inputs, sizes: Mapping[str, int], name: str | None = None) -> Array:
+def op(
+    text: str,
+    inputs: Inputs,
+    sizes: Mapping[str, int],
+    name: str | None = None,
+    dtype: npt.DTypeLike = np.float64,
+) -> Array:
     """What an op gives: a row for each bag, row of a matrix, nonzero, or entry of a block gather.
+
+    Computed in `dtype`, but for sums over entries, which are float64 always.
 
     `inputs` holds the lists as a caller gives them (`ptr`, `idx`, `weight`; `rowptr` or `row`, `col`, `value`,
     `num_rows`, `num_cols`; `ptr`, `blocks`) and every tensor by its name. Rows of nonzeros are in the order given.
     """
     model = read_model(text)
     with np.errstate(all="ignore"):
-        return OpEvaluator(model, model.main(name), inputs, sizes).result()
+        return OpEvaluator(model, model.main(name), inputs, sizes, dtype).result()
 
 
 def evaluate(

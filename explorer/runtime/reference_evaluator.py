@@ -1,4 +1,6 @@
-"""Walks a definition's syntax tree and evaluates it in float64, row by row at once; for the reference."""
+"""Walks a definition's syntax tree and evaluates it in float64, row by row at once; for the reference.
+
+In float32 it tells what that arithmetic can give at best."""
 
 from __future__ import annotations
 
@@ -31,6 +33,7 @@ KEYWORDS = {
     "norm": ("x", "p"),
     "leaky_relu": ("x", "slope"),
     "reshape": ("x", "extent"),
+    "repeat": ("x", "count"),
 }
 """The names of a function's parameters; those that are not here have `x` alone."""
 
@@ -76,7 +79,7 @@ def _stored(values: npt.NDArray[np.generic]) -> npt.NDArray[np.floating]:
 
 
 class Evaluator:
-    """Evaluates one definition over chunks of rows; `bytes` is what the last one's values took.
+    """Evaluates one definition over chunks of rows in `dtype`; `bytes` is what the last one's values took.
 
     Every value has `lead` leading axes, which number the rows; see `reference_functions`.
     """
@@ -89,7 +92,9 @@ class Evaluator:
         sizes: Mapping[str, int],
         lead: int,
         sets: frozenset[str],
+        dtype: npt.DTypeLike = np.float64,
     ) -> None:
+        self.dtype = dtype
         self.model = model
         self.definition = definition
         self.lead = lead
@@ -154,7 +159,8 @@ class Evaluator:
         raise ReferenceFailure(f"line {node.lineno}: {ast.unparse(node)[:80]} is not an expression of the language")
 
     def kept(self, result: Array) -> Array:
-        """The result itself, its size added to what the chunk takes."""
+        """The result in the type of the evaluation, its size added to what the chunk takes."""
+        result = result.astype(self.dtype, copy=False)
         self.bytes += result.nbytes
         return result
 
@@ -162,9 +168,9 @@ class Evaluator:
         """A value with its leading axes: numbers and tensors without index sets are shared by all rows."""
         match entry:
             case int() | float():
-                return np.full((1,) * self.lead, entry, dtype=np.float64)
+                return np.full((1,) * self.lead, entry, dtype=self.dtype)
             case Table(data=data, sets=0):
-                return data[(None,) * self.lead].astype(np.float64)
+                return data[(None,) * self.lead].astype(self.dtype)
             case np.ndarray():
                 return entry
         raise ReferenceFailure("a tensor or an index, where a value is needed")
@@ -191,7 +197,7 @@ class Evaluator:
         ids = [entry.ids for entry in picked if isinstance(entry, Index)]
         if not isinstance(table, Table) or not len(ids) == len(picked) == table.sets:
             raise ReferenceFailure(f"line {index.lineno}: not rows of a tensor")
-        return self.kept(table.data[tuple(ids)].astype(np.float64))
+        return self.kept(table.data[tuple(ids)].astype(self.dtype))
 
     def binary(self, kind: ast.operator, left: Binding, right: Binding) -> Array | Number:
         """`left kind right`; of two numbers, a number."""
@@ -220,6 +226,8 @@ class Evaluator:
             x = self.value(arguments[0], scope)
             extents = tuple(self.whole(part, scope) for part in arguments[1:])
             return x.reshape(x.shape[: self.lead] + extents)
+        if name == "repeat":
+            return functions.repeat(self.value(arguments[0], scope), self.whole(arguments[1], scope), self.lead)
         if name in ("norm", "leaky_relu"):
             operand = self.value(arguments[0], scope)
             settings = [self.number(part, scope) for part in arguments[1:]]

@@ -66,8 +66,9 @@ class LayerEvaluator(RowEvaluator):
         definition: Definition,
         inputs: Mapping[str, npt.NDArray[np.generic]],
         sizes: Mapping[str, int],
+        dtype: npt.DTypeLike = np.float64,
     ) -> None:
-        super().__init__(model, definition, inputs, sizes, 1, SETS)
+        super().__init__(model, definition, inputs, sizes, 1, SETS, dtype)
         read_weighing(definition)
         self.graph = ReferenceGraph(inputs)
         self.data = GraphData(self.graph.sizes)
@@ -79,7 +80,7 @@ class LayerEvaluator(RowEvaluator):
         value = self.statements(self.definition.body, scope)
         if value is None:
             raise ReferenceFailure(f"{self.definition.name} returns nothing")
-        return self.array(value)
+        return self.kept(self.array(value))
 
     def built_in_statement(self, name: str, call: ast.Call, scope: Scope) -> None:
         """`edge_softmax(g, "att")`."""

@@ -111,10 +111,17 @@ class _Lists(Handle):
 class OpEvaluator(RowEvaluator):
     """Evaluates one op."""
 
-    def __init__(self, model: Model, definition: Definition, inputs: Inputs, sizes: Mapping[str, int]) -> None:
+    def __init__(
+        self,
+        model: Model,
+        definition: Definition,
+        inputs: Inputs,
+        sizes: Mapping[str, int],
+        dtype: npt.DTypeLike = np.float64,
+    ) -> None:
         self.header = header = Header.of(definition)
         sets = frozenset((header.owner, header.entry, header.target))
-        super().__init__(model, definition, inputs, sizes, 1, sets)
+        super().__init__(model, definition, inputs, sizes, 1, sets, dtype)
         extents = dict(definition.tensors)
         self.tables = {name: NamedTable(t.data, t.sets, extents[name][: t.sets]) for name, t in self.tables.items()}
         self.entries = Entries(header, inputs)
@@ -128,7 +135,7 @@ class OpEvaluator(RowEvaluator):
         value = self.statements(self.definition.body, scope)
         if value is None:
             raise ReferenceFailure(f"{self.definition.name} returns nothing")
-        return self.array(value)
+        return self.kept(self.array(value))
 
     def called_for_each(self, scope: Scope) -> Array:
         """The results of the body for all owners, one after another."""
@@ -140,7 +147,7 @@ class OpEvaluator(RowEvaluator):
             value = self.statements(self.definition.body, {**scope, self.header.parameter: owner})
             if value is None:
                 raise ReferenceFailure(f"{self.definition.name} returns nothing")
-            part = self.array(value)
+            part = self.kept(self.array(value))
             parts.append(np.broadcast_to(part, (len(ids), *part.shape[1:])) if len(part) == 1 else part)
 
         self.in_chunks(order, 1 + self.entries.counts(order), run)

@@ -43,10 +43,11 @@ class Rows(Handle):
 
     table: npt.NDArray[np.floating]  # [sets..., dense...]
     ids: tuple[npt.NDArray[np.integer], ...]
+    dtype: npt.DTypeLike
 
     def gathered(self) -> Array:
         """The rows, each with a matrix of its own."""
-        return np.asarray(self.table[self.ids], dtype=np.float64)
+        return np.asarray(self.table[self.ids], dtype=self.dtype)
 
     @property
     def dense(self) -> tuple[int, ...]:
@@ -59,7 +60,7 @@ class Rows(Handle):
         order = np.argsort(flat, kind="stable")
         starts = np.flatnonzero(np.diff(flat[order], prepend=-1))
         for rows in np.split(order, starts[1:]):
-            yield rows, self.table[tuple(part[rows[0]] for part in self.ids)].astype(np.float64)
+            yield rows, self.table[tuple(part[rows[0]] for part in self.ids)].astype(self.dtype)
 
 
 Scope = dict[str, Binding]
@@ -230,7 +231,7 @@ class RowEvaluator(Evaluator):
 
     def rows_of(self, table: Table, ids: tuple[npt.NDArray[np.integer], ...]) -> Array | Rows:
         """Rows of a tensor; matrices are left where they are until they are needed."""
-        rows = Rows(table.data, ids)
+        rows = Rows(table.data, ids, self.dtype)
         return rows if len(rows.dense) >= 2 else self.kept(rows.gathered())
 
     def array(self, entry: Binding) -> Array:

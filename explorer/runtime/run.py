@@ -96,11 +96,16 @@ def execute(request: RunRequest) -> Iterator[Event]:
         if request.on == "gpu":
             raise Refused(failed("refused", NO_GPU))
         yield progress("compiling the model", 0, STEPS)
-        compilation = _compile(request)
+        compilation = compile_request(request)
         if compilation.family == "layer":
             from explorer.runtime.run_layer import execute_layer
 
             yield from execute_layer(request, compilation)
+            return
+        if compilation.family == "op":
+            from explorer.runtime.run_op import execute_op
+
+            yield from execute_op(request, compilation)
             return
         setup = yield from _prepare(request, compilation)
         yield from _TARGETS[request.on](setup)
@@ -135,7 +140,8 @@ def _prepare(request: RunRequest, compilation: Compilation) -> Generator[Event, 
     return _Setup(request, compilation, triples, inputs, want)
 
 
-def _compile(request: RunRequest) -> Compilation:
+def compile_request(request: RunRequest) -> Compilation:
+    """The request's model. Raises Refused."""
     compilation = explorer.compile(request.text, sizes=request.sizes, options=request.options, name=request.name)
     if not compilation.ok:
         diagnostics = [diagnostic.to_json(request.text) for diagnostic in compilation.diagnostics]

@@ -299,5 +299,10 @@ def _description(setup: _Setup, check: Check, source: Literal["measured", "simul
         "seed": request.seed,
         "sizes": dict(compilation.sizes),
         "options": compilation.options.to_json(),
-        "limits": bounds_layer.limits(setup.graph, setup.encodings, setup.tensors),
+        "limits": bounds_layer.limits(setup.graph, _structure(setup.encodings)),
     }
+
+
+def _structure(encodings: Encodings) -> bounds_layer.Structure:
+    maps = encodings.maps
+    return bounds_layer.Structure(encodings.counts, maps, {name: array.nbytes for name, array in maps.items()})
