@@ -24,6 +24,20 @@ def clear_sums(kernel: loops.Kernel) -> loops.Kernel:
     return replace(kernel, body=(replace(loop, body=(*clears, *loop.body)),)) if clears else kernel
 
 
+def clearing_kernel(kernel: loops.Kernel) -> loops.Kernel | None:
+    """The kernel that clears what another, whose iterations add to rows of one another, sums in; None for others."""
+    loop = kernel.body[0]
+    if not isinstance(loop, loops.For) or loop.parallel:
+        return None
+    (output,) = (buffer for buffer in kernel.buffers if buffer.kind == "output")
+    names = Names(all_names(kernel))
+    row, rows = names.new("i"), output.extents[0]
+    body = (_clear(output, row, names, loop.origin),)
+    clear = loops.For(variable=row, extent=rows, body=body, parallel=True, origin=loop.origin)
+    name = names.new(f"{kernel.name}_clear")
+    return replace(kernel, name=name, template="rows", buffers=(output,), body=(clear,))
+
+
 def sums_in_place(loop: loops.For, output: str) -> list[loops.Accumulate]:
     """The statements that sum in an output's rows, where nothing in the loop stores there before."""
     found: list[loops.Accumulate] = []

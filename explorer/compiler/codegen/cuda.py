@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from explorer.compiler.codegen.cleared import clear_sums
+from explorer.compiler.codegen.cleared import clear_sums, clearing_kernel
 from explorer.compiler.codegen.cuda_plan import LANES, Plan, Touch, last_accumulations, make_plan, static_extent
 from explorer.compiler.codegen.cuda_words import (
     FUNCTIONS,
@@ -53,7 +53,8 @@ def generate_cuda(program: Kernel | Module, report: Report) -> Code:
         writer = _planned(program, report)
         comment, *function = writer.function()
         return Code((comment, *_helpers([writer]), *function), (writer.launch,))
-    writers = [_planned(kernel, report) for kernel in program.programs if isinstance(kernel, Kernel)]
+    kernels = [kernel for kernel in program.programs if isinstance(kernel, Kernel)]
+    writers = [_planned(step, report) for kernel in kernels for step in (clearing_kernel(kernel), kernel) if step]
     functions = [line for writer in writers for line in (Line(""), *writer.function())]
     head = Line(f"// {program.name}: {len(writers)} kernel{'s' if len(writers) > 1 else ''}, run in order.")
     return Code((head, *_helpers(writers), *functions), tuple(writer.launch for writer in writers))
@@ -213,6 +214,10 @@ class _Writer:
             case Accumulate():
                 target = self.target(statement)
                 once = once if statement.indices else ""
+                if statement.target in self.plan.atomic and (statement.target, statement.indices) not in self.partial:
+                    value = self.expression(statement.function, statement.operands)
+                    self.write(f"{once}atomicAdd(&{target}, {value});", origin)
+                    return
                 self.write(f"{once}{self.accumulate(statement, target)};", origin)
 
     def uniform_loop(self, loop: For) -> None:
@@ -295,7 +300,10 @@ class _Writer:
             name = self.partial.pop((child.target, child.indices))
             total = self.warp_call(child.reduction, name, child.origin)
             target = self.element(child.target, child.indices)
-            if child.indices:  # a row in shared memory: all lanes reduce, one writes
+            if child.target in self.plan.atomic:
+                self.write(f"{name} = {total};", child.origin)
+                self.write(f"if (lane == 0) atomicAdd(&{target}, {name});", child.origin)
+            elif child.indices:  # a row in shared memory: all lanes reduce, one writes
                 self.write(f"{name} = {total};", child.origin)
                 value = REDUCTIONS[child.reduction].format(target, name)
                 self.write(f"if (lane == 0) {target} = {value};", child.origin)

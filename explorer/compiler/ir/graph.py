@@ -178,6 +178,21 @@ class Graph(Node):
     gradients: tuple[tuple[str, str], ...] = ()  # by tensor: the value that is its gradient
     structure: str = ""  # of an op: "bags", "csr", "coo" or "blocks"
 
+    def wants_gradient(self, tensor: Tensor) -> bool:
+        """Whether a backward pass computes a tensor's gradient: of what is learnt, and of an op's weights and values.
+
+        What a graph brings for a layer is counted, not chosen."""
+        return tensor.kind == "param" or (tensor.kind == "structure" and self.family == "op")
+
+    def scatters(self, value: Value) -> bool:
+        """Whether a sum is taken element by element, each added where its row is: coordinates have no segments."""
+        operator = value.operator
+        return (
+            self.structure == "coo"
+            and isinstance(operator, Segment)
+            and (operator.function, operator.map) == ("sum", "row")
+        )
+
     def value(self, name: str) -> Value:
         """The value of that name."""
         return self._values_by_name[name]

@@ -1,5 +1,7 @@
 """Adds the backward pass: the gradients of the learnt tensors, as values of the same graph (Hector §3.5).
 
+Those of an op's weights and values are among them.
+
 The gradients are those of the sum of `upstream * result`. Only what leads to a learnt tensor is differentiated. Where
 a function has a corner, the derivative is the one that PyTorch takes: 0 at 0 for abs and sign, the right side's slope
 for neither relu nor leaky_relu but that of the negative side at 0; the ties of a maximum share its gradient evenly.
@@ -66,10 +68,10 @@ class _Backward:
         gradients = [
             (tensor.name, self._total(tensor.name, None).name)
             for tensor in self.source.tensors
-            if tensor.kind == "param" and tensor.name in self.parts
+            if self.source.wants_gradient(tensor) and tensor.name in self.parts
         ]
         for tensor in self.source.tensors:
-            if tensor.kind == "param" and tensor.name not in self.parts:
+            if self.source.wants_gradient(tensor) and tensor.name not in self.parts:
                 self.report.refused(f"{tensor.name} has no gradient: the result does not depend on it")
         self.report.did(f"gradients of {', '.join(name for name, _ in gradients)}")
         return replace(
@@ -91,7 +93,7 @@ class _Backward:
         return active
 
     def _learnt(self, tensor: str) -> bool:
-        return tensor in self.tensors and self.tensors[tensor].kind == "param"
+        return tensor in self.tensors and self.source.wants_gradient(self.tensors[tensor])
 
     def _upstream(self, result: Value) -> Tensor:
         taken = {*self.tensors, *self.maps}
@@ -311,7 +313,8 @@ class _Backward:
         copy = Elementwise(function="copy", operands=(self._constant(1.0, value),), origin=value.origin)
         ones = self._add(copy, "unit", value.shape[:1], value.origin)
         letters = "bcdefghijklm"[: len(operand.shape)]
-        contract = Contract(signature=f"a,a{letters}->{letters}", left=ones.name, right=upstream.name, origin=value.origin)
+        signature = f"a,a{letters}->{letters}"
+        contract = Contract(signature=signature, left=ones.name, right=upstream.name, origin=value.origin)
         self._hand(operand.name, contract, operand.shape, value)
 
     def _concat(self, value: Value, operator: Concat, upstream: Value) -> None:

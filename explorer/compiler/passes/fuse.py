@@ -12,7 +12,7 @@ from explorer.compiler.ir import graph as g
 from explorer.compiler.ir import loops
 from explorer.compiler.ir.module import Module
 from explorer.compiler.ir.node import Extent, Names, merge, walk
-from explorer.compiler.passes.nest import SORTED_MAPS, Nest, Scope, Target
+from explorer.compiler.passes.nest import POSITIONS, SORTED_MAPS, Nest, Scope, Target
 from explorer.compiler.passes.report import Report
 from explorer.compiler.passes.rows import values_in_rows
 from explorer.compiler.passes.storage import KernelPlan, plan_kernels, stored_values
@@ -61,7 +61,8 @@ def _fuse_score(graph: g.Graph, report: Report) -> loops.Kernel:
         inner.close(negatives.count)
     shapes: dict[str, tuple[Extent, ...]] = {"batch": (batch,), "negative": extents}
     output = loops.Buffer(name=out, kind="output", extents=extents, origin=())
-    return _kernel(graph, graph.name, "batch", top.close(batch), shapes, (), (output,))
+    loop = replace(top.close(batch), parallel=True)
+    return _kernel(graph, graph.name, "batch", loop, shapes, (), (output,))
 
 
 def _fuse_layer(graph: g.Graph, report: Report) -> Module:
@@ -97,19 +98,29 @@ def _layer_kernel(
     buffers: dict[str, str],
     temporaries: list[loops.Buffer],
 ) -> tuple[loops.Kernel, tuple[loops.Buffer, ...]]:
-    variable = names.new(plan.index_set[0])
-    top = Scope(None, variable, index_set=plan.index_set, position=(variable,))
+    over = _summed_set(graph, plan.stores[0]) if plan.scatters else plan.index_set
+    variable = names.new(POSITIONS.get(over, over[0]))
+    top = Scope(None, variable, index_set=over, position=(variable,))
     nest = Nest(graph, names, rows, buffers)
     nest.computing = set(plan.stores)
     outputs = []
     for stored in plan.stores:
         value = nest.values[stored]
-        nest.store(value, Target(buffers[stored], (variable,)), top)
+        if plan.scatters:
+            nest.scatter(value, buffers[stored], top)
+        else:
+            nest.store(value, Target(buffers[stored], (variable,)), top)
         extents: tuple[Extent, ...] = (g.count_name(plan.index_set), *value.shape)
         outputs.append(loops.Buffer(name=buffers[stored], kind="output", extents=extents, origin=value.origin))
-    loop = top.close(g.count_name(plan.index_set))
-    template = _template(loop)
+    loop = replace(top.close(g.count_name(over)), parallel=not plan.scatters)
+    template = "scatter" if plan.scatters else _template(loop)
     return _kernel(graph, name, template, loop, {}, tuple(temporaries), tuple(outputs)), tuple(outputs)
+
+
+def _summed_set(graph: g.Graph, name: str) -> str:
+    """The set whose elements a sum adds up."""
+    (operand,) = g.operands(graph.value(name).operator)
+    return graph.value(operand).index_set
 
 
 def _template(loop: loops.For) -> str:
@@ -165,6 +176,6 @@ def _kernel(
         template=template,
         sizes=graph.sizes,
         buffers=(*inputs, *outputs),
-        body=(replace(loop, parallel=True),),
+        body=(loop,),
         origin=loop.origin,
     )

@@ -7,7 +7,7 @@ lead to that node: what is gathered through the same map there is the node's own
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from explorer.compiler.ir import graph as g
 from explorer.compiler.ir import loops
@@ -15,6 +15,10 @@ from explorer.compiler.ir.node import Atom, Extent, Names, Origin, merge
 from explorer.compiler.passes.sets import THROUGH
 
 REDUCTION_STARTS = {"sum": 0.0, "mean": 0.0, "norm1": 0.0, "norm2": 0.0, "max": float("-inf"), "min": float("inf")}
+
+
+POSITIONS = {"entry": "p", "nonzero": "z"}
+"""What loops over a set are called, where not by its first letter."""
 
 
 @dataclass(eq=False)
@@ -215,6 +219,26 @@ class Nest:
             self._store(target, at, ended, scopes[-1], value.origin)
             _close(scopes, value.shape)
 
+    def scatter(self, value: g.Value, target: str, home: Scope) -> None:
+        """Adds the row of one element to the sum that it belongs to: `out[row[z], d] += ...`."""
+        assert isinstance(value.operator, g.Segment)
+        operand = self.values[value.operator.operand]
+        row = self._follow(value.operator.map, replace(operand, index_set=home.index_set), home)
+        columns = self._open(value.shape, home)
+        at = tuple(scope.variable for scope in columns[1:])
+        operands = (self.element(operand, at, columns[-1]),)
+        columns[-1].add(
+            loops.Accumulate(
+                target=target,
+                indices=(row, *at),
+                reduction="sum",
+                function="copy",
+                operands=operands,
+                origin=value.origin,
+            )
+        )
+        _close(columns, value.shape)
+
     def _segment_scalar(self, value: g.Value, segment: g.Segment, place: Scope) -> Atom:
         reduction = "sum" if segment.function == "mean" else segment.function
         total = self.names.new("s")
@@ -252,11 +276,12 @@ class Nest:
     def _segment_position(self, segment: g.Segment, place: Scope, origin: Origin) -> tuple[Scope, Scope]:
         """The position of the segment's elements, and the loop to close when it is done."""
         element_set = self.maps[segment.map].domain
-        variable = self.names.new(element_set[0])
+        hint = POSITIONS.get(element_set, element_set[0])
+        variable = self.names.new(hint)
         loop = Scope(place, variable)
         position: Atom = variable
         if segment.map not in SORTED_MAPS and self.maps[segment.map].codomain != "unit":
-            position = self.names.new(element_set[0])
+            position = self.names.new(hint)
             order = f"{segment.map}_order"
             loop.add(loops.Load(result=position, buffer=order, indices=(variable,), origin=origin))
         loop.index_set, loop.position, loop.along = element_set, (position,), segment.map
@@ -418,4 +443,8 @@ def _close(scopes: list[Scope], shape: g.Shape) -> None:
 
 
 def _follows(value: g.Value, step: str) -> bool:
-    return any(step in path.split(".") for path in g.indices_of(value.operator))
+    """Whether a value takes that map."""
+    paths = g.indices_of(value.operator)
+    return (isinstance(value.operator, g.Segment) and value.operator.map == step) or any(
+        step in path.split(".") for path in paths
+    )

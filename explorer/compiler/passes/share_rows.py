@@ -28,7 +28,8 @@ Key = tuple[str, tuple[Atom, ...], tuple[Extent, ...]]
 @each_program
 def share_rows(kernel: loops.Kernel, report: Report) -> loops.Kernel:
     """The kernel with rows of tables kept that its loops over segments would read again."""
-    if not any(isinstance(node, loops.For) and _is_segment(node) for node in walk(kernel)):
+    walks_lists = any(isinstance(node, loops.For) and _is_segment(node) for node in walk(kernel))
+    if not walks_lists and kernel.template != "scatter":
         return kernel
     return replace(kernel, body=_Sharing(kernel, report).body(kernel.body))
 

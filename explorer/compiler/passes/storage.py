@@ -14,10 +14,12 @@ from explorer.compiler.passes.sets import THROUGH
 
 @dataclass(frozen=True)
 class KernelPlan:
-    """A kernel over an index set, and the values that it stores."""
+    """A kernel over an index set, and the values that it stores; or one over the elements of the set that one value
+    sums, which adds each where it belongs (`scatters`)."""
 
     index_set: str
     stores: tuple[str, ...]
+    scatters: bool = False
 
 
 def stored_values(graph: Graph) -> list[str]:
@@ -35,12 +37,12 @@ def stored_values(graph: Graph) -> list[str]:
     stored: set[str] = set()
     for value in reversed(graph.values):
         found: set[tuple[str, str]] = set()
-        elsewhere = value.name in results
+        elsewhere = value.name in results or graph.scatters(value)
         for reader in readers[value.name]:
             inside = {("", "")} if reader.name in stored else places[reader.name]
             match reader.operator:
                 case Segment() as segment:
-                    found.add((reader.name, segment.map))
+                    found.add((reader.name, "" if graph.scatters(reader) else segment.map))
                 case Gather() as gather:
                     elsewhere |= not all(_at_hand(gather.indices, loop, stored, places) for loop in inside)
                     found.add((reader.name, "gather"))
@@ -73,14 +75,16 @@ def plan_kernels(graph: Graph, stored: list[str]) -> list[KernelPlan]:
     for name in stored:
         value = values[name]
         first = max((kernel_of[n] + (not same) for n, same in _reads(graph, value, set(stored))), default=0)
-        fitting = [k for k in range(first, len(plans)) if plans[k][0] == value.index_set]
+        scatters = graph.scatters(value)
+        place = f"{value.index_set} <- {name}" if scatters else value.index_set
+        fitting = [k for k in range(first, len(plans)) if plans[k][0] == place]
         if fitting:
             kernel_of[name] = fitting[0]
             plans[fitting[0]][1].append(name)
         else:
             kernel_of[name] = len(plans)
-            plans.append((value.index_set, [name]))
-    return [KernelPlan(index_set, tuple(stores)) for index_set, stores in plans]
+            plans.append((place, [name]))
+    return [KernelPlan(values[stores[0]].index_set, tuple(stores), " <- " in place) for place, stores in plans]
 
 
 def _reads(graph: Graph, value: Value, stored: set[str]) -> set[tuple[str, bool]]:
