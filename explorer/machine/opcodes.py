@@ -1,22 +1,27 @@
-"""The instruction sets of the two units. An instruction is an opcode and up to four operands.
+"""The instruction sets of the two units. An instruction is an opcode and up to five operands.
 
-Operands are numbers of registers unless the comment says otherwise. Constants are registers that nothing writes.
+Operands are numbers of registers unless the comment says otherwise. Constants are registers that nothing writes. A
+vector lies in as many registers as it has lanes, and is named by the first.
 """
 
 from __future__ import annotations
 
 # The access unit: 64-bit integer registers. A loaded f32 is held as its bits.
-ENTER = 0  # position, lower, upper, where to go if there is no iteration (an instruction)
+ENTER = 0  # position, lower, upper, where to go if there is no iteration (an instruction), traversal (a number)
 NEXT = 1  # position, upper, stride (a number), the first instruction of the body
-LOAD = 2  # result, index, buffer (a number), load (a number: the loads of a program are counted)
-STREAM_ADD = 3  # result, left, right
-STREAM_SUB = 4
-STREAM_MUL = 5
-STREAM_DIV = 6
-STREAM_MOD = 7
-RECORD = 8  # token (a number), first of its operands in the operand table, how many
-COUNT = 9  # an iteration of an outermost traversal is over
-HALT = 10
+LEAVE = 2  # traversal (a number): an innermost one is over
+LOAD = 3  # result, index, load (a number)
+STREAM_ADD = 4  # result, left, right
+STREAM_SUB = 5
+STREAM_MUL = 6
+STREAM_DIV = 7
+STREAM_MOD = 8
+STORE = 9  # store (a number)
+TOGGLE = 10  # stream, its last value, whether it has one, where to go if it is the same (an instruction)
+PUSH = 11  # first of its pushes (a number), how many
+TOKEN = 12  # token (a number), how often the core's branch goes another way than in the loop (a number)
+COUNT = 13  # an iteration of an outermost traversal is over
+HALT = 14
 
 STREAM_FUNCTIONS = {
     "add": STREAM_ADD,
@@ -28,50 +33,62 @@ STREAM_FUNCTIONS = {
 
 # The execute unit: 64-bit integer registers x for indices, f32 registers f. The order groups what is done alike.
 END_CASE = 0
-POP_INDEX = 1  # x result
-POP_FLOAT = 2  # f result
-FOR_ENTER = 3  # x variable, x extent, where to go if there is no iteration, x lower
-FOR_NEXT = 4  # x variable, x extent, the first instruction of the body
-ROW_POISON = 5  # array (a number): its contents become undefined, as NaN
-ROW_LOAD = 6  # array (a number), x element, f result
-ROW_STORE = 7  # array (a number), x element, f value
-ROW_SUM = 8  # array (a number), x element, f value
-ROW_MAX = 9
-ROW_MIN = 10
-INDEX_ADD = 11  # x result, x left, x right
-INDEX_SUB = 12
-INDEX_MUL = 13
-INDEX_DIV = 14
-INDEX_MOD = 15
-FLATTEN = 16  # x result, x so far, x index, extent (a number): so far * extent + index
-TO_FLOAT = 17  # f result, x value
-ADD = 18  # f result, f left, f right
-SUB = 19
-MUL = 20
-DIV = 21
-MIN = 22
-MAX = 23
-EQUAL = 24
-DIV_OR_ZERO = 25
-LEAKY_RELU = 26  # f result, f operand, f slope
-COPY = 27  # f result, f operand
-NEG = 28
-ABS = 29
-SIGN = 30
-RELU = 31
-SQRT = 32
-EXP = 33
-LOG = 34
-SIGMOID = 35
-TANH = 36
-GELU = 37
-SIN = 38
-COS = 39
-STEP = 40
-GELU_SLOPE = 41
-UNLESS_EMPTY = 42  # f result, f operand, x begin, x end
-SEGMENT_MEAN = 43  # f result, f sum, x begin, x end
-EXECUTE_OPCODES = 44
+POP_INDEX = 1  # x result, words (a number): the first counts
+POP_FLOAT = 2  # f result, words (a number)
+POP_VECTOR = 3  # f result, words (a number)
+FOR_ENTER = 4  # x variable, x extent, where to go if there is no iteration, x lower
+FOR_NEXT = 5  # x variable, x extent, the first instruction of the body
+LANES_ENTER = 6  # x variable, x extent, where to go if no lane is below, x lower, width (a number)
+LANES_NEXT = 7  # x variable, x extent, the first instruction of the body, -, width (a number)
+ROW_POISON = 8  # array (a number): its contents become undefined, as NaN
+ROW_LOAD = 9  # array (a number), x element, f result
+ROW_STORE = 10  # array (a number), x element, f value
+ROW_SUM = 11  # array (a number), x element, f value
+ROW_MAX = 12
+ROW_MIN = 13
+LANES_LOAD = 14  # array (a number), x element of the first lane, f result
+LANES_STORE = 15  # array (a number), x element of the first lane, f value, stride of the value (a number)
+LANES_SUM = 16
+LANES_MAX = 17
+LANES_MIN = 18
+INDEX_ADD = 19  # x result, x left, x right
+INDEX_SUB = 20
+INDEX_MUL = 21
+INDEX_DIV = 22
+INDEX_MOD = 23
+FLATTEN = 24  # x result, x so far, x index, extent (a number): so far * extent + index
+LANES_FLATTEN = 25  # the same, where index is that of the first lane
+TO_FLOAT = 26  # f result, x value
+LANES_TO_FLOAT = 27  # f result, x value of the first lane
+LANES = 28  # f result, f left, f right, function (an opcode from ADD on), strides (1: left, 2: right is a vector)
+REDUCE = 29  # f accumulator, f value, -, function (an opcode), stride of the value (a number)
+ADD = 30  # f result, f left, f right
+SUB = 31
+MUL = 32
+DIV = 33
+MIN = 34
+MAX = 35
+EQUAL = 36
+DIV_OR_ZERO = 37
+LEAKY_RELU = 38  # f result, f operand, f slope
+COPY = 39  # f result, f operand
+NEG = 40
+ABS = 41
+SIGN = 42
+RELU = 43
+SQRT = 44
+EXP = 45
+LOG = 46
+SIGMOID = 47
+TANH = 48
+GELU = 49
+SIN = 50
+COS = 51
+STEP = 52
+GELU_SLOPE = 53
+UNLESS_EMPTY = 54  # f result, f operand, x begin, x end, lanes (a number; 0: a scalar)
+SEGMENT_MEAN = 55  # f result, f sum, x begin, x end, lanes (a number; 0: a scalar)
+EXECUTE_OPCODES = 56
 
 INDEX_FUNCTIONS = {
     "add": INDEX_ADD,
@@ -81,6 +98,7 @@ INDEX_FUNCTIONS = {
     "mod": INDEX_MOD,
 }
 ROW_REDUCTIONS = {"sum": ROW_SUM, "max": ROW_MAX, "min": ROW_MIN}
+LANES_REDUCTIONS = {"sum": LANES_SUM, "max": LANES_MAX, "min": LANES_MIN}
 REDUCTIONS = {"sum": ADD, "max": MAX, "min": MIN}
 UNARY_FUNCTIONS = {
     "copy": COPY,
@@ -110,24 +128,14 @@ BINARY_FUNCTIONS = {
     "div_or_zero": DIV_OR_ZERO,
     "leaky_relu": LEAKY_RELU,
 }
-
 SEGMENT_FUNCTIONS = {"unless_empty": UNLESS_EMPTY, "segment_mean": SEGMENT_MEAN}
 
-COSTS = {
-    "pop_cycles": (POP_INDEX, POP_FLOAT),
-    "index_cycles": (FLATTEN, *INDEX_FUNCTIONS.values(), TO_FLOAT),
-    "loop_cycles": (FOR_ENTER, FOR_NEXT),
-    "row_cycles": (ROW_LOAD, ROW_STORE),
-    "arithmetic_cycles": (ADD, SUB, MUL, MIN, MAX, EQUAL, LEAKY_RELU, NEG, ABS, SIGN, RELU, STEP, UNLESS_EMPTY),
-    "divide_cycles": (DIV, DIV_OR_ZERO, SQRT, SEGMENT_MEAN),
-    "transcendental_cycles": (EXP, LOG, SIGMOID, TANH, GELU, GELU_SLOPE, SIN, COS),
-}
-"""The parameter that says what an instruction costs; a row reduction costs a load, an operation and a store, and
-COPY, ROW_POISON and END_CASE nothing: they rename."""
+DIVISIONS = frozenset({DIV, DIV_OR_ZERO, SQRT, SEGMENT_MEAN})
+TRANSCENDENTALS = frozenset({EXP, LOG, SIGMOID, TANH, GELU, GELU_SLOPE, SIN, COS})
 
 # Why a unit stopped.
 RUNNING = 0
-BLOCKED = 1  # the queue is too full, or empty
+PUSHED = 1  # a token
 FINISHED = 2
 BAD_ADDRESS = 3  # detail: the address, and how many elements there are
 BAD_DIVISION = 4
@@ -135,3 +143,4 @@ TOO_WIDE = 5  # detail: the value, which does not fit the queue's 32 bits
 UNDERFLOW = 6  # a pop from an empty data queue
 BAD_INDEX = 7  # detail: the index, and the extent of its dimension
 REACHED = 8  # as many tokens as were asked for
+DEADLOCK = 9  # no room for an operand, and no token that would make room; detail: words that there are, and may be
