@@ -1,4 +1,4 @@
-"""The command line: `explorer stages | compile | run | bench | serve`.
+"""The command line: `explorer stages | compile | run | reuse | bench | serve`.
 
 Bad input ends with its diagnostics on stderr and status 2, a run that fails or gives wrong scores with status 1,
 Ctrl-C with 130. Each command imports only what it needs, so that `--help` and `compile` start fast.
@@ -37,6 +37,8 @@ _EXAMPLES = """examples:
   explorer run examples/kge/transr.emb --on dae
   explorer run examples/kge/transe_l1.emb --on cpu --data triples.tsv --negatives tail:64 --json
   explorer run examples/rgnn/rgat.emb --on cpu --data small --grad --option compact=false
+  explorer run examples/embedding/sls.emb --on dae --data RM3:L0 --option opt=3
+  explorer reuse --data RM1:L1
   explorer serve --port 8000
 """
 
@@ -110,6 +112,7 @@ def _parser() -> argparse.ArgumentParser:
     _add_stages(commands)
     _add_compile(commands)
     _add_run(commands)
+    _add_reuse(commands)
     _add_bench(commands)
     _add_serve(commands)
     return parser
@@ -197,6 +200,20 @@ def _add_run(commands: Any) -> None:
         "--machine", metavar="NAME=N", action="append", default=[], help="a parameter of the dae machine; may repeat"
     )
     parser.set_defaults(action=_run)
+
+
+def _add_reuse(commands: Any) -> None:
+    parser = _command(
+        commands,
+        "reuse",
+        "show how far apart the accesses to the same row are, for data that ops run on",
+        "explorer reuse --data RM1:L1",
+    )
+    parser.add_argument(
+        "--data", metavar="PRESET|FILE", required=True, help="as for an op's run: RM1:L1, wiki-Talk/100, lists.npz"
+    )
+    parser.add_argument("--json", action="store_true", help="print one JSON object on standard output")
+    parser.set_defaults(action=_reuse)
 
 
 def _add_bench(commands: Any) -> None:
@@ -393,6 +410,19 @@ def _run(arguments: argparse.Namespace) -> int:
     if not arguments.json:
         print(f"explorer: {last['message']} {last['hint']}".rstrip(), file=sys.stderr)
     return BAD_INPUT if last["kind"] == "refused" else FAILED
+
+
+def _reuse(arguments: argparse.Namespace) -> int:
+    from explorer.runtime.inputs import InputError
+    from explorer.runtime.locality import describe
+    from explorer.runtime.op_data import load_reuse
+
+    try:
+        found = load_reuse(arguments.data)
+    except InputError as error:
+        raise BadInput(str(error)) from None
+    print(json.dumps(found) if arguments.json else describe(found))
+    return 0
 
 
 def _parameters(words: Iterable[str]) -> dict[str, int | float]:

@@ -94,6 +94,17 @@ def figure(found: dict[str, Any]) -> str:
     return "\n".join(lines)
 
 
+def describe(found: dict[str, Any]) -> str:
+    """A distribution with what it is of, as text."""
+    about = f"  {found['about']}\n" if found["about"] else ""
+    return (
+        f"{found['name']} ({found['source']}): {found['accesses']:,} accesses to {found['distinct']:,} of"
+        f" {found['rows']:,} rows\n{about}"
+        f"  {100 * found['within_1000']:.1f} % of accesses have fewer than 1,000 other rows since the last to theirs\n"
+        f"{figure(found)}"
+    )
+
+
 def uniform(random: np.random.Generator, count: int, rows: int) -> Ids:
     """`count` accesses to rows 0..rows-1, each as likely as any other."""
     return random.integers(0, rows, size=count, dtype=np.int32)

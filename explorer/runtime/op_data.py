@@ -18,6 +18,7 @@ from explorer.runtime.bags import BAG_PRESETS, recommendation
 from explorer.runtime.graphs import GRAPH_PRESETS, RelationalGraph, load_graph
 from explorer.runtime.inputs import MAX_FILE_BYTES, InputError, read_member, reading
 from explorer.runtime.knowledge import KNOWLEDGE_PRESETS, PREFIX, triple_lookups
+from explorer.runtime.locality import reuse
 from explorer.runtime.matrices import MATRIX_PRESETS, matrix, scaled
 from explorer.runtime.sparse import SparseRows, by_row, check_size
 from explorer.runtime.sparse_arrays import NUMBERS, Form, form_of, sparse_from
@@ -58,6 +59,18 @@ def _preset(name: str, scale: int = 1) -> SparseRows:
     if name in KNOWLEDGE_PRESETS:
         return triple_lookups(name.removeprefix(PREFIX), scale)
     return matrix(name, scale)
+
+
+def load_reuse(source: str, data_dir: Path | None = None) -> dict[str, Any]:
+    """How far apart the accesses to the same row are, in the lists of a source. Raises InputError."""
+    lists = load_lists(source, data_dir)
+    return {
+        "name": lists.name,
+        "source": lists.source,
+        "about": lists.about,
+        "rows": lists.num_cols,
+        **reuse(lists.idx),
+    }
 
 
 def preset_names() -> list[str]:

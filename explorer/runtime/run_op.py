@@ -23,13 +23,14 @@ from explorer.compiler.ir.graph import Gather, Graph, Tensor, count_name
 from explorer.compiler.ir.loops import Kernel
 from explorer.compiler.ir.module import Module
 from explorer.compiler.ir.node import Extent
-from explorer.runtime import bounds_layer, liveness, op_dae, reference
+from explorer.runtime import bounds_layer, dae_run, liveness, reference
 from explorer.runtime.arrays import kernels_of
 from explorer.runtime.check import TOLERANCE, Check, compare
 from explorer.runtime.events import Event, failed, progress, result, started, timed_sample
 from explorer.runtime.gradient_check import GradientCheck, Probe, check_tensor, probe
 from explorer.runtime.inputs import InputError
 from explorer.runtime.layer_inputs import Floats, tensor_shape, upstream_name
+from explorer.runtime.locality import reuse
 from explorer.runtime.op_data import DEFAULT, DEFAULTS, load_lists
 from explorer.runtime.op_inputs import EncodedLists, Sets, finish, is_weight, program_inputs, programs_of
 from explorer.runtime.run import (
@@ -51,6 +52,8 @@ the rounding errors of a sum in float32 grow."""
 GRADIENT_TERMS = 2_000_000
 """Up to so many elements looked up, each tensor's gradient is checked along directions of its own, beyond along one
 direction of all tensors together."""
+MOST_TRACED = 1_000_000
+"""Up to so many entries, a result says how far apart accesses to the same row are."""
 STEPS = 7
 """Steps that a run's progress counts to."""
 ERROR_RELATIVE_TO = (
@@ -61,8 +64,8 @@ have a scale each."""
 
 
 @dataclass(frozen=True, eq=False)
-class _Setup:
-    """A compiled op with its lists, the tensors, and the result that they must give."""
+class OpRun:
+    """A compiled op with its lists, the tensors, and the result that they must give: all but the target."""
 
     request: RunRequest
     compilation: Compilation
@@ -77,12 +80,8 @@ class _Setup:
 
     @property
     def tolerance(self) -> float:
-        """What float32 is allowed over sums as long as these."""
-        lists = self.encoded.lists
-        longest = int(np.diff(lists.ptr).max(initial=1))
-        if self.compilation.options.grad and lists.num_entries:
-            longest = max(longest, int(np.bincount(lists.idx).max()))
-        return TOLERANCE * max(1.0, sqrt(longest / LONG_LIST))
+        """What float32 is allowed."""
+        return tolerance_of(self.encoded.lists, self.compilation.options.grad)
 
     @property
     def upstream(self) -> Floats:
@@ -115,6 +114,14 @@ class _Setup:
         return finish(self.graph, self.encoded, got, gradients)
 
 
+def tolerance_of(lists: SparseRows, grad: bool) -> float:
+    """What float32 is allowed over sums as long as these lists, and in gradients as the entries of a row."""
+    longest = int(np.diff(lists.ptr).max(initial=1))
+    if grad and lists.num_entries:
+        longest = max(longest, int(np.bincount(lists.idx).max()))
+    return TOLERANCE * max(1.0, sqrt(longest / LONG_LIST))
+
+
 def row_scales(want: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
     """How many times as large as the median of all elements the median of each row is, or 1 where it is smaller."""
     magnitude = np.abs(want)
@@ -129,7 +136,7 @@ def execute_op(request: RunRequest, compilation: Compilation) -> Iterator[Event]
     """Runs a compiled op, yielding events; the last is `result`. Raises Refused and InputError."""
     if compilation.options.grad and request.on == "dae":
         raise Refused(failed("refused", "The machine runs the forward pass only.", "Run the gradients on cpu."))
-    setup = yield from _prepare(request, compilation)
+    setup = yield from prepare(request, compilation)
     yield from {"cpu": _run_cpu, "dae": _run_dae}[request.on](setup)
 
 
@@ -139,7 +146,7 @@ def default_data(compilation: Compilation) -> str:
     return DEFAULTS.get(Sets.of(graph).owner, DEFAULT) if isinstance(graph, Graph) else DEFAULT
 
 
-def _prepare(request: RunRequest, compilation: Compilation) -> Generator[Event, None, _Setup]:
+def prepare(request: RunRequest, compilation: Compilation) -> Generator[Event, None, OpRun]:
     """Everything before the target is involved."""
     data = request.data or default_data(compilation)
     yield progress(f"loading {data}", 1, STEPS)
@@ -154,7 +161,7 @@ def _prepare(request: RunRequest, compilation: Compilation) -> Generator[Event, 
     yield progress("computing the op in float64, for the check", 4, STEPS)
     inputs = {**_given(encoded), **tensors}
     want = reference.op(request.text, inputs, compilation.sizes, compilation.name)
-    setup = _Setup(request, compilation, graph, program, encoded, tensors, sizes_from, want)
+    setup = OpRun(request, compilation, graph, program, encoded, tensors, sizes_from, want)
     if not compilation.options.grad:
         return setup
     yield progress("probing in float64 where its gradient is defined", 4, STEPS)
@@ -246,7 +253,7 @@ def extents_of(graph: Graph, program: Kernel | Module, counts: Mapping[str, int]
     return extents
 
 
-def _run_cpu(setup: _Setup) -> Iterator[Event]:
+def _run_cpu(setup: OpRun) -> Iterator[Event]:
     """Compile the loops to machine code, check the first run, then time `repeat` more and check each."""
     from explorer.runtime import cpu
 
@@ -283,7 +290,7 @@ def _run_cpu(setup: _Setup) -> Iterator[Event]:
     )
 
 
-def _check_gradients(setup: _Setup, gradients: Mapping[str, Floats]) -> None:
+def _check_gradients(setup: OpRun, gradients: Mapping[str, Floats]) -> None:
     """Fills in the check of every gradient, or of all together where the op is large."""
     row = prod(tensor_shape(setup.graph, _table(setup.graph), setup.encoded.counts)[1:])
     if setup.probe is not None and setup.encoded.lists.num_entries * row > GRADIENT_TERMS:
@@ -301,13 +308,13 @@ def _table(graph: Graph) -> Tensor:
     return max(graph.tensors, key=lambda tensor: (picked in tensor.sets, len(tensor.dims)))
 
 
-def _run_dae(setup: _Setup) -> Iterator[Event]:
+def _run_dae(setup: OpRun) -> Iterator[Event]:
     """Simulate the decoupled program, and what it is compared with, streaming the machine's state."""
     yield started("dae", MACHINE, "simulated")
     yield progress("simulating the machine (the first time on a computer, its simulator is compiled)", 5, STEPS)
     inputs = setup.inputs()
     try:
-        simulated = yield from op_dae.simulate(setup.request, setup.compilation, inputs, STEPS)
+        simulated = yield from dae_run.simulate(setup.request, setup.compilation, inputs)
     except ValueError as error:
         # What the machine says of its parameters, and of a record that is larger than its queue.
         raise Refused(failed("refused", sentence(error))) from None
@@ -316,7 +323,7 @@ def _run_dae(setup: _Setup) -> Iterator[Event]:
     yield result({**_description(setup, check, "simulated", MACHINE), **figures})
 
 
-def _description(setup: _Setup, check: Check, source: Literal["measured", "simulated"], device: str) -> dict[str, Any]:
+def _description(setup: OpRun, check: Check, source: Literal["measured", "simulated"], device: str) -> dict[str, Any]:
     """The part of a result that both targets have: what ran, on what, and whether it was right."""
     request, compilation, encoded, error = setup.request, setup.compilation, setup.encoded, check.max_relative_error
     right = check.matches and setup.right
@@ -337,6 +344,7 @@ def _description(setup: _Setup, check: Check, source: Literal["measured", "simul
         "source": source,
         "date": datetime.now(UTC).isoformat(timespec="seconds"),
         "data": encoded.lists.describe(),
+        "reuse": reuse(encoded.lists.idx) if encoded.lists.num_entries <= MOST_TRACED else None,
         "preprocessing": [vars(step) for step in encoded.steps],
         "rows": check.rows,
         "seed": request.seed,

@@ -1,4 +1,4 @@
-"""An op on the simulated machine, beside what its speed is held against: itself unoptimised, and the core alone."""
+"""A run on the simulated machine, beside what its speed is held against: itself unoptimised, and the core alone."""
 
 from __future__ import annotations
 
@@ -13,8 +13,9 @@ from explorer.compiler.compilation import Compilation
 from explorer.compiler.ir.dlc import DlcProgram
 from explorer.compiler.ir.module import Module
 from explorer.machine.parameters import MachineParameters
+from explorer.machine.summary import share
 from explorer.runtime import dae
-from explorer.runtime.events import Event, failed, machine_sample, progress
+from explorer.runtime.events import Event, failed, machine_sample
 from explorer.runtime.run import Refused, RunRequest, compile_request, streamed
 
 Program = DlcProgram | Module
@@ -25,35 +26,39 @@ class Simulated:
     """The result, and what the JSON says of the machine."""
 
     output: npt.NDArray[np.float32]
+    gradients: dict[str, npt.NDArray[np.float32]]
     figures: dict[str, Any]
 
 
 def simulate(
-    request: RunRequest, compilation: Compilation, inputs: Mapping[str, Any], steps: int
+    request: RunRequest, compilation: Compilation, inputs: Mapping[str, Any]
 ) -> Generator[Event, None, Simulated]:
-    """Simulates the op at its level, and unoptimised where that is another; the last figures compare them.
+    """Simulates the program at its level, and the unoptimised one where that is another, streaming the former's state.
 
-    Raises Refused where there is no program, and ValueError for parameters that the machine does not take."""
+    `speedup_over` says how many times as long the others take. Raises Refused where there is no program, and
+    ValueError for parameters that the machine does not take."""
     program, parameters = decoupled(compilation), MachineParameters.of(request.machine)
     ran = yield from streamed(
-        lambda post: dae.simulate(program, inputs, parameters, lambda sample: post(machine_sample(sample)))
+        lambda post: dae.simulate(
+            program,
+            inputs,
+            parameters,
+            lambda sample: post(machine_sample(sample)),
+            core_alone=True,
+            throughput=True,
+        )
     )
     figures = ran.to_json()
-    cycles = {"opt0": figures["cycles"]}
+    unoptimised = figures["cycles"]
     if compilation.options.opt:
-        yield progress("simulating the same op at opt 0, to compare with", steps - 1, steps)
         plain = compile_request(replace(request, options={**request.options, "opt": 0}))
-        cycles["opt0"] = dae.simulate(decoupled(plain), inputs, parameters).to_json()["cycles"]
-    return Simulated(ran.output, {**figures, "speedup_over": ratios(cycles, figures["cycles"])})
-
-
-def ratios(cycles: Mapping[str, float], own: float) -> dict[str, float | None]:
-    """How many times as long each of the others takes; None where this one takes no time."""
-    return {name: value / own if own else None for name, value in cycles.items()}
+        unoptimised = dae.simulate(decoupled(plain), inputs, parameters).to_json()["cycles"]
+    over = {"opt0": share(unoptimised, figures["cycles"]), **figures.get("speedup_over", {})}
+    return Simulated(ran.output, ran.gradients, {**figures, "speedup_over": over})
 
 
 def decoupled(compilation: Compilation) -> Program:
-    """The DLC of an op. Raises Refused where there is none."""
+    """The DLC. Raises Refused where there is none."""
     stage = compilation.stages["dlc"]
     if not isinstance(stage.program, Program):
         raise Refused(failed("refused", f"There is no dlc program to run: {stage.reason}"))
