@@ -1,4 +1,4 @@
-"""Ember's running example (Fig. 2 and 10): the sum of each bag's rows, as loops, with the data of its queue contents."""
+"""Ember's running example (Fig. 2 and 10): the sum of each bag's rows, as loops, with its data."""
 
 import numpy as np
 
