@@ -200,11 +200,14 @@ def picked_dims(graph: Graph) -> tuple[Extent, ...]:
 
 
 def _given(encoded: EncodedLists) -> dict[str, Any]:
-    """The lists as the reference takes them."""
+    """The lists as the reference takes them: as their source has them, so that nonzeros keep its order."""
     lists, sets = encoded.lists, encoded.sets
-    if sets.owner in ("bag", "query") and sets.entry == "entry":
-        return {"ptr": lists.ptr, "idx": lists.idx, "blocks": lists.idx, "weight": lists.value}
-    return {"rowptr": lists.ptr, "col": lists.idx, "num_cols": lists.num_cols, "value": lists.value}
+    if sets.entry == "entry":
+        return {"ptr": lists.ptr, "idx": lists.idx, "blocks": lists.idx}
+    if lists.order is None:
+        return {"rowptr": lists.ptr, "col": lists.idx, "num_cols": lists.num_cols}
+    counts = {"num_rows": lists.num_rows, "num_cols": lists.num_cols}
+    return {"row": lists.restore(encoded.maps[sets.home]), "col": lists.restore(lists.idx), **counts}
 
 
 def draw_tensors(graph: Graph, encoded: EncodedLists, seed: int) -> dict[str, Floats]:
@@ -216,7 +219,8 @@ def draw_tensors(graph: Graph, encoded: EncodedLists, seed: int) -> dict[str, Fl
         random = np.random.default_rng([seed, zlib.crc32(tensor.name.encode())])
         if is_weight(tensor, encoded.sets):
             given = encoded.lists.value
-            tensors[tensor.name] = random.random(shape, dtype=np.float32) + np.float32(0.5) if given is None else given
+            drawn = random.random(shape, dtype=np.float32) + np.float32(0.5)
+            tensors[tensor.name] = drawn if given is None else encoded.lists.restore(given)
         else:
             tensors[tensor.name] = random.standard_normal(shape, dtype=np.float32)
             tensors[tensor.name] /= np.float32(sqrt(shape[-1]) if tensor.dims and tensor.kind != "upstream" else 1)
