@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import takewhile
 from pathlib import Path
 from typing import Annotated, Any
@@ -19,7 +19,7 @@ from fastapi.templating import Jinja2Templates
 from pydantic import TypeAdapter, ValidationError
 
 from explorer.checkout import CHECKOUT
-from explorer.compiler.options import ARCHITECTURES, LARGEST_NEGATIVE_COUNT, Options
+from explorer.compiler.options import ARCHITECTURES, LARGEST_NEGATIVE_COUNT, LONGEST_VECTOR, Options
 from explorer.compiler.pipeline import STAGES
 from explorer.runtime.run import NO_GPU
 from explorer.web import limits, settings, views
@@ -32,6 +32,8 @@ router = APIRouter(include_in_schema=False)
 DEFAULT_EXAMPLE = "kge/transr"
 DEFAULT_PANES = ("graph", "loops", "slc", "cuda")
 """What a wide screen opens with; the page keeps the first two on a narrow one."""
+OP_PANES = ("slc", "slc.opt1", "slc.opt2", "slc.opt3", "dlc")
+"""The same for an embedding operation: Ember's four levels, and what the machine runs."""
 MOST_PANES = 6
 _templates = Jinja2Templates(directory=Path(__file__).parent / "templates")
 _templates.env.trim_blocks = True
@@ -39,13 +41,15 @@ _templates.env.lstrip_blocks = True
 _read_sizes = TypeAdapter(dict[str, int])
 _read_options = TypeAdapter(dict[str, str | int | bool])
 _read_panes = TypeAdapter(list[views.PaneState])
+_read_against = TypeAdapter(views.Choices | None)
 
 
 @dataclass(frozen=True)
 class Edit:
     """What the page sends: a text under its sequence number, and how the reader looks at it.
 
-    `good` is the newest edit that compiled, whose stages stay on show while a newer one does not.
+    `good` is the newest edit that compiled, whose stages stay on show while a newer one does not; `against` are the
+    sizes and options of the side A that this edit, as B, is compared with.
     """
 
     text: str
@@ -54,6 +58,7 @@ class Edit:
     sizes: dict[str, int]
     options: dict[str, str | int | bool]
     panes: tuple[views.PaneState, ...]
+    against: views.Choices | None = None
 
 
 def read_edit(
@@ -63,6 +68,7 @@ def read_edit(
     sizes: Annotated[str, Form()] = "{}",
     options: Annotated[str, Form()] = "{}",
     panes: Annotated[str, Form()] = "[]",
+    against: Annotated[str, Form()] = "null",
 ) -> Edit:
     """The form as an edit. Raises 422 where a field is not what the page would send."""
     try:
@@ -74,6 +80,7 @@ def read_edit(
             _read_sizes.validate_json(sizes, strict=True),
             _read_options.validate_json(options, strict=True),
             tuple(_read_panes.validate_json(panes)[:MOST_PANES]),
+            _read_against.validate_json(against, strict=True),
         )
     except ValidationError as error:
         raise HTTPException(422, str(error.errors(include_url=False, include_input=False)[0]["msg"])) from None
@@ -89,6 +96,8 @@ async def page(request: Request, example: str = DEFAULT_EXAMPLE) -> HTMLResponse
     chosen = found or _example(DEFAULT_EXAMPLE)
     edit = Edit(chosen.text, 1, 1, {}, {}, tuple(views.PaneState(stage=stage) for stage in DEFAULT_PANES))
     compiled = await _compile(request, edit, _prompt_stages())
+    if compiled.get("family") == "op":
+        edit = replace(edit, panes=tuple(views.PaneState(stage=stage) for stage in OP_PANES))
     context = _context(edit, compiled) | {
         "examples": examples(),
         "example": chosen,
@@ -102,23 +111,19 @@ async def page(request: Request, example: str = DEFAULT_EXAMPLE) -> HTMLResponse
 @router.post("/compile", response_class=HTMLResponse)
 async def compile_edit(request: Request, edit: SentEdit) -> HTMLResponse:
     """An edit's stages in the open panes, and all that changes with them; for a broken text only its problems."""
-    compiled = await _compile(request, edit, _prompt_stages())
-    name = "compiled.html" if compiled["ok"] else "broken.html"
-    return _fragment(request, name, edit, compiled)
+    return await _answer(request, "compiled.html", edit, _prompt_stages())
 
 
 @router.post("/panes", response_class=HTMLResponse)
 async def show_panes(request: Request, edit: SentEdit) -> HTMLResponse:
     """The panes for an edit that compiled before, with all its stages: those made late are mostly made by now."""
-    compiled = await _compile(request, edit, [spec.name for spec in STAGES])
-    return _fragment(request, "panes.html" if compiled["ok"] else "broken.html", edit, compiled)
+    return await _answer(request, "panes.html", edit, [spec.name for spec in STAGES])
 
 
 @router.post("/late", response_class=HTMLResponse)
 async def show_late(request: Request, edit: SentEdit) -> HTMLResponse:
     """The stages that an edit left for later: their panes, and their share of the counts."""
-    compiled = await _compile(request, edit, [spec.name for spec in STAGES])
-    return _fragment(request, "late.html" if compiled["ok"] else "broken.html", edit, compiled)
+    return await _answer(request, "late.html", edit, [spec.name for spec in STAGES])
 
 
 @router.get("/examples/{folder}/{name}", response_class=PlainTextResponse)
@@ -163,8 +168,18 @@ def _prompt_stages() -> list[str]:
     return [spec.name for spec in STAGES if not spec.on_demand]
 
 
-def _fragment(request: Request, name: str, edit: Edit, compiled: Compiled) -> HTMLResponse:
-    response = _templates.TemplateResponse(request, name, _context(edit, compiled) | {"swapped": True})
+async def _answer(request: Request, name: str, edit: Edit, stages: list[str]) -> HTMLResponse:
+    """A piece of the page for an edit, or its problems; beside side A where the reader compares."""
+    compiled = await _compile(request, edit, stages)
+    if not compiled["ok"]:
+        name = "broken.html"
+    context = _context(edit, compiled) | {"swapped": True}
+    if edit.against is not None and compiled["ok"]:
+        sizes, options = edit.against.sizes, edit.against.options
+        other = await compile_cached(request.app, edit.text, sizes=sizes, options=options, stages=stages)
+        if other["ok"]:
+            context["panes"] = views.build_panes(compiled, edit.panes, other)
+    response = _templates.TemplateResponse(request, name, context)
     response.headers["X-Edit"] = str(edit.number)
     if name in ("broken.html", "late.html"):
         # Only out-of-band pieces: the panes keep what they show.
@@ -209,7 +224,8 @@ def _facts(edit: Edit, compiled: Compiled) -> dict[str, Any]:
     """What the page's scripts need to know of a compilation: where things stand in the text."""
     keys = ("ok", "name", "family", "ms", "sizes", "diagnostics", "operations")
     effects = settings.effects(compiled) if compiled["ok"] else {}
-    return {"edit": edit.number, "effects": effects, **{key: compiled[key] for key in keys if key in compiled}}
+    own = {"edit": edit.number, "effects": effects, "lists": views.kind_of_lists(compiled)}
+    return own | {key: compiled[key] for key in keys if key in compiled}
 
 
 def _theme(request: Request) -> str:
@@ -225,7 +241,7 @@ _templates.env.globals.update(
     architectures=ARCHITECTURES,
     switches=settings.SWITCHES,
     levels=settings.LEVELS,
-    largest_vector=settings.LARGEST_VECTOR,
+    longest_vector=LONGEST_VECTOR,
     parameters=settings.machine_parameters(),
     largest_negative_count=LARGEST_NEGATIVE_COUNT,
     meanings=views.OPERATOR_MEANINGS,

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import Any
 
-from explorer.compiler.options import Options
+from explorer.compiler.options import OPT_LEVELS
 from explorer.machine.parameters import MachineParameters
 
 
@@ -19,23 +19,18 @@ class Switch:
     bears_on: str
 
 
-SWITCHES = tuple(
-    switch
-    for switch in (
-        Switch("reorder", "reorder linear operators", "layers, graph onward"),
-        Switch("compact", "compact values", "layers, graph onward"),
-        Switch("grad", "backward pass", "graph onward"),
-        Switch("interchange", "interchange loops", "loops onward"),
-        Switch("store_streams", "store streams", "slc.opt1 onward"),
-        Switch("level_hints", "cache-level hints", "slc onward"),
-        Switch("accumulate_streams", "accumulate streams", "slc onward"),
-        Switch("toggle_callbacks", "toggle callbacks", "slc onward"),
-    )
-    if switch.name in Options().to_json()
+SWITCHES = (
+    Switch("reorder", "reorder linear operators", "layers, graph onward"),
+    Switch("compact", "compact values", "layers, graph onward"),
+    Switch("grad", "backward pass", "graph onward"),
+    Switch("interchange", "interchange loops", "loops onward"),
+    Switch("store_streams", "store streams", "slc.opt1 onward"),
+    Switch("level_hints", "cache-level hints", "slc onward"),
+    Switch("accumulate_streams", "accumulate streams", "slc onward"),
+    Switch("toggle_callbacks", "toggle callbacks", "slc onward"),
 )
-LEVELS = tuple(f"opt{level}" for level in range(4)) if "opt" in Options().to_json() else ()
+LEVELS = tuple(f"opt{level}" for level in range(OPT_LEVELS))
 """Ember's optimisation levels; `dlc`, and so the machine, takes one of them."""
-LARGEST_VECTOR = 64
 
 SLIDERS = {"queue_bytes": "queue", "mshrs": "misses", "hbm_ns": "latency", "hbm_gbs": "memory", "cores": "cores"}
 """The parameters that have a slider, with its label; all others wait in a list."""

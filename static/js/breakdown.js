@@ -48,7 +48,7 @@ const note = (text) =>
 
 // What was computed of a layer's graph before the run, and how far its gradients are from differences.
 function graphTables({ encodings, gradients }) {
-  if (!encodings) return [];
+  if (!encodings?.in_degree) return [];
   const percent = (share) => `${(100 * share).toFixed(1)} %`;
   const steps = encodings.preprocessing.map((step) =>
     h("tr", { title: step.found }, h("td", step.name), h("td", `${ms(step.ms)} ms`)),
@@ -91,7 +91,7 @@ const percentOf = (part, of) => (of ? `${((100 * part) / of).toFixed(1)} %` : nu
 // What moved between the units and through the memory. Only what the result tells of is shown.
 export function showTraffic(result) {
   const { queues, memory = {}, microseconds, machine, tokens = {}, rates = {}, throughput = {} } = result;
-  const even = (queue) => `${whole(queue.pushes)} = ${whole(queue.pops)}`;
+  const even = ({ pushes, pops }) => (pushes === pops ? whole(pushes) : `${whole(pushes)} ≠ ${whole(pops)}`);
   const rate = microseconds && memory.hbm_bytes ? memory.hbm_bytes / microseconds / 1e3 : null;
   const share = machine.hbm_gbs?.value * (machine.cores?.value ?? 1);
   byId("run-traffic").replaceChildren(
@@ -106,8 +106,8 @@ export function showTraffic(result) {
       ["achieved", throughput.achieved ? `${Number(throughput.achieved.toPrecision(3))} GB/s` : null],
       ...Object.entries(rates).map(([name, value]) => [words(name), short(value)]),
       ...Object.entries(tokens).map(([name, count]) => [`${name} tokens`, whole(count)]),
-      ["control pushes = pops", even(queues.control)],
-      ["data pushes = pops", even(queues.data)],
+      ["tokens pushed = popped", even(queues.control)],
+      ["values pushed = popped", even(queues.data)],
       ["data pushed", `${short(queues.data.bytes_pushed)}B`],
       ["data queue peak", `${whole(queues.data.peak_bytes)} of ${whole(queues.data.capacity_bytes)} B`],
       ...limitRows({ limits: result.limits ?? {} }),

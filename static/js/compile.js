@@ -60,6 +60,7 @@ function post(path, input, values = {}) {
     sizes: JSON.stringify(input.sizes),
     options: JSON.stringify(input.options),
     panes: JSON.stringify(state.panes),
+    against: JSON.stringify(state.against),
     ...values,
   };
   for (const [name, value] of Object.entries(sent)) form().elements[name].value = value;

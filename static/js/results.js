@@ -141,6 +141,13 @@ const compareButton = () =>
     ? h("button.btn.s.line", { type: "button", "data-act": "compare-levels", title: "Run this at all levels" }, "Compare levels")
     : null;
 
+function contents(set, batch) {
+  if ("edges" in set)
+    return `${whole(set.nodes)} nodes, ${whole(set.edges)} edges of ${whole(set.etypes)} types`;
+  if ("entries" in set) return `${whole(set.entries)} entries in ${whole(set.lists)} lists, of ${whole(set.rows)} rows`;
+  return `${whole(set.entities)} entities, ${whole(set.relations)} relations; batch ${whole(batch)}`;
+}
+
 function showCheck(result) {
   // A hyphen that no line breaks after keeps an exponent together.
   const power = (value, digits) => value.toExponential(digits).replace("-", "\u2011");
@@ -159,10 +166,7 @@ function showCheck(result) {
     icon(result.matches_reference ? "check" : "err"),
   );
   const { data: set } = result;
-  const held =
-    "edges" in set
-      ? `${whole(set.nodes)} nodes, ${whole(set.edges)} edges of ${whole(set.etypes)} types`
-      : `${whole(set.entities)} entities, ${whole(set.relations)} relations; batch ${whole(result.batch)}`;
+  const held = contents(set, result.batch);
   const data = `${set.name} (${set.source}): ${held}`;
   byId("run-check").replaceChildren(sign, text, h("span"), sub, h("span"), h("span.dim", data));
 }

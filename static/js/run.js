@@ -20,7 +20,8 @@ import { emit, isBroken, isCurrent, on, state } from "./state.js";
 let number = 0;
 let current = null; // the run on its way, or the last one
 let target = "dae";
-let family = "score"; // of the newest text that compiled: what data there is to run it on
+let family = "score"; // of the newest text that compiled
+let kind = ""; // and of an op the kind of its lists: what data there is to run it on
 const history = [];
 
 const ENDED = new Set(["done", "failed"]);
@@ -239,26 +240,33 @@ export const exportRun = () =>
   current?.outcome &&
   save(`run-${current.number}.json`, JSON.stringify(current.outcome, null, 1), "application/json");
 
-const counted = (set) =>
-  "edges" in set
-    ? `${whole(set.nodes)} nodes of ${whole(set.ntypes)} types, ${whole(set.edges)} edges of ${whole(set.etypes)} types`
-    : `${whole(set.entities)} entities, ${whole(set.relations)} relations, ${whole(set.triples)} triples`;
+function counted(set) {
+  if ("edges" in set)
+    return `${whole(set.nodes)} nodes of ${whole(set.ntypes)} types, ${whole(set.edges)} edges of ${whole(set.etypes)} types`;
+  if ("triples" in set)
+    return `${whole(set.entities)} entities, ${whole(set.relations)} relations, ${whole(set.triples)} triples`;
+  return "";
+}
 
 const PREFERRED = { score: "FB15k-237", layer: "small" };
+const kindOf = ({ family: found, lists }) => [found, lists].filter(Boolean).join(" ");
 
-// The data sets that a definition of this family runs on; scores take triples, layers graphs.
+// The data sets that a definition of this family runs on: scores take triples, layers graphs, each op lists of its kind.
 async function loadData() {
-  const asked = family;
-  byId("dock").dataset.family = asked;
-  const answer = await fetch(`/api/data?family=${asked}`);
+  const asked = kind;
+  byId("dock").dataset.family = family;
+  const answer = await fetch(`/api/data?family=${family}`);
   const sets = answer.ok ? await answer.json() : [];
-  if (asked !== family) return;
+  if (asked !== kind) return;
+  const lists = asked.split(" ")[1];
+  const offered = lists ? sets.filter((set) => set.for === lists) : sets;
   const select = byId("run-data");
-  select.replaceChildren(...sets.map(({ name, label }) => h("option", { value: name }, label)));
-  if (sets.some(({ name }) => name === PREFERRED[asked])) select.value = PREFERRED[asked];
+  select.replaceChildren(...offered.map(({ name, label }) => h("option", { value: name }, label)));
+  if (offered.some(({ name }) => name === PREFERRED[family])) select.value = PREFERRED[family];
   select.onchange = () => {
-    const set = sets.find(({ name }) => name === select.value);
+    const set = offered.find(({ name }) => name === select.value);
     byId("data-about").textContent = set ? counted(set) : "";
+    emit("data", { name: select.value, family });
   };
   select.onchange();
 }
@@ -271,15 +279,18 @@ export function startRuns() {
   startMachine();
   byId("dock-body").addEventListener("input", paint);
   family = state.facts?.family || family;
+  kind = kindOf(state.facts ?? {});
   reloadData();
   on("run-event", receive);
   on("tab", (name) => name === "run" && toggleDock(true));
   on("edited", () => {
     if (isRunning()) stop("superseded");
   });
-  on("facts", ({ sizes, family: found }) => {
-    if (found && found !== family) {
+  on("facts", (facts) => {
+    const { sizes, family: found } = facts;
+    if (found && kindOf(facts) !== kind) {
       family = found;
+      kind = kindOf(facts);
       reloadData();
     }
     if (sizes)

@@ -1,5 +1,5 @@
 // Sizes and options: what they are, and an edit when they change.
-import { edited } from "./compile.js";
+import { edited, repaint } from "./compile.js";
 import { byId } from "./dom.js";
 import { on, state } from "./state.js";
 
@@ -119,6 +119,15 @@ function numberEvent({ target }) {
   setOption(name, value);
 }
 
+// Side A is what was chosen when the comparison began; side B what the reader makes of it.
+export function toggleComparison() {
+  state.against = state.against ? null : { sizes: { ...state.sizes }, options: { ...state.options } };
+  showComparison();
+  repaint();
+}
+
+const showComparison = () => byId("compare").setAttribute("aria-pressed", String(state.against !== null));
+
 // What each option does to the model in hand, in place of what it bears on in general.
 function showEffects({ ok, effects }) {
   if (!ok) return;
@@ -151,6 +160,7 @@ export function showOptions() {
   if (number) count.value = number;
   if (arch) byId("arch").value = arch;
   showLevel();
+  showComparison();
   for (const name of numberNames()) {
     const usual = numberFields(name).find(({ dataset }) => dataset.usual).dataset.usual;
     showNumber(name, state.options[name] ?? Number(usual));

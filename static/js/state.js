@@ -11,11 +11,14 @@ export const state = {
   goodInput: null, // its text, sizes and options
   sizes: {},
   options: {},
-  panes: [], // {stage, at, diff, passes}
+  against: null, // the sizes and options of side A, where the reader compares
+  panes: [], // see freshPane
   active: 0, // the pane that keys act on
   facts: null, // of the newest answer
   example: "",
 };
+
+export const freshPane = (stage) => ({ stage, at: null, diff: false, passes: false, drawn: false });
 
 export const isBroken = () => !!state.facts && !state.facts.ok;
 export const isCurrent = () => state.facts?.edit === state.edit;
@@ -46,6 +49,7 @@ const snapshot = () => ({
   sizes: state.sizes,
   options: state.options,
   panes: state.panes,
+  against: state.against,
   example: state.example,
 });
 
@@ -102,13 +106,18 @@ function checked(kept) {
   const panes = (Array.isArray(kept.panes) ? kept.panes : [])
     .filter((pane) => typeof pane?.stage === "string" && pane.stage.length <= 40)
     .slice(0, 6)
-    .map(({ stage, at, diff, passes }) => ({
+    .map(({ stage, at, diff, passes, drawn }) => ({
       stage,
       at: Number.isInteger(at) && at >= 0 && at <= 1000 ? at : null,
       diff: diff === true,
       passes: passes === true,
+      drawn: drawn === true,
     }));
   const example = /^[\w-]+\/[\w-]+$/.test(kept.example) ? kept.example : "";
   const sizes = entriesOf(kept.sizes, isSize);
-  return { text: kept.text, sizes, options: entriesOf(kept.options, isOption), panes, example };
+  const options = entriesOf(kept.options, isOption);
+  const against = kept.against
+    ? { sizes: entriesOf(kept.against.sizes, isSize), options: entriesOf(kept.against.options, isOption) }
+    : null;
+  return { text: kept.text, sizes, options, against, panes, example };
 }

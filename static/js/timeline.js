@@ -37,9 +37,6 @@ export function makeTimeline(parent, capacity) {
     step: (by) => timeline.moveTo(nextStop(view, by)),
     setBusy: (access, execute) => parts.setBusy(access, execute),
     redraw: () => parts.redraw(),
-    get records() {
-      return view.records;
-    },
   };
   listen(parts, view, timeline);
   shown = timeline;
@@ -193,7 +190,7 @@ function plot(element, { height, range, cap = null, draw = null, isAxis = false 
     },
     axes: [
       isAxis
-        ? axis({ size: 20, grid: { show: false }, space: 70, values: (_, ticks) => ticks.map(whole) })
+        ? axis({ size: 20, grid: { show: false }, space: 70, values: (_, ticks) => ticks.map((tick) => (tick ? whole(tick) : "")) })
         : { show: false },
       { show: false },
     ],
