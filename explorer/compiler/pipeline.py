@@ -12,6 +12,7 @@ from typing import Any
 from explorer.compiler.codegen.cuda import generate_cuda
 from explorer.compiler.codegen.ptx import generate_ptx
 from explorer.compiler.options import Options
+from explorer.compiler.passes.accumulate_streams import accumulate_streams
 from explorer.compiler.passes.aggregate_first import aggregate_first
 from explorer.compiler.passes.align_queues import align_queues
 from explorer.compiler.passes.bufferize import bufferize
@@ -24,11 +25,14 @@ from explorer.compiler.passes.fuse import fuse
 from explorer.compiler.passes.hoist import hoist
 from explorer.compiler.passes.in_place import in_place
 from explorer.compiler.passes.interchange import interchange
+from explorer.compiler.passes.level_hints import level_hints
 from explorer.compiler.passes.reassociate import reassociate
 from explorer.compiler.passes.reorder import reorder
 from explorer.compiler.passes.report import Report
 from explorer.compiler.passes.separate import separate
 from explorer.compiler.passes.share_rows import share_rows
+from explorer.compiler.passes.store_streams import store_streams
+from explorer.compiler.passes.toggle_callbacks import toggle_callbacks
 from explorer.compiler.passes.vectorize import vectorize
 
 Pass = Callable[[Any, Report], Any]
@@ -75,7 +79,7 @@ STAGES: tuple[StageSpec, ...] = (
     StageSpec(
         name="slc",
         follows="loops",
-        passes=(in_place, decouple),
+        passes=(in_place, decouple, accumulate_streams, toggle_callbacks, store_streams, level_hints),
         title="SLC",
         summary="lookups as streams, compute in callbacks, in one structured program",
         source="Ember §6.1 and §6.2",

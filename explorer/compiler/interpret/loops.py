@@ -9,6 +9,7 @@ import numpy as np
 
 from explorer.compiler.interpret.functions import FUNCTIONS, INDEX_FUNCTIONS, REDUCTIONS, Number
 from explorer.compiler.ir import loops
+from explorer.compiler.ir.lengths import with_lengths
 from explorer.compiler.ir.node import Atom, Node
 
 Outputs = dict[str, Any]
@@ -32,6 +33,7 @@ def bind(
     """The names that a program starts with, and the names of its outputs, which start as zeros.
 
     Extents are learnt from the arrays; a layer's `inputs` name the sizes of its sets too."""
+    inputs = with_lengths([buffer.name for buffer in buffers], inputs)
     environment: Environment = {name: int(n) for name, n in inputs.items() if np.ndim(n) == 0} | dict(sizes)
     outputs = [buffer for buffer in buffers if buffer.kind == "output"]
     for buffer in buffers:

@@ -73,7 +73,7 @@ class _Bufferization:
 
     def _reason(self, loop: slc.SlcFor, callbacks: list[slc.Callback], buffered: list[slc.ToVal]) -> str:
         if not callbacks:
-            return "it has no callback"
+            return "nothing of it crosses the queue"
         if not buffered:
             return "its callback reads nothing that it loads"
         if loop.lower != 0:
@@ -116,7 +116,7 @@ def _joined(items: list[slc.Item]) -> tuple[slc.Item, ...]:
             if isinstance(earlier, slc.Callback) and not (_buffered(earlier) and _buffered(item)):
                 del result[cast("int", open_)]
                 item = _join(earlier, item)
-            open_ = len(result)
+            open_ = len(result) if not item.toggle else None
         elif isinstance(item, slc.SlcFor) and any(isinstance(node, slc.Callback) for node in walk(item)):
             open_ = None
         result.append(item)

@@ -54,6 +54,12 @@ class LaneTest:
             self.varying.add(result)
         self._reads.append((buffer, indices))
 
+    def store(self, target: str, indices: tuple[Atom, ...]) -> None:
+        """A store, which must be to neighbouring elements."""
+        if not self.place(target, indices):
+            self._refuse(f"all lanes store to {loops.element(target, indices)}")
+        self._writes.append((target, indices))
+
     def place(self, buffer: str, indices: tuple[Atom, ...]) -> bool:
         """Whether these are neighbouring elements; one element for all lanes is none. Refuses all else."""
         differing = [index for index in indices if index in self.varying]
@@ -90,9 +96,7 @@ class LaneTest:
                 self._writes.append((statement.target, statement.indices))
             case loops.Store():
                 self._values(statement.operands)
-                if not self.place(statement.target, statement.indices):
-                    self._refuse(f"all lanes store to {loops.element(statement.target, statement.indices)}")
-                self._writes.append((statement.target, statement.indices))
+                self.store(statement.target, statement.indices)
             case _:
                 self._refuse(f"it holds `{print_head(statement)}`")
 

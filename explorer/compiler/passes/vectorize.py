@@ -75,17 +75,16 @@ class _Vectorization:
             if not isinstance(item, slc.Callback):
                 moves = self._stream(item, test)
                 (uniform if moves else varying).append(item)
-        reason = test.reason or ("it has no callback" if not callbacks else "")
-        body, callback_reason = self._callback(callbacks[0], loop, varying) if callbacks else ((), "")
-        reason = reason or callback_reason
+        bodies = [self._callback(callback, loop, varying) for callback in callbacks]
+        reason = test.reason or next((reason for _, reason in bodies if reason), "")
         if reason:
             self.report.refused(f"{self.kernel}, loop {loop.stream[1:]} stays scalar: {reason}")
             return [replace(loop, body=self.items(loop.body))]
         mask = self.names.new("%msk")
         streams = tuple(self._vector(item, mask) for item in varying)
         self.report.did(f"{self.kernel}, loop {loop.stream[1:]}: {self.width} lanes")
-        callback = replace(callbacks[0], body=body)
-        return [*uniform, replace(loop, vector=self.width, mask=mask, body=(*streams, callback))]
+        calls = (replace(callback, body=body) for callback, (body, _) in zip(callbacks, bodies, strict=True))
+        return [*uniform, replace(loop, vector=self.width, mask=mask, body=(*streams, *calls))]
 
     def _stream(self, item: slc.Item, test: LaneTest) -> bool:
         """Tells the test of a stream; whether it is the same for all lanes."""
@@ -94,11 +93,13 @@ class _Vectorization:
                 test.load(item.result, item.buffer, item.indices)
             case slc.AluStream():
                 test.index(item.result, item.function, item.operands)
+            case slc.StoreStream():
+                test.store(item.buffer, item.indices)
         return isinstance(item, slc.MemStream | slc.AluStream) and item.result not in test.varying
 
     def _vector(self, item: slc.Item, mask: str) -> slc.Item:
         match item:
-            case slc.MemStream():
+            case slc.MemStream() | slc.StoreStream():
                 return replace(item, vector=self.width, mask=mask)
             case slc.AluStream():
                 return replace(item, vector=self.width)
