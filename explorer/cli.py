@@ -186,7 +186,7 @@ def _add_run(commands: Any) -> None:
         metavar="PRESET|FILE",
         help="FB15k, FB15k-237, BioKG, WN18 (generated), or a .npz or tab-separated file; for a layer also a generated"
         " graph (tiny, small, aifb, ... wikikg2), and triples are taken with their inverses; default FB15k-237. For an"
-        " op RM1:L0 to RM3:L2 (Ember's Table 3), KG:biokg, KG:wikikg2, BigBird:1 to :8, a graph of Ember's Table 2"
+        " op RM1:L0 to RM3:L2 (Ember's Table 3), BigBird:1 to BigBird:8, a graph of Ember's Table 2"
         " (arxiv ... wiki-Talk; wiki-Talk/100 is a hundredth of it), any of the graphs above, or an .npz file of ptr"
         " and idx, rowptr and col, row and col, or ptr and blocks; default RM1:L0, com-Youtube/100 or BigBird:8",
     )

@@ -17,7 +17,6 @@ from explorer.runtime.attention import BLOCK_PRESETS, big_bird
 from explorer.runtime.bags import BAG_PRESETS, recommendation
 from explorer.runtime.graphs import GRAPH_PRESETS, RelationalGraph, load_graph
 from explorer.runtime.inputs import MAX_FILE_BYTES, InputError, read_member, reading
-from explorer.runtime.knowledge import KNOWLEDGE_PRESETS, PREFIX, triple_lookups
 from explorer.runtime.locality import reuse
 from explorer.runtime.matrices import MATRIX_PRESETS, matrix, scaled
 from explorer.runtime.sparse import SparseRows, by_row, check_size
@@ -32,14 +31,14 @@ OFFERED_SCALE = 100
 
 
 def load_lists(source: str, data_dir: Path | None = None) -> SparseRows:
-    """The lists of a preset (`RM3:L0`, `KG:biokg`, `BigBird:8`, `com-Youtube`, `com-Youtube/100`), a graph or a file.
+    """The lists of a preset (`RM3:L0`, `BigBird:8`, `com-Youtube`, `com-Youtube/100`), a graph or a file.
 
     With `data_dir`, `source` is a preset or the name of a file in that directory, and nothing else is looked up.
     Raises InputError.
     """
     known = {name.lower(): name for name in preset_names()} | SHORT_NAMES
     base, slash, divisor = source.rpartition("/")
-    if slash and known.get(base.lower()) in (*MATRIX_PRESETS, *KNOWLEDGE_PRESETS):
+    if slash and known.get(base.lower()) in MATRIX_PRESETS:
         if not (divisor.isascii() and divisor.isdigit() and len(divisor) < 10):
             raise InputError(f"{source[:80]}: a graph is divided by a whole number, as in {base}/100")
         return _preset(known[base.lower()], int(divisor))
@@ -56,8 +55,6 @@ def _preset(name: str, scale: int = 1) -> SparseRows:
         return recommendation(model, locality)
     if name in BLOCK_PRESETS:
         return big_bird(int(name.partition(":")[2]))
-    if name in KNOWLEDGE_PRESETS:
-        return triple_lookups(name.removeprefix(PREFIX), scale)
     return matrix(name, scale)
 
 
@@ -75,7 +72,7 @@ def load_reuse(source: str, data_dir: Path | None = None) -> dict[str, Any]:
 
 def preset_names() -> list[str]:
     """The presets that ops take, besides those of graphs."""
-    return [*BAG_PRESETS, *KNOWLEDGE_PRESETS, *BLOCK_PRESETS, *MATRIX_PRESETS]
+    return [*BAG_PRESETS, *BLOCK_PRESETS, *MATRIX_PRESETS]
 
 
 def adjacency(graph: RelationalGraph) -> SparseRows:
@@ -137,14 +134,6 @@ def available_lists(data_dir: Path | None) -> list[dict[str, Any]]:
     """What a page may offer to ops: `for` is the kind of op that an entry is meant for (bag, matrix, query)."""
     offered = [
         *({"name": name, "label": f"{name} (generated)", "for": "bag"} for name in BAG_PRESETS),
-        *(
-            {
-                "name": f"{name}/{OFFERED_SCALE}",
-                "label": f"{name}, 1/{OFFERED_SCALE} of its entities (generated)",
-                "for": "bag",
-            }
-            for name in KNOWLEDGE_PRESETS
-        ),
         *({"name": name, "label": f"{name} (generated)", "for": "query"} for name in BLOCK_PRESETS),
         *_offered_matrices(),
         *({"name": name, "label": f"{name} (generated)", "for": "matrix"} for name in ("tiny", "small")),

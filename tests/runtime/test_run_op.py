@@ -115,10 +115,10 @@ def test_lists_that_are_no_square_are_refused_where_the_op_needs_one() -> None:
 
 
 def test_memory_is_counted_before_anything_is_drawn() -> None:
-    found = last(request(SLS, None, data="KG:wikikg2", sizes={"D": 512}))
+    found = last(request(SLS, None, data="RM3:L0", sizes={"D": 65_536}))
     assert found["kind"] == "refused"
     assert "more than the limit of 2.00 GiB" in found["message"]
-    assert "T[2501139, 512]" in found["message"]
+    assert "T[32768, 65536]" in found["message"]
 
 
 def test_a_queue_that_holds_no_record_is_refused() -> None:
