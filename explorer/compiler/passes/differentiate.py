@@ -1,5 +1,7 @@
 """Adds the backward pass: the gradients of the learnt tensors, as values of the same graph (Hector §3.5).
 
+Those of an op's weights and values are among them.
+
 The gradients are those of the sum of `upstream * result`. Only what leads to a learnt tensor is differentiated. Where
 a function has a corner, the derivative is the one that PyTorch takes: 0 at 0 for norm, abs and sign, the negative
 side's slope for relu and leaky_relu; the ties of a maximum share its gradient evenly. Only sqrt at 0 gets 0, not inf.
@@ -22,6 +24,7 @@ from explorer.compiler.ir.graph import (
     IndexMap,
     Operator,
     Reduce,
+    Repeat,
     Reshape,
     Segment,
     Shape,
@@ -72,10 +75,10 @@ class _Backward:
         gradients = [
             (tensor.name, self._total(tensor.name, None).name)
             for tensor in self.source.tensors
-            if tensor.kind == "param" and tensor.name in self.parts
+            if self.source.wants_gradient(tensor) and tensor.name in self.parts
         ]
         for tensor in self.source.tensors:
-            if tensor.kind == "param" and tensor.name not in self.parts:
+            if self.source.wants_gradient(tensor) and tensor.name not in self.parts:
                 self.report.refused(f"{tensor.name} has no gradient: the result does not depend on it")
         self.report.did(f"gradients of {', '.join(name for name, _ in gradients)}")
         return replace(
@@ -98,7 +101,7 @@ class _Backward:
         return active
 
     def _learnt(self, tensor: str) -> bool:
-        return tensor in self.tensors and self.tensors[tensor].kind == "param"
+        return tensor in self.tensors and self.source.wants_gradient(self.tensors[tensor])
 
     def _result(self) -> Value:
         """The result, on the set that it is given for: every negative, though its triple alone tells the score."""
@@ -162,6 +165,8 @@ class _Backward:
                 self._slice(value, operator, upstream)
             case Concat():
                 self._concat(value, operator, upstream)
+            case Repeat():
+                self._repeat(value, operator, upstream)
             case Reshape():
                 shape = self.writer.values[operator.operand].shape
                 self._hand(operator.operand, Reshape(operand=upstream.name, origin=value.origin), shape, value)
@@ -330,6 +335,16 @@ class _Backward:
                 shape = (*operand.shape[:-1], count)
                 pieces.append(self._add(zero, value.index_set, shape, value.origin).name)
         self._hand(operand.name, Concat(operands=tuple(pieces), origin=value.origin), operand.shape, value)
+
+    def _repeat(self, value: Value, operator: Repeat, upstream: Value) -> None:
+        """The copies' gradients add up: a product with ones along the first dimension."""
+        operand = self.writer.values[operator.operand]
+        copy = Elementwise(function="copy", operands=(self._constant(1.0, value),), origin=value.origin)
+        ones = self._add(copy, "unit", value.shape[:1], value.origin)
+        letters = "bcdefghijklm"[: len(operand.shape)]
+        signature = f"a,a{letters}->{letters}"
+        contract = Contract(signature=signature, left=ones.name, right=upstream.name, origin=value.origin)
+        self._hand(operand.name, contract, operand.shape, value)
 
     def _concat(self, value: Value, operator: Concat, upstream: Value) -> None:
         start = 0

@@ -17,7 +17,7 @@ def test_a_projection_in_two_programs(golden):
 
 
 def test_what_the_queues_hold_to_the_token():
-    compilation = compiled(DOT)
+    compilation = compiled(DOT, options={"opt": 0})
     inputs = draw_inputs(compilation, batch=2)
     table, heads, tails = inputs["E"], inputs["h"], inputs["t"]
     want = []
@@ -35,3 +35,17 @@ def test_an_empty_batch_pushes_nothing_but_done():
     assert pushed(compilation.stages["dlc"].program, inputs, tokens=5) == [("done", ())]
     assert compilation.run(inputs, on="dlc").shape == (0,)
     assert compilation.run(inputs, on="dlc").dtype == np.float32
+
+
+def test_a_projection_is_a_token_a_row():
+    """The listing for TransR (ir.md 3.3): a token to begin with, one a row of P after its splats, one with R."""
+    compilation = compiled(TRANSR)
+    inputs = draw_inputs(compilation, batch=1)
+    records = pushed(compilation.stages["dlc"].program, inputs)
+    assert [token for token, _ in records] == ["b_ite", *["k2_end"] * 4, "k_end", "done"]
+    head, tail, relation = (int(inputs[name][0]) for name in "htr")
+    for d, (_, words) in enumerate(records[1:5]):
+        assert words[:16] == (inputs["E"][head, d],) * 16
+        assert words[16:32] == (inputs["E"][tail, d],) * 16
+        assert words[32:] == (*inputs["P"][relation, d], *[0.0] * 13)
+    assert records[5][1] == (*inputs["R"][relation], *[0.0] * 13)

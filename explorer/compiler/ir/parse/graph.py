@@ -149,6 +149,8 @@ def _operator(name: str, parameter: str, operands: tuple[str, ...], origin: Orig
             return g.Transpose(operand=first, origin=origin)
         case "reshape", False, 1:
             return g.Reshape(operand=first, origin=origin)
+        case "repeat", False, 1:
+            return g.Repeat(operand=first, origin=origin)
         case "concat", False, _:
             return g.Concat(operands=operands, origin=origin)
         case _, _, 1 if reduction in g.REDUCTIONS and bool(parameter) == (name == "norm"):

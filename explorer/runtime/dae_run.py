@@ -1,0 +1,65 @@
+"""A run on the simulated machine, beside what its speed is held against: itself unoptimised, and the core alone."""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from explorer.compiler.compilation import Compilation
+from explorer.compiler.ir.dlc import DlcProgram
+from explorer.compiler.ir.module import Module
+from explorer.machine.parameters import MachineParameters
+from explorer.machine.summary import share
+from explorer.runtime import dae
+from explorer.runtime.events import Event, failed, machine_sample
+from explorer.runtime.run import Refused, RunRequest, compile_request, streamed
+
+Program = DlcProgram | Module
+
+
+@dataclass(frozen=True)
+class Simulated:
+    """The result, and what the JSON says of the machine."""
+
+    output: npt.NDArray[np.float32]
+    gradients: dict[str, npt.NDArray[np.float32]]
+    figures: dict[str, Any]
+
+
+def simulate(
+    request: RunRequest, compilation: Compilation, inputs: Mapping[str, Any]
+) -> Generator[Event, None, Simulated]:
+    """Simulates the program at its level, and the unoptimised one where that is another, streaming the former's state.
+
+    `speedup_over` says how many times as long the others take. Raises Refused where there is no program, and
+    ValueError for parameters that the machine does not take."""
+    program, parameters = decoupled(compilation), MachineParameters.of(request.machine)
+    ran = yield from streamed(
+        lambda post: dae.simulate(
+            program,
+            inputs,
+            parameters,
+            lambda sample: post(machine_sample(sample)),
+            core_alone=True,
+            throughput=True,
+        )
+    )
+    figures = ran.to_json()
+    unoptimised = figures["cycles"]
+    if compilation.options.opt:
+        plain = compile_request(replace(request, options={**request.options, "opt": 0}))
+        unoptimised = dae.simulate(decoupled(plain), inputs, parameters).to_json()["cycles"]
+    over = {"opt0": share(unoptimised, figures["cycles"]), **figures.get("speedup_over", {})}
+    return Simulated(ran.output, ran.gradients, {**figures, "speedup_over": over})
+
+
+def decoupled(compilation: Compilation) -> Program:
+    """The DLC. Raises Refused where there is none."""
+    stage = compilation.stages["dlc"]
+    if not isinstance(stage.program, Program):
+        raise Refused(failed("refused", f"There is no dlc program to run: {stage.reason}"))
+    return stage.program
