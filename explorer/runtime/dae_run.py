@@ -21,6 +21,13 @@ from explorer.runtime.run import Refused, RunRequest, compile_request, streamed
 Program = DlcProgram | Module
 
 
+UNOPTIMISED: dict[str, str | int | bool] = {
+    "opt": 0,
+    **dict.fromkeys(("store_streams", "level_hints", "accumulate_streams", "toggle_callbacks"), False),
+}
+"""Ember's emb-opt0, without what is done for a model in particular."""
+
+
 @dataclass(frozen=True)
 class Simulated:
     """The result, and what the JSON says of the machine."""
@@ -50,8 +57,8 @@ def simulate(
     )
     figures = ran.to_json()
     unoptimised = figures["cycles"]
-    if compilation.options.opt:
-        plain = compile_request(replace(request, options={**request.options, "opt": 0}))
+    if {**compilation.options.to_json(), **UNOPTIMISED} != compilation.options.to_json():
+        plain = compile_request(replace(request, options={**request.options, **UNOPTIMISED}))
         unoptimised = dae.simulate(decoupled(plain), inputs, parameters).to_json()["cycles"]
     over = {"opt0": share(unoptimised, figures["cycles"]), **figures.get("speedup_over", {})}
     return Simulated(ran.output, ran.gradients, {**figures, "speedup_over": over})
