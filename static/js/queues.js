@@ -17,7 +17,7 @@ const inQueue = () => (isTimed() ? records.filter(({ cycle, popped }) => cycle <
 const figure = (value) => (Number.isInteger(value) ? String(value) : value.toPrecision(2));
 
 function slot({ token, values }, isNext) {
-  const text = !values.length ? "" : values.length === 1 ? figure(values[0]) : `${figure(values[0])} … ${values.length}`;
+  const text = !values.length ? "" : values.length === 1 ? figure(values[0]) : `${figure(values[0])}, … ${values.length}`;
   const title = `${token}${values.length ? `: ${values.slice(0, 64).map(figure).join(", ")}${values.length > 64 ? " …" : ""}` : ", no data"}`;
   const row = h("li.slot", { title }, h("span", token), h(values.length ? "span" : "span.no", text));
   if (!values.length) row.classList.add("bare");
