@@ -38,7 +38,7 @@ def test_an_empty_batch_pushes_nothing_but_done():
 
 
 def test_a_projection_is_a_token_a_row():
-    """The listing for TransR (ir.md 3.3): a token to begin with, one a row of P with the splats before it, one with R."""
+    """The listing for TransR (ir.md 3.3): a token to begin with, one a row of P behind its splats, one with R."""
     compilation = compiled(TRANSR)
     inputs = draw_inputs(compilation, batch=1)
     records = pushed(compilation.stages["dlc"].program, inputs)
