@@ -11,11 +11,12 @@ import explorer
 from explorer.compiler.interpret import run_program
 from tests.compiler import ops
 from tests.compiler.ir.test_stages_parse_back import assert_parses_back
+from tests.compiler.levels import SLC_STAGES, SWITCHES
 from tests.compiler.models import compiled, draw_inputs
 from tests.compiler.test_layers import drawn, tiny_graph
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
-STAGES = ("slc", "slc.opt1", "slc.opt2", "slc.opt3", "dlc")
+STAGES = (*SLC_STAGES, "dlc")
 LEVELS = range(4)
 VLENS = (1, 4, 5)
 
@@ -75,9 +76,6 @@ def test_ops(path, vlen, grad):
         return np.concatenate([np.ravel(part) for part in (result, *gradients.values())])
 
     assert_same(made, run)
-
-
-SWITCHES = ("store_streams", "level_hints", "accumulate_streams", "toggle_callbacks")
 
 
 @embeddings
