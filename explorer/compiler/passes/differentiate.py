@@ -275,7 +275,8 @@ class _Backward:
         operand = self.writer.values[operator.operand]
         if operand.name not in self.active:
             return
-        index_set, by, origin = operand.index_set, (operator.map,), value.origin
+        # A value of no set repeats on all elements.
+        index_set, by, origin = self.maps[operator.map].domain, (operator.map,), value.origin
         part = upstream
         if operator.function == "mean":
             one = self._constant(1.0, value)
@@ -292,6 +293,8 @@ class _Backward:
         if mask is not None:
             product = Elementwise(function="mul", operands=(handed.name, mask.name), origin=origin)
             handed = self._add(product, index_set, value.shape, origin)
+        if operand.index_set == "unit":
+            handed = self._sum_by(handed, self._everything(index_set), origin)
         self._contribute(operand.name, handed)
 
     def _slice(self, value: Value, operator: Slice, upstream: Value) -> None:

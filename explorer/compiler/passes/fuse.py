@@ -119,8 +119,8 @@ def _layer_kernel(
 
 def _summed_set(graph: g.Graph, name: str) -> str:
     """The set whose elements a sum adds up."""
-    (operand,) = g.operands(graph.value(name).operator)
-    return graph.value(operand).index_set
+    operator = graph.value(name).operator
+    return next(e.domain for e in graph.maps if isinstance(operator, g.Segment) and e.name == operator.map)
 
 
 def _template(loop: loops.For) -> str:
