@@ -36,7 +36,7 @@ function slots() {
   const empty = Array.from({ length: free }, () => h("li.slot.free", { "aria-hidden": "true" }, h("span", "\u00a0"), h("span", "\u00a0")));
   return [
     h("p.label", isTimed() ? `cycle ${whole(at)}, push ↓` : "first tokens, push ↓"),
-    h("ol", { "aria-label": "Control tokens and their data, the next to be popped first" }, ...rows, ...empty),
+    h("ol", { tabindex: "0", "aria-label": "Control tokens and their data, the next to be popped first" }, ...rows, ...empty),
     h("p.label", "↓ pop"),
   ];
 }
