@@ -307,7 +307,8 @@ def test_names_of_definitions_are_taken_once() -> None:
 
 def test_a_text_without_a_score() -> None:
     for text in ("", "dim D = 3\n", "def f(x):\n    return x\n"):
-        assert found(check(text)) == [("1:1-1", "the text defines no score, no layer and no op: there is nothing to compile")]
+        message = "the text defines no score, no layer and no op: there is nothing to compile"
+        assert found(check(text)) == [("1:1-1", message)]
 
 
 def test_operations_are_limited() -> None:
