@@ -20,12 +20,13 @@ __all__ = ["DlcLexer", "GraphLexer", "LoopsLexer", "ModelLexer", "SlcLexer"]
 
 INDEX_SETS = (
     "batch", "negative", "entity", "relation", "node", "edge", "etype", "ntype", "src_pair", "dst_pair",
+    "bag", "query", "entry", "nonzero",
 )  # fmt: skip
 
 BUILTINS = (
     "abs", "concat", "cos", "dot", "dot_prd", "dot_prod", "exp", "gelu", "inner_prod", "leaky_relu", "leakyrelu",
-    "linear", "log", "max", "mean", "min", "norm", "outer", "outer_prod", "relu", "reshape", "sigmoid", "sign",
-    "sin", "sqrt", "sum", "tanh",
+    "linear", "log", "max", "mean", "min", "norm", "outer", "outer_prod", "relu", "repeat", "reshape", "sigmoid",
+    "sign", "sin", "sqrt", "sum", "tanh",
 )  # fmt: skip
 
 _NUMBER = (r"\d+(\.\d*)?([eE][+-]?\d+)?|\.\d+([eE][+-]?\d+)?", Number)
