@@ -54,6 +54,7 @@ def each_program(step: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
         if not isinstance(program, Module):
             return step(program, report)
         programs = tuple(step(inner, report) for inner in program.programs)
-        return replace(program, programs=programs)
+        same = all(new is old for new, old in zip(programs, program.programs, strict=True))
+        return program if same else replace(program, programs=programs)
 
     return over_all
