@@ -77,11 +77,12 @@ def simulate(case: Case) -> list[dict[str, Any]]:
         return [_row(case, *_score_cycles(request))]
     simulated = _OpOnMachine(request)
     cycles = {f"opt{level}": simulated.cycles(opt=level) for level in LEVELS}
-    rows = [_row(case, cycles, simulated.core_alone, simulated.right)]
+    core_alone = simulated.core_alone
+    rows = [_row(case, cycles, core_alone, simulated.right)]
     if case.options:
         own = simulated.cycles(opt=LEVELS[-1], **case.options)
         shown = replace(case, group=f"{case.group} + {' + '.join(case.options)}")
-        rows.append(_row(shown, {**cycles, f"opt{LEVELS[-1]}": own}, simulated.core_alone, simulated.right))
+        rows.append(_row(shown, {**cycles, f"opt{LEVELS[-1]}": own}, core_alone, simulated.right))
     return rows
 
 
@@ -100,7 +101,7 @@ class _OpOnMachine:
         self.core_alone = 0.0
 
     def cycles(self, **options: str | int | bool) -> float:
-        """The cycles with these options; remembers the core alone, and whether all results were right."""
+        """The cycles with these options; remembers this program on the core alone, and whether all were right."""
         compilation = compile_request(replace(self.run.request, options=options))
         found = dae.simulate(decoupled(compilation), self.inputs, MachineParameters(), core_alone=True)
         self.right &= self.run.check(self.run.finished(found.output, {})[0]).matches

@@ -256,12 +256,14 @@ def _run_pass(step: Pass, program: Program, before: tuple[Line, ...], report: Re
     begin = perf_counter()
     changed: Program = step(program, report)
     ms = _ms_since(begin)
-    verify(changed)
-    after = lines_of(changed)
+    after = before
+    if changed is not program:
+        verify(changed)
+        after = lines_of(changed)
     return (
         PassReport(
             name=step.__name__,
-            changed=[line.text for line in before] != [line.text for line in after],
+            changed=after is not before and [line.text for line in before] != [line.text for line in after],
             ms=ms,
             summary="; ".join(report.done),
             refusals=tuple(report.refusals),

@@ -118,7 +118,8 @@ def _execute(machine: Machine, assembly: Assembly, parameters: MachineParameters
 
 def class_counts(machine: Machine, assembly: Assembly) -> list[float]:
     """How many of each class of costs the execute unit has done."""
-    counts: list[float] = (machine.execute.executed @ assembly.weights).tolist()
+    executed = machine.execute.executed[: len(assembly.weights)]  # a program may leave nothing to execute
+    counts: list[float] = (executed @ assembly.weights).tolist()
     counts[CLASSES.index("token")] += int(machine.queues.state.tokens_popped)
     counts[CLASSES.index("misaligned")] += int(machine.execute.state.misaligned)
     counts[CLASSES.index("traversal")] += int(machine.execute.state.turns)

@@ -21,6 +21,14 @@ from explorer.runtime.run import Refused, RunRequest, compile_request, streamed
 Program = DlcProgram | Module
 
 
+GENERAL: dict[str, str | int | bool] = dict.fromkeys(
+    ("store_streams", "level_hints", "accumulate_streams", "toggle_callbacks"), False
+)
+"""Without what is done for a model in particular (Ember §7.4)."""
+UNOPTIMISED: dict[str, str | int | bool] = {"opt": 0, **GENERAL}
+"""Ember's emb-opt0."""
+
+
 @dataclass(frozen=True)
 class Simulated:
     """The result, and what the JSON says of the machine."""
@@ -33,9 +41,10 @@ class Simulated:
 def simulate(
     request: RunRequest, compilation: Compilation, inputs: Mapping[str, Any]
 ) -> Generator[Event, None, Simulated]:
-    """Simulates the program at its level, and the unoptimised one where that is another, streaming the former's state.
+    """Simulates the program at its level, streaming its state, and then what it is compared with.
 
-    `speedup_over` says how many times as long the others take. Raises Refused where there is no program, and
+    `speedup_over` says how many times as long the unoptimised program takes, and the core alone, for which what is
+    done for a model in particular is no work of its own. Raises Refused where there is no program, and
     ValueError for parameters that the machine does not take."""
     program, parameters = decoupled(compilation), MachineParameters.of(request.machine)
     ran = yield from streamed(
@@ -49,11 +58,13 @@ def simulate(
         )
     )
     figures = ran.to_json()
-    unoptimised = figures["cycles"]
-    if compilation.options.opt:
-        plain = compile_request(replace(request, options={**request.options, "opt": 0}))
-        unoptimised = dae.simulate(decoupled(plain), inputs, parameters).to_json()["cycles"]
-    over = {"opt0": share(unoptimised, figures["cycles"]), **figures.get("speedup_over", {})}
+    cycles = {"opt0": figures["cycles"], "core_alone": figures["core_alone"]["cycles"]}
+    for name, options, alone in (("opt0", UNOPTIMISED, False), ("core_alone", GENERAL, True)):
+        if {**compilation.options.to_json(), **options} != compilation.options.to_json():
+            other = decoupled(compile_request(replace(request, options={**request.options, **options})))
+            account = dae.simulate(other, inputs, parameters, core_alone=alone).to_json()
+            cycles[name] = (account["core_alone"] if alone else account)["cycles"]
+    over = {name: share(other, figures["cycles"]) for name, other in cycles.items()}
     return Simulated(ran.output, ran.gradients, {**figures, "speedup_over": over})
 
 

@@ -19,7 +19,7 @@ import numpy as np
 import numpy.typing as npt
 
 from explorer.compiler.compilation import Compilation
-from explorer.compiler.ir.graph import Gather, Graph, Tensor
+from explorer.compiler.ir.graph import Contract, Gather, Graph, Reduce, Segment, Tensor, Value
 from explorer.compiler.ir.loops import Kernel
 from explorer.compiler.ir.module import Module
 from explorer.compiler.ir.node import Extent
@@ -46,9 +46,9 @@ from explorer.runtime.run import (
 )
 from explorer.runtime.sparse import MEMORY_LIMIT, SparseRows
 
-LONG_LIST = 256
+MANY_TERMS = 256
 """The tolerance is TOLERANCE up to so many terms of a sum, and grows with the root of their number beyond: that is how
-the rounding errors of a sum in float32 grow."""
+the rounding errors of a sum in float32 grow. A sum of dot products has as many as both together."""
 GRADIENT_TERMS = 2_000_000
 """Up to so many elements looked up, each tensor's gradient is checked along directions of its own, beyond along one
 direction of all tensors together."""
@@ -81,7 +81,7 @@ class OpRun:
     @property
     def tolerance(self) -> float:
         """What float32 is allowed."""
-        return tolerance_of(self.encoded.lists, self.compilation.options.grad)
+        return tolerance_of(self.graph, self.encoded.lists)
 
     @property
     def upstream(self) -> Floats:
@@ -114,12 +114,24 @@ class OpRun:
         return finish(self.graph, self.encoded, got, gradients)
 
 
-def tolerance_of(lists: SparseRows, grad: bool) -> float:
-    """What float32 is allowed over sums as long as these lists, and in gradients as the entries of a row."""
+def tolerance_of(graph: Graph, lists: SparseRows) -> float:
+    """What float32 is allowed where so many terms are added up for an element of the result or of a gradient."""
     longest = int(np.diff(lists.ptr).max(initial=1))
-    if grad and lists.num_entries:
+    if graph.gradients and lists.num_entries:
         longest = max(longest, int(np.bincount(lists.idx).max()))
-    return TOLERANCE * max(1.0, sqrt(longest / LONG_LIST))
+    segments = any(isinstance(value.operator, Segment) for value in graph.values)
+    terms = max(1, longest if segments else 1) * max(_summed(graph, value) for value in graph.values)
+    return TOLERANCE * max(1.0, sqrt(terms / MANY_TERMS))
+
+
+def _summed(graph: Graph, value: Value) -> int:
+    """How many terms an element of a value adds up within a row."""
+    match value.operator:
+        case Contract(left=left, right=right):
+            return prod(graph.size(e) for e in {*graph.value(left).shape, *graph.value(right).shape} - {*value.shape})
+        case Reduce(operand=operand):
+            return graph.size(graph.value(operand).shape[-1])
+    return 1
 
 
 def row_scales(want: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:

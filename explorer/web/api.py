@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, Literal
@@ -74,7 +75,11 @@ async def list_examples() -> list[dict[str, str]]:
     return [{"name": example.name, "folder": example.folder, "text": example.text} for example in examples()]
 
 
-AVAILABLE = {"score": available, "layer": available_graphs, "op": available_lists}
+AVAILABLE: dict[str, Callable[[Path | None], list[dict[str, Any]]]] = {
+    "score": available,
+    "layer": available_graphs,
+    "op": available_lists,
+}
 """What each family of definitions runs on."""
 
 

@@ -66,7 +66,8 @@ def machine_parameters() -> tuple[Parameter, ...]:
 def _parameter(name: str, value: Any, note: Mapping[str, Any]) -> Parameter:
     label = SLIDERS.get(name, name.replace("_", " "))
     about = f"{note['meaning']} ({note['source']})"
-    return Parameter(name, label, value, note["unit"], note["least"], note["most"], isinstance(value, int), about)
+    unit = note["unit"].removesuffix(" a core")
+    return Parameter(name, label, value, unit, note["least"], note["most"], isinstance(value, int), about)
 
 
 def effects(compiled: Mapping[str, Any]) -> dict[str, str]:

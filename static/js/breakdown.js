@@ -108,25 +108,17 @@ function machineTable(machine) {
 }
 
 const percentOf = (part, of) => (of ? `${((100 * part) / of).toFixed(1)} %` : null);
+const gbs = (value) => (value ? `${Number(value.toPrecision(3))} GB/s` : null);
+const even = ({ pushes, pops }) => (pushes === pops ? whole(pushes) : `${whole(pushes)} ≠ ${whole(pops)}`);
 
 // What moved between the units and through the memory. Only what the result tells of is shown.
 export function showTraffic(result) {
-  const { queues, memory = {}, microseconds, machine, tokens = {}, rates = {}, throughput = {} } = result;
-  const even = ({ pushes, pops }) => (pushes === pops ? whole(pushes) : `${whole(pushes)} ≠ ${whole(pops)}`);
-  const rate = microseconds && memory.hbm_bytes ? memory.hbm_bytes / microseconds / 1e3 : null;
-  const share = machine.hbm_gbs?.value * (machine.cores?.value ?? 1);
+  const { queues, machine } = result;
   byId("run-traffic").replaceChildren(
     h("div.ch", h("h3", "Traffic"), h("span.label", levelOf(result) === "dlc" ? "" : levelOf(result))),
     table(
-      ["L2 hits", percentOf(memory.l2_hits, memory.requests)],
-      ["LLC hits", percentOf(memory.llc_hits, memory.requests)],
-      ["memory", percentOf(memory.misses, memory.requests)],
-      ["line requests", memory.requests === undefined ? null : whole(memory.requests)],
-      ["memory rate", rate === null ? null : `${Number(rate.toPrecision(3))} GB/s`],
-      ["of its bandwidth", rate === null || !share ? null : percentOf(rate, share)],
-      ["achieved", throughput.achieved ? `${Number(throughput.achieved.toPrecision(3))} GB/s` : null],
-      ...Object.entries(rates).map(([name, value]) => [words(name), short(value)]),
-      ...Object.entries(tokens).map(([name, count]) => [`${name} tokens`, whole(count)]),
+      ...memoryRows(result),
+      ...Object.entries(result.tokens ?? {}).map(([name, count]) => [`${name} tokens`, whole(count)]),
       ["tokens pushed = popped", even(queues.control)],
       ["values pushed = popped", even(queues.data)],
       ["data pushed", `${short(queues.data.bytes_pushed)}B`],
@@ -138,9 +130,48 @@ export function showTraffic(result) {
       ...graphTables(result),
       ...preparedTable(result),
       ...gradientTable(result),
+      kernelTable(result),
+      costTable(result),
       machineTable(machine),
     ].filter(Boolean),
   );
+}
+
+function memoryRows({ memory = {}, hit_rates: hits = {}, rates = {}, microseconds, machine }) {
+  const { requests } = memory;
+  const share = (name, count) => percentOf(hits[name] === undefined ? count / requests : hits[name], 1);
+  const rate = rates.hbm_gbs ?? (microseconds && memory.hbm_bytes ? memory.hbm_bytes / microseconds / 1e3 : null);
+  const bandwidth = machine.hbm_gbs?.value * (machine.cores?.value ?? 1);
+  const other = Object.entries(rates).filter(([name]) => !(name in RATES));
+  return [
+    ...(requests ? [["L2 hits", share("l2", memory.l2_hits)], ["LLC hits", share("llc", memory.llc_hits)], ["from memory", share("memory", memory.misses)]] : []),
+    ["memory rate", gbs(rate)],
+    ["of its bandwidth", rate && bandwidth ? percentOf(rate, bandwidth) : null],
+    ["payload", gbs(rates.payload_gbs)],
+    ["lines requested", requests === undefined ? null : whole(requests)],
+    ["requests a second", rates.requests_per_second ? short(rates.requests_per_second) : null],
+    ["LLC accesses a kilo-element", rates.l3_accesses_per_kiloelement?.toFixed(1)],
+    ...other.map(([name, value]) => [words(name), short(value)]),
+  ];
+}
+
+const RATES = { hbm_gbs: 1, payload_gbs: 1, requests_per_second: 1, l3_accesses_per_kiloelement: 1 };
+
+// Of a module each kernel's cycles, where there are several.
+function kernelTable({ kernels = [] }) {
+  if (kernels.length < 2) return null;
+  const rows = kernels.map(({ name, cycles }) => h("tr", h("td", name), h("td", `${short(cycles)} cycles`)));
+  return h("details.note", h("summary.label", "its kernels, one after another"), h("table.tb", h("tbody", rows)));
+}
+
+// What the execute unit spent its time on, by the machine's table of costs.
+function costTable({ execute }) {
+  const costs = Object.entries(execute.costs ?? {}).filter(([, { count }]) => count > 0);
+  if (!costs.length) return null;
+  const rows = costs.map(([name, { count, total_cycles: cycles }]) =>
+    h("tr", h("td", words(name)), h("td", whole(count)), h("td", `${short(cycles)} cycles`)),
+  );
+  return h("details.note", h("summary.label", "the execute unit's work"), h("table.tb", h("tbody", rows)));
 }
 
 const words = (name) => name.replaceAll("_", " ");

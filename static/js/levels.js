@@ -147,8 +147,8 @@ export function showPlane(parent, result, levels) {
 export const forgetPlane = () => (drawn = null);
 
 const gbs = (value) => `${Number(value.toPrecision(3))} GB/s`;
-const HEIGHT = 236;
-const MARGIN = { left: 30, right: 10, top: 20, bottom: 20 };
+const HEIGHT = 244;
+const MARGIN = { left: 30, right: 10, top: 20, bottom: 34 };
 
 function drawPlane() {
   const { figure, points } = drawn;
@@ -170,7 +170,7 @@ function drawPlane() {
       s("path.mel.dash", { d: points.map((point, at) => `${at ? "L" : "M"}${x(point.x)} ${y(point.y)}`).join("") }),
       points.map((point) => dot(point, x, y, right)),
       s("text", { x: 0, y: 10 }, "execute alone, GB/s"),
-      s("text", { x: right - 4, y: bottom - 6, "text-anchor": "end" }, "access alone, GB/s"),
+      s("text", { x: right, y: HEIGHT - 4, "text-anchor": "end" }, "access alone, GB/s"),
     ),
   );
 }

@@ -17,7 +17,7 @@ const inQueue = () => (isTimed() ? records.filter(({ cycle, popped }) => cycle <
 const figure = (value) => (Number.isInteger(value) ? String(value) : value.toPrecision(2));
 
 function slot({ token, values }, isNext) {
-  const text = !values.length ? "" : values.length === 1 ? figure(values[0]) : `${figure(values[0])} … ${values.length}`;
+  const text = !values.length ? "" : values.length === 1 ? figure(values[0]) : `${figure(values[0])}, … ${values.length}`;
   const title = `${token}${values.length ? `: ${values.slice(0, 64).map(figure).join(", ")}${values.length > 64 ? " …" : ""}` : ", no data"}`;
   const row = h("li.slot", { title }, h("span", token), h(values.length ? "span" : "span.no", text));
   if (!values.length) row.classList.add("bare");
@@ -36,7 +36,7 @@ function slots() {
   const empty = Array.from({ length: free }, () => h("li.slot.free", { "aria-hidden": "true" }, h("span", "\u00a0"), h("span", "\u00a0")));
   return [
     h("p.label", isTimed() ? `cycle ${whole(at)}, push ↓` : "first tokens, push ↓"),
-    h("ol", { "aria-label": "Control tokens and their data, the next to be popped first" }, ...rows, ...empty),
+    h("ol", { tabindex: "0", "aria-label": "Control tokens and their data, the next to be popped first" }, ...rows, ...empty),
     h("p.label", "↓ pop"),
   ];
 }

@@ -233,7 +233,7 @@ function simulatedFigures(outcome) {
     const ratio = speedup(outcome, other, current.levels ?? new Map());
     return ratio === null || levelOf(outcome) === other ? null : h("span.num", `${times(ratio)} ${words}`);
   };
-  return [h("span.num", time), over("opt0", "fewer than opt0"), over("core_alone", "faster than the core alone")].filter(Boolean);
+  return [h("span.num", time), over("opt0", "fewer than opt0"), over("core_alone", "the speed of the core alone")].filter(Boolean);
 }
 
 export const exportRun = () =>

@@ -111,10 +111,10 @@ function overviewAndLanes(capacity, view) {
     execute: lane(["execute"], "ux"),
     axis: lane(["cycle"]),
   };
-  const slider = h("i.at", { role: "slider", tabindex: "0", "aria-label": "Cycle under the cursor", "aria-valuemin": "0" });
+  const slider = h("i.at", { role: "slider", tabindex: "0", "aria-label": "Cycle under the cursor", "aria-valuemin": "0", "aria-valuenow": "0" });
   const lanes = h("div.lanes", ...Object.values(lines), slider);
   const brush = whole.querySelector(".brush");
-  for (const [name, value] of Object.entries({ role: "slider", tabindex: "0", "aria-label": "Window over the whole run", "aria-valuemin": "0" }))
+  for (const [name, value] of Object.entries({ role: "slider", tabindex: "0", "aria-label": "Window over the whole run", "aria-valuemin": "0", "aria-valuenow": "0" }))
     brush.setAttribute(name, value);
   const plots = {};
   const range = () => [view.from, view.to];

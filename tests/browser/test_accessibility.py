@@ -81,6 +81,45 @@ def test_a_run(open_page: OpenPage, axe: str, theme: Theme, target: str) -> None
     assert violations(page, axe) == []
 
 
+@both_themes
+def test_an_operation_with_its_levels_compared(open_page: OpenPage, axe: str, theme: Theme) -> None:
+    page = open_page("/?example=embedding/sls", theme=theme)
+    edit_of(page)
+    page.locator("#dock-toggle").click()
+    page.locator("#run-data").select_option("RM1:L0")
+    page.locator("[data-act=run]").click()
+    expect(page.locator("[data-act=compare-levels]")).to_be_visible(timeout=60_000)
+    page.locator("[data-act=compare-levels]").click()
+    expect(page.locator(".levels tbody:has(.bar)")).to_have_count(4, timeout=90_000)
+    expect(page.locator("#run")).to_be_visible(timeout=60_000)
+    expect(page.locator("#reuse-figure svg")).to_be_visible()
+    assert violations(page, axe) == []
+
+
+@both_themes
+def test_two_option_sets_and_a_search(open_page: OpenPage, axe: str, theme: Theme) -> None:
+    page = open_page("/?example=embedding/sls", theme=theme)
+    edit_of(page)
+    page.locator("#compare").click()
+    page.locator("#vlen").fill("8")
+    expect(pane(page, "slc.opt1").locator(".side")).to_have_count(2)
+    pane(page, "slc.opt1").locator(".body").last.click()
+    page.keyboard.press("/")
+    page.keyboard.type("slcv")
+    expect(page.locator(".find output")).to_contain_text("1 of")
+    assert violations(page, axe) == []
+
+
+@both_themes
+def test_a_drawn_graph(open_page: OpenPage, axe: str, theme: Theme) -> None:
+    page = open_page("/?example=rgnn/rgat", theme=theme)
+    edit_of(page)
+    pane(page, "graph").locator("[data-act=drawn]").click()
+    pane(page, "graph").locator(".nd[data-operations]").first.click()
+    expect(page.locator(".nd.lit, .nd.pin")).not_to_have_count(0)
+    assert violations(page, axe) == []
+
+
 def test_the_list_of_keys(open_page: OpenPage, axe: str) -> None:
     page = open_page()
     page.keyboard.press("?")

@@ -1,5 +1,6 @@
 """Ops that several tests compile, with structures made by hand and encoded as the programs read them."""
 
+from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -15,6 +16,7 @@ SIZES = {"D": 5, "F": 3, "S": 2, "Q": 3}
 INTERPRETED = [spec.name for spec in STAGES if spec.name not in ("cuda", "ptx")]
 
 
+@cache
 def compiled(text, **options):
     """The compilation of an op, small."""
     sizes = {name: size for name, size in SIZES.items() if f"{name} =" in text}

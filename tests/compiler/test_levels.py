@@ -10,13 +10,15 @@ import pytest
 import explorer
 from explorer.compiler.interpret import run_program
 from tests.compiler import ops
+from tests.compiler.ir.test_stages_parse_back import assert_parses_back
+from tests.compiler.levels import SLC_STAGES, SWITCHES
 from tests.compiler.models import compiled, draw_inputs
 from tests.compiler.test_layers import drawn, tiny_graph
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
-STAGES = ("slc", "slc.opt1", "slc.opt2", "slc.opt3", "dlc")
+STAGES = (*SLC_STAGES, "dlc")
 LEVELS = range(4)
-VLENS = (1, 3, 4, 5)
+VLENS = (1, 4, 5)
 
 scores = pytest.mark.parametrize(
     "path",
@@ -74,3 +76,15 @@ def test_ops(path, vlen, grad):
         return np.concatenate([np.ravel(part) for part in (result, *gradients.values())])
 
     assert_same(made, run)
+
+
+@embeddings
+@pytest.mark.parametrize("switches", [*((switch,) for switch in SWITCHES), SWITCHES], ids="-".join)
+def test_ops_with_what_is_specific_to_models(path, switches):
+    chosen = dict.fromkeys(switches, True)
+    made = [ops.compiled(path.read_text(), opt=n, vlen=4, **chosen) for n in LEVELS]
+    graph = made[0].stages["graph"].program
+    assert_parses_back(made[-1])
+    for lengths in ((2, 0, 3, 1, 0), (0, 0, 4)):
+        arrays = ops.encoded(graph, *ops.structure_of(graph, lengths))
+        assert_same(made, lambda c, stage, arrays=arrays: run_program(c.stages[stage].program, arrays)[0])

@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch.nn.functional import embedding_bag
 
-from explorer.runtime.cpu import prepare
+from explorer.runtime.cpu import prepare_once
 from tests.compiler.ops import INTERPRETED, OPS, compiled, encoded, results, structure_of
 
 ops = pytest.mark.parametrize("path", OPS, ids=lambda path: path.stem)
@@ -99,7 +99,7 @@ def test_every_stage_computes_what_pytorch_does(path, lengths):
     wanted = expected(path.stem, in_torch(graph, arrays)).detach().numpy()
     for stage, (result, _) in results(compilation, arrays).items():
         np.testing.assert_allclose(result, wanted, rtol=1e-5, atol=1e-5, err_msg=stage)
-    result, _ = prepare(compilation.stages["loops"].program).bind(arrays).run()
+    result, _ = prepare_once(compilation.stages["loops"].program).bind(arrays).run()
     np.testing.assert_allclose(result, wanted, rtol=1e-5, atol=1e-5)
 
 
@@ -113,7 +113,7 @@ def test_gradients_are_those_of_autograd(path, lengths):
     names = [name for name, _ in graph.gradients]
     assert names == [tensor.name for tensor in graph.tensors if tensor.kind in ("param", "structure")]
     outcomes = [gradients for _, gradients in results(compilation, arrays).values()]
-    outcomes.append(prepare(compilation.stages["loops"].program).bind(arrays).run()[1])
+    outcomes.append(prepare_once(compilation.stages["loops"].program).bind(arrays).run()[1])
     for gradients in outcomes:
         for name in names:
             shape = arrays[name].shape

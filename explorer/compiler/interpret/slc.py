@@ -71,7 +71,8 @@ class _Run:
         value = self.streams[statement.stream]
         if isinstance(value, list):  # a buffer
             value = np.concatenate(value)
-        unit.values[statement.result] = value[0] if statement.first else value
+        first = statement.first or (statement.splat > 1 and np.ndim(value) > 0)
+        unit.values[statement.result] = value[0] if first else value
         return True
 
     def _value(self, item: slc.MemStream | slc.AluStream | slc.AccStream | slc.BufStream) -> Number:

@@ -31,6 +31,9 @@ SEGMENT_FUNCTIONS = ("sum", "mean", "max", "min")
 DOMAINS = {"score": "batch", "layer": "graph"}
 """What each family of definitions is written over; of an op, the graph says it."""
 
+STRUCTURES = ("bags", "blocks", "csr", "coo")
+"""What an op is written over."""
+
 CONTRACTION_NAMES = {
     ",a->a": "bsv",
     "a,a->": "bvv",

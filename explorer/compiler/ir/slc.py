@@ -102,7 +102,7 @@ class ToVal(Node):
     """`e = slc.to_val(%e)`: the stream's current value, as a value of the execute unit.
 
     `slcv.to_val<16>(%e)` is a vector, `slcv.to_val(%k)[0]` the index of a vector's first lane (`first`), and
-    `slcv.to_val(splat<16>(%w))[0]` a scalar that travels as a vector (`splat`)."""
+    `slcv.to_val(splat<16>(%w))[0]` a scalar that travels as a vector (`splat`), of a vector loop its first lane."""
 
     result: str
     stream: str

@@ -44,6 +44,7 @@ def declare_tensors(
             for declaration in statement.tensors:
                 name = declaration.name.text
                 if not _check_name(declaration, scope, elaborator):
+                    scope.setdefault(name, None)
                     continue
                 tensor = _tensor(declaration, elaborator)
                 scope[name] = Table(tensor, declaration) if tensor else None

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from explorer.compiler.ir import graph as ir
 from explorer.compiler.language import syntax
 from explorer.compiler.language.builder import GraphBuilder
-from explorer.compiler.language.builtins import GRAPH_WORD, SETS_OF_FAMILIES
+from explorer.compiler.language.builtins import GRAPH_WORD, SETS_OF_FAMILIES, builtin
 from explorer.compiler.language.check import OperationSite
 from explorer.compiler.language.declarations import declare_tensors, reserved_names
 from explorer.compiler.language.dependency import Dependency
@@ -32,7 +32,7 @@ STRUCTURE_WORDS = ("bag", "csr", "coo", "blocks")
 OP_EXAMPLES = "b: bag of row, q: blocks of row, A: csr[row, col] or A: coo[row, col]"
 
 OWN_SETS = ("bag", "query", "entry", "nonzero", "batch", "negative", "unit")
-"""The sets that an op's header brings beside those that it names, and those that the compiler itself has."""
+"""The sets that an op's header brings beside those that it names, and those of other definitions' values."""
 
 
 @dataclass(frozen=True)
@@ -201,7 +201,7 @@ class Op(_Definition):
     """An op, over bags, blocks or a sparse matrix."""
 
     def __init__(self, definition: syntax.Definition, source: Source) -> None:
-        structure = _structure_of(definition, source.collector)
+        structure = _structure_of(definition, source.sizes, source.collector)
         known = structure or bags_of("row")
         super().__init__(definition, source, known, known.dependencies)
         self.known = structure is not None
@@ -245,7 +245,25 @@ def report_sizes(source: Source, structure: Structure) -> None:
             source.collector.report(message, dim.name.extent)
 
 
-def _structure_of(definition: syntax.Definition, collector: Collector) -> Structure | None:
+def _is_free(name: syntax.Name, parameter: str, sizes: Mapping[str, int], collector: Collector) -> bool:
+    """Whether an index set of an op may have that name."""
+    taken = ""
+    if name.text in OWN_SETS:
+        taken = "is an index set of ops already"
+    elif name.text in sizes:
+        taken = "is a size"
+    elif builtin(name.text):
+        taken = "is a built-in function"
+    elif name.text == parameter:
+        taken = "is what the op is over"
+    if taken:
+        collector.report(f"'{name.text}' {taken}: choose another name", name.extent)
+    return not taken
+
+
+def _structure_of(
+    definition: syntax.Definition, sizes: Mapping[str, int], collector: Collector
+) -> Structure | None:
     """What an op is over, by its one parameter."""
     parameters = definition.parameters
     annotation = parameters[0].annotation if len(parameters) == 1 else None
@@ -265,10 +283,8 @@ def _structure_of(definition: syntax.Definition, collector: Collector) -> Struct
         fix = [Fix(f"Use {form}", annotation.extent, form)]
         collector.report(f"'{annotation.text}' is followed by what it is of: {form}", annotation.extent, fixes=fix)
         return None
-    for name in annotation.sets:
-        if name.text in OWN_SETS:
-            collector.report(f"'{name.text}' is an index set of ops already: choose another name", name.extent)
-            return None
+    if not all(_is_free(name, parameters[0].name.text, sizes, collector) for name in annotation.sets):
+        return None
     if annotation.text in ("csr", "coo"):
         return matrix(annotation.text, sets[0], sets[1])
     return bags_of(sets[0]) if annotation.text == "bag" else blocks_of(sets[0])

@@ -58,6 +58,8 @@ def _check_indices(
                 expression.extent,
                 f"The indices are {', '.join(index.text for index in elaborator.indices())}.",
             )
+        elif index.member and index_set == elaborator.structure.member:
+            maps.append(Index(index_set, index_set, index_set, index.text))
         elif index.index_set != index_set:
             _report_wrong_set(elaborator, node, expression, base, index, index_set)
         else:

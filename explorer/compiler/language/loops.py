@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from explorer.compiler.ir.graph import plural
 from explorer.compiler.language import syntax
 from explorer.compiler.language.builtins import ALIASES
 from explorer.compiler.language.check import OperationSite
@@ -188,7 +189,9 @@ class Loops:
         if key in self.elements.data:
             return self.elements.read(index, key[1], target.extent, target.name.extent)
         message = f"'{key[1]}' has no value yet: '{statement.operator}=' changes what is there"
-        detail = "In a loop over a node's edges += sums, from 0." if statement.operator == "+" else ""
+        several = plural(self._structure.member)
+        sums = f"In a loop over the {several} of a {self._structure.group} += sums, from 0."
+        detail = sums if statement.operator == "+" else ""
         self._report(message, target.extent, detail)
         return None
 
@@ -196,10 +199,12 @@ class Loops:
         """A loop writes on its own element; in the loop over a node's edges the node's data is summed."""
         if text and self.level.end and not statement.operator:
             fixes = [Fix("Use +=", statement.span, "+=")]
-            message = f"""'{text}["{name}"]' would be written once for each edge: += sums over the edges"""
+            member = self._structure.member
+            sums = f"once for each {member}: += sums over the {plural(member)}"
+            message = f"""'{text}["{name}"]' would be written {sums}"""
             self._report(message, statement.extent, fixes=fixes)
             return
-        detail = f"""A sum over edges is: for n in g.dst_nodes(): for e in n.incoming_edges(): n["{name}"] += ..."""
+        detail = f"""A sum over {plural(self._structure.member)} is: {self._structure.summed}["{name}"] += ..."""
         self._report(f"a loop writes data on its own element only, not on '{text}'", target.extent, detail)
 
     def _check_name(self, key: tuple[str, str], target: syntax.Data) -> bool:
@@ -248,7 +253,8 @@ class Loops:
     ) -> Row | Constant | None:
         """`+=` in a loop over a node's edges: the sum, on top of what was there before the loop."""
         if statement.operator != "+":
-            message = f"a loop over a node's edges sums with '+=': there is no '{statement.operator}='"
+            over = f"the {plural(self._structure.member)} of a {self._structure.group}"
+            message = f"a loop over {over} sums with '+=': there is no '{statement.operator}='"
             self._report(message, statement.span)
             return None
         if value is None or start is None:

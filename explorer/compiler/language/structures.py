@@ -34,8 +34,13 @@ class Structure:
     """What a loop goes over, after "no": "graph and no node"."""
     reduced: str = ""
     """What a reduction goes over."""
-    example: str = ""
-    """A name for a group's element, in examples."""
+    summed: str = ""
+    """A sum over a group's members as statements, up to the name of the data."""
+
+    @property
+    def example(self) -> str:
+        """A name for a group's element."""
+        return self.summed.rpartition(" ")[2]
 
     @property
     def owner(self) -> str:
@@ -83,7 +88,7 @@ GRAPH = Structure(
     parts={"edge": ("src", "dst", "etype", "id", "norm"), "node": ("ntype", "id", "in_degree"), "etype": ("id",)},
     noun="graph and no node",
     reduced="the edges of a node: there is no value of the whole graph",
-    example="n",
+    summed="for n in g.dst_nodes(): for e in n.incoming_edges(): n",
 )
 """A layer's graph. `e.norm` is 1 over the in-edges of `e.dst` that have `e`'s type."""
 
@@ -105,7 +110,7 @@ def bags_of(rows: str) -> Structure:
         each="bag",
         noun="bag",
         reduced=reduced,
-        example="b",
+        summed="for i in b: b",
     )
 
 
@@ -119,7 +124,7 @@ def blocks_of(blocks: str) -> Structure:
         each="query",
         noun="query",
         reduced=reduced,
-        example="q",
+        summed="for j in q: q",
     )
 
 
@@ -137,5 +142,5 @@ def matrix(kind: str, rows: str, columns: str) -> Structure:
         gives="value",
         noun="matrix",
         reduced="the nonzeros of a row: sum(a * X[j] for j, a in A.row(i)), in a loop for i in A.rows()",
-        example="i",
+        summed="for i in A.rows(): for j, a in A.row(i): i",
     )

@@ -70,7 +70,7 @@ def _describe_foreign(line: list[Token], position: int) -> Description | None:
         both = Span(span.line, span.column - 1, span.end_line, span.end_column)
         return "the language has no power '**'", both, "Write x * x for the square of x, or use exp and log.", ()
     if previous is not None and token.type == "FOR":
-        detail = "A sum over a node's edges is: sum(x[e.src] for e in n.incoming_edges())"
+        detail = "As in sum(x[e.src] for e in n.incoming_edges()) or sum(T[i] for i in b)."
         return "a 'for' stands behind the first argument of sum, mean, max or min", span, detail, ()
     if previous is not None and token.type == "EQUAL" and previous.type in OPERATORS:
         return f"the language has no '{previous}='", span, "It has '+=', '-=', '*=' and '/='.", ()

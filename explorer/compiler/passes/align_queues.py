@@ -93,7 +93,7 @@ class _Alignment:
             elif statement.stream in self.counters:
                 continue
             elif statement.vector == 1 and not statement.stream.startswith("%buf"):
-                body.append(replace(statement, splat=self.width))
+                body.append(replace(statement, splat=self.width, first=False))
                 self.report.did(f"{self.kernel}: {statement.result} is padded to {self.width} x 4 bytes")
             else:
                 body.append(statement)

@@ -33,6 +33,7 @@ from explorer.compiler.ir.graph import (
     Transpose,
     Value,
     operands,
+    plural,
 )
 from explorer.compiler.ir.index_sets import CONTAINERS
 from explorer.compiler.ir.node import Names, Origin
@@ -192,7 +193,7 @@ class _Backward:
     def _step(self, domain: str, codomain: str) -> str:
         """The map that takes all rows of a set to one place, or each element of a container to it."""
         if (domain, codomain) not in self.steps:
-            plain = f"all_{domain}s" if codomain == "unit" else f"{domain}_{codomain}"
+            plain = f"all_{plural(domain)}" if codomain == "unit" else f"{domain}_{codomain}"
             name = self.steps[domain, codomain] = self.names.new(plain)
             self.maps[name] = IndexMap(name=name, domain=domain, codomain=codomain, origin=())
         return self.steps[domain, codomain]
@@ -304,7 +305,8 @@ class _Backward:
         operand = self.writer.values[operator.operand]
         if operand.name not in self.active:
             return
-        index_set, by, origin = operand.index_set, (operator.map,), value.origin
+        # A value of no set repeats on all elements.
+        index_set, by, origin = self.maps[operator.map].domain, (operator.map,), value.origin
         part = upstream
         if operator.function == "mean":
             one = self._constant(1.0, value)
@@ -321,7 +323,7 @@ class _Backward:
         if mask is not None:
             product = Elementwise(function="mul", operands=(handed.name, mask.name), origin=origin)
             handed = self._add(product, index_set, value.shape, origin)
-        self._contribute(operand.name, handed)
+        self._contribute(operand.name, self._sum_onto(handed, operand.index_set, origin))
 
     def _slice(self, value: Value, operator: Slice, upstream: Value) -> None:
         operand = self.writer.values[operator.operand]

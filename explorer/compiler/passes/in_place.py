@@ -21,7 +21,9 @@ Body = tuple[loops.Statement, ...]
 @each_program
 def in_place(kernel: loops.Kernel, report: Report) -> loops.Kernel:
     """The kernel without the rows that only collect a sum for an output, and without clearing what is zero."""
-    return replace(kernel, body=_InPlace(kernel, report).body(kernel.body, ()))
+    step = _InPlace(kernel, report)
+    body = step.body(kernel.body, ())
+    return replace(kernel, body=body) if step.changed else kernel
 
 
 class _InPlace:
@@ -30,6 +32,7 @@ class _InPlace:
         self.name = kernel.name
         self.outputs = {buffer.name for buffer in kernel.buffers if buffer.kind == "output"}
         self.nodes = list(walk(kernel))
+        self.changed = False
 
     def body(self, body: Body, around: tuple[str, ...]) -> Body:
         """The statements inside the loops over `around`, without what is superfluous."""
@@ -63,7 +66,7 @@ class _InPlace:
         if sum(getattr(n, "target", getattr(n, "buffer", "")) == store.target for n in self.nodes) != 1:
             self._refuse(row, f"{store.target} is used elsewhere too")
             return body
-        self.report.did(f"{self.name}: {row.name} is summed in {store.target} itself")
+        self._did(f"{row.name} is summed in {store.target} itself")
         kept = tuple(s for s in body if s not in (row, clearing[0], copies[0]))
         return tuple(rewrite(s, _redirect(row.name, store.target, place)) for s in kept)
 
@@ -80,12 +83,16 @@ class _InPlace:
         same = all(getattr(n, "indices", ())[:depth] == store.indices[:depth] for n in others)
         if not (others and adds and same and self._once(store.indices[:depth], around)):
             return False
-        self.report.did(f"{self.name}: {store.target} starts as zeros, and is not cleared")
+        self._did(f"{store.target} starts as zeros, and is not cleared")
         return True
 
     def _once(self, place: tuple[Atom, ...], around: tuple[str, ...]) -> bool:
         """Whether no two iterations of the loops around reach the same place."""
         return set(place) == set(around) and len(place) == len(around)
+
+    def _did(self, sentence: str) -> None:
+        self.changed = True
+        self.report.did(f"{self.name}: {sentence}")
 
     def _refuse(self, row: loops.Row, reason: str) -> None:
         self.report.refused(f"{self.name}: {row.name} stays a row: {reason}")

@@ -23,6 +23,7 @@ def level_hints(program: slc.SlcProgram, report: Report) -> slc.SlcProgram:
         return program
     loaded = _loaded(program)
     positions = {node.stream for node in walk(program) if isinstance(node, slc.SlcFor)}
+    loads = [node.buffer for node in walk(program) if isinstance(node, slc.MemStream)]
 
     def hint(node: Any) -> Any:
         if not isinstance(node, slc.MemStream):
@@ -30,7 +31,7 @@ def level_hints(program: slc.SlcProgram, report: Report) -> slc.SlcProgram:
         if loaded.intersection(map(str, node.indices)):
             report.did(f"{program.name}: {node.buffer} is gathered, and looked for in L2")
             return replace(node, level="L2")
-        if len(node.indices) == 1 and node.indices[0] in positions:
+        if loads.count(node.buffer) == 1 and len(node.indices) == 1 and node.indices[0] in positions:
             report.did(f"{program.name}: {node.buffer} is read once, and not kept")
             return replace(node, temporal=False)
         return node

@@ -13,7 +13,7 @@ from typing import cast
 from explorer.compiler.ir import dlc, loops, slc
 from explorer.compiler.ir.execute import Counter
 from explorer.compiler.ir.module import each_program
-from explorer.compiler.ir.node import Atom, Names, Node, Origin
+from explorer.compiler.ir.node import Atom, Names, Node, Origin, merge
 from explorer.compiler.passes.report import Report
 
 
@@ -79,14 +79,11 @@ class _Separation:
         self.cases: list[dlc.Case] = []
 
     def roots(self, items: tuple[slc.Item, ...]) -> list[_Traversal]:
-        """The outermost loops; a callback that stands in no loop is one of a loop that runs once."""
-        found = []
-        for item in items:
-            if isinstance(item, slc.Callback):
-                item = slc.SlcFor(stream="%once", lower=0, extent=1, body=(item,), origin=item.origin)
-            if isinstance(item, slc.SlcFor):
-                found.append(self.traversal(item, None))
-        return found
+        """The outermost loops; where anything stands in no loop, one around all that runs once."""
+        found = [item for item in items if isinstance(item, slc.SlcFor)]
+        if len(found) < len(items):
+            found = [slc.SlcFor(stream="%once", extent=1, body=items, origin=merge(*(i.origin for i in items)))]
+        return [self.traversal(loop, None) for loop in found]
 
     def traversal(self, loop: slc.SlcFor, parent: _Traversal | None) -> _Traversal:
         """The loop with everything in it."""

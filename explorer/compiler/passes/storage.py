@@ -87,7 +87,7 @@ def plan_kernels(graph: Graph, stored: list[str]) -> list[KernelPlan]:
         scatters = graph.scatters(value)
         fitting = [k for k in range(first, len(plans)) if plans[k].index_set == over and not plans[k].scatters]
         if scatters:
-            over, fitting = graph.value(operands(value.operator)[0]).index_set, []
+            over, fitting = _summed_set(graph, value), []
         if fitting:
             kernel_of[name] = fitting[0]
             plan = plans[fitting[0]]
@@ -96,6 +96,11 @@ def plan_kernels(graph: Graph, stored: list[str]) -> list[KernelPlan]:
             kernel_of[name] = len(plans)
             plans.append(KernelPlan(over, (name,), scatters))
     return plans
+
+
+def _summed_set(graph: Graph, value: Value) -> str:
+    """The set whose elements a sum adds up."""
+    return next(e.domain for e in graph.maps if isinstance(value.operator, Segment) and e.name == value.operator.map)
 
 
 def _reads(graph: Graph, value: Value, stored: set[str]) -> set[tuple[str, bool]]:
