@@ -61,13 +61,29 @@ def test_every_example_is_right_on_the_machine_at_every_level(path: Path, level:
     assert found["speedup_over"]["core_alone"] > 0
 
 
+@pytest.mark.parametrize("on", ["cpu", "dae"])
 @pytest.mark.parametrize("path", ops(), ids=lambda path: path.stem)
-def test_every_example_and_its_gradients_are_right_on_the_cpu(path: Path, data: Path) -> None:
-    found = last(request(path.read_text(), data, options={"grad": True}))
+def test_every_example_and_its_gradients_are_right(path: Path, on: str, data: Path) -> None:
+    found = last(request(path.read_text(), data, on=on, options={"grad": True}))
     assert found["event"] == "result", found
     assert found["matches_reference"], found
     assert found["gradients"]
-    assert len(found["samples_ms"]) == 1
+    assert len(found["samples_ms"]) == 1 if on == "cpu" else found["cycles"] > 0
+
+
+def test_wrong_gradients_have_no_times(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    finish = run_op.finish
+
+    def doubled(*arguments: Any) -> Any:
+        got, gradients = finish(*arguments)
+        return got, {name: 2 * gradient for name, gradient in gradients.items()}
+
+    monkeypatch.setattr(run_op, "finish", doubled)
+    for on, figure in (("cpu", "samples_ms"), ("dae", "cycles")):
+        found = last(request(SLS, data, on=on, options={"grad": True}))
+        assert not found["matches_reference"]
+        assert found["message"]
+        assert found[figure] is None
 
 
 SLS = (Path(__file__).resolve().parents[2] / "examples" / "embedding" / "sls.emb").read_text()
