@@ -193,8 +193,8 @@ def _add_run(commands: Any) -> None:
         help="FB15k, FB15k-237, BioKG, WN18 (generated), or a .npz or tab-separated file; for a layer also a generated"
         " graph (tiny, small, aifb, ... wikikg2), and triples are taken with their inverses; default FB15k-237. For an"
         " op RM1:L0 to RM3:L2 (Ember's Table 3), BigBird:1 to BigBird:8, a graph of Ember's Table 2"
-        " (arxiv ... wiki-Talk; wiki-Talk/100 is a hundredth of it), any of the graphs above, or an .npz file of ptr"
-        " and idx, rowptr and col, row and col, or ptr and blocks; default RM1:L0, com-Youtube/100 or BigBird:8",
+        " (arxiv ... wiki-Talk; wiki-Talk/500 is a 500th of it), any of the graphs above, or an .npz file of ptr"
+        " and idx, rowptr and col, row and col, or ptr and blocks; default RM1:L0, com-Youtube/500 or BigBird:8",
     )
     parser.add_argument("--batch", metavar="N", type=int, default=1_024, help="triples to score; default 1024")
     parser.add_argument("--repeat", metavar="N", type=int, default=20, help="timed repeats on cpu; default 20")
@@ -216,7 +216,7 @@ def _add_reuse(commands: Any) -> None:
         "explorer reuse --data RM1:L1",
     )
     parser.add_argument(
-        "--data", metavar="PRESET|FILE", required=True, help="as for an op's run: RM1:L1, wiki-Talk/100, lists.npz"
+        "--data", metavar="PRESET|FILE", required=True, help="as for an op's run: RM1:L1, wiki-Talk/500, lists.npz"
     )
     parser.add_argument("--json", action="store_true", help="print one JSON object on standard output")
     parser.set_defaults(action=_reuse)

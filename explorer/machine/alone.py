@@ -10,6 +10,7 @@ And each unit of the machine with the other infinitely fast (Fig. 17).
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
@@ -33,7 +34,7 @@ def core_alone(simulation: Simulation) -> dict[str, Any]:
     """The time of the slowest core, once the simulation is finished: its counts are those of the same program."""
     bounds = []
     for core, machine in enumerate(simulation.make_machines(alone=True)):
-        unit, why = advance(machine, 1)
+        unit, why = advance(machine, 1, math.inf)
         if why != op.FINISHED or unit != ACCESS:
             raise fault(machine, simulation.assembly, unit, why)
         bounds.append(_bound(simulation, machine, simulation.machines[core]))

@@ -25,10 +25,11 @@ class Machine(NamedTuple):
     memory: Memory
 
 
-def _build(sources: str) -> Callable[[Machine, int], tuple[int, int]]:
+def _build(sources: str) -> Callable[[Machine, int, float], tuple[int, int]]:
     # Numba's key for kept machine code includes the closure, hence a hash of all sources that are frozen into it.
-    def advance(machine: Machine, tokens: int) -> tuple[int, int]:
-        """Runs until so many tokens have been popped in all, the end or a fault: which unit stopped, and why.
+    def advance(machine: Machine, tokens: int, until: float) -> tuple[int, int]:
+        """Runs until so many tokens have been popped in all, the access unit's requests leave after a time in ns, the
+        end or a fault: which unit stopped, and why.
 
         The access unit goes on to its next token, then the execute unit pops it. That is an order of simulation only:
         a record waits for room until the time at which it was made, and a token until the core is free. So what the
@@ -43,6 +44,8 @@ def _build(sources: str) -> Callable[[Machine, int], tuple[int, int]]:
             why = run_token(machine.execute, machine.queues, machine.memory)
             if why != op.RUNNING:
                 return EXECUTE, why
+            if machine.access.state.front > until:
+                return EXECUTE, op.REACHED
         return ACCESS, op.FINISHED
 
     return entry(advance)

@@ -40,7 +40,7 @@ class MachineParameters:
     storage_bytes: int = _parameter(8192, "B", FIG_5, "lines held by the access unit until marshalled", 64, 1 << 26)
     mshrs: int = _parameter(256, "lines", FIG_5, "misses that the access unit keeps in flight", 1, 1 << 20)
     start_cycles: float = _parameter(
-        11.0, "access cycles", CALIBRATED, "from a traversal's first request to the next one's", 0.0, 1e6
+        11.05, "access cycles", CALIBRATED, "from a traversal's first request to the next one's", 0.0, 1e6
     )
     request_cycles: float = _parameter(1.0, "access cycles", ASSUMED, "from one line request to the next", 0.0, 1e6)
     marshal_bytes: float = _parameter(64.0, "B/access cycle", ASSUMED, "width of the path into the queues", 1.0, 1e9)
@@ -64,15 +64,15 @@ class MachineParameters:
     )
     lsq_entries: int = _parameter(96, "instructions", FIG_5, "loads that the core has in flight", 1, 1 << 20)
     issue_width: int = _parameter(4, "instructions/core cycle", ASSUMED, "that fill the reorder buffer", 1, 64)
-    token_cycles: float = _cost(0.78125, CALIBRATED, "popping a token and branching on it")
-    pop_cycles: float = _cost(0.78125, CALIBRATED, "popping a scalar")
-    scalar_cycles: float = _cost(0.78125, CALIBRATED, "a scalar operation, load, store or loop step")
-    unbuffered_cycles: float = _cost(6.327, CALIBRATED, "a vector that comes with a token of its own, beside the rest")
+    token_cycles: float = _cost(0.7856, CALIBRATED, "popping a token and branching on it")
+    pop_cycles: float = _cost(0.7856, CALIBRATED, "popping a scalar")
+    scalar_cycles: float = _cost(0.7856, CALIBRATED, "a scalar operation, load, store or loop step")
+    unbuffered_cycles: float = _cost(6.529, CALIBRATED, "a vector that comes with a token of its own, beside the rest")
     misaligned_cycles: float = _cost(
-        2.857, CALIBRATED, "64 bytes of a vector that cross a line of the queue, beside the rest"
+        2.875, CALIBRATED, "64 bytes of a vector that cross a line of the queue, beside the rest"
     )
-    vector_cycles: float = _cost(0.2078, CALIBRATED, "64 bytes of a vector popped, loaded, stored, added, multiplied")
-    traversal_cycles: float = _cost(29.17, CALIBRATED, "the end of an innermost traversal, or a token from outside one")
+    vector_cycles: float = _cost(0.2086, CALIBRATED, "64 bytes of a vector popped, loaded, stored, added, multiplied")
+    traversal_cycles: float = _cost(29.5, CALIBRATED, "the end of an innermost traversal, or a token from outside one")
     divide_cycles: float = _cost(5.0, ASSUMED, "f32 division or square root, 64 bytes of a vector alike")
     transcendental_cycles: float = _cost(20.0, ASSUMED, "exp, tanh, sin and the like, 64 bytes of a vector alike")
     mispredict_cycles: float = _cost(15.0, ASSUMED, "on the core alone, the end of a loop whose bounds were loaded")

@@ -22,8 +22,8 @@ from explorer.machine.memory import make_memory, make_shared
 from explorer.machine.parameters import WORD_BYTES, MachineParameters
 from explorer.machine.queues import make_queues
 
-TURN = 16
-"""So many tokens a core runs ahead of the others at most: what they share, they share in nearly the order of time."""
+APART = 50.0
+"""ns that a core's requests run ahead of another's: what they share, they share in nearly the order of time."""
 
 
 class Simulation:
@@ -41,6 +41,7 @@ class Simulation:
         check_queues(program, self.assembly, parameters)
         self.machines = self.make_machines()
         self._running = list(range(parameters.cores))
+        self._fronts = [0.0] * parameters.cores
 
     def make_machines(self, alone: bool = False) -> list[Machine]:
         """The cores before their first instruction, with their caches cold and the outputs zero."""
@@ -79,20 +80,23 @@ class Simulation:
         Raises MachineError for what an instruction cannot do, and QueueError for a deadlock.
         """
         while self._running and tokens > 0:
-            turn = tokens if len(self._running) == 1 else min(tokens, TURN)
-            core = min(self._running, key=lambda core: self.machines[core].access.state.back)
-            self._advance(core, turn)
-            tokens -= turn
+            first, *others = sorted(self._running, key=self._fronts.__getitem__)
+            until = self._fronts[others[0]] + APART if others else math.inf
+            tokens -= self._advance(first, tokens, until)
         return self.finished
 
-    def _advance(self, core: int, tokens: int) -> None:
+    def _advance(self, core: int, tokens: int, until: float) -> int:
+        """Runs one core; how many tokens it has popped."""
         machine = self.machines[core]
-        unit, why = advance(machine, int(machine.queues.state.tokens_popped) + tokens)
+        popped = int(machine.queues.state.tokens_popped)
+        unit, why = advance(machine, popped + tokens, until)
         if why == op.FINISHED:
             self._settle(machine)
             self._running.remove(core)
         elif why != op.REACHED:
             raise fault(machine, self.assembly, unit, why)
+        self._fronts[core] = float(machine.access.state.front)
+        return int(machine.queues.state.tokens_popped) - popped
 
     @staticmethod
     def _settle(machine: Machine) -> None:
@@ -134,7 +138,7 @@ class Simulation:
         """
         watched: list[dict[str, Any]] = []
         while 0 in self._running and len(watched) < records:
-            self._advance(0, 1)
+            self._advance(0, 1, math.inf)
             watched.append(self._last_popped(self.machines[0]))
         return watched
 

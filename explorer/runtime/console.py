@@ -29,7 +29,7 @@ def _progress_line(event: Event) -> str:
         case "sample" if "ms" in event:
             return f"repeat {event['index'] + 1}: {event['ms']:.3f} ms"
         case "sample":
-            return f"cycle {event['cycle']:,.0f}: {event['triples']:,} triples scored"
+            return f"cycle {event['cycle']:,.0f}: {event['triples']:,} done"
         case _:
             return ""
 

@@ -12,7 +12,7 @@ import numpy.typing as npt
 from explorer.compiler.compilation import Compilation
 from explorer.compiler.ir.dlc import DlcProgram
 from explorer.compiler.ir.module import Module
-from explorer.machine.parameters import MachineParameters
+from explorer.machine.parameters import WORD_BYTES, MachineParameters
 from explorer.machine.summary import share
 from explorer.runtime import dae
 from explorer.runtime.events import Event, failed, machine_sample
@@ -29,6 +29,10 @@ UNOPTIMISED: dict[str, str | int | bool] = {"opt": 0, **GENERAL}
 """Ember's emb-opt0."""
 
 
+MOST_COMPARED = 4_000_000
+"""Programs that push more elements are not simulated again unoptimised: that takes ten times as long as they did."""
+
+
 @dataclass(frozen=True)
 class Simulated:
     """The result, and what the JSON says of the machine."""
@@ -43,9 +47,9 @@ def simulate(
 ) -> Generator[Event, None, Simulated]:
     """Simulates the program at its level, streaming its state, and then what it is compared with.
 
-    `speedup_over` says how many times as long the unoptimised program takes, and the core alone, for which what is
-    done for a model in particular is no work of its own. Raises Refused where there is no program, and
-    ValueError for parameters that the machine does not take."""
+    `speedup_over` says how many times as long the unoptimised program takes (None for one of too many elements), and
+    the core alone, for which what is done for a model in particular is no work of its own. Raises Refused where there
+    is no program, and ValueError for parameters that the machine does not take."""
     program, parameters = decoupled(compilation), MachineParameters.of(request.machine)
     ran = yield from streamed(
         lambda post: dae.simulate(
@@ -58,13 +62,18 @@ def simulate(
         )
     )
     figures = ran.to_json()
-    cycles = {"opt0": figures["cycles"], "core_alone": figures["core_alone"]["cycles"]}
+    cycles: dict[str, float | None] = {"opt0": figures["cycles"], "core_alone": figures["core_alone"]["cycles"]}
+    elements = (figures["access"]["payload_bytes"] + figures["access"]["stored_bytes"]) // WORD_BYTES
     for name, options, alone in (("opt0", UNOPTIMISED, False), ("core_alone", GENERAL, True)):
-        if {**compilation.options.to_json(), **options} != compilation.options.to_json():
+        if {**compilation.options.to_json(), **options} == compilation.options.to_json():
+            continue
+        cycles[name] = None
+        if elements <= MOST_COMPARED:
             other = decoupled(compile_request(replace(request, options={**request.options, **options})))
             account = dae.simulate(other, inputs, parameters, core_alone=alone).to_json()
             cycles[name] = (account["core_alone"] if alone else account)["cycles"]
-    over = {name: share(other, figures["cycles"]) for name, other in cycles.items()}
+            figures |= {"core_alone": account["core_alone"]} if alone else {}
+    over = {name: None if other is None else share(other, figures["cycles"]) for name, other in cycles.items()}
     return Simulated(ran.output, ran.gradients, {**figures, "speedup_over": over})
 
 

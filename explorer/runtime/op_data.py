@@ -14,7 +14,7 @@ from typing import Any
 
 from explorer.runtime import inputs
 from explorer.runtime.attention import BLOCK_PRESETS, big_bird
-from explorer.runtime.bags import BAG_PRESETS, recommendation
+from explorer.runtime.bags import BAG_PRESETS, RECOMMENDATIONS, recommendation
 from explorer.runtime.graphs import GRAPH_PRESETS, RelationalGraph, load_graph
 from explorer.runtime.inputs import MAX_FILE_BYTES, InputError, read_member, reading
 from explorer.runtime.locality import reuse
@@ -25,13 +25,16 @@ from explorer.runtime.sparse_arrays import NUMBERS, Form, form_of, sparse_from
 SHORT_NAMES = {"rm1": "RM1:L0", "rm2": "RM2:L0", "rm3": "RM3:L0", "bigbird": "BigBird:8"}
 DEFAULTS = {"bag": "RM1:L0", "query": "BigBird:8"}
 """What an op of each kind runs on where nothing is said, by the set that owns its entries; a matrix has DEFAULT."""
-DEFAULT = "com-Youtube/100"
-OFFERED_SCALE = 100
-"""A page offers graphs divided by so much: whole ones take the machine minutes."""
+DEFAULT = "com-Youtube/500"
+OFFERED_ELEMENTS = 2_000_000
+"""A page offers graphs divided so that their rows come to so many elements: whole ones take the machine hours."""
+FEWEST_OFFERED = 100
+"""A graph that would have fewer vertices then is not offered."""
+SCALES = tuple(digit * 10**power for power in range(5) for digit in (1, 2, 5))
 
 
 def load_lists(source: str, data_dir: Path | None = None) -> SparseRows:
-    """The lists of a preset (`RM3:L0`, `BigBird:8`, `com-Youtube`, `com-Youtube/100`), a graph or a file.
+    """The lists of a preset (`RM3:L0`, `BigBird:8`, `com-Youtube`, `com-Youtube/500`), a graph or a file.
 
     With `data_dir`, `source` is a preset or the name of a file in that directory, and nothing else is looked up.
     Raises InputError.
@@ -133,8 +136,8 @@ def _read_npz(path: Path, label: str) -> SparseRows:
 def available_lists(data_dir: Path | None) -> list[dict[str, Any]]:
     """What a page may offer to ops: `for` is the kind of op that an entry is meant for (bag, matrix, query)."""
     offered = [
-        *({"name": name, "label": f"{name} (generated)", "for": "bag"} for name in BAG_PRESETS),
-        *({"name": name, "label": f"{name} (generated)", "for": "query"} for name in BLOCK_PRESETS),
+        *({"name": name, "label": f"{name}, {_bags(name)} (generated)", "for": "bag"} for name in BAG_PRESETS),
+        *({"name": name, "label": f"{name} tokens a block (generated)", "for": "query"} for name in BLOCK_PRESETS),
         *_offered_matrices(),
         *({"name": name, "label": f"{name} (generated)", "for": "matrix"} for name in ("tiny", "small")),
     ]
@@ -146,12 +149,21 @@ def available_lists(data_dir: Path | None) -> list[dict[str, Any]]:
     return offered
 
 
+def _bags(name: str) -> str:
+    """`128 bags of 64, rows of 32`."""
+    preset = RECOMMENDATIONS[name.partition(":")[0]]
+    return f"{preset.tables * preset.segments} bags of {preset.lookups}, rows of {preset.elements}"
+
+
 def _offered_matrices() -> Iterator[dict[str, Any]]:
     for name, preset in MATRIX_PRESETS.items():
-        part = scaled(name, preset, OFFERED_SCALE)
+        scale = next(scale for scale in SCALES if preset.edges * preset.elements <= scale * OFFERED_ELEMENTS)
+        part = scaled(name, preset, scale)
+        if part.vertices < FEWEST_OFFERED:
+            continue
         yield {
-            "name": f"{name}/{OFFERED_SCALE}",
-            "label": f"{name}, 1/{OFFERED_SCALE}: {part.vertices:,} vertices, {part.edges:,} edges (generated)",
+            "name": f"{name}/{scale}",
+            "label": f"{name}, 1/{scale}: {part.vertices:,} vertices, {part.edges:,} edges (generated)",
             "for": "matrix",
         }
 

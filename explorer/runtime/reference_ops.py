@@ -141,6 +141,7 @@ class OpEvaluator(RowEvaluator):
         """The results of the body for all owners, one after another."""
         order = np.arange(self.entries.sizes[self.header.owner])
         parts: list[Array] = []
+        of_entries = self._returns_entries()
 
         def run(ids: Numbers) -> None:
             owner = Element(ids, self.header.owner, True)
@@ -148,7 +149,8 @@ class OpEvaluator(RowEvaluator):
             if value is None:
                 raise ReferenceFailure(f"{self.definition.name} returns nothing")
             part = self.kept(self.array(value))
-            parts.append(np.broadcast_to(part, (len(ids), *part.shape[1:])) if len(part) == 1 else part)
+            rows = len(part) if of_entries else len(ids)
+            parts.append(np.broadcast_to(part, (rows, *part.shape[1:])))
 
         self.in_chunks(order, 1 + self.entries.counts(order), run)
         return np.concatenate(parts)
@@ -183,6 +185,12 @@ class OpEvaluator(RowEvaluator):
         scope[name] = Element(order, kind, True)
         for ended in self._entry_loops(body):
             scope[ended] = Element(np.arange(self.entries.sizes[self.header.entry]), self.header.entry, True)
+
+    def _returns_entries(self) -> bool:
+        """Whether the result names data of entries; else it is one of owners, even where it is the same for all."""
+        names = set(self._entry_loops(self.definition.body))
+        returned = [statement for statement in self.definition.body if isinstance(statement, ast.Return)]
+        return any(isinstance(node, ast.Name) and node.id in names for node in walk(returned))
 
     def _entry_loops(self, body: Iterable[ast.AST]) -> Iterable[str]:
         """The variables of the loops over entries in a loop's body, whose data may be returned behind it."""

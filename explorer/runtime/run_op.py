@@ -146,8 +146,6 @@ def row_scales(want: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
 
 def execute_op(request: RunRequest, compilation: Compilation) -> Iterator[Event]:
     """Runs a compiled op, yielding events; the last is `result`. Raises Refused and InputError."""
-    if compilation.options.grad and request.on == "dae":
-        raise Refused(failed("refused", "The machine runs the forward pass only.", "Run the gradients on cpu."))
     setup = yield from prepare(request, compilation)
     yield from {"cpu": _run_cpu, "dae": _run_dae}[request.on](setup)
 
@@ -324,8 +322,13 @@ def _run_dae(setup: OpRun) -> Iterator[Event]:
     except ValueError as error:
         # What the machine says of its parameters, and of a record that is larger than its queue.
         raise Refused(failed("refused", sentence(error))) from None
-    check = setup.check(setup.finished(simulated.output, {})[0])
-    figures = simulated.figures if check.matches else dict.fromkeys(simulated.figures)
+    got, gradients = setup.finished(simulated.output, simulated.gradients)
+    check = setup.check(got)
+    if check.matches and gradients:
+        yield progress("checking the gradients against differences in float64", 6, STEPS)
+        _check_gradients(setup, gradients)
+    right = check.matches and setup.right
+    figures = simulated.figures if right else dict.fromkeys(simulated.figures)
     yield result({**_description(setup, check, "simulated", MACHINE), **figures})
 
 

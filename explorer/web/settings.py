@@ -71,9 +71,9 @@ def _parameter(name: str, value: Any, note: Mapping[str, Any]) -> Parameter:
 
 
 def effects(compiled: Mapping[str, Any]) -> dict[str, str]:
-    """What each option does to this program, by the option's name: a pass of that name has told it."""
+    """What each option that is on does to this program, by the option's name: a pass of that name has told it."""
     told: dict[str, str] = {}
-    names = {switch.name for switch in SWITCHES}
+    names = {switch.name for switch in SWITCHES if compiled["options"][switch.name]}
     for stage in compiled["stages"]:
         for report in stage["passes"]:
             if report["name"] in names:

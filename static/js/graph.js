@@ -88,6 +88,7 @@ function drawInto(body) {
   );
   body.replaceChildren(svg);
   zoomTo(body, layout, zooms.get(body.closest(".pane").id) ?? Math.max(READABLE, fitting(layout, box)));
+  body.scrollLeft = (body.scrollWidth - body.clientWidth) / 2;
   body.parentElement.querySelector(".zoom").onclick = ({ target }) => zoomBy(body, layout, target.dataset.zoom);
 }
 

@@ -147,6 +147,7 @@ function remember() {
   focused = pane ? `#${pane.id} ${act ? data.join("") : ".body"}` : open ? data.join("") : "";
   before = paneElements().map((pane) => ({
     stage: pane.dataset.stage,
+    isDifference: pane.querySelector(".diff") !== null,
     bodies: bodiesOf(pane).map((body) => ({ body, top: body.scrollTop, left: body.scrollLeft })),
   }));
 }
@@ -169,7 +170,8 @@ function restore() {
   paneElements().forEach((pane, index) => {
     const old = before.find((entry, at) => at === index && entry.stage === pane.dataset.stage);
     const body = pane.querySelector(".body");
-    if (!old?.bodies[0]?.body.querySelector(".l, .gv") || !body) return skipDeclarations(body);
+    const isOther = old?.isDifference !== (pane.querySelector(".diff") !== null);
+    if (isOther || !old.bodies[0]?.body.querySelector(".l, .gv") || !body) return skipDeclarations(body);
     if ("waiting" in pane.dataset) {
       body.replaceWith(old.bodies[0].body);
       pane.classList.add("stale");

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 from playwright.sync_api import Page, expect
 
@@ -107,6 +109,7 @@ def test_a_difference_of_nothing_says_so(open_page: OpenPage) -> None:
 def test_stage_names_are_whole_beside_a_difference(open_page: OpenPage, width: int) -> None:
     page = open_page(width=width, height=900)
     pane(page, "loops").locator("[data-act=diff]").click()
+    pane(page, "loops").get_by_text(re.compile("^Compare ")).click()
     expect(pane(page, "loops").locator(".side")).to_have_count(2)
     point_at_model(page, "@", "return norm")
     for header in page.locator(".pane .ph").all():
@@ -149,6 +152,7 @@ def test_panes_are_added_chosen_and_closed(open_page: OpenPage) -> None:
     page = open_page()
     page.locator("[data-act=add]").click()
     expect(page.locator(".pane")).to_have_count(5)
+    page.locator("#pane-4 select").select_option("dlc")
     expect(pane(page, "dlc")).to_contain_text("while ((token = ctrlQ.pop()) != done)")
     expect(pane(page, "dlc").locator(".unit")).to_have_count(2)
     page.locator("#pane-4 select").select_option("loops")

@@ -186,6 +186,7 @@ def test_two_option_sets_are_compared(open_page: OpenPage) -> None:
     expect(opt1.locator(".dl").first).to_contain_text("vlen 16")
     expect(opt1.locator(".dl").last).to_contain_text("vlen 8")
     expect(opt1.locator(".l.add .w").first).to_have_text(re.compile("8"))
+    expect(opt1.locator(".l.add").first).to_be_in_viewport()
     expect(pane(page, "slc")).to_contain_text("the same with vlen 16 as with vlen 8")
     page.locator("#compare").click()
     expect(page.locator(".side")).to_have_count(0)

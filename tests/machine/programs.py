@@ -156,7 +156,7 @@ def bags_of(bags: int, lookups: int, length: int, rows: int = 16384, seed: int =
 
 def sls_reference(inputs: dict[str, NDArray[Any]]) -> NDArray[np.float64]:
     ptrs, rows = inputs["ptrs"], inputs["vals"].astype(np.float64)[inputs["idxs"]]
-    return np.array([rows[low:high].sum(axis=0) for low, high in pairwise(ptrs)]).reshape(len(ptrs) - 1, -1)
+    return np.array([rows[low:high].sum(axis=0) for low, high in pairwise(ptrs)]).reshape(-1, inputs["vals"].shape[1])
 
 
 def sls_inputs() -> dict[str, NDArray[Any]]:

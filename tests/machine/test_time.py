@@ -9,6 +9,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from explorer.machine.alone import access_alone, execute_alone
+from explorer.machine.costs import CLASSES
 from explorer.machine.memory import find, make_cache, put_first
 from explorer.machine.parameters import MachineParameters
 from explorer.machine.simulation import Simulation
@@ -16,22 +18,6 @@ from explorer.runtime.dae import simulate
 from tests.machine import programs as make
 
 DEFAULT = MachineParameters()
-NO_EXECUTE = dict.fromkeys(
-    (
-        "token_cycles",
-        "pop_cycles",
-        "index_cycles",
-        "loop_cycles",
-        "arithmetic_cycles",
-        "divide_cycles",
-        "transcendental_cycles",
-        "row_cycles",
-    ),
-    0.0,
-)
-NO_ACCESS = {"evaluate_cycles": 0.0, "token_bytes": 0, "marshal_bytes": 1e9, "hbm_gbs": 1e9} | dict.fromkeys(
-    ("l2_ns", "llc_ns", "hbm_ns"), 0.0
-)
 MACHINES = {
     "as it is": DEFAULT,
     "small queue": MachineParameters(queue_bytes=16, control_tokens=3),
@@ -64,38 +50,53 @@ def counting(*streams: Any) -> Any:
     )
 
 
+COSTS = {f"{name}_cycles": 0.0 for name in CLASSES} | {"token_cycles": 2.0, "pop_cycles": 1.0}
+
+
 def test_times_of_two_records_worked_by_hand() -> None:
-    """Positions are known at 1 and 2 ns; a record of one operand takes (4 + 4) / 64 ns; the core needs 2 + 1 cycles
-    for each and 2 for `done`: it begins at 1.125 ns and never waits again."""
-    result = simulate(counting(), {"x": np.zeros(1, np.float32)}).account
-    assert [record["cycle"] for record in result["pushed_first"]] == pytest.approx(
-        [2.4 * time for time in (1.125, 2.125, 2.125 + 4 / 64)]
-    )
-    assert result["cycles"] == pytest.approx(2.4 * 1.125 + 3 + 3 + 2)
+    """The traversal starts at 0; a record of one operand takes 4 / 64 ns; the core needs 2 + 1 cycles for each and 2
+    for `done`. It begins at 0.0625 ns and never waits again."""
+    result = simulate(counting(), {"x": np.zeros(1, np.float32)}, MachineParameters(**COSTS)).account
+    assert [record["cycle"] for record in result["pushed_first"]] == pytest.approx([0.15, 0.3, 0.3])
+    assert [record["popped"] for record in result["pushed_first"]] == pytest.approx([0.15 + 2, 0.15 + 5, 0.15 + 8])
+    assert result["cycles"] == pytest.approx(0.15 + 3 + 3 + 2)
     assert result["execute"]["busy"] == pytest.approx(8)
-    assert result["execute"]["stalls"]["queue_empty"] == pytest.approx(2.4 * 1.125)
-    assert result["access"]["busy"] == pytest.approx(2.4 * 2)
-    assert result["access"]["stalls"] == pytest.approx({"queue_full": 0, "memory": 2.4 * 0.1875})
+    assert result["execute"]["stalls"] == pytest.approx({"queue_empty": 0.15, "memory": 0})
+    assert result["access"]["busy"] == pytest.approx(0.3)
+    assert result["tokens"] == {"b_ite": 2, "done": 1}
 
 
 def test_time_of_a_miss_worked_by_hand() -> None:
-    """Position at 1 ns, load at 2: its line takes 64 / 37.5 ns of the channel, then 100. The second load finds it."""
+    """A line is asked for at 0: it takes 64 / 37.5 ns of the channel, then 100. The second load finds it."""
     load = make.mem("v", "b_tr", "x", "b_tr.ite")
     result = simulate(counting(load), {"x": np.zeros(2, np.float32)}).account
-    first = 2 + 64 / 37.5 + 100 + 12 / 64
+    first = 64 / 37.5 + 100 + 8 / 64
     assert [record["cycle"] for record in result["pushed_first"]] == pytest.approx(
-        [2.4 * time for time in (first, first + 12 / 64, first + 16 / 64)]
+        [2.4 * time for time in (first, first + 8 / 64, first + 8 / 64)]
     )
-    assert result["memory"] == {"requests": 1, "l2_hits": 0, "llc_hits": 0, "misses": 1, "hbm_bytes": 64}
+    memory = result["memory"]
+    assert (memory["requests"], memory["misses"], memory["hbm_bytes"]) == (1, 1, 64)
     assert result["access"]["loads"] == 2
+    assert result["access"]["stalls"]["memory"] == pytest.approx(2.4 * (100 + 64 / 37.5))
+
+
+def test_innermost_traversal_that_ends_costs_the_core_a_turn() -> None:
+    """Two rows of four elements: two turns, paid at the next row's first token and at `done`."""
+    costs = {f"{name}_cycles": 0.0 for name in CLASSES} | {"traversal_cycles": 50.0}
+    parameters = MachineParameters(**costs, rob_entries=1 << 20)
+    records = simulate(make.sls(4), make.sls_inputs(), parameters).account["pushed_first"]
+    waits = [record["popped"] - record["cycle"] for record in records]
+    assert [round(wait) for wait in waits[:4]] == [0, 0, 0, 0]
+    assert waits[4] == pytest.approx(50)
+    assert records[-1]["popped"] - records[-2]["popped"] == pytest.approx(50)
 
 
 @pytest.mark.parametrize("machine", MACHINES)
 def test_between_the_longer_unit_and_both_one_after_the_other(machine: str) -> None:
     parameters = MACHINES[machine]
     together = account(parameters)["cycles"]
-    access = account(replace(parameters, **NO_EXECUTE))["cycles"]
-    execute = account(replace(parameters, **NO_ACCESS))["cycles"]
+    access = account(access_alone(parameters))["cycles"]
+    execute = account(execute_alone(parameters))["cycles"]
     assert max(access, execute) * (1 - 1e-6) <= together <= (access + execute) * (1 + 1e-6)
 
 
@@ -106,7 +107,7 @@ def test_each_unit_is_busy_or_waits_for_a_cause(machine: str) -> None:
         part = whole[unit]
         assert part["busy"] + sum(part["stalls"].values()) == pytest.approx(part["cycles"], rel=1e-6)
         assert min(part["busy"], *part["stalls"].values()) >= -1e-6
-    assert whole["cycles"] == max(whole["access"]["cycles"], whole["execute"]["cycles"])
+    assert whole["cycles"] >= max(whole["access"]["cycles"], whole["execute"]["cycles"])
     assert whole["microseconds"] == pytest.approx(whole["cycles"] / DEFAULT.core_ghz / 1000)
 
 
@@ -164,7 +165,9 @@ def test_longer_queue_is_never_slower_and_helps_where_nothing_else_holds_lines(
     assert times[0] > 1.01 * times[-1]
 
 
-@pytest.mark.parametrize("name", ["hbm_ns", "llc_ns", "l2_ns", "pop_cycles", "row_cycles", "evaluate_cycles"])
+@pytest.mark.parametrize(
+    "name", ["hbm_ns", "llc_ns", "l2_ns", "request_cycles", "start_cycles", *(f"{name}_cycles" for name in CLASSES)]
+)
 def test_longer_latencies_and_costs_are_never_faster(name: str) -> None:
     times = [account(replace(DEFAULT, **{name: value}))["cycles"] for value in (0.0, 1.0, 10.0, 100.0, 1000.0)]
     assert times == sorted(times)
@@ -202,7 +205,7 @@ def test_runs_are_the_same_every_time() -> None:
 def test_occupancy_is_the_sum_of_all_stays(machine: str) -> None:
     """Little's law, record by record; and no pop before its push."""
     simulation = Simulation(make.transr(5, 6), make.transr_inputs(8, 5, 6), MACHINES[machine])
-    queues = simulation.machine.queues
+    queues = simulation.machines[0].queues
     stays: list[tuple[float, float]] = []
     word_stays: list[tuple[float, float]] = []
     while not simulation.finished:
@@ -225,7 +228,7 @@ def test_lines_are_conserved_and_bandwidth_is_kept(machine: str) -> None:
     whole = account(MACHINES[machine])
     memory = whole["memory"]
     assert memory["l2_hits"] + memory["llc_hits"] + memory["misses"] == memory["requests"]
-    assert memory["hbm_bytes"] == 64 * memory["misses"]
+    assert memory["hbm_bytes"] == 64 * (memory["misses"] + 2 * memory["output_misses"])
     assert memory["hbm_bytes"] <= MACHINES[machine].hbm_gbs * whole["microseconds"] * 1000 * (1 + 1e-9)
     # Three indices and, of two rows of E, one of R and one of P, all lines: what any order must bring at least once.
     assert memory["requests"] <= whole["access"]["loads"]
@@ -269,7 +272,7 @@ def test_samples_stream_while_it_runs() -> None:
     assert seen[-1]["cycle"] <= result.account["cycles"]
 
 
-def test_trace_of_a_run_of_unknown_length_is_thinned() -> None:
+def test_run_of_unknown_length_is_sampled_all_the_same() -> None:
     """Bags of many rows: how many records there are depends on data."""
     rows = 60_000
     inputs = {
@@ -279,6 +282,6 @@ def test_trace_of_a_run_of_unknown_length_is_thinned() -> None:
     }
     seen: list[dict[str, Any]] = []
     result = simulate(make.sls(16), inputs, on_sample=seen.append)
-    assert len(result.account["occupancy"]) <= 400 < len(seen)
+    assert 20 <= len(seen) <= 400
     assert result.account["occupancy"][-1] == seen[-1]
     assert (result.output == rows).all()

@@ -165,7 +165,7 @@ def test_a_page_may_open_only_what_is_offered(save: Save, tmp_path: Path) -> Non
     assert offered["bags.npz"] == "bag"
     assert offered["RM3:L0"] == "bag"
     assert offered["BigBird:8"] == "query"
-    assert offered["com-Youtube/100"] == "matrix"
+    assert offered["com-Youtube/500"] == "matrix"
     assert "broken.npz" not in offered
     assert well_formed(load_lists("bags.npz", tmp_path))
     with pytest.raises(InputError, match="there is no data set"):

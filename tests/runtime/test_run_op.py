@@ -10,7 +10,7 @@ import pytest
 
 import explorer
 from explorer.compiler.ir.graph import Graph
-from explorer.runtime import run_op
+from explorer.runtime import dae_run, run_op
 from explorer.runtime.run import RunRequest, execute
 from explorer.runtime.sparse import SparseRows
 from tests.oracles import embedding
@@ -61,13 +61,29 @@ def test_every_example_is_right_on_the_machine_at_every_level(path: Path, level:
     assert found["speedup_over"]["core_alone"] > 0
 
 
+@pytest.mark.parametrize("on", ["cpu", "dae"])
 @pytest.mark.parametrize("path", ops(), ids=lambda path: path.stem)
-def test_every_example_and_its_gradients_are_right_on_the_cpu(path: Path, data: Path) -> None:
-    found = last(request(path.read_text(), data, options={"grad": True}))
+def test_every_example_and_its_gradients_are_right(path: Path, on: str, data: Path) -> None:
+    found = last(request(path.read_text(), data, on=on, options={"grad": True}))
     assert found["event"] == "result", found
     assert found["matches_reference"], found
     assert found["gradients"]
-    assert len(found["samples_ms"]) == 1
+    assert len(found["samples_ms"]) == 1 if on == "cpu" else found["cycles"] > 0
+
+
+def test_wrong_gradients_have_no_times(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    finish = run_op.finish
+
+    def doubled(*arguments: Any) -> Any:
+        got, gradients = finish(*arguments)
+        return got, {name: 2 * gradient for name, gradient in gradients.items()}
+
+    monkeypatch.setattr(run_op, "finish", doubled)
+    for on, figure in (("cpu", "samples_ms"), ("dae", "cycles")):
+        found = last(request(SLS, data, on=on, options={"grad": True}))
+        assert not found["matches_reference"]
+        assert found["message"]
+        assert found[figure] is None
 
 
 SLS = (Path(__file__).resolve().parents[2] / "examples" / "embedding" / "sls.emb").read_text()
@@ -101,7 +117,7 @@ def test_data_without_rows_of_its_own_leaves_the_texts_sizes(data: Path) -> None
     assert found["limits"]["flop"] == 2 * 25 * 128
 
 
-@pytest.mark.parametrize(("text", "name"), [(SLS, "RM1:L0"), (SPMM, "com-Youtube/100")])
+@pytest.mark.parametrize(("text", "name"), [(SLS, "RM1:L0"), (SPMM, "com-Youtube/500")])
 def test_an_op_has_data_where_none_is_named(text: str, name: str) -> None:
     compilation = explorer.compile(text)
     assert run_op.default_data(compilation) == name
@@ -125,6 +141,25 @@ def test_memory_is_counted_before_anything_is_drawn() -> None:
 def test_a_queue_that_holds_no_record_is_refused() -> None:
     found = last(request(SLS, None, data="RM1:L0", sizes={}, on="dae", machine={"queue_bytes": 8}))
     assert found["kind"] == "refused"
+
+
+def test_a_large_program_is_not_simulated_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(dae_run, "MOST_COMPARED", 1_000)
+    found = last(request(SLS, None, data="RM1:L0", sizes={}, on="dae"))
+    assert found["matches_reference"]
+    assert found["speedup_over"]["opt0"] is None
+    assert found["speedup_over"]["core_alone"] > 0
+
+
+def test_what_is_done_for_a_model_in_particular_is_compared_with_the_op_without_it(data: Path) -> None:
+    text = (EXAMPLES[0].parent / "spattn.emb").read_text()
+    cycles = {
+        stores: last(request(text, data, on="dae", options={"store_streams": stores})) for stores in (False, True)
+    }
+    ratio = cycles[False]["cycles"] / cycles[True]["cycles"]
+    for other in ("opt0", "core_alone"):
+        over = {stores: found["speedup_over"][other] for stores, found in cycles.items()}
+        assert over[True] == pytest.approx(over[False] * ratio)
 
 
 def test_what_the_rows_of_a_result_are_held_against() -> None:

@@ -288,6 +288,8 @@ class _Verification:
         for statement in callback.body:
             if not isinstance(statement, ToVal):
                 continue
+            if not statement.origin:
+                raise VerificationError(f"the ToVal of {statement.stream} has no origin")
             if statement.stream not in streams:
                 raise VerificationError(f"to_val of {statement.stream}, which is no stream here")
             self.values.add(statement.result)

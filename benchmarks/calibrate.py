@@ -1,0 +1,104 @@
+"""The calibrated parameters of the simulated machine, fitted anew. Nothing here is measured.
+
+`explorer bench calibrate [--json]`. The sum of bags is compiled at every level and simulated on the sizes of Ember's
+Table 3 with uniform lookups; `explorer.machine.calibration` says what is fitted to which published numbers. The
+parameters printed are those that explorer/machine/parameters.py carries: after a change to the machine or to the
+programs, copy them there.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from explorer.compiler.ir.dlc import DlcProgram
+from explorer.compiler.ir.module import Module
+from explorer.machine.calibration import PUBLISHED, Calibration, Cases, calibrate
+from explorer.machine.parameters import MachineParameters
+from explorer.runtime.dae_run import decoupled
+from explorer.runtime.run import RunRequest, compile_request
+from explorer.runtime.run_op import OpRun, prepare
+
+EXAMPLE = Path(__file__).resolve().parents[1] / "examples" / "embedding" / "sls.emb"
+LEVELS = (0, 1, 2, 3)
+
+
+def main(argv: Sequence[str]) -> int:
+    """Prints the table, or with --json one object."""
+    parser = argparse.ArgumentParser(prog="explorer bench calibrate", description=__doc__)
+    parser.add_argument("--json", action="store_true", help="print one JSON object")
+    arguments = parser.parse_args(argv)
+    found = calibrate(cases(), MachineParameters())
+    print(json.dumps(figures(found)) if arguments.json else table(found))
+    return 0
+
+
+def cases() -> Cases:
+    """The programs of all levels, on the bags of the three models with low locality."""
+    made = {}
+    for model in PUBLISHED:
+        run = _prepared(RunRequest(text=EXAMPLE.read_text(), on="dae", data=f"{model}:L0"))
+        for level in LEVELS:
+            compilation = compile_request(replace(run.request, options={"opt": level}))
+            made[(model, level)] = (_only(decoupled(compilation)), run.inputs())
+    return made
+
+
+def _only(program: DlcProgram | Module) -> DlcProgram:
+    """The one kernel of the op."""
+    programs = (program,) if isinstance(program, DlcProgram) else program.programs
+    (kernel,) = programs
+    assert isinstance(kernel, DlcProgram)
+    return kernel
+
+
+def _prepared(request: RunRequest) -> OpRun:
+    steps = prepare(request, compile_request(request))
+    try:
+        while True:
+            next(steps)
+    except StopIteration as prepared:
+        run: OpRun = prepared.value
+        return run
+
+
+def figures(found: Calibration) -> dict[str, Any]:
+    """What was fitted, and how well."""
+    return {
+        "source": "simulated",
+        "parameters": found.parameters,
+        "published": PUBLISHED,
+        "ratios": found.ratios,
+        "errors": _spread(found, found.ratios),
+        "left_out": found.left_out,
+        "left_out_errors": _spread(found, found.left_out),
+    }
+
+
+def _spread(found: Calibration, ratios: Mapping[str, Sequence[float]]) -> dict[str, float]:
+    errors = [abs(error) for error in found.errors(ratios)]
+    return {"mean": sum(errors) / len(errors), "max": max(errors)}
+
+
+def table(found: Calibration) -> str:
+    """The parameters, then the ratios beside the published ones."""
+    carried = MachineParameters().values()
+    lines = ["parameter            fitted    carried"]
+    lines += [f"{name:<20} {value:<9g} {carried[name]:g}" for name, value in found.parameters.items()]
+    lines += ["", "speed over opt0      published  fitted  without it"]
+    for model, want in PUBLISHED.items():
+        for level, (published, got, predicted) in enumerate(
+            zip(want, found.ratios[model], found.left_out[model], strict=True), start=1
+        ):
+            lines.append(
+                f"{model} opt{level}             {published:>9.2f} {got:>7.2f} {got / published - 1:+.1%} "
+                f"{predicted:>7.2f} {predicted / published - 1:+.1%}"
+            )
+    for name, ratios in (("fitted", found.ratios), ("one model left out", found.left_out)):
+        spread = _spread(found, ratios)
+        lines.append(f"{name}: mean {spread['mean']:.2%}, max {spread['max']:.2%}")
+    return "\n".join(lines)
