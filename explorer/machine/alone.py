@@ -2,8 +2,8 @@
 
 The same kernel on the core, without an access unit (Ember Fig. 7): its instructions, or the latencies of its lines as
 far as they overlap, or their bytes, whichever takes longest. A bound, not a clock: no prefetcher, and as many misses
-in flight as the L1D has registers for, the reorder buffer has room for with the instructions between them, and the
-load queue with the loads between them.
+in flight as such a core is seen to keep, the L1D has registers for, the reorder buffer has room for with the
+instructions between them, and the load queue with the loads between them.
 
 And each unit of the machine with the other infinitely fast (Fig. 17).
 """
@@ -81,7 +81,7 @@ def _overlap(parameters: MachineParameters, instructions: float, loads: float, m
         return 1.0
     by_buffer = parameters.rob_entries / max(1.0, instructions / misses)
     by_loads = parameters.lsq_entries / max(1.0, loads / misses)
-    return max(1.0, min(float(parameters.l1_mshrs), by_buffer, by_loads))
+    return max(1.0, min(parameters.core_overlap, float(parameters.l1_mshrs), by_buffer, by_loads))
 
 
 EXECUTE_FREE: dict[str, Any] = {f"{name}_cycles": 0.0 for name in CLASSES} | {"rob_entries": 1 << 20}

@@ -63,6 +63,9 @@ class MachineParameters:
         224, "instructions", FIG_5, "that the core has in flight, which hide latency", 1, 1 << 20
     )
     lsq_entries: int = _parameter(96, "instructions", FIG_5, "loads that the core has in flight", 1, 1 << 20)
+    core_overlap: float = _parameter(
+        16.0, "lines", ASSUMED, "misses that the core alone overlaps at best; Ember Fig. 3b has 10 to 19", 1.0, 1e6
+    )
     issue_width: int = _parameter(4, "instructions/core cycle", ASSUMED, "that fill the reorder buffer", 1, 64)
     token_cycles: float = _cost(0.7856, CALIBRATED, "popping a token and branching on it")
     pop_cycles: float = _cost(0.7856, CALIBRATED, "popping a scalar")

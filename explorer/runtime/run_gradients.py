@@ -181,7 +181,9 @@ def _run_dae(setup: _Setup) -> Iterator[Event]:
         yield progress("simulating the machine (the first time on a computer, its simulator is compiled)", 5, STEPS)
         inputs = setup.inputs()
         simulation = yield from run.streamed(
-            lambda post: dae.simulate(program, inputs, parameters, lambda sample: post(machine_sample(sample)))
+            lambda post: dae.simulate(
+                program, inputs, parameters, lambda sample: post(machine_sample(sample)), core_alone=True
+            )
         )
     except ValueError as error:
         # What the machine says of its parameters, and of a record that is larger than its queue.
