@@ -69,7 +69,7 @@ def test_help_shows_the_commands_and_examples() -> None:
 def test_stages_lists_the_pipeline(capsys: pytest.CaptureFixture[str]) -> None:
     status, out, _ = called(capsys, "stages")
     assert status == 0
-    assert [line.split()[0] for line in out.splitlines()] == ["graph", "loops", "slc", "dlc", "cuda", "ptx"]
+    assert [line.split()[0] for line in out.splitlines()] == ["graph", "loops", "slc", "dlc", "cuda", "ptx", "sass"]
 
 
 def test_compile_prints_the_stage_asked_for(model: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -82,7 +82,7 @@ def test_compile_all_prints_every_stage(model: Path, capsys: pytest.CaptureFixtu
     status, out, _ = called(capsys, "compile", model, "--all")
     assert status == 0
     titles = [line.strip("= ") for line in out.splitlines() if line.startswith("==== ")]
-    assert titles == ["graph", "loops", "slc", "dlc", "cuda", "ptx"]
+    assert titles == ["graph", "loops", "slc", "dlc", "cuda", "ptx", "sass"]
 
 
 def test_compile_json_gives_every_computing_line_an_origin(model: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -91,7 +91,7 @@ def test_compile_json_gives_every_computing_line_an_origin(model: Path, capsys: 
     assert status == 0
     assert answer["ok"]
     assert answer["options"]["negatives"] == "tail:8"
-    assert [stage["name"] for stage in answer["stages"]] == ["graph", "loops", "slc", "dlc", "cuda", "ptx"]
+    assert [stage["name"] for stage in answer["stages"]] == ["graph", "loops", "slc", "dlc", "cuda", "ptx", "sass"]
     for stage in answer["stages"]:
         assert any(line["origin"] and line["operations"] for line in stage["lines"]), stage["name"]
 

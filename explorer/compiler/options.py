@@ -31,7 +31,8 @@ class Options:
 
     `grad` adds the backward pass; `reorder` permits linear-operator reordering and `compact` compact materialisation
     (both Hector §3.2), `interchange` the loop interchange, `online` sums of exponentials
-    taken while their maximum grows (a softmax in one visit of its elements); `arch` is the GPU that PTX is made for."""
+    taken while their maximum grows (a softmax in one visit of its elements); `arch` is the GPU that PTX and SASS are
+    made for."""
 
     negatives: Negatives | None = None
     grad: bool = False

@@ -11,6 +11,7 @@ from typing import Any
 
 from explorer.compiler.codegen.cuda import generate_cuda
 from explorer.compiler.codegen.ptx import generate_ptx
+from explorer.compiler.codegen.sass import generate_sass
 from explorer.compiler.passes.aggregate_first import aggregate_first
 from explorer.compiler.passes.common_subexpressions import common_subexpressions
 from explorer.compiler.passes.compact import compact
@@ -43,6 +44,7 @@ class StageSpec:
     source: str
     targets: tuple[str, ...] = ()  # where its program runs
     on_demand: bool = False  # made when somebody looks at it, since it takes longer than all the others
+    when_open: bool = False  # the page makes it only for an open pane, not for the counts on its rail
 
 
 STAGES: tuple[StageSpec, ...] = (
@@ -99,5 +101,15 @@ STAGES: tuple[StageSpec, ...] = (
         summary="what NVRTC makes of the CUDA, each instruction with its operation",
         source="NVRTC",
         on_demand=True,
+    ),
+    StageSpec(
+        name="sass",
+        follows="ptx",
+        passes=(generate_sass,),
+        title="SASS",
+        summary="the machine code that ptxas, in NVRTC, makes of the PTX, and what each kernel takes of a GPU",
+        source="nvdisasm",
+        on_demand=True,
+        when_open=True,
     ),
 )

@@ -27,7 +27,7 @@ def test_compile_answers_what_the_command_line_prints(client: TestClient, transe
     assert answer["name"] == "TransE"
     assert answer["sizes"] == {"D": 33}
     assert answer["options"]["negatives"] == "head:4"
-    assert [stage["name"] for stage in answer["stages"]] == ["graph", "loops", "slc", "dlc", "cuda", "ptx"]
+    assert [stage["name"] for stage in answer["stages"]] == ["graph", "loops", "slc", "dlc", "cuda", "ptx", "sass"]
 
 
 def test_a_layers_costs_are_counted_on_the_graph_that_is_named(client: TestClient) -> None:
@@ -173,7 +173,7 @@ def test_a_compilation_over_its_time_is_a_refusal(transe: str) -> None:
 
 def test_stages_examples_and_data_are_listed(client: TestClient) -> None:
     stages = client.get("/api/stages").json()
-    assert [stage["name"] for stage in stages] == ["graph", "loops", "slc", "dlc", "cuda", "ptx"]
+    assert [stage["name"] for stage in stages] == ["graph", "loops", "slc", "dlc", "cuda", "ptx", "sass"]
     assert all(stage["title"] and stage["summary"] for stage in stages)
     examples = client.get("/api/examples").json()
     assert {"transe_l1", "transr"} <= {example["name"] for example in examples}
