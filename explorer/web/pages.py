@@ -127,14 +127,14 @@ async def compile_edit(request: Request, edit: SentEdit) -> HTMLResponse:
 @router.post("/panes", response_class=HTMLResponse)
 async def show_panes(request: Request, edit: SentEdit) -> HTMLResponse:
     """The panes for an edit that compiled before, with all its stages: those made late are mostly made by now."""
-    compiled = await _compile(request, edit, [spec.name for spec in STAGES])
+    compiled = await _compile(request, edit, _all_stages(edit))
     return _fragment(request, "panes.html" if compiled["ok"] else "broken.html", edit, compiled)
 
 
 @router.post("/late", response_class=HTMLResponse)
 async def show_late(request: Request, edit: SentEdit) -> HTMLResponse:
     """The stages that an edit left for later: their panes, and their share of the counts."""
-    compiled = await _compile(request, edit, [spec.name for spec in STAGES])
+    compiled = await _compile(request, edit, _all_stages(edit))
     return _fragment(request, "late.html" if compiled["ok"] else "broken.html", edit, compiled)
 
 
@@ -180,6 +180,12 @@ async def _compile(request: Request, edit: Edit, stages: Iterable[str]) -> Compi
 def _prompt_stages() -> list[str]:
     """The stages that are made at every edit."""
     return [spec.name for spec in STAGES if not spec.on_demand]
+
+
+def _all_stages(edit: Edit) -> list[str]:
+    """The stages with those made late; what a program of its own makes, only where a pane shows it."""
+    shown = {pane.stage for pane in edit.panes}
+    return [spec.name for spec in STAGES if not spec.when_open or spec.name in shown]
 
 
 def _fragment(request: Request, name: str, edit: Edit, compiled: Compiled) -> HTMLResponse:

@@ -93,6 +93,24 @@ class Pane:
     units: tuple[Code, Code] | None = None
     passes: tuple[PassRow, ...] = ()
     current: int = -1
+    resources: tuple[Mapping[str, Any], ...] = ()
+
+    @property
+    def resources_in_short(self) -> str:
+        """What the kernels take of a GPU: of each figure the one that leaves the least room."""
+        most = max(int(kernel["registers"]) for kernel in self.resources)
+        spilled = sum(kernel["spill_store_bytes"] + kernel["spill_load_bytes"] for kernel in self.resources)
+        fewest = min(self.resources, key=lambda kernel: int(kernel["occupancy_warps"]))
+        several = f"{len(self.resources)} kernels, at most " if len(self.resources) > 1 else ""
+        return (
+            f"{several}{most} registers, {f'{spilled:,} B of' if spilled else 'no'} spills"
+            f" · {fewest['occupancy_warps']} of {fewest['most_warps']} warps"
+        )
+
+    @property
+    def resources_in_full(self) -> str:
+        """A line for each kernel."""
+        return "\n".join(f"{kernel['kernel']}: {kernel['text']}" for kernel in self.resources)
 
     @property
     def changed_nothing(self) -> bool:
@@ -170,7 +188,17 @@ def build_panes(compiled: Mapping[str, Any], states: Sequence[PaneState]) -> tup
     """The panes for a compilation; those of a stage that it lacks wait."""
     made = {stage["name"]: stage for stage in compiled["stages"]}
     labels = labels_of(compiled)
-    return tuple(_build_pane(index, state, made.get(state.stage), labels) for index, state in enumerate(states))
+    return tuple(
+        replace(_build_pane(index, state, made.get(state.stage), labels), resources=_resources(state.stage, made))
+        for index, state in enumerate(states)
+    )
+
+
+def _resources(name: str, made: Mapping[str, Mapping[str, Any]]) -> tuple[Mapping[str, Any], ...]:
+    """What the kernels of a stage take: its own figures, or those of what is compiled from it."""
+    compiled = [spec.name for spec in STAGES if spec.follows == name]
+    found = [made[stage]["resources"] for stage in (name, *compiled) if stage in made]
+    return tuple(next(filter(None, found), ()))
 
 
 def _build_pane(index: int, state: PaneState, stage: Mapping[str, Any] | None, labels: Mapping[int, str]) -> Pane:
