@@ -96,6 +96,20 @@ def test_compile_json_gives_every_computing_line_an_origin(model: Path, capsys: 
         assert any(line["origin"] and line["operations"] for line in stage["lines"]), stage["name"]
 
 
+def test_compile_json_tells_what_each_kernel_takes_of_a_gpu(model: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    status, out, _ = called(capsys, "compile", model, "--json", "--stage", "loops", "--stage", "ptx", "--stage", "sass")
+    assert status == 0
+    loops, ptx, sass = json.loads(out)["stages"]
+    assert loops["resources"] == []
+    assert sass["resources"] == ptx["resources"]
+    (kernel,) = ptx["resources"]
+    assert 16 <= kernel["registers"] <= 64
+    assert (kernel["arch"], kernel["block_threads"], kernel["most_warps"]) == ("sm_90", 256, 64)
+    assert (kernel["shared_bytes"], kernel["stack_bytes"], kernel["spill_store_bytes"]) == (0, 0, 0)
+    assert kernel["occupancy_warps"] == 8 * kernel["occupancy_blocks"]
+    assert kernel["text"].split(";")[0] in sass["text"]
+
+
 def test_compile_reads_standard_input() -> None:
     shown = explorer("compile", "-", "--stage", "loops", input=TRANSE)
     assert shown.returncode == 0

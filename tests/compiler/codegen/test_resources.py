@@ -132,6 +132,27 @@ def test_shared_memory_limits_occupancy_as_published(arch: str, largest: int) ->
     assert occupancy(arch, 256, 32, 48 * 1_024).blocks == {"sm_80": 3, "sm_90": 4}[arch]
 
 
+@pytest.mark.parametrize(
+    ("threads", "registers", "shared", "blocks"),
+    [
+        (32, 31, 1_000, 32),
+        (64, 200, 0, 4),
+        (96, 168, 0, 4),
+        (128, 12, 54_096, 4),
+        (160, 40, 26_272, 8),
+        (224, 255, 0, 1),
+        (256, 40, 6_272, 6),
+        (256, 40, 102_048, 2),
+        (640, 96, 0, 1),
+    ],
+)
+def test_occupancy_is_what_the_driver_of_an_h100_says(threads: int, registers: int, shared: int, blocks: int) -> None:
+    """From cuOccupancyMaxActiveBlocksPerMultiprocessor (driver 13.0, 2026-11), which agreed in 1,896 cases of 29
+    kernels: examples and others of 12 to 255 registers in blocks of 32 to 1,024 threads, up to 200,000 B more shared
+    memory. Its registers, shared and local bytes of each kernel were those of ptxas's log too."""
+    assert occupancy("sm_90", threads, registers, shared).blocks == blocks
+
+
 def test_a_kernels_line_names_what_limits_it() -> None:
     resources = Resources("k", "sm_90", 48, 2_048, 8, 8, 4, 256)
     assert str(resources) == (
