@@ -73,14 +73,14 @@ def set_sizes(graph: Any) -> dict[str, int]:
 def account(name: str, counts: Mapping[str, int], options: Mapping[str, bool]) -> dict[str, Any]:
     """One layer's arrays under one setting, on a graph whose sets have these sizes."""
     import explorer
+    from explorer.runtime.arrays import extents_of
     from explorer.runtime.layer_inputs import programs, tensor_shape
     from explorer.runtime.liveness import kept_to_the_end, peak_bytes
-    from explorer.runtime.run_layer import extents_of
 
     text = (CHECKOUT / "examples" / "rgnn" / f"{name}.emb").read_text()
     compilation = explorer.compile(text, options=options)
     graph, module = programs(compilation)
-    extents = extents_of(module, counts)
+    extents = extents_of(graph, module, counts)
     kernels = [program for program in module.programs if hasattr(program, "buffers")]
     outputs = {b.name: b.extents for kernel in kernels for b in kernel.buffers if b.kind == "output"}
     kept = kept_to_the_end(module)

@@ -47,11 +47,11 @@ def _run_on_dae(program: Any, inputs: Mapping[str, Any]) -> tuple[Any, dict[str,
 
 
 def _encode(compilation: Compilation, inputs: Mapping[str, Any], grad: Any) -> Any:
-    from explorer.runtime import layer_inputs, score_inputs
+    from explorer.runtime import layer_inputs, op_inputs, score_inputs
     from explorer.runtime.inputs import InputError
 
-    encode = layer_inputs.encode_inputs if compilation.family == "layer" else score_inputs.encode_inputs
+    encoders = {"score": score_inputs, "layer": layer_inputs, "op": op_inputs}
     try:
-        return encode(compilation, inputs, grad)
+        return encoders[compilation.family].encode_inputs(compilation, inputs, grad)
     except InputError as error:
         raise ValueError(str(error)) from None

@@ -1,4 +1,4 @@
-"""The command line: `explorer stages | compile | run | bench | serve`.
+"""The command line: `explorer stages | compile | run | reuse | bench | serve`.
 
 Bad input ends with its diagnostics on stderr and status 2, a run that fails or gives wrong scores with status 1,
 Ctrl-C with 130. Each command imports only what it needs, so that `--help` and `compile` start fast.
@@ -37,6 +37,8 @@ _EXAMPLES = """examples:
   explorer run examples/kge/transr.emb --on dae
   explorer run examples/kge/transe_l1.emb --on cpu --data triples.tsv --negatives tail:64 --json
   explorer run examples/rgnn/rgat.emb --on cpu --data small --grad --option compact=false
+  explorer run examples/embedding/sls.emb --on dae --data RM3:L0 --option opt=3
+  explorer reuse --data RM1:L1
   explorer serve --port 8000
 """
 
@@ -110,6 +112,7 @@ def _parser() -> argparse.ArgumentParser:
     _add_stages(commands)
     _add_compile(commands)
     _add_run(commands)
+    _add_reuse(commands)
     _add_bench(commands)
     _add_serve(commands)
     return parser
@@ -186,9 +189,11 @@ def _add_run(commands: Any) -> None:
     parser.add_argument(
         "--data",
         metavar="PRESET|FILE",
-        default="FB15k-237",
         help="FB15k, FB15k-237, BioKG, WN18 (generated), or a .npz or tab-separated file; for a layer also a generated"
-        " graph (tiny, small, aifb, ... wikikg2), and triples are taken with their inverses; default FB15k-237",
+        " graph (tiny, small, aifb, ... wikikg2), and triples are taken with their inverses; default FB15k-237. For an"
+        " op RM1:L0 to RM3:L2 (Ember's Table 3), BigBird:1 to BigBird:8, a graph of Ember's Table 2"
+        " (arxiv ... wiki-Talk; wiki-Talk/100 is a hundredth of it), any of the graphs above, or an .npz file of ptr"
+        " and idx, rowptr and col, row and col, or ptr and blocks; default RM1:L0, com-Youtube/100 or BigBird:8",
     )
     parser.add_argument("--batch", metavar="N", type=int, default=1_024, help="triples to score; default 1024")
     parser.add_argument("--repeat", metavar="N", type=int, default=20, help="timed repeats on cpu; default 20")
@@ -200,6 +205,20 @@ def _add_run(commands: Any) -> None:
         "--machine", metavar="NAME=N", action="append", default=[], help="a parameter of the dae machine; may repeat"
     )
     parser.set_defaults(action=_run)
+
+
+def _add_reuse(commands: Any) -> None:
+    parser = _command(
+        commands,
+        "reuse",
+        "show how far apart the accesses to the same row are, for data that ops run on",
+        "explorer reuse --data RM1:L1",
+    )
+    parser.add_argument(
+        "--data", metavar="PRESET|FILE", required=True, help="as for an op's run: RM1:L1, wiki-Talk/100, lists.npz"
+    )
+    parser.add_argument("--json", action="store_true", help="print one JSON object on standard output")
+    parser.set_defaults(action=_reuse)
 
 
 def _add_bench(commands: Any) -> None:
@@ -379,7 +398,7 @@ def _options(arguments: argparse.Namespace) -> dict[str, str | int | bool]:
 
 def _run(arguments: argparse.Namespace) -> int:
     from explorer.runtime.jobs import stream_here
-    from explorer.runtime.run import NO_GPU, RunRequest
+    from explorer.runtime.run import DEFAULT_DATA, NO_GPU, RunRequest
 
     if arguments.on == "gpu":
         raise BadInput(NO_GPU)
@@ -390,15 +409,16 @@ def _run(arguments: argparse.Namespace) -> int:
         raise BadInput(f"--timeout takes a number of seconds above 0, not {arguments.timeout:g}")
     machine = _parameters(arguments.machine)
     compilation = _compilation(arguments)
+    data = arguments.data or ("" if compilation.family == "op" else DEFAULT_DATA)
     if compilation.family == "score":
-        _check_data(arguments.data)
+        _check_data(data)
     request = RunRequest(
         text=compilation.text,
         on=arguments.on,
         name=arguments.name,
         sizes=_sizes(arguments.set),
         options=_options(arguments),
-        data=arguments.data,
+        data=data,
         batch=arguments.batch,
         repeat=arguments.repeat,
         seed=arguments.seed,
@@ -417,6 +437,19 @@ def _run(arguments: argparse.Namespace) -> int:
     if not arguments.json:
         print(f"explorer: {last['message']} {last['hint']}".rstrip(), file=sys.stderr)
     return BAD_INPUT if last["kind"] == "refused" else FAILED
+
+
+def _reuse(arguments: argparse.Namespace) -> int:
+    from explorer.runtime.inputs import InputError
+    from explorer.runtime.locality import describe
+    from explorer.runtime.op_data import load_reuse
+
+    try:
+        found = load_reuse(arguments.data)
+    except InputError as error:
+        raise BadInput(str(error)) from None
+    print(json.dumps(found) if arguments.json else describe(found))
+    return 0
 
 
 def _parameters(words: Iterable[str]) -> dict[str, int | float]:

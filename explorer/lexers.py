@@ -20,12 +20,13 @@ __all__ = ["DlcLexer", "GraphLexer", "LoopsLexer", "ModelLexer", "SassLexer", "S
 
 INDEX_SETS = (
     "batch", "negative", "entity", "relation", "node", "edge", "etype", "ntype", "src_pair", "dst_pair",
+    "bag", "query", "entry", "nonzero",
 )  # fmt: skip
 
 BUILTINS = (
     "abs", "concat", "cos", "dot", "dot_prd", "dot_prod", "exp", "gelu", "inner_prod", "leaky_relu", "leakyrelu",
-    "linear", "log", "max", "mean", "min", "norm", "outer", "outer_prod", "relu", "reshape", "sigmoid", "sign",
-    "sin", "sqrt", "sum", "tanh",
+    "linear", "log", "max", "mean", "min", "norm", "outer", "outer_prod", "relu", "repeat", "reshape", "sigmoid",
+    "sign", "sin", "sqrt", "sum", "tanh",
 )  # fmt: skip
 
 _NUMBER = (r"\d+(\.\d*)?([eE][+-]?\d+)?|\.\d+([eE][+-]?\d+)?", Number)
@@ -35,6 +36,7 @@ _COMMENT = (r"#.*$", Comment.Single)
 _VARIABLE = (r"%\w+", Name.Variable)
 _INDEX_SET = (words(INDEX_SETS, prefix=r"(?<![\w.])", suffix=r"\b"), Keyword.Type)
 _LAST = (r".", Text)
+_BUFFERS = "size param input index structure upstream temporary output"
 
 
 def _words(names: str) -> tuple[words, object]:
@@ -137,10 +139,11 @@ class SlcLexer(RegexLexer):
             _SPACE,
             _COMMENT,
             (r"^(slc)(\s+)(\w+)$", bygroups(Keyword, Whitespace, Name.Class)),
-            (r"slcv?\.(to_val|push)\b", Keyword.Pseudo),
+            (r"slcv?\.(to_val|push|store_str)\b", Keyword.Pseudo),
+            (r"\b(splat|L2|LLC|HBM|non_temporal)\b", Name.Builtin),
             (r"slcv?\.(for|callback)\b", Keyword),
             (r"slcv?\.\w+", Name.Function),
-            _words("size param input index output from to for in row acc"),
+            _words(f"{_BUFFERS} from to for in step lanes below row acc toggle"),
             _VARIABLE,
             *_STATEMENTS,
         ]
@@ -160,10 +163,11 @@ class DlcLexer(RegexLexer):
             _COMMENT,
             (r"^(dlc)(\s+)(\w+)$", bygroups(Keyword, Whitespace, Name.Class)),
             (r"^(access|execute)$", Keyword),
-            (r"\b(push_op|callback)\b", Keyword.Pseudo),
+            (r"\b(push_op|store_str|callback)\b", Keyword.Pseudo),
             (r"\b(ctrlQ|dataQ)\.pop\b", Keyword.Pseudo),
-            (r"\b(loop_tr|mem_str|alu_str)\b", Name.Function),
-            _words("size param input index output while if else for in row acc done"),
+            (r"\b(loop_tr|mem_str|alu_str|acc_str)\b", Name.Function),
+            (r"\b(splat|L2|LLC|HBM|non_temporal)\b", Name.Builtin),
+            _words(f"{_BUFFERS} while if else for in step lanes below row acc done toggle"),
             (r"'[^'\n]*'", String),
             *_STATEMENTS,
         ]

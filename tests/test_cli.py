@@ -12,6 +12,7 @@ import time
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from explorer.cli import main
@@ -25,6 +26,8 @@ score TransE(h: entity, r: relation, t: entity):
 
 LAYERS = Path(__file__).resolve().parents[1] / "examples" / "rgnn"
 SCORES = LAYERS.parent / "kge"
+OPS = LAYERS.parent / "embedding"
+STAGES = ["graph", "loops", "slc", "slc.opt1", "slc.opt2", "slc.opt3", "dlc", "cuda", "ptx", "sass"]
 
 BAD_MODELS = {
     "syntax error in the middle of a line": (TRANSE.replace("E[h] +", "E[h) +"), 5),
@@ -69,7 +72,7 @@ def test_help_shows_the_commands_and_examples() -> None:
 def test_stages_lists_the_pipeline(capsys: pytest.CaptureFixture[str]) -> None:
     status, out, _ = called(capsys, "stages")
     assert status == 0
-    assert [line.split()[0] for line in out.splitlines()] == ["graph", "loops", "slc", "dlc", "cuda", "ptx", "sass"]
+    assert [line.split()[0] for line in out.splitlines()] == STAGES
 
 
 def test_compile_prints_the_stage_asked_for(model: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -82,7 +85,7 @@ def test_compile_all_prints_every_stage(model: Path, capsys: pytest.CaptureFixtu
     status, out, _ = called(capsys, "compile", model, "--all")
     assert status == 0
     titles = [line.strip("= ") for line in out.splitlines() if line.startswith("==== ")]
-    assert titles == ["graph", "loops", "slc", "dlc", "cuda", "ptx", "sass"]
+    assert titles == STAGES
 
 
 def test_compile_json_gives_every_computing_line_an_origin(model: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -91,7 +94,7 @@ def test_compile_json_gives_every_computing_line_an_origin(model: Path, capsys: 
     assert status == 0
     assert answer["ok"]
     assert answer["options"]["negatives"] == "tail:8"
-    assert [stage["name"] for stage in answer["stages"]] == ["graph", "loops", "slc", "dlc", "cuda", "ptx", "sass"]
+    assert [stage["name"] for stage in answer["stages"]] == STAGES
     for stage in answer["stages"]:
         assert any(line["origin"] and line["operations"] for line in stage["lines"]), stage["name"]
 
@@ -393,3 +396,62 @@ def test_help_and_compile_import_nothing_heavy(model: Path) -> None:
         env={**os.environ, "PYTHONIOENCODING": "ascii"},
     )
     assert shown.stdout.splitlines()[-1] == "set()"
+
+
+def test_an_op_on_the_machine_says_how_much_faster_it_is_than_without_optimisation() -> None:
+    done = explorer("run", OPS / "sls.emb", "--on", "dae", "--data", "RM3:L0", "--option", "opt=3", "--json")
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout)
+    assert found["matches_reference"]
+    assert found["max_relative_error"] < 1e-5
+    assert (found["target"], found["source"]) == ("dae", "simulated")
+    assert found["sizes"] == {"D": 128}
+    # Ember's artifact has 21.17; the costs are calibrated on it.
+    assert found["speedup_over"]["opt0"] == pytest.approx(21.17, rel=0.05)
+    assert found["speedup_over"]["core_alone"] > 0
+    assert found["reuse"]["within_1000"] == pytest.approx(0.052, abs=0.001)
+
+
+def test_an_op_in_words(capfd: pytest.CaptureFixture[str]) -> None:
+    status, out, _ = called(capfd, "run", OPS / "sls.emb", "--on", "cpu", "--repeat", "1", "--grad", "--set", "D=16")
+    assert status == 0
+    assert "RM1:L0 (preset, generated): 8,192 entries in 128 lists" in out
+    assert "D = 16 (given)" in out
+    assert "d T" in out
+    assert "3 directions" in out
+
+
+@pytest.mark.parametrize(
+    ("data", "message"),
+    [("RM3:L9", "did you mean 'RM3:L"), ("com-Youtube/0", "can be divided by 1 to"), ("a.npz", "no such file")],
+)
+def test_data_that_an_op_cannot_use_is_named(capfd: pytest.CaptureFixture[str], data: str, message: str) -> None:
+    status, _, err = called(capfd, "run", OPS / "sls.emb", "--on", "cpu", "--data", data)
+    assert status == 2
+    assert message in err
+
+
+def test_an_own_file_of_lists_runs(capfd: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    np.savez(tmp_path / "matrix.npz", row=[2, 0, 1], col=[0, 1, 1], value=[0.5, 1.0, 2.0])
+    status, out, _ = called(
+        capfd, "run", OPS / "spmm_coo.emb", "--on", "dae", "--data", tmp_path / "matrix.npz", "--json"
+    )
+    assert status == 0
+    found = json.loads(out)
+    assert found["data"]["entries"] == 3
+    assert found["data"]["weights"]
+    assert any("sort" in step["name"] for step in found["preprocessing"])
+
+
+def test_reuse_distances_as_text_and_as_json(capsys: pytest.CaptureFixture[str]) -> None:
+    status, out, _ = called(capsys, "reuse", "--data", "RM1:L1")
+    assert status == 0
+    assert "63.0 % of accesses have fewer than 1,000 other rows" in out
+    status, out, _ = called(capsys, "reuse", "--data", "rm1:l2", "--json")
+    found = json.loads(out)
+    assert found["name"] == "RM1:L2"
+    assert found["within_1000"] == pytest.approx(0.99, abs=0.001)
+    assert len(found["x"]) == len(found["share"])
+    status, _, err = called(capsys, "reuse", "--data", "RM1:L7")
+    assert status == 2
+    assert "did you mean" in err

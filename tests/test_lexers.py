@@ -17,7 +17,13 @@ from explorer.lexers import DlcLexer, GraphLexer, LoopsLexer, ModelLexer, SassLe
 from explorer.web.differences import rows
 from explorer.web.highlight import LEXERS, highlight, highlight_words
 
-LEXER_OF = {"graph": GraphLexer, "loops": LoopsLexer, "slc": SlcLexer, "dlc": DlcLexer, "sass": SassLexer}
+LEXER_OF = {
+    "graph": GraphLexer,
+    "loops": LoopsLexer,
+    **dict.fromkeys(("slc", "slc.opt1", "slc.opt2", "slc.opt3"), SlcLexer),
+    "dlc": DlcLexer,
+    "sass": SassLexer,
+}
 EXAMPLES = sorted((Path(__file__).parents[1] / "examples").glob("*/*.emb"))
 
 
@@ -63,6 +69,9 @@ def test_a_graph_line_has_its_set_and_its_dependencies() -> None:
         (DlcLexer(), "  push_op(e, d_tr, ite)", "push_op"),
         (DlcLexer(), "      e = dataQ.pop<f32>()", "dataQ.pop"),
         (DlcLexer(), "  callback(d_tr, ite) = d_ite", "callback"),
+        (SlcLexer(), "    v = slcv.to_val<16>(%v)", "slcv.to_val"),
+        (SlcLexer(), "        slc.push(%buf, %v)", "slc.push"),
+        (DlcLexer(), "      v = dataQ.pop<16 x f32>()", "dataQ.pop"),
     ],
 )
 def test_what_crosses_a_queue_is_marked(lexer: Lexer, line: str, crossing: str) -> None:

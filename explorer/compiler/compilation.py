@@ -122,13 +122,15 @@ class Compilation:
         return compilation_json(self, stages)
 
     def run(self, inputs: Mapping[str, Any], on: str, grad: Any = None) -> Any:
-        """The result, float32: scores [B], or [B, N] with negatives; a layer's rows, one for each node or edge.
+        """The result, float32: scores [B], or [B, N] with negatives; a layer's rows, one for each node or edge; an
+        op's, one for each bag, row, nonzero or entry.
 
         `inputs` holds arrays by name: index maps, and every tensor; for a layer `src`, `dst`, and where they are not
-        to be derived `etype`, `ntype`, `num_nodes`, `num_etypes` and `num_ntypes`. With `grad`, the gradient of the
-        result, it returns also a dict of gradients by tensor (compile with the option grad). `on` is a target
-        ("cpu", "dae"), or a stage with an interpreter (graph, loops, slc, dlc). Raises ValueError for another `on`,
-        where the text was no model, or where the arrays do not fit it."""
+        to be derived `etype`, `ntype`, `num_nodes`, `num_etypes` and `num_ntypes`; for an op `ptr`, `idx`, `weight`
+        (bags), `rowptr` or `row`, `col`, `value`, `num_rows`, `num_cols` (matrices), `ptr`, `blocks` (block gathers).
+        With `grad`, the gradient of the result, it returns also a dict of gradients by tensor (compile with the option
+        grad). `on` is a target ("cpu", "dae"), or a stage with an interpreter (graph, loops, and all of slc and dlc).
+        Raises ValueError for another `on`, where the text was no model, or where the arrays do not fit it."""
         if not self.ok:
             raise ValueError("this compilation has errors: " + "; ".join(d.message for d in self.diagnostics))
         from explorer.compiler.interpret import run_program
@@ -141,7 +143,7 @@ class Compilation:
         if grad is not None and not self.options.grad:
             raise ValueError("there is no backward pass in this compilation: compile with the option grad")
         run: Target = self.targets.get(on, run_program)
-        if (self.family != "layer" and not self.options.grad) or self.encode is None:
+        if (self.family == "score" and not self.options.grad) or self.encode is None:
             graph, negatives = self.stages["graph"].program, self.options.negatives
             assert isinstance(graph, Graph)
             check_inputs(graph, inputs, negatives.count if negatives else 0)
@@ -235,7 +237,7 @@ class _Stages(Mapping[str, Stage]):
     def _make(self, spec: StageSpec) -> Stage:
         if not spec.follows:
             return _run_stage(spec, self._graph, self._options, self._counts)
-        source = self[spec.follows]
+        source = self[spec.source_of(self._options)]
         if source.program is None:
             return Stage(spec.name, (), (), 0.0, None, source.reason)
         return _run_stage(spec, source.program, self._options, self._counts)
@@ -260,12 +262,14 @@ def _run_pass(step: Pass, program: Program, before: tuple[Line, ...], report: Re
     begin = perf_counter()
     changed: Program = step(program, report)
     ms = _ms_since(begin)
-    verify(changed)
-    after = lines_of(changed)
+    after = before
+    if changed is not program:
+        verify(changed)
+        after = lines_of(changed)
     return (
         PassReport(
             name=step.__name__,
-            changed=[line.text for line in before] != [line.text for line in after],
+            changed=after is not before and [line.text for line in before] != [line.text for line in after],
             ms=ms,
             summary="; ".join(report.done),
             refusals=tuple(report.refusals),

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, replace
+from typing import Any
 
 LARGEST_NEGATIVE_COUNT = 4096
 ARCHITECTURES = ("sm_80", "sm_90")
+OPT_LEVELS = 4
+LONGEST_VECTOR = 64
 SWITCH = {"true": True, "on": True, "1": True, "false": False, "off": False, "0": False}
 
 
@@ -31,8 +34,12 @@ class Options:
 
     `grad` adds the backward pass; `reorder` permits linear-operator reordering and `compact` compact materialisation
     (both Hector §3.2), `interchange` the loop interchange, `online` sums of exponentials
-    taken while their maximum grows (a softmax in one visit of its elements); `arch` is the GPU that PTX and SASS are
-    made for."""
+    taken while their maximum grows (a softmax in one visit of its elements); `arch` is the GPU that PTX and SASS
+    are made for.
+
+    `opt` is the level of SLC that the DLC is made of (Ember, Table 4), `vlen` the length of its vectors. Beside the
+    levels, and off so that each shows what it does by itself: `store_streams`, `level_hints`, `accumulate_streams` and
+    `toggle_callbacks` (Ember §7.4)."""
 
     negatives: Negatives | None = None
     grad: bool = False
@@ -41,19 +48,17 @@ class Options:
     interchange: bool = True
     online: bool = True
     arch: str = "sm_90"
+    opt: int = 3
+    vlen: int = 16
+    store_streams: bool = False
+    level_hints: bool = False
+    accumulate_streams: bool = False
+    toggle_callbacks: bool = False
 
-    def to_json(self) -> dict[str, str | bool]:
+    def to_json(self) -> dict[str, str | int | bool]:
         """The options in the words that `read_options` takes."""
         negatives = str(self.negatives) if self.negatives else "none"
-        return {
-            "negatives": negatives,
-            "grad": self.grad,
-            "reorder": self.reorder,
-            "compact": self.compact,
-            "interchange": self.interchange,
-            "online": self.online,
-            "arch": self.arch,
-        }
+        return {field.name: getattr(self, field.name) for field in fields(self)} | {"negatives": negatives}
 
 
 def read_options(values: Mapping[str, str | int | bool]) -> Options:
@@ -63,14 +68,17 @@ def read_options(values: Mapping[str, str | int | bool]) -> Options:
         if name not in known:
             raise OptionError(f"there is no option '{name}': the options are {', '.join(known)}")
     texts = {name: str(value).strip().lower() for name, value in values.items()}
-    return Options(
+    switches: dict[str, Any] = {
+        name: _read_switch(name, texts[name])
+        for name, value in known.items()
+        if isinstance(value, bool) and name in texts
+    }
+    return replace(
+        Options(**switches),
         negatives=_read_negatives(texts.get("negatives", "none")),
-        grad=_read_switch("grad", texts.get("grad", "false")),
-        reorder=_read_switch("reorder", texts.get("reorder", "true")),
-        compact=_read_switch("compact", texts.get("compact", "true")),
-        interchange=_read_switch("interchange", texts.get("interchange", "true")),
-        online=_read_switch("online", texts.get("online", "true")),
         arch=_read_choice("arch", texts.get("arch", "sm_90"), ARCHITECTURES),
+        opt=_read_number("opt", texts.get("opt", "3"), range(OPT_LEVELS)),
+        vlen=_read_number("vlen", texts.get("vlen", "16"), range(1, LONGEST_VECTOR + 1)),
     )
 
 
@@ -95,3 +103,9 @@ def _read_choice(name: str, text: str, choices: tuple[str, ...]) -> str:
     if text not in choices:
         raise OptionError(f"{name} is one of {', '.join(choices)}, not '{text}'")
     return text
+
+
+def _read_number(name: str, text: str, choices: range) -> int:
+    if not (text.isascii() and text.isdigit() and len(text) <= 9 and int(text) in choices):
+        raise OptionError(f"{name} is a number from {choices[0]} to {choices[-1]}, not '{text}'")
+    return int(text)

@@ -12,7 +12,11 @@ from typing import Any
 from explorer.compiler.codegen.cuda import generate_cuda
 from explorer.compiler.codegen.ptx import generate_ptx
 from explorer.compiler.codegen.sass import generate_sass
+from explorer.compiler.options import Options
+from explorer.compiler.passes.accumulate_streams import accumulate_streams
 from explorer.compiler.passes.aggregate_first import aggregate_first
+from explorer.compiler.passes.align_queues import align_queues
+from explorer.compiler.passes.bufferize import bufferize
 from explorer.compiler.passes.common_subexpressions import common_subexpressions
 from explorer.compiler.passes.compact import compact
 from explorer.compiler.passes.dead_values import dead_values
@@ -21,12 +25,18 @@ from explorer.compiler.passes.differentiate import differentiate
 from explorer.compiler.passes.divide_last import divide_last
 from explorer.compiler.passes.fuse import fuse
 from explorer.compiler.passes.hoist import hoist
+from explorer.compiler.passes.in_place import in_place
 from explorer.compiler.passes.interchange import interchange
+from explorer.compiler.passes.level_hints import level_hints
 from explorer.compiler.passes.online import online
 from explorer.compiler.passes.reassociate import reassociate
 from explorer.compiler.passes.reorder import reorder
 from explorer.compiler.passes.report import Report
 from explorer.compiler.passes.separate import separate
+from explorer.compiler.passes.share_rows import share_rows
+from explorer.compiler.passes.store_streams import store_streams
+from explorer.compiler.passes.toggle_callbacks import toggle_callbacks
+from explorer.compiler.passes.vectorize import vectorize
 
 Pass = Callable[[Any, Report], Any]
 """From a program to one of the same or the next IR; it tells the report what it did and refused."""
@@ -45,6 +55,11 @@ class StageSpec:
     targets: tuple[str, ...] = ()  # where its program runs
     on_demand: bool = False  # made when somebody looks at it, since it takes longer than all the others
     when_open: bool = False  # the page makes it only for an open pane, not for the counts on its rail
+    levels: tuple[str, ...] = ()  # the stages of which the option `opt` picks the one that this stage follows
+
+    def source_of(self, options: Options) -> str:
+        """The stage whose program this one is made of."""
+        return self.levels[options.opt] if self.levels else self.follows
 
 
 STAGES: tuple[StageSpec, ...] = (
@@ -62,7 +77,7 @@ STAGES: tuple[StageSpec, ...] = (
     StageSpec(
         name="loops",
         follows="graph",
-        passes=(fuse, interchange, online, hoist),
+        passes=(fuse, interchange, online, hoist, share_rows),
         title="Loops",
         summary="one fused loop nest, every index explicit",
         source="cuKE §V-B, Ember Fig. 13a",
@@ -71,19 +86,44 @@ STAGES: tuple[StageSpec, ...] = (
     StageSpec(
         name="slc",
         follows="loops",
-        passes=(decouple,),
+        passes=(in_place, decouple, accumulate_streams, toggle_callbacks, store_streams, level_hints),
         title="SLC",
         summary="lookups as streams, compute in callbacks, in one structured program",
         source="Ember §6.1 and §6.2",
     ),
     StageSpec(
-        name="dlc",
+        name="slc.opt1",
         follows="slc",
+        passes=(vectorize,),
+        title="SLC opt1",
+        summary="vectorised: the innermost loops load, push and compute a vector at a time",
+        source="Ember §7.1, Fig. 15b",
+    ),
+    StageSpec(
+        name="slc.opt2",
+        follows="slc.opt1",
+        passes=(bufferize,),
+        title="SLC opt2",
+        summary="bufferised: the vectors of a row travel as one record, with one token",
+        source="Ember §7.2, Fig. 15c",
+    ),
+    StageSpec(
+        name="slc.opt3",
+        follows="slc.opt2",
+        passes=(align_queues,),
+        title="SLC opt3",
+        summary="queue aligned: positions are counted, other scalars padded, so that vectors stay in line",
+        source="Ember §7.3, Fig. 15d",
+    ),
+    StageSpec(
+        name="dlc",
+        follows="slc.opt3",
         passes=(separate,),
         title="DLC",
         summary="the access unit's dataflow code and the execute unit's loop, with the queues between them",
         source="Ember §4 and §6.3",
         targets=("dae",),
+        levels=("slc", "slc.opt1", "slc.opt2", "slc.opt3"),
     ),
     StageSpec(
         name="cuda",

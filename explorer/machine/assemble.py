@@ -1,4 +1,4 @@
-"""DLC to integer code for both units."""
+"""DLC to integer code for both units, and each core's part of it."""
 
 from __future__ import annotations
 
@@ -7,56 +7,65 @@ import numpy as np
 from explorer.compiler.ir import dlc
 from explorer.machine.assemble_access import AccessAssembler
 from explorer.machine.assemble_execute import ExecuteAssembler
-from explorer.machine.assembly import Assembly, AssemblyError, Token
+from explorer.machine.assembly import ArrayRow, Assembly, AssemblyError, LoadRow, PushRow, StoreRow, table_of
 from explorer.machine.binding import Binding, outputs
+from explorer.machine.slices import slice_counter, slice_traversals
 
 
-def assemble(program: dlc.DlcProgram, binding: Binding) -> Assembly:
-    """The program's code for these sizes. Raises AssemblyError for a program that the machine cannot run."""
-    tokens = token_table(program)
-    access = AccessAssembler(program, binding, [token.name for token in tokens])
-    access.assemble()
-    execute = ExecuteAssembler(binding)
+def assemble(program: dlc.DlcProgram, binding: Binding, cores: int = 1) -> Assembly:
+    """The program's code for these sizes and so many cores.
+
+    Raises AssemblyError for a program that the machine cannot run, and InputError for one that cores cannot share.
+    """
+    tokens = token_names(program)
+    writer = ExecuteAssembler(binding)
     shapes = {buffer.name: binding.shape(buffer) for buffer in outputs(program)}
-    numbers = {name: execute.array(name, shape) for name, shape in shapes.items()}
-    cases = [execute.case(case) for case in program.execute]
+    numbers = {name: writer.array(name, shape, shared=True) for name, shape in shapes.items()}
+    output_words = writer.words
+    access = AccessAssembler(program, binding, tokens, numbers)
+    slices = slice_traversals(program, access.known, cores)
+    access.assemble(slices)
+    counters = {
+        writer.counter(counter.name, counter.start): slice_counter(program, counter, slices, cores)
+        for counter in program.counters
+    }
+    cases = [writer.case(case) for case in program.execute]
     return Assembly(
         access_code=access.code.table,
         access_nodes=tuple(access.code.nodes),
         access_registers=np.array(access.registers.initial, np.int64),
-        operands=np.array(access.operands, np.int64),
+        access_weights=access.code.weights,
+        loads=table_of(LoadRow, access.loads),
+        pushes=table_of(PushRow, access.pushes),
+        stores=table_of(StoreRow, access.stores),
+        inner=tuple(access.inner),
         buffers=np.array(access.buffers, np.int64).reshape(-1, 2),
-        loads=access.loads,
         records=access.records(),
-        execute_code=execute.code.table,
-        execute_nodes=tuple(execute.code.nodes),
-        x_registers=np.array(execute.x.initial, np.int64),
-        f_registers=np.array(execute.f.initial, np.float32),
+        iterations=sum(
+            len(range(low, high, traversal.stride))
+            for traversal in program.traversals(None)
+            for low, high in slices[traversal.name]
+        ),
+        slices=access.slices,
+        execute_code=writer.code.table,
+        execute_nodes=tuple(writer.code.nodes),
+        weights=writer.code.weights,
+        x_registers=np.array(writer.x.initial, np.int64),
+        f_registers=np.array(writer.f.initial, np.float32),
+        counters=counters,
         cases=np.array([*cases, -1], np.int64),
-        arrays=np.array(execute.places, np.int64).reshape(-1, 2),
-        memory_words=execute.words,
-        outputs={name: (execute.places[number][0], shapes[name]) for name, number in numbers.items()},
-        tokens=tokens,
+        arrays=table_of(ArrayRow, writer.arrays),
+        output_words=output_words,
+        row_words=writer.words - output_words,
+        outputs={name: (writer.arrays[number][0], shapes[name]) for name, number in numbers.items()},
+        tokens=tuple(tokens),
     )
 
 
-def token_table(program: dlc.DlcProgram) -> tuple[Token, ...]:
+def token_names(program: dlc.DlcProgram) -> list[str]:
     """The tokens in the order of their cases, then `done`."""
-    types = {statement.name + ".ite": "i32" for statement in program.access if isinstance(statement, dlc.Traversal)}
-    kinds = {buffer.name: buffer.type for buffer in program.buffers}
-    events = {}
-    for statement in program.access:
-        match statement:
-            case dlc.MemStream():
-                types[statement.result] = kinds[statement.buffer]
-            case dlc.AluStream():
-                types[statement.result] = "i32"
-            case dlc.Callback():
-                events[statement.token] = (statement.traversal, statement.event)
-    table = []
+    pushed = {statement.token for statement in program.access if isinstance(statement, dlc.Callback)}
     for case in program.execute:
-        if case.token not in events:
+        if case.token not in pushed:
             raise AssemblyError(f"no callback pushes the token {case.token}")
-        pushes = program.pushes(*events[case.token])
-        table.append(Token(case.token, tuple(types[push.stream] for push in pushes)))
-    return (*table, Token(dlc.DONE, ()))
+    return [*(case.token for case in program.execute), dlc.DONE]

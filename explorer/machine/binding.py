@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from explorer.compiler.ir.dlc import DlcProgram
 from explorer.compiler.ir.index_sets import ENDS, counted
+from explorer.compiler.ir.lengths import with_lengths
 from explorer.compiler.ir.loops import Buffer
 from explorer.compiler.ir.node import Extent
 from explorer.machine.parameters import LINE_BYTES, WORD_BYTES
@@ -49,6 +50,7 @@ def bind(program: DlcProgram, inputs: Mapping[str, NDArray[np.generic]]) -> Bind
 
     Raises InputError for a missing input, one of the wrong shape, or indices that do not fit 32 bits.
     """
+    inputs = with_lengths([buffer.name for buffer in program.buffers], inputs)
     sizes = _given_sizes(program, inputs)
     arrays = {}
     for buffer in program.buffers:

@@ -26,6 +26,11 @@ def part(function: AnyFunction) -> AnyFunction:
     return cast(AnyFunction, numba.njit(forceinline=True, **OPTIONS)(function))
 
 
+def called(function: AnyFunction) -> AnyFunction:
+    """A function of a few numbers, which is called: inlined wherever it is used, it would take long to compile."""
+    return cast(AnyFunction, numba.njit(**OPTIONS)(function))
+
+
 def entry(function: AnyFunction) -> AnyFunction:
     """A function that Python calls. Its machine code is kept beside the source or, where that may not be written,
     in the user's cache; where neither may be, it is compiled in each process."""

@@ -1,24 +1,27 @@
 """The execute unit: pops a token, runs its case, and so on until `done`.
 
-f32 arithmetic, one instruction after another, each at a fixed cost. Rows and the output are its own memory, a fixed
-number of cycles away. Its clock, in ns, is accounted whole: busy, or waiting for a token.
+f32 arithmetic, scalar or on the lanes of a vector, one instruction after another, each at a fixed cost. Its clock, in
+ns, is accounted whole: busy, or waiting for a token, or for a row of an output that is not in its caches. Rows of its
+own are, always. Lanes at or above a region's extent are neither read nor written.
 """
 
 from __future__ import annotations
 
-import math
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from explorer.machine import opcodes as op
-from explorer.machine.assembly import Assembly
+from explorer.machine.arithmetic import binary, compute, segment
+from explorer.machine.assembly import ArrayRow, Assembly
 from explorer.machine.compiled import part
+from explorer.machine.costs import instruction_times
 from explorer.machine.instructions import Instruction
-from explorer.machine.parameters import MachineParameters
-from explorer.machine.queues import Queues, observe, oldest, pop_token, pop_word
-from explorer.machine.records import Table, make_record
+from explorer.machine.memory import Memory, touch
+from explorer.machine.parameters import LINE_WORDS, MachineParameters
+from explorer.machine.queues import Queues, oldest, pop_words
+from explorer.machine.records import Table, make_record, make_table
 
 Integers = NDArray[np.int64]
 Times = NDArray[np.float64]
@@ -29,13 +32,18 @@ class ExecuteState:
     """Where the unit is, what it has counted, and times in ns."""
 
     counter: int  # the instruction that runs
-    instructions: int
+    lanes: int  # of the vector region that it is in
+    turns: int  # of branches that went another way
+    misaligned: int  # parts of vectors that crossed a line of the queue
     detail: int  # of a fault: the number that is wrong
     limit: int  # and what it must stay below
     now: float
-    busy: float
     wait_queue: float
+    wait_memory: float
     token_time: float
+    turn_time: float
+    misaligned_time: float
+    hidden_time: float  # of a latency, that the reorder buffer hides
 
 
 class Execute(NamedTuple):
@@ -43,118 +51,56 @@ class Execute(NamedTuple):
 
     state: ExecuteState
     code: Table[Instruction]
+    executed: Integers  # how often each instruction ran
+    times: Times  # ns an instruction
     cases: Integers  # the first instruction of each token's case; the last token is `done`
-    costs: Times  # ns an instruction, by opcode
     x: Integers
     f: Floats
-    arrays: Integers  # [rows and outputs, 2]: first word in the memory, length
-    memory: Floats
+    arrays: Table[ArrayRow]
+    memory: Floats  # all outputs, which the cores share, then the rows of each core
+    bits: NDArray[np.int32]  # the same memory, as words
 
 
-def make_execute(assembly: Assembly, parameters: MachineParameters) -> Execute:
-    """The unit before its first token; the output holds zeros."""
-    return Execute(
-        make_record(ExecuteState, token_time=parameters.token_cycles * parameters.core_ns),
-        assembly.execute_code,
-        assembly.cases,
-        instruction_costs(parameters),
-        assembly.x_registers.copy(),
-        assembly.f_registers.copy(),
-        assembly.arrays,
-        np.zeros(assembly.memory_words, np.float32),
+def make_execute(assembly: Assembly, parameters: MachineParameters, memory: Floats, core: int) -> Execute:
+    """The unit of a core before its first token."""
+    state = make_record(
+        ExecuteState,
+        token_time=parameters.token_cycles * parameters.core_ns,
+        turn_time=parameters.traversal_cycles * parameters.core_ns,
+        misaligned_time=parameters.misaligned_cycles * parameters.core_ns,
+        hidden_time=parameters.hidden_ns,
     )
-
-
-def instruction_costs(parameters: MachineParameters) -> Times:
-    """What each opcode costs, in ns."""
-    cycles = np.zeros(op.EXECUTE_OPCODES)
-    values = parameters.values()
-    for parameter, codes in op.COSTS.items():
-        cycles[list(codes)] = values[parameter]
-    cycles[list(op.ROW_REDUCTIONS.values())] = 2 * parameters.row_cycles + parameters.arithmetic_cycles
-    return cycles * parameters.core_ns
-
-
-@part
-def _binary(function: int, left: np.float32, right: np.float32) -> np.float32:
-    """f32 functions of two operands; minimum and maximum keep NaN, as NumPy's do."""
-    result = left + right
-    if function == op.MUL:
-        result = left * right
-    elif function == op.SUB:
-        result = left - right
-    elif function == op.DIV:
-        result = left / right
-    elif function == op.MIN:
-        result = left if left <= right or left != left else right
-    elif function == op.MAX:
-        result = left if left >= right or left != left else right
-    elif function == op.EQUAL:
-        result = np.float32(1.0) if left == right else np.float32(0.0)
-    elif function == op.DIV_OR_ZERO:
-        result = np.float32(0.0) if right == 0 else left / right
-    elif function == op.LEAKY_RELU:
-        result = left if left > 0 else left * right
-    return result
-
-
-@part
-def _unary(function: int, value: np.float32) -> np.float32:
-    """f32 functions of one operand; outside their domain they give NaN, as NumPy's do."""
-    one = np.float32(1.0)
-    result = value
-    if function == op.NEG:
-        result = -value
-    elif function == op.ABS:
-        result = abs(value)
-    elif function == op.SIGN:
-        result = np.sign(value)
-    elif function == op.RELU:
-        result = value if value > 0 or value != value else np.float32(0.0)
-    elif function == op.SQRT:
-        result = np.sqrt(value)
-    elif function == op.EXP:
-        result = np.exp(value)
-    elif function == op.LOG:
-        result = np.log(value)
-    elif function == op.SIGMOID:
-        # Of the two forms, the one whose exponential cannot overflow.
-        small = np.exp(-abs(value))
-        result = one / (one + small) if value >= 0 else small / (one + small)
-    elif function == op.TANH:
-        result = np.tanh(value)
-    elif function == op.GELU:
-        result = np.float32(0.5) * value * (one + np.float32(math.erf(value * np.float32(math.sqrt(0.5)))))
-    elif function == op.STEP:
-        result = one if value > 0 else np.float32(0.0)
-    elif function == op.GELU_SLOPE:
-        density = np.exp(np.float32(-0.5) * value * value) * np.float32(1.0 / math.sqrt(2.0 * math.pi))
-        result = np.float32(0.5) * (one + np.float32(math.erf(value * np.float32(math.sqrt(0.5))))) + value * density
-    elif function == op.SIN:
-        result = np.sin(value)
-    elif function == op.COS:
-        result = np.cos(value)
-    return result
-
-
-@part
-def _segment(function: int, value: np.float32, begin: int, end: int) -> np.float32:
-    """What a segment's reduction ends in: its sum divided by its length, or 0 where it is empty."""
-    result = value
-    if function == op.SEGMENT_MEAN:
-        result = value / np.float32(max(end - begin, 1))
-    elif begin >= end:
-        result = np.float32(0.0)
-    return result
+    arrays = make_table(ArrayRow, assembly.arrays.size)
+    for number in range(assembly.arrays.size):
+        row, template = arrays[number], assembly.arrays[number]
+        row.first, row.length, row.span, row.shared = template.first, template.length, template.span, template.shared
+        if not row.shared:
+            row.first += core * assembly.row_words
+    registers = assembly.x_registers.copy()
+    for register, values in assembly.counters.items():
+        registers[register] = values[core]
+    return Execute(
+        state,
+        assembly.execute_code,
+        np.zeros(assembly.execute_code.size, np.int64),
+        instruction_times(assembly, parameters),
+        assembly.cases,
+        registers,
+        assembly.f_registers.copy(),
+        arrays,
+        memory,
+        memory.view(np.int32),
+    )
 
 
 @part
 def _index(unit: Execute, function: int, result: int, first: int, second: int, extent: int) -> int:
     """Integer arithmetic on indices, and a step of flattening several into one."""
     left, right = unit.x[first], unit.x[second]
-    if function == op.FLATTEN:
-        if right < 0 or right >= extent:
-            unit.state.detail = right
+    if function == op.FLATTEN or function == op.LANES_FLATTEN:
+        lanes = 1 if function == op.FLATTEN else unit.state.lanes
+        if right < 0 or right + lanes > extent:
+            unit.state.detail = right if right < 0 else right + lanes - 1
             unit.state.limit = extent
             return op.BAD_INDEX
         value = left * extent + right
@@ -175,106 +121,181 @@ def _index(unit: Execute, function: int, result: int, first: int, second: int, e
 
 
 @part
-def _row(unit: Execute, function: int, array: int, index: int, register: int) -> int:
-    """Reads or writes an element of a row or of the output, or makes a row's contents undefined."""
+def _fetch(unit: Execute, memory: Memory, row: ArrayRow, element: int, waits: bool) -> None:
+    """A new row of an output: its lines are looked up, and the longest latency is waited for as far as the reorder
+    buffer does not hide it. A store waits for nothing."""
+    state = unit.state
+    row.begin = element - element % row.span
+    row.end = row.begin + row.span
+    worst = 0.0
+    first, last = (row.first + row.begin) // LINE_WORDS, (row.first + row.end - 1) // LINE_WORDS
+    for line in range(first, last + 1):
+        worst = max(worst, touch(memory, line))
+    if waits:
+        wait = max(0.0, worst - state.hidden_time)
+        state.wait_memory += wait
+        state.now += wait
+
+
+@part
+def _place(unit: Execute, memory: Memory, array: int, element: int, lanes: int, waits: bool) -> int:
+    """Where elements lie in memory, or -1 if they are outside of their array."""
+    row = unit.arrays[array]
+    if element < 0 or element + lanes > row.length:
+        unit.state.detail = element if element < 0 else element + lanes - 1
+        unit.state.limit = row.length
+        return -1
+    if row.shared > 0 and (element < row.begin or element >= row.end):
+        _fetch(unit, memory, row, element, waits)
+    return row.first + element
+
+
+@part
+def _row(unit: Execute, mem: Memory, function: int, array: int, index: int, register: int, stride: int) -> int:
+    """Reads or writes an element of a row or of an output, or the neighbouring elements of all lanes; or makes a
+    row's contents undefined."""
     memory, f = unit.memory, unit.f
-    base, length = unit.arrays[array, 0], unit.arrays[array, 1]
     if function == op.ROW_POISON:
-        memory[base : base + length] = np.nan
+        base = unit.arrays[array].first
+        memory[base : base + unit.arrays[array].length] = np.nan
         return op.RUNNING
-    element = unit.x[index]
-    if element < 0 or element >= length:
-        unit.state.detail = element
-        unit.state.limit = length
+    lanes = 1 if function <= op.ROW_MIN else unit.state.lanes
+    function -= 0 if function <= op.ROW_MIN else op.LANES_LOAD - op.ROW_LOAD
+    place = _place(unit, mem, array, unit.x[index], lanes, function != op.ROW_STORE)
+    if place < 0:
         return op.BAD_ADDRESS
-    place = base + element
-    if function == op.ROW_LOAD:
-        f[register] = memory[place]
-    elif function == op.ROW_STORE:
-        memory[place] = f[register]
-    elif function == op.ROW_SUM:
-        memory[place] += f[register]
-    elif function == op.ROW_PRODUCT:
-        memory[place] *= f[register]
-    elif function == op.ROW_MAX:
-        memory[place] = _binary(op.MAX, memory[place], f[register])
-    else:
-        memory[place] = _binary(op.MIN, memory[place], f[register])
+    for lane in range(lanes):
+        at, value = place + lane, register + lane * stride
+        if function == op.ROW_SUM:
+            memory[at] += f[value]
+        elif function == op.ROW_LOAD:
+            f[register + lane] = memory[at]
+        elif function == op.ROW_STORE:
+            memory[at] = f[value]
+        elif function == op.ROW_PRODUCT:
+            memory[at] *= f[value]
+        else:
+            memory[at] = binary(op.MAX if function == op.ROW_MAX else op.MIN, memory[at], f[value])
     return op.RUNNING
 
 
 @part
-def _pop(unit: Execute, queues: Queues, function: int, result: int) -> int:
-    """Pops an operand: its bits as they were pushed."""
-    if queues.state.words_popped >= queues.state.words_pushed:
+def _pop(unit: Execute, queues: Queues, function: int, result: int, words: int) -> int:
+    """Pops an operand: its bits as they were pushed. A vector's parts that cross a line of the queue take longer."""
+    state = unit.state
+    popped = queues.state.words_popped
+    if popped + words > queues.state.words_pushed:
         return op.UNDERFLOW
-    slot = pop_word(queues, unit.state.now)
+    if words > 1:
+        for part_of in range(0, words, LINE_WORDS):
+            if (popped + part_of) % LINE_WORDS + min(LINE_WORDS, words - part_of) > LINE_WORDS:
+                state.misaligned += 1
+                state.now += state.misaligned_time
+    slot = pop_words(queues, words, state.now)
     if function == op.POP_INDEX:
         unit.x[result] = queues.words[slot]
-    else:
+    elif function == op.POP_FLOAT:
         unit.f[result] = queues.floats[slot]
+    else:
+        for lane in range(words):
+            unit.f[result + lane] = queues.floats[(slot + lane) & (queues.words.size - 1)]
     return op.RUNNING
 
 
 @part
-def _case(unit: Execute, queues: Queues, first: int) -> int:
+def _lanes(unit: Execute, result: int, left: int, right: int, function: int, strides: int) -> None:
+    """A function of each lane."""
+    f = unit.f
+    by_left, by_right = strides & 1, strides >> 1
+    for lane in range(unit.state.lanes):
+        f[result + lane] = compute(function, f[left + lane * by_left], f[right + lane * by_right])
+
+
+@part
+def _reduce(unit: Execute, target: int, value: int, function: int, stride: int) -> None:
+    """Reduces over the lanes, and then into an accumulator."""
+    f = unit.f
+    total = f[value]
+    for lane in range(1, unit.state.lanes):
+        total = binary(function, total, f[value + lane * stride])
+    f[target] = binary(function, f[target], total)
+
+
+@part
+def _loop(unit: Execute, function: int, at: int) -> int:
+    """A loop or a vector region starts or goes on: the instruction to run next."""
+    now, x = unit.code[at], unit.x
+    step = now.e if function == op.LANES_ENTER or function == op.LANES_NEXT else 1
+    if function == op.FOR_ENTER or function == op.LANES_ENTER:
+        x[now.a] = x[now.d]
+        following = at + 1 if x[now.a] < x[now.b] else now.c
+    else:
+        x[now.a] += step
+        following = now.c if x[now.a] < x[now.b] else at + 1
+    if step > 1:
+        unit.state.lanes = min(step, x[now.b] - x[now.a])
+    return following
+
+
+@part
+def _calculate(unit: Execute, function: int, at: int) -> None:
+    """Arithmetic on f32 registers."""
+    f, x, now = unit.f, unit.x, unit.code[at]
+    a, b, c = now.a, now.b, now.c
+    if function == op.LANES:
+        _lanes(unit, a, b, c, now.d, now.e)
+    elif function == op.TO_FLOAT:
+        f[a] = np.float32(x[b])
+    elif function == op.LANES_TO_FLOAT:
+        for lane in range(unit.state.lanes):
+            f[a + lane] = np.float32(x[b] + lane)
+    elif function == op.REDUCE:
+        _reduce(unit, a, b, now.d, now.e)
+    elif function >= op.UNLESS_EMPTY:
+        for lane in range(unit.state.lanes if now.e > 0 else 1):
+            f[a + lane] = segment(function, f[b + lane], x[c], x[now.d])
+    else:
+        f[a] = compute(function, f[b], f[c])
+
+
+@part
+def _case(unit: Execute, queues: Queues, memory: Memory, first: int) -> int:
     """Runs a case from its first instruction to its end; why it stopped."""
-    x, f, state = unit.x, unit.f, unit.state
+    state = unit.state
     why = op.RUNNING
     at = first
     function = unit.code[at].opcode
     while why == op.RUNNING and function != op.END_CASE:
         a, b, c = unit.code[at].a, unit.code[at].b, unit.code[at].c
-        state.now += unit.costs[function]
-        state.busy += unit.costs[function]
-        state.instructions += 1
+        state.now += unit.times[at]
+        unit.executed[at] += 1
         state.counter = at
         following = at + 1
-        if function == op.POP_INDEX or function == op.POP_FLOAT:
-            why = _pop(unit, queues, function, a)
-        elif function == op.FOR_ENTER:
-            x[a] = x[unit.code[at].d]
-            if x[a] >= x[b]:
-                following = c
-        elif function == op.FOR_NEXT:
-            x[a] += 1
-            if x[a] < x[b]:
-                following = c
-        elif function <= op.ROW_MIN:
-            why = _row(unit, function, a, b, c)
-        elif function <= op.FLATTEN:
+        if function <= op.POP_VECTOR:
+            why = _pop(unit, queues, function, a, b)
+        elif function <= op.LANES_NEXT:
+            following = _loop(unit, function, at)
+        elif function <= op.LANES_MIN:
+            why = _row(unit, memory, function, a, b, c, unit.code[at].d)
+        elif function <= op.LANES_FLATTEN:
             why = _index(unit, function, a, b, c, unit.code[at].d)
-        elif function == op.TO_FLOAT:
-            f[a] = np.float32(x[b])
-        elif function <= op.LEAKY_RELU:
-            f[a] = _binary(function, f[b], f[c])
-        elif function >= op.UNLESS_EMPTY:
-            f[a] = _segment(function, f[b], x[c], x[unit.code[at].d])
         else:
-            f[a] = _unary(function, f[b])
+            _calculate(unit, function, at)
         at = following
         function = unit.code[at].opcode
     return why
 
 
 @part
-def run_execute(unit: Execute, queues: Queues, tokens: int) -> int:
-    """Runs until the control queue is empty, so many tokens have been popped in all, or `done`; why it stopped."""
-    state, counts = unit.state, queues.state
-    done = unit.cases.size - 1
-    why = op.RUNNING
-    while why == op.RUNNING:
-        if counts.tokens_popped >= tokens:
-            return op.REACHED
-        if counts.tokens_popped >= counts.tokens_pushed:
-            return op.BLOCKED
-        observe(queues)
-        begun = max(state.now, oldest(queues).filled)
-        state.wait_queue += begun - state.now
-        state.now = begun + state.token_time
-        state.busy += state.token_time
-        token = pop_token(queues, state.now)
-        if token == done:
-            return op.FINISHED
-        why = _case(unit, queues, unit.cases[token])
-    return why
+def run_token(unit: Execute, queues: Queues, memory: Memory) -> int:
+    """Pops the oldest token and runs its case; why it stopped."""
+    state, slot = unit.state, oldest(queues)
+    begun = max(state.now, slot.filled)
+    state.wait_queue += begun - state.now
+    state.turns += slot.turns
+    state.now = begun + state.token_time + slot.turns * state.turn_time
+    slot.freed = state.now
+    queues.state.tokens_popped += 1
+    if slot.token == unit.cases.size - 1:
+        return op.FINISHED
+    return _case(unit, queues, memory, unit.cases[slot.token])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from explorer.compiler.ir import dlc, loops
+from explorer.compiler.ir import dlc, execute
 from explorer.compiler.ir.node import Node
 from explorer.machine import opcodes as op
 from explorer.machine.access import AccessState
@@ -20,32 +20,44 @@ class MachineError(Exception):
     """A run that stopped at an instruction that it cannot do; the message is a sentence for the user."""
 
 
-def check_queues(assembly: Assembly, parameters: MachineParameters) -> None:
-    """Raises QueueError unless every record, all its operands and its token, fits into empty queues.
+def check_queues(program: dlc.DlcProgram, assembly: Assembly, parameters: MachineParameters) -> None:
+    """Raises QueueError unless empty queues hold a token and what each event pushes at once.
 
-    With that, the run cannot deadlock: records are pushed whole or not at all.
+    A record that events push in turn, a buffered one, is found to be too large when the queue is full of it.
     """
     capacity = parameters.queue_bytes
     if capacity < WORD_BYTES:
         raise QueueError(f"the data queue holds {capacity:,} bytes: it needs {WORD_BYTES} for one operand")
     if parameters.control_tokens < 1:
         raise QueueError("the control queue holds no token: it needs room for 1")
-    for token in assembly.tokens:
-        size = WORD_BYTES * len(token.types)
+    callbacks = {(s.traversal, s.event): s.token for s in program.access if isinstance(s, dlc.Callback)}
+    for at, node in enumerate(assembly.access_nodes):
+        code = assembly.access_code[at]
+        if code.opcode != op.PUSH or not isinstance(node, dlc.PushOp):
+            continue
+        size = WORD_BYTES * sum(assembly.pushes[number].words for number in range(code.a, code.a + code.b))
         if size > capacity:
-            raise QueueError(
-                f"the record of token {token.name} is {size:,} bytes; the data queue holds {capacity:,}: "
-                "make the queue larger, or push fewer operands at once (a smaller dimension)"
-            )
+            token = callbacks.get((node.traversal, node.event))
+            what = f"the record of token {token}" if token else f"what {node.traversal} pushes at {node.event}"
+            raise QueueError(f"{what} is {size:,} bytes; the data queue holds {capacity:,}: {ADVICE}")
 
 
-def fault(machine: Machine, assembly: Assembly, unit: int, why: int) -> MachineError:
+ADVICE = "make the queue larger, or push fewer operands at once (a smaller dimension, or a lower level)"
+
+
+def fault(machine: Machine, assembly: Assembly, unit: int, why: int) -> MachineError | QueueError:
     """What went wrong, where and with which number."""
     at: AccessState | ExecuteState = machine.access.state if unit == ACCESS else machine.execute.state
     nodes = assembly.access_nodes if unit == ACCESS else assembly.execute_nodes
+    place = _statement(nodes[at.counter])
+    if why == op.DEADLOCK:
+        have, capacity = WORD_BYTES * int(at.detail), WORD_BYTES * int(at.limit)
+        return QueueError(
+            f"the machine is in deadlock at `{place}`: the record would be {have:,} bytes or more and the data queue "
+            f"holds {capacity:,}; the access unit waits for room, and the execute unit for the record's token: {ADVICE}"
+        )
     name = "access unit" if unit == ACCESS else "execute unit"
-    reason = _reason(why, int(at.detail), int(at.limit))
-    return MachineError(f"the {name} {reason}, at `{_statement(nodes[at.counter])}`")
+    return MachineError(f"the {name} {_reason(why, int(at.detail), int(at.limit))}, at `{place}`")
 
 
 def _reason(why: int, detail: int, limit: int) -> str:
@@ -65,14 +77,8 @@ def _reason(why: int, detail: int, limit: int) -> str:
 
 def _statement(node: Node) -> str:
     """The statement that an instruction is a part of, in short."""
-    match node:
-        case dlc.MemStream():
-            return f"{node.result} = {node.traversal}.mem_str({node.buffer}, {node.index})"
-        case dlc.AluStream():
-            left, right = node.operands
-            return f"{node.result} = {node.traversal}.alu_str('{loops.INFIX_INDEX[node.function]}', {left}, {right})"
-        case dlc.PushOp():
-            return f"push_op({node.stream}, {node.traversal}, {node.event})"
-        case dlc.Pop():
-            return f"{node.result} = dataQ.pop<{node.type}>()"
-    return loops.print_statement(node)
+    if isinstance(node, dlc.AccessStatement):
+        return dlc.print_access(node)
+    if isinstance(node, dlc.Pop):
+        return f"{node.result} = dataQ.pop<{node.type}>()"
+    return execute.print_head(node)

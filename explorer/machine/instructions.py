@@ -11,3 +11,4 @@ class Instruction:
     b: int
     c: int
     d: int
+    e: int

@@ -1,4 +1,4 @@
-"""The one compiled function: both units in turns."""
+"""The one compiled function: both units of a core in turns, a token each."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import NamedTuple
 from explorer.machine import opcodes as op
 from explorer.machine.access import Access, run_access
 from explorer.machine.compiled import entry, fingerprint
-from explorer.machine.execute import Execute, run_execute
+from explorer.machine.execute import Execute, run_token
 from explorer.machine.memory import Memory
 from explorer.machine.queues import Queues
 
@@ -17,7 +17,7 @@ ACCESS, EXECUTE = 0, 1
 
 
 class Machine(NamedTuple):
-    """All state of a run: it can be left and taken up again between any two tokens."""
+    """All state of a core's run: it can be left and taken up again between any two tokens."""
 
     access: Access
     execute: Execute
@@ -30,20 +30,23 @@ def _build(sources: str) -> Callable[[Machine, int], tuple[int, int]]:
     def advance(machine: Machine, tokens: int) -> tuple[int, int]:
         """Runs until so many tokens have been popped in all, the end or a fault: which unit stopped, and why.
 
-        The execute unit drains what there is, then the access unit fills the queues, and so on. Neither can wait for
-        the other for ever: a blocked access unit means that there is a token to pop, and an empty control queue that
-        there is room for any record (one that could never fit is rejected before the run).
+        The access unit goes on to its next token, then the execute unit pops it. That is an order of simulation only:
+        a record waits for room until the time at which it was made, and a token until the core is free. So what the
+        caches hold never depends on how long the queues are.
         """
         while len(sources) > 0:
-            why = run_execute(machine.execute, machine.queues, tokens)
-            if why != op.BLOCKED:
-                return EXECUTE, why
-            why = run_access(machine.access, machine.queues, machine.memory)
-            if why != op.BLOCKED and why != op.FINISHED:
+            if machine.queues.state.tokens_popped >= tokens:
+                return EXECUTE, op.REACHED
+            why = run_access(machine.access, machine.execute, machine.queues, machine.memory)
+            if why != op.PUSHED:
                 return ACCESS, why
+            why = run_token(machine.execute, machine.queues, machine.memory)
+            if why != op.RUNNING:
+                return EXECUTE, why
         return ACCESS, op.FINISHED
 
     return entry(advance)
 
 
 advance = _build(fingerprint())
+"""The machine code that runs every program."""

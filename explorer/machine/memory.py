@@ -1,8 +1,11 @@
-"""The memory side of the access unit: two levels of cache with least-recently-used replacement, misses in flight
-bounded by the miss registers, and a memory with a latency and a bandwidth. Lines of 64 bytes.
+"""The memory: two levels of cache with least-recently-used replacement, misses in flight bounded by the miss
+registers, and a channel to the memory with a latency and a bandwidth. Lines of 64 bytes.
 
-A first model. Caches are cold at the start; requests leave in program order; L2 and last-level cache are filled
-together. A line on its way is shared: a second request for it waits for the same arrival.
+Caches are cold at the start; requests leave in program order; L2 and last-level cache are filled together. A line on
+its way is shared: a second request for it waits for the same arrival. What the core itself touches, its outputs, lies
+in caches of the same sizes beside those of the access unit: the two do not evict each other (an assumption).
+
+All cores share the last-level cache and the channel.
 """
 
 from __future__ import annotations
@@ -19,20 +22,35 @@ from explorer.machine.records import make_record
 Integers = NDArray[np.int64]
 Times = NDArray[np.float64]
 
+LEVELS = {"": 0, "L2": 0, "LLC": 1, "HBM": 2}
+"""Where a request goes first; what is nearer is passed by."""
+
 
 class MemoryState:
     """Counts of requests by outcome, and times in ns."""
 
     requests: int
+    l2_lookups: int
     l2_hits: int
+    llc_lookups: int
     llc_hits: int
     misses: int
-    channel: float  # when the way to the memory is free again
-    left: float  # when the last request left
+    core_lookups: int  # of the core itself, for its outputs
+    core_misses: int
+    stored: int  # lines that the access unit wrote
+    left: float  # when the last request left, its miss register being free
+    queued: float  # how long it then waited for the channel
     l2_latency: float
     llc_latency: float
     hbm_latency: float
-    line_time: float  # that a line takes of the channel
+
+
+class Channel:
+    """The way to the memory: when it is free again, what a line takes of it, how many it carried."""
+
+    free: float
+    line_time: float
+    lines: int
 
 
 class Cache(NamedTuple):
@@ -42,12 +60,21 @@ class Cache(NamedTuple):
     arrivals: Times
 
 
+class Shared(NamedTuple):
+    """What all cores share."""
+
+    llc: Cache
+    channel: Channel
+
+
 class Memory(NamedTuple):
     """What a request meets on its way."""
 
     state: MemoryState
     l2: Cache
-    llc: Cache
+    shared: Shared
+    core_l1: Cache
+    core_l2: Cache
     returns: Times  # when the last misses came back, a ring of as many as may be in flight
 
 
@@ -57,19 +84,27 @@ def make_cache(kib: int, ways: int) -> Cache:
     return Cache(np.full(shape, -1, np.int64), np.zeros(shape))
 
 
-def make_memory(parameters: MachineParameters) -> Memory:
-    """Cold caches before an idle memory."""
+def make_shared(parameters: MachineParameters) -> Shared:
+    """The last-level slices and the bandwidth of the cores at work."""
+    line_time = LINE_BYTES / (parameters.hbm_gbs * parameters.cores)  # 1 GB/s is 1 B/ns
+    llc = make_cache(parameters.llc_kib * parameters.cores, parameters.llc_ways)
+    return Shared(llc, make_record(Channel, line_time=line_time))
+
+
+def make_memory(parameters: MachineParameters, shared: Shared) -> Memory:
+    """Cold caches of one core before an idle memory."""
     state = make_record(
         MemoryState,
         l2_latency=parameters.l2_ns,
         llc_latency=parameters.llc_ns,
         hbm_latency=parameters.hbm_ns,
-        line_time=LINE_BYTES / parameters.hbm_gbs,  # 1 GB/s is 1 B/ns
     )
     return Memory(
         state,
         make_cache(parameters.l2_kib, parameters.l2_ways),
-        make_cache(parameters.llc_kib, parameters.llc_ways),
+        shared,
+        make_cache(parameters.l1_kib, parameters.l1_ways),
+        make_cache(parameters.l2_kib, parameters.l2_ways),
         np.zeros(parameters.mshrs),
     )
 
@@ -97,41 +132,98 @@ def put_first(lines: Integers, arrivals: Times, line: int, way: int, arrival: fl
 
 
 @part
-def _miss(memory: Memory, now: float) -> float:
-    """When a line arrives from the memory: a register must be free, then the channel."""
-    state = memory.state
+def _miss(memory: Memory, now: float, ahead: int) -> float:
+    """When a line arrives from the memory: a register must be free, then the channel.
+
+    What was asked for ahead of the requests before it does not wait behind them for the channel, which they do for it.
+    """
+    state, channel = memory.state, memory.shared.channel
     register = state.misses % memory.returns.size
     state.left = max(now, memory.returns[register])
-    state.channel = max(state.channel, state.left) + state.line_time
-    here = state.channel + state.hbm_latency
+    if ahead > 0:
+        channel.free += channel.line_time
+        here = state.left + channel.line_time + state.hbm_latency
+    else:
+        state.queued = max(0.0, channel.free - state.left)
+        channel.free = max(channel.free, state.left) + channel.line_time
+        here = channel.free + state.hbm_latency
+    channel.lines += 1
     memory.returns[register] = here
     state.misses += 1
     return here
 
 
 @part
-def request(memory: Memory, line: int, now: float) -> float:
-    """When the line that is asked for now is here. `left` says when the request left: a miss may have to wait."""
-    state, l2, llc = memory.state, memory.l2, memory.llc
+def _from_llc(memory: Memory, line: int, now: float, temporal: int, ahead: int) -> float:
+    """When a line arrives that the L2 does not have, or was not asked for."""
+    state, llc = memory.state, memory.shared.llc
+    state.llc_lookups += 1
+    way = find(llc.lines, line)
+    if way >= 0:
+        state.llc_hits += 1
+        arrival: float = llc.arrivals[line % llc.lines.shape[0], way]
+        here = max(now + state.llc_latency, arrival)
+    else:
+        way = llc.lines.shape[1] - 1
+        here = _miss(memory, now, ahead)
+        arrival = here
+    if temporal > 0:
+        put_first(llc.lines, llc.arrivals, line, way, arrival)
+    return here
+
+
+@part
+def request(memory: Memory, line: int, now: float, level: int, temporal: int, ahead: int) -> float:
+    """When the line that is asked for now is here. `left` says when the request left: a miss may have to wait.
+
+    What is asked for nearer than it was found is left there, unless the request is not temporal."""
+    state, l2 = memory.state, memory.l2
     state.requests += 1
     state.left = now
-    way = find(l2.lines, line)
+    state.queued = 0.0
+    way = -1
+    if level == 0:
+        state.l2_lookups += 1
+        way = find(l2.lines, line)
     if way >= 0:
         state.l2_hits += 1
         arrival: float = l2.arrivals[line % l2.lines.shape[0], way]
         here = max(now + state.l2_latency, arrival)
     else:
         way = l2.lines.shape[1] - 1
-        way_below = find(llc.lines, line)
-        if way_below >= 0:
-            state.llc_hits += 1
-            arrival = llc.arrivals[line % llc.lines.shape[0], way_below]
-            here = max(now + state.llc_latency, arrival)
-        else:
-            way_below = llc.lines.shape[1] - 1
-            here = _miss(memory, now)
-            arrival = here
-        put_first(llc.lines, llc.arrivals, line, way_below, arrival)
+        here = _from_llc(memory, line, now, temporal, ahead) if level < 2 else _miss(memory, now, ahead)
         arrival = here
-    put_first(l2.lines, l2.arrivals, line, way, arrival)
+    if level == 0 and temporal > 0:
+        put_first(l2.lines, l2.arrivals, line, way, arrival)
     return here
+
+
+@part
+def look_up(cache: Cache, line: int) -> bool:
+    """Whether a cache holds a line; afterwards it does."""
+    way = find(cache.lines, line)
+    put_first(cache.lines, cache.arrivals, line, way if way >= 0 else cache.lines.shape[1] - 1, 0.0)
+    return way >= 0
+
+
+@part
+def touch(memory: Memory, line: int) -> float:
+    """How long the core waits for a line of an output. A miss fetches it, and one day it is written back."""
+    state = memory.state
+    state.core_lookups += 1
+    if look_up(memory.core_l1, line):
+        return 0.0
+    if look_up(memory.core_l2, line):
+        return state.l2_latency
+    state.core_misses += 1
+    memory.shared.channel.free += 2 * memory.shared.channel.line_time
+    memory.shared.channel.lines += 2
+    return state.hbm_latency
+
+
+@part
+def write_line(memory: Memory) -> None:
+    """The access unit writes a line of an output."""
+    memory.state.stored += 1
+    memory.shared.channel.free += memory.shared.channel.line_time
+    memory.shared.channel.lines += 1

@@ -1,22 +1,27 @@
-"""The instruction sets of the two units. An instruction is an opcode and up to four operands.
+"""The instruction sets of the two units. An instruction is an opcode and up to five operands.
 
-Operands are numbers of registers unless the comment says otherwise. Constants are registers that nothing writes.
+Operands are numbers of registers unless the comment says otherwise. Constants are registers that nothing writes. A
+vector lies in as many registers as it has lanes, and is named by the first.
 """
 
 from __future__ import annotations
 
 # The access unit: 64-bit integer registers. A loaded f32 is held as its bits.
-ENTER = 0  # position, lower, upper, where to go if there is no iteration (an instruction)
+ENTER = 0  # position, lower, upper, where to go if there is no iteration (an instruction), traversal (a number)
 NEXT = 1  # position, upper, stride (a number), the first instruction of the body
-LOAD = 2  # result, index, buffer (a number), load (a number: the loads of a program are counted)
-STREAM_ADD = 3  # result, left, right
-STREAM_SUB = 4
-STREAM_MUL = 5
-STREAM_DIV = 6
-STREAM_MOD = 7
-RECORD = 8  # token (a number), first of its operands in the operand table, how many
-COUNT = 9  # an iteration of an outermost traversal is over
-HALT = 10
+LEAVE = 2  # traversal (a number): an innermost one is over
+LOAD = 3  # result, index, load (a number)
+STREAM_ADD = 4  # result, left, right
+STREAM_SUB = 5
+STREAM_MUL = 6
+STREAM_DIV = 7
+STREAM_MOD = 8
+STORE = 9  # store (a number)
+TOGGLE = 10  # stream, its last value, whether it has one, where to go if it is the same (an instruction)
+PUSH = 11  # first of its pushes (a number), how many
+TOKEN = 12  # token (a number), how often the core's branch goes another way than in the loop (a number)
+COUNT = 13  # an iteration of an outermost traversal is over
+HALT = 14
 
 STREAM_FUNCTIONS = {
     "add": STREAM_ADD,
@@ -28,51 +33,64 @@ STREAM_FUNCTIONS = {
 
 # The execute unit: 64-bit integer registers x for indices, f32 registers f. The order groups what is done alike.
 END_CASE = 0
-POP_INDEX = 1  # x result
-POP_FLOAT = 2  # f result
-FOR_ENTER = 3  # x variable, x extent, where to go if there is no iteration, x lower
-FOR_NEXT = 4  # x variable, x extent, the first instruction of the body
-ROW_POISON = 5  # array (a number): its contents become undefined, as NaN
-ROW_LOAD = 6  # array (a number), x element, f result
-ROW_STORE = 7  # array (a number), x element, f value
-ROW_SUM = 8  # array (a number), x element, f value
-ROW_PRODUCT = 9
-ROW_MAX = 10
-ROW_MIN = 11
-INDEX_ADD = 12  # x result, x left, x right
-INDEX_SUB = 13
-INDEX_MUL = 14
-INDEX_DIV = 15
-INDEX_MOD = 16
-FLATTEN = 17  # x result, x so far, x index, extent (a number): so far * extent + index
-TO_FLOAT = 18  # f result, x value
-ADD = 19  # f result, f left, f right
-SUB = 20
-MUL = 21
-DIV = 22
-MIN = 23
-MAX = 24
-EQUAL = 25
-DIV_OR_ZERO = 26
-LEAKY_RELU = 27  # f result, f operand, f slope
-COPY = 28  # f result, f operand
-NEG = 29
-ABS = 30
-SIGN = 31
-RELU = 32
-SQRT = 33
-EXP = 34
-LOG = 35
-SIGMOID = 36
-TANH = 37
-GELU = 38
-SIN = 39
-COS = 40
-STEP = 41
-GELU_SLOPE = 42
-UNLESS_EMPTY = 43  # f result, f operand, x begin, x end
-SEGMENT_MEAN = 44  # f result, f sum, x begin, x end
-EXECUTE_OPCODES = 45
+POP_INDEX = 1  # x result, words (a number): the first counts
+POP_FLOAT = 2  # f result, words (a number)
+POP_VECTOR = 3  # f result, words (a number)
+FOR_ENTER = 4  # x variable, x extent, where to go if there is no iteration, x lower
+FOR_NEXT = 5  # x variable, x extent, the first instruction of the body
+LANES_ENTER = 6  # x variable, x extent, where to go if no lane is below, x lower, width (a number)
+LANES_NEXT = 7  # x variable, x extent, the first instruction of the body, -, width (a number)
+ROW_POISON = 8  # array (a number): its contents become undefined, as NaN
+ROW_LOAD = 9  # array (a number), x element, f result
+ROW_STORE = 10  # array (a number), x element, f value
+ROW_SUM = 11  # array (a number), x element, f value
+ROW_PRODUCT = 12
+ROW_MAX = 13
+ROW_MIN = 14
+LANES_LOAD = 15  # array (a number), x element of the first lane, f result
+LANES_STORE = 16  # array (a number), x element of the first lane, f value, stride of the value (a number)
+LANES_SUM = 17
+LANES_PRODUCT = 18
+LANES_MAX = 19
+LANES_MIN = 20
+INDEX_ADD = 21  # x result, x left, x right
+INDEX_SUB = 22
+INDEX_MUL = 23
+INDEX_DIV = 24
+INDEX_MOD = 25
+FLATTEN = 26  # x result, x so far, x index, extent (a number): so far * extent + index
+LANES_FLATTEN = 27  # the same, where index is that of the first lane
+TO_FLOAT = 28  # f result, x value
+LANES_TO_FLOAT = 29  # f result, x value of the first lane
+LANES = 30  # f result, f left, f right, function (an opcode from ADD on), strides (1: left, 2: right is a vector)
+REDUCE = 31  # f accumulator, f value, -, function (an opcode), stride of the value (a number)
+ADD = 32  # f result, f left, f right
+SUB = 33
+MUL = 34
+DIV = 35
+MIN = 36
+MAX = 37
+EQUAL = 38
+DIV_OR_ZERO = 39
+LEAKY_RELU = 40  # f result, f operand, f slope
+COPY = 41  # f result, f operand
+NEG = 42
+ABS = 43
+SIGN = 44
+RELU = 45
+SQRT = 46
+EXP = 47
+LOG = 48
+SIGMOID = 49
+TANH = 50
+GELU = 51
+SIN = 52
+COS = 53
+STEP = 54
+GELU_SLOPE = 55
+UNLESS_EMPTY = 56  # f result, f operand, x begin, x end, lanes (a number; 0: a scalar)
+SEGMENT_MEAN = 57  # f result, f sum, x begin, x end, lanes (a number; 0: a scalar)
+EXECUTE_OPCODES = 58
 
 INDEX_FUNCTIONS = {
     "add": INDEX_ADD,
@@ -82,6 +100,7 @@ INDEX_FUNCTIONS = {
     "mod": INDEX_MOD,
 }
 ROW_REDUCTIONS = {"sum": ROW_SUM, "product": ROW_PRODUCT, "max": ROW_MAX, "min": ROW_MIN}
+LANES_REDUCTIONS = {"sum": LANES_SUM, "product": LANES_PRODUCT, "max": LANES_MAX, "min": LANES_MIN}
 REDUCTIONS = {"sum": ADD, "product": MUL, "max": MAX, "min": MIN}
 UNARY_FUNCTIONS = {
     "copy": COPY,
@@ -111,24 +130,14 @@ BINARY_FUNCTIONS = {
     "div_or_zero": DIV_OR_ZERO,
     "leaky_relu": LEAKY_RELU,
 }
-
 SEGMENT_FUNCTIONS = {"unless_empty": UNLESS_EMPTY, "segment_mean": SEGMENT_MEAN}
 
-COSTS = {
-    "pop_cycles": (POP_INDEX, POP_FLOAT),
-    "index_cycles": (FLATTEN, *INDEX_FUNCTIONS.values(), TO_FLOAT),
-    "loop_cycles": (FOR_ENTER, FOR_NEXT),
-    "row_cycles": (ROW_LOAD, ROW_STORE),
-    "arithmetic_cycles": (ADD, SUB, MUL, MIN, MAX, EQUAL, LEAKY_RELU, NEG, ABS, SIGN, RELU, STEP, UNLESS_EMPTY),
-    "divide_cycles": (DIV, DIV_OR_ZERO, SQRT, SEGMENT_MEAN),
-    "transcendental_cycles": (EXP, LOG, SIGMOID, TANH, GELU, GELU_SLOPE, SIN, COS),
-}
-"""The parameter that says what an instruction costs; a row reduction costs a load, an operation and a store, and
-COPY, ROW_POISON and END_CASE nothing: they rename."""
+DIVISIONS = frozenset({DIV, DIV_OR_ZERO, SQRT, SEGMENT_MEAN})
+TRANSCENDENTALS = frozenset({EXP, LOG, SIGMOID, TANH, GELU, GELU_SLOPE, SIN, COS})
 
 # Why a unit stopped.
 RUNNING = 0
-BLOCKED = 1  # the queue is too full, or empty
+PUSHED = 1  # a token
 FINISHED = 2
 BAD_ADDRESS = 3  # detail: the address, and how many elements there are
 BAD_DIVISION = 4
@@ -136,3 +145,4 @@ TOO_WIDE = 5  # detail: the value, which does not fit the queue's 32 bits
 UNDERFLOW = 6  # a pop from an empty data queue
 BAD_INDEX = 7  # detail: the index, and the extent of its dimension
 REACHED = 8  # as many tokens as were asked for
+DEADLOCK = 9  # no room for an operand, and no token that would make room; detail: words that there are, and may be

@@ -1,7 +1,7 @@
 """What the machine is made of, each number with its unit and where it comes from.
 
-Nothing here is fitted to a published result. "Ember Fig. 5" marks what the paper states; "assumed" marks what it does
-not, chosen as plausible for such a core and meant to be changed.
+"Ember Fig. 5" marks what the paper states; "assumed" what it does not, chosen as plausible for such a core and meant
+to be changed; "calibrated" what `explorer.machine.calibration` fits to nine published ratios and two unit constants.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from typing import Any
 
 FIG_5 = "Ember Fig. 5"
 ASSUMED = "assumed"
+CALIBRATED = "calibrated"
 
 
 class ParameterError(ValueError):
@@ -23,37 +24,58 @@ def _parameter(default: float, unit: str, source: str, meaning: str, least: floa
     return field(default=default, metadata=note)
 
 
+def _cost(default: float, source: str, meaning: str) -> Any:
+    return _parameter(default, "core cycles", source, meaning, 0.0, 1e6)
+
+
 @dataclass(frozen=True, kw_only=True)
 class MachineParameters:
-    """One core, its access unit, the queues between them, and its share of the memory."""
+    """Cores, each with its access unit and the queues between them, and the memory below."""
 
+    cores: int = _parameter(1, "cores", ASSUMED, "cores at work, each on its slice of the outermost loop", 1, 8)
     core_ghz: float = _parameter(2.4, "GHz", FIG_5, "clock of the execute unit, a core", 1e-3, 1e3)
     access_ghz: float = _parameter(1.0, "GHz", FIG_5, "clock of the access unit", 1e-3, 1e3)
     queue_bytes: int = _parameter(8192, "B", FIG_5, "capacity of the data queue", 0, 1 << 26)
     control_tokens: int = _parameter(2048, "tokens", ASSUMED, "capacity of the control queue", 0, 1 << 20)
     storage_bytes: int = _parameter(8192, "B", FIG_5, "lines held by the access unit until marshalled", 64, 1 << 26)
     mshrs: int = _parameter(256, "lines", FIG_5, "misses that the access unit keeps in flight", 1, 1 << 20)
-    evaluate_cycles: float = _parameter(
-        1.0, "access cycles", ASSUMED, "evaluation of a stream, a position included; pipelined", 0.0, 1e6
+    start_cycles: float = _parameter(
+        11.0, "access cycles", CALIBRATED, "from a traversal's first request to the next one's", 0.0, 1e6
     )
+    request_cycles: float = _parameter(1.0, "access cycles", ASSUMED, "from one line request to the next", 0.0, 1e6)
     marshal_bytes: float = _parameter(64.0, "B/access cycle", ASSUMED, "width of the path into the queues", 1.0, 1e9)
-    token_bytes: int = _parameter(4, "B", ASSUMED, "width of a token on that path", 0, 64)
+    l1_kib: int = _parameter(64, "KiB", FIG_5, "L1D of the core, which holds its rows and outputs", 1, 1 << 20)
+    l1_ways: int = _parameter(4, "ways", FIG_5, "associativity of the L1D", 1, 64)
+    l1_mshrs: int = _parameter(32, "lines", FIG_5, "misses that the core alone keeps in flight", 1, 1 << 20)
     l2_kib: int = _parameter(512, "KiB", FIG_5, "L2 of the core", 1, 1 << 20)
     l2_ways: int = _parameter(8, "ways", FIG_5, "associativity of the L2", 1, 64)
     l2_ns: float = _parameter(3.3, "ns", ASSUMED, "latency of a hit in the L2", 0.0, 1e6)
-    llc_kib: int = _parameter(1024, "KiB", FIG_5, "the core's slice of the last-level cache", 1, 1 << 20)
+    llc_kib: int = _parameter(
+        1024, "KiB a core", FIG_5, "a core's slice of the last-level cache; all share all", 1, 1 << 20
+    )
     llc_ways: int = _parameter(16, "ways", FIG_5, "associativity of the last-level cache", 1, 64)
     llc_ns: float = _parameter(13.3, "ns", ASSUMED, "latency of a hit in the last-level cache", 0.0, 1e6)
     hbm_ns: float = _parameter(100.0, "ns", ASSUMED, "latency of the memory, unloaded", 0.0, 1e6)
-    hbm_gbs: float = _parameter(37.5, "GB/s", FIG_5, "the core's eighth of 300 GB/s", 1e-3, 1e9)
-    token_cycles: float = _parameter(2.0, "core cycles", ASSUMED, "popping a token and branching on it", 0.0, 1e6)
-    pop_cycles: float = _parameter(1.0, "core cycles", ASSUMED, "popping an operand", 0.0, 1e6)
-    index_cycles: float = _parameter(1.0, "core cycles", ASSUMED, "integer operation on an index", 0.0, 1e6)
-    loop_cycles: float = _parameter(1.0, "core cycles", ASSUMED, "step of a workspace loop", 0.0, 1e6)
-    arithmetic_cycles: float = _parameter(1.0, "core cycles", ASSUMED, "f32 add, subtract, multiply, compare", 0.0, 1e6)
-    divide_cycles: float = _parameter(5.0, "core cycles", ASSUMED, "f32 division or square root", 0.0, 1e6)
-    transcendental_cycles: float = _parameter(20.0, "core cycles", ASSUMED, "exp, tanh, sin and the like", 0.0, 1e6)
-    row_cycles: float = _parameter(1.0, "core cycles", ASSUMED, "load or store of a row or the output, in L1", 0.0, 1e6)
+    hbm_gbs: float = _parameter(
+        37.5, "GB/s a core", FIG_5, "an eighth of 300 GB/s; the cores at work share theirs", 1e-3, 1e9
+    )
+    rob_entries: int = _parameter(
+        224, "instructions", FIG_5, "that the core has in flight, which hide latency", 1, 1 << 20
+    )
+    lsq_entries: int = _parameter(96, "instructions", FIG_5, "loads that the core has in flight", 1, 1 << 20)
+    issue_width: int = _parameter(4, "instructions/core cycle", ASSUMED, "that fill the reorder buffer", 1, 64)
+    token_cycles: float = _cost(0.78125, CALIBRATED, "popping a token and branching on it")
+    pop_cycles: float = _cost(0.78125, CALIBRATED, "popping a scalar")
+    scalar_cycles: float = _cost(0.78125, CALIBRATED, "a scalar operation, load, store or loop step")
+    unbuffered_cycles: float = _cost(6.327, CALIBRATED, "a vector that comes with a token of its own, beside the rest")
+    misaligned_cycles: float = _cost(
+        2.857, CALIBRATED, "64 bytes of a vector that cross a line of the queue, beside the rest"
+    )
+    vector_cycles: float = _cost(0.2078, CALIBRATED, "64 bytes of a vector popped, loaded, stored, added, multiplied")
+    traversal_cycles: float = _cost(29.17, CALIBRATED, "the end of an innermost traversal, or a token from outside one")
+    divide_cycles: float = _cost(5.0, ASSUMED, "f32 division or square root, 64 bytes of a vector alike")
+    transcendental_cycles: float = _cost(20.0, ASSUMED, "exp, tanh, sin and the like, 64 bytes of a vector alike")
+    mispredict_cycles: float = _cost(15.0, ASSUMED, "on the core alone, the end of a loop whose bounds were loaded")
 
     def __post_init__(self) -> None:
         for entry in fields(self):
@@ -103,8 +125,14 @@ class MachineParameters:
         """Length of a core cycle."""
         return 1.0 / self.core_ghz
 
+    @property
+    def hidden_ns(self) -> float:
+        """Latency that the reorder buffer hides: the time that it takes to fill."""
+        return self.rob_entries / self.issue_width * self.core_ns
+
 
 LINE_BYTES = 64
-"""A cache line, and what one request brings."""
+"""A cache line, what one request brings, and the width of the core's vector unit."""
 WORD_BYTES = 4
 """An element, i32 or f32, in memory and in the data queue."""
+LINE_WORDS = LINE_BYTES // WORD_BYTES

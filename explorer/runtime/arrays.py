@@ -13,7 +13,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from explorer.compiler.ir.index_sets import ENDS, counted
+from explorer.compiler.ir.graph import Graph
+from explorer.compiler.ir.index_sets import ENDS, SetNames, counted, ends_of
 from explorer.compiler.ir.loops import Buffer, For, Index, Kernel, Load
 from explorer.compiler.ir.module import Module
 from explorer.compiler.ir.node import Extent, walk
@@ -41,6 +42,17 @@ def kernels_of(program: Kernel | Module) -> tuple[Kernel, ...]:
     if isinstance(program, Kernel):
         return (program,)
     return tuple(kernel for kernel in program.programs if isinstance(kernel, Kernel))
+
+
+def extents_of(graph: Graph, program: Kernel | Module, counts: Mapping[str, int]) -> Extents:
+    """The size of every extent of a program's buffers where the graph's sets have these sizes."""
+    names = SetNames.of(graph).counts
+    extents: Extents = {names[index_set]: size for index_set, size in counts.items() if index_set in names}
+    extents |= {ends_of(index_set): size + 1 for index_set, size in counts.items()}
+    for kernel in kernels_of(program):
+        extents |= dict(kernel.sizes)
+        extents |= {e: e for buffer in kernel.buffers for e in buffer.extents if isinstance(e, int)}
+    return extents
 
 
 def check_inputs(program: Kernel | Module, inputs: Mapping[str, Any]) -> tuple[Arrays, Extents]:

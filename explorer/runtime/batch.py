@@ -14,6 +14,7 @@ from explorer.compiler.ir.graph import Graph, Tensor
 from explorer.compiler.ir.loops import Kernel
 from explorer.compiler.ir.module import Module
 from explorer.runtime import liveness, score_inputs
+from explorer.runtime.arrays import extents_of
 from explorer.runtime.inputs import InputError, Triples
 
 MEMORY_LIMIT = 2 << 30
@@ -117,7 +118,7 @@ def _training(compilation: Compilation, graph: Graph, triples: Triples, batch: i
     counts = {"entity": triples.num_entities, "relation": triples.num_relations, "unit": 1}
     counts |= {"batch": batch, "negative": batch * count}
     kernels = [program for program in module.programs if isinstance(program, Kernel)]
-    extents = score_inputs.extents_of(graph, module, counts)
+    extents = extents_of(graph, module, counts)
     made = liveness.peak_bytes(kernels, liveness.kept_to_the_end(module), extents)
     smaller = "a smaller batch, or smaller dimensions"
     inverses = score_inputs.encoded_bytes(graph, counts)

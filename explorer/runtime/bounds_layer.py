@@ -1,10 +1,10 @@
-"""The least memory traffic of a layer on a graph, and the arithmetic of its graph program as the passes left it."""
+"""The least memory traffic of a layer or an op, and the arithmetic of its graph program as the passes left it."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from math import prod
-from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -23,29 +23,30 @@ NOTE = (
 )
 
 
-class Sets(Protocol):
-    """How large the index sets are, and every map as an array over its set."""
+@dataclass(frozen=True)
+class Structure:
+    """The sizes of the index sets of a run, its maps as arrays over their sets, and the bytes that reading each map
+    takes at the least."""
 
-    @property
-    def counts(self) -> Mapping[str, int]: ...
-    @property
-    def maps(self) -> Mapping[str, npt.NDArray[np.int32]]: ...
+    counts: Mapping[str, int]
+    maps: Mapping[str, npt.NDArray[np.int32]]
+    map_bytes: Mapping[str, int]
 
 
-def limits(graph: Graph, encodings: Sets, tensors: Mapping[str, npt.NDArray[Any]]) -> dict[str, int | str]:
+def limits(graph: Graph, structure: Structure) -> dict[str, int | str]:
     """`compulsory_bytes`, `stream_bytes`, `flop`, and a `note` that says what they count."""
-    counts = {**encodings.counts, "unit": 1}
+    counts = {**structure.counts, "unit": 1}
     results = {graph.result, *dict(graph.gradients).values()}
     fixed = sum(FLOAT * counts[v.index_set] * elements(graph, v) for v in graph.values if v.name in results)
-    fixed += sum(encodings.maps[name].nbytes for name in sorted(_maps_read(graph)) if name in encodings.maps)
+    fixed += sum(structure.map_bytes.get(name, 0) for name in sorted(_maps_read(graph)))
     compulsory = stream = 0
     for tensor in graph.tensors:
         reads = [v for v in graph.values if isinstance(v.operator, Gather) and v.operator.tensor == tensor.name]
         if not reads:
             continue
-        shape = tensor_shape(graph, tensor, encodings.counts)
+        shape = tensor_shape(graph, tensor, structure.counts)
         row_bytes = FLOAT * prod(shape[len(tensor.sets) :])
-        rows = [_row_numbers(value, tensor, encodings, shape) for value in reads]
+        rows = [_row_numbers(value, tensor, structure, shape) for value in reads]
         compulsory += SECTOR * distinct_sectors(np.unique(np.concatenate(rows)), row_bytes)
         stream += SECTOR * sum(touched_sectors(numbers, row_bytes) for numbers in rows)
     flop = sum(_flop(graph, value, counts) for value in graph.values)
@@ -58,20 +59,20 @@ def _maps_read(graph: Graph) -> set[str]:
     return steps | {value.operator.map for value in graph.values if isinstance(value.operator, Segment)}
 
 
-def _row_numbers(value: Value, tensor: Tensor, encodings: Sets, shape: tuple[int, ...]) -> npt.NDArray[np.int64]:
+def _row_numbers(value: Value, tensor: Tensor, structure: Structure, shape: tuple[int, ...]) -> npt.NDArray[np.int64]:
     """The rows of a tensor that a value's elements pick, as numbers in row-major order of its index sets."""
     assert isinstance(value.operator, Gather)
     if not value.operator.indices:
         return np.zeros(1, dtype=np.int64)
-    ids = [_follow(path, value.index_set, encodings) for path in value.operator.indices]
+    ids = [_follow(path, value.index_set, structure) for path in value.operator.indices]
     return np.ravel_multi_index(tuple(ids), shape[: len(tensor.sets)]).ravel()
 
 
-def _follow(path: str, index_set: str, encodings: Sets) -> npt.NDArray[np.int64]:
-    rows: npt.NDArray[Any] = np.arange(encodings.counts[index_set])
+def _follow(path: str, index_set: str, structure: Structure) -> npt.NDArray[np.int64]:
+    rows: npt.NDArray[np.integer] = np.arange(structure.counts[index_set])
     for step in path.split("."):
         if step != index_set:
-            found = encodings.maps[step]
+            found = structure.maps[step]
             if index_set in CONTAINERS and len(found) < len(rows):  # a map of the container
                 rows = rows // (len(rows) // len(found))
             rows = found[rows]

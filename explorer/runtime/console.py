@@ -39,7 +39,7 @@ def summary(result: Mapping[str, Any]) -> str:
     lines = [
         f"{result['name']} on {result['target']}: {result['device']}, {result['source']} {result['date']}",
         f"  {_verdict(result)}",
-        *(_graph_lines(result) if "encodings" in result else _triple_lines(result)),
+        *_data_lines(result),
     ]
     if not result["matches_reference"]:
         return "\n".join(lines)
@@ -56,6 +56,32 @@ def summary(result: Mapping[str, Any]) -> str:
     bounds = result["limits"]
     lines.append(f"  limits  at least {bounds['compulsory_bytes']:,} bytes to move, {bounds['flop']:,} operations")
     return "\n".join(lines)
+
+
+def _data_lines(result: Mapping[str, Any]) -> list[str]:
+    if result.get("family") == "op":
+        return _list_lines(result)
+    return _graph_lines(result) if "encodings" in result else _triple_lines(result)
+
+
+def _list_lines(result: Mapping[str, Any]) -> list[str]:
+    """An op's lists of indices, where its sizes are from, its pre-processing, and what was checked of the gradients."""
+    data, length = result["data"], result["data"]["length"]
+    sizes = ", ".join(f"{name} = {size} ({result['sizes_from'][name]})" for name, size in result["sizes"].items())
+    steps = result["preprocessing"]
+    lines = [
+        f"  data    {data['name']} ({data['source']}): {data['entries']:,} entries in {data['lists']:,} lists"
+        f" of {length['mean']:.1f}, at most {length['max']:,}, {length['empty']:,} empty; {data['rows']:,} rows",
+        *([f"          {data['about']}"] if data["about"] else []),
+        f"  sizes   {sizes or 'none'}",
+        f"  encoded in {sum(step['ms'] for step in steps):.1f} ms: {'; '.join(step['name'] for step in steps)}",
+        *_gradient_lines(result),
+    ]
+    over = result.get("speedup_over") or {}
+    lines += [
+        f"  speedup {ratio:.2f} over {name.replace('_', ' ')}" for name, ratio in over.items() if ratio is not None
+    ]
+    return lines
 
 
 def _triple_lines(result: Mapping[str, Any]) -> list[str]:

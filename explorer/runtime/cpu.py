@@ -56,6 +56,8 @@ class CompiledKernel:
     @property
     def chunks(self) -> int:
         """Into how many pieces all threads together share the iterations."""
+        if self.function.sequential:
+            return 1
         segments = any(isinstance(node, For) and node.lower != 0 for node in walk(self.kernel))
         return threads() * (SKEWED_CHUNKS_PER_THREAD if segments else CHUNKS_PER_THREAD)
 
@@ -126,7 +128,8 @@ class Bound:
         arrays = dict(self.arrays)
         for compiled, order, over in zip(self.prepared.kernels, self.orders, self._last_uses(), strict=True):
             for buffer in compiled.outputs:
-                arrays[buffer.name] = np.empty(self._shape(buffer), np.float32)
+                make = np.zeros if compiled.function.sequential else np.empty
+                arrays[buffer.name] = make(self._shape(buffer), np.float32)
             compiled.run(arrays, self.extents, order)
             for name in over:
                 del arrays[name]

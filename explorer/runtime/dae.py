@@ -11,21 +11,20 @@ from numpy.typing import NDArray
 
 from explorer.compiler.ir.dlc import DlcProgram
 from explorer.compiler.ir.module import Module
+from explorer.machine.alone import alone_times, core_alone
 from explorer.machine.parameters import WORD_BYTES, MachineParameters
 from explorer.machine.simulation import Simulation
+from explorer.machine.summary import share, summary
 
 SAMPLES = 128
-"""About how many samples a run gives where its iterations can be counted beforehand."""
+"""About how many samples a run gives."""
 TRACE_POINTS = 400
 """At most so many points are kept; beyond, every second is dropped."""
 FIRST_RECORDS = 64
 """So many records are told one by one."""
-TOKENS_APART = 4096
-"""From one sample to the next where they cannot; twice as many each time that the trace is thinned."""
-
-ALIKE = frozenset({"capacity", "capacity_bytes"})
-PEAKS = frozenset({"peak", "peak_bytes"})
-"""In the account of several kernels these are the same for all, or the largest of all; the rest is summed."""
+ACCESS_STALLS = ("queue_full", "storage", "mshrs", "memory")
+FIRST_APART = 16
+"""Tokens to the first sample, and from then on twice as many as before until an iteration is done."""
 
 Sample = dict[str, Any]
 Account = dict[str, Any]
@@ -40,8 +39,9 @@ class DaeResult:
     gradients: dict[str, NDArray[np.float32]] = field(default_factory=dict)
 
     def to_json(self) -> Account:
-        """The account: cycles, microseconds, machine, access, execute, queues, memory, occupancy, pushed_first; for a
-        module also `kernels`, the name, cycles and microseconds of each."""
+        """The account: cycles, microseconds, machine, access, execute, queues, memory, tokens, hit_rates, rates,
+        occupancy, pushed_first; on request core_alone and throughput; for a module also `kernels`, the name, cycles
+        and microseconds of each."""
         return self.account
 
 
@@ -50,13 +50,18 @@ def simulate(
     inputs: Mapping[str, NDArray[Any]],
     parameters: MachineParameters | None = None,
     on_sample: Callable[[Sample], None] | None = None,
+    *,
+    core_alone: bool = False,
+    throughput: bool = False,
 ) -> DaeResult:
     """Runs the program to its end. `on_sample` gets the state of the machine about SAMPLES times while it runs.
 
-    A module's programs run one after another, each from cold caches on what the ones before have written. Raises
-    InputError, QueueError, ParameterError (ValueErrors, for the user) and MachineError.
+    `core_alone` adds the time of the same kernel without an access unit, and `throughput` what either unit would do
+    with the other infinitely fast, which takes two more runs. A module's programs run one after another, each from
+    cold caches on what the ones before have written. Raises InputError, QueueError, ParameterError (ValueErrors, for
+    the user) and MachineError.
     """
-    run = _Run(parameters or MachineParameters(), on_sample)
+    run = _Run(parameters or MachineParameters(), on_sample, core_alone, throughput)
     if isinstance(program, DlcProgram):
         (output,) = run.program(program, inputs).values()
         return DaeResult(output, run.account())
@@ -72,10 +77,18 @@ def simulate(
 class _Run:
     """Programs run one after another, with one trace: its samples count cycles and iterations from the first on."""
 
-    def __init__(self, parameters: MachineParameters, on_sample: Callable[[Sample], None] | None) -> None:
+    def __init__(
+        self,
+        parameters: MachineParameters,
+        on_sample: Callable[[Sample], None] | None,
+        core_alone: bool,
+        throughput: bool,
+    ) -> None:
         self.kernels: list[Account] = []
         self._parameters = parameters
         self._on_sample = on_sample
+        self._core_alone = core_alone
+        self._throughput = throughput
         self._accounts: list[Account] = []
         self._trace: list[Sample] = []
         self._first: list[Account] = []
@@ -85,30 +98,33 @@ class _Run:
         """Runs one program; what it writes, by name."""
         simulation = Simulation(program, inputs, self._parameters)
         sampler = Sampler(simulation)
-        total = simulation.assembly.records
-        apart = TOKENS_APART if total is None else -(-total // SAMPLES)
+        total, apart = simulation.assembly.records, FIRST_APART
         self._first += simulation.watch(FIRST_RECORDS - len(self._first))
         sampled = False
         while not simulation.finished or not sampled:
+            # How many tokens there will be is known, or else as far as iterations are alike.
+            done = simulation.progress
+            expected = total or (simulation.tokens / done if done else 0)
+            apart = max(1, round(expected / SAMPLES)) if expected else 2 * apart
             simulation.advance(apart)
             self._sample(sampler)
             sampled = True
             if len(self._trace) > TRACE_POINTS:
                 # The second of each pair stays, and with it the end of the run.
                 self._trace = self._trace[::-2][::-1]
-                apart *= 2
         account = simulation.account()
+        if self._core_alone:
+            account["core_alone"] = core_alone(simulation)
+        if self._throughput:
+            account["alone_ns"] = alone_times(program, inputs, self._parameters)
         self._accounts.append(account)
-        self._triples += int(simulation.machine.access.state.triples)
+        self._triples += sum(int(machine.access.state.triples) for machine in simulation.machines)
         self.kernels.append({"name": program.name, **{key: account[key] for key in ("cycles", "microseconds")}})
         return simulation.outputs
 
     def account(self) -> Account:
         """Everything counted, of all programs together."""
-        total = self._accounts[0]
-        for account in self._accounts[1:]:
-            total = _together(total, account)
-        return total | {
+        return summary(self._accounts) | {
             "machine": self._parameters.describe(),
             "occupancy": self._trace,
             "pushed_first": self._first,
@@ -123,21 +139,6 @@ class _Run:
             self._on_sample(sample)
 
 
-def _together(first: Account, second: Account) -> Account:
-    """The account of two runs, one after the other."""
-    both: Account = {}
-    for key, value in first.items():
-        if isinstance(value, dict):
-            both[key] = _together(value, second[key])
-        elif key in PEAKS:
-            both[key] = max(value, second[key])
-        elif key in ALIKE or not isinstance(value, int | float):
-            both[key] = value
-        else:
-            both[key] = value + second[key]
-    return both
-
-
 class Sampler:
     """Turns the running totals of a simulation into what happened since the last sample."""
 
@@ -147,27 +148,46 @@ class Sampler:
 
     def sample(self) -> Sample:
         """The cycle and the iterations (triples) done up to the last token popped; since the last sample, the mean
-        occupancy of the queues and the share of time that each unit was busy."""
+        occupancy of the queues and the share of time that each unit was busy, or waited for what. Of several cores,
+        means."""
         before, after = self._before, self._totals()
         self._before = after
-        seen, words, tokens, access_busy, now, busy = (late - early for late, early in zip(after, before, strict=True))
+        past = {name: after[name] - before[name] for name in after}
+        machines = self._simulation.machines
         return {
-            "cycle": self._simulation.cycles(after[0]),
-            "triples": int(self._simulation.machine.queues.state.triples),
-            "queue_bytes": WORD_BYTES * share(words, seen),
-            "control_tokens": share(tokens, seen),
-            # Work that was done ahead of its record, before this stretch of time, counts here.
-            "access_busy": min(1.0, share(access_busy, seen)),
-            "execute_busy": share(busy, now),
+            "cycle": self._simulation.cycles(max(float(machine.queues.state.seen) for machine in machines)),
+            "triples": sum(int(machine.queues.state.triples) for machine in machines),
+            "queue_bytes": WORD_BYTES * share(past["words"], past["seen"]),
+            "control_tokens": share(past["tokens"], past["seen"]),
+            "access_busy": share(past["access_busy"], past["access"]),
+            "execute_busy": share(past["execute_busy"], past["execute"]),
+            "access_stalls": {cause: share(past[cause], past["access"]) for cause in ACCESS_STALLS},
+            "execute_stalls": {
+                "queue_empty": share(past["queue_empty"], past["execute"]),
+                "memory": share(past["execute_memory"], past["execute"]),
+            },
         }
 
-    def _totals(self) -> tuple[float, ...]:
-        """In ns: the time, the integrals of both occupancies, the access unit's work; the execute unit's clock and
-        its work."""
-        seen, unit = self._simulation.machine.queues.state, self._simulation.machine.execute.state
-        return (seen.seen, seen.word_time, seen.token_time, seen.access_busy, unit.now, unit.busy)
-
-
-def share(part: float, whole: float) -> float:
-    """The part of the whole; nothing of nothing is 0."""
-    return float(part / whole) if whole > 0 else 0.0
+    def _totals(self) -> dict[str, float]:
+        """In ns, of all cores: the time, the integrals of both occupancies, and where the units' time went."""
+        totals: dict[str, float] = {}
+        for machine in self._simulation.machines:
+            queues, access, execute = machine.queues.state, machine.access.state, machine.execute.state
+            times = {
+                "seen": queues.seen,
+                "words": queues.word_time,
+                "tokens": queues.token_time,
+                "access": access.back,
+                "access_busy": access.marshalled + access.fronted,
+                "queue_full": access.wait_queue,
+                "storage": access.wait_storage,
+                "mshrs": access.wait_mshrs,
+                "memory": access.wait_memory,
+                "execute": execute.now,
+                "execute_busy": execute.now - execute.wait_queue - execute.wait_memory,
+                "queue_empty": execute.wait_queue,
+                "execute_memory": execute.wait_memory,
+            }
+            for name, time in times.items():
+                totals[name] = totals.get(name, 0.0) + float(time)
+        return totals

@@ -85,7 +85,7 @@ def load_triples(source: str, data_dir: Path | None = None) -> Triples:
     if source.lower() in presets:
         return _generate(presets[source.lower()])
     if data_dir is None:
-        with _reading(source[:200]):
+        with reading(source[:200]):
             missing = not Path(source).exists()
         if missing and is_plain_name(source):
             raise InputError(unknown_name(source, list(PRESETS)))
@@ -189,7 +189,7 @@ def skewed(random: np.random.Generator, count: int, order: Ids, skew: float) -> 
 
 def _read_file(path: Path, label: str) -> Triples:
     """The triples of a file; `label` is what messages call it."""
-    with _reading(label):
+    with reading(label):
         if not path.exists():
             raise InputError(f"{label}: no such file")
         if not path.is_file():
@@ -202,7 +202,7 @@ def _read_file(path: Path, label: str) -> Triples:
 
 
 @contextmanager
-def _reading(label: str) -> Iterator[None]:
+def reading(label: str) -> Iterator[None]:
     """Turns what the system and the archive readers raise on unreadable files into an InputError."""
     try:
         yield
@@ -242,7 +242,7 @@ def _read_npz(path: Path, label: str) -> Triples:
             if name not in members:
                 held = ", ".join(sorted(members)) or "nothing"
                 raise InputError(f"{label}: there is no array '{name}' (it holds {held[:200]})")
-        read = partial(_read_member, archive)
+        read = partial(read_member, archive)
         limits = [_read_count(read, members[name], name) for name in ("num_entities", "num_relations")]
         splits = [
             _checked_split(read(members[name], name, (None, 3)), name, *limits) for name in SPLITS if name in members
@@ -254,16 +254,17 @@ def _read_npz(path: Path, label: str) -> Triples:
     return Triples(path.name, "file", limits[0], limits[1], h, r, t)
 
 
-def _read_member(
-    archive: zipfile.ZipFile, info: zipfile.ZipInfo, name: str, shape: tuple[int | None, ...]
+def read_member(
+    archive: zipfile.ZipFile, info: zipfile.ZipInfo, name: str, shape: tuple[int | None, ...], kinds: str = "iu"
 ) -> npt.NDArray[Any]:
-    """One array of integers; type, shape and size are checked in its header, before anything is allocated."""
+    """One array of numbers of the `kinds` of NumPy, integers or with "iuf" any; type, shape and size are checked in
+    its header, before anything is allocated."""
     with archive.open(info) as stream:
         version = np.lib.format.read_magic(stream)
         read_header = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
         found, _, dtype = read_header(stream)
-        if dtype.kind not in "iu":
-            raise ValueError(f"array '{name}' holds {dtype}, not integers")
+        if dtype.kind not in kinds:
+            raise ValueError(f"array '{name}' holds {dtype}, not {'numbers' if 'f' in kinds else 'integers'}")
         wanted = f"[{', '.join('n' if extent is None else str(extent) for extent in shape)}]"
         same_rank = len(found) == len(shape)
         if not same_rank or any(want not in (None, got) for want, got in zip(shape, found, strict=True)):

@@ -13,7 +13,8 @@ import numpy as np
 import numpy.typing as npt
 
 from explorer.compiler.compilation import Compilation
-from explorer.compiler.ir.graph import Graph, Tensor, count_name
+from explorer.compiler.ir.graph import Graph, Tensor
+from explorer.compiler.ir.index_sets import count_name
 from explorer.compiler.ir.module import Module
 from explorer.runtime.encodings import DOMAINS, Encodings, encode
 from explorer.runtime.graphs import RelationalGraph

@@ -14,6 +14,7 @@ import numpy.typing as npt
 from explorer.runtime.reference_evaluator import Evaluator, Index
 from explorer.runtime.reference_functions import Array
 from explorer.runtime.reference_layers import LayerEvaluator
+from explorer.runtime.reference_ops import OpEvaluator
 from explorer.runtime.reference_text import ReferenceFailure, read_model
 
 CHUNK_BYTES = 4 << 20
@@ -88,12 +89,34 @@ def layer(
         return LayerEvaluator(model, model.main(name), inputs, sizes, dtype).result()
 
 
+def op(
+    text: str,
+    inputs: Inputs,
+    sizes: Mapping[str, int],
+    name: str | None = None,
+    dtype: npt.DTypeLike = np.float64,
+) -> Array:
+    """What an op gives: a row for each bag, row of a matrix, nonzero, or entry of a block gather.
+
+    Computed in `dtype`, but for sums over entries, which are float64 always.
+
+    `inputs` holds the lists as a caller gives them (`ptr`, `idx`, `weight`; `rowptr` or `row`, `col`, `value`,
+    `num_rows`, `num_cols`; `ptr`, `blocks`) and every tensor by its name. Rows of nonzeros are in the order given.
+    """
+    model = read_model(text)
+    with np.errstate(all="ignore"):
+        return OpEvaluator(model, model.main(name), inputs, sizes, dtype).result()
+
+
 def evaluate(
     text: str, inputs: Inputs, sizes: Mapping[str, int], name: str | None = None, negatives: str = "none"
 ) -> Array:
-    """`score` or `layer`, whichever the definition is."""
-    if read_model(text).main(name).family == "layer":
-        return layer(text, inputs, sizes, name)
+    """`score`, `layer` or `op`, whichever the definition is."""
+    match read_model(text).main(name).family:
+        case "layer":
+            return layer(text, inputs, sizes, name)
+        case "op":
+            return op(text, inputs, sizes, name)
     return score(text, inputs, sizes, name, negatives)
 
 

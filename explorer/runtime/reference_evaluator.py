@@ -33,6 +33,7 @@ KEYWORDS = {
     "norm": ("x", "p"),
     "leaky_relu": ("x", "slope"),
     "reshape": ("x", "extent"),
+    "repeat": ("x", "count"),
 }
 """The names of a function's parameters; those that are not here have `x` alone."""
 
@@ -225,6 +226,8 @@ class Evaluator:
             x = self.value(arguments[0], scope)
             extents = tuple(self.whole(part, scope) for part in arguments[1:])
             return x.reshape(x.shape[: self.lead] + extents)
+        if name == "repeat":
+            return functions.repeat(self.value(arguments[0], scope), self.whole(arguments[1], scope), self.lead)
         if name in ("norm", "leaky_relu"):
             operand = self.value(arguments[0], scope)
             settings = [self.number(part, scope) for part in arguments[1:]]

@@ -71,6 +71,11 @@ def dense(x: Array, lead: int, rank: int) -> Array:
     return x
 
 
+def repeat(x: Array, count: int, lead: int) -> Array:
+    """So many copies along a new first dense dimension."""
+    return np.repeat(np.expand_dims(x, lead), count, axis=lead)
+
+
 def align_prefix(x: Array, y: Array, lead: int) -> tuple[Array, Array]:
     """Makes the shorter dense shape broadcast; it must be the longer's prefix: [H] * [H, G] scales rows."""
     a, b = x.shape[lead:], y.shape[lead:]

@@ -69,7 +69,7 @@ class GraphData:
     loop began with stays readable until the loop ends.
     """
 
-    graph: ReferenceGraph
+    sizes: Mapping[str, int]  # of every set whose elements have data
 
     def __post_init__(self) -> None:
         self.settled: dict[Key, Array] = {}
@@ -99,7 +99,7 @@ class GraphData:
         """Puts rows (or one for all) in place of these elements' data; the elements differ from each other."""
         version = self._version[key] = self._version.get(key, 0) + 1
         if (key, version) not in self._written:
-            self._written[key, version] = np.zeros((self.graph.sizes[key[0]], *values.shape[1:]))
+            self._written[key, version] = np.zeros((self.sizes[key[0]], *values.shape[1:]))
         array = self._written[key, version]
         array[ids] = _widened(values, array.ndim)
 
@@ -109,7 +109,7 @@ class GraphData:
             self._version[key] = 1
             if (key, 1) not in self._written:
                 base = self.settled.get(key)
-                shape = (self.graph.sizes[key[0]], *values.shape[1:])
+                shape = (self.sizes[key[0]], *values.shape[1:])
                 self._written[key, 1] = np.zeros(shape) if base is None else base.copy()
         place = key, self._version[key]
         array = self._written[place]

@@ -16,6 +16,7 @@ SKIPPED = re.compile(r'#[^\n]*|"""[\s\S]*?"""|"[^"\n]*"')
 CONTINUATION = re.compile(r"\\[ \t]*\r?\n")
 LEADING_ZEROS = re.compile(r"(?<![\w.])0+(?=[0-9])")
 HEADER = re.compile(r"^(\s*)(score|layer|op)(?=\s+\w+\s*\()")
+LISTS = re.compile(r"\b(bag|blocks)\s+of\s+(\w+)")
 DIMENSIONS = re.compile(r"^(\s*)dim\s+(.*)$")
 DECLARATION = re.compile(r"^(\s*)(param|input)\s+(?=\w)")
 
@@ -26,7 +27,7 @@ class ReferenceFailure(ValueError):
 
 @dataclass(frozen=True)
 class Definition:
-    """A `score`, a `layer` or a `def`. A parameter's set is "" in a helper; `defaults` are of the last parameters."""
+    """A `score`, a `layer`, an `op` or a `def`. A helper's parameters have the set ""; `defaults` are of the last."""
 
     name: str
     family: str
@@ -96,7 +97,8 @@ def _without_prose(found: re.Match[str]) -> str:
 def _to_python(line: str) -> str:
     """A line's declaration as Python: a header as `def`, sizes as a call, tensors as an assignment."""
     line = LEADING_ZEROS.sub("", line)
-    line = HEADER.sub(r"\1def", line)
+    if HEADER.match(line):
+        line = LISTS.sub(r"\1[\2]", HEADER.sub(r"\1def", line))
     line = DIMENSIONS.sub(r"\1dim(\2)", line)
     return DECLARATION.sub(r"\1\2 = ", line)
 

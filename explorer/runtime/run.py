@@ -112,6 +112,11 @@ def execute(request: RunRequest) -> Iterator[Event]:
 
             yield from execute_layer(request, compilation)
             return
+        if compilation.family == "op":
+            from explorer.runtime.run_op import execute_op
+
+            yield from execute_op(request, compilation)
+            return
         if compilation.options.grad:
             from explorer.runtime.run_gradients import execute_gradients
 

@@ -234,12 +234,11 @@ def _description(setup: _Setup, check: Check, source: Literal["measured", "simul
     described = run.description(setup, check, source, device)
     right = check.matches and setup.gradients_match
     graph = score_inputs.graph_of(setup.compilation)
-    sets = score_inputs.flat_sets(graph, setup.tensors)
     return {
         **described,
         "matches_reference": right,
         "message": described["message"] or ("" if right else run.MISMATCH),
         "gradients": {name: found.to_json() for name, found in setup.gradients.items()},
         "inverses": setup.encoding.describe(),
-        "limits": bounds_layer.limits(graph, sets, setup.tensors),
+        "limits": bounds_layer.limits(graph, score_inputs.structure_of(graph, setup.tensors)),
     }

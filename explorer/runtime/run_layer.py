@@ -22,8 +22,8 @@ from explorer.compiler.compilation import Compilation
 from explorer.compiler.ir.graph import Graph, Tensor
 from explorer.compiler.ir.loops import Kernel
 from explorer.compiler.ir.module import Module
-from explorer.compiler.ir.node import Extent
 from explorer.runtime import bounds_layer, liveness, reference
+from explorer.runtime.arrays import extents_of
 from explorer.runtime.check import Check, compare
 from explorer.runtime.encodings import MEMORY_LIMIT, Encodings, encode
 from explorer.runtime.events import Event, failed, machine_sample, progress, result, started, timed_sample
@@ -166,7 +166,7 @@ def check_memory(graph: Graph, module: Module, encodings: Encodings, limit: int 
     shapes = {tensor.name: tensor_shape(graph, tensor, encodings.counts) for tensor in graph.tensors}
     sizes = {name: 4 * prod(shape) for name, shape in shapes.items()}
     kernels = [program for program in module.programs if isinstance(program, Kernel)]
-    made = liveness.peak_bytes(kernels, liveness.kept_to_the_end(module), extents_of(module, encodings.counts))
+    made = liveness.peak_bytes(kernels, liveness.kept_to_the_end(module), extents_of(graph, module, encodings.counts))
     total = made + sum(sizes.values())
     if total > limit:
         largest = max(sizes, key=lambda name: sizes[name])
@@ -176,16 +176,6 @@ def check_memory(graph: Graph, module: Module, encodings: Encodings, limit: int 
             f" {largest}{list(shapes[largest])}, takes {sizes[largest] / 2**30:,.2f} GiB; try smaller dimensions or a"
             " smaller graph"
         )
-
-
-def extents_of(module: Module, counts: Mapping[str, int]) -> dict[Extent, int]:
-    """The size of every extent of a module's buffers on a graph whose sets have these sizes."""
-    extents: dict[Extent, int] = {f"{index_set}s": size for index_set, size in counts.items()}
-    extents |= {f"{index_set}_ends": size + 1 for index_set, size in counts.items()}
-    for program in module.programs:
-        extents |= dict(program.sizes)
-        extents |= {e: e for buffer in program.buffers for e in buffer.extents if isinstance(e, int)}
-    return extents
 
 
 def _run_cpu(setup: _Setup) -> Iterator[Event]:
@@ -324,5 +314,10 @@ def _description(setup: _Setup, check: Check, source: Literal["measured", "simul
         "seed": request.seed,
         "sizes": dict(compilation.sizes),
         "options": compilation.options.to_json(),
-        "limits": bounds_layer.limits(setup.graph, setup.encodings, setup.tensors),
+        "limits": bounds_layer.limits(setup.graph, _structure(setup.encodings)),
     }
+
+
+def _structure(encodings: Encodings) -> bounds_layer.Structure:
+    maps = encodings.maps
+    return bounds_layer.Structure(encodings.counts, maps, {name: array.nbytes for name, array in maps.items()})

@@ -19,9 +19,9 @@ import numpy.typing as npt
 from explorer.compiler.compilation import Compilation
 from explorer.compiler.interpret.inputs import check_inputs
 from explorer.compiler.ir.graph import Graph, IndexMap
-from explorer.compiler.ir.index_sets import CONTAINERS, SetNames, ends_of
+from explorer.compiler.ir.index_sets import CONTAINERS, SetNames
 from explorer.compiler.ir.module import Module
-from explorer.compiler.ir.node import Extent
+from explorer.runtime.bounds_layer import Structure
 from explorer.runtime.encodings import Step, segments
 from explorer.runtime.inputs import Ids, InputError
 
@@ -132,29 +132,10 @@ def _in_order(count: int) -> Ids:
     return np.arange(count, dtype=np.int32)
 
 
-@dataclass(frozen=True, eq=False)
-class FlatSets:
-    """The index sets of a batch, with negatives numbered in row-major order."""
-
-    counts: Mapping[str, int]
-    maps: Mapping[str, Ids]
-
-
-def flat_sets(graph: Graph, inputs: Mapping[str, Any]) -> FlatSets:
-    """The sets of a batch, each as a list."""
+def structure_of(graph: Graph, inputs: Mapping[str, Any]) -> Structure:
+    """The sets and maps of a batch, with negatives numbered in row-major order."""
     maps = {entry.name: np.asarray(inputs[entry.name]).reshape(-1) for entry in graph.maps if entry.name in inputs}
-    return FlatSets(set_sizes(graph, inputs), maps)
-
-
-def extents_of(graph: Graph, module: Module, counts: Mapping[str, int]) -> dict[Extent, int]:
-    """The size of every extent of a module's buffers in a batch whose sets have these sizes."""
-    names = SetNames.of(graph).counts
-    extents: dict[Extent, int] = {names[index_set]: count for index_set, count in counts.items() if index_set in names}
-    extents |= {ends_of(index_set): count + 1 for index_set, count in counts.items()}
-    for program in module.programs:
-        extents |= dict(program.sizes)
-        extents |= {e: e for buffer in program.buffers for e in buffer.extents if isinstance(e, int)}
-    return extents
+    return Structure(set_sizes(graph, inputs), maps, {name: array.nbytes for name, array in maps.items()})
 
 
 def set_sizes(graph: Graph, inputs: Mapping[str, Any]) -> dict[str, int]:

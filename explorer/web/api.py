@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
+from functools import lru_cache
+from pathlib import Path
 from typing import Any, Literal
 
 from fastapi import APIRouter, Request
@@ -12,6 +15,7 @@ from explorer.compiler.pipeline import STAGES
 from explorer.runtime.graphs import available_graphs
 from explorer.runtime.inputs import InputError, available
 from explorer.runtime.jobs import WorkerPool
+from explorer.runtime.op_data import available_lists, load_lists
 from explorer.web.compiling import compile_cached, find_graph, refusal
 from explorer.web.examples import examples
 from explorer.web.messages import CompileMessage, MessageError, parse_body
@@ -71,15 +75,42 @@ async def list_examples() -> list[dict[str, str]]:
     return [{"name": example.name, "folder": example.folder, "text": example.text} for example in examples()]
 
 
+AVAILABLE: dict[str, Callable[[Path | None], list[dict[str, Any]]]] = {
+    "score": available,
+    "layer": available_graphs,
+    "op": available_lists,
+}
+"""What each family of definitions runs on."""
+
+
 @router.get("/api/data", response_model=None)
-async def list_data(request: Request, family: Literal["score", "layer"] = "score") -> Response:
-    """The data sets that a run of a score, or of a layer, may name: presets, and the files of the server's data
-    directory, which layers take with inverse triples."""
+async def list_data(request: Request, family: Literal["score", "layer", "op"] = "score") -> Response:
+    """The data sets that a run of a family may name: presets, and the files of the server's data directory, which
+    layers take with inverse triples. Those of ops say which kind of op they are for."""
     try:
-        offered = available if family == "score" else available_graphs
-        return JSONResponse(await asyncio.to_thread(offered, request.app.state.data_dir))
+        return JSONResponse(await asyncio.to_thread(AVAILABLE[family], request.app.state.data_dir))
     except InputError as error:
         return JSONResponse(refusal(str(error)), 500)
+
+
+@router.get("/api/locality", response_model=None)
+async def reuse_distances(request: Request, data: str) -> Response:
+    """The reuse distances of the rows that a data set of ops picks, as a cumulative distribution (Ember Table 1)."""
+    folder = request.app.state.data_dir
+    offered = await asyncio.to_thread(available_lists, folder)
+    if data not in [entry["name"] for entry in offered]:
+        return JSONResponse(refusal(f"There is no data set '{data[:80]}' for ops here."), 404)
+    try:
+        return JSONResponse(await asyncio.to_thread(_reuse, data, folder))
+    except InputError as error:
+        return JSONResponse(refusal(str(error)), 500)
+
+
+@lru_cache(maxsize=32)
+def _reuse(data: str, folder: Path | None) -> dict[str, Any]:
+    from explorer.runtime.locality import reuse  # loads Numba, which only this needs
+
+    return reuse(load_lists(data, folder).idx)
 
 
 @router.get("/healthz")

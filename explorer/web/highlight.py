@@ -36,11 +36,12 @@ LEXERS: dict[str, Lexer] = {
 """A lexer for each text that has one; any other text is shown plain."""
 
 SET_COLOURS = {
-    **dict.fromkeys(("batch", "negative", "edge", "src_pair", "dst_pair"), "many"),
-    **dict.fromkeys(("entity", "node"), "vertex"),
+    **dict.fromkeys(("batch", "negative", "edge", "entry", "nonzero"), "many"),
+    **dict.fromkeys(("entity", "node", "row"), "vertex"),
     **dict.fromkeys(("relation", "etype", "ntype"), "type"),
+    **dict.fromkeys(("src_pair", "dst_pair", "bag", "block", "query"), "uniq"),
 }
-"""The hue of an index set: sets one iterates over, sets of vertices, sets of types."""
+"""The hue of an index set: sets one iterates over, of vertices, of types, and those that are derived or group."""
 
 
 @lru_cache(maxsize=256)
@@ -56,6 +57,7 @@ def highlight_words(language: str, text: str, words: Mapping[int, Sequence[Range
 
 
 def _pieces(language: str, text: str) -> list[list[Piece]]:
+    language = language.partition(".")[0]  # slc.opt1 reads as slc does
     lexer = LEXERS.get(language)
     if lexer is None:
         return [[("", line)] for line in text.split("\n")]

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import takewhile
 from pathlib import Path
 from typing import Annotated, Any
@@ -19,11 +19,10 @@ from fastapi.templating import Jinja2Templates
 from pydantic import TypeAdapter, ValidationError
 
 from explorer.checkout import CHECKOUT
-from explorer.compiler.options import ARCHITECTURES, LARGEST_NEGATIVE_COUNT, Options
+from explorer.compiler.options import ARCHITECTURES, LARGEST_NEGATIVE_COUNT, LONGEST_VECTOR, Options
 from explorer.compiler.pipeline import STAGES
-from explorer.machine.parameters import MachineParameters
 from explorer.runtime.run import NO_GPU
-from explorer.web import limits, views
+from explorer.web import limits, settings, views
 from explorer.web.compiling import Compiled, compile_cached
 from explorer.web.examples import Example, examples
 from explorer.web.highlight import quoted
@@ -33,31 +32,26 @@ router = APIRouter(include_in_schema=False)
 DEFAULT_EXAMPLE = "kge/transr"
 DEFAULT_PANES = ("graph", "loops", "slc", "cuda")
 """What a wide screen opens with; the page keeps the first two on a narrow one."""
+OP_PANES = ("slc", "slc.opt1", "slc.opt2", "slc.opt3", "dlc")
+"""The same for an embedding operation: Ember's four levels, and what the machine runs."""
 MOST_PANES = 6
 DEFAULT_GRAPH = "small"
 """What layers run on, and their costs are counted on, until the reader chooses another."""
-SWITCHES = (
-    ("reorder", "reorder linear operators", "layers, graph onward"),
-    ("compact", "compact values", "layers, graph onward"),
-    ("grad", "backward pass", "graph onward"),
-    ("interchange", "interchange loops", "loops onward"),
-    ("online", "online softmax", "layers, loops onward"),
-)
-"""The options that are on or off: name, label, and what they bear on."""
-
 _templates = Jinja2Templates(directory=Path(__file__).parent / "templates")
 _templates.env.trim_blocks = True
 _templates.env.lstrip_blocks = True
 _read_sizes = TypeAdapter(dict[str, int])
 _read_options = TypeAdapter(dict[str, str | int | bool])
 _read_panes = TypeAdapter(list[views.PaneState])
+_read_against = TypeAdapter(views.Choices | None)
 
 
 @dataclass(frozen=True)
 class Edit:
     """What the page sends: a text under its sequence number, and how the reader looks at it.
 
-    `good` is the newest edit that compiled, whose stages stay on show while a newer one does not.
+    `good` is the newest edit that compiled, whose stages stay on show while a newer one does not; `against` are the
+    sizes and options of the side A that this edit, as B, is compared with.
     """
 
     text: str
@@ -67,6 +61,7 @@ class Edit:
     options: dict[str, str | int | bool]
     panes: tuple[views.PaneState, ...]
     data: str  # the graph that a layer's costs are counted on
+    against: views.Choices | None = None
 
 
 def read_edit(
@@ -77,6 +72,7 @@ def read_edit(
     options: Annotated[str, Form()] = "{}",
     panes: Annotated[str, Form()] = "[]",
     data: Annotated[str, Form(max_length=200)] = "",
+    against: Annotated[str, Form()] = "null",
 ) -> Edit:
     """The form as an edit. Raises 422 where a field is not what the page would send."""
     try:
@@ -89,6 +85,7 @@ def read_edit(
             _read_options.validate_json(options, strict=True),
             tuple(_read_panes.validate_json(panes)[:MOST_PANES]),
             data,
+            _read_against.validate_json(against, strict=True),
         )
     except ValidationError as error:
         raise HTTPException(422, str(error.errors(include_url=False, include_input=False)[0]["msg"])) from None
@@ -106,6 +103,8 @@ async def page(request: Request, example: str = DEFAULT_EXAMPLE) -> HTMLResponse
         chosen.text, 1, 1, {}, {}, tuple(views.PaneState(stage=stage) for stage in DEFAULT_PANES), DEFAULT_GRAPH
     )
     compiled = await _compile(request, edit, _prompt_stages())
+    if compiled.get("family") == "op":
+        edit = replace(edit, panes=tuple(views.PaneState(stage=stage) for stage in OP_PANES))
     context = _context(edit, compiled) | {
         "examples": examples(),
         "example": chosen,
@@ -119,23 +118,19 @@ async def page(request: Request, example: str = DEFAULT_EXAMPLE) -> HTMLResponse
 @router.post("/compile", response_class=HTMLResponse)
 async def compile_edit(request: Request, edit: SentEdit) -> HTMLResponse:
     """An edit's stages in the open panes, and all that changes with them; for a broken text only its problems."""
-    compiled = await _compile(request, edit, _prompt_stages())
-    name = "compiled.html" if compiled["ok"] else "broken.html"
-    return _fragment(request, name, edit, compiled)
+    return await _answer(request, "compiled.html", edit, _prompt_stages())
 
 
 @router.post("/panes", response_class=HTMLResponse)
 async def show_panes(request: Request, edit: SentEdit) -> HTMLResponse:
     """The panes for an edit that compiled before, with all its stages: those made late are mostly made by now."""
-    compiled = await _compile(request, edit, _all_stages(edit))
-    return _fragment(request, "panes.html" if compiled["ok"] else "broken.html", edit, compiled)
+    return await _answer(request, "panes.html", edit, _all_stages(edit))
 
 
 @router.post("/late", response_class=HTMLResponse)
 async def show_late(request: Request, edit: SentEdit) -> HTMLResponse:
     """The stages that an edit left for later: their panes, and their share of the counts."""
-    compiled = await _compile(request, edit, _all_stages(edit))
-    return _fragment(request, "late.html" if compiled["ok"] else "broken.html", edit, compiled)
+    return await _answer(request, "late.html", edit, _all_stages(edit))
 
 
 @router.get("/examples/{folder}/{name}", response_class=PlainTextResponse)
@@ -188,8 +183,18 @@ def _all_stages(edit: Edit) -> list[str]:
     return [spec.name for spec in STAGES if not spec.when_open or spec.name in shown]
 
 
-def _fragment(request: Request, name: str, edit: Edit, compiled: Compiled) -> HTMLResponse:
-    response = _templates.TemplateResponse(request, name, _context(edit, compiled) | {"swapped": True})
+async def _answer(request: Request, name: str, edit: Edit, stages: list[str]) -> HTMLResponse:
+    """A piece of the page for an edit, or its problems; beside side A where the reader compares."""
+    compiled = await _compile(request, edit, stages)
+    if not compiled["ok"]:
+        name = "broken.html"
+    context = _context(edit, compiled) | {"swapped": True}
+    if edit.against is not None and compiled["ok"]:
+        sizes, options = edit.against.sizes, edit.against.options
+        other = await _compile(request, replace(edit, sizes=sizes, options=options), stages)
+        if other["ok"]:
+            context["panes"] = views.build_panes(compiled, edit.panes, other)
+    response = _templates.TemplateResponse(request, name, context)
     response.headers["X-Edit"] = str(edit.number)
     if name in ("broken.html", "late.html"):
         # Only out-of-band pieces: the panes keep what they show.
@@ -204,6 +209,7 @@ def _context(edit: Edit, compiled: Compiled) -> dict[str, Any]:
         "compiled": compiled,
         "facts": json.dumps(_facts(edit, compiled)),
         "options": Options().to_json() | edit.options,
+        "usual_options": Options().to_json(),
     }
     if not compiled["ok"]:
         return context | {
@@ -232,7 +238,9 @@ def _empty_panes(edit: Edit) -> tuple[views.Pane, ...]:
 def _facts(edit: Edit, compiled: Compiled) -> dict[str, Any]:
     """What the page's scripts need to know of a compilation: where things stand in the text."""
     keys = ("ok", "name", "family", "ms", "sizes", "diagnostics", "operations")
-    return {"edit": edit.number, **{key: compiled[key] for key in keys if key in compiled}}
+    effects = settings.effects(compiled) if compiled["ok"] else {}
+    own = {"edit": edit.number, "effects": effects, "lists": views.kind_of_lists(compiled)}
+    return own | {key: compiled[key] for key in keys if key in compiled}
 
 
 def _theme(request: Request) -> str:
@@ -247,12 +255,14 @@ _templates.env.globals.update(
     most_panes=MOST_PANES,
     default_graph=DEFAULT_GRAPH,
     architectures=ARCHITECTURES,
-    switches=SWITCHES,
+    switches=settings.SWITCHES,
+    levels=settings.LEVELS,
+    longest_vector=LONGEST_VECTOR,
+    parameters=settings.machine_parameters(),
     largest_negative_count=LARGEST_NEGATIVE_COUNT,
     meanings=views.OPERATOR_MEANINGS,
     gpu_reason=NO_GPU,
     limits=limits,
-    machine=MachineParameters(),
     key_of=_key,
     about=_about,
     static=_static,

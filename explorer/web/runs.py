@@ -16,6 +16,7 @@ from fastapi.responses import JSONResponse, Response, StreamingResponse
 from explorer.runtime import events
 from explorer.runtime.graphs import GRAPH_PRESETS
 from explorer.runtime.inputs import InputError, available
+from explorer.runtime.op_data import available_lists
 from explorer.web import limits
 from explorer.web.compiling import refusal
 from explorer.web.messages import CancelOrder, MessageError, RunMessage, RunOrder, parse_body, parse_order
@@ -36,11 +37,11 @@ async def run_request(message: RunMessage, data_dir: Path | None) -> dict[str, A
     The names that are offered are the only ones let through: a worker would open any other as a path.
     """
     try:
-        offered = await asyncio.to_thread(available, data_dir)
+        offered = await asyncio.to_thread(lambda: [*available(data_dir), *available_lists(data_dir)])
     except InputError as error:
         raise MessageError(f"{error}.") from None
-    names = [*(entry["name"] for entry in offered), *GRAPH_PRESETS]
-    if message.data not in names:
+    names = list(dict.fromkeys([*(entry["name"] for entry in offered), *GRAPH_PRESETS]))
+    if message.data and message.data not in names:
         raise MessageError(f"There is no data set '{message.data}' here; there are {', '.join(names)}.")
     fields = RunMessage.model_dump(message, include=set(RunMessage.model_fields))
     return {**fields, "data_dir": None if data_dir is None else str(data_dir)}

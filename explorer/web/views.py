@@ -15,6 +15,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from explorer.compiler.pipeline import STAGES, StageSpec
 from explorer.web import differences
+from explorer.web.drawing import DRAWABLE, Drawing, draw
 from explorer.web.highlight import highlight, highlight_words
 
 MOST_LINES = 5_000
@@ -34,6 +35,16 @@ class PaneState(BaseModel):
     at: int | None = Field(default=None, ge=0, le=1_000)
     diff: bool = False
     passes: bool = False
+    drawn: bool = False
+
+
+class Choices(BaseModel):
+    """The sizes and options of one side of a comparison."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    sizes: dict[str, int] = {}
+    options: dict[str, str | int | bool] = {}
 
 
 @dataclass(frozen=True)
@@ -81,7 +92,8 @@ class PassRow:
 
 @dataclass(frozen=True)
 class Pane:
-    """A pane as the template shows it. `waiting` means that the stage is still to be made."""
+    """A pane as the template shows it. `waiting` means that the stage is still to be made; `sides_are` says what the
+    sides of a difference are, and `same` that a comparison of two sides found none."""
 
     index: int
     state: PaneState
@@ -91,6 +103,9 @@ class Pane:
     code: Code | None = None
     sides: tuple[Code, Code] | None = None
     units: tuple[Code, Code] | None = None
+    drawing: Drawing | None = None
+    sides_are: tuple[str, str] = ("", "")
+    same: bool = False
     passes: tuple[PassRow, ...] = ()
     current: int = -1
     resources: tuple[Mapping[str, Any], ...] = ()
@@ -113,6 +128,11 @@ class Pane:
         return "\n".join(f"{kernel['kernel']}: {kernel['text']}" for kernel in self.resources)
 
     @property
+    def drawable(self) -> bool:
+        """Whether the stage can be drawn as well as read."""
+        return self.state.stage in DRAWABLE
+
+    @property
     def changed_nothing(self) -> bool:
         """Whether a difference was asked for and there is none."""
         return self.state.diff and self.code is not None and bool(self.passes)
@@ -131,14 +151,23 @@ class Pane:
 
 @dataclass(frozen=True)
 class RailStage:
-    """A stage on the rail. `combinations` counts its lines by the set of operations they come from."""
+    """A stage on the rail. `combinations` counts its lines by the set of operations they come from; `aside` means that
+    a later stage is made of an earlier one, past this."""
 
     name: str
     title: str
     summary: str
     total: int | None
     open: bool
+    aside: bool = False
     combinations: dict[str, int] = field(default_factory=dict)
+
+
+    @property
+    def short(self) -> str:
+        """The name beside its neighbours: `.opt1` after `slc`."""
+        _, dot, level = self.name.partition(".")
+        return dot + level or self.name
 
 
 @dataclass(frozen=True)
@@ -156,8 +185,9 @@ def labels_of(compiled: Mapping[str, Any]) -> dict[int, str]:
 
 def build_rail(compiled: Mapping[str, Any], panes: Sequence[PaneState]) -> Rail:
     """The rail for a compilation; stages that it lacks have no count yet."""
-    made = {stage["name"]: stage for stage in compiled["stages"]}
+    made = _by_name(compiled)
     shown = {pane.stage for pane in panes}
+    passed_by = _passed_by(compiled)
     trunk: list[RailStage] = []
     branches: dict[str, list[RailStage]] = {target: [] for target in TARGETS}
     for spec in STAGES:
@@ -168,10 +198,17 @@ def build_rail(compiled: Mapping[str, Any], panes: Sequence[PaneState]) -> Rail:
             spec.summary,
             None if lines is None else len(lines),
             spec.name in shown,
+            spec.name in passed_by,
             dict(Counter(" ".join(map(str, line["operations"])) for line in lines or () if line["operations"])),
         )
         (trunk if _followers(spec.name) > 1 or not spec.follows else branches[_branch(spec)]).append(stage)
     return Rail(tuple(trunk), {target: tuple(stages) for target, stages in branches.items()})
+
+
+def _passed_by(compiled: Mapping[str, Any]) -> set[str]:
+    """The levels beyond the one that the options chose."""
+    level = compiled.get("options", {}).get("opt")
+    return set() if level is None else {name for spec in STAGES for name in spec.levels[level + 1 :]}
 
 
 def _followers(name: str) -> int:
@@ -184,14 +221,53 @@ def _branch(spec: StageSpec) -> str:
     return spec.targets[0] if spec.targets else _branch(leads_to[0]) if leads_to else "gpu"
 
 
-def build_panes(compiled: Mapping[str, Any], states: Sequence[PaneState]) -> tuple[Pane, ...]:
-    """The panes for a compilation; those of a stage that it lacks wait."""
-    made = {stage["name"]: stage for stage in compiled["stages"]}
+def build_panes(
+    compiled: Mapping[str, Any], states: Sequence[PaneState], against: Mapping[str, Any] | None = None
+) -> tuple[Pane, ...]:
+    """The panes for a compilation, those of a stage that it lacks wait; or, `against` another compilation of the same
+    text, what differs from it."""
+    made = _by_name(compiled)
     labels = labels_of(compiled)
-    return tuple(
+    panes = tuple(
         replace(_build_pane(index, state, made.get(state.stage), labels), resources=_resources(state.stage, made))
         for index, state in enumerate(states)
     )
+    if against is None:
+        return panes
+    other, labels, names = _by_name(against), labels_of(against) | labels, _side_names(against, compiled)
+    stages = [(other.get(pane.state.stage), made.get(pane.state.stage)) for pane in panes]
+    return tuple(_compare(pane, *both, labels, names) for pane, both in zip(panes, stages, strict=True))
+
+
+def _by_name(compiled: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
+    return {stage["name"]: stage for stage in compiled["stages"]}
+
+
+def _compare(
+    pane: Pane,
+    before: Mapping[str, Any] | None,
+    after: Mapping[str, Any] | None,
+    labels: Mapping[int, str],
+    names: tuple[str, str],
+) -> Pane:
+    """A pane that shows a stage's end as text, with side A before it."""
+    if pane.code is None or pane.state.at is not None or before is None or after is None:
+        return pane
+    if before["text"] == after["text"]:
+        return replace(pane, same=True, sides_are=names)
+    sides = _difference(pane.state.stage, before["lines"], after["lines"], labels)
+    return replace(pane, sides=sides, sides_are=names)
+
+
+def _side_names(first: Mapping[str, Any], second: Mapping[str, Any]) -> tuple[str, str]:
+    """What sets each side apart: the sizes and options that differ."""
+    choices = [{**side["sizes"], **side["options"]} for side in (first, second)]
+    differing = [name for name in choices[1] if choices[0].get(name) != choices[1][name]]
+
+    def words(side: Mapping[str, Any]) -> str:
+        return ", ".join(f"{name} {str(side.get(name)).lower()}" for name in differing)
+
+    return words(choices[0]), words(choices[1])
 
 
 def _resources(name: str, made: Mapping[str, Mapping[str, Any]]) -> tuple[Mapping[str, Any], ...]:
@@ -216,6 +292,8 @@ def _build_pane(index: int, state: PaneState, stage: Mapping[str, Any] | None, l
         before, after = ([line["text"] for line in report[side]] for side in ("before", "after"))
         if before != after:
             return replace(pane, sides=_difference(state.stage, report["before"], report["after"], labels))
+    if state.drawn and pane.drawable:
+        return replace(pane, drawing=draw(shown))
     lines = _lines(state.stage, shown, labels)
     return replace(pane, code=_code(lines), units=_by_unit(lines))
 
@@ -333,6 +411,19 @@ OPERATOR_MEANINGS = {
     "div": "element by element",
 }
 """What an operator of the graph does, in words (names: cuKE, Table III); others explain themselves."""
+
+
+KINDS = {"bags": "bag", "blocks": "query"}
+"""What the lists of an op are called in the menu of data, by its structure; all others are matrices."""
+
+
+def kind_of_lists(compiled: Mapping[str, Any]) -> str:
+    """Which data sets an op runs on; "" for what is none."""
+    graphs = [stage for stage in compiled["stages"] if stage["name"] in DRAWABLE and stage["available"]]
+    if compiled.get("family") != "op" or not graphs:
+        return ""
+    heading = graphs[0]["lines"][0]["text"]  # op SLS over bags
+    return KINDS.get(heading.split()[-1], "matrix")
 
 
 def operation_counts(compiled: Mapping[str, Any]) -> dict[int, list[tuple[str, int]]]:

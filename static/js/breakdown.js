@@ -1,5 +1,6 @@
-// Where a run's time went, beside its charts: limits of the batch, units and queues of the simulated machine.
+// Beside a run's charts: the limits of its batch, what a simulated one moved, and on which machine.
 import { byId, h, ms, short, whole } from "./dom.js";
+import { levelOf } from "./levels.js";
 
 const fill = (...parts) => byId("run-detail").replaceChildren(...parts.filter(Boolean));
 
@@ -15,10 +16,11 @@ const table = (...rows) =>
   );
 
 function limitRows({ limits, median_ms: median }) {
+  const amount = (value, unit) => (value === undefined ? null : `${short(value)}${unit}`);
   const rows = [
-    ["bytes that must move", `${short(limits.compulsory_bytes)}B`],
-    ["bytes without reuse", `${short(limits.stream_bytes)}B`],
-    ["arithmetic", `${short(limits.flop)}FLOP`],
+    ["bytes that must move", amount(limits.compulsory_bytes, "B")],
+    ["bytes without reuse", amount(limits.stream_bytes, "B")],
+    ["arithmetic", amount(limits.flop, "FLOP")],
   ];
   if (median) {
     rows.push(["reached, without reuse", `${short((limits.stream_bytes / median) * 1e3)}B/s`]);
@@ -27,9 +29,12 @@ function limitRows({ limits, median_ms: median }) {
   return rows;
 }
 
+const limitsOf = ({ encodings, data }) =>
+  encodings ? "on this graph" : "lists" in data ? "of these lists" : "of this batch";
+
 export function showLimits(result) {
   fill(
-    h("div.ch", h("h3", "Limits"), h("span.label", result.encodings ? "on this graph" : "of this batch")),
+    h("div.ch", h("h3", "Limits"), h("span.label", limitsOf(result))),
     table(
       ...limitRows(result),
       ["to compile the loops", `${ms(result.compile_ms)} ms`],
@@ -38,7 +43,7 @@ export function showLimits(result) {
     ),
     note(result.limits.note),
     ...graphTables(result),
-    ...inverseTable(result),
+    ...preparedTable(result),
     ...gradientTable(result),
   );
 }
@@ -49,12 +54,14 @@ const note = (text) =>
 const stepRows = ({ preprocessing }) =>
   preprocessing.map((step) => h("tr", { title: step.found }, h("td", step.name), h("td", `${ms(step.ms)} ms`)));
 
-// What was computed of a batch before the run, for its backward pass.
-function inverseTable({ inverses }) {
-  if (!inverses?.preprocessing.length) return [];
+// What was computed before the run: of a batch for its backward pass, of an op's lists.
+function preparedTable({ inverses, preprocessing }) {
+  const [what, how] = inverses ? ["Batch", "sorted"] : ["Lists", "encoded"];
+  const steps = stepRows(inverses ?? { preprocessing: preprocessing ?? [] });
+  if (!steps.length) return [];
   return [
-    h("div.ch", h("h3", "Batch"), h("span.label", "sorted once, before the run")),
-    h("table.tb", h("tbody", stepRows(inverses))),
+    h("div.ch", h("h3", what), h("span.label", `${how} once, before the run`)),
+    h("table.tb", h("tbody", steps)),
   ];
 }
 
@@ -100,79 +107,71 @@ function machineTable(machine) {
   return h("details.note", h("summary.label", "the machine's parameters"), h("table.tb", h("tbody", rows)));
 }
 
-const CAUSES = { queue: "fill-queue", memory: "fill-memory", hbm: "fill-memory" };
-const causeClass = (cause) =>
-  Object.entries(CAUSES).find(([word]) => cause.toLowerCase().includes(word))?.[1] ?? "fill-rest";
+const percentOf = (part, of) => (of ? `${((100 * part) / of).toFixed(1)} %` : null);
+const gbs = (value) => (value ? `${Number(value.toPrecision(3))} GB/s` : null);
+const even = ({ pushes, pops }) => (pushes === pops ? whole(pushes) : `${whole(pushes)} ≠ ${whole(pops)}`);
 
-export function showMachine(result, headline) {
-  const { queues, access, execute } = result;
-  headline.replaceChildren(
-    h("div", h("span.big", whole(result.cycles), h("small", " cycles"))),
-    h(
-      "div",
-      h("span.label", "that is"),
-      h("span.v", `${result.microseconds >= 100 ? whole(result.microseconds) : ms(result.microseconds)} µs`),
-    ),
-    h(
-      "div",
-      h("span.label", result.encodings ? "a row" : "a triple"),
-      h("span.v", `${whole(result.cycles / (result.rows ?? result.batch))} cycles`),
-    ),
-  );
-  const even = (queue) => `${whole(queue.pushes)} = ${whole(queue.pops)}`;
-  fill(
-    h("div.ch", h("h3", "Where cycles go"), h("span.label", "share of all cycles")),
-    h(
-      "div.share",
-      ...unitBar("A", access, "fill-a", result.cycles),
-      ...unitBar("X", execute, "fill-x", result.cycles),
-    ),
-    legend([access, execute]),
-    h("div.ch", h("h3", "Traffic")),
+// What moved between the units and through the memory. Only what the result tells of is shown.
+export function showTraffic(result) {
+  const { queues, machine } = result;
+  byId("run-traffic").replaceChildren(
+    h("div.ch", h("h3", "Traffic"), h("span.label", levelOf(result) === "dlc" ? "" : levelOf(result))),
     table(
-      ["control pushes = pops", even(queues.control)],
-      ["data pushes = pops", even(queues.data)],
+      ...memoryRows(result),
+      ...Object.entries(result.tokens ?? {}).map(([name, count]) => [`${name} tokens`, whole(count)]),
+      ["tokens pushed = popped", even(queues.control)],
+      ["values pushed = popped", even(queues.data)],
       ["data pushed", `${short(queues.data.bytes_pushed)}B`],
       ["data queue peak", `${whole(queues.data.peak_bytes)} of ${whole(queues.data.capacity_bytes)} B`],
-      ...limitRows({ limits: result.limits }),
+      ...limitRows({ limits: result.limits ?? {} }),
     ),
-    note(result.limits.note),
-    ...graphTables(result),
-    ...inverseTable(result),
-    ...gradientTable(result),
-    machineTable(result.machine),
+    ...[
+      note(result.limits?.note),
+      ...graphTables(result),
+      ...preparedTable(result),
+      ...gradientTable(result),
+      kernelTable(result),
+      costTable(result),
+      machineTable(machine),
+    ].filter(Boolean),
   );
 }
 
-const stallsOf = (unit) => Object.entries(unit.stalls ?? {}).filter(([, cycles]) => cycles > 0);
-const busyOf = (unit, cycles) => (unit.busy <= 1 && cycles > 1 ? unit.busy : unit.busy / cycles);
-
-function unitBar(letter, unit, fill, cycles) {
-  const part = (name, share) => {
-    const piece = h(`i.${name}`);
-    piece.style.setProperty("--part", share);
-    return piece;
-  };
-  const pieces = stallsOf(unit).map(([cause, stalled]) => {
-    const piece = part(causeClass(cause), stalled / cycles);
-    piece.title = `${cause}: ${whole(stalled)} cycles`;
-    return piece;
-  });
-  const busy = busyOf(unit, cycles);
+function memoryRows({ memory = {}, hit_rates: hits = {}, rates = {}, microseconds, machine }) {
+  const { requests } = memory;
+  const share = (name, count) => percentOf(hits[name] === undefined ? count / requests : hits[name], 1);
+  const rate = rates.hbm_gbs ?? (microseconds && memory.hbm_bytes ? memory.hbm_bytes / microseconds / 1e3 : null);
+  const bandwidth = machine.hbm_gbs?.value * (machine.cores?.value ?? 1);
+  const other = Object.entries(rates).filter(([name]) => !(name in RATES));
   return [
-    h("span", letter === "A" ? "A access" : "X execute"),
-    h("span.bar", part(fill, busy), ...pieces),
-    h("span.num", `${Math.round(busy * 100)} %`),
+    ...(requests ? [["L2 hits", share("l2", memory.l2_hits)], ["LLC hits", share("llc", memory.llc_hits)], ["from memory", share("memory", memory.misses)]] : []),
+    ["memory rate", gbs(rate)],
+    ["of its bandwidth", rate && bandwidth ? percentOf(rate, bandwidth) : null],
+    ["payload", gbs(rates.payload_gbs)],
+    ["lines requested", requests === undefined ? null : whole(requests)],
+    ["requests a second", rates.requests_per_second ? short(rates.requests_per_second) : null],
+    ["LLC accesses a kilo-element", rates.l3_accesses_per_kiloelement?.toFixed(1)],
+    ...other.map(([name, value]) => [words(name), short(value)]),
   ];
 }
 
-function legend(units) {
-  const causes = new Set(units.flatMap((unit) => stallsOf(unit).map(([cause]) => cause)));
-  const entry = (name, fill) => h("span", h(`i.${fill}`), name);
-  return h(
-    "div.lg",
-    entry("access busy", "fill-a"),
-    entry("execute busy", "fill-x"),
-    ...[...causes].map((cause) => entry(cause.replaceAll("_", " "), causeClass(cause))),
-  );
+const RATES = { hbm_gbs: 1, payload_gbs: 1, requests_per_second: 1, l3_accesses_per_kiloelement: 1 };
+
+// Of a module each kernel's cycles, where there are several.
+function kernelTable({ kernels = [] }) {
+  if (kernels.length < 2) return null;
+  const rows = kernels.map(({ name, cycles }) => h("tr", h("td", name), h("td", `${short(cycles)} cycles`)));
+  return h("details.note", h("summary.label", "its kernels, one after another"), h("table.tb", h("tbody", rows)));
 }
+
+// What the execute unit spent its time on, by the machine's table of costs.
+function costTable({ execute }) {
+  const costs = Object.entries(execute.costs ?? {}).filter(([, { count }]) => count > 0);
+  if (!costs.length) return null;
+  const rows = costs.map(([name, { count, total_cycles: cycles }]) =>
+    h("tr", h("td", words(name)), h("td", whole(count)), h("td", `${short(cycles)} cycles`)),
+  );
+  return h("details.note", h("summary.label", "the execute unit's work"), h("table.tb", h("tbody", rows)));
+}
+
+const words = (name) => name.replaceAll("_", " ");

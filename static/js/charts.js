@@ -1,9 +1,8 @@
 // Charts on canvas, redrawn at their width. Colours come from the style sheet, so both themes share one drawing.
 import uPlot from "uplot";
-import { short } from "./dom.js";
 
 const probe = document.createElement("i");
-const colour = (name) => {
+export const colour = (name) => {
   if (!probe.isConnected) document.body.append(probe);
   probe.hidden = true;
   probe.style.color = `var(--${name})`;
@@ -11,7 +10,7 @@ const colour = (name) => {
 };
 const FONT = "11px system-ui, sans-serif";
 
-const axis = (extra) => ({
+export const axis = (extra) => ({
   font: FONT,
   stroke: () => colour("ink-3"),
   grid: { stroke: () => colour("line"), width: 1 },
@@ -26,7 +25,7 @@ export const quantile = (sorted, share) => {
 };
 
 // uPlot at the width of its element, for as long as that is on the page.
-function mount(element, options, data) {
+export function mount(element, options, data) {
   const plot = new uPlot({ ...options, width: Math.max(60, element.clientWidth) }, data, element);
   const observer = new ResizeObserver(() => {
     if (!element.isConnected) return observer.disconnect();
@@ -123,69 +122,4 @@ function drawHistogram(ctx, u, sorted, newest, left, right) {
     ctx.fillStyle = colour(bin === binOf(newest) ? "mark-fill" : "wait-2");
     ctx.fillRect(left, top, ((right - left) * count) / most, Math.max(1, height - 1));
   });
-}
-
-// One quantity over the cycles of a simulated run: an area, its cap dashed, a cursor shared by all of them.
-export function lane(element, { height, fill, cap = null, most = null, isLast = false }) {
-  const plot = mount(
-    element,
-    {
-      height: height + (isLast ? 20 : 0),
-      cursor: { y: false, points: { show: false }, drag: { x: false, y: false }, sync: { key: "dae" } },
-      legend: { show: false },
-      padding: [3, 0, 0, 0],
-      scales: {
-        x: { time: false },
-        y: { range: (_, __, high) => [0, most ?? (Math.max(high ?? 0, cap ?? 0) || 1) * 1.04] },
-      },
-      axes: [
-        isLast
-          ? axis({
-              size: 20,
-              grid: { show: false },
-              space: 70,
-              values: (_, ticks) => ticks.map((tick) => (tick ? short(tick) : "0")),
-            })
-          : { show: false },
-        { show: false },
-      ],
-      series: [
-        {},
-        {
-          stroke: () => colour(fill.stroke),
-          fill: () => colour(fill.fill),
-          fillTo: () => 0,
-          width: 1,
-          points: { show: false },
-        },
-      ],
-      hooks: {
-        drawClear: [
-          (u) => {
-            // uPlot remembers the styles that it set: a hook must leave them as they were.
-            u.ctx.save();
-            u.ctx.fillStyle = colour("sunken");
-            u.ctx.fillRect(u.bbox.left, u.bbox.top, u.bbox.width, u.bbox.height);
-            u.ctx.restore();
-          },
-        ],
-        draw: [
-          (u) => {
-            if (cap === null) return;
-            const y = u.valToPos(cap, "y", true);
-            u.ctx.save();
-            u.ctx.strokeStyle = colour("ink-2");
-            u.ctx.setLineDash([4, 3]);
-            u.ctx.beginPath();
-            u.ctx.moveTo(u.bbox.left, y);
-            u.ctx.lineTo(u.bbox.left + u.bbox.width, y);
-            u.ctx.stroke();
-            u.ctx.restore();
-          },
-        ],
-      },
-    },
-    [[], []],
-  );
-  return { set: (x, y) => plot.setData([x, y]), redraw: () => plot.redraw() };
 }

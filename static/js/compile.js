@@ -64,6 +64,7 @@ function post(path, input, values = {}) {
     options: JSON.stringify(input.options),
     panes: JSON.stringify(state.panes),
     data: input.data,
+    against: JSON.stringify(state.against),
     ...values,
   };
   for (const [name, value] of Object.entries(sent)) form().elements[name].value = value;

@@ -96,7 +96,7 @@ export function makeEditor(parent, text) {
       doc: text,
       extensions: [
         EditorView.cspNonce.of(nonce()),
-        EditorView.contentAttributes.of({ "aria-label": "Model text", spellcheck: "false" }),
+        EditorView.contentAttributes.of({ "aria-label": "Model text", spellcheck: "false", tabindex: "0" }),
         EditorView.lineWrapping,
         EditorState.tabSize.of(4),
         indentUnit.of("    "),

@@ -1,10 +1,12 @@
 // Keys. Single letters act outside the editor and fields only; the others act everywhere.
 import { goTo } from "./editor.js";
+import { openFind } from "./find.js";
 import { pinned, stepLine, stepOperation, togglePin, unpin } from "./link.js";
 import { addPane, closePane, movePane, openStage, step, toggle, toggleChangedOnly } from "./panes.js";
 import { showHelp, toggleTheme } from "./page.js";
 import { isRunning, run, stop, toggleDock } from "./run.js";
 import { state } from "./state.js";
+import { stepCursor } from "./timeline.js";
 
 let problem = -1;
 export function showProblem(index) {
@@ -53,6 +55,9 @@ const outside = {
   l: () => toggle("passes"),
   d: () => toggle("diff"),
   u: toggleChangedOnly,
+  ",": () => stepCursor(-1),
+  ".": () => stepCursor(1),
+  "/": openFind,
   r: () => toggleDock(),
   t: toggleTheme,
   "?": showHelp,

@@ -49,6 +49,8 @@ function indexPane(element) {
     return text;
   });
   for (const body of bodies) heights.observe(body);
+  for (const node of element.querySelectorAll(".drawing [data-operations]"))
+    places.set(node, { pane, text: { ...pane.texts[0], isDrawn: true }, row: 0 });
   return pane;
 }
 
@@ -71,7 +73,8 @@ export function paintCounts(lines) {
   }
   for (const [{ pill, ruler, counted }, ofPane] of found) {
     const count = ofPane.length;
-    setText(pill, count ? `${count} line${count > 1 ? "s" : ""}` : "");
+    const what = ofPane[0]?.text.isDrawn ? "node" : "line";
+    setText(pill, count ? `${count} ${what}${count > 1 ? "s" : ""}` : "");
     // Two texts side by side have no one height to mark places on.
     paintRuler(ruler, counted.length === 1 ? ofPane : []);
   }
@@ -109,7 +112,7 @@ export function reveal(lines, tops) {
   const byText = new Map();
   for (const line of lines) {
     const { text, row } = places.get(line) ?? {};
-    if (!text) continue;
+    if (!text || text.isDrawn) continue;
     if (!byText.has(text)) byText.set(text, []);
     byText.get(text).push({ row, isShared: line.classList.contains("shared") });
   }

@@ -2,8 +2,11 @@
 import { edited, showTrouble, startCompiling } from "./compile.js";
 import { byId, h } from "./dom.js";
 import { makeEditor, replaceText } from "./editor.js";
+import { startFind } from "./find.js";
+import { startGraphs } from "./graph.js";
 import { showProblem, startKeys } from "./keys.js";
 import { startLink, stepOperation, togglePin } from "./link.js";
+import { startLocality } from "./locality.js";
 import { fetchExample, nameExample, nameKept, startNaming } from "./naming.js";
 import { say, share, showHelp, showTab, startPage, toggleTheme } from "./page.js";
 import {
@@ -22,10 +25,12 @@ import {
   toggle,
   toggleChangedOnly,
 } from "./panes.js";
-import { exportRun, run, setTarget, startRuns, stop, toggleDock } from "./run.js";
-import { resetSize, showOptions, startSettings, toggleSwitch } from "./settings.js";
+import { startQueues } from "./queues.js";
+import { compareLevels, exportRun, run, setTarget, startRuns, stop, toggleDock } from "./run.js";
+import { resetMachine } from "./machine.js";
+import { chooseLevel, resetSize, showOptions, startSettings, toggleComparison, toggleSwitch } from "./settings.js";
 import { connect } from "./socket.js";
-import { on, recall, state } from "./state.js";
+import { freshPane, on, recall, state } from "./state.js";
 
 const paneOf = (element) => Number(element.closest(".pane").dataset.index);
 
@@ -33,11 +38,16 @@ const actions = {
   add: addPane,
   close: (element) => closePane(paneOf(element)),
   copy: (element) => copy(paneOf(element)),
+  compare: toggleComparison,
+  "compare-levels": compareLevels,
   diff: (element) => toggle("diff", paneOf(element)),
+  drawn: (element) => changePane(paneOf(element), { drawn: true, diff: false }),
   dock: () => toggleDock(),
   example: (element) => loadExample(element.dataset.example),
   export: exportJson,
   help: showHelp,
+  level: chooseLevel,
+  "machine-reset": resetMachine,
   open: (element) => openStage(element.dataset.open),
   "operation-after": () => stepOperation(1),
   "operation-before": () => stepOperation(-1),
@@ -57,6 +67,7 @@ const actions = {
   switch: toggleSwitch,
   tab: (element) => showTab(element.dataset.tabTo),
   target: chooseTarget,
+  text: (element) => changePane(paneOf(element), { drawn: false }),
   theme: toggleTheme,
 };
 
@@ -83,8 +94,8 @@ async function loadExample(key) {
 function adopt(kept) {
   const shown = state.text;
   if (kept.panes.length) state.panes = kept.panes;
-  const { text, sizes, options, data } = kept;
-  Object.assign(state, { text, sizes, options, data: data || state.data });
+  const { text, sizes, options, data, against } = kept;
+  Object.assign(state, { text, sizes, options, data: data || state.data, against });
   fitPanes();
   showOptions();
   if (kept.example && kept.example !== state.example) nameKept(kept.example);
@@ -123,17 +134,15 @@ function start() {
   const kept = recall();
   state.text = shown;
   state.data = byId("run-data").dataset.graph;
-  state.panes = paneElements().map(({ dataset }) => ({
-    stage: dataset.stage,
-    at: null,
-    diff: false,
-    passes: false,
-  }));
+  state.panes = paneElements().map(({ dataset }) => freshPane(dataset.stage));
   if (kept?.panes.length) state.panes = kept.panes;
   byId("editor").replaceChildren();
   makeEditor(byId("editor"), shown);
   startPage();
   startPanes();
+  startGraphs();
+  startFind();
+  startQueues();
   startLink();
   startSettings();
   startClicks();
@@ -145,6 +154,7 @@ function start() {
     showTrouble(`Connection lost; trying again in ${Math.round(wait / 1000)} s. Edits are kept.`);
     byId("status").append(h("button.btn.line.s", { type: "button", "data-act": "reconnect" }, "Try now"));
   });
+  startLocality();
   startRuns();
   startCompiling();
   fitPanes();

@@ -1,6 +1,6 @@
 // The panes and the rail: which stage stands where, at which pass, and what can be taken away from it.
 import { repaint } from "./compile.js";
-import { emit, isBroken, on, state } from "./state.js";
+import { emit, freshPane, isBroken, on, state } from "./state.js";
 import { say } from "./page.js";
 
 const root = () => document.getElementById("panes");
@@ -36,12 +36,7 @@ export function addPane() {
   const all = [...root().querySelector('select[data-act="stage"]').options].map((option) => option.value);
   if (state.panes.length >= mostShown())
     return say(`At most ${mostShown()} panes fit here; close one first.`);
-  state.panes.push({
-    stage: all.find((name) => !shown.has(name)) ?? all[0],
-    at: null,
-    diff: false,
-    passes: false,
-  });
+  state.panes.push(freshPane(all.find((name) => !shown.has(name)) ?? all[0]));
   state.active = state.panes.length - 1;
   repaint();
 }
@@ -69,7 +64,7 @@ export function step(by, index = state.active) {
 
 export const toggle = (what, index = state.active) => {
   if (Number(paneElements()[index]?.dataset.last) < 0) return;
-  change(index, { [what]: !state.panes[index][what] });
+  change(index, { [what]: !state.panes[index][what], ...(what === "diff" && { drawn: false }) });
 };
 
 export function toggleChangedOnly() {
@@ -88,7 +83,7 @@ const textOf = (pane) => {
 
 export async function copy(index) {
   try {
-    await navigator.clipboard.writeText(textOf(paneElements()[index]));
+    await navigator.clipboard.writeText(await shownText(index));
     say(`Copied ${state.panes[index].stage}.`);
   } catch {
     say("The browser refused to copy; download the text instead.");
@@ -98,12 +93,18 @@ export async function copy(index) {
 // The whole text, also where the page shows only its beginning.
 export async function download(index) {
   const { stage, at } = state.panes[index];
-  let text = textOf(paneElements()[index]);
-  if (at === null) {
-    const compiled = await fetchCompiled([stage]);
-    text = compiled.stages?.[0]?.text ?? text;
-  }
+  const text = at === null ? await wholeText(index) : await shownText(index);
   save(`${state.facts.name || "model"}.${stage}`, text.endsWith("\n") ? text : `${text}\n`, "text/plain");
+}
+
+const shownText = (index) =>
+  paneElements()[index].querySelector(".drawing") ? wholeText(index) : textOf(paneElements()[index]);
+
+async function wholeText(index) {
+  const { stage, at } = state.panes[index];
+  const { stages } = await fetchCompiled([stage]);
+  if (at === null) return stages[0].text;
+  return stages[0].passes[at].after.map(({ text }) => `${text}\n`).join("");
 }
 
 export async function exportJson() {
@@ -155,19 +156,20 @@ const ABOVE = 4; // the room above the first one
 const NEARLY = 5; // lines too many that are no reason to scroll
 
 // A text that does not nearly fit starts at the line before the first that computes something, not at its
-// declarations; always at a whole line.
+// declarations; one side of a difference at the line before the first that differs. Always at a whole line.
 function skipDeclarations(body) {
   const lines = body ? [...body.querySelectorAll(".l")] : [];
   const hidden = body ? Math.floor((body.scrollHeight - body.clientHeight - ABOVE) / ROW) : 0;
-  const first = lines.findIndex((line) => "operations" in line.dataset);
-  if (first > 1 && hidden > NEARLY) body.scrollTop = ABOVE + ROW * Math.min(first - 1, hidden);
+  const isChanged = body?.closest(".diff") ? (line) => line.matches(".add, .cut, .fill") : null;
+  const first = lines.findIndex(isChanged ?? ((line) => "operations" in line.dataset));
+  if (first > 1 && hidden > (isChanged ? 0 : NEARLY)) body.scrollTop = ABOVE + ROW * Math.min(first - 1, hidden);
 }
 
 function restore() {
   paneElements().forEach((pane, index) => {
     const old = before.find((entry, at) => at === index && entry.stage === pane.dataset.stage);
     const body = pane.querySelector(".body");
-    if (!old?.bodies[0]?.body.querySelector(".l") || !body) return skipDeclarations(body);
+    if (!old?.bodies[0]?.body.querySelector(".l, .gv") || !body) return skipDeclarations(body);
     if ("waiting" in pane.dataset) {
       body.replaceWith(old.bodies[0].body);
       pane.classList.add("stale");

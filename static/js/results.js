@@ -1,23 +1,30 @@
 // What a run shows while it goes and when it has ended.
-import { showLimits, showMachine } from "./breakdown.js";
-import { lane, quantile, timesChart } from "./charts.js";
+import { showLimits, showTraffic } from "./breakdown.js";
+import { quantile, timesChart } from "./charts.js";
 import { byId, h, icon, many, message, ms, short, whole } from "./dom.js";
-import { on } from "./state.js";
+import { busyShare, forgetPlane, hasPlane, rememberLevel, showCycles, showPlane } from "./levels.js";
+import { emit, on } from "./state.js";
+import { forgetTimeline, makeTimeline, redrawTimeline } from "./timeline.js";
 
 let charts = []; // those on the page now, redrawn with the theme
 let live = null; // what the running run draws into
 let frame = 0;
 
-const area = { stroke: "wait", fill: "wait-2" };
-
 export function showBlank(run) {
   charts = [];
   live = null;
-  byId("run-detail").replaceChildren();
+  forgetTimeline();
+  if (!run.isComparison) clearColumns();
   byId("run-check").replaceChildren(h("span"), h("span.dim", "checked when the run ends"));
   byId("run-main").replaceChildren(
     message("spin", `Run ${run.number} is on its way`, "It starts as soon as a worker is free."),
   );
+}
+
+function clearColumns() {
+  for (const id of ["run-detail", "run-traffic", "run-plane"]) byId(id).replaceChildren();
+  byId("run-plane").hidden = true;
+  forgetPlane();
 }
 
 export function showQueued(run, { position, message: sentence }) {
@@ -64,47 +71,13 @@ function timesPanel(run) {
 }
 
 function queuesPanel(run) {
-  const rows = h("div");
-  const headline = h("div.stat", h("div", h("span.big", "–")));
-  byId("run-main").replaceChildren(h("div.ch", h("h3", "Queues over time")), headline, rows);
-  const row = (name, options) => {
-    const canvas = h("div.chart", { role: "img", "aria-label": `${name} over the cycles of the run` });
-    const value = h("span");
-    rows.append(h("div.chart-row", h("span", name), canvas, value));
-    return { ...lane(canvas, options), value };
-  };
-  const capacity = run.settings.queue;
-  const lanes = {
-    queue_bytes: row("data queue bytes", { height: 66, fill: area, cap: capacity }),
-    control_tokens: row("control tokens", { height: 34, fill: area }),
-    access_busy: row("A access busy", { height: 26, fill: { stroke: "access", fill: "access-f" }, most: 1 }),
-    execute_busy: row("X execute busy", {
-      height: 26,
-      fill: { stroke: "execute", fill: "execute-f" },
-      most: 1,
-      isLast: true,
-    }),
-  };
-  charts = Object.values(lanes);
-  const words = {
-    queue_bytes: (value) => `${whole(value)} B`,
-    control_tokens: (value) => `${whole(value)} tokens`,
-    access_busy: (value) => `${Math.round(value * 100)} %`,
-    execute_busy: (value) => `${Math.round(value * 100)} %`,
-  };
+  const timeline = makeTimeline(byId("run-main"), run.settings.queue);
   return {
-    headline,
-    draw(samples = run.samples) {
-      if (!samples.length) return;
-      const cycles = samples.map((sample) => sample.cycle);
-      for (const [name, chart] of Object.entries(lanes)) {
-        chart.set(
-          cycles,
-          samples.map((sample) => sample[name]),
-        );
-        chart.value.textContent = words[name](samples.at(-1)[name]);
-      }
-      headline.replaceChildren(h("div", h("span.big", whole(cycles.at(-1)), h("small", " cycles so far"))));
+    draw: () => timeline.set(run.samples, [], true),
+    finish({ occupancy, pushed_first: records, access, execute, cycles }) {
+      timeline.set(occupancy?.length ? occupancy : run.samples, records ?? []);
+      timeline.setBusy(busyShare(access, cycles), busyShare(execute, cycles));
+      timeline.moveTo(records?.at(-1)?.cycle ?? 0);
     },
   };
 }
@@ -131,7 +104,7 @@ export function showFailure(run) {
   byId("run-main").replaceChildren(
     message(sign, title ?? titles[kind] ?? titles.error, [sentence, hint].filter(Boolean).join(" ")),
   );
-  byId("run-detail").replaceChildren();
+  clearColumns();
   byId("run-check").replaceChildren(h("span"), h("span.dim", "no result to check"));
 }
 
@@ -143,13 +116,37 @@ export function showResult(run) {
     byId("run-main").replaceChildren(
       message("err", "Does not match the reference", result.message || "Its time is not shown."),
     );
-    byId("run-detail").replaceChildren();
+    clearColumns();
     return;
   }
   if (!live) live = run.target === "cpu" ? timesPanel(run) : queuesPanel(run);
-  live.draw();
-  if (run.target === "cpu") showLimits(result);
-  else showMachine(result, live.headline);
+  if (run.target === "cpu") {
+    live.draw();
+    showLimits(result);
+  } else showSimulated(run, result);
+}
+
+function showSimulated(run, result) {
+  live.finish(result);
+  run.levels = rememberLevel(run.key, result);
+  showCycles(byId("run-detail"), result, run.levels, compareButton());
+  byId("run-plane").hidden = !hasPlane(run.levels);
+  if (hasPlane(run.levels)) showPlane(byId("run-plane"), result, run.levels);
+  showTraffic(result);
+  emit("simulated", result);
+}
+
+const compareButton = () =>
+  byId("dock").dataset.levels
+    ? h("button.btn.s.line", { type: "button", "data-act": "compare-levels", title: "Run this at all levels" }, "Compare levels")
+    : null;
+
+function contents(set, batch) {
+  if ("edges" in set)
+    return `${many(set.nodes, "node")}, ${many(set.edges, "edge")} of ${many(set.etypes, "type")}`;
+  if ("entries" in set)
+    return `${many(set.entries, "entry", "entries")} in ${many(set.lists, "list")}, of ${many(set.rows, "row")}`;
+  return `${many(set.entities, "entity", "entities")}, ${many(set.relations, "relation")}; batch ${whole(batch)}`;
 }
 
 function showCheck(result) {
@@ -170,13 +167,15 @@ function showCheck(result) {
     icon(result.matches_reference ? "check" : "err"),
   );
   const { data: set } = result;
-  const held =
-    "edges" in set
-      ? `${many(set.nodes, "node")}, ${many(set.edges, "edge")} of ${many(set.etypes, "type")}`
-      : `${many(set.entities, "entity", "entities")}, ${many(set.relations, "relation")}; batch ${whole(result.batch)}`;
+  const held = contents(set, result.batch);
   const data = `${set.name} (${set.source}): ${held}`;
   byId("run-check").replaceChildren(sign, text, h("span"), sub, h("span"), h("span.dim", data));
 }
+
+const levelName = ({ target, outcome }) =>
+  target === "dae" && outcome.options?.opt !== undefined ? `opt${outcome.options.opt}` : "";
+const dataName = ({ family, settings }) =>
+  family === "score" ? `batch ${whole(settings.batch)}` : settings.data;
 
 export function showHistory(history) {
   const rows = history.map((run, at) => {
@@ -192,11 +191,14 @@ export function showHistory(history) {
     return h(
       at === 0 ? "tr.me" : "tr",
       h("td", String(run.number)),
-      h("td.wrap", [run.target, `edit ${run.edit}`, run.family === "score" ? `batch ${whole(run.settings.batch)}` : run.settings.data].join(", ")),
+      h("td.wrap", [run.target, levelName(run), `edit ${run.edit}`, dataName(run)].filter(Boolean).join(", ")),
       h("td", figure),
     );
   });
   byId("run-history").tBodies[0].replaceChildren(...rows);
 }
 
-on("theme", () => charts.forEach((chart) => chart.redraw()));
+on("theme", () => {
+  charts.forEach((chart) => chart.redraw());
+  redrawTimeline();
+});

@@ -9,7 +9,9 @@ import {
   showStarted,
 } from "./results.js";
 import { edited, showTrouble } from "./compile.js";
-import { byId, h, icon, many, whole } from "./dom.js";
+import { byId, h, icon, many, ms, whole } from "./dom.js";
+import { knownLevels, levelOf, speedup, times } from "./levels.js";
+import { badParameter, machineValues, parameter, startMachine } from "./machine.js";
 import { save } from "./panes.js";
 import { say, showTab, tell } from "./page.js";
 import { isConnected, send } from "./socket.js";
@@ -18,7 +20,8 @@ import { emit, isBroken, isCurrent, on, state } from "./state.js";
 let number = 0;
 let current = null; // the run on its way, or the last one
 let target = "dae";
-let family = "score"; // of the newest text that compiled: what data there is to run it on
+let family = "score"; // of the newest text that compiled
+let kind = ""; // and of an op the kind of its lists: what data there is to run it on
 const history = [];
 
 const ENDED = new Set(["done", "failed"]);
@@ -52,10 +55,7 @@ const FIELDS = {
     ["run-batch", "batch"],
     ["run-repeat", "repeats"],
   ],
-  dae: [
-    ["run-batch", "batch"],
-    ["run-queue", "queue"],
-  ],
+  dae: [["run-batch", "batch"]],
 };
 
 // Why a run cannot start now; empty where it can.
@@ -64,44 +64,54 @@ function hindrance() {
   if (isBroken()) return `Fix ${count} error${count === 1 ? "" : "s"} to run.`;
   if (!isConnected()) return "The server is not connected.";
   const bad = FIELDS[target].find(([id]) => numberIn(id) === null);
-  if (!bad) return "";
-  const { min, max } = byId(bad[0]);
-  return `The ${bad[1]} must be a whole number from ${min} to ${Number(max).toLocaleString("en")}.`;
+  if (bad) return boundsOf(byId(bad[0]), bad[1]);
+  const wrong = target === "dae" ? badParameter() : undefined;
+  return wrong ? boundsOf(wrong, wrong.labels[0].textContent) : "";
+}
+
+function boundsOf({ min, max, step }, name) {
+  const [least, most] = [min, max].map((bound) => Number(bound).toLocaleString("en"));
+  return `The ${name} must be a ${step === "1" ? "whole " : ""}number from ${least} to ${most}.`;
 }
 
 export function run() {
+  levelsToRun = [];
+  start({});
+}
+
+let levelsToRun = []; // what is still to come of a comparison
+
+// Runs what this session has not yet run of the four levels, this one last.
+export function compareLevels() {
+  const count = Number(byId("dock").dataset.levels);
+  const chosen = Number(state.options.opt ?? count - 1);
+  const known = current ? knownLevels(current.key) : new Set();
+  const others = Array.from({ length: count }, (_, level) => level).filter((level) => level !== chosen);
+  levelsToRun = [...others.filter((level) => !known.has(`opt${level}`)), chosen];
+  runNextLevel();
+}
+
+const runNextLevel = () => start({ opt: levelsToRun.shift() }, true);
+
+function start(changed, isComparison = false) {
   const reason = hindrance();
   if (reason) return say(reason);
   if (isRunning()) stop("superseded");
   number += 1;
-  current = {
-    number,
-    edit: state.edit,
-    target,
-    family,
-    status: "queued",
-    samples: [],
-    settings: {
-      data: byId("run-data").value,
-      batch: numberIn("run-batch"),
-      repeat: numberIn("run-repeat"),
-      queue: numberIn("run-queue"),
-    },
+  const settings = {
+    data: byId("run-data").value,
+    batch: numberIn("run-batch"),
+    repeat: numberIn("run-repeat"),
+    queue: parameter("queue_bytes"),
   };
-  const { data, batch, repeat, queue } = current.settings;
-  const ofTarget = target === "cpu" ? { repeat } : { machine: { queue_bytes: queue } };
-  send({
-    type: "run",
-    run: number,
-    edit: state.edit,
-    text: state.text,
-    sizes: state.sizes,
-    options: state.options,
-    on: target,
-    data,
-    batch,
-    ...ofTarget,
-  });
+  const { data, batch, repeat } = settings;
+  const ofTarget = target === "cpu" ? { repeat } : { machine: machineValues() };
+  const { text, sizes, edit } = state;
+  const options = { ...state.options, ...changed };
+  const asked = { text, sizes, options, on: target, data, batch, ...ofTarget };
+  const key = JSON.stringify({ ...asked, options: { ...options, opt: undefined } });
+  current = { number, edit, target, family, status: "queued", samples: [], settings, key, isComparison };
+  send({ type: "run", run: number, edit, ...asked });
   toggleDock(true);
   if (matchMedia("(max-width: 699px)").matches) showTab("run");
   byId("run-number").textContent = number;
@@ -110,6 +120,7 @@ export function run() {
 }
 
 export function stop(kind = "cancelled") {
+  levelsToRun = [];
   if (!isRunning()) return;
   send({ type: "cancel", run: current.number });
   const words = {
@@ -135,6 +146,7 @@ function end(event) {
   history.splice(20);
   showHistory(history);
   paint();
+  if (isResult && levelsToRun.length) return runNextLevel();
   tell(`Run ${current.number} has ended: ${byId("run-summary").textContent}`);
 }
 
@@ -210,36 +222,54 @@ function summary(reason) {
       ? `${Number(outcome.median_ms.toPrecision(3))} ms`
       : `${whole(outcome.cycles)} cycles`;
   const good = h("span.good", icon("check"));
-  return [...parts, h("b.num", figure), good, h("span", "matches the reference")];
+  const more = current.target === "dae" ? simulatedFigures(outcome) : [];
+  return [...parts, h("b.num", figure), ...more, good, h("span", "matches the reference")];
+}
+
+function simulatedFigures(outcome) {
+  const { microseconds, machine } = outcome;
+  const time = `${microseconds >= 100 ? whole(microseconds) : ms(microseconds)} µs at ${machine.core_ghz?.value} GHz`;
+  const over = (other, words) => {
+    const ratio = speedup(outcome, other, current.levels ?? new Map());
+    return ratio === null || levelOf(outcome) === other ? null : h("span.num", `${times(ratio)} ${words}`);
+  };
+  return [h("span.num", time), over("opt0", "fewer than opt0"), over("core_alone", "the speed of the core alone")].filter(Boolean);
 }
 
 export const exportRun = () =>
   current?.outcome &&
   save(`run-${current.number}.json`, JSON.stringify(current.outcome, null, 1), "application/json");
 
-const counted = (set) =>
-  "edges" in set
-    ? `${many(set.nodes, "node")} of ${many(set.ntypes, "type")}, ${many(set.edges, "edge")} of ${many(set.etypes, "type")}`
-    : `${many(set.entities, "entity", "entities")}, ${many(set.relations, "relation")}, ${many(set.triples, "triple")}`;
+function counted(set) {
+  if ("edges" in set)
+    return `${many(set.nodes, "node")} of ${many(set.ntypes, "type")}, ${many(set.edges, "edge")} of ${many(set.etypes, "type")}`;
+  if ("triples" in set)
+    return `${many(set.entities, "entity", "entities")}, ${many(set.relations, "relation")}, ${many(set.triples, "triple")}`;
+  return "";
+}
 
 const PREFERRED_TRIPLES = "FB15k-237";
+const kindOf = ({ family: found, lists }) => [found, lists].filter(Boolean).join(" ");
 
-// The data sets that a definition of this family runs on; scores take triples, layers graphs.
+// The data sets that a definition of this family runs on: scores take triples, layers graphs, each op lists of its kind.
 async function loadData() {
-  const asked = family;
-  byId("dock").dataset.family = asked;
-  const answer = await fetch(`/api/data?family=${asked}`);
+  const asked = kind;
+  byId("dock").dataset.family = family;
+  const answer = await fetch(`/api/data?family=${family}`);
   const sets = answer.ok ? await answer.json() : [];
-  if (asked !== family) return;
+  if (asked !== kind) return;
+  const lists = asked.split(" ")[1];
+  const offered = lists ? sets.filter((set) => set.for === lists) : sets;
   const select = byId("run-data");
-  select.replaceChildren(...sets.map(({ name, label }) => h("option", { value: name }, label)));
-  const preferred = asked === "layer" ? [state.data, select.dataset.graph] : [PREFERRED_TRIPLES];
-  const found = preferred.find((name) => sets.some((set) => set.name === name));
+  select.replaceChildren(...offered.map(({ name, label }) => h("option", { value: name }, label)));
+  const preferred = family === "layer" ? [state.data, select.dataset.graph] : [PREFERRED_TRIPLES];
+  const found = preferred.find((name) => offered.some((set) => set.name === name));
   if (found) select.value = found;
   select.onchange = () => {
-    const set = sets.find(({ name }) => name === select.value);
+    const set = offered.find(({ name }) => name === select.value);
     byId("data-about").textContent = set ? counted(set) : "";
-    if (asked !== "layer" || select.value === state.data) return;
+    emit("data", { name: select.value, family });
+    if (family !== "layer" || select.value === state.data) return;
     state.data = select.value;
     edited(); // what pays depends on the graph
   };
@@ -251,17 +281,21 @@ const reloadData = () =>
 
 export function startRuns() {
   showTarget(target);
+  startMachine();
   byId("dock-body").addEventListener("input", paint);
   family = state.facts?.family || family;
+  kind = kindOf(state.facts ?? {});
   reloadData();
   on("run-event", receive);
   on("tab", (name) => name === "run" && toggleDock(true));
   on("edited", () => {
     if (isRunning()) stop("superseded");
   });
-  on("facts", ({ sizes, family: found }) => {
-    if (found && found !== family) {
+  on("facts", (facts) => {
+    const { sizes, family: found } = facts;
+    if (found && kindOf(facts) !== kind) {
       family = found;
+      kind = kindOf(facts);
       reloadData();
     } else if (family === "layer" && byId("run-data").value !== state.data) {
       byId("run-data").value = state.data;

@@ -1,5 +1,5 @@
 // Sizes and options: what they are, and an edit when they change.
-import { edited } from "./compile.js";
+import { edited, repaint } from "./compile.js";
 import { byId } from "./dom.js";
 import { on, state } from "./state.js";
 
@@ -84,6 +84,57 @@ export function toggleSwitch(button) {
   setOption(button.dataset.option, isOn);
 }
 
+export function chooseLevel(button) {
+  setOption("opt", Number(button.dataset.level));
+  showLevel();
+}
+
+function showLevel() {
+  const buttons = [...byId("options").querySelectorAll("[data-level]")];
+  const level = state.options.opt ?? buttons.length - 1;
+  for (const button of buttons) button.setAttribute("aria-pressed", String(Number(button.dataset.level) === Number(level)));
+}
+
+// An option that is a number stands in the list of options, and with a slider where a run is set up.
+const numberFields = (name) => [...document.querySelectorAll(`[data-number="${name}"]`)];
+const numberNames = () => new Set([...document.querySelectorAll("[data-number]")].map(({ dataset }) => dataset.number));
+
+function showNumber(name, value) {
+  for (const field of numberFields(name)) if (document.activeElement !== field) field.value = value;
+  for (const slider of document.querySelectorAll(`[data-number-slider="${name}"]`)) {
+    slider.value = Math.log2(value);
+    slider.style.setProperty("--v", `${(100 * slider.value) / slider.max}%`);
+    slider.setAttribute("aria-valuetext", String(value));
+  }
+}
+
+function numberEvent({ target }) {
+  const { number, numberSlider } = target.dataset;
+  const name = number ?? numberSlider;
+  if (!name || (number && (!target.checkValidity() || target.value === ""))) return;
+  const value = numberSlider ? 2 ** Number(target.value) : Number(target.value);
+  const usual = Number(numberFields(name)[0].dataset.usual);
+  if (value === (state.options[name] ?? usual)) return;
+  showNumber(name, value);
+  setOption(name, value);
+}
+
+// Side A is what was chosen when the comparison began; side B what the reader makes of it.
+export function toggleComparison() {
+  state.against = state.against ? null : { sizes: { ...state.sizes }, options: { ...state.options } };
+  showComparison();
+  repaint();
+}
+
+const showComparison = () => byId("compare").setAttribute("aria-pressed", String(state.against !== null));
+
+// What each option does to the model in hand, in place of what it bears on in general.
+function showEffects({ ok, effects }) {
+  if (!ok) return;
+  for (const label of document.querySelectorAll("[data-effect]"))
+    label.textContent = effects[label.dataset.effect] ?? label.title;
+}
+
 function optionEvent({ target }) {
   const count = byId("options").querySelector('[data-act="negative-count"]');
   const end = byId("negatives").value;
@@ -99,7 +150,7 @@ export function showOptions() {
   const { negatives = "none", arch, ...others } = state.options;
   const options = byId("options");
   for (const button of options.querySelectorAll(".sw")) {
-    const isOn = others[button.dataset.option] ?? button.dataset.option !== "grad";
+    const isOn = others[button.dataset.option] ?? button.dataset.usual === "true";
     button.setAttribute("aria-checked", String(isOn));
   }
   const [end, number] = String(negatives).split(":");
@@ -108,13 +159,22 @@ export function showOptions() {
   count.disabled = end === "none";
   if (number) count.value = number;
   if (arch) byId("arch").value = arch;
+  showLevel();
+  showComparison();
+  for (const name of numberNames()) {
+    const usual = numberFields(name).find(({ dataset }) => dataset.usual).dataset.usual;
+    showNumber(name, state.options[name] ?? Number(usual));
+  }
 }
 
 export function startSettings() {
   const sizes = document.querySelector(".szs");
   sizes.addEventListener("input", sizeEvent);
   byId("options").addEventListener("change", optionEvent);
+  document.addEventListener("input", numberEvent);
+  on("facts", showEffects);
   on("before-piece", keepSliders);
   on("swapped", paintSliders);
   paintSliders();
+  showOptions();
 }

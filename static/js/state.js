@@ -12,11 +12,14 @@ export const state = {
   sizes: {},
   options: {},
   data: "", // the graph that layers run on and their costs are counted on
-  panes: [], // {stage, at, diff, passes}
+  against: null, // the sizes and options of side A, where the reader compares
+  panes: [], // see freshPane
   active: 0, // the pane that keys act on
   facts: null, // of the newest answer
   example: "",
 };
+
+export const freshPane = (stage) => ({ stage, at: null, diff: false, passes: false, drawn: false });
 
 export const isBroken = () => !!state.facts && !state.facts.ok;
 export const isCurrent = () => state.facts?.edit === state.edit;
@@ -48,6 +51,7 @@ const snapshot = () => ({
   options: state.options,
   data: state.data,
   panes: state.panes,
+  against: state.against,
   example: state.example,
 });
 
@@ -91,10 +95,12 @@ function entriesOf(value, isGood) {
 const isSize = ([, size]) => Number.isSafeInteger(size) && size >= 1;
 const isSwitch = (name) =>
   [...document.querySelectorAll("[data-option]")].some(({ dataset }) => dataset.option === name);
-const isOption = ([name, value]) =>
-  ["negatives", "arch"].includes(name)
-    ? typeof value === "string"
-    : isSwitch(name) && typeof value === "boolean";
+const NUMBERS = ["opt", "vlen"];
+function isOption([name, value]) {
+  if (["negatives", "arch"].includes(name)) return typeof value === "string";
+  if (NUMBERS.includes(name)) return Number.isSafeInteger(value) && value >= 0 && value <= 64;
+  return isSwitch(name) && typeof value === "boolean";
+}
 
 // A link may be damaged or made by hand: what is of no use is left out, and the rest still opens.
 function checked(kept) {
@@ -102,14 +108,19 @@ function checked(kept) {
   const panes = (Array.isArray(kept.panes) ? kept.panes : [])
     .filter((pane) => typeof pane?.stage === "string" && pane.stage.length <= 40)
     .slice(0, 6)
-    .map(({ stage, at, diff, passes }) => ({
+    .map(({ stage, at, diff, passes, drawn }) => ({
       stage,
       at: Number.isInteger(at) && at >= 0 && at <= 1000 ? at : null,
       diff: diff === true,
       passes: passes === true,
+      drawn: drawn === true,
     }));
   const example = /^[\w-]+\/[\w-]+$/.test(kept.example) ? kept.example : "";
   const sizes = entriesOf(kept.sizes, isSize);
   const data = typeof kept.data === "string" ? kept.data.slice(0, 200) : "";
-  return { text: kept.text, sizes, options: entriesOf(kept.options, isOption), data, panes, example };
+  const options = entriesOf(kept.options, isOption);
+  const against = kept.against
+    ? { sizes: entriesOf(kept.against.sizes, isSize), options: entriesOf(kept.against.options, isOption) }
+    : null;
+  return { text: kept.text, sizes, options, data, against, panes, example };
 }

@@ -8,10 +8,11 @@ import pytest
 import explorer
 from benchmarks import memory
 from explorer.runtime import cpu, liveness
+from explorer.runtime.arrays import extents_of
 from explorer.runtime.encodings import encode
 from explorer.runtime.graphs import load_graph
 from explorer.runtime.layer_inputs import program_inputs, programs
-from explorer.runtime.run_layer import draw_tensors, extents_of
+from explorer.runtime.run_layer import draw_tensors
 
 
 def test_the_suite_counts_all_settings(capsys):
@@ -47,7 +48,7 @@ def test_the_account_is_that_of_a_run(grad):
     tensors = draw_tensors(graph, encodings.counts, seed=0)
     bound = cpu.prepare(module).bind(program_inputs(graph, module, encodings, tensors))
     kept = liveness.kept_to_the_end(module)
-    extents = extents_of(module, encodings.counts)
+    extents = extents_of(graph, module, encodings.counts)
     assert bound.peak_bytes == liveness.peak_bytes(module.programs, kept, extents, cpu.threads())
     result, gradients = bound.run()
     held = result.nbytes + sum(np.asarray(gradient).nbytes for gradient in gradients.values())

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from benchmarks import compile as compile_suite
-from benchmarks import gpu_check, kge, rgnn
+from benchmarks import dae, gpu_check, kge, rgnn
 from benchmarks._measuring import interleave, provenance, summary
 
 
@@ -94,3 +94,30 @@ def test_the_gpu_check_covers_layers_under_all_settings() -> None:
     assert len(settings) == 4
     layers = list((gpu_check.CHECKOUT / "examples" / "rgnn").glob("*.emb"))
     assert len(cases) == len(layers) * len(gpu_check.LAYER_SIZES) * len(settings)
+
+
+def test_the_machines_ratios_are_those_that_its_costs_are_calibrated_on() -> None:
+    errors = []
+    for data, published in dae.PUBLISHED.items():
+        (row,) = dae.simulate(dae.Case("SLS", "sls", data))
+        assert row["matches_reference"]
+        assert row["basis"] == "calibrated"
+        ratios = [row["speedup_over_opt0"][f"opt{level}"] for level in (1, 2, 3)]
+        errors += [abs(got / want - 1) for got, want in zip(ratios, published, strict=True)]
+    assert max(errors) < 0.05
+    assert sum(errors) / len(errors) < 0.02
+
+
+def test_a_case_with_options_has_a_row_with_them() -> None:
+    case = next(case for case in dae.CASES if case.data == "BigBird:8")
+    plain, own = dae.simulate(case)
+    assert own["speedup_over_opt0"]["opt3"] > plain["speedup_over_opt0"]["opt3"]
+    text = dae.table({"source": "simulated", "device": "machine", "date": "today", "cases": [plain, own]})
+    assert text.count("prediction") == 2
+    assert "store_streams" in text
+
+
+def test_the_machines_suite_covers_embers_operations() -> None:
+    assert {case.group for case in dae.CASES} == {"SLS", "MP", "SpMM", "KG", "SpAttn"}
+    assert sum(case.group == "MP" for case in dae.CASES) == 4
+    assert sum(case.group == "SLS" for case in dae.CASES) == 9

@@ -58,7 +58,8 @@ def test_a_layer_runs_on_a_graph(open_page: OpenPage) -> None:
         expect(page.locator("#run-summary")).to_contain_text(figure, timeout=60 * SECONDS)
         expect(page.locator("#run-check")).to_contain_text("Matches the float64 reference", timeout=60 * SECONDS)
         expect(page.locator("#run-check")).to_contain_text("12 nodes, 30 edges of 6 types")
-        expect(page.locator("#run-detail")).to_contain_text("pairs of source and type")
+        detail = page.locator("#run-detail" if target == "cpu" else "#run-traffic")
+        expect(detail).to_contain_text("pairs of source and type")
 
 
 def test_the_data_follow_the_family(open_page: OpenPage) -> None:

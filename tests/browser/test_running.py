@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 from playwright.sync_api import WebSocketRoute, expect
 
@@ -11,6 +13,8 @@ from tests.browser.driving import change, edit_of, expect_edit_after, run_on
 pytestmark = pytest.mark.browser
 
 SECONDS = 1_000
+LANES = 6
+"""The canvases of a simulated run: the whole, both queues, both units, the axis."""
 MANY_EVENTS = """() => {
     window.samplesSeen = 0;
     const Original = window.WebSocket;
@@ -32,14 +36,13 @@ def test_a_dae_run_streams_samples_and_passes_the_check(open_page: OpenPage) -> 
     edit_of(page)
     run_on(page, "dae", 256)
     expect(page.locator("#run-source")).to_have_text("simulated", timeout=20 * SECONDS)
-    expect(page.locator("#run-main canvas")).to_have_count(4)
+    expect(page.locator("#run-main canvas")).to_have_count(LANES)
     expect(page.locator("#run-check")).to_contain_text("Matches the float64 reference", timeout=30 * SECONDS)
     assert page.evaluate("window.samplesSeen") >= 20
     expect(page.locator("#run-summary")).to_contain_text("cycles")
-    pushes = page.locator("#run-detail tr", has_text="data pushes = pops").locator("td").nth(1).inner_text()
-    pushed, popped = pushes.split(" = ")
-    assert pushed == popped != "0"
-    expect(page.locator("#run-detail .share .bar")).to_have_count(2)
+    pushes = page.locator("#run-traffic tr", has_text="values pushed = popped").locator("td").nth(1)
+    expect(pushes).to_have_text(re.compile(r"^[1-9][\d,]*$"))
+    expect(page.locator("#run-detail .levels .bar")).to_have_count(2)
 
 
 def test_a_cpu_run_shows_measured_times_on_the_servers_data(open_page: OpenPage) -> None:
@@ -97,7 +100,7 @@ def test_a_lost_connection_is_said_and_comes_back(open_page: OpenPage) -> None:
     page.reload()
     edit_of(page)
     run_on(page, "dae", 4_096)
-    expect(page.locator("#run-main canvas")).to_have_count(4, timeout=20 * SECONDS)
+    expect(page.locator("#run-main canvas")).to_have_count(LANES, timeout=20 * SECONDS)
     sockets[0].close(code=1012, reason="restart")
     expect(page.locator("#run-main")).to_contain_text("The server went away while this ran")
     expect(page.locator("#said")).to_have_text("Connected again.")
@@ -125,13 +128,13 @@ def test_what_cannot_run_says_why(open_page: OpenPage) -> None:
 def test_a_field_that_the_target_does_not_read_stops_no_run(open_page: OpenPage) -> None:
     page = open_page()
     page.locator("#dock-toggle").click()
-    page.locator("#run-queue").fill("3")
-    expect(page.locator("#run-summary")).to_have_text("The queue must be a whole number from 4 to 67,108,864.")
+    page.locator("#machine-queue_bytes").fill("-3")
+    expect(page.locator("#run-summary")).to_have_text("The queue must be a whole number from 0 to 67,108,864.")
     expect(page.locator("#run")).to_be_disabled()
     run_on(page, "cpu", 16)
     expect(page.locator("#run-check")).to_contain_text("Matches", timeout=30 * SECONDS)
     page.locator("#run-repeat").fill("")
     expect(page.locator("#run")).to_be_disabled()
     page.locator('.seg [data-target="dae"]').click()
-    page.locator("#run-queue").fill("4096")
+    page.locator("#machine-queue_bytes").fill("4096")
     expect(page.locator("#run")).to_be_enabled()

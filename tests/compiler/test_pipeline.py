@@ -75,7 +75,7 @@ def test_a_pass_has_one_name_everywhere():
             if module.parts[0] == "passes":
                 assert module.name == step.__name__
     names = [report.name for report in compiled(TRANSR).stages["loops"].passes]
-    assert names == ["fuse", "interchange", "online", "hoist"]
+    assert names == ["fuse", "interchange", "online", "hoist", "share_rows"]
 
 
 def test_the_compiler_knows_no_model_by_name():
@@ -103,7 +103,8 @@ def test_an_option_that_does_not_exist_is_a_diagnostic():
 
     compilation = explorer.compile(TRANSR, options={"inspect": "off"})
     assert [d.message for d in compilation.diagnostics] == [
-        "there is no option 'inspect': the options are negatives, grad, reorder, compact, interchange, online, arch"
+        "there is no option 'inspect': the options are negatives, grad, reorder, compact, interchange, online, arch, "
+        "opt, vlen, store_streams, level_hints, accumulate_streams, toggle_callbacks"
     ]
 
 

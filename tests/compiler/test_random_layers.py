@@ -17,10 +17,11 @@ import explorer
 from explorer.runtime import reference
 from tests.compiler.ir.test_stages_parse_back import assert_parses_back
 from tests.compiler.layers import SETTINGS
+from tests.compiler.levels import LEVEL_OPTIONS, SLC_STAGES
 from tests.compiler.models import compiled
 from tests.compiler.random_layers import graphs, layer_texts
 
-STAGES = ("graph", "loops", "slc", "dlc")
+STAGES = ("graph", "loops", *SLC_STAGES, "dlc")
 TOLERANCE = 3e-4
 """Relative to 1 or the value, whichever is more: intermediate values go up to some hundreds in float32."""
 SEEDS = st.integers(0, 1000)
@@ -118,10 +119,10 @@ def assert_slopes(text: str, graph: dict[str, Any], seed: int, setting: dict[str
 @ALL_SETTINGS
 def test_every_stage_of_a_random_layer_gives_its_numbers(setting: dict[str, bool]) -> None:
     @settings(max_examples=30, derandomize=True)
-    @given(layer_texts(), graphs(), SEEDS, st.booleans())
-    def agrees(text: str, graph: dict[str, Any], seed: int, online: bool) -> None:
+    @given(layer_texts(), graphs(), SEEDS, LEVEL_OPTIONS, st.booleans())
+    def agrees(text: str, graph: dict[str, Any], seed: int, level: dict[str, Any], online: bool) -> None:
         note(text)
-        assert_agrees(text, graph, seed, {**setting, "online": online})
+        assert_agrees(text, graph, seed, setting | level | {"online": online})
 
     agrees()
 
@@ -129,10 +130,10 @@ def test_every_stage_of_a_random_layer_gives_its_numbers(setting: dict[str, bool
 @ALL_SETTINGS
 def test_the_gradients_of_a_random_layer_are_its_slopes(setting: dict[str, bool]) -> None:
     @settings(max_examples=15, derandomize=True)
-    @given(layer_texts(), graphs(), SEEDS, st.booleans())
-    def agrees(text: str, graph: dict[str, Any], seed: int, online: bool) -> None:
+    @given(layer_texts(), graphs(), SEEDS, LEVEL_OPTIONS, st.booleans())
+    def agrees(text: str, graph: dict[str, Any], seed: int, level: dict[str, Any], online: bool) -> None:
         note(text)
-        assert_slopes(text, graph, seed, {**setting, "online": online})
+        assert_slopes(text, graph, seed, setting | level | {"online": online})
 
     agrees()
 

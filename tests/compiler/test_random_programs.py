@@ -5,6 +5,8 @@ The meaning is `explorer.runtime.reference`, an evaluator in float64 that shares
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import numpy as np
 import pytest
 from hypothesis import given, note, settings
@@ -13,22 +15,25 @@ from hypothesis import strategies as st
 import explorer
 from explorer.runtime import reference
 from tests.compiler.ir.test_stages_parse_back import assert_parses_back
+from tests.compiler.levels import LEVEL_OPTIONS, SLC_STAGES
 from tests.compiler.models import compiled, draw_inputs
 from tests.compiler.random_models import model_texts
 
 pytestmark = pytest.mark.timeout(420)  # a failure takes Hypothesis up to five minutes to make small
 
 NEGATIVES = ("none", "tail:3", "head:2")
-QUICK = ("graph", "loops", "slc", "dlc", "dae")
+QUICK = ("graph", "loops", *SLC_STAGES, "dlc", "dae")
 COMPILED = ("cpu",)
 TOLERANCE = 2e-4
 """Relative to 1 or the score, whichever is more: intermediate values go up to about 60 in float32."""
 
 
-def assert_agrees(text: str, negatives: str, interchange: bool, targets: tuple[str, ...]) -> explorer.Compilation:
+def assert_agrees(
+    text: str, negatives: str, targets: tuple[str, ...], options: Mapping[str, int | bool]
+) -> explorer.Compilation:
     """Compiles the text, runs it on small random inputs on all targets, and compares with the reference."""
     note(text)
-    compilation = compiled(text, options={"negatives": negatives, "interchange": interchange})
+    compilation = compiled(text, options={"negatives": negatives, **options})
     drawn = draw_inputs(compilation, batch=3, entities=4, relations=2)
     inputs = {name: array if array.dtype == np.int32 else np.clip(array, -1, 1) for name, array in drawn.items()}
     want = reference.score(text, inputs, {}, negatives=negatives)
@@ -41,10 +46,10 @@ def assert_agrees(text: str, negatives: str, interchange: bool, targets: tuple[s
 
 
 def test_every_stage_of_a_random_model_parses_back_and_gives_its_numbers() -> None:
-    @settings(max_examples=110)
-    @given(model_texts(), st.booleans(), st.sampled_from(NEGATIVES))
-    def agrees(text: str, interchange: bool, negatives: str) -> None:
-        assert_parses_back(assert_agrees(text, negatives, interchange, QUICK))
+    @settings(max_examples=60)
+    @given(model_texts(), st.booleans(), st.sampled_from(NEGATIVES), LEVEL_OPTIONS)
+    def agrees(text: str, interchange: bool, negatives: str, level: dict[str, int | bool]) -> None:
+        assert_parses_back(assert_agrees(text, negatives, QUICK, level | {"interchange": interchange}))
 
     agrees()
 
@@ -55,7 +60,7 @@ def test_machine_code_of_a_random_model_gives_its_numbers() -> None:
     @settings(max_examples=10)
     @given(model_texts(), st.booleans(), st.sampled_from(NEGATIVES))
     def agrees(text: str, interchange: bool, negatives: str) -> None:
-        compilation = assert_agrees(text, negatives, interchange, COMPILED)
+        compilation = assert_agrees(text, negatives, COMPILED, {"interchange": interchange})
         assert compilation.stages["ptx"].available, compilation.stages["ptx"].reason
 
     agrees()

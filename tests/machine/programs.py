@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from explorer.compiler.ir import dlc, loops
+from explorer.compiler.ir import dlc, execute, loops
 from explorer.compiler.ir.node import Atom, Extent, Node, Span
 
 HERE = (Span(1, 1, 1, 2),)
@@ -43,6 +45,22 @@ def case(token: str, *body: Node) -> dlc.Case:
 
 def pop(result: str, kind: str) -> dlc.Pop:
     return dlc.Pop(origin=HERE, result=result, type=kind)
+
+
+def vector_mem(result: str, traversal: str, array: str, index: Atom, width: int) -> dlc.MemStream:
+    return replace(mem(result, traversal, array, index), vector=width)
+
+
+def vector_pop(result: str, width: int) -> dlc.Pop:
+    return dlc.Pop(origin=HERE, result=result, type="f32", vector=width)
+
+
+def vector_each(variable: str, extent: Extent, width: int, *body: Any) -> loops.For:
+    return replace(each(variable, extent, *body), step=width)
+
+
+def lanes(variable: str, extent: Extent, width: int, *body: Any) -> execute.Lanes:
+    return execute.Lanes(origin=HERE, variable=variable, width=width, extent=extent, body=body)
 
 
 def row(name: str, *extents: Extent) -> loops.Row:
@@ -86,34 +104,59 @@ def program(sizes: dict[str, int], buffers: list[loops.Buffer], access: list[Any
     )
 
 
-def sls(length: int) -> dlc.DlcProgram:
-    """Sums of rows of bags, at opt0 (ir.md 3.5): bounds that are loaded, and an output that is accumulated."""
-    return program(
-        {"L": length},
-        [
-            buffer("ptrs", "index", "BOUNDS"),
-            buffer("idxs", "index", "ENTRIES"),
-            buffer("vals", "param", "row", "L"),
-            buffer("out", "output", 2, "L"),
-        ],
-        [
-            loop("b_tr", None, 0, 2),
-            mem("beg", "b_tr", "ptrs", "b_tr.ite"),
-            alu("e1", "b_tr", "add", "b_tr.ite", 1),
-            mem("end", "b_tr", "ptrs", "e1"),
-            loop("s_tr", "b_tr", "beg", "end"),
-            mem("i", "s_tr", "idxs", "s_tr.ite"),
-            alu("a", "s_tr", "mul", "i", "L"),
-            loop("e_tr", "s_tr", 0, "L"),
-            alu("q", "e_tr", "add", "a", "e_tr.ite"),
-            mem("v", "e_tr", "vals", "q"),
-            push("b_tr.ite", "e_tr", "ite"),
-            push("e_tr.ite", "e_tr", "ite"),
-            push("v", "e_tr", "ite"),
-            callback("e_tr", "ite", "ei"),
-        ],
-        case("ei", pop("b", "i32"), pop("e", "i32"), pop("x", "f32"), add_to("out", ("b", "e"), "copy", "x")),
-    )
+def sls(length: int, opt: int = 0, vlen: int = 16) -> dlc.DlcProgram:
+    """Sums of rows of bags (ir.md 3.5): as decoupled, vectorised, bufferised, with its queue aligned."""
+    width = 1 if opt == 0 else vlen
+    bags = [
+        loop("b_tr", None, 0, "bags"),
+        mem("beg", "b_tr", "ptrs", "b_tr.ite"),
+        alu("e1", "b_tr", "add", "b_tr.ite", 1),
+        mem("end", "b_tr", "ptrs", "e1"),
+        loop("s_tr", "b_tr", "beg", "end"),
+        mem("i", "s_tr", "idxs", "s_tr.ite"),
+        alu("a", "s_tr", "mul", "i", "L"),
+        loop("e_tr", "s_tr", 0, "L", width),
+        alu("q", "e_tr", "add", "a", "e_tr.ite"),
+        vector_mem("v", "e_tr", "vals", "q", width),
+    ]
+    element = add_to("out", ("b", "e"), "copy", "x")
+    indices = [pop("b", "i32"), pop("e", "i32")]
+    buffered = vector_each("e", "L", width, vector_pop("x", width), element)
+    counters: tuple[execute.Counter, ...] = ()
+    if opt < 2:
+        bags += [push("b_tr.ite", "e_tr", "ite"), push("e_tr.ite", "e_tr", "ite"), push("v", "e_tr", "ite")]
+        bags += [callback("e_tr", "ite", "ei")]
+        body = [element] if width == 1 else [lanes("e", "L", width, element)]
+        cases = [case("ei", *indices, vector_pop("x", width), *body)]
+    elif opt == 2:
+        bags += [push("b_tr.ite", "e_tr", "beg"), push("v", "e_tr", "ite"), callback("e_tr", "end", "ee")]
+        cases = [case("ee", pop("b", "i32"), buffered)]
+    else:
+        bags += [push("v", "e_tr", "ite"), callback("e_tr", "end", "ee"), callback("s_tr", "end", "se")]
+        cases = [case("ee", buffered), case("se", execute.Increment(origin=HERE, target="b", by=1))]
+        counters = (execute.Counter(origin=HERE, name="b", start=0),)
+    buffers = [
+        buffer("ptrs", "index", "bag_ends"),
+        buffer("idxs", "index", "entries"),
+        buffer("vals", "param", "row", "L"),
+        buffer("out", "output", "bags", "L"),
+    ]
+    return replace(program({"L": length}, buffers, bags, *cases), counters=counters)
+
+
+def bags_of(bags: int, lookups: int, length: int, rows: int = 16384, seed: int = 0) -> dict[str, NDArray[Any]]:
+    """Bags of as many uniformly drawn rows each."""
+    random = np.random.default_rng(seed)
+    return {
+        "ptrs": np.arange(bags + 1, dtype=np.int32) * lookups,
+        "idxs": random.integers(0, rows, bags * lookups).astype(np.int32),
+        "vals": random.standard_normal((rows, length)).astype(np.float32),
+    }
+
+
+def sls_reference(inputs: dict[str, NDArray[Any]]) -> NDArray[np.float64]:
+    ptrs, rows = inputs["ptrs"], inputs["vals"].astype(np.float64)[inputs["idxs"]]
+    return np.array([rows[low:high].sum(axis=0) for low, high in pairwise(ptrs)]).reshape(len(ptrs) - 1, -1)
 
 
 def sls_inputs() -> dict[str, NDArray[Any]]:

@@ -5,7 +5,7 @@ import tracemalloc
 import numpy as np
 import pytest
 
-from explorer.runtime import reference, reference_layers
+from explorer.runtime import reference, reference_rows
 from explorer.runtime.graphs import graph_from_edges, load_graph
 from explorer.runtime.reference_text import ReferenceFailure
 from tests.runtime.layer_models import GCN, GRAPH, RGAT, RGAT_HEADS, RGCN, TEXTS, D, H, draw, oracle, structure
@@ -43,8 +43,8 @@ def test_chunks_change_nothing(name, monkeypatch):
     inputs = {**structure(GRAPH), **draw(name)}
     whole = reference.layer(TEXTS[name], inputs, {})
     for first in (1, 3):
-        monkeypatch.setattr(reference_layers, "CHUNK_BYTES", 1)
-        monkeypatch.setattr(reference_layers, "FIRST_CHUNK", first)
+        monkeypatch.setattr(reference_rows, "CHUNK_BYTES", 1)
+        monkeypatch.setattr(reference_rows, "FIRST_CHUNK", first)
         np.testing.assert_allclose(reference.layer(TEXTS[name], inputs, {}), whole, rtol=1e-13)
 
 
@@ -256,8 +256,8 @@ def neighbours(n):
 @pytest.mark.parametrize("chunk", [1, 1 << 20])
 def test_statements(case, chunk, monkeypatch):
     """Node 2, whose neighbours' rows sum to 7 times [1, 10]."""
-    monkeypatch.setattr(reference_layers, "FIRST_CHUNK", chunk)
-    monkeypatch.setattr(reference_layers, "CHUNK_BYTES", chunk)
+    monkeypatch.setattr(reference_rows, "FIRST_CHUNK", chunk)
+    monkeypatch.setattr(reference_rows, "CHUNK_BYTES", chunk)
     want, body = STATEMENTS[case]
     lines = ["param x[node, F]", *body.strip().split("\n"), 'return n["y"]']
     assert run(lines, helpers=HELPERS, x=X)[2].tolist() == [want, 10 * want]

@@ -11,6 +11,8 @@ from fastapi.testclient import TestClient
 from starlette.websockets import WebSocketDisconnect
 
 from explorer.checkout import CHECKOUT
+from explorer.compiler.pipeline import STAGES
+from explorer.web import api
 from explorer.web.app import create_app
 from explorer.web.protection import allowed_hosts
 
@@ -27,7 +29,7 @@ def test_compile_answers_what_the_command_line_prints(client: TestClient, transe
     assert answer["name"] == "TransE"
     assert answer["sizes"] == {"D": 33}
     assert answer["options"]["negatives"] == "head:4"
-    assert [stage["name"] for stage in answer["stages"]] == ["graph", "loops", "slc", "dlc", "cuda", "ptx", "sass"]
+    assert [stage["name"] for stage in answer["stages"]] == [spec.name for spec in STAGES]
 
 
 def test_a_layers_costs_are_counted_on_the_graph_that_is_named(client: TestClient) -> None:
@@ -173,7 +175,8 @@ def test_a_compilation_over_its_time_is_a_refusal(transe: str) -> None:
 
 def test_stages_examples_and_data_are_listed(client: TestClient) -> None:
     stages = client.get("/api/stages").json()
-    assert [stage["name"] for stage in stages] == ["graph", "loops", "slc", "dlc", "cuda", "ptx", "sass"]
+    levels = ["slc", "slc.opt1", "slc.opt2", "slc.opt3"]
+    assert [stage["name"] for stage in stages] == ["graph", "loops", *levels, "dlc", "cuda", "ptx", "sass"]
     assert all(stage["title"] and stage["summary"] for stage in stages)
     examples = client.get("/api/examples").json()
     assert {"transe_l1", "transr"} <= {example["name"] for example in examples}
@@ -276,7 +279,7 @@ def test_a_fault_of_the_server_is_a_sentence(client: TestClient, monkeypatch: py
     def broken(_: object) -> None:
         raise RuntimeError("secret detail")
 
-    monkeypatch.setattr("explorer.web.api.available", broken)
+    monkeypatch.setitem(api.AVAILABLE, "score", broken)
     quiet = TestClient(client.app, raise_server_exceptions=False)
     response = quiet.get("/api/data")
     assert response.status_code == 500

@@ -11,6 +11,7 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from explorer.compiler.codegen.cleared import clear_sums
 from explorer.compiler.codegen.cpu_blocks import block_products
 from explorer.compiler.codegen.names import TargetNames
 from explorer.compiler.codegen.text import Unsupported
@@ -79,7 +80,8 @@ class HostFunction:
 
     It does the iterations first..last of the parallel loop. `counts` are the sizes known only at run time that loops
     inside it run to. Where `grouped_by` names an index buffer, an array `order` comes before `first`, and iteration i
-    is `order[i]`, so that those which gather the same matrix can follow each other.
+    is `order[i]`, so that those which gather the same matrix can follow each other. A function that is `sequential`
+    adds to rows of other iterations: it does all iterations in one call, on outputs that are zeros.
     """
 
     name: str
@@ -87,6 +89,7 @@ class HostFunction:
     arguments: tuple[str, ...]
     counts: tuple[str, ...]
     grouped_by: str | None
+    sequential: bool = False
 
     @property
     def text(self) -> str:
@@ -96,7 +99,7 @@ class HostFunction:
 
 def generate_host(kernel: Kernel, *, grouping: bool = True) -> HostFunction:
     """The kernel as a Python function; `grouping` off keeps the batch's order. Raises Unsupported."""
-    return _Writer(block_products(kernel)).function(grouping)
+    return _Writer(block_products(clear_sums(kernel))).function(grouping)
 
 
 def gathered_by(kernel: Kernel) -> str | None:
@@ -118,16 +121,16 @@ def gathered_by(kernel: Kernel) -> str | None:
     return heaviest if heaviest is not None and weights[heaviest] >= WORTH_GROUPING else None
 
 
-def parallel_loop(kernel: Kernel) -> For:
-    """The one loop whose iterations threads share; raises Unsupported for a kernel that is not such a loop."""
-    if len(kernel.body) != 1 or not isinstance(kernel.body[0], For) or not kernel.body[0].parallel:
-        raise Unsupported("The kernel is not one parallel loop.")
+def outer_loop(kernel: Kernel) -> For:
+    """The one loop that a kernel is; raises Unsupported for a kernel that is not such a loop."""
+    if len(kernel.body) != 1 or not isinstance(kernel.body[0], For):
+        raise Unsupported("The kernel is not one loop.")
     return kernel.body[0]
 
 
 def iterations(kernel: Kernel) -> Extent:
     """What the parallel loop runs to: a set, the batch, or a number."""
-    extent = parallel_loop(kernel).extent
+    extent = outer_loop(kernel).extent
     return extent if isinstance(extent, str) else int(extent)
 
 
@@ -162,7 +165,7 @@ class _Writer:
         self.kernel = kernel
         self.names = TargetNames(kernel, USED, keyword.iskeyword)
         self.sizes = dict(kernel.sizes)
-        self.batch = parallel_loop(kernel)
+        self.batch = outer_loop(kernel)
         # A set may have the name of a map into it (etype): arrays and counts are named apart.
         self.counts = {count: self.names.new(f"num_{count}") for count in _counts(kernel, self.batch)}
 
@@ -184,7 +187,7 @@ class _Writer:
             *self.block(batch.body, 2),
         ]
         arguments = tuple(buffer.name for buffer in kernel.buffers)
-        return HostFunction(name, tuple(lines), arguments, tuple(self.counts), grouped_by)
+        return HostFunction(name, tuple(lines), arguments, tuple(self.counts), grouped_by, not batch.parallel)
 
     def block(self, body: tuple[Statement, ...], depth: int) -> Iterator[str]:
         for statement in body:

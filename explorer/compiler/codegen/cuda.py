@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from explorer.compiler.codegen.cleared import clear_sums, clearing_kernel
 from explorer.compiler.codegen.cuda_plan import LANES, Plan, Touch, last_accumulations, make_plan, static_extent
 from explorer.compiler.codegen.cuda_words import (
     FUNCTIONS,
@@ -53,7 +54,8 @@ def generate_cuda(program: Kernel | Module, report: Report) -> Code:
         writer = _planned(program, report)
         comment, *function = writer.function()
         return Code((comment, *_helpers([writer]), *function), (writer.launch,))
-    writers = [_planned(kernel, report) for kernel in program.programs if isinstance(kernel, Kernel)]
+    kernels = [kernel for kernel in program.programs if isinstance(kernel, Kernel)]
+    writers = [_planned(step, report) for kernel in kernels for step in (clearing_kernel(kernel), kernel) if step]
     functions = [line for writer in writers for line in (Line(""), *writer.function())]
     head = Line(f"// {program.name}: {len(writers)} kernel{'s' if len(writers) > 1 else ''}, run in order.")
     return Code((head, *_helpers(writers), *functions), tuple(writer.launch for writer in writers))
@@ -74,6 +76,7 @@ def _helpers(writers: Sequence[_Writer]) -> list[Line]:
 
 def _planned(kernel: Kernel, report: Report) -> _Writer:
     """The writer of a kernel, its mapping decided."""
+    kernel = clear_sums(kernel)
     plan = make_plan(kernel)
     report.did(f"a warp an iteration of {plan.batch.variable}, {plan.warps} warps a block")
     if plan.lane_loops:
@@ -212,6 +215,10 @@ class _Writer:
             case Accumulate():
                 target = self.target(statement)
                 once = once if statement.indices else ""
+                if statement.target in self.plan.atomic and (statement.target, statement.indices) not in self.partial:
+                    value = self.expression(statement.function, statement.operands)
+                    self.write(f"{once}atomicAdd(&{target}, {value});", origin)
+                    return
                 self.write(f"{once}{self.accumulate(statement, target)};", origin)
 
     def uniform_loop(self, loop: For) -> None:
@@ -251,9 +258,7 @@ class _Writer:
         kind, variable = self.loop_variable(loop)
         first = "lane" if loop.lower == 0 else f"{self.atom(loop.lower)} + lane"
         extent = self.atom(loop.extent)
-        self.write(
-            f"for ({kind} {variable} = {first}; {variable} < {extent}; {variable} += {LANES}) {{", loop.origin
-        )
+        self.write(f"for ({kind} {variable} = {first}; {variable} < {extent}; {variable} += {LANES}) {{", loop.origin)
         self.depth += 1
 
     def slots_head(self, loop: For) -> None:
@@ -283,9 +288,7 @@ class _Writer:
         shared = [
             child
             for child in loop.body
-            if isinstance(child, Accumulate)
-            and child.target not in local
-            and loop.variable not in child.indices
+            if isinstance(child, Accumulate) and child.target not in local and loop.variable not in child.indices
         ]
         first = {(child.target, child.indices): child for child in reversed(shared)}
         for key, child in first.items():
@@ -298,7 +301,10 @@ class _Writer:
             name = self.partial.pop((child.target, child.indices))
             total = self.warp_call(child.reduction, name, child.origin)
             target = self.element(child.target, child.indices)
-            if child.indices:  # a row in shared memory: all lanes reduce, one writes
+            if child.target in self.plan.atomic:
+                self.write(f"{name} = {total};", child.origin)
+                self.write(f"if (lane == 0) atomicAdd(&{target}, {name});", child.origin)
+            elif child.indices:  # a row in shared memory: all lanes reduce, one writes
                 self.write(f"{name} = {total};", child.origin)
                 value = REDUCTIONS[child.reduction].format(target, name)
                 self.write(f"if (lane == 0) {target} = {value};", child.origin)

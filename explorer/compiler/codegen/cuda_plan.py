@@ -78,6 +78,7 @@ class Plan:
     register_rows: frozenset[str]
     shared_rows: dict[str, int]  # floats a warp
     reread: frozenset[str]  # outputs that the kernel reads again, or adds to
+    atomic: frozenset[str]  # outputs that iterations add to where others do too
     deferred: frozenset[str]  # accumulators that stay partial until all their loops are over
     warps: int
 
@@ -100,7 +101,7 @@ def row_accesses(statement: Node, loop: For | None) -> Iterator[Access]:
     match statement:
         case Load():
             yield Access(statement.buffer, statement.indices, loop, writes=False)
-        case (Store() | Accumulate()) if statement.indices:
+        case Store() | Accumulate() if statement.indices:
             yield Access(statement.target, statement.indices, loop, writes=True)
 
 
@@ -108,12 +109,13 @@ def make_plan(kernel: Kernel) -> Plan:
     """Decides the mapping; raises Unsupported for a kernel that one warp an iteration cannot do."""
     prologue, batch = _split(kernel)
     outputs = {buffer.name for buffer in kernel.buffers if buffer.kind == "output"}
-    reread = frozenset(name for name in outputs if _rereads(kernel, batch, name))
+    atomic = frozenset() if batch.parallel else frozenset(name for name in outputs if _only_sums(kernel, name))
+    reread = frozenset(name for name in outputs - atomic if _rereads(kernel, batch, name))
     loops = {loop.variable: loop for loop in _innermost(batch) if _spreads(loop, outputs)}
     rows = [node for node in walk(kernel) if isinstance(node, Row)]
     registers = _register_rows(kernel, rows, loops)
     shared = {row.name: _floats(kernel, row) for row in rows if row.name not in registers}
-    plan = Plan(prologue, batch, frozenset(loops), registers, shared, reread, frozenset(), _warps(shared))
+    plan = Plan(prologue, batch, frozenset(loops), registers, shared, reread, atomic, frozenset(), _warps(shared))
     deferred = frozenset((*_deferred(prologue, plan.lane_loops), *_deferred(batch.body, plan.lane_loops)))
     return replace(plan, deferred=deferred)
 
@@ -128,10 +130,18 @@ def _rereads(kernel: Kernel, batch: For, output: str) -> bool:
     return bool(again)
 
 
+def _only_sums(kernel: Kernel, output: str) -> bool:
+    """Whether a kernel does nothing with an output but add to its elements, in whatever order."""
+    nodes = list(walk(kernel))
+    written = [n for n in nodes if isinstance(n, Store | Accumulate) and n.target == output]
+    sums = all(isinstance(n, Accumulate) and n.reduction == "sum" for n in written)
+    return sums and not any(isinstance(n, Load) and n.buffer == output for n in nodes)
+
+
 def _split(kernel: Kernel) -> tuple[tuple[Statement, ...], For]:
     *prologue, last = kernel.body or (None,)
-    if not (isinstance(last, For) and last.parallel):
-        raise Unsupported("The kernel does not end in a parallel loop over the batch.")
+    if not isinstance(last, For):
+        raise Unsupported("The kernel does not end in a loop over the batch.")
     if any(isinstance(statement, For) and statement.parallel for statement in prologue):
         raise Unsupported("The kernel has more than one parallel loop.")
     return tuple(statement for statement in prologue if statement is not None), last

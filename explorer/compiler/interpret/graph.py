@@ -12,7 +12,7 @@ import numpy as np
 
 from explorer.compiler.interpret.functions import FUNCTIONS, Number
 from explorer.compiler.ir import graph as g
-from explorer.compiler.ir.index_sets import containment
+from explorer.compiler.ir.index_sets import containment, count_name
 
 _REDUCTIONS = {
     "sum": lambda x: x.sum(axis=-1),
@@ -73,7 +73,7 @@ class _Evaluation:
     def rows(self, index_set: str) -> tuple[int, ...]:
         """The leading axes of a whole result."""
         if self.lead == 1:
-            name = g.count_name(index_set)
+            name = count_name(index_set)
             return (name if isinstance(name, int) else int(self.inputs[name]),)
         if index_set == "unit" or index_set in self.counts:
             return (self.counts.get(index_set, 1),)
@@ -127,6 +127,10 @@ class _Evaluation:
                 return arrays[part.operand][..., part.start : part.stop]
             case g.Concat() as concat:
                 return _concatenate([arrays[name] for name in concat.operands])
+            case g.Repeat() as repeat:
+                operand = np.expand_dims(arrays[repeat.operand], self.lead)
+                shape = (*operand.shape[: self.lead], self.graph.size(value.shape[0]), *operand.shape[self.lead + 1 :])
+                return np.broadcast_to(operand, shape)
             case g.Reshape() as reshape:
                 operand = arrays[reshape.operand]
                 shape = tuple(self.graph.size(extent) for extent in value.shape)

@@ -9,6 +9,7 @@ import numpy as np
 
 from explorer.compiler.interpret.functions import FUNCTIONS, INDEX_FUNCTIONS, REDUCTIONS, Number
 from explorer.compiler.ir import loops
+from explorer.compiler.ir.lengths import with_lengths
 from explorer.compiler.ir.node import Atom, Node
 
 Outputs = dict[str, Any]
@@ -29,9 +30,10 @@ def run_kernel(kernel: loops.Kernel, inputs: Mapping[str, Number]) -> Outputs:
 def bind(
     sizes: tuple[tuple[str, int], ...], buffers: tuple[loops.Buffer, ...], inputs: Mapping[str, Number]
 ) -> tuple[Environment, list[str]]:
-    """The names that a program starts with, and the names of its outputs, which are filled with NaN.
+    """The names that a program starts with, and the names of its outputs, which start as zeros.
 
     Extents are learnt from the arrays; a layer's `inputs` name the sizes of its sets too."""
+    inputs = with_lengths([buffer.name for buffer in buffers], inputs)
     environment: Environment = {name: int(n) for name, n in inputs.items() if np.ndim(n) == 0} | dict(sizes)
     outputs = [buffer for buffer in buffers if buffer.kind == "output"]
     for buffer in buffers:
@@ -42,7 +44,7 @@ def bind(
         environment |= {e: n for e, n in zip(buffer.extents, array.shape, strict=True) if isinstance(e, str)}
     for buffer in outputs:
         shape = tuple(environment[e] if isinstance(e, str) else e for e in buffer.extents)
-        environment[buffer.name] = np.full(shape, np.nan, dtype=np.float32)
+        environment[buffer.name] = np.zeros(shape, dtype=np.float32)
     return environment, [buffer.name for buffer in outputs]
 
 
@@ -62,10 +64,10 @@ def execute(statement: Node, environment: Environment) -> None:
         case loops.Load():
             environment[statement.result] = environment[statement.buffer][_at(statement.indices, environment)]
         case loops.Index():
-            left, right = (int(_operand(atom, environment)) for atom in statement.operands)
+            left, right = (int(operand_of(atom, environment)) for atom in statement.operands)
             environment[statement.result] = INDEX_FUNCTIONS[statement.function](left, right)
         case loops.Compute():
-            environment[statement.result] = _value(statement.function, statement.operands, environment)
+            environment[statement.result] = value_of(statement.function, statement.operands, environment)
         case loops.Row():
             shape = tuple(number(extent, environment) for extent in statement.extents)
             environment[statement.name] = np.full(shape, np.nan, dtype=np.float32)
@@ -74,14 +76,14 @@ def execute(statement: Node, environment: Environment) -> None:
         case loops.Accumulate():
             _accumulate(statement, environment)
         case loops.Store():
-            value = _value(statement.function, statement.operands, environment)
+            value = value_of(statement.function, statement.operands, environment)
             environment[statement.target][_at(statement.indices, environment)] = value
         case _:
             raise TypeError(f"not a statement of loops: {statement!r}")
 
 
 def _accumulate(statement: loops.Accumulate, environment: Environment) -> None:
-    value = _value(statement.function, statement.operands, environment)
+    value = value_of(statement.function, statement.operands, environment)
     combine = REDUCTIONS[statement.reduction]
     if statement.indices:
         row, at = environment[statement.target], _at(statement.indices, environment)
@@ -90,15 +92,17 @@ def _accumulate(statement: loops.Accumulate, environment: Environment) -> None:
         environment[statement.target] = combine(environment[statement.target], value)
 
 
-def _operand(atom: Atom, environment: Environment) -> Number:
+def operand_of(atom: Atom, environment: Environment) -> Number:
+    """What an operand stands for."""
     if isinstance(atom, str):
         return environment[atom]
     return np.float32(atom) if isinstance(atom, float) else atom
 
 
-def _value(function: str, operands: tuple[Atom, ...], environment: Environment) -> Number:
-    return FUNCTIONS[function](*(_operand(atom, environment) for atom in operands))
+def value_of(function: str, operands: tuple[Atom, ...], environment: Environment) -> Number:
+    """The value of an expression."""
+    return FUNCTIONS[function](*(operand_of(atom, environment) for atom in operands))
 
 
 def _at(indices: tuple[Atom, ...], environment: Environment) -> tuple[int, ...]:
-    return tuple(int(_operand(atom, environment)) for atom in indices)
+    return tuple(int(operand_of(atom, environment)) for atom in indices)

@@ -1,42 +1,91 @@
-"""What SLC means: the access unit's loops and streams with the execute unit's callbacks, run in program order."""
+"""What SLC means: the access unit's loops and streams with the execute unit's callbacks, run in program order.
+
+In a vector loop a stream stands for the array of its live lanes: those that the mask leaves."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
+import numpy as np
+
+from explorer.compiler.interpret.execute import ExecuteUnit
 from explorer.compiler.interpret.functions import INDEX_FUNCTIONS, Number
-from explorer.compiler.interpret.loops import Environment, Outputs, bind, execute, number
+from explorer.compiler.interpret.loops import Environment, Outputs, bind, number
 from explorer.compiler.ir import slc
-from explorer.compiler.ir.node import Atom
+from explorer.compiler.ir.node import Atom, Node
 
 
 def run_slc(program: slc.SlcProgram, inputs: Mapping[str, Number]) -> Outputs:
     """The program's outputs by name, float32. The two units see each other's values only through `to_val`."""
     values, outputs = bind(program.sizes, program.buffers, inputs)
-    _run(program.body, dict(values), values)
+    _Run(dict(values), values).items(program.body)
     return {name: values[name] for name in outputs}
 
 
-def _run(items: tuple[slc.Item, ...], streams: Environment, values: Environment) -> None:
-    for item in items:
+class _Run:
+    def __init__(self, streams: Environment, values: Environment) -> None:
+        self.streams = streams
+        self.unit = ExecuteUnit(values, self._receive)
+        self.toggled: dict[int, Number] = {}  # by callback, what its toggle was when it last fired
+
+    def items(self, items: tuple[slc.Item, ...]) -> None:
+        for item in items:
+            match item:
+                case slc.SlcFor():
+                    self._loop(item)
+                case slc.Callback():
+                    self._callback(item)
+                case slc.Push():
+                    self.streams[item.buffer].append(np.atleast_1d(self.streams[item.stream]))
+                case slc.StoreStream():
+                    at = tuple(self._index(atom) for atom in item.indices)
+                    self.unit.values[item.buffer][at] = self.streams[item.stream]
+                case _:
+                    self.streams[item.result] = self._value(item)
+
+    def _loop(self, loop: slc.SlcFor) -> None:
+        sums = [item for item in loop.body if isinstance(item, slc.AccStream)]
+        before = {item.result: self._index(item.start) for item in sums}
+        lower, extent = number(loop.lower, self.streams), number(loop.extent, self.streams)
+        if loop.counter:
+            self.unit.values.setdefault(loop.counter, lower)
+        for position in range(lower, extent, loop.vector):
+            lanes = np.arange(position, min(position + loop.vector, extent))
+            self.streams[loop.stream] = position if loop.vector == 1 else lanes
+            self.streams |= before
+            self.items(loop.body)
+            before = {item.result: self.streams[item.result] + self._index(item.operand) for item in sums}
+
+    def _callback(self, callback: slc.Callback) -> None:
+        if callback.toggle:
+            now, key = self.streams[callback.toggle], id(callback)
+            if self.toggled.get(key) == now:
+                return
+            self.toggled[key] = now
+        for statement in callback.body:
+            self.unit.run(statement)
+
+    def _receive(self, statement: Node, unit: ExecuteUnit) -> bool:
+        if not isinstance(statement, slc.ToVal):
+            return False
+        value = self.streams[statement.stream]
+        if isinstance(value, list):  # a buffer
+            value = np.concatenate(value)
+        first = statement.first or (statement.splat > 1 and np.ndim(value) > 0)
+        unit.values[statement.result] = value[0] if first else value
+        return True
+
+    def _value(self, item: slc.MemStream | slc.AluStream | slc.AccStream | slc.BufStream) -> Number:
         match item:
-            case slc.SlcFor():
-                for position in range(number(item.lower, streams), number(item.extent, streams)):
-                    streams[item.stream] = position
-                    _run(item.body, streams, values)
             case slc.MemStream():
-                at = tuple(_index(atom, streams) for atom in item.indices)
-                streams[item.result] = streams[item.buffer][at]
+                return self.streams[item.buffer][tuple(self._index(atom) for atom in item.indices)]
             case slc.AluStream():
-                left, right = (_index(atom, streams) for atom in item.operands)
-                streams[item.result] = INDEX_FUNCTIONS[item.function](left, right)
-            case slc.Callback():
-                for statement in item.body:
-                    if isinstance(statement, slc.ToVal):
-                        values[statement.result] = streams[statement.stream]
-                    else:
-                        execute(statement, values)
+                left, right = (self._index(atom) for atom in item.operands)
+                return INDEX_FUNCTIONS[item.function](left, right)
+            case slc.AccStream():
+                return self.streams[item.result]  # the loop keeps it
+            case slc.BufStream():
+                return []
 
-
-def _index(atom: Atom, streams: Environment) -> int:
-    return int(streams[atom]) if isinstance(atom, str) else int(atom)
+    def _index(self, atom: Atom) -> Number:
+        return self.streams[atom] if isinstance(atom, str) else int(atom)

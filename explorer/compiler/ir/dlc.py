@@ -3,21 +3,24 @@
 
 What the access unit does, in order: a traversal fires its `beg` event, then for each iteration evaluates its streams,
 fires `ite`, and runs the traversals declared under it, one after another; it ends with its `end` event. At an event
-it pushes the operands named by `push_op` into the data queue, in the order written, and then the token of
-`callback` into the control queue. After the last traversal it pushes `done`.
+it writes what `store_str` says, pushes the operands named by `push_op` into the data queue, in the order written, and
+then the token of `callback` into the control queue. After the last traversal it pushes `done`. A record is all that
+was pushed since the last token: a callback takes what earlier events without one have pushed as well.
 
 Traversals are declared in the order in which they run; `b_tr.loop_tr(...)` runs inside each iteration of `b_tr`.
-Addresses are flat: element offsets, 64 bits wide. `b_tr.ite` is the traversal's position.
+Addresses are flat: element offsets, 64 bits wide. `b_tr.ite` is the traversal's position, and in a vector traversal
+(stride 16) that of its first lane; a stream of 16 elements is loaded, pushed and popped whole, the elements of lanes
+at or above the traversal's upper bound being 0 and not loaded.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal
 
 from explorer.compiler.ir import loops
-from explorer.compiler.ir.node import Atom, Line, Node, VerificationError
+from explorer.compiler.ir.execute import Counter, body_of, print_execute, print_head
+from explorer.compiler.ir.node import Atom, Level, Line, Node, VerificationError
 
 Event = Literal["beg", "ite", "end"]
 EVENTS: tuple[Event, ...] = ("beg", "ite", "end")
@@ -26,7 +29,9 @@ DONE = "done"
 
 @dataclass(frozen=True, kw_only=True)
 class Traversal(Node):
-    """`d_tr = b_tr.loop_tr(0, D, 1)`; the outermost has no parent: `b_tr = loop_tr(0, B, 1)`."""
+    """`d_tr = b_tr.loop_tr(0, D, 1)`; the outermost has no parent: `b_tr = loop_tr(0, B, 1)`.
+
+    A stride above 1 is that of a vector traversal: an iteration is for the lanes from `ite` on, below the bound."""
 
     name: str
     parent: str | None
@@ -37,12 +42,18 @@ class Traversal(Node):
 
 @dataclass(frozen=True, kw_only=True)
 class MemStream(Node):
-    """`e = d_tr.mem_str(E, a)`: loads element `a` of a read-only buffer at each iteration of the traversal."""
+    """`e = d_tr.mem_str(E, a)`: loads element `a` of a read-only buffer at each iteration of the traversal.
+
+    `mem_str<16>` loads the elements a, a+1, ..., a+15 of the lanes below the traversal's bound. `level` is the cache
+    that the request goes to first ("": where requests go anyway); one that is not temporal leaves nothing there."""
 
     result: str
     traversal: str
     buffer: str
     index: Atom
+    vector: int = 1
+    level: Level = ""
+    temporal: bool = True
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -56,37 +67,78 @@ class AluStream(Node):
 
 
 @dataclass(frozen=True, kw_only=True)
+class AccStream(Node):
+    """`beg = b_tr.acc_str(len, 0)`: `start`, and what the operand was in all earlier iterations added to it."""
+
+    result: str
+    traversal: str
+    operand: Atom
+    start: Atom = 0
+
+
+@dataclass(frozen=True, kw_only=True)
 class PushOp(Node):
-    """`push_op(e, d_tr, ite)`: at that event the stream's value goes into the data queue."""
+    """`push_op(e, d_tr, ite)`: at that event the stream's value, or vector, goes into the data queue.
+
+    `push_op(splat<16>(e), d_tr, ite)` pushes a scalar 16 times, so that the vectors behind it stay aligned."""
 
     stream: str
     traversal: str
     event: Event
+    splat: int = 1
+
+
+@dataclass(frozen=True, kw_only=True)
+class StoreStream(Node):
+    """`store_str<16>(out, a, e, d_tr, ite)`: at that event the access unit itself writes the stream's value, or the
+    lanes of its vector below the traversal's bound, to an output from element `a` on."""
+
+    buffer: str
+    index: Atom
+    stream: str
+    traversal: str
+    event: Event
+    vector: int = 1
 
 
 @dataclass(frozen=True, kw_only=True)
 class Callback(Node):
-    """`callback(d_tr, ite) = d_ite`: at that event the token goes into the control queue."""
+    """`callback(d_tr, ite) = d_ite`: at that event the token goes into the control queue.
+
+    With a toggle, `callback(z_tr, ite, toggle(row)) = z_row`, the event pushes operands and token only the first time
+    and when the stream's value is not what it was the last time."""
 
     traversal: str
     event: Event
     token: str
+    toggle: str = ""
 
 
-AccessStatement = Traversal | MemStream | AluStream | PushOp | Callback
+Stream = MemStream | AluStream | AccStream
+AccessStatement = Traversal | Stream | PushOp | StoreStream | Callback
 
 
 @dataclass(frozen=True, kw_only=True)
 class Pop(Node):
-    """`e = dataQ.pop<f32>()`; `type` is "i32" or "f32", 4 bytes either way."""
+    """`e = dataQ.pop<f32>()`; `type` is "i32" or "f32", 4 bytes either way.
+
+    `dataQ.pop<16 x f32>()` is a vector; `dataQ.pop<16 x f32>()[0]` is a scalar that was pushed 16 times."""
 
     result: str
     type: str
+    vector: int = 1
+    splat: int = 1
+
+    @property
+    def words(self) -> int:
+        """How many words of 4 bytes leave the queue."""
+        return self.vector * self.splat
 
 
 @dataclass(frozen=True, kw_only=True)
 class Case(Node):
-    """What the execute unit does for a token: the pops first, then statements of the loops."""
+    """What the execute unit does for a token: pops, and statements of `explorer.compiler.ir.execute`. A buffered
+    record is popped a vector at a time, by a loop."""
 
     token: str
     body: tuple[Node, ...]
@@ -100,28 +152,38 @@ class DlcProgram(Node):
     sizes: tuple[tuple[str, int], ...]
     buffers: tuple[loops.Buffer, ...]
     access: tuple[AccessStatement, ...]
+    counters: tuple[Counter, ...] = ()
     execute: tuple[Case, ...]
 
     def traversals(self, parent: str | None) -> tuple[Traversal, ...]:
         """The traversals that run inside each iteration of the parent, in order."""
         return tuple(s for s in self.access if isinstance(s, Traversal) and s.parent == parent)
 
-    def streams(self, traversal: str) -> tuple[MemStream | AluStream, ...]:
+    def streams(self, traversal: str) -> tuple[Stream, ...]:
         """The streams of a traversal, in order of evaluation."""
-        return tuple(s for s in self.access if isinstance(s, MemStream | AluStream) and s.traversal == traversal)
+        return tuple(s for s in self.access if isinstance(s, Stream) and s.traversal == traversal)
 
     def pushes(self, traversal: str, event: Event) -> tuple[PushOp, ...]:
         """What goes into the data queue at an event, in order."""
+        return tuple(s for s in self.access if isinstance(s, PushOp) and (s.traversal, s.event) == (traversal, event))
+
+    def stores(self, traversal: str, event: Event) -> tuple[StoreStream, ...]:
+        """What the access unit writes at an event."""
         return tuple(
-            s for s in self.access if isinstance(s, PushOp) and (s.traversal, s.event) == (traversal, event)
+            s for s in self.access if isinstance(s, StoreStream) and (s.traversal, s.event) == (traversal, event)
         )
+
+    def callback(self, traversal: str, event: Event) -> Callback | None:
+        """The callback at an event, if there is one."""
+        for statement in self.access:
+            if isinstance(statement, Callback) and (statement.traversal, statement.event) == (traversal, event):
+                return statement
+        return None
 
     def token(self, traversal: str, event: Event) -> str | None:
         """The token that goes into the control queue at an event, if any."""
-        for statement in self.access:
-            if isinstance(statement, Callback) and (statement.traversal, statement.event) == (traversal, event):
-                return statement.token
-        return None
+        callback = self.callback(traversal, event)
+        return callback.token if callback else None
 
 
 def print_dlc(program: DlcProgram) -> tuple[Line, ...]:
@@ -131,88 +193,156 @@ def print_dlc(program: DlcProgram) -> tuple[Line, ...]:
         lines.append(Line("  size " + ", ".join(f"{name} = {size}" for name, size in program.sizes)))
     lines += [Line(f"  {buffer.kind} {loops.element(buffer.name, buffer.extents)}") for buffer in program.buffers]
     lines.append(Line("access", (), "access"))
-    lines += [Line(f"  {_print_access(statement)}", statement.origin, "access") for statement in program.access]
+    lines += [Line(f"  {print_access(statement)}", statement.origin, "access") for statement in program.access]
     lines.append(Line("execute", (), "execute"))
+    lines += [Line(f"  {print_head(counter)}", counter.origin, "execute") for counter in program.counters]
     lines.append(Line(f"  while ((token = ctrlQ.pop()) != {DONE}) {{", (), "execute"))
     for number, case in enumerate(program.execute):
         head = "if" if number == 0 else "else if"
         lines.append(Line(f"    {head} (token == {case.token}) {{", case.origin, "execute"))
         for statement in case.body:
-            lines += _print_execute(statement, 3)
+            lines += print_execute(statement, 3, _print_head)
         lines.append(Line("    }", (), "execute"))
     return (*lines, Line("  }", (), "execute"))
 
 
-def _print_access(statement: AccessStatement) -> str:
+def print_access(statement: AccessStatement) -> str:
+    """The one line of a statement of the access unit."""
     match statement:
         case Traversal():
             owner = f"{statement.parent}." if statement.parent else ""
             return f"{statement.name} = {owner}loop_tr({statement.lower}, {statement.upper}, {statement.stride})"
         case MemStream():
-            return f"{statement.result} = {statement.traversal}.mem_str({statement.buffer}, {statement.index})"
+            hints = (f", {statement.level}" if statement.level else "") + (
+                "" if statement.temporal else ", non_temporal"
+            )
+            load = f"{statement.traversal}.mem_str{_width(statement.vector)}"
+            return f"{statement.result} = {load}({statement.buffer}, {statement.index}{hints})"
         case AluStream():
             sign = loops.INFIX_INDEX[statement.function]
             left, right = statement.operands
             return f"{statement.result} = {statement.traversal}.alu_str('{sign}', {left}, {right})"
+        case AccStream():
+            return f"{statement.result} = {statement.traversal}.acc_str({statement.operand}, {statement.start})"
         case PushOp():
-            return f"push_op({statement.stream}, {statement.traversal}, {statement.event})"
+            operand = statement.stream if statement.splat == 1 else f"splat<{statement.splat}>({statement.stream})"
+            return f"push_op({operand}, {statement.traversal}, {statement.event})"
+        case StoreStream():
+            operands = f"{statement.buffer}, {statement.index}, {statement.stream}"
+            place = f"{statement.traversal}, {statement.event}"
+            return f"store_str{_width(statement.vector)}({operands}, {place})"
         case Callback():
-            return f"callback({statement.traversal}, {statement.event}) = {statement.token}"
+            toggle = f", toggle({statement.toggle})" if statement.toggle else ""
+            return f"callback({statement.traversal}, {statement.event}{toggle}) = {statement.token}"
 
 
-def _print_execute(statement: Node, depth: int) -> Iterator[Line]:
-    pad = "  " * depth
-    if isinstance(statement, Pop):
-        yield Line(f"{pad}{statement.result} = dataQ.pop<{statement.type}>()", statement.origin, "execute")
-        return
-    yield Line(pad + loops.print_statement(statement), statement.origin, "execute")
-    if isinstance(statement, loops.For):
-        for inner in statement.body:
-            yield from _print_execute(inner, depth + 1)
+def _width(vector: int) -> str:
+    return "" if vector == 1 else f"<{vector}>"
+
+
+def _print_head(statement: Node) -> str:
+    if not isinstance(statement, Pop):
+        return print_head(statement)
+    element = statement.type if statement.words == 1 else f"{statement.words} x {statement.type}"
+    first = "[0]" if statement.splat > 1 else ""
+    return f"{statement.result} = dataQ.pop<{element}>(){first}"
 
 
 def verify_dlc(program: DlcProgram) -> None:
     """Raises VerificationError unless streams are defined before use, each token has one case and one callback,
-    and what a callback pushes is what its case pops: as many values, of the same types."""
+    and what a record pushes is what its case pops: as many values, of the same types and widths."""
     types = _verify_access(program)
     tokens = {s.token: (s.traversal, s.event) for s in program.access if isinstance(s, Callback)}
     if sorted(tokens) != sorted(case.token for case in program.execute):
         raise VerificationError("the tokens of the access unit are not the cases of the execute unit")
     for case in program.execute:
-        pushed = [types[push.stream] for push in program.pushes(*tokens[case.token])]
-        popped = [statement.type for statement in case.body if isinstance(statement, Pop)]
+        pushed, popped = _record(program, *tokens[case.token], types), _pops(case.body)
         if pushed != popped:
             raise VerificationError(f"{case.token} pushes {pushed} and pops {popped}")
-    pushing = {(s.traversal, s.event) for s in program.access if isinstance(s, PushOp)}
-    if not pushing <= set(tokens.values()):
-        raise VerificationError("operands are pushed at an event without a callback")
+    for push in (s for s in program.access if isinstance(s, PushOp)):
+        if push.event != "end" and not {program.token(push.traversal, e) for e in (push.event, "end")} - {None}:
+            raise VerificationError(f"no token follows {print_access(push)}")
+        if push.event == "end" and program.token(push.traversal, "end") is None:
+            raise VerificationError(f"no token follows {print_access(push)}")
 
 
-def _verify_access(program: DlcProgram) -> dict[str, str]:
-    """The types of all streams, once their definitions and uses are found to be in order."""
+Words = tuple[object, ...]
+"""A record's contents: a pair of type and words for each operand, and a loop's contents as one tuple of them."""
+
+
+def _record(program: DlcProgram, traversal: str, event: Event, types: dict[str, tuple[str, int]]) -> Words:
+    """What a token's record holds: at the end of a traversal also what was pushed before, if no token took it."""
+    loops_ = [s for s in program.access if isinstance(s, Traversal) and s.name == traversal]
+    at = {
+        each: tuple((types[p.stream][0], types[p.stream][1] * p.splat) for p in program.pushes(traversal, each))
+        for each in EVENTS
+    }
+    if event != "end":
+        return at[event]
+    before = at["beg"] if program.token(traversal, "beg") is None else ()
+    buffered = at["ite"] if program.token(traversal, "ite") is None else ()
+    inside = ((loops_[0].stride, *buffered),) if buffered else ()
+    return (*before, *inside, *at["end"])
+
+
+def _pops(body: tuple[Node, ...]) -> Words:
+    popped: list[object] = []
+    for statement in body:
+        if isinstance(statement, Pop):
+            popped.append((statement.type, statement.words))
+        elif inner := _pops(body_of(statement)):
+            popped.append((statement.step if isinstance(statement, loops.For) else 0, *inner))
+    return tuple(popped)
+
+
+def _verify_access(program: DlcProgram) -> dict[str, tuple[str, int]]:
+    """The types and widths of all streams, once their definitions and uses are found to be in order."""
     kinds = {buffer.name: buffer for buffer in program.buffers}
     fixed = loops.fixed_names(program.sizes, program.buffers)
-    types: dict[str, str] = {}
+    strides: dict[str, int] = {}
+    types: dict[str, tuple[str, int]] = {}
     for statement in program.access:
         if not statement.origin:
-            raise VerificationError(f"no origin: {_print_access(statement)}")
+            raise VerificationError(f"no origin: {print_access(statement)}")
+        defined, kind, width, used = "", "", 1, ()  # type: tuple[str, str, int, tuple[Atom, ...]]
         match statement:
             case Traversal():
-                used: tuple[Atom | None, ...] = (statement.lower, statement.upper)
-                defined, kind = f"{statement.name}.ite", "i32"
+                strides[statement.name] = statement.stride
+                defined, kind, used = f"{statement.name}.ite", "i32", (statement.lower, statement.upper)
             case MemStream():
                 if kinds[statement.buffer].kind == "output":
                     raise VerificationError(f"the access unit reads the output {statement.buffer}")
-                used, defined, kind = (statement.index,), statement.result, kinds[statement.buffer].type
+                defined, kind, used = statement.result, kinds[statement.buffer].type, (statement.index,)
+                width = statement.vector
             case AluStream():
-                used, defined, kind = statement.operands, statement.result, "i32"
-            case _:
-                used, defined, kind = (getattr(statement, "stream", None),), "", ""
-        for atom in used:
-            if isinstance(atom, str) and atom not in types and atom not in fixed:
-                raise VerificationError(f"{atom} is used before its definition: {_print_access(statement)}")
+                defined, kind, used = statement.result, "i32", statement.operands
+            case AccStream():
+                defined, kind, used = statement.result, "i32", (statement.operand, statement.start)
+            case PushOp():
+                used = (statement.stream,)
+            case StoreStream():
+                if kinds[statement.buffer].kind != "output":
+                    raise VerificationError(f"the access unit writes {statement.buffer}, which is no output")
+                used = (statement.index, statement.stream)
+            case Callback() if statement.toggle:
+                used = (statement.toggle,)
+        _verify_streams(statement, used, types, fixed)
         if defined in types:
             raise VerificationError(f"{defined} is defined twice")
+        if width not in (1, strides.get(getattr(statement, "traversal", ""), 1)):
+            raise VerificationError(f"a vector of {width} in steps of another width: {print_access(statement)}")
         if defined:
-            types[defined] = kind
+            types[defined] = (kind, width)
     return types
+
+
+def _verify_streams(
+    statement: AccessStatement, used: tuple[Atom, ...], types: dict[str, tuple[str, int]], fixed: set[str]
+) -> None:
+    for atom in used:
+        if isinstance(atom, str) and atom not in types and atom not in fixed:
+            raise VerificationError(f"{atom} is used before its definition: {print_access(statement)}")
+        if isinstance(statement, AluStream | AccStream | MemStream) and types.get(str(atom), ("", 1))[1] != 1:
+            raise VerificationError(f"arithmetic on the vector {atom}: {print_access(statement)}")
+    if isinstance(statement, PushOp) and statement.splat > 1 and types[statement.stream][1] > 1:
+        raise VerificationError(f"a vector is no scalar to be repeated: {print_access(statement)}")

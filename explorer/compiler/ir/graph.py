@@ -29,7 +29,10 @@ REDUCTIONS = ("sum", "mean", "max", "min", "norm1", "norm2")
 
 SEGMENT_FUNCTIONS = ("sum", "mean", "max", "min")
 DOMAINS = {"score": "batch", "layer": "graph"}
-"""What each family of definitions is written over."""
+"""What each family of definitions is written over; of an op, the graph says it."""
+
+STRUCTURES = ("bags", "blocks", "csr", "coo")
+"""What an op is written over."""
 
 CONTRACTION_NAMES = {
     ",a->a": "bsv",
@@ -141,7 +144,16 @@ class Reshape(Node):
     operand: str
 
 
-Operator = Gather | Constant | Elementwise | Contract | Reduce | Segment | Transpose | Slice | Concat | Reshape
+@dataclass(frozen=True, kw_only=True)
+class Repeat(Node):
+    """Copies of the operand side by side along a new first dimension (the value's first)."""
+
+    operand: str
+
+
+Operator = (
+    Gather | Constant | Elementwise | Contract | Reduce | Segment | Transpose | Slice | Concat | Reshape | Repeat
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -167,6 +179,22 @@ class Graph(Node):
     values: tuple[Value, ...]
     result: str
     gradients: tuple[tuple[str, str], ...] = ()  # by tensor: the value that is its gradient
+    structure: str = ""  # of an op: "bags", "csr", "coo" or "blocks"
+
+    def wants_gradient(self, tensor: Tensor) -> bool:
+        """Whether a backward pass computes a tensor's gradient: of what is learnt, and of an op's weights and values.
+
+        What a graph brings for a layer is counted, not chosen."""
+        return tensor.kind == "param" or (tensor.kind == "structure" and self.family == "op")
+
+    def scatters(self, value: Value) -> bool:
+        """Whether a sum is taken element by element, each added where its row is: coordinates have no segments."""
+        operator = value.operator
+        return (
+            self.structure == "coo"
+            and isinstance(operator, Segment)
+            and (operator.function, operator.map) == ("sum", "row")
+        )
 
     def value(self, name: str) -> Value:
         """The value of that name."""
@@ -179,16 +207,18 @@ class Graph(Node):
     @property
     def domain(self) -> str:
         """The set that the definition is written over."""
-        return DOMAINS[self.family]
+        return self.structure or DOMAINS[self.family]
 
     def size(self, extent: Extent) -> int:
         """The number that an extent stands for."""
         return extent if isinstance(extent, int) else dict(self.sizes)[extent]
 
 
-def count_name(index_set: str) -> Extent:
-    """The extent of arrays over a layer's set: `nodes`, `edges`, `src_pairs`; maps have the singular names."""
-    return 1 if index_set == "unit" else f"{index_set}s"
+def plural(index_set: str) -> str:
+    """`nodes`, `entries`."""
+    if index_set.endswith("y") and index_set[-2:-1] not in "aeiou":
+        return f"{index_set[:-1]}ies"
+    return f"{index_set}s"
 
 
 def operands(operator: Operator) -> tuple[str, ...]:
@@ -198,7 +228,7 @@ def operands(operator: Operator) -> tuple[str, ...]:
             return operator.operands
         case Contract():
             return (operator.left, operator.right)
-        case Reduce() | Segment() | Transpose() | Slice() | Reshape():
+        case Reduce() | Segment() | Transpose() | Slice() | Reshape() | Repeat():
             return (operator.operand,)
         case Gather() if operator.tensor.startswith("%"):
             return (operator.tensor,)
@@ -220,7 +250,7 @@ def rename_operands(operator: Operator, names: Mapping[str, str]) -> Operator:
             return replace(operator, left=names.get(left, left), right=names.get(right, right))
         case Gather():
             return replace(operator, tensor=names.get(operator.tensor, operator.tensor))
-        case Reduce() | Segment() | Transpose() | Slice() | Reshape():
+        case Reduce() | Segment() | Transpose() | Slice() | Reshape() | Repeat():
             return replace(operator, operand=names.get(operator.operand, operator.operand))
     return operator
 

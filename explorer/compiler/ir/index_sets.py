@@ -1,7 +1,8 @@
 """How a graph's index sets are called in memory: the extents of arrays over them, and the arrays of a map's inverse.
 
-Names that a model may not take (`node`, `entity`) are used as they are; the others make way for the model's own. So
-the pass that writes the loops and the runtime that encodes a batch or a graph agree without asking each other.
+Layers and ops may not take the names (`nodes`, `dst_ptr`, `bags`), which are used as they are; for scores they make
+way for the model's own. So the pass that writes the loops and the runtime that encodes a batch, a graph or lists agree
+without asking each other.
 """
 
 from __future__ import annotations
@@ -9,15 +10,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from explorer.compiler.ir.graph import Graph, IndexMap, count_name
+from explorer.compiler.ir.graph import Graph, IndexMap, plural
 from explorer.compiler.ir.node import Extent, Names
 
 CONTAINERS: Mapping[str, str] = {"negative": "batch"}
 """Sets whose elements belong to one of another, each to as many: a triple's negatives. Their arrays have two leading
 dimensions, and a value of the container's is at hand wherever one of theirs is."""
 
-PLURAL = frozenset({"node", "edge", "etype", "ntype", "src_pair", "dst_pair"})
-"""The sets of graphs: arrays over them have the plural as their extent."""
+SINGULAR = frozenset({"entity", "relation"})
+"""The sets that a score's tensors are declared over: arrays over them have that name as their extent, others its plural
+(`nodes`), since a layer's or an op's maps have the singular names."""
 
 ENDS = "_ends"
 """The extent `node_ends` of the array that holds where each node's segment begins: one more than `nodes`."""
@@ -25,8 +27,14 @@ ENDS = "_ends"
 
 def counted(ends: Extent) -> str:
     """The extent of the set whose ends these are."""
-    index_set = str(ends).removesuffix(ENDS)
-    return f"{index_set}s" if index_set in PLURAL else index_set
+    return str(count_name(str(ends).removesuffix(ENDS)))
+
+
+def count_name(index_set: str) -> Extent:
+    """The extent of arrays over a set: `nodes`, `entries`, `entity`."""
+    if index_set in SINGULAR:
+        return index_set
+    return 1 if index_set == "unit" else plural(index_set)
 
 
 def ends_of(index_set: str) -> str:
@@ -56,9 +64,8 @@ class SetNames:
         sets += [value.index_set for value in graph.values]
         counts: dict[str, Extent] = {}
         for index_set in dict.fromkeys(sets):
-            if index_set == "unit" or index_set in PLURAL:
-                counts[index_set] = count_name(index_set)
-            else:
+            counts[index_set] = count_name(index_set)
+            if graph.family == "score" and index_set != "unit":
                 counts[index_set] = names.new({"batch": "B", "negative": "BN"}.get(index_set, index_set))
         inverses = {e.name: (names.new(f"{e.name}_ptr"), names.new(f"{e.name}_order")) for e in graph.maps}
         return cls(counts, inverses)
@@ -66,4 +73,5 @@ class SetNames:
     def taken(self) -> set[str]:
         """All of the names."""
         arrays = {name for pair in self.inverses.values() for name in pair}
-        return arrays | {name for name in self.counts.values() if isinstance(name, str)}
+        counts = {name for name in self.counts.values() if isinstance(name, str)}
+        return arrays | counts | set(map(ends_of, self.counts))

@@ -20,7 +20,7 @@ SEGMENT_ENDS = ("unless_empty", "segment_mean")
 @dataclass(frozen=True, kw_only=True)
 class Buffer(Node):
     """An array in memory: `kind` is "param", "input", "structure", "index" (i32), "temporary" (written by an earlier
-    kernel) or "output"; all but index arrays hold f32."""
+    kernel) or "output"; all but index arrays hold f32. An output starts as zeros, so that sums can be taken in it."""
 
     name: str
     kind: str
@@ -36,13 +36,15 @@ class Buffer(Node):
 class For(Node):
     """`for k in 0..K`; the iterations of a parallel loop are independent. `note` says what a pass did.
 
-    A loop over a segment has bounds that were loaded: `for p in n..n1`."""
+    A loop over a segment has bounds that were loaded: `for p in n..n1`. With a `step` above 1 it is a vector loop, as
+    only the execute unit of a decoupled program has them: see `explorer.compiler.ir.execute`."""
 
     variable: str
     extent: Extent
     body: tuple[Statement, ...]
     lower: Extent = 0
     parallel: bool = False
+    step: int = 1
     note: str = ""
 
 
@@ -184,8 +186,9 @@ def print_statement(statement: Node) -> str:
     match statement:
         case For():
             parallel = "parallel " if statement.parallel else ""
+            step = f" step {statement.step}" if statement.step != 1 else ""
             note = f"  # {statement.note}" if statement.note else ""
-            return f"{parallel}for {statement.variable} in {statement.lower}..{statement.extent}{note}"
+            return f"{parallel}for {statement.variable} in {statement.lower}..{statement.extent}{step}{note}"
         case Load():
             return f"{statement.result} = {element(statement.buffer, statement.indices)}"
         case Index():

@@ -57,6 +57,8 @@ def each_program(step: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
             return step(program, report)
         changed = [(inner, step(inner, report)) for inner in program.programs]
         # What is equal stays the same object: it need not be printed or verified again.
-        return replace(program, programs=tuple(old if old == new else new for old, new in changed))
+        programs = tuple(old if old == new else new for old, new in changed)
+        same = all(new is old for new, old in zip(programs, program.programs, strict=True))
+        return program if same else replace(program, programs=programs)
 
     return over_all

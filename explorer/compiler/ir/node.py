@@ -16,6 +16,9 @@ Atom = str | int | float
 
 Unit = Literal["", "access", "execute"]
 
+Level = Literal["", "L2", "LLC", "HBM"]
+"""The cache, or the memory, that a decoupled load goes to first; "" is where loads go anyway."""
+
 
 @dataclass(frozen=True, order=True, slots=True)
 class Span:

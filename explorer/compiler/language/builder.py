@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable
 from dataclasses import replace
 
 from explorer.compiler.ir import graph as ir
 from explorer.compiler.ir.node import Span
 from explorer.compiler.language.check import OperationSite
+from explorer.compiler.language.dependency import Dependency
 from explorer.compiler.language.diagnostics import Collector
 from explorer.compiler.language.entities import Constant, Row, Stopped, Table
 
@@ -15,14 +16,14 @@ LARGEST_OPERATION_COUNT = 1000
 
 
 class GraphBuilder:
-    """Appends values in order; `domains` gives each map's domain, by which a value's index set is known."""
+    """Appends values in order; `dependencies` are all that a value may have, in the order in which they are shown."""
 
-    def __init__(self, domains: Mapping[str, str], collector: Collector) -> None:
+    def __init__(self, dependencies: Iterable[Dependency], collector: Collector) -> None:
         self.values: list[ir.Value] = []
         self.sites: dict[Span, OperationSite] = {}
         self.caller: OperationSite | None = None
         """While a helper of the prelude is inlined: its call, which is what the values come from."""
-        self._domains = domains
+        self._dependencies = tuple(dependencies)
         self._collector = collector
         self._count = 0
 
@@ -31,7 +32,7 @@ class GraphBuilder:
         site: OperationSite,
         operator: ir.Operator,
         shape: ir.Shape,
-        depends: frozenset[str],
+        depends: frozenset[Dependency],
         lines: tuple[int, ...] = (),
         table: Table | None = None,
     ) -> Row:
@@ -42,7 +43,7 @@ class GraphBuilder:
         self.count_operation(site.span)
         self.sites.setdefault(site.span, site)
         name = f"%{len(self.values) + 1}"
-        order = tuple(entry for entry in self._domains if entry in depends)
+        order = tuple(dict.fromkeys(entry.name for entry in self._dependencies if entry in depends))
         self.values.append(
             ir.Value(
                 origin=(site.span,),
@@ -62,9 +63,9 @@ class GraphBuilder:
             self._collector.report(f"a definition has at most {LARGEST_OPERATION_COUNT:,} operations", span)
             raise Stopped
 
-    def index_set(self, depends: frozenset[str]) -> str:
+    def index_set(self, depends: frozenset[Dependency]) -> str:
         """The set whose elements the value differs between."""
-        domains = {self._domains[entry] for entry in depends}
+        domains = {entry.domain for entry in depends}
         return "negative" if "negative" in domains else next(iter(domains), "unit")
 
     def constant(self, constant: Constant) -> Row:

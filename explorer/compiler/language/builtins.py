@@ -17,11 +17,13 @@ ALIASES = {
 """Hector's spellings (Hector, Listing 1)."""
 
 SETS_OF_FAMILIES = {"score": ("entity", "relation"), "layer": ("node", "edge", "etype", "ntype")}
-"""The index sets that a definition's header brings."""
+"""The index sets that a definition's header brings; an op's header names its own."""
+
+RUNNING_KINDS = (*SETS_OF_FAMILIES, "op")
 
 INDEX_SETS = tuple(index_set for sets in SETS_OF_FAMILIES.values() for index_set in sets)
 
-GRAPH = "graph"
+GRAPH_WORD = "graph"
 """What a layer's parameter is; not an index set, but annotated like one."""
 
 DEFAULT_SLOPE = 0.01
@@ -53,6 +55,7 @@ BUILTINS: dict[str, Builtin] = {
     "leaky_relu": Builtin("leaky_relu", "leaky_relu", ("x", "slope"), optional=1),
     "concat": Builtin("concat", "concat", ("a", "b"), many=True),
     "reshape": Builtin("reshape", "reshape", ("x", "extent"), many=True),
+    "repeat": Builtin("repeat", "repeat", ("x", "count")),
 }
 
 

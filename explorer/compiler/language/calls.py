@@ -9,10 +9,11 @@ from explorer.compiler.ir import graph as ir
 from explorer.compiler.language import syntax
 from explorer.compiler.language.builtins import DEFAULT_SLOPE, Builtin
 from explorer.compiler.language.check import OperationSite
+from explorer.compiler.language.dependency import Dependency
 from explorer.compiler.language.entities import Constant, Row
 from explorer.compiler.language.mismatch import explain_pair
 from explorer.compiler.language.operations import Operations
-from explorer.compiler.language.shapes import show
+from explorer.compiler.language.shapes import LARGEST_EXTENT, show
 
 FOLDED: dict[str, Callable[[float], float]] = {
     "exp": math.exp,
@@ -73,6 +74,8 @@ class _Call:
                 return self.concat()
             case "reshape":
                 return self.reshape()
+            case "repeat":
+                return self.repeat()
         return self.product()
 
     def report(self, message: str, place: syntax.Expression | None = None, detail: str = "") -> None:
@@ -175,9 +178,21 @@ class _Call:
                 return None
         size = sum(self.shapes.size(row.shape[-1]) for row in known)
         operator = ir.Concat(origin=self.origin, operands=tuple(row.name for row in known))
-        depends = frozenset[str]().union(*(row.depends for row in known))
+        depends = frozenset[Dependency]().union(*(row.depends for row in known))
         lines = tuple(sorted({line for row in known for line in row.lines}))
         return self.builder.emit(self.site, operator, (*known[0].shape[:-1], size), depends, lines)
+
+    def repeat(self) -> Row | None:
+        """So many copies of the argument, along a new first dimension."""
+        row, count = self.builder.row(self.values[0]), self.values[1]
+        if not isinstance(count, Constant) or not isinstance(count.value, int):
+            self.report("the number of copies is a whole number, known before the run", self.nodes[1])
+            return None
+        if not 1 <= count.value <= LARGEST_EXTENT:
+            self.report(f"the number of copies is from 1 to {LARGEST_EXTENT:,}, not {count.value:,}", self.nodes[1])
+            return None
+        operator = ir.Repeat(origin=self.origin, operand=row.name)
+        return self.builder.emit(self.site, operator, (count.dim or count.value, *row.shape), row.depends, row.lines)
 
     def reshape(self) -> Row | None:
         """The same numbers in row-major order; one extent may be -1, which stands for what is left."""

@@ -3,24 +3,35 @@
 from __future__ import annotations
 
 from explorer.compiler.ir.graph import Tensor
+from explorer.compiler.ir.index_sets import count_name
 from explorer.compiler.ir.node import Extent
 from explorer.compiler.language import syntax
 from explorer.compiler.language.builtins import builtin
 from explorer.compiler.language.diagnostics import suggestion
 from explorer.compiler.language.elaborate import Elaborator
 from explorer.compiler.language.entities import Entity, Index, Table
+from explorer.compiler.language.shapes import LARGEST_EXTENT
+from explorer.compiler.language.structures import GRAPH, TRIPLES, Structure
 
-LARGEST_EXTENT = 65_536
-_PAIRS = (f"{end}_pair{of}" for end in ("src", "dst") for of in ("", "_node", "_etype"))
-_MAPS = ("src", "dst", "etype", "ntype", *_PAIRS)
-GRAPH_NAMES = frozenset(
-    [
-        *(f"{name}{array}" for name in _MAPS for array in ("", "_ptr", "_order")),
-        *("nodes", "edges", "etypes", "ntypes", "src_pairs", "dst_pairs"),
-        *("num_nodes", "num_etypes", "num_ntypes", "in_degree", "upstream"),
-    ]
-)
-"""Names under which a run gives a layer its graph: its maps with their encodings, its sizes, and gradients."""
+_PAIRS = tuple(f"{end}_pair{of}" for end in ("src", "dst") for of in ("", "_node", "_etype"))
+_GIVEN = {
+    "graph": ("num_nodes", "num_etypes", "num_ntypes", "in_degree", "src_pairs", "dst_pairs"),
+    "bags": ("ptr", "weight"),
+    "blocks": ("ptr", "blocks"),
+    "csr": ("rowptr", "value", "num_rows", "num_cols"),
+    "coo": ("rowptr", "value", "num_rows", "num_cols"),
+}
+"""What a run gives beside the maps, by the kind of structure."""
+
+
+def reserved_names(structure: Structure) -> frozenset[str]:
+    """Names under which a run gives the structure: its maps with their encodings, its sizes, and gradients."""
+    if structure is TRIPLES:
+        return frozenset()
+    maps = (*structure.maps, *(_PAIRS if structure is GRAPH else ()))
+    arrays = [f"{name}{array}" for name in maps for array in ("", "_ptr", "_order")]
+    counts = [str(count_name(index_set)) for index_set in structure.sets]
+    return frozenset([*arrays, *counts, *_GIVEN[structure.kind], "upstream"])
 
 
 def declare_tensors(
@@ -33,6 +44,7 @@ def declare_tensors(
             for declaration in statement.tensors:
                 name = declaration.name.text
                 if not _check_name(declaration, scope, elaborator):
+                    scope.setdefault(name, None)
                     continue
                 tensor = _tensor(declaration, elaborator)
                 scope[name] = Table(tensor, declaration) if tensor else None
@@ -53,8 +65,8 @@ def _check_name(declaration: syntax.Declaration, scope: dict[str, Entity | None]
         taken = "is a size"
     elif name in elaborator.sets:
         taken = "is an index set"
-    elif elaborator.family == "layer" and name in GRAPH_NAMES:
-        taken = "is a part of the graph"
+    elif name in reserved_names(elaborator.structure):
+        taken = f"is a part of {elaborator.structure.owner}"
     elif builtin(name):
         taken = "is a built-in function"
     if taken:

@@ -8,16 +8,27 @@ from contextlib import contextmanager
 from explorer.compiler.language import syntax
 from explorer.compiler.language.binding import bind_builtin, bind_helper
 from explorer.compiler.language.builder import GraphBuilder
-from explorer.compiler.language.builtins import GRAPH, LATER, SETS_OF_FAMILIES, builtin, function_names
+from explorer.compiler.language.builtins import GRAPH_WORD, LATER, builtin, function_names
 from explorer.compiler.language.calls import call_builtin
 from explorer.compiler.language.check import OperationSite
 from explorer.compiler.language.diagnostics import Collector, Fix, slice_text, suggestion, with_article
 from explorer.compiler.language.elements import Elements
-from explorer.compiler.language.entities import Constant, DataName, Entity, GraphArgument, Index, Row, Stopped, Table
+from explorer.compiler.language.entities import (
+    Constant,
+    DataName,
+    Entity,
+    Given,
+    Index,
+    Row,
+    Stopped,
+    StructureArgument,
+    Table,
+)
 from explorer.compiler.language.indexing import take_attribute, take_rows, take_slice
 from explorer.compiler.language.loops import Loops
 from explorer.compiler.language.operations import Operations
 from explorer.compiler.language.prelude import is_of_prelude, prelude_text
+from explorer.compiler.language.structures import Structure
 
 DEEPEST_RECURSION = 100
 """Of `expression` in itself: 20 brackets with four levels of precedence in each, and the helpers around them."""
@@ -40,6 +51,7 @@ class Elaborator:
         builder: GraphBuilder,
         collector: Collector,
         definition: syntax.Definition,
+        structure: Structure,
     ) -> None:
         self.text = text
         self.family = definition.kind
@@ -51,12 +63,14 @@ class Elaborator:
         self._unknown = unknown
         self._calls: list[str] = []
         self._depth = 0
-        self.loops = Loops(self, Elements(self, syntax.walk_statements(definition.statements)))
+        self.structure = structure
+        elements = Elements(self, structure, syntax.walk_statements(definition.statements))
+        self.loops = Loops(self, structure, elements)
 
     @property
     def sets(self) -> tuple[str, ...]:
         """The index sets of the definition."""
-        return SETS_OF_FAMILIES[self.family]
+        return self.structure.sets
 
     def is_size(self, name: str) -> bool:
         """Whether the text declares a size of that name."""
@@ -109,7 +123,7 @@ class Elaborator:
             case syntax.Return():
                 message = "'return' stands behind the loops, at the end of the definition"
                 self.collector.report(message, statement.extent)
-            case syntax.Declarations() if self.loops.level.index_set != "unit":
+            case syntax.Declarations() if self.loops.level != self.loops.base:
                 message = "tensors are declared at the beginning of the definition, outside of loops"
                 self.collector.report(message, statement.tensors[0].extent)
             case syntax.Broken():
@@ -136,8 +150,8 @@ class Elaborator:
             taken = f"a declared {bound.tensor.kind}"
         elif isinstance(bound, Index):
             taken = "an index"
-        elif isinstance(bound, GraphArgument):
-            taken = "the graph"
+        elif isinstance(bound, StructureArgument):
+            taken = bound.structure.owner
         elif name in self._sizes:
             taken = "a size"
         if taken:
@@ -233,8 +247,11 @@ class Elaborator:
     def value(self, node: syntax.Expression, entity: Entity | None) -> Row | Constant | None:
         """An entity as a value: a tensor without index sets is read whole; others must be indexed first."""
         match entity:
-            case GraphArgument() | DataName():
-                kind = "the graph" if isinstance(entity, GraphArgument) else "a name of data"
+            case Given():
+                site = OperationSite(slice_text(self.text, node.extent), node.extent, node.extent)
+                return self.operations.structure(site, entity.name, entity.index)
+            case StructureArgument() | DataName():
+                kind = entity.structure.owner if isinstance(entity, StructureArgument) else "a name of data"
                 self.collector.report(f"'{slice_text(self.text, node.extent)}' is {kind}, not a value", node.extent)
                 return None
             case Table() if not entity.tensor.sets:
@@ -385,8 +402,8 @@ class Elaborator:
             if parameter.annotation is None or entity is None:
                 continue
             wanted = parameter.annotation.text
-            if wanted == GRAPH:
-                right, what = isinstance(entity, GraphArgument), "the graph"
+            if wanted == GRAPH_WORD:
+                right, what = isinstance(entity, StructureArgument), "the graph"
             else:
                 right = isinstance(entity, Index) and entity.index_set == wanted
                 what = f"an index of {wanted}"

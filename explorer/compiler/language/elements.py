@@ -1,88 +1,97 @@
-"""What the elements of a graph have: their ends and types, what the graph brings, data and tensors by name."""
+"""What the elements of a structure have: where maps lead from them, numbers given with it, data and tensors by name."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from explorer.compiler.ir.graph import plural
 from explorer.compiler.ir.node import Span
 from explorer.compiler.language import syntax
 from explorer.compiler.language.check import OperationSite
 from explorer.compiler.language.diagnostics import Fix, slice_text, suggestion, with_article
 from explorer.compiler.language.entities import Constant, Entity, Index, Row, Table
+from explorer.compiler.language.structures import GRAPH, Structure
 
 if TYPE_CHECKING:
     from explorer.compiler.language.elaborate import Elaborator
 
-ENDS = ("src", "dst")
-STRUCTURE = {"norm": "edge", "in_degree": "node"}
-"""What the graph brings for each element: `e.norm`, 1 over the in-edges of `e.dst` that have `e`'s type, and
-`n.in_degree`."""
-
-PARTS = {"edge": ("src", "dst", "etype", "id", "norm"), "node": ("ntype", "id", "in_degree"), "etype": ("id",)}
-"""The attributes that an element of each set has; other names are data or tensors."""
-
 ITERATORS = {"incoming_edges": "dst", "outgoing_edges": "src"}
-"""The edges of a node, and the end at which it stands."""
+"""The edges of a node of a graph, and the end at which it stands."""
 
 Key = tuple[str, str]
 """An index set and the name of data on its elements."""
 
 
 class Elements:
-    """The data of one layer: what is written on nodes and edges so far, and what can be read of an element."""
+    """The data of one definition: what is written on its elements so far, and what can be read of one."""
 
-    def __init__(self, elaborator: Elaborator, statements: Iterable[syntax.Statement]) -> None:
+    def __init__(self, elaborator: Elaborator, structure: Structure, statements: Iterable[syntax.Statement]) -> None:
         self._elaborator = elaborator
+        self._structure = structure
         self.data: dict[Key, Row | Constant | None] = {}
         self.tables: dict[str, Table] = {}
         self.summing: dict[Key, int] = {}
-        """Node data that the running loop over a node's edges sums, with the line: its value stands behind the loop."""
+        """Data of a group that the running loop over its members sums, with the line: its value stands behind the loop.
+        """
         self._before_sum: set[Key] = set()
-        """Data of the loop's own node that a loop over its edges has read."""
+        """Data of the loop's own group that a loop over its members has read."""
         self.fresh: dict[Key, str] = {}
-        """What the loop now running has written so far; for edges, with the end at which the loop's node stands."""
+        """What the loop now running has written so far; for members, with the end at which the loop's group stands."""
         self.variables: dict[str, int] = {}
         """The variables of all loops, with the first's line."""
         self._others: dict[Key, set[str]] = {}
-        """What the loop now running has read of nodes other than its own, or of edges, with the loops' ends."""
+        """What the loop now running has read of groups other than its own, or of members, with the loops' ends."""
         self._lines: dict[str, int] = {}
         self._complete = True
         for statement in statements:
             if isinstance(statement, syntax.Broken) and not statement.names:
                 self._complete = False
             if isinstance(statement, syntax.Loop):
-                self.variables.setdefault(statement.variable.text, statement.header.line)
+                for variable in statement.variables:
+                    self.variables.setdefault(variable.text, statement.header.line)
             if isinstance(statement, syntax.Assignment) and isinstance(statement.target, syntax.Data):
                 self._lines.setdefault(statement.target.name.text, statement.extent.line)
+
+    def owner(self, index: Index) -> str:
+        """The set on which data named on an index stands."""
+        return self._structure.member if index.member else index.index_set
 
     def attribute(self, index: Index, node: syntax.Attribute) -> Entity | None:
         """`e.src`, `e.etype`, `e.norm`, or the element's row of a tensor of that name."""
         name = node.name.text
         shown = f"{index.text}.{name}"
-        if name in PARTS.get(index.index_set, ()):
-            if name == "id":
-                return Index(index.name, index.index_set, shown)
-            if name in ENDS:
-                return Index(name, "node", shown)
-            if name == "etype":
-                return Index("etype", "etype", shown)
-            if name == "ntype":
-                return Index("ntype" if index.name == "node" else f"{index.name}.ntype", "ntype", shown)
-            return self._elaborator.operations.structure(OperationSite(shown, node.extent, node.extent), name, index)
-        if name in ITERATORS and index.index_set == "node":
+        if name in self._structure.parts.get(self.owner(index), ()):
+            return self._part(index, name, OperationSite(shown, node.extent, node.extent))
+        if name in ITERATORS and index.index_set == "node" and self._structure is GRAPH:
             message = f"'{shown}' is what a loop goes over: for e in {shown}():"
             self._elaborator.collector.report(message, node.extent)
             return None
         table = self._table(index, name)
         if table is not None:
             return self._elaborator.operations.gather(OperationSite(shown, node.extent, node.extent), table, (index,))
-        key = (index.index_set, name)
+        key = (self.owner(index), name)
         if self.data.get(key) is not None:
             self._report_form(f"'{name}' is data", f'{index.text}["{name}"]', node.extent)
         elif key not in self.data:
             self._report_unknown(index, name, node.name.extent)
         return None
+
+    def _part(self, index: Index, name: str, site: OperationSite) -> Entity | None:
+        """What the structure has for an element: where a map leads from it, or a number."""
+        member = self._structure.member
+        index = Index(member, member, member, index.text) if index.member else index
+        if name == "id":
+            return replace(index, shown=site.label)
+        if name in self._structure.maps:
+            return self._step(index, name, site.label)
+        return self._elaborator.operations.structure(site, name, index)
+
+    def _step(self, index: Index, name: str, shown: str) -> Index:
+        """Where a map leads from an index's element."""
+        path = name if index.identity else f"{index.name}.{name}"
+        return Index(path, self._structure.maps[name][1], index.domain, shown)
 
     def _table(self, index: Index, name: str) -> Table | None:
         """The declared tensor of that name with a row for each element of the index's set."""
@@ -98,8 +107,8 @@ class Elements:
         """Data on the elements of the loop that runs, which may not have read it of others: their order would count."""
         index_set, name = key
         others = self._others.get(key, set())
-        if others if index_set == "node" else others - {self._end}:
-            message = f"'{name}' of other {index_set}s is read in this same loop: the order would count"
+        if others - {self._end} if index_set == self._structure.member else others:
+            message = f"'{name}' of other {plural(index_set)} is read in this same loop: the order would count"
             detail = "Give what is written another name, or read in a loop of its own, before."
             self._elaborator.collector.report(message, place, detail)
             value = None
@@ -108,11 +117,11 @@ class Elements:
 
     def forget(self, name: str) -> None:
         """After an error: what would have written data of that name is reported already."""
-        for index_set in ("node", "edge"):
+        for index_set in (self._structure.group, self._structure.member):
             self.data.setdefault((index_set, name), None)
 
     def begin_sum(self, key: Key, place: Span) -> None:
-        """After the first `+=` of a loop over a node's edges, which may not have read the data before."""
+        """After the first `+=` of a loop over a group's members, which may not have read the data before."""
         self.summing[key] = place.line
         if key in self._before_sum:
             message = f"'{key[1]}' is read in this loop, which sums it: its value is known behind the loop"
@@ -132,16 +141,21 @@ class Elements:
 
     def _is_own(self, key: Key, index: Index) -> bool:
         """Whether data is read of an element that the running loop cannot write at the same time for another."""
-        own = index.name in ("node", self._end) if key[0] == "node" else self.fresh.get(key, self._end) == self._end
-        if not own or key[0] == "edge":
+        member = key[0] == self._structure.member
+        own = index.identity or index.name == self._end
+        if member:
+            own = self.fresh.get(key, self._end) == self._end
+        if not own or member:
             self._others.setdefault(key, set()).add(self._end)
         return own or key not in self.fresh
 
     def read(self, index: Index, name: str, extent: Span, place: Span) -> Row | Constant | None:
         """The data of that name on an element."""
-        key = (index.index_set, name)
+        key = (self.owner(index), name)
+        if index.member and key not in self.data:  # in a square matrix, a column is a row too
+            key = (index.index_set, name)
         site = OperationSite(slice_text(self._elaborator.text, extent), extent, extent)
-        if key in self.summing and index.index_set == "node":
+        if key in self.summing and index.index_set == self._structure.group:
             message = f"'{name}' is summed in this loop: its value is known behind the loop"
             self._elaborator.collector.report(message, extent, f"Line {self.summing[key]} sums it.")
             return None
@@ -152,7 +166,7 @@ class Elements:
         if key in self.data:
             if self._end and index.name == self._end:
                 self._before_sum.add(key)
-            return self.at(self.data[key], index, site)
+            return self.data[key] if key[0] == self._structure.member else self.at(self.data[key], index, site)
         if self._table(index, name) is not None:
             self._report_form(f"'{name}' is declared", f"{index.text}.{name}", extent)
         else:
@@ -161,8 +175,8 @@ class Elements:
 
     def at(self, value: Row | Constant | None, index: Index, site: OperationSite) -> Row | Constant | None:
         """A value of an element's set as seen from where the text stands: a node's value at an edge's end."""
-        if isinstance(value, Row) and index.name in ENDS:
-            return self._elaborator.operations.gather_value(site, value, index.name)
+        if isinstance(value, Row) and not index.identity:
+            return self._elaborator.operations.gather_value(site, value, index)
         return value
 
     def _report_unknown(self, index: Index, name: str, place: Span) -> None:
@@ -170,12 +184,13 @@ class Elements:
         if not self._complete or self._elaborator.is_broken(name):
             return
         report = self._elaborator.collector.report
-        shown, index_set = index.text, index.index_set
-        if index_set not in ("node", "edge"):
+        shown, index_set = index.text, self.owner(index)
+        group, member = self._structure.group, self._structure.member
+        if index_set not in (group, member):
             kind = with_article(index_set)
-            report(f"'{shown}' is {kind} and has no '{name}': data stands on nodes and edges", place)
+            report(f"'{shown}' is {kind} and has no '{name}': data stands on {self._structure.words}", place)
             return
-        other = "edge" if index_set == "node" else "node"
+        other = member if index_set == group else group
         if (other, name) in self.data:
             report(f"'{name}' is data of {with_article(other)}, but {shown} is {with_article(index_set)}", place)
             return
@@ -190,7 +205,8 @@ class Elements:
         known = [entry for (owner, entry), value in self.data.items() if owner == index_set and value is not None]
         known += [entry for entry, table in self.tables.items() if table.tensor.sets == (index_set,)]
         hint, fixes = suggestion(name, place, known)
-        written = f": {index_set}s have {', '.join(known)}" if known else f": nothing is written on {index_set}s"
+        several = plural(index_set)
+        written = f": {several} have {', '.join(known)}" if known else f": nothing is written on {several}"
         if slice_text(self._elaborator.text, place).startswith('"'):
             fixes = tuple(Fix(fix.label, fix.span, f'"{fix.replacement}"') for fix in fixes)
         report(f"unknown data '{name}' of {with_article(index_set)}{hint or written}", place, fixes=fixes)
@@ -199,11 +215,6 @@ class Elements:
         """The indices in reach: of an edge also its ends and type, of a node its type."""
         for index in indices:
             yield index
-            if index.index_set == "edge":
-                yield Index("etype", "etype", f"{index.text}.etype")
-                for end in ENDS:
-                    yield Index(end, "node", f"{index.text}.{end}")
-                    yield Index(f"{end}.ntype", "ntype", f"{index.text}.{end}.ntype")
-            elif index.index_set == "node":
-                path = "ntype" if index.name == "node" else f"{index.name}.ntype"
-                yield Index(path, "ntype", f"{index.text}.ntype")
+            parts = self._structure.parts.get(index.index_set, ())
+            steps = [name for name in self._structure.maps if name in parts]
+            yield from self.available(self._step(index, name, f"{index.text}.{name}") for name in steps)

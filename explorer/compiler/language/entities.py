@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from explorer.compiler.ir.graph import Shape, Tensor
 from explorer.compiler.ir.node import Span
 from explorer.compiler.language import syntax
+from explorer.compiler.language.dependency import Dependency
+from explorer.compiler.language.structures import Structure
 
 
 @dataclass(frozen=True, slots=True)
@@ -15,7 +17,7 @@ class Row:
 
     name: str
     shape: Shape
-    depends: frozenset[str]
+    depends: frozenset[Dependency]
     lines: tuple[int, ...] = ()
     table: Table | None = None
 
@@ -34,24 +36,47 @@ class Constant:
 class Index:
     """An element of an index set for each row: a score's `h`, a layer's `e`, `e.src`, `n.ntype`.
 
-    `name` is the path of maps that leads there (`src.ntype`), or the set's own name; `shown` how the text says it.
+    `name` is the path of maps that leads there (`src.ntype`), or the set's own name, and `domain` the set that it
+    leads from; `shown` is how the text says it. `member` marks the variable of a loop over entries or nonzeros, which
+    picks a row or column and stands for the entry itself as well.
     """
 
     name: str
     index_set: str
+    domain: str
     shown: str = ""
+    member: bool = False
 
     @property
     def text(self) -> str:
         """What messages call it."""
         return self.shown or self.name
 
+    @property
+    def dependency(self) -> Dependency:
+        """What a row picked by the index depends on."""
+        return Dependency(self.name.split(".")[0], self.domain)
+
+    @property
+    def identity(self) -> bool:
+        """Whether it is the element itself, not one that a map leads to."""
+        return self.name == self.domain == self.index_set
+
 
 @dataclass(frozen=True, slots=True)
-class GraphArgument:
-    """The `g` of a layer."""
+class StructureArgument:
+    """The `g` of a layer, the `A` of an op."""
 
     name: str
+    structure: Structure
+
+
+@dataclass(frozen=True, slots=True)
+class Given:
+    """A number that the structure brings for each member, under the name that a loop gives it: a weight, a value."""
+
+    name: str
+    index: Index
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +94,7 @@ class Table:
     declaration: syntax.Declaration
 
 
-Entity = Row | Constant | Index | Table | GraphArgument | DataName
+Entity = Row | Constant | Index | Table | StructureArgument | Given | DataName
 """What a name or an expression stands for. `None` in its place is an error that is reported already."""
 
 

@@ -1,4 +1,4 @@
-"""The families of definitions that run, score and layer: from a definition to its graph."""
+"""The families of definitions that run, score, layer and op: from a definition to its graph."""
 
 from __future__ import annotations
 
@@ -9,26 +9,30 @@ from dataclasses import dataclass
 from explorer.compiler.ir import graph as ir
 from explorer.compiler.language import syntax
 from explorer.compiler.language.builder import GraphBuilder
-from explorer.compiler.language.builtins import GRAPH, SETS_OF_FAMILIES
+from explorer.compiler.language.builtins import GRAPH_WORD, SETS_OF_FAMILIES, builtin
 from explorer.compiler.language.check import OperationSite
-from explorer.compiler.language.declarations import GRAPH_NAMES, declare_tensors
-from explorer.compiler.language.diagnostics import Collector, Fix, slice_text
+from explorer.compiler.language.declarations import declare_tensors, reserved_names
+from explorer.compiler.language.dependency import Dependency
+from explorer.compiler.language.diagnostics import Collector, Fix, slice_text, suggestion
 from explorer.compiler.language.elaborate import Elaborator
-from explorer.compiler.language.elements import STRUCTURE
-from explorer.compiler.language.entities import Constant, Entity, GraphArgument, Index, Row, Stopped, Table
+from explorer.compiler.language.entities import Constant, Entity, Index, Row, Stopped, StructureArgument, Table
 from explorer.compiler.language.prelude import prelude
 from explorer.compiler.language.shapes import show
+from explorer.compiler.language.structures import GRAPH, TRIPLES, Structure, bags_of, blocks_of, matrix
 from explorer.compiler.options import Negatives
 
 SCORE_PARAMETERS = "(h: entity, r: relation, t: entity)"
 SCORE_SETS = ["entity", "relation", "entity"]
 LAYER_PARAMETERS = "(g: graph)"
+OP_PARAMETERS = "(b: bag of row)"
 
-GRAPH_MAPS = {"src": ("edge", "node"), "dst": ("edge", "node"), "etype": ("edge", "etype"), "ntype": ("node", "ntype")}
-"""The maps of every graph, with their domains and codomains."""
+STRUCTURE_WORDS = ("bag", "csr", "coo", "blocks")
+"""What an op's parameter is."""
 
-GRAPH_DOMAINS = {"src": "edge", "dst": "edge", "etype": "edge", "edge": "edge", "node": "node", "ntype": "node"}
-"""What a value of a layer may depend on, a map or the element itself, and the set that it lives on then."""
+OP_EXAMPLES = "b: bag of row, q: blocks of row, A: csr[row, col] or A: coo[row, col]"
+
+OWN_SETS = ("bag", "query", "entry", "nonzero", "batch", "negative", "unit")
+"""The sets that an op's header brings beside those that it names, and those of other definitions' values."""
 
 
 @dataclass(frozen=True)
@@ -45,17 +49,24 @@ class Source:
 class _Definition(ABC):
     """A definition on its way to a graph."""
 
-    def __init__(self, definition: syntax.Definition, source: Source, domains: Mapping[str, str]) -> None:
+    def __init__(
+        self,
+        definition: syntax.Definition,
+        source: Source,
+        structure: Structure,
+        dependencies: Iterable[Dependency],
+    ) -> None:
         self.definition = definition
         self.source = source
         self.collector = source.collector
-        self.builder = GraphBuilder(domains, source.collector)
+        self.structure = structure
+        self.builder = GraphBuilder(dependencies, source.collector)
         statements = syntax.walk_statements(definition.statements)
         broken = [entry for entry in (*source.program.broken, *statements) if isinstance(entry, syntax.Broken)]
         unknown = frozenset[str]().union(*(entry.names for entry in broken))
         helpers = source.helpers if definition.kind == "score" else {**prelude(), **source.helpers}
         self.elaborator = Elaborator(
-            source.text, source.sizes, helpers, unknown, self.builder, source.collector, definition
+            source.text, source.sizes, helpers, unknown, self.builder, source.collector, definition, structure
         )
         self.scope: dict[str, Entity | None] = {parameter.name.text: None for parameter in definition.parameters}
 
@@ -80,8 +91,9 @@ class _Definition(ABC):
             name=self.definition.name.text,
             family=self.definition.kind,
             sizes=tuple(self.source.sizes.items()),
+            structure=self.structure.kind if self.definition.kind == "op" else "",
             maps=self.maps(),
-            tensors=(*tensors, *self.structure()),
+            tensors=(*tensors, *self.given()),
             values=tuple(self.builder.values),
             result=row.name,
         )
@@ -90,9 +102,16 @@ class _Definition(ABC):
     def maps(self) -> tuple[ir.IndexMap, ...]:
         """The maps of the graph."""
 
-    def structure(self) -> tuple[ir.Tensor, ...]:
-        """The tensors that the family itself brings."""
-        return ()
+    def given(self) -> tuple[ir.Tensor, ...]:
+        """Of the numbers that the structure brings for its elements, those that the values use."""
+        operators = [value.operator for value in self.builder.values]
+        used = {operator.tensor for operator in operators if isinstance(operator, ir.Gather)}
+        origin = (self.definition.parameters_extent,)
+        return tuple(
+            ir.Tensor(origin=origin, name=name, sets=(index_set,), dims=(), kind="structure")
+            for name, index_set in self.structure.given.items()
+            if name in used
+        )
 
     @abstractmethod
     def check_result(self, place: syntax.Expression, value: Row | Constant) -> Row | None:
@@ -108,8 +127,9 @@ class Score(_Definition):
 
     def __init__(self, definition: syntax.Definition, source: Source, negatives: Negatives | None) -> None:
         self._maps = _index_maps(definition, negatives, source.collector)
-        super().__init__(definition, source, {entry.name: entry.domain for entry in self._maps})
-        self.scope |= {entry.name: Index(entry.name, entry.codomain) for entry in self._maps}
+        dependencies = [Dependency(entry.name, entry.domain) for entry in self._maps]
+        super().__init__(definition, source, TRIPLES, dependencies)
+        self.scope |= {entry.name: Index(entry.name, entry.codomain, entry.domain) for entry in self._maps}
 
     def maps(self) -> tuple[ir.IndexMap, ...]:
         return self._maps
@@ -142,17 +162,14 @@ class Layer(_Definition):
     """A layer, over a graph."""
 
     def __init__(self, definition: syntax.Definition, source: Source) -> None:
-        super().__init__(definition, source, GRAPH_DOMAINS)
-        for dim in source.program.dims:
-            if dim.name.text in GRAPH_NAMES:
-                message = f"'{dim.name.text}' is a part of the graph: choose another name"
-                source.collector.report(message, dim.name.extent)
+        super().__init__(definition, source, GRAPH, GRAPH.dependencies)
+        report_sizes(source, GRAPH)
         parameters = definition.parameters
         annotations = [parameter.annotation.text if parameter.annotation else "" for parameter in parameters]
-        if annotations == [GRAPH]:
+        if annotations == [GRAPH_WORD]:
             name = parameters[0].name.text
-            self.scope[name] = GraphArgument(name)
-        elif all(entry in (GRAPH, *SETS_OF_FAMILIES["layer"], "") for entry in annotations):
+            self.scope[name] = StructureArgument(name, GRAPH)
+        elif all(entry in (GRAPH_WORD, *SETS_OF_FAMILIES["layer"], "") for entry in annotations):
             extent = definition.parameters_extent
             name = parameters[0].name.text if parameters else "g"
             fix = Fix(f"Use ({name}: graph)", extent, f"({name}: graph)")
@@ -160,25 +177,14 @@ class Layer(_Definition):
             source.collector.report(message, extent, fixes=[fix])
 
     def maps(self) -> tuple[ir.IndexMap, ...]:
-        """The maps that the values use, in the order of GRAPH_MAPS."""
+        """The maps that the values use, in the structure's order."""
         operators = [value.operator for value in self.builder.values]
         used = {step for operator in operators for path in ir.indices_of(operator) for step in path.split(".")}
         used |= {operator.map for operator in operators if isinstance(operator, ir.Segment)}
         origin = (self.definition.parameters_extent,)
         return tuple(
             ir.IndexMap(origin=origin, name=name, domain=domain, codomain=codomain)
-            for name, (domain, codomain) in GRAPH_MAPS.items()
-            if name in used
-        )
-
-    def structure(self) -> tuple[ir.Tensor, ...]:
-        """Of what the graph brings, what the values use."""
-        operators = [value.operator for value in self.builder.values]
-        used = {operator.tensor for operator in operators if isinstance(operator, ir.Gather)}
-        origin = (self.definition.parameters_extent,)
-        return tuple(
-            ir.Tensor(origin=origin, name=name, sets=(index_set,), dims=(), kind="structure")
-            for name, index_set in STRUCTURE.items()
+            for name, (domain, codomain) in GRAPH.maps.items()
             if name in used
         )
 
@@ -189,6 +195,99 @@ class Layer(_Definition):
             self.collector.report(message, place.extent)
             return None
         return value
+
+
+class Op(_Definition):
+    """An op, over bags, blocks or a sparse matrix."""
+
+    def __init__(self, definition: syntax.Definition, source: Source) -> None:
+        structure = _structure_of(definition, source.sizes, source.collector)
+        known = structure or bags_of("row")
+        super().__init__(definition, source, known, known.dependencies)
+        self.known = structure is not None
+        if structure is None:
+            return
+        report_sizes(source, structure)
+        name = definition.parameters[0].name.text
+        if structure.each == "unit":
+            self.scope[name] = StructureArgument(name, structure)
+        else:
+            self.scope[name] = Index(structure.each, structure.each, structure.each, name)
+
+    def graph(self) -> ir.Graph | None:
+        """The op's graph; with a header that is wrong, nothing in its body can be told."""
+        return super().graph() if self.known else None
+
+    def maps(self) -> tuple[ir.IndexMap, ...]:
+        """All maps of the structure."""
+        origin = (self.definition.parameters_extent,)
+        return tuple(
+            ir.IndexMap(origin=origin, name=name, domain=domain, codomain=codomain)
+            for name, (domain, codomain) in self.structure.maps.items()
+        )
+
+    def check_result(self, place: syntax.Expression, value: Row | Constant) -> Row | None:
+        """The returned value must be one of each bag, row, entry or nonzero."""
+        if isinstance(value, Constant) or not value.depends:
+            one = f"{self.structure.group} and {self.structure.member}"
+            message = f"the result is the same for every {one}: an op returns data of {self.structure.words}"
+            self.collector.report(message, place.extent)
+            return None
+        return value
+
+
+def report_sizes(source: Source, structure: Structure) -> None:
+    """Reports sizes of the text that have the name of a part of a structure."""
+    reserved = reserved_names(structure)
+    for dim in source.program.dims:
+        if dim.name.text in reserved:
+            message = f"'{dim.name.text}' is a part of {structure.owner}: choose another name"
+            source.collector.report(message, dim.name.extent)
+
+
+def _is_free(name: syntax.Name, parameter: str, sizes: Mapping[str, int], collector: Collector) -> bool:
+    """Whether an index set of an op may have that name."""
+    taken = ""
+    if name.text in OWN_SETS:
+        taken = "is an index set of ops already"
+    elif name.text in sizes:
+        taken = "is a size"
+    elif builtin(name.text):
+        taken = "is a built-in function"
+    elif name.text == parameter:
+        taken = "is what the op is over"
+    if taken:
+        collector.report(f"'{name.text}' {taken}: choose another name", name.extent)
+    return not taken
+
+
+def _structure_of(
+    definition: syntax.Definition, sizes: Mapping[str, int], collector: Collector
+) -> Structure | None:
+    """What an op is over, by its one parameter."""
+    parameters = definition.parameters
+    annotation = parameters[0].annotation if len(parameters) == 1 else None
+    if annotation is None:
+        detail = f"Its one parameter is {OP_EXAMPLES}."
+        collector.report("an op is over bags, blocks or a sparse matrix", definition.parameters_extent, detail)
+        return None
+    sets = [name.text for name in annotation.sets]
+    wanted = {"bag": ("of", 1), "blocks": ("of", 1), "csr": ("[", 2), "coo": ("[", 2)}.get(annotation.text)
+    if wanted is None:
+        hint, fixes = suggestion(annotation.text, annotation.word.extent, STRUCTURE_WORDS)
+        message = f"an op is over bags, blocks or a sparse matrix, not over '{annotation.text}'{hint}"
+        collector.report(message, annotation.word.extent, f"Its one parameter is {OP_EXAMPLES}.", fixes)
+        return None
+    if (annotation.joined, len(sets)) != wanted:
+        form = f"{annotation.text} of row" if wanted[0] == "of" else f"{annotation.text}[row, col]"
+        fix = [Fix(f"Use {form}", annotation.extent, form)]
+        collector.report(f"'{annotation.text}' is followed by what it is of: {form}", annotation.extent, fixes=fix)
+        return None
+    if not all(_is_free(name, parameters[0].name.text, sizes, collector) for name in annotation.sets):
+        return None
+    if annotation.text in ("csr", "coo"):
+        return matrix(annotation.text, sets[0], sets[1])
+    return bags_of(sets[0]) if annotation.text == "bag" else blocks_of(sets[0])
 
 
 def _index_maps(

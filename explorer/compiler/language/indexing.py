@@ -58,6 +58,8 @@ def _check_indices(
                 expression.extent,
                 f"The indices are {', '.join(index.text for index in elaborator.indices())}.",
             )
+        elif index.member and index_set == elaborator.structure.member:
+            maps.append(Index(index_set, index_set, index_set, index.text))
         elif index.index_set != index_set:
             _report_wrong_set(elaborator, node, expression, base, index, index_set)
         else:
@@ -106,9 +108,9 @@ def _bound(elaborator: Elaborator, node: syntax.Expression | None) -> int | None
 
 
 def take_attribute(elaborator: Elaborator, node: syntax.Attribute, base: Entity | None) -> Entity | None:
-    if isinstance(base, Index) and elaborator.family == "layer":
+    if isinstance(base, Index) and elaborator.family != "score":
         return elaborator.loops.elements.attribute(base, node)
-    if base is None and elaborator.family == "layer":
+    if base is None and elaborator.family != "score":
         return None
     if node.name.text != "T":
         elaborator.collector.report(f"a value has no '.{node.name.text}': there is '.T', the transpose", node.span)

@@ -14,7 +14,7 @@ from explorer.compiler.language.syntax_errors import describe
 from explorer.compiler.language.tree import join, span_of
 
 DEFINITION_STARTS = frozenset(["DIM", "SCORE", "DEF", "LAYER", "OP"])
-BLOCK_STARTS = frozenset(["SCORE", "LAYER", "DEF", "FOR"])
+BLOCK_STARTS = frozenset(["SCORE", "LAYER", "OP", "DEF", "FOR"])
 
 
 class LineParser:
@@ -36,8 +36,6 @@ class LineParser:
             token = self._tokens[self._position]
             if token.type == "_INDENT":
                 self._skip_indented("this line is indented, but the line above opens no block")
-            elif token.type == "OP" and self._depth == 0:
-                self._skip_op()
             elif token.type == "_DEDENT":
                 self._feed(token)
             else:
@@ -129,17 +127,6 @@ class LineParser:
                 break
         if message and self._position < len(self._tokens):
             self._collector.report(message, self._span(self._position, self._line_end(self._position)))
-
-    def _skip_op(self) -> None:
-        """Leaves out an `op` with its block, with one diagnostic at its header."""
-        end = self._line_end(self._position)
-        header = self._span(self._position, end)
-        self._position = end + 1
-        level = 0
-        while self._position < len(self._tokens) and (level or self._next_type() == "_INDENT"):
-            level += {"_INDENT": 1, "_DEDENT": -1}.get(self._next_type(), 0)
-            self._position += 1
-        self._collector.report("ops are not compiled yet: this version compiles scores and layers", header)
 
     def _next_type(self) -> str:
         return self._tokens[self._position].type if self._position < len(self._tokens) else ""

@@ -1,46 +1,39 @@
-"""The statements of layers: loops over nodes and edges, reductions over a node's edges, and data on elements."""
+"""The statements in loops: reductions over the members of a group, a node's edges, and data on elements."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from explorer.compiler.ir.graph import plural
 from explorer.compiler.language import syntax
 from explorer.compiler.language.builtins import ALIASES
 from explorer.compiler.language.check import OperationSite
-from explorer.compiler.language.diagnostics import Fix, slice_text, suggestion
-from explorer.compiler.language.elements import ITERATORS, PARTS, Elements
-from explorer.compiler.language.entities import Constant, DataName, Entity, GraphArgument, Index, Row
+from explorer.compiler.language.diagnostics import Fix, slice_text
+from explorer.compiler.language.elements import Elements
+from explorer.compiler.language.entities import Constant, DataName, Entity, Index, Row
+from explorer.compiler.language.iterators import Entered, Level, enter
+from explorer.compiler.language.structures import Structure
 
 if TYPE_CHECKING:
     from explorer.compiler.language.elaborate import Elaborator
 
-GRAPH_ITERATORS = {"edges": "edge", "nodes": "node", "src_nodes": "node", "dst_nodes": "node"}
 SEGMENT_FUNCTIONS = ("sum", "mean", "max", "min")
 NO_UPDATES = "Write x = x + y."
 
 
-@dataclass(frozen=True, slots=True)
-class Level:
-    """Where a statement stands: outside of loops ("unit"), in a loop over nodes, or in one over edges.
-
-    `end` is the end at which the node of the loop around stands; `line` is the loop's."""
-
-    index_set: str = "unit"
-    end: str = ""
-    line: int = 0
-
-
 class Loops:
-    """Elaborates the loops of one layer; in a score it refuses them."""
+    """Elaborates the loops of one layer or op; in a score it refuses them."""
 
-    def __init__(self, elaborator: Elaborator, elements: Elements) -> None:
+    def __init__(self, elaborator: Elaborator, structure: Structure, elements: Elements) -> None:
         self._elaborator = elaborator
+        self._structure = structure
         self._report = elaborator.collector.report
         self.family = elaborator.family
         self.elements = elements
-        self.level = Level()
+        self.base = Level(structure.each)
+        """Where the definition's own statements stand: those of an op over bags are in each bag."""
+        self.level = self.base
         self.ended: dict[str, str] = {}
         """Names that were known in a loop which has ended, with what to say about them."""
         self.letters: dict[str, list[str]] = {}
@@ -51,41 +44,40 @@ class Loops:
 
     def run(self, loop: syntax.Loop) -> None:
         """A `for` with its block."""
-        if self.family != "layer":
+        if self._structure.kind == "triples":
             message = f"a {self.family} has no loops: it computes the same for every triple"
             self._report(message, loop.header, "Loops over nodes and edges belong to a layer.")
             return
-        level = self._enter(loop.iterator)
-        variable = loop.variable
-        if level is None or not self._check_variable(variable):
+        entered = enter(self._elaborator, loop.iterator, loop.variables)
+        if entered is None or not all(self._check_variable(variable) for variable in loop.variables):
             # What the loop would have written is not known: silence stands for it.
             self._forget(loop)
             return
-        self.letters.setdefault(variable.text, []).append(level.index_set)
+        self.letters.setdefault(loop.variables[0].text, []).append(entered.level.index_set)
         outer = self.level
-        shown = f"'{variable.text}' is the variable of the loop in line {loop.header.line}, which has ended"
-        self._inside(level, variable.text, shown, lambda: self._statements(loop))
-        self.elements.end_loop(outermost=outer.index_set == "unit")
+        shown = "'{}' is the variable of the loop in line " + f"{loop.header.line}, which has ended"
+        self._inside(entered, shown, lambda: self._statements(loop))
+        self.elements.end_loop(outermost=outer == self.base)
 
     def _statements(self, loop: syntax.Loop) -> None:
         for statement in loop.statements:
             self._elaborator.statement(statement)
 
-    def _inside(self, level: Level, variable: str, shown: str, work: Callable[[], Entity | None]) -> Entity | None:
+    def _inside(self, entered: Entered, shown: str, work: Callable[[], Entity | None]) -> Entity | None:
         """Does something in a loop: the names that it leaves behind are unknown afterwards."""
         elaborator = self._elaborator
         scope, outer_level, outer_names = elaborator.scope, self.level, self._outer
-        elaborator.scope = dict(scope)
+        elaborator.scope = {**scope, **entered.variables}
         self._outer = frozenset(name for name, entity in scope.items() if entity is not None)
-        self.level = level
-        elaborator.scope[variable] = Index(level.index_set, level.index_set, variable)
+        self.level = entered.level
         try:
             return work()
         finally:
-            local = f"is local to the loop in line {level.line}: what leaves a loop is data, as in {variable}"
+            element = next(iter(entered.variables))
+            local = f"is local to the loop in line {entered.level.line}: what leaves a loop is data, as in {element}"
             for name, entity in elaborator.scope.items():
-                if name == variable:
-                    self.ended[name] = shown
+                if name in entered.variables:
+                    self.ended[name] = shown.format(name)
                 elif name not in scope and entity is not None:
                     self.ended[name] = f"""'{name}' {local}["{name}"]"""
                 else:
@@ -101,48 +93,12 @@ class Loops:
         self._report(f"'{variable.text}' is {kind}: choose another name", variable.extent)
         return False
 
-    def _enter(self, iterator: syntax.Iterator) -> Level | None:
-        """The level of a loop over what an iterator gives."""
-        method, line = iterator.method, iterator.extent.line
-        base = self._elaborator.expression(iterator.base)
-        if base is None:
-            return None
-        text = slice_text(self._elaborator.text, iterator.base.extent)
-        if isinstance(base, GraphArgument):
-            if method.text not in GRAPH_ITERATORS:
-                self._report_method(iterator, "A graph has", text, GRAPH_ITERATORS)
-                return None
-            if self.level.index_set != "unit":
-                detail = "In a loop over nodes stand loops over n.incoming_edges() and n.outgoing_edges()."
-                self._report("a loop over the graph stands in no other loop", iterator.extent, detail)
-                return None
-            return Level(GRAPH_ITERATORS[method.text], line=line)
-        if not isinstance(base, Index) or base.index_set != "node":
-            self._report(f"'{text}' is no graph and no node: a loop has nothing to go over", iterator.base.extent)
-            return None
-        if method.text not in ITERATORS:
-            self._report_method(iterator, "A node has", text, ITERATORS)
-            return None
-        if base.name != "node":
-            detail = 'Write a loop over the nodes before, which leaves what it finds as data: n["x"].'
-            self._report("in a loop over edges there are no further edges to go over", iterator.extent, detail)
-            return None
-        return Level("edge", ITERATORS[method.text], line)
-
-    def _report_method(self, iterator: syntax.Iterator, owner: str, text: str, known: dict[str, str]) -> None:
-        method = iterator.method
-        # By the first letter: in_edges, as DGL has it, is nearer to incoming_edges than its letters say.
-        similar = [name for name in known if name[0] == method.text[0]]
-        hint, fixes = suggestion(method.text, method.extent, similar or known)
-        names = [f"{text}.{name}()" for name in known]
-        listed = f"{owner} {', '.join(names[:-1])} and {names[-1]}."
-        self._report(f"'{text}' has no '{method.text}'{hint}", method.extent, listed, fixes)
-
     def _forget(self, loop: syntax.Loop) -> None:
         """After an error in a header: what depends on the loop counts as reported."""
         for statement in syntax.walk_statements((loop,)):
             if isinstance(statement, syntax.Loop):
-                self._elaborator.scope.setdefault(statement.variable.text, None)
+                for variable in statement.variables:
+                    self._elaborator.scope.setdefault(variable.text, None)
             if isinstance(statement, syntax.Assignment) and isinstance(statement.target, syntax.Data):
                 self.elements.forget(statement.target.name.text)
 
@@ -150,7 +106,7 @@ class Loops:
 
     def assign(self, statement: syntax.Assignment) -> None:
         """`e["x"] = y` and the updates `+=`, `-=`, `*=`, `/=`."""
-        if self.family != "layer":
+        if self._structure.kind == "triples":
             if statement.operator:
                 self._report(f"the language has no '{statement.operator}='", statement.span, NO_UPDATES)
             else:
@@ -167,7 +123,7 @@ class Loops:
 
     def report_outer(self, statement: syntax.Assignment, name: str) -> None:
         """About a name of the block around, assigned anew in a loop: it would change from element to element."""
-        sums = f"""What is summed over a node's edges is data of the node: n["{name}"] += ..."""
+        sums = f"""What is summed in a loop is data of the element around: {self._structure.example}["{name}"] += ..."""
         detail = sums if self.level.end else ""
         message = f"'{name}' stands outside of this loop and cannot be assigned in it: choose another name"
         self._report(message, statement.target.extent, detail)
@@ -206,13 +162,15 @@ class Loops:
             self.elements.forget(name or target.name.text)
             return
         text = slice_text(elaborator.text, target.base.extent)
-        if not isinstance(index, Index) or index.index_set not in ("node", "edge"):
-            self._report(f"'{text}' is no node and no edge: data stands on nodes and edges", target.base.extent)
+        group, member = self._structure.group, self._structure.member
+        if not isinstance(index, Index) or self.elements.owner(index) not in (group, member):
+            message = f"'{text}' is no {group} and no {member}: data stands on {self._structure.words}"
+            self._report(message, target.base.extent)
             return
-        key = (index.index_set, name)
+        key = (self.elements.owner(index), name)
         if not self._check_name(key, target):
             return
-        if index.name == self.level.index_set:
+        if index.member or (index.identity and index.name == self.level.index_set):
             if statement.operator:
                 value = self._combine(statement, self._value_before(statement, target, key, index), value)
             self.elements.write(key, value, target.extent)
@@ -231,7 +189,9 @@ class Loops:
         if key in self.elements.data:
             return self.elements.read(index, key[1], target.extent, target.name.extent)
         message = f"'{key[1]}' has no value yet: '{statement.operator}=' changes what is there"
-        detail = "In a loop over a node's edges += sums, from 0." if statement.operator == "+" else ""
+        several = plural(self._structure.member)
+        sums = f"In a loop over the {several} of a {self._structure.group} += sums, from 0."
+        detail = sums if statement.operator == "+" else ""
         self._report(message, target.extent, detail)
         return None
 
@@ -239,17 +199,19 @@ class Loops:
         """A loop writes on its own element; in the loop over a node's edges the node's data is summed."""
         if text and self.level.end and not statement.operator:
             fixes = [Fix("Use +=", statement.span, "+=")]
-            message = f"""'{text}["{name}"]' would be written once for each edge: += sums over the edges"""
+            member = self._structure.member
+            sums = f"once for each {member}: += sums over the {plural(member)}"
+            message = f"""'{text}["{name}"]' would be written {sums}"""
             self._report(message, statement.extent, fixes=fixes)
             return
-        detail = f"""A sum over edges is: for n in g.dst_nodes(): for e in n.incoming_edges(): n["{name}"] += ..."""
+        detail = f"""A sum over {plural(self._structure.member)} is: {self._structure.summed}["{name}"] += ..."""
         self._report(f"a loop writes data on its own element only, not on '{text}'", target.extent, detail)
 
     def _check_name(self, key: tuple[str, str], target: syntax.Data) -> bool:
         """Whether data may have this name."""
         index_set, name = key
-        if name in PARTS[index_set]:
-            taken = "given by the graph"
+        if name in self._structure.parts.get(index_set, ()):
+            taken = f"given by {self._structure.owner}"
         elif name in self.elements.tables and self.elements.tables[name].tensor.sets == (index_set,):
             taken = f"declared in line {self.elements.tables[name].declaration.extent.line}"
         else:
@@ -291,14 +253,15 @@ class Loops:
     ) -> Row | Constant | None:
         """`+=` in a loop over a node's edges: the sum, on top of what was there before the loop."""
         if statement.operator != "+":
-            message = f"a loop over a node's edges sums with '+=': there is no '{statement.operator}='"
+            over = f"the {plural(self._structure.member)} of a {self._structure.group}"
+            message = f"a loop over {over} sums with '+=': there is no '{statement.operator}='"
             self._report(message, statement.span)
             return None
         if value is None or start is None:
             return None
         operations = self._elaborator.operations
         site = OperationSite("+=", statement.span, statement.extent)
-        total = operations.segment(site, "sum", operations.builder.row(value), self.level.end)
+        total = operations.segment(site, "sum", operations.builder.row(value), self.level.end, self._structure.group)
         if isinstance(start, int) or (isinstance(start, Constant) and start.value == 0):
             return total
         return operations.elementwise(site, "add", (statement.target, statement.value), start, total)
@@ -312,41 +275,40 @@ class Loops:
             known = ", ".join(SEGMENT_FUNCTIONS)
             self._report(f"what takes a 'for' is one of {known}, with nothing else", node.extent)
             return None
-        if self.family != "layer":
+        if self._structure.kind == "triples":
             detail = "Sums over edges belong to a layer."
             self._report("scores have no comprehensions: 'sum' takes one expression", element.extent, detail)
             return None
-        level = self._enter(element.iterator)
-        if level is None or not self._check_variable(element.variable):
+        entered = enter(self._elaborator, element.iterator, element.variables)
+        if entered is None or not all(self._check_variable(variable) for variable in element.variables):
             return None
-        if not level.end:
-            message = "a reduction goes over the edges of a node: there is no value of the whole graph"
+        if not entered.level.end:
+            message = f"a reduction goes over {self._structure.reduced}"
             self._report(message, element.iterator.extent)
             return None
-        shown = f"'{element.variable.text}' is the variable of a reduction, which has ended"
         elaborator = self._elaborator
         inner = self._inside(
-            level,
-            element.variable.text,
-            shown,
+            entered,
+            "'{}' is the variable of a reduction, which has ended",
             lambda: elaborator.value(element.element, elaborator.expression(element.element)),
         )
         if not isinstance(inner, Row | Constant):
             return None
         site = OperationSite(node.function.text, node.function.extent, node.extent)
-        return elaborator.operations.segment(site, name, elaborator.operations.builder.row(inner), level.end)
+        row = elaborator.operations.builder.row(inner)
+        return elaborator.operations.segment(site, name, row, entered.level.end, self._structure.group)
 
     def seen_from_here(self, entity: Entity | None, name: syntax.Name) -> Entity | None:
-        """What a name of a loop over nodes is in the loop over the node's edges: the node is one of their ends."""
-        if not self.level.end:
+        """What a name of a loop over groups is in the loop over a group's members: a node is one of an edge's ends."""
+        end, group, member = self.level.end, self._structure.group, self._structure.member
+        if not end:
             return entity
         site = OperationSite(name.text, name.extent, name.extent)
         if isinstance(entity, Row):
-            return self._elaborator.operations.gather_value(site, entity, self.level.end)
-        if isinstance(entity, Index) and entity.name == "node":
-            return Index(self.level.end, "node", entity.shown)
-        if isinstance(entity, Index) and entity.name == "ntype":
-            return Index(f"{self.level.end}.ntype", "ntype", entity.shown)
+            return self._elaborator.operations.gather_value(site, entity, Index(end, group, member))
+        if isinstance(entity, Index) and entity.domain == group:
+            path = end if entity.identity else f"{end}.{entity.name}"
+            return Index(path, entity.index_set, member, entity.shown)
         return entity
 
     def data(self, node: syntax.Data, base: Entity | None) -> Row | Constant | None:
@@ -355,27 +317,32 @@ class Loops:
             return None
         name = self._data_name(node)
         text = slice_text(self._elaborator.text, node.base.extent)
-        if not isinstance(base, Index) or self.family != "layer":
-            self._report(f"'{text}' is no node and no edge of a layer: it has no data", node.extent)
+        if not isinstance(base, Index) or self._structure.kind == "triples":
+            owners = "no node and no edge of a layer"
+            if self._structure.group:
+                owners = f"no {self._structure.group} and no {self._structure.member}"
+            self._report(f"'{text}' is {owners}: it has no data", node.extent)
             return None
         return None if name is None else self.elements.read(base, name, node.extent, node.name.extent)
 
     def bind_letters(self, value: syntax.Expression) -> None:
-        """Before a layer's result: the variables of its loops stand for any element of their sets once more."""
+        """Before the result: the variables of the definition's loops stand for any element of their sets once more."""
         nodes = list(syntax.walk_expression(value))
-        own = {node.variable.text for node in nodes if isinstance(node, syntax.Comprehension)}
+        own = {v.text for node in nodes if isinstance(node, syntax.Comprehension) for v in node.variables}
         for node in nodes:
             if not isinstance(node, syntax.Name) or node.text in own or node.text in self._elaborator.scope:
                 continue
             if node.text in self.letters:
                 index_set = self._set_of_letter(node.text, nodes)
-                entity = Index(index_set, index_set, node.text)
-                if self.level.index_set not in ("unit", index_set):
-                    self._report("a result is of nodes or of edges, not of both", value.extent)
+                inside = index_set == self._structure.member and self.base.index_set != "unit"
+                level = Level(index_set, self._structure.home if inside else "")
+                if self.level not in (self.base, level):
+                    owners = self._structure.words.replace(" and ", " or of ")
+                    self._report(f"a result is of {owners}, not of both", value.extent)
                     self._elaborator.scope[node.text] = None
                     continue
-                self._elaborator.scope[node.text] = entity
-                self.level = Level(index_set)
+                self._elaborator.scope[node.text] = Index(index_set, index_set, index_set, node.text)
+                self.level = level
 
     def _set_of_letter(self, letter: str, nodes: list[syntax.Expression]) -> str:
         """The set that a loop variable went over; of several the one that has the data which is read of it."""

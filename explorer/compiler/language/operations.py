@@ -10,6 +10,7 @@ from explorer.compiler.ir.node import Span
 from explorer.compiler.language import syntax
 from explorer.compiler.language.builder import GraphBuilder
 from explorer.compiler.language.check import OperationSite
+from explorer.compiler.language.dependency import Dependency
 from explorer.compiler.language.diagnostics import Collector, Fix, slice_text
 from explorer.compiler.language.entities import Constant, Index, Row, Table
 from explorer.compiler.language.mismatch import Operand, explain_elementwise, explain_product
@@ -54,26 +55,26 @@ class Operations:
         names = tuple(index.name for index in indices)
         operator = ir.Gather(origin=(site.span,), tensor=table.tensor.name, indices=names)
         line = table.declaration.extent.line
-        depends = frozenset(name.split(".")[0] for name in names)
+        depends = frozenset(index.dependency for index in indices)
         return self.builder.emit(site, operator, table.tensor.dims, depends, (line,), table)
 
-    def gather_value(self, site: OperationSite, row: Row, end: str) -> Row:
-        """A node's value on the edges of which the node is one end, `src` or `dst`; a value that is the same for all
-        nodes is left as it is."""
-        if self.builder.index_set(row.depends) != "node":
+    def gather_value(self, site: OperationSite, row: Row, index: Index) -> Row:
+        """A node's value on the edges of which the node is one end, a row's on its nonzeros; a value that is the same
+        for all is left as it is."""
+        if self.builder.index_set(row.depends) != index.index_set:
             return row
-        operator = ir.Gather(origin=(site.span,), tensor=row.name, indices=(end,))
-        return self.builder.emit(site, operator, row.shape, frozenset([end]), row.lines)
+        operator = ir.Gather(origin=(site.span,), tensor=row.name, indices=(index.name,))
+        return self.builder.emit(site, operator, row.shape, frozenset([index.dependency]), row.lines)
 
-    def segment(self, site: OperationSite, function: str, row: Row, end: str) -> Row:
-        """A reduction over the edges of which a node is one end: an empty one gives 0."""
+    def segment(self, site: OperationSite, function: str, row: Row, end: str, group: str) -> Row:
+        """A reduction over the members that a map leads to the same group: an empty one gives 0."""
         operator = ir.Segment(origin=(site.span,), function=function, operand=row.name, map=end)
-        return self.builder.emit(site, operator, row.shape, frozenset(["node"]), row.lines)
+        return self.builder.emit(site, operator, row.shape, frozenset([Dependency(group, group)]), row.lines)
 
     def structure(self, site: OperationSite, name: str, index: Index) -> Row:
-        """A number that the graph brings for each element of a set: `norm[edge]`, `in_degree[node]`."""
+        """A number that the structure brings for each element of a set: `norm[edge]`, `in_degree[node]`."""
         operator = ir.Gather(origin=(site.span,), tensor=name, indices=(index.name,))
-        return self.builder.emit(site, operator, (), frozenset([index.name]))
+        return self.builder.emit(site, operator, (), frozenset([index.dependency]))
 
     def binary(self, node: syntax.Binary, left: Row | Constant, right: Row | Constant) -> Row | Constant | None:
         """`left + right` and the like; on two numbers it is done now."""

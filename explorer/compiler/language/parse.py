@@ -51,7 +51,7 @@ def _lark() -> Lark:
     class WholeTokens:
         """Keeps the terminals that no rule takes, and passes the tokens on: parse.py lays them out itself."""
 
-        always_accept = ("FOREIGN", "OP")
+        always_accept = ("FOREIGN",)
 
         def process(self, stream: Iterator[Token]) -> Iterator[Token]:
             return stream

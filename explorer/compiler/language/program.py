@@ -7,10 +7,18 @@ from collections.abc import Mapping, Sequence
 from explorer.compiler.ir import graph as ir
 from explorer.compiler.ir.node import Span
 from explorer.compiler.language import syntax
-from explorer.compiler.language.builtins import GRAPH, INDEX_SETS, SETS_OF_FAMILIES, builtin
+from explorer.compiler.language.builtins import GRAPH_WORD, INDEX_SETS, RUNNING_KINDS, SETS_OF_FAMILIES, builtin
 from explorer.compiler.language.check import CheckResult, OperationSite
 from explorer.compiler.language.diagnostics import Collector, slice_text, suggestion
-from explorer.compiler.language.families import LAYER_PARAMETERS, SCORE_PARAMETERS, Layer, Score, Source
+from explorer.compiler.language.families import (
+    LAYER_PARAMETERS,
+    OP_PARAMETERS,
+    SCORE_PARAMETERS,
+    Layer,
+    Op,
+    Score,
+    Source,
+)
 from explorer.compiler.options import Negatives
 
 LARGEST_SIZE = 65_536
@@ -36,15 +44,21 @@ def check_program(
     graph: ir.Graph | None = None
     sites: tuple[OperationSite, ...] = ()
     for definition in program.definitions:
-        if definition.kind in SETS_OF_FAMILIES:
+        if definition.kind in RUNNING_KINDS:
             source = Source(program, text, known, helpers, collector)
-            checked = Score(definition, source, negatives) if definition.kind == "score" else Layer(definition, source)
+            checked = _checked(definition, source, negatives)
             found = checked.graph()
             if definition is chosen:
                 graph, sites = found, checked.sites()
     if collector.diagnostics:
         return CheckResult(None, collector.diagnostics, ())
     return CheckResult(graph, (), sites)
+
+
+def _checked(definition: syntax.Definition, source: Source, negatives: Negatives | None) -> Score | Layer | Op:
+    if definition.kind == "score":
+        return Score(definition, source, negatives)
+    return Layer(definition, source) if definition.kind == "layer" else Op(definition, source)
 
 
 def _check_sizes(program: syntax.Program, text: str, sizes: Mapping[str, int], collector: Collector) -> dict[str, int]:
@@ -111,8 +125,11 @@ def _check_parameters(definition: syntax.Definition, sizes: set[str], collector:
         elif name.text in INDEX_SETS:
             _report_reserved(name.text, name.extent, collector)
         names.add(name.text)
-        known = (*SETS_OF_FAMILIES.get(definition.kind, INDEX_SETS), *([GRAPH] if definition.kind != "score" else []))
-        if parameter.annotation is not None and parameter.annotation.text not in known:
+        known = (
+            *SETS_OF_FAMILIES.get(definition.kind, INDEX_SETS),
+            *([GRAPH_WORD] if definition.kind != "score" else []),
+        )
+        if definition.kind != "op" and parameter.annotation is not None and parameter.annotation.text not in known:
             _report_index_set(parameter.annotation, definition.kind, known, collector)
     if definition.kind == "def":
         for statement in definition.statements:
@@ -129,7 +146,7 @@ def _report_reserved(name: str, span: Span, collector: Collector) -> None:
     collector.report(f"'{name}' is {kind}: choose another name", span)
 
 
-def _report_index_set(name: syntax.Name, kind: str, known: Sequence[str], collector: Collector) -> None:
+def _report_index_set(name: syntax.Annotation, kind: str, known: Sequence[str], collector: Collector) -> None:
     hint, fixes = suggestion(name.text, name.extent, known)
     sets = " and ".join([", ".join(known[:-1]), known[-1]])
     has = hint or (f": a {kind} has {sets}" if kind != "def" else f": there are {sets}")
@@ -138,17 +155,18 @@ def _report_index_set(name: syntax.Name, kind: str, known: Sequence[str], collec
 
 def _choose(program: syntax.Program, name: str | None, collector: Collector) -> syntax.Definition | None:
     """The definition that runs: the one named, or the last that is not a helper."""
-    runs = {entry.name.text: entry for entry in program.definitions if entry.kind in SETS_OF_FAMILIES}
+    runs = {entry.name.text: entry for entry in program.definitions if entry.kind in RUNNING_KINDS}
     if name is not None and name in runs:
         return runs[name]
     if name is not None:
         hint, _ = suggestion(name, Span(1, 1, 1, 1), runs)
         if not program.errors:
-            collector.report(f"the text defines no score and no layer '{name}'{hint}", None)
+            collector.report(f"the text defines no score, layer or op '{name}'{hint}", None)
     elif runs:
         return list(runs.values())[-1]
     elif not program.errors:
-        detail = f"It begins with: score NAME{SCORE_PARAMETERS}: or layer NAME{LAYER_PARAMETERS}:"
-        message = "the text defines no score and no layer: there is nothing to compile"
+        heads = f"score NAME{SCORE_PARAMETERS}:, layer NAME{LAYER_PARAMETERS}: or op NAME{OP_PARAMETERS}:"
+        detail = f"It begins with: {heads}"
+        message = "the text defines no score, no layer and no op: there is nothing to compile"
         collector.report(message, Span(1, 1, 1, 1), detail)
     return None

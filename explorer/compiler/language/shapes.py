@@ -8,6 +8,9 @@ from dataclasses import dataclass
 from explorer.compiler.ir.graph import Shape
 from explorer.compiler.ir.node import Extent
 
+LARGEST_EXTENT = 65_536
+"""Of a dimension."""
+
 BATCH_LETTERS = "defghijklmnopqrstuvwxyz"
 """Letters of the dimensions before those that a product works on; a, b and c are those it works on."""
 

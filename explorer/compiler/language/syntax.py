@@ -107,19 +107,20 @@ class Data:
 
 @dataclass(frozen=True, slots=True)
 class Iterator:
-    """`g.edges()`, `n.incoming_edges()`: what a loop goes over."""
+    """`g.edges()`, `A.row(i)`, or a bag itself, which has no method: what a loop goes over."""
 
     base: Expression
-    method: Name
+    method: Name | None
+    argument: Expression | None
     extent: Span
 
 
 @dataclass(frozen=True, slots=True)
 class Comprehension:
-    """`x[e.src] for e in n.incoming_edges()`, as the argument of a reduction."""
+    """`x[e.src] for e in n.incoming_edges()`, as the argument of a reduction; `for i, w in b` has two variables."""
 
     element: Expression
-    variable: Name
+    variables: tuple[Name, ...]
     iterator: Iterator
     extent: Span
 
@@ -156,6 +157,7 @@ def walk_expression(expression: Expression) -> Iterable[Expression]:
                 pending.append(node.inner)
             case Comprehension():
                 pending += (node.element, node.iterator.base)
+                pending += [node.iterator.argument] if node.iterator.argument is not None else []
 
 
 @dataclass(frozen=True, slots=True)
@@ -196,7 +198,7 @@ class CallStatement:
 class Loop:
     """`for e in g.edges():` with its block; `header` reaches from `for` to the iterator's end."""
 
-    variable: Name
+    variables: tuple[Name, ...]
     iterator: Iterator
     statements: tuple[Statement, ...]
     header: Span
@@ -231,15 +233,30 @@ Statement = Declarations | Assignment | CallStatement | Loop | Return | Docstrin
 
 
 @dataclass(frozen=True, slots=True)
+class Annotation:
+    """`entity`, `bag of row` or `csr[I, J]`: a word, and the index sets behind it; `joined` is the "of" or "["."""
+
+    word: Name
+    sets: tuple[Name, ...]
+    joined: str
+    extent: Span
+
+    @property
+    def text(self) -> str:
+        """The word itself."""
+        return self.word.text
+
+
+@dataclass(frozen=True, slots=True)
 class Parameter:
     name: Name
-    annotation: Name | None
+    annotation: Annotation | None
     default: Expression | None
 
 
 @dataclass(frozen=True, slots=True)
 class Definition:
-    """A `score`, a `layer` or a `def`; `header` reaches from the keyword to the closing parenthesis."""
+    """A `score`, a `layer`, an `op` or a `def`; `header` reaches from the keyword to the closing parenthesis."""
 
     kind: str
     name: Name

@@ -14,10 +14,10 @@ OPERATORS = frozenset(["PLUS", "MINUS", "STAR", "SLASH", "DOUBLE_SLASH", "AT"])
 KEYWORDS = frozenset(["DIM", "SCORE", "DEF", "PARAM", "INPUT", "RETURN", "LAYER", "OP", "FOR", "IN"])
 SYMBOLS = {
     "_COLON": "':'", "_COMMA": "','", "EQUAL": "'='", "LPAR": "'('", "RPAR": "')'", "LSQB": "'['", "RSQB": "']'",
-    "IN": "'in'", "NAME": "a name", "SCORE": "'score'", "LAYER": "'layer'", "DEF": "'def'",
+    "IN": "'in'", "NAME": "a name", "SCORE": "'score'", "LAYER": "'layer'", "OP": "'op'", "DEF": "'def'",
     "_NEWLINE": "the end of the line",
 }  # fmt: skip
-OUTSIDE_DEFINITIONS = "outside of definitions a text has 'dim', 'score', 'layer' and 'def'"
+OUTSIDE_DEFINITIONS = "outside of definitions a text has 'dim', 'score', 'layer', 'op' and 'def'"
 INSIDE_DEFINITIONS = "a definition has 'param', 'input', assignments, 'for' and 'return'"
 FIRST_WORDS = {
     "if": "the language has no branches: every row computes the same",
@@ -50,9 +50,6 @@ def describe(line: list[Token], position: int, accepted: set[str]) -> Descriptio
     if {"NAME", "NUMBER"} <= accepted:
         place = "inside" if previous.type in ("LPAR", "LSQB") and token.type in ("RPAR", "RSQB") else "after"
         return f"expected an expression {place} {_show(previous)}{found}", span, "", ()
-    if accepted <= {"LPAR", "DOT"}:
-        detail = "A graph has g.edges() and g.nodes(), a node n.incoming_edges() and n.outgoing_edges()."
-        return f"a loop goes over elements, as in g.edges(): '{previous}' is not called", span_of(previous), detail, ()
     if token.type in ("RPAR", "RSQB") and not accepted & {"RPAR", "RSQB"}:
         return f"'{token}' has no bracket that it closes", span, "", ()
     if accepted & OPERATORS and token.type in {"NAME", "NUMBER", "LPAR", "STRING", *KEYWORDS}:
@@ -73,7 +70,7 @@ def _describe_foreign(line: list[Token], position: int) -> Description | None:
         both = Span(span.line, span.column - 1, span.end_line, span.end_column)
         return "the language has no power '**'", both, "Write x * x for the square of x, or use exp and log.", ()
     if previous is not None and token.type == "FOR":
-        detail = "A sum over a node's edges is: sum(x[e.src] for e in n.incoming_edges())"
+        detail = "As in sum(x[e.src] for e in n.incoming_edges()) or sum(T[i] for i in b)."
         return "a 'for' stands behind the first argument of sum, mean, max or min", span, detail, ()
     if previous is not None and token.type == "EQUAL" and previous.type in OPERATORS:
         return f"the language has no '{previous}='", span, "It has '+=', '-=', '*=' and '/='.", ()
@@ -99,7 +96,7 @@ def _describe_first(line: list[Token], position: int, accepted: set[str]) -> Des
     first = line[0]
     span = span_of(first)
     inside = "RETURN" in accepted or "_DEDENT" in accepted or position == 1
-    statements = ("param", "input", "return") if inside else ("dim", "score", "layer", "def")
+    statements = ("param", "input", "return") if inside else ("dim", "score", "layer", "op", "def")
     if first.type == "NAME" and line[min(1, len(line) - 1)].type == "NAME":
         hint, fixes = suggestion(str(first), span, statements)
         if fixes:
@@ -113,6 +110,8 @@ def _describe_first(line: list[Token], position: int, accepted: set[str]) -> Des
 
 def _expected(accepted: set[str]) -> str:
     """What could stand there, where that is short enough to say."""
+    if "IN" in accepted:  # one variable is the rule, a second behind ',' the exception
+        accepted = {"IN"}
     shown = [SYMBOLS[kind] for kind in SYMBOLS if kind in accepted]
     if "_NEWLINE" in accepted and len(shown) > 1:
         shown.remove(SYMBOLS["_NEWLINE"])

@@ -102,7 +102,21 @@ class TreeBuilder(Transformer[Token, Any]):
 
     def parameter(self, children: list[Any]) -> syntax.Parameter:
         name, annotation, default = children
-        return syntax.Parameter(_name(name), _name(annotation) if annotation else None, default)
+        return syntax.Parameter(_name(name), annotation, default)
+
+    def annotation(self, children: list[Any]) -> syntax.Annotation:
+        word = _name(children[0])
+        return syntax.Annotation(word, (), "", word.extent)
+
+    def annotation_of(self, children: list[Any]) -> syntax.Annotation:
+        word, joint, index_set = children
+        extent = join(span_of(word), span_of(index_set))
+        return syntax.Annotation(_name(word), (_name(index_set),), str(joint), extent)
+
+    def annotation_of_two(self, children: list[Any]) -> syntax.Annotation:
+        word, opening, sets, closing = children
+        extent = join(span_of(word), span_of(closing))
+        return syntax.Annotation(_name(word), tuple(map(_name, sets.items())), str(opening), extent)
 
     def after_equal(self, children: list[Any]) -> Any:
         return children[1]
@@ -134,15 +148,19 @@ class TreeBuilder(Transformer[Token, Any]):
         return syntax.CallStatement(call, call.extent)
 
     def loop(self, children: list[Any]) -> syntax.Loop:
-        keyword, variable, _, iterator, statements = children
-        return syntax.Loop(_name(variable), iterator, statements, join(span_of(keyword), iterator.extent))
+        keyword, variables, _, iterator, statements = children
+        names = tuple(map(_name, variables.items()))
+        return syntax.Loop(names, iterator, statements, join(span_of(keyword), iterator.extent))
 
-    def iterator(self, children: list[Any]) -> syntax.Iterator:
-        path, _, closing = children
+    def whole(self, children: list[Any]) -> syntax.Iterator:
+        return syntax.Iterator(children[0], None, None, children[0].extent)
+
+    def method(self, children: list[Any]) -> syntax.Iterator:
+        path, _, argument, closing = children
         extent = join(path.extent, span_of(closing))
         if isinstance(path, syntax.Attribute):
-            return syntax.Iterator(path.base, path.name, extent)
-        return syntax.Iterator(path, path, extent)
+            return syntax.Iterator(path.base, path.name, argument, extent)
+        return syntax.Iterator(path, path, argument, extent)
 
     def data(self, children: list[Any]) -> syntax.Data:
         base, opening, name, closing = children
@@ -203,9 +221,10 @@ class TreeBuilder(Transformer[Token, Any]):
         return syntax.Argument(_name(name), value)
 
     def comprehension(self, children: list[Any]) -> syntax.Argument:
-        element, _, variable, _, iterator = children
+        element, _, variables, _, iterator = children
+        names = tuple(map(_name, variables.items()))
         extent = join(element.extent, iterator.extent)
-        return syntax.Argument(None, syntax.Comprehension(element, _name(variable), iterator, extent))
+        return syntax.Argument(None, syntax.Comprehension(element, names, iterator, extent))
 
     def string(self, children: list[Any]) -> syntax.Argument:
         return syntax.Argument(None, _text(children[0]))

@@ -1,9 +1,12 @@
 """Splits loops into lookups and compute: from the loops to SLC at opt0 (Ember §6.2).
 
-A loop goes to the access unit when its bounds are known to it and it loads from at least one read-only location that
-no loop around it has read. Other loops work on what is in the execute unit already (workspace loops) and stay there,
-inside callbacks. Read-only loads and index arithmetic become streams; the rest is computed in callbacks, which read
-streams through `to_val`.
+A loop goes to the access unit when its bounds are known to it, being static or streams, and it loads from at least
+one read-only location that no loop around it has read. Other loops work on what is in the execute unit already
+(workspace loops) and stay there, inside callbacks. Read-only loads and index arithmetic become streams; the rest, and
+what is loaded from where the execute unit writes, is computed in callbacks, which read streams through `to_val`.
+
+Ember takes one loop to offload and one workspace loop a level, since it starts from sparse-dense products. Several
+that follow one another are no harder, and a score such as TransR has them; the report says so.
 """
 
 from __future__ import annotations
@@ -21,11 +24,12 @@ Location = tuple[str, tuple[Atom, ...]]
 @each_program
 def decouple(kernel: loops.Kernel, report: Report) -> slc.SlcProgram:
     """The kernel with its lookups decoupled from its compute, one callback for each run of compute statements."""
-    read_only = {buffer.name for buffer in kernel.buffers if buffer.kind != "output"}
-    body = _Decoupling(read_only, report).items(kernel.body, _Scope())
-    return slc.SlcProgram(
-        name=kernel.name, sizes=kernel.sizes, buffers=kernel.buffers, body=body, origin=kernel.origin
-    )
+    decoupling = _Decoupling(kernel, report)
+    body = decoupling.items(kernel.body, _Scope())
+    for name in dict.fromkeys(n.buffer for n in walk(kernel) if isinstance(n, loops.Load)):
+        if name in decoupling.written:
+            report.refused(f"{kernel.name}: what is loaded from {name} stays with the execute unit, which writes it")
+    return slc.SlcProgram(name=kernel.name, sizes=kernel.sizes, buffers=kernel.buffers, body=body, origin=kernel.origin)
 
 
 @dataclass
@@ -41,11 +45,16 @@ class _Scope:
 
 
 class _Decoupling:
-    def __init__(self, read_only: set[str], report: Report) -> None:
-        self.read_only = read_only
+    def __init__(self, kernel: loops.Kernel, report: Report) -> None:
+        self.written = {buffer.name for buffer in kernel.buffers if buffer.kind == "output"}
+        self.read_only = {buffer.name for buffer in kernel.buffers} - self.written
+        self.fixed = loops.fixed_names(kernel.sizes, kernel.buffers)
+        self.kernel = kernel.name
         self.report = report
 
-    def items(self, body: tuple[loops.Statement, ...], scope: _Scope) -> tuple[slc.Item, ...]:
+    def items(
+        self, body: tuple[loops.Statement, ...], scope: _Scope, level: str = "the outermost level"
+    ) -> tuple[slc.Item, ...]:
         """The body of an offloaded loop: streams and inner loops, with the compute between them in callbacks."""
         result: list[slc.Item] = []
         compute: list[loops.Statement] = []
@@ -58,25 +67,37 @@ class _Decoupling:
             else:
                 compute.append(statement)
         self._close(compute, scope, result)
+        offloaded = [item.stream.removeprefix("%") for item in result if isinstance(item, slc.SlcFor)]
+        if len(offloaded) > 1:
+            names = ", ".join(offloaded)
+            self.report.did(f"{self.kernel}: the loops {names} follow one another in {level}; Ember takes one a level")
         return tuple(result)
 
     def _offloads(self, loop: loops.For, scope: _Scope) -> bool:
         loads = {(n.buffer, n.indices) for n in walk(loop) if isinstance(n, loops.Load) and n.buffer in self.read_only}
         new = sorted(buffer for buffer, indices in loads - scope.locations)
-        where = f"loop {loop.variable}"
-        if new:
-            self.report.did(f"{where} offloaded: its bounds are static and it loads {', '.join(dict.fromkeys(new))}")
+        where = f"{self.kernel}, loop {loop.variable}"
+        unknown = [b for b in (loop.lower, loop.extent) if not self._known(b, scope)]
+        if unknown:
+            self.report.refused(f"{where} stays with the execute unit, which computes its bound {unknown[0]}")
+        elif new:
+            bounds = "loaded" if {loop.lower, loop.extent} & scope.streams.keys() else "static"
+            self.report.did(f"{where} offloaded: its bounds are {bounds}, it loads {', '.join(dict.fromkeys(new))}")
         elif loads:
             self.report.refused(f"{where} stays with the execute unit: a loop around it has read all that it loads")
         else:
-            self.report.refused(f"{where} stays with the execute unit: it loads nothing, it works on rows")
-        return bool(new)
+            self.report.refused(f"{where} stays with the execute unit: a workspace loop, it loads nothing new")
+        return bool(new) and not unknown
+
+    def _known(self, atom: Atom, scope: _Scope) -> bool:
+        """Whether the access unit knows an operand."""
+        return not isinstance(atom, str) or atom in scope.streams or atom in self.fixed
 
     def _loop(self, loop: loops.For, scope: _Scope) -> slc.SlcFor:
         lower, extent = (f"%{bound}" if bound in scope.streams else bound for bound in (loop.lower, loop.extent))
         inner = scope.inner()
         inner.streams[loop.variable] = loop.origin
-        body = self.items(loop.body, inner)
+        body = self.items(loop.body, inner, loop.variable)
         return slc.SlcFor(
             stream="%" + loop.variable, lower=lower, extent=extent, body=body, note=loop.note, origin=loop.origin
         )
@@ -86,13 +107,13 @@ class _Decoupling:
         if not isinstance(statement, loops.Load | loops.Index):
             return None
         atoms = statement.indices if isinstance(statement, loops.Load) else statement.operands
+        if not all(self._known(atom, scope) for atom in atoms):
+            return None
         streams = tuple(f"%{a}" if isinstance(a, str) and a in scope.streams else a for a in atoms)
         result = f"%{statement.result}"
         if isinstance(statement, loops.Index):
             scope.streams[statement.result] = statement.origin
-            return slc.AluStream(
-                result=result, function=statement.function, operands=streams, origin=statement.origin
-            )
+            return slc.AluStream(result=result, function=statement.function, operands=streams, origin=statement.origin)
         if statement.buffer not in self.read_only:
             return None
         scope.streams[statement.result] = statement.origin

@@ -1,5 +1,7 @@
 """Adds the backward pass: the gradients of the learnt tensors, as values of the same graph (Hector §3.5).
 
+Those of an op's weights and values are among them.
+
 The gradients are those of the sum of `upstream * result`. Only what leads to a learnt tensor is differentiated. Where
 a function has a corner, the derivative is the one that PyTorch takes: 0 at 0 for norm, abs and sign, the negative
 side's slope for relu and leaky_relu; the ties of a maximum share its gradient evenly. Only sqrt at 0 gets 0, not inf.
@@ -22,6 +24,7 @@ from explorer.compiler.ir.graph import (
     IndexMap,
     Operator,
     Reduce,
+    Repeat,
     Reshape,
     Segment,
     Shape,
@@ -30,6 +33,7 @@ from explorer.compiler.ir.graph import (
     Transpose,
     Value,
     operands,
+    plural,
 )
 from explorer.compiler.ir.index_sets import CONTAINERS
 from explorer.compiler.ir.node import Names, Origin
@@ -72,10 +76,10 @@ class _Backward:
         gradients = [
             (tensor.name, self._total(tensor.name, None).name)
             for tensor in self.source.tensors
-            if tensor.kind == "param" and tensor.name in self.parts
+            if self.source.wants_gradient(tensor) and tensor.name in self.parts
         ]
         for tensor in self.source.tensors:
-            if tensor.kind == "param" and tensor.name not in self.parts:
+            if self.source.wants_gradient(tensor) and tensor.name not in self.parts:
                 self.report.refused(f"{tensor.name} has no gradient: the result does not depend on it")
         self.report.did(f"gradients of {', '.join(name for name, _ in gradients)}")
         return replace(
@@ -98,7 +102,7 @@ class _Backward:
         return active
 
     def _learnt(self, tensor: str) -> bool:
-        return tensor in self.tensors and self.tensors[tensor].kind == "param"
+        return tensor in self.tensors and self.source.wants_gradient(self.tensors[tensor])
 
     def _result(self) -> Value:
         """The result, on the set that it is given for: every negative, though its triple alone tells the score."""
@@ -162,6 +166,8 @@ class _Backward:
                 self._slice(value, operator, upstream)
             case Concat():
                 self._concat(value, operator, upstream)
+            case Repeat():
+                self._repeat(value, operator, upstream)
             case Reshape():
                 shape = self.writer.values[operator.operand].shape
                 self._hand(operator.operand, Reshape(operand=upstream.name, origin=value.origin), shape, value)
@@ -187,7 +193,7 @@ class _Backward:
     def _step(self, domain: str, codomain: str) -> str:
         """The map that takes all rows of a set to one place, or each element of a container to it."""
         if (domain, codomain) not in self.steps:
-            plain = f"all_{domain}s" if codomain == "unit" else f"{domain}_{codomain}"
+            plain = f"all_{plural(domain)}" if codomain == "unit" else f"{domain}_{codomain}"
             name = self.steps[domain, codomain] = self.names.new(plain)
             self.maps[name] = IndexMap(name=name, domain=domain, codomain=codomain, origin=())
         return self.steps[domain, codomain]
@@ -299,7 +305,8 @@ class _Backward:
         operand = self.writer.values[operator.operand]
         if operand.name not in self.active:
             return
-        index_set, by, origin = operand.index_set, (operator.map,), value.origin
+        # A value of no set repeats on all elements.
+        index_set, by, origin = self.maps[operator.map].domain, (operator.map,), value.origin
         part = upstream
         if operator.function == "mean":
             one = self._constant(1.0, value)
@@ -316,7 +323,7 @@ class _Backward:
         if mask is not None:
             product = Elementwise(function="mul", operands=(handed.name, mask.name), origin=origin)
             handed = self._add(product, index_set, value.shape, origin)
-        self._contribute(operand.name, handed)
+        self._contribute(operand.name, self._sum_onto(handed, operand.index_set, origin))
 
     def _slice(self, value: Value, operator: Slice, upstream: Value) -> None:
         operand = self.writer.values[operator.operand]
@@ -330,6 +337,16 @@ class _Backward:
                 shape = (*operand.shape[:-1], count)
                 pieces.append(self._add(zero, value.index_set, shape, value.origin).name)
         self._hand(operand.name, Concat(operands=tuple(pieces), origin=value.origin), operand.shape, value)
+
+    def _repeat(self, value: Value, operator: Repeat, upstream: Value) -> None:
+        """The copies' gradients add up: a product with ones along the first dimension."""
+        operand = self.writer.values[operator.operand]
+        copy = Elementwise(function="copy", operands=(self._constant(1.0, value),), origin=value.origin)
+        ones = self._add(copy, "unit", value.shape[:1], value.origin)
+        letters = "bcdefghijklm"[: len(operand.shape)]
+        signature = f"a,a{letters}->{letters}"
+        contract = Contract(signature=signature, left=ones.name, right=upstream.name, origin=value.origin)
+        self._hand(operand.name, contract, operand.shape, value)
 
     def _concat(self, value: Value, operator: Concat, upstream: Value) -> None:
         start = 0

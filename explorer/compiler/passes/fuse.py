@@ -15,7 +15,7 @@ from explorer.compiler.ir import loops
 from explorer.compiler.ir.index_sets import CONTAINERS, SetNames, ends_of
 from explorer.compiler.ir.module import Module
 from explorer.compiler.ir.node import Extent, Names, merge, walk
-from explorer.compiler.passes.nest import SORTED_MAPS, Nest, Scope, Target
+from explorer.compiler.passes.nest import SORTED_MAPS, Nest, Scope, Target, position_name
 from explorer.compiler.passes.report import Report
 from explorer.compiler.passes.rows import values_in_rows
 from explorer.compiler.passes.storage import KernelPlan, plan_kernels, stored_values
@@ -35,8 +35,7 @@ def fuse(graph: g.Graph, report: Report) -> loops.Kernel | Module:
 def _taken(graph: g.Graph) -> set[str]:
     taken = {name for name, _ in graph.sizes}
     for entry in graph.maps:
-        taken |= {entry.name, f"{entry.name}_ptr", f"{entry.name}_order", ends_of(entry.codomain)}
-        taken |= {entry.domain, entry.codomain, f"{entry.domain}s", f"{entry.codomain}s"}
+        taken |= {entry.name, entry.domain, entry.codomain}
     for tensor in graph.tensors:
         taken |= {tensor.name, *tensor.sets}
     return taken
@@ -57,14 +56,13 @@ def _fuse_score(graph: g.Graph, report: Report) -> loops.Kernel:
     nest = Nest(graph, names, values_in_rows(graph, set()), {})
     result = nest.values[graph.result]
     atom = nest.element(result, (), inner)
-    inner.add(
-        loops.Store(target=out, indices=inner.position, function="copy", operands=(atom,), origin=result.origin)
-    )
+    inner.add(loops.Store(target=out, indices=inner.position, function="copy", operands=(atom,), origin=result.origin))
     if negatives:
         inner.close(negatives.count)
     shapes: dict[str, tuple[Extent, ...]] = {"batch": (batch,), "negative": extents}
     output = loops.Buffer(name=out, kind="output", extents=extents, origin=())
-    return _kernel(graph, graph.name, "batch", top.close(batch), shapes, (), (output,))
+    loop = replace(top.close(batch), parallel=True)
+    return _kernel(graph, graph.name, "batch", loop, shapes, (), (output,))
 
 
 def _fuse_module(graph: g.Graph, report: Report) -> Module:
@@ -98,25 +96,28 @@ def _module_kernel(
     nest: Nest, plan: KernelPlan, name: str, temporaries: list[loops.Buffer]
 ) -> tuple[loops.Kernel, tuple[loops.Buffer, ...]]:
     graph, count = nest.graph, nest.sets.counts[plan.index_set]
-    variable = nest.names.new(plan.index_set[0])
+    variable = nest.names.new(position_name(plan.index_set))
     top = Scope(None, variable, index_set=plan.index_set, position=(variable,))
     nest.computing = set(plan.stores)
     outputs: list[loops.Buffer] = []
     for index_set, together in groupby(plan.stores, key=lambda stored: nest.values[stored].index_set):
         scope, stores = top, tuple(together)
-        if index_set != plan.index_set:
+        if CONTAINERS.get(index_set) == plan.index_set:
             own = nest.names.new("j")
             scope = Scope(top, own, index_set=index_set, position=(variable, own))
         for stored in stores:
             value, buffer = nest.values[stored], nest.stored[stored]
-            nest.store(value, Target(buffer, scope.position), scope)
+            if plan.scatters:
+                nest.scatter(value, buffer, scope)
+            else:
+                nest.store(value, Target(buffer, scope.position), scope)
             extents = (*_rows(nest.sets, index_set, nest.contained), *value.shape)
             outputs.append(loops.Buffer(name=buffer, kind="output", extents=extents, origin=value.origin))
         if scope is not top:
             scope.close(nest.contained)
             nest.computing -= set(stores)  # what follows in this iteration reads them where they are stored
-    loop = top.close(count)
-    template = _template(loop)
+    loop = replace(top.close(count), parallel=not plan.scatters)
+    template = "scatter" if plan.scatters else _template(loop)
     shapes = {index_set: _rows(nest.sets, index_set, nest.contained) for index_set in CONTAINERS}
     return _kernel(graph, name, template, loop, shapes, tuple(temporaries), tuple(outputs)), tuple(outputs)
 
@@ -181,6 +182,6 @@ def _kernel(
         template=template,
         sizes=graph.sizes,
         buffers=(*inputs, *outputs),
-        body=(replace(loop, parallel=True),),
+        body=(loop,),
         origin=loop.origin,
     )

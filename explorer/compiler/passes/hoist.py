@@ -13,15 +13,15 @@ from explorer.compiler.passes.statements import pure, written_names
 
 @each_program
 def hoist(kernel: loops.Kernel, report: Report) -> loops.Kernel:
-    """The kernel with invariant loads and scalars moved out, never out of the parallel loop.
+    """The kernel with invariant loads and scalars moved out, never out of the outermost loop.
 
     Moving is always legal: extents are at least 1, and what moves only names a scalar."""
-    body = tuple(_hoist_loop(s, report)[1] if isinstance(s, loops.For) else s for s in kernel.body)
+    body = tuple(_hoist_inside(s, report) if isinstance(s, loops.For) else s for s in kernel.body)
     return replace(kernel, body=body)
 
 
-def _hoist_loop(loop: loops.For, report: Report) -> tuple[list[loops.Statement], loops.For]:
-    """What leaves the loop, and what is left of it."""
+def _hoist_inside(loop: loops.For, report: Report) -> loops.For:
+    """A loop with what is invariant in its inner loops moved out of them."""
     body: list[loops.Statement] = []
     for statement in loop.body:
         if isinstance(statement, loops.For):
@@ -29,11 +29,15 @@ def _hoist_loop(loop: loops.For, report: Report) -> tuple[list[loops.Statement],
             body += [*moved, rest]
         else:
             body.append(statement)
-    if loop.parallel:
-        return [], replace(loop, body=tuple(body))
-    changing = {loop.variable} | written_names(body)
+    return replace(loop, body=tuple(body))
+
+
+def _hoist_loop(loop: loops.For, report: Report) -> tuple[list[loops.Statement], loops.For]:
+    """What leaves the loop, and what is left of it."""
+    loop = _hoist_inside(loop, report)
+    changing = {loop.variable} | written_names(loop.body)
     moved, stays = [], []
-    for statement in body:
+    for statement in loop.body:
         if pure(statement) and changing.isdisjoint(loops.reads_of(statement)):
             moved.append(statement)
             report.did(f"{loops.result_of(statement)} out of the loop over {loop.variable}")

@@ -7,7 +7,7 @@ lead to that node: what is gathered through the same map there is the node's own
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from explorer.compiler.ir import graph as g
 from explorer.compiler.ir import loops
@@ -16,6 +16,11 @@ from explorer.compiler.ir.node import Atom, Extent, Names, Origin, merge
 from explorer.compiler.passes.sets import THROUGH
 
 REDUCTION_STARTS = {"sum": 0.0, "mean": 0.0, "norm1": 0.0, "norm2": 0.0, "max": float("-inf"), "min": float("inf")}
+
+
+def position_name(index_set: str) -> str:
+    """What the variable of a loop over a set is called."""
+    return {"entry": "p", "nonzero": "z"}.get(index_set, index_set[0])
 
 
 @dataclass(eq=False)
@@ -197,10 +202,12 @@ class Nest:
     def _fill_segment(self, value: g.Value, segment: g.Segment, target: Target, home: Scope) -> None:
         """`clear; for each element of the segment { for each column { target += ... } }`, then what empty ones need."""
         reduction = "sum" if segment.function == "mean" else segment.function
-        scopes = self._open(value.shape, home)
-        at = tuple(scope.variable for scope in scopes[1:])
-        self._store(target, at, REDUCTION_STARTS[segment.function], scopes[-1], value.origin)
-        _close(scopes, value.shape)
+        start = REDUCTION_STARTS[segment.function]
+        if start != 0.0 or not target.prefix:  # an output starts as zeros
+            scopes = self._open(value.shape, home)
+            at = tuple(scope.variable for scope in scopes[1:])
+            self._store(target, at, start, scopes[-1], value.origin)
+            _close(scopes, value.shape)
         bounds = self._bounds(segment, home, value.origin)
         position, segments = self._segment_positions(segment, home, value.origin)
         columns = self._open(value.shape, position)
@@ -226,6 +233,26 @@ class Nest:
             ended = self._end_segment(segment, whole, bounds, scopes[-1], value.origin)
             self._store(target, at, ended, scopes[-1], value.origin)
             _close(scopes, value.shape)
+
+    def scatter(self, value: g.Value, target: str, home: Scope) -> None:
+        """Adds the row of one element to the sum that it belongs to: `out[row[z], d] += ...`."""
+        assert isinstance(value.operator, g.Segment)
+        operand = self.values[value.operator.operand]
+        row = self._follow(value.operator.map, replace(operand, index_set=home.index_set), home)
+        columns = self._open(value.shape, home)
+        at = tuple(scope.variable for scope in columns[1:])
+        operands = (self.element(operand, at, columns[-1]),)
+        columns[-1].add(
+            loops.Accumulate(
+                target=target,
+                indices=(*row, *at),
+                reduction="sum",
+                function="copy",
+                operands=operands,
+                origin=value.origin,
+            )
+        )
+        _close(columns, value.shape)
 
     def _segment_scalar(self, value: g.Value, segment: g.Segment, place: Scope) -> Atom:
         reduction = "sum" if segment.function == "mean" else segment.function
@@ -286,11 +313,12 @@ class Nest:
         """The position of the segment's elements, and the loop to close when it is done."""
         entry = self.maps[segment.map]
         start = next(s for s in reversed(place.chain()) if s.index_set)
-        variable = self.names.new("j" if containment(entry) else entry.domain[0])
+        hint = "j" if containment(entry) else position_name(entry.domain)
+        variable = self.names.new(hint)
         loop = Scope(place, variable)
         position: Atom = variable
         if segment.map not in SORTED_MAPS and entry.codomain != "unit" and not containment(entry):
-            position = self.names.new(entry.domain[0])
+            position = self.names.new(hint)
             _, order = self.sets.inverses[segment.map]
             loop.add(loops.Load(result=position, buffer=order, indices=(variable,), origin=origin))
         inner = loop
@@ -348,6 +376,8 @@ class Nest:
             case g.Slice() as part:
                 last = self._index("add", (indices[-1], part.start), place, value.origin)
                 return self.element(self.values[part.operand], (*indices[:-1], last), place)
+            case g.Repeat() as repeat:
+                return self.element(self.values[repeat.operand], indices[1:], place)
             case g.Reshape() as reshape:
                 return self._reshape(value, self.values[reshape.operand], indices, place)
         raise TypeError(f"no element of {value.operator!r}")
@@ -449,8 +479,9 @@ class Nest:
         return self.element(operand, (flat, *source) if operand.shape else (), place)
 
 
-SORTED_MAPS = frozenset({"dst", "dst_pair", "dst_pair_node", "src_pair_etype"})
-"""The maps by which their domain is sorted: edges by (dst, etype), pairs of a node or of a type side by side."""
+SORTED_MAPS = frozenset({"dst", "dst_pair", "dst_pair_node", "src_pair_etype", "bag", "query", "row"})
+"""The maps by which their domain is sorted: edges by (dst, etype), pairs of a node or of a type side by side, entries
+of a bag and nonzeros of a row likewise."""
 
 
 def _close(scopes: list[Scope], shape: g.Shape) -> None:
@@ -459,4 +490,8 @@ def _close(scopes: list[Scope], shape: g.Shape) -> None:
 
 
 def _follows(value: g.Value, step: str) -> bool:
-    return any(step in path.split(".") for path in g.indices_of(value.operator))
+    """Whether a value takes that map."""
+    paths = g.indices_of(value.operator)
+    return (isinstance(value.operator, g.Segment) and value.operator.map == step) or any(
+        step in path.split(".") for path in paths
+    )

@@ -1,16 +1,19 @@
 """Takes SLC apart into access code and execute code: from SLC to DLC (Ember §6.3).
 
 Loops become traversals, streams become streams with flat addresses, callbacks become cases of the execute unit's
-`while` loop, and each `to_val` becomes a push on one side and a pop on the other, in the same order.
+`while` loop, and each `to_val` becomes a push on one side and a pop on the other, in the same order. What a loop
+pushes into a buffer goes into the data queue at its iterations, and is popped where the callback reads the buffer.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from typing import cast
 
 from explorer.compiler.ir import dlc, loops, slc
+from explorer.compiler.ir.execute import Counter
 from explorer.compiler.ir.module import each_program
-from explorer.compiler.ir.node import Atom, Names, Node, Origin
+from explorer.compiler.ir.node import Atom, Names, Node, Origin, merge
 from explorer.compiler.passes.report import Report
 
 
@@ -18,7 +21,7 @@ from explorer.compiler.passes.report import Report
 def separate(program: slc.SlcProgram, report: Report) -> dlc.DlcProgram:
     """The program as two, joined by the queues."""
     separation = _Separation(program)
-    roots = [separation.traversal(item, None) for item in program.body if isinstance(item, slc.SlcFor)]
+    roots = separation.roots(program.body)
     access = tuple(statement for root in roots for statement in root.statements())
     pushes = sum(isinstance(statement, dlc.PushOp) for statement in access)
     report.did(f"{len(separation.cases)} tokens, {pushes} operands pushed and popped")
@@ -27,6 +30,7 @@ def separate(program: slc.SlcProgram, report: Report) -> dlc.DlcProgram:
         sizes=program.sizes,
         buffers=program.buffers,
         access=access,
+        counters=tuple(separation.counters),
         execute=tuple(separation.cases),
         origin=program.origin,
     )
@@ -39,6 +43,7 @@ class _Traversal:
     head: dlc.Traversal
     parent: _Traversal | None
     streams: list[dlc.AccessStatement] = field(default_factory=list)
+    at_begin: list[dlc.AccessStatement] = field(default_factory=list)
     at_iteration: list[dlc.AccessStatement] = field(default_factory=list)
     at_end: list[dlc.AccessStatement] = field(default_factory=list)
     inner: list[_Traversal] = field(default_factory=list)
@@ -46,7 +51,11 @@ class _Traversal:
     def statements(self) -> list[dlc.AccessStatement]:
         """The access code in the order in which it is printed."""
         inside = [statement for child in self.inner for statement in child.statements()]
-        return [self.head, *self.streams, *self.at_iteration, *inside, *self.at_end]
+        return [self.head, *self.at_begin, *self.streams, *self.at_iteration, *inside, *self.at_end]
+
+    def at(self, event: dlc.Event) -> list[dlc.AccessStatement]:
+        """What happens at an event, in order."""
+        return {"beg": self.at_begin, "ite": self.at_iteration, "end": self.at_end}[event]
 
     def depth(self) -> int:
         """How many traversals are around this one."""
@@ -65,7 +74,16 @@ class _Separation:
         self.streams: dict[str, tuple[str, _Traversal]] = {}  # by SLC name: the DLC name and who evaluates it
         self.types: dict[str, str] = {}
         self.addresses: dict[tuple[str, tuple[Atom, Atom]], str] = {}
+        self.buffers: dict[str, slc.Push] = {}  # by the name of the array that a callback makes of it
+        self.counters: list[Counter] = []
         self.cases: list[dlc.Case] = []
+
+    def roots(self, items: tuple[slc.Item, ...]) -> list[_Traversal]:
+        """The outermost loops; where anything stands in no loop, one around all that runs once."""
+        found = [item for item in items if isinstance(item, slc.SlcFor)]
+        if len(found) < len(items):
+            found = [slc.SlcFor(stream="%once", extent=1, body=items, origin=merge(*(i.origin for i in items)))]
+        return [self.traversal(loop, None) for loop in found]
 
     def traversal(self, loop: slc.SlcFor, parent: _Traversal | None) -> _Traversal:
         """The loop with everything in it."""
@@ -75,27 +93,40 @@ class _Separation:
             parent=parent.head.name if parent else None,
             lower=self._atom(loop.lower),
             upper=self._atom(loop.extent),
+            stride=loop.vector,
             origin=loop.origin,
         )
+        if loop.counter:
+            assert isinstance(loop.lower, int)
+            self.counters.append(Counter(name=loop.counter, start=loop.lower, origin=loop.origin))
         current = _Traversal(head, parent)
         self.streams[loop.stream] = (f"{head.name}.ite", current)
         self.types[loop.stream] = "i32"
         for item in loop.body:
-            match item:
-                case slc.SlcFor():
-                    current.inner.append(self.traversal(item, current))
-                case slc.MemStream():
-                    self._load(item, current)
-                case slc.AluStream():
-                    operands = (self._atom(item.operands[0]), self._atom(item.operands[1]))
-                    name = self._arithmetic(item.function, operands, current, item.origin)
-                    self._name_stream(item.result, name, current, "i32")
-                case slc.Callback() if current.inner:
-                    last = current.inner[-1]
-                    self._callback(item, last, "end", last.at_end)
-                case slc.Callback():
-                    self._callback(item, current, "ite", current.at_iteration)
+            self._item(item, current)
         return current
+
+    def _item(self, item: slc.Item, current: _Traversal) -> None:
+        match item:
+            case slc.SlcFor():
+                current.inner.append(self.traversal(item, current))
+            case slc.MemStream():
+                self._load(item, current)
+            case slc.AluStream():
+                operands = (self._atom(item.operands[0]), self._atom(item.operands[1]))
+                name = self._arithmetic(item.function, operands, current, item.origin)
+                self._name_stream(item.result, name, current, "i32")
+            case slc.AccStream():
+                self._sum(item, current)
+            case slc.Push():
+                self.buffers[item.buffer] = item
+                self._push(item.stream, current, "ite", 1, item.origin)
+            case slc.StoreStream():
+                self._store(item, current)
+            case slc.Callback() if current.inner:
+                self._callback(item, current.inner[-1], "end")
+            case slc.Callback():
+                self._callback(item, current, "ite")
 
     def _name_stream(self, stream: str, name: str, traversal: _Traversal, type_: str) -> None:
         self.streams[stream] = (name, traversal)
@@ -106,20 +137,59 @@ class _Separation:
 
     def _load(self, item: slc.MemStream, current: _Traversal) -> None:
         buffer = self.program.buffer(item.buffer)
-        address: Atom = 0
-        for position, index in enumerate(item.indices):
-            if address != 0:
-                address = self._arithmetic("mul", (address, buffer.extents[position]), current, item.origin)
-                address = self._arithmetic("add", (address, self._atom(index)), current, item.origin)
-            else:
-                address = self._atom(index)
+        address = self._address(buffer, item.indices, current, item.origin)
         name = self.names.new(item.result.removeprefix("%"))
         current.streams.append(
             dlc.MemStream(
-                result=name, traversal=current.head.name, buffer=item.buffer, index=address, origin=item.origin
+                result=name,
+                traversal=current.head.name,
+                buffer=item.buffer,
+                index=address,
+                vector=item.vector,
+                level=item.level,
+                temporal=item.temporal,
+                origin=item.origin,
             )
         )
         self._name_stream(item.result, name, current, buffer.type)
+
+    def _address(self, buffer: loops.Buffer, indices: tuple[Atom, ...], current: _Traversal, origin: Origin) -> Atom:
+        """The flat address of an element."""
+        address: Atom = 0
+        for position, index in enumerate(indices):
+            if address != 0:
+                address = self._arithmetic("mul", (address, buffer.extents[position]), current, origin)
+                address = self._arithmetic("add", (address, self._atom(index)), current, origin)
+            else:
+                address = self._atom(index)
+        return address
+
+    def _sum(self, item: slc.AccStream, current: _Traversal) -> None:
+        name = self.names.new(item.result.removeprefix("%"))
+        current.streams.append(
+            dlc.AccStream(
+                result=name,
+                traversal=current.head.name,
+                operand=self._atom(item.operand),
+                start=self._atom(item.start),
+                origin=item.origin,
+            )
+        )
+        self._name_stream(item.result, name, current, "i32")
+
+    def _store(self, item: slc.StoreStream, current: _Traversal) -> None:
+        address = self._address(self.program.buffer(item.buffer), item.indices, current, item.origin)
+        current.at_iteration.append(
+            dlc.StoreStream(
+                buffer=item.buffer,
+                index=address,
+                stream=self.streams[item.stream][0],
+                traversal=current.head.name,
+                event="ite",
+                vector=item.vector,
+                origin=item.origin,
+            )
+        )
 
     def _arithmetic(self, function: str, operands: tuple[Atom, Atom], current: _Traversal, origin: Origin) -> str:
         """The stream of an integer operation, evaluated by the outermost traversal that can, and only once."""
@@ -141,20 +211,42 @@ class _Separation:
         owners = [owner for name, owner in self.streams.values() if name in operands]
         return max(owners, key=_Traversal.depth, default=current.root())
 
-    def _callback(
-        self, item: slc.Callback, traversal: _Traversal, event: dlc.Event, into: list[dlc.AccessStatement]
-    ) -> None:
-        token = self.names.new(traversal.head.name.removesuffix("_tr") + "_" + event)
-        body: list[Node] = []
-        for statement in item.body:
-            if isinstance(statement, slc.ToVal):
-                name = self.streams[statement.stream][0]
-                into.append(
-                    dlc.PushOp(stream=name, traversal=traversal.head.name, event=event, origin=statement.origin)
+    def _push(self, stream: str, at: _Traversal, event: dlc.Event, splat: int, origin: Origin) -> None:
+        name = self.streams[stream][0]
+        at.at(event).append(dlc.PushOp(stream=name, traversal=at.head.name, event=event, splat=splat, origin=origin))
+
+    def _callback(self, item: slc.Callback, at: _Traversal, event: dlc.Event) -> None:
+        """A token and its case. What comes with a buffer is pushed before the loop that fills the buffer."""
+        token = self.names.new(at.head.name.removesuffix("_tr") + "_" + event)
+        received = [s for s in item.body if isinstance(s, slc.ToVal)]
+        buffers = {s.result: self.buffers[s.stream] for s in received if s.stream in self.buffers}
+        pops: list[Node] = []
+        for statement in received:
+            if statement.result in buffers:
+                continue
+            self._push(statement.stream, at, "beg" if buffers else event, statement.splat, statement.origin)
+            pops.append(
+                dlc.Pop(
+                    result=statement.result,
+                    type=self.types[statement.stream],
+                    vector=statement.vector,
+                    splat=statement.splat,
+                    origin=statement.origin,
                 )
-                type_ = self.types[statement.stream]
-                body.append(dlc.Pop(result=statement.result, type=type_, origin=statement.origin))
-            else:
-                body.append(statement)
-        into.append(dlc.Callback(traversal=traversal.head.name, event=event, token=token, origin=item.origin))
-        self.cases.append(dlc.Case(token=token, body=tuple(body), origin=item.origin))
+            )
+        body = [self._popping(s, buffers, 1) for s in item.body if not isinstance(s, slc.ToVal)]
+        toggle = str(self._atom(item.toggle)) if item.toggle else ""
+        at.at(event).append(
+            dlc.Callback(traversal=at.head.name, event=event, token=token, toggle=toggle, origin=item.origin)
+        )
+        self.cases.append(dlc.Case(token=token, body=(*pops, *body), origin=item.origin))
+
+    def _popping(self, statement: Node, buffers: dict[str, slc.Push], width: int) -> Node:
+        """A statement that pops what it read of a buffer."""
+        if isinstance(statement, loops.Load) and statement.buffer in buffers:
+            type_ = self.types[buffers[statement.buffer].stream]
+            return dlc.Pop(result=statement.result, type=type_, vector=width, origin=statement.origin)
+        if not isinstance(statement, loops.For):
+            return statement
+        body = tuple(self._popping(inner, buffers, statement.step) for inner in statement.body)
+        return replace(statement, body=cast("tuple[loops.Statement, ...]", body))

@@ -5,7 +5,7 @@ Everything else is computed where it is read, inside a kernel, and never leaves 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from explorer.compiler.ir.graph import Gather, Graph, IndexMap, Segment, Value, operands
 from explorer.compiler.ir.index_sets import CONTAINERS, containment
@@ -15,10 +15,12 @@ from explorer.compiler.passes.sets import THROUGH
 
 @dataclass(frozen=True)
 class KernelPlan:
-    """A kernel over an index set, and the values that it stores: on the set, or on what its elements contain."""
+    """A kernel over an index set, and the values that it stores: on the set, or on what its elements contain. One that
+    `scatters` is over the elements that its one value sums, and adds each where it belongs."""
 
     index_set: str
     stores: tuple[str, ...]
+    scatters: bool = False
 
 
 def stored_values(graph: Graph) -> list[str]:
@@ -37,12 +39,12 @@ def stored_values(graph: Graph) -> list[str]:
     stored: set[str] = set()
     for value in reversed(graph.values):
         found: set[tuple[str, str]] = set()
-        elsewhere = value.name in results
+        elsewhere = value.name in results or graph.scatters(value)
         for reader in readers[value.name]:
             inside = {("", "")} if reader.name in stored else places[reader.name]
             match reader.operator:
                 case Segment() as segment:
-                    found.add((reader.name, segment.map))
+                    found.add((reader.name, "" if graph.scatters(reader) else segment.map))
                 case Gather() as gather:
                     elsewhere |= not all(_at_hand(gather.indices, loop, stored, places) for loop in inside)
                     found.add((reader.name, "gather"))
@@ -77,19 +79,28 @@ def plan_kernels(graph: Graph, stored: list[str]) -> list[KernelPlan]:
     """The kernels in order. A value joins the last kernel over its set, unless it needs what a later one stores."""
     values = {value.name: value for value in graph.values}
     kernel_of: dict[str, int] = {}
-    plans: list[tuple[str, list[str]]] = []
+    plans: list[KernelPlan] = []
     for name in stored:
         value = values[name]
         over = CONTAINERS.get(value.index_set, value.index_set)
         first = max((kernel_of[n] + (not same) for n, same in _reads(graph, value, set(stored))), default=0)
-        fitting = [k for k in range(first, len(plans)) if plans[k][0] == over]
+        scatters = graph.scatters(value)
+        fitting = [k for k in range(first, len(plans)) if plans[k].index_set == over and not plans[k].scatters]
+        if scatters:
+            over, fitting = _summed_set(graph, value), []
         if fitting:
             kernel_of[name] = fitting[0]
-            plans[fitting[0]][1].append(name)
+            plan = plans[fitting[0]]
+            plans[fitting[0]] = replace(plan, stores=(*plan.stores, name))
         else:
             kernel_of[name] = len(plans)
-            plans.append((over, [name]))
-    return [KernelPlan(index_set, tuple(stores)) for index_set, stores in plans]
+            plans.append(KernelPlan(over, (name,), scatters))
+    return plans
+
+
+def _summed_set(graph: Graph, value: Value) -> str:
+    """The set whose elements a sum adds up."""
+    return next(e.domain for e in graph.maps if isinstance(value.operator, Segment) and e.name == value.operator.map)
 
 
 def _reads(graph: Graph, value: Value, stored: set[str]) -> set[tuple[str, bool]]:

@@ -92,7 +92,7 @@ def test_the_texts_that_are_broken_below_are_programs(name: str) -> None:
         (parse_kernel, KERNEL, "    out", "   out", 12, 4, "indented like none of the lines above it"),
         (parse_kernel, KERNEL, "0..B", "0.B", 6, 22, "no word of this language begins with '.'"),
         (parse_slc, SLC, "    }\n  }", "    }", 9, 6, "expected '}'"),
-        (parse_slc, SLC, "slc.to_val(%b)", "slc.to_val(b)", 7, 22, "expected a stream, found 'b'"),
+        (parse_slc, SLC, "slc.to_val(%b)", "slc.to_val(b)", 7, 22, "expected 'splat<' or a stream, found 'b'"),
         (parse_dlc, DLC, "pop<i32>", "pop<f64>", 11, 21, "expected 'i32' or 'f32'"),
         (parse_dlc, DLC, "tr, ite)\n", "tr, start)\n", 6, 21, "expected 'beg', 'ite' or 'end'"),
         (parse_dlc, DLC, "access\n", "", 3, 3, "found 'b_tr'"),

@@ -17,6 +17,7 @@ GOLDEN = Path(__file__).resolve().parents[2] / "golden"
 PARSERS = {
     "score": parse_graph,
     "layer": parse_graph,
+    "op": parse_graph,
     "kernel": parse_kernel,
     "slc": parse_slc,
     "dlc": parse_dlc,
@@ -25,7 +26,7 @@ PARSERS = {
 NEGATIVES = ("none", "tail:3", "head:2")
 
 
-STAGES = ("graph", "loops", "slc", "dlc")
+STAGES = ("graph", "loops", "slc", "slc.opt1", "slc.opt2", "slc.opt3", "dlc")
 
 
 def language_of(text: str) -> Language:

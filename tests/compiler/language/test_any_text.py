@@ -9,6 +9,7 @@ from .helpers import check, model
 
 TOKENS = [
     *["dim", "score", "def", "param", "input", "return", "layer", "op", "for", "in", "entity", "relation"],
+    *["bag", "of", "csr", "coo", "blocks", "row"],
     *["h", "r", "t", "E", "R", "P", "b", "w0", "D", "K", "H", "f", "x", "y"],
     *["norm", "dot", "sum", "max", "concat", "reshape", "leaky_relu", "sqrt", "outer", "p=", "slope="],
     *["(", ")", "[", "]", ",", ":", "=", "+", "-", "*", "/", "//", "@", ".T", ".", "1", "2", "0.5", "1e9", '"d"'],

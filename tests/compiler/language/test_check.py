@@ -289,7 +289,7 @@ def test_the_last_score_runs_or_the_named_one() -> None:
         graph = check(text, name=name).graph
         assert graph is not None
         assert graph.name == expected
-    assert found(check(text, name="gg")) == [("", "the text defines no score and no layer 'gg': did you mean 'g'?")]
+    assert found(check(text, name="gg")) == [("", "the text defines no score, layer or op 'gg': did you mean 'g'?")]
 
 
 def test_the_other_scores_are_checked_too() -> None:
@@ -307,7 +307,8 @@ def test_names_of_definitions_are_taken_once() -> None:
 
 def test_a_text_without_a_score() -> None:
     for text in ("", "dim D = 3\n", "def f(x):\n    return x\n"):
-        assert found(check(text)) == [("1:1-1", "the text defines no score and no layer: there is nothing to compile")]
+        message = "the text defines no score, no layer and no op: there is nothing to compile"
+        assert found(check(text)) == [("1:1-1", message)]
 
 
 def test_operations_are_limited() -> None:

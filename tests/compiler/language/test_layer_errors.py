@@ -89,7 +89,7 @@ def test_in_a_loop_over_nodes(statement: str, where: str, message: str) -> None:
 
 @pytest.mark.parametrize(("statement", "where", "message"), [
     ('n["h"] = e.w', "4:9-21", """'n["h"]' would be written once for each edge: += sums over the edges"""),
-    ('n["h"] *= e.w', "4:16-18", "a loop over a node's edges sums with '+=': there is no '*='"),
+    ('n["h"] *= e.w', "4:16-18", "a loop over the edges of a node sums with '+=': there is no '*='"),
     ('e.src["h"] += e.w', "4:9-19", "a loop writes data on its own element only, not on 'e.src'"),
     ('n["h"] += n["h"]', "4:21-24", "'h' is read before it is written: line 8 writes it"),
     ('n["h"] += 1\n        e["a"] = n["h"]', "5:18-24",

@@ -43,7 +43,8 @@ class _GraphBuilder(Builder):
         self._sizes: tuple[tuple[str, int], ...] = ()
 
     def program(self, meta: Meta, family: str, name: str, domain: str, *parts: object) -> g.Graph:
-        if g.DOMAINS.get(family) != domain:
+        structure = domain if family == "op" and domain in g.STRUCTURES else ""
+        if not structure and g.DOMAINS.get(family) != domain:
             raise self.refuse(meta, f"there is no {family} over {domain}")
         values = tuple(part for part in parts if isinstance(part, g.Value))
         gradients = tuple(part for part in parts if isinstance(part, _Gradient))
@@ -57,6 +58,7 @@ class _GraphBuilder(Builder):
         return g.Graph(
             name=name,
             family=family,
+            structure=structure,
             sizes=self._sizes,
             maps=tuple(part for part in parts if isinstance(part, g.IndexMap)),
             tensors=tuple(part for part in parts if isinstance(part, g.Tensor)),
@@ -149,6 +151,8 @@ def _operator(name: str, parameter: str, operands: tuple[str, ...], origin: Orig
             return g.Transpose(operand=first, origin=origin)
         case "reshape", False, 1:
             return g.Reshape(operand=first, origin=origin)
+        case "repeat", False, 1:
+            return g.Repeat(operand=first, origin=origin)
         case "concat", False, _:
             return g.Concat(operands=operands, origin=origin)
         case _, _, 1 if reduction in g.REDUCTIONS and bool(parameter) == (name == "norm"):

@@ -14,6 +14,9 @@ from lark.tree import Meta
 
 from explorer.compiler.ir.node import Origin, Span
 
+BETWEEN = {"slc": ("execute",), "dlc": ("execute",)}
+"""What else is read of a grammar, behind what all share and before its own file."""
+
 EXPECTED_SHOWN = 4
 """An error names what could stand in a place only where it is at most so many things."""
 
@@ -35,6 +38,17 @@ PLAIN_WORDS = {
     "REDUCTION": "'+=', '*=', 'max=' or 'min='",
     "EVENT": "'beg', 'ite' or 'end'",
     "TYPE": "'i32' or 'f32'",
+    "LEVEL": "'L2', 'LLC' or 'HBM'",
+    "FIRST": "'[0]'",
+    "_LANES": "'lanes<'",
+    "_SPLAT": "'splat<'",
+    "_FOR": "'slc.for'",
+    "_MEM_STR": "'slc.mem_str'",
+    "_ALU_STR": "'slc.alu_str'",
+    "_BUF_STR": "'slc.buf_str'",
+    "_STORE_STR": "'slc.store_str'",
+    "_CALLBACK": "'slc.callback'",
+    "_TO_VAL": "'slc.to_val'",
     "KIND": "'param', 'input', 'structure' or 'upstream'",
     "BUFFER_KIND": "a kind of array such as 'param'",
 }
@@ -120,7 +134,7 @@ class Builder(Transformer[Token, Any]):
 def _parser(grammar: str) -> Lark:
     folder = Path(__file__).parent
     return Lark(
-        "".join((folder / f"{name}.lark").read_text() for name in (grammar, "shared")),
+        "".join((folder / f"{name}.lark").read_text() for name in ("shared", *BETWEEN.get(grammar, ()), grammar)),
         parser="lalr",
         start="program",
         postlex=Indents(),

@@ -9,8 +9,9 @@ from lark import v_args
 from lark.tree import Meta
 
 from explorer.compiler.ir import loops
+from explorer.compiler.ir.execute import Increment, Lanes, Reset
 from explorer.compiler.ir.graph import INFIX_FUNCTIONS, PAIR_FUNCTIONS, PREFIX_FUNCTIONS
-from explorer.compiler.ir.node import Atom, Extent
+from explorer.compiler.ir.node import Atom, Extent, Node
 from explorer.compiler.ir.parse.reader import Builder
 
 FUNCTIONS_OF_SIGNS = {sign: function for function, sign in INFIX_FUNCTIONS.items()}
@@ -34,6 +35,18 @@ class Note(NamedTuple):
     """What follows `#` at a loop's head."""
 
     text: str
+
+
+class Width(NamedTuple):
+    """The `<16>` of a vector operation."""
+
+    lanes: int
+
+
+class Step(NamedTuple):
+    """The `step 16` of a vector loop."""
+
+    lanes: int
 
 
 class Element(NamedTuple):
@@ -80,9 +93,27 @@ class StatementBuilder(Builder):
             lower=lower,
             extent=extent,
             body=statements_of(rest),
+            step=next((part.lanes for part in rest if isinstance(part, Step)), 1),
             note=note_of(rest),
             origin=self.origin(meta),
         )
+
+    def step(self, meta: Meta, lanes: int) -> Step:
+        return Step(lanes)
+
+    def width(self, meta: Meta, lanes: int) -> Width:
+        return Width(lanes)
+
+    def lanes(self, meta: Meta, width: int, variable: str, extent: Extent, *body: Any) -> Lanes:
+        return Lanes(variable=variable, width=width, extent=extent, body=body, origin=self.origin(meta))
+
+    def increment(self, meta: Meta, word: str, target: str, sign: str, by: int) -> Increment:
+        if sign != "+=":
+            raise self.refuse(meta, f"a counter goes on with '+=', not with '{sign}'")
+        return Increment(target=target, by=by, origin=self.origin(meta))
+
+    def reset(self, meta: Meta, word: str, target: str, value: int) -> Reset:
+        return Reset(target=target, value=value, origin=self.origin(meta))
 
     def parallel_loop(self, meta: Meta, variable: str, lower: Extent, extent: Extent, *rest: object) -> loops.For:
         return replace(self.loop(meta, variable, lower, extent, *rest), parallel=True)
@@ -173,9 +204,14 @@ def buffers_of(parts: tuple[object, ...]) -> tuple[loops.Buffer, ...]:
     return tuple(part for part in parts if isinstance(part, loops.Buffer))
 
 
-def statements_of(parts: tuple[object, ...]) -> tuple[loops.Statement, ...]:
+def statements_of(parts: tuple[object, ...]) -> tuple[Any, ...]:
     """The statements among the parts of a program, a loop or a callback."""
-    return tuple(part for part in parts if isinstance(part, loops.Statement))
+    return tuple(part for part in parts if isinstance(part, Node) and not isinstance(part, loops.Buffer))
+
+
+def width_of(parts: tuple[object, ...]) -> int:
+    """The width of a vector operation; 1 where none is written."""
+    return next((part.lanes for part in parts if isinstance(part, Width)), 1)
 
 
 def note_of(parts: tuple[object, ...]) -> str:

@@ -1,0 +1,96 @@
+"""What the execute unit of a decoupled program does: statements of the loops, vector regions and counters."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from explorer.compiler.interpret.functions import INDEX_FUNCTIONS, REDUCTIONS, Number
+from explorer.compiler.interpret.loops import Environment, execute, number, operand_of, value_of
+from explorer.compiler.ir import loops
+from explorer.compiler.ir.execute import Increment, Lanes, Reset
+from explorer.compiler.ir.node import Atom, Node
+
+
+class ExecuteUnit:
+    """Runs statements in an environment that lasts from callback to callback.
+
+    `receive` takes the values that come through the queue, in SLC by `to_val`, in DLC by a pop: it says whether the
+    statement was one of these. In a vector region a name stands for the array of its live lanes; `vectors` holds those
+    that came before their region, each as long as it travelled."""
+
+    def __init__(self, values: Environment, receive: Callable[[Node, ExecuteUnit], bool]) -> None:
+        self.values = values
+        self.vectors: dict[str, NDArray[Any]] = {}
+        self.live: int | None = None  # the lanes of the region that is run
+        self._receive = receive
+
+    def run(self, statement: Node) -> None:
+        """One statement, outside of vector regions."""
+        match statement:
+            case Lanes():
+                first = int(self.values[statement.variable])
+                self._region(statement.variable, first, statement.width, statement.extent, statement.body)
+            case loops.For():
+                lower, upper = number(statement.lower, self.values), number(statement.extent, self.values)
+                for position in range(lower, upper, statement.step):
+                    self._trip(statement, position)
+            case Increment():
+                self.values[statement.target] += statement.by
+            case Reset():
+                self.values[statement.target] = statement.value
+            case _:
+                if not self._receive(statement, self):
+                    execute(statement, self.values)
+
+    def _trip(self, loop: loops.For, position: int) -> None:
+        if loop.step > 1:
+            self._region(loop.variable, position, loop.step, loop.extent, loop.body)
+            return
+        self.values[loop.variable] = position
+        for inner in loop.body:
+            self.run(inner)
+
+    def _region(self, variable: str, first: int, width: int, extent: Atom, body: tuple[Node, ...]) -> None:
+        """The statements for the lanes from `first` on that lie below the extent, all at once."""
+        lanes = np.arange(first, min(first + width, number(extent, self.values)))
+        self.values[variable] = lanes
+        self.live = len(lanes)
+        for name, vector in self.vectors.items():
+            self.values[name] = vector[: len(lanes)]
+        for statement in body:
+            if not self._receive(statement, self):
+                self._vector_statement(statement, len(lanes))
+        self.live = None
+
+    def _vector_statement(self, statement: Node, live: int) -> None:
+        values = self.values
+        match statement:
+            case loops.Load():
+                values[statement.result] = values[statement.buffer][self._at(statement.indices)]
+            case loops.Index():
+                left, right = (operand_of(atom, values) for atom in statement.operands)
+                values[statement.result] = INDEX_FUNCTIONS[statement.function](left, right)
+            case loops.Compute():
+                values[statement.result] = value_of(statement.function, statement.operands, values)
+            case loops.Store():
+                value = value_of(statement.function, statement.operands, values)
+                values[statement.target][self._at(statement.indices)] = value
+            case loops.Accumulate() if statement.indices:
+                at, target = self._at(statement.indices), values[statement.target]
+                value = value_of(statement.function, statement.operands, values)
+                target[at] = REDUCTIONS[statement.reduction](target[at], value)
+            case loops.Accumulate():
+                combine, value = REDUCTIONS[statement.reduction], values[statement.target]
+                lanes = np.broadcast_to(value_of(statement.function, statement.operands, values), live)
+                for lane in lanes:
+                    value = combine(value, lane)
+                values[statement.target] = value
+            case _:
+                raise TypeError(f"not a statement of a vector region: {statement!r}")
+
+    def _at(self, indices: tuple[Atom, ...]) -> tuple[Number, ...]:
+        return tuple(operand_of(atom, self.values) for atom in indices)

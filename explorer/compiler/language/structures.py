@@ -1,0 +1,146 @@
+"""What the loops of a definition go over: the nodes and edges of a graph, bags and their entries, a matrix."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from explorer.compiler.ir.graph import plural
+from explorer.compiler.language.dependency import Dependency
+
+
+@dataclass(frozen=True)
+class Structure:
+    """Groups with their members: a node with its edges, a bag with its entries, a matrix's row with its nonzeros.
+
+    Data stands on groups and members. `maps` lead from one set to another, `given` are the numbers that the structure
+    brings for each element of a set, `parts` what can be asked of an element by name."""
+
+    kind: str  # "graph", "bags", "csr", "coo" or "blocks"
+    sets: tuple[str, ...]
+    group: str
+    member: str
+    maps: Mapping[str, tuple[str, str]]
+    given: Mapping[str, str]
+    parts: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    picks: str = ""
+    """The map through which the variable of a loop over members is an index: `idx` in `T[i] for i in b`."""
+    gives: str = ""
+    """The number for each member that a loop's second variable stands for: `w` in `for i, w in b`."""
+    each: str = "unit"
+    """The set for whose elements the definition is called."""
+
+    noun: str = ""
+    """What a loop goes over, after "no": "graph and no node"."""
+    reduced: str = ""
+    """What a reduction goes over."""
+    summed: str = ""
+    """A sum over a group's members as statements, up to the name of the data."""
+
+    @property
+    def example(self) -> str:
+        """A name for a group's element."""
+        return self.summed.rpartition(" ")[2]
+
+    @property
+    def owner(self) -> str:
+        """What messages call it."""
+        return {"graph": "the graph", "csr": "the matrix", "coo": "the matrix"}.get(self.kind, f"the {self.kind}")
+
+    @property
+    def dependencies(self) -> tuple[Dependency, ...]:
+        """What values may depend on, in the order in which it is shown."""
+        found: list[Dependency] = []
+        for index_set in dict.fromkeys((self.member, self.group, *self.sets)):
+            maps = [Dependency(name, domain) for name, (domain, _) in self.maps.items() if domain == index_set]
+            own = Dependency(index_set, index_set)
+            found += [*maps, own] if index_set == self.member else [own, *maps]
+        return tuple(found)
+
+    @property
+    def ends(self) -> tuple[str, ...]:
+        """The maps from members to groups."""
+        return tuple(name for name, place in self.maps.items() if place == (self.member, self.group))
+
+    @property
+    def home(self) -> str:
+        """The map from members to the group that has them side by side."""
+        return self.ends[0]
+
+    @property
+    def words(self) -> str:
+        """`nodes and edges`."""
+        return f"{plural(self.group)} and {plural(self.member)}"
+
+
+GRAPH = Structure(
+    kind="graph",
+    sets=("node", "edge", "etype", "ntype"),
+    group="node",
+    member="edge",
+    maps={
+        "src": ("edge", "node"),
+        "dst": ("edge", "node"),
+        "etype": ("edge", "etype"),
+        "ntype": ("node", "ntype"),
+    },
+    given={"norm": "edge", "in_degree": "node"},
+    parts={"edge": ("src", "dst", "etype", "id", "norm"), "node": ("ntype", "id", "in_degree"), "etype": ("id",)},
+    noun="graph and no node",
+    reduced="the edges of a node: there is no value of the whole graph",
+    summed="for n in g.dst_nodes(): for e in n.incoming_edges(): n",
+)
+"""A layer's graph. `e.norm` is 1 over the in-edges of `e.dst` that have `e`'s type."""
+
+
+TRIPLES = Structure("triples", ("entity", "relation"), "", "", {}, {})
+"""A score's: it has no loops, it is the same for every triple."""
+
+
+def bags_of(rows: str) -> Structure:
+    """`b: bag of row`: entries in bags, each picking a row."""
+    maps = {"bag": ("entry", "bag"), "idx": ("entry", rows)}
+    given = {"weight": "entry"}
+    sets = (rows, "bag", "entry")
+    reduced = "the entries of a bag: sum(T[i] for i in b)"
+    return Structure(
+        *("bags", sets, "bag", "entry", maps, given),
+        picks="idx",
+        gives="weight",
+        each="bag",
+        noun="bag",
+        reduced=reduced,
+        summed="for i in b: b",
+    )
+
+
+def blocks_of(blocks: str) -> Structure:
+    """`q: blocks of row`: for each query, the ids of the blocks that it attends to."""
+    maps = {"query": ("entry", "query"), "idx": ("entry", blocks)}
+    reduced = "the blocks that a query attends to: sum(K[j] for j in q)"
+    return Structure(
+        *("blocks", (blocks, "query", "entry"), "query", "entry", maps, {}),
+        picks="idx",
+        each="query",
+        noun="query",
+        reduced=reduced,
+        summed="for j in q: q",
+    )
+
+
+def matrix(kind: str, rows: str, columns: str) -> Structure:
+    """`A: csr[I, J]` or `A: coo[I, J]`: nonzeros, each in a row and a column."""
+    return Structure(
+        kind,
+        tuple(dict.fromkeys((rows, columns, "nonzero"))),
+        rows,
+        "nonzero",
+        {"row": ("nonzero", rows), "col": ("nonzero", columns)},
+        {"value": "nonzero"},
+        {"nonzero": ("row", "col", "value")},
+        picks="col",
+        gives="value",
+        noun="matrix",
+        reduced="the nonzeros of a row: sum(a * X[j] for j, a in A.row(i)), in a loop for i in A.rows()",
+        summed="for i in A.rows(): for j, a in A.row(i): i",
+    )

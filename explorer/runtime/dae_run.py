@@ -1,0 +1,76 @@
+"""A run on the simulated machine, beside what its speed is held against: itself unoptimised, and the core alone."""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from explorer.compiler.compilation import Compilation
+from explorer.compiler.ir.dlc import DlcProgram
+from explorer.compiler.ir.module import Module
+from explorer.machine.parameters import MachineParameters
+from explorer.machine.summary import share
+from explorer.runtime import dae
+from explorer.runtime.events import Event, failed, machine_sample
+from explorer.runtime.run import Refused, RunRequest, compile_request, streamed
+
+Program = DlcProgram | Module
+
+
+GENERAL: dict[str, str | int | bool] = dict.fromkeys(
+    ("store_streams", "level_hints", "accumulate_streams", "toggle_callbacks"), False
+)
+"""Without what is done for a model in particular (Ember §7.4)."""
+UNOPTIMISED: dict[str, str | int | bool] = {"opt": 0, **GENERAL}
+"""Ember's emb-opt0."""
+
+
+@dataclass(frozen=True)
+class Simulated:
+    """The result, and what the JSON says of the machine."""
+
+    output: npt.NDArray[np.float32]
+    gradients: dict[str, npt.NDArray[np.float32]]
+    figures: dict[str, Any]
+
+
+def simulate(
+    request: RunRequest, compilation: Compilation, inputs: Mapping[str, Any]
+) -> Generator[Event, None, Simulated]:
+    """Simulates the program at its level, streaming its state, and then what it is compared with.
+
+    `speedup_over` says how many times as long the unoptimised program takes, and the core alone, for which what is
+    done for a model in particular is no work of its own. Raises Refused where there is no program, and
+    ValueError for parameters that the machine does not take."""
+    program, parameters = decoupled(compilation), MachineParameters.of(request.machine)
+    ran = yield from streamed(
+        lambda post: dae.simulate(
+            program,
+            inputs,
+            parameters,
+            lambda sample: post(machine_sample(sample)),
+            core_alone=True,
+            throughput=True,
+        )
+    )
+    figures = ran.to_json()
+    cycles = {"opt0": figures["cycles"], "core_alone": figures["core_alone"]["cycles"]}
+    for name, options, alone in (("opt0", UNOPTIMISED, False), ("core_alone", GENERAL, True)):
+        if {**compilation.options.to_json(), **options} != compilation.options.to_json():
+            other = decoupled(compile_request(replace(request, options={**request.options, **options})))
+            account = dae.simulate(other, inputs, parameters, core_alone=alone).to_json()
+            cycles[name] = (account["core_alone"] if alone else account)["cycles"]
+    over = {name: share(other, figures["cycles"]) for name, other in cycles.items()}
+    return Simulated(ran.output, ran.gradients, {**figures, "speedup_over": over})
+
+
+def decoupled(compilation: Compilation) -> Program:
+    """The DLC. Raises Refused where there is none."""
+    stage = compilation.stages["dlc"]
+    if not isinstance(stage.program, Program):
+        raise Refused(failed("refused", f"There is no dlc program to run: {stage.reason}"))
+    return stage.program

@@ -1,0 +1,83 @@
+"""Random ops over random lists: every stage and both targets compute what the text means, and so do the gradients;
+every stage's text parses back.
+
+The meaning is `explorer.runtime.reference`, an evaluator in float64 that shares no code with the compiler.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from hypothesis import given, note, settings
+from hypothesis import strategies as st
+
+from explorer.runtime import reference
+from tests.compiler.ir.test_stages_parse_back import assert_parses_back
+from tests.compiler.models import compiled
+from tests.compiler.ops import INTERPRETED
+from tests.compiler.random_ops import list_arrays, op_inputs, op_texts
+
+TOLERANCE = 3e-4
+"""Relative to 1 or the value, whichever is more: intermediate values go up to some hundreds in float32."""
+SEEDS = st.integers(0, 1000)
+
+
+def assert_close(got: Any, want: Any, what: str) -> None:
+    np.testing.assert_allclose(got, want, rtol=TOLERANCE, atol=TOLERANCE, err_msg=what)
+
+
+def assert_agrees(text: str, lists: Any, seed: int, places: list[str]) -> None:
+    """Every place gives what the reference says."""
+    compilation = compiled(text)
+    inputs = op_inputs(compilation.stages["graph"].program, lists, seed)
+    want = reference.op(text, inputs, {})
+    for place in places:
+        got = compilation.run(inputs, on=place)
+        assert got.dtype == np.float32
+        assert got.shape == want.shape
+        assert_close(got, want, place)
+
+
+@settings(max_examples=120, derandomize=True, deadline=None)
+@given(op_texts(), list_arrays(), SEEDS)
+def test_every_stage_of_a_random_op_gives_its_numbers(text: str, lists: Any, seed: int) -> None:
+    note(text)
+    assert_agrees(text, lists, seed, INTERPRETED)
+
+
+@settings(max_examples=12, derandomize=True, deadline=None)
+@given(op_texts(depth=2), list_arrays(), SEEDS)
+def test_both_targets_run_a_random_op(text: str, lists: Any, seed: int) -> None:
+    note(text)
+    assert_agrees(text, lists, seed, ["cpu", "dae"])
+
+
+@settings(max_examples=60, derandomize=True, deadline=None)
+@given(op_texts(), list_arrays(), SEEDS)
+def test_the_gradients_of_a_random_op_are_its_slopes(text: str, lists: Any, seed: int) -> None:
+    note(text)
+    compilation = compiled(text, options={"grad": True})
+    graph = compilation.stages["graph"].program
+    inputs = op_inputs(graph, lists, seed)
+    want = reference.op(text, inputs, {})
+    upstream = np.random.default_rng(seed + 1).uniform(-1, 1, want.shape).astype(np.float32)
+    names = [name for name, _ in graph.gradients]
+    slopes = reference.directional_difference(text, inputs, {}, upstream, names)
+    for stage in INTERPRETED:
+        got, gradients = compilation.run(inputs, on=stage, grad=upstream)
+        assert_close(got, want, stage)
+        assert list(gradients) == names
+        for slope in slopes:
+            terms = gradients[slope.tensor] * slope.direction
+            assert terms.shape == inputs[slope.tensor].shape
+            # What cancels in the sum leaves an error of the size of its terms.
+            error = abs(float(terms.sum()) - slope.value)
+            assert error <= TOLERANCE * (1 + np.abs(terms).sum()), (stage, slope.tensor, slope.value)
+
+
+@settings(max_examples=20, derandomize=True, deadline=None)
+@given(op_texts(depth=2), st.booleans())
+def test_every_stage_of_a_random_op_parses_back(text: str, grad: bool) -> None:
+    note(text)
+    assert_parses_back(compiled(text, options={"grad": grad}), passes=False)

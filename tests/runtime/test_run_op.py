@@ -1,0 +1,190 @@
+"""Runs of ops: on both targets, at every level, with what they say of their data, sizes and limits."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import explorer
+from explorer.compiler.ir.graph import Graph
+from explorer.runtime import run_op
+from explorer.runtime.run import RunRequest, execute
+from explorer.runtime.sparse import SparseRows
+from tests.oracles import embedding
+
+EXAMPLES = sorted((Path(__file__).resolve().parents[2] / "examples" / "embedding").glob("*.emb"))
+RANDOM = np.random.default_rng(0)
+BAGS = {
+    "ptr": np.array([0, 0, 3, 4, 4, 20, 20]),  # the first, a middle and the last bag are empty
+    "idx": RANDOM.integers(0, 9, 20),
+    "num_rows": 9,
+}
+MATRIX = {"row": RANDOM.integers(0, 6, 25), "col": RANDOM.integers(0, 6, 25), "num_rows": 7, "num_cols": 7}
+BLOCKS = {"ptr": np.array([0, 2, 2, 5]), "blocks": np.array([3, 0, 0, 1, 3]), "num_blocks": 4}
+SMALL = {"D": 19, "F": 5, "S": 2, "Q": 3}
+
+
+@pytest.fixture
+def data(tmp_path: Path) -> Path:
+    """A folder with lists of each kind, with empty ones among them."""
+    for name, arrays in (("bags", BAGS), ("matrix", MATRIX), ("blocks", BLOCKS)):
+        np.savez(tmp_path / f"{name}.npz", **arrays)
+    return tmp_path
+
+
+def request(text: str, folder: Path | None, **changes: Any) -> RunRequest:
+    kind = "bags" if ": bag of" in text else "blocks" if ": blocks of" in text else "matrix"
+    sizes = {name: size for name, size in SMALL.items() if f"{name} =" in text}
+    fields: dict[str, Any] = {"data": f"{kind}.npz", "sizes": sizes, "repeat": 1, "on": "cpu"} | changes
+    return RunRequest(text=text, data_dir=None if folder is None else str(folder), **fields)
+
+
+def last(asked: RunRequest) -> dict[str, Any]:
+    return list(execute(asked))[-1]
+
+
+def ops() -> list[Path]:
+    return [path for path in EXAMPLES if "\nop " in path.read_text()]
+
+
+@pytest.mark.parametrize("level", range(4))
+@pytest.mark.parametrize("path", ops(), ids=lambda path: path.stem)
+def test_every_example_is_right_on_the_machine_at_every_level(path: Path, level: int, data: Path) -> None:
+    found = last(request(path.read_text(), data, on="dae", options={"opt": level}))
+    assert found["event"] == "result", found
+    assert found["matches_reference"], found["max_relative_error"]
+    assert found["cycles"] > 0
+    assert found["speedup_over"]["opt0"] == 1 if level == 0 else found["speedup_over"]["opt0"] > 0
+    assert found["speedup_over"]["core_alone"] > 0
+
+
+@pytest.mark.parametrize("path", ops(), ids=lambda path: path.stem)
+def test_every_example_and_its_gradients_are_right_on_the_cpu(path: Path, data: Path) -> None:
+    found = last(request(path.read_text(), data, options={"grad": True}))
+    assert found["event"] == "result", found
+    assert found["matches_reference"], found
+    assert found["gradients"]
+    assert len(found["samples_ms"]) == 1
+
+
+SLS = (Path(__file__).resolve().parents[2] / "examples" / "embedding" / "sls.emb").read_text()
+SPMM = (Path(__file__).resolve().parents[2] / "examples" / "embedding" / "spmm.emb").read_text()
+
+
+def test_a_run_says_what_it_ran_on_and_the_least_that_it_needs() -> None:
+    found = last(request(SLS, None, data="RM1:L0", sizes={}))
+    assert found["matches_reference"]
+    assert found["sizes"] == {"D": 32}
+    assert found["sizes_from"] == {"D": "RM1:L0"}
+    assert found["data"]["lists"] == 128
+    assert found["data"]["entries"] == 8_192
+    assert found["reuse"]["within_1000"] == pytest.approx(0.053, abs=0.001)
+    assert found["preprocessing"]
+    limits, distinct = found["limits"], found["reuse"]["distinct"]
+    # bounds.md: b D (u(idx) + S) + nnz q + (S + 1) q; stream b nnz D; nnz D operations.
+    assert limits["compulsory_bytes"] == 4 * 32 * (distinct + 128) + 4 * 8_192 + 4 * 129
+    assert limits["stream_bytes"] == 4 * 32 * (8_192 + 128) + 4 * 8_192 + 4 * 129
+    assert limits["flop"] == 8_192 * 32
+
+
+def test_a_size_that_is_set_wins_over_the_data() -> None:
+    found = last(request(SLS, None, data="RM1:L0", sizes={"D": 8}))
+    assert (found["sizes"], found["sizes_from"]) == ({"D": 8}, {"D": "given"})
+
+
+def test_data_without_rows_of_its_own_leaves_the_texts_sizes(data: Path) -> None:
+    found = last(request(SPMM, data, sizes={}))
+    assert (found["sizes"], found["sizes_from"]) == ({"D": 128}, {"D": "the text"})
+    assert found["limits"]["flop"] == 2 * 25 * 128
+
+
+@pytest.mark.parametrize(("text", "name"), [(SLS, "RM1:L0"), (SPMM, "com-Youtube/100")])
+def test_an_op_has_data_where_none_is_named(text: str, name: str) -> None:
+    compilation = explorer.compile(text)
+    assert run_op.default_data(compilation) == name
+    assert last(request(text, None, data="", sizes={"D": 4}))["data"]["name"] == name
+
+
+def test_lists_that_are_no_square_are_refused_where_the_op_needs_one() -> None:
+    text = SPMM.replace("[row, col]", "[node, node]").replace("X[col, D]", "X[node, D]")
+    found = last(request(text, None, data="RM1:L0"))
+    assert found["kind"] == "refused"
+    assert "128 rows and 32,768 columns" in found["message"]
+
+
+def test_memory_is_counted_before_anything_is_drawn() -> None:
+    found = last(request(SLS, None, data="RM3:L0", sizes={"D": 65_536}))
+    assert found["kind"] == "refused"
+    assert "more than the limit of 2.00 GiB" in found["message"]
+    assert "T[32768, 65536]" in found["message"]
+
+
+def test_a_queue_that_holds_no_record_is_refused() -> None:
+    found = last(request(SLS, None, data="RM1:L0", sizes={}, on="dae", machine={"queue_bytes": 8}))
+    assert found["kind"] == "refused"
+
+
+def test_what_the_rows_of_a_result_are_held_against() -> None:
+    want = np.array([[1.0, -2.0, 1.0], [100.0, -100.0, 1e-9], [0.0, 0.0, 0.0]])
+    assert run_op.row_scales(want).ravel().tolist() == [1.0, 100 / 1.5, 1.0]
+    assert run_op.row_scales(np.zeros((0, 3))).shape == (0, 1)
+
+
+def test_more_terms_allow_a_larger_error() -> None:
+    def tolerance(text: str, lists: SparseRows, grad: bool = False) -> float:
+        graph = explorer.compile(text, options={"grad": grad}).stages["graph"].program
+        assert isinstance(graph, Graph)
+        return run_op.tolerance_of(graph, lists)
+
+    long = SparseRows("long", "test", 4, np.array([0, 1024], np.int32), np.zeros(1024, np.int32))
+    short = SparseRows("short", "test", 4, np.arange(1025, dtype=np.int32), np.zeros(1024, np.int32))
+    assert tolerance(SLS, long) == pytest.approx(2e-5)
+    assert tolerance(SLS, short) == 1e-5
+    assert tolerance(SLS, short, grad=True) == pytest.approx(2e-5), "a row of T is looked up 1,024 times"
+    dots = (EXAMPLES[0].parent / "mp.emb").read_text()
+    assert tolerance(dots, long) == pytest.approx(2e-5 * 128**0.5)
+    assert tolerance((EXAMPLES[0].parent / "sddmm.emb").read_text(), long) == 1e-5
+
+
+@pytest.mark.parametrize("on", ["graph", "loops", "slc", "slc.opt1", "slc.opt2", "slc.opt3", "dlc", "cpu", "dae"])
+def test_the_library_takes_lists_by_the_names_of_the_contract(on: str) -> None:
+    T = np.random.default_rng(1).standard_normal((9, 19), dtype=np.float32)
+    got = explorer.compile(SLS, sizes={"D": 19}).run({"ptr": BAGS["ptr"], "idx": BAGS["idx"], "T": T}, on=on)
+    np.testing.assert_allclose(got, embedding.bag(T, BAGS["ptr"], BAGS["idx"]), rtol=1e-5, atol=1e-6)
+
+
+def test_nonzeros_come_back_in_the_callers_order() -> None:
+    text = (Path(__file__).resolve().parents[2] / "examples" / "embedding" / "sddmm.emb").read_text()
+    random = np.random.default_rng(2)
+    X, Y = random.standard_normal((2, 7, 19), dtype=np.float32)
+    value = random.standard_normal(25, dtype=np.float32)
+    got = explorer.compile(text, sizes={"D": 19}).run({**MATRIX, "value": value, "X": X, "Y": Y}, on="cpu")
+    want = value * (X[MATRIX["row"]] * Y[MATRIX["col"]]).sum(axis=1)
+    np.testing.assert_allclose(got, want, rtol=1e-4, atol=1e-5)
+
+
+def test_gradients_come_back_by_tensor() -> None:
+    upstream = np.random.default_rng(3).standard_normal((6, 19)).astype(np.float32)
+    T = np.zeros((9, 19), np.float32)
+    compilation = explorer.compile(SLS, sizes={"D": 19}, options={"grad": True})
+    _, gradients = compilation.run({"ptr": BAGS["ptr"], "idx": BAGS["idx"], "T": T}, on="cpu", grad=upstream)
+    want = np.zeros((9, 19))
+    np.add.at(want, BAGS["idx"], np.repeat(upstream, np.diff(BAGS["ptr"]), axis=0))
+    np.testing.assert_allclose(gradients["T"], want, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("inputs", "message"),
+    [
+        ({"idx": [0], "T": np.zeros((9, 4))}, "there are no lists of indices"),
+        ({"ptr": [0, 1], "idx": [9], "T": np.zeros((9, 4))}, "idx\\[0\\] is 9, but num_rows is 9"),
+        ({"ptr": [0, 1], "idx": [0]}, "There is no array for T"),
+        ({"ptr": [0, 1], "idx": [0], "T": np.zeros((9, 5))}, "T has the shape \\[9, 5\\], but is declared \\[9, 4\\]"),
+    ],
+)
+def test_arrays_that_do_not_fit_are_refused_in_a_sentence(inputs: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        explorer.compile(SLS, sizes={"D": 4}).run(inputs, on="loops")
