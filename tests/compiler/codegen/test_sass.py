@@ -70,14 +70,14 @@ def test_every_instruction_belongs_to_an_operation_or_to_none(path: Path, arch: 
 
 
 def test_a_backward_pass_has_sass_too() -> None:
-    text = (EXAMPLES[0].parent / "transr.emb").read_text()
+    text = next(path for path in EXAMPLES if path.stem == "transr").read_text()
     stage = explorer.compile(text, options={"grad": True}).stages["sass"]
     assert stage.available
     assert len(stage.resources) > 1
 
 
 def test_what_kernels_take_stands_above_them() -> None:
-    stage = explorer.compile((EXAMPLES[0].parent / "transr.emb").read_text()).stages["sass"]
+    stage = explorer.compile(next(path for path in EXAMPLES if path.stem == "transr").read_text()).stages["sass"]
     (resources,) = stage.resources
     head = [line.text for line in stage.lines[: stage.text.split("\n").index("TransR_kernel:")]]
     assert head[0] == "// sm_90"
@@ -126,7 +126,7 @@ def test_without_the_package_there_is_a_sentence(monkeypatch: pytest.MonkeyPatch
 
     monkeypatch.setattr(sass, "files", not_found)
     sass.disassemble.cache_clear()
-    compilation = explorer.compile((EXAMPLES[0].parent / "transr.emb").read_text())
+    compilation = explorer.compile(next(path for path in EXAMPLES if path.stem == "transr").read_text())
     stage = compilation.stages["sass"]
     assert not stage.available
     assert stage.reason == "SASS needs the package nvidia-cuda-nvdisasm; pip installs it."
