@@ -1,4 +1,4 @@
-"""Pygments lexers for the model language and the stages that this compiler prints.
+"""Pygments lexers for the model language and the stages that this compiler prints, but for CUDA and PTX.
 
 They are published as entry points, so that any document built with Pygments can show a stage. They are lenient:
 a text in the middle of being typed still gets its colours. Three token types carry meaning beyond syntax:
@@ -16,7 +16,7 @@ from typing import ClassVar
 from pygments.lexer import RegexLexer, bygroups, words
 from pygments.token import Comment, Keyword, Name, Number, Operator, Punctuation, String, Text, Whitespace
 
-__all__ = ["DlcLexer", "GraphLexer", "LoopsLexer", "ModelLexer", "SlcLexer"]
+__all__ = ["DlcLexer", "GraphLexer", "LoopsLexer", "ModelLexer", "SassLexer", "SlcLexer"]
 
 INDEX_SETS = (
     "batch", "negative", "entity", "relation", "node", "edge", "etype", "ntype", "src_pair", "dst_pair",
@@ -170,5 +170,35 @@ class DlcLexer(RegexLexer):
             _words(f"{_BUFFERS} while if else for in step lanes below row acc done toggle"),
             (r"'[^'\n]*'", String),
             *_STATEMENTS,
+        ]
+    }
+
+
+class SassLexer(RegexLexer):
+    """The `sass` stage: machine code of an NVIDIA GPU, as nvdisasm writes it. Keywords are what moves the control."""
+
+    name = "CUDA machine code (SASS)"
+    aliases: ClassVar[list[str]] = ["cuda-sass"]  # `sass` alone names style sheets
+    filenames: ClassVar[list[str]] = []
+
+    tokens: ClassVar = {
+        "root": [
+            _SPACE,
+            (r"//.*$", Comment.Single),
+            (r"/\*.*?\*/|\(\*.*?\*\)", Comment.Multiline),
+            (r"^\S+:$", Name.Label),
+            (r"`\([^)\n]*\)", Name.Label),
+            (r"@!?U?P\w+\b", Name.Decorator),
+            (r"\b(BAR|BRA|BRX|BREAK|BSSY|BSYNC|CALL|EXIT|JMP|JMX|RET|WARPSYNC)\b(\.[A-Z]\w*)*", Keyword),
+            (r"\b(UR|UP|SR_|R|P|B)(\d+|Z|T)\b|\bSR_[\w.]+", Name.Variable),
+            (r"\.[A-Za-z]\w*", Name.Attribute),
+            (r"\bc(?=\[)|\bdesc(?=\[)", Name.Builtin),
+            (r"0x[0-9a-f]+", Number.Hex),
+            _NUMBER,
+            (r"[A-Z][A-Z0-9_]*\b", Name.Function),
+            _NAME,
+            (r"[-+*/!|~&<>=]", Operator),
+            (r"[\[\](){},.:;`$]", Punctuation),
+            _LAST,
         ]
     }

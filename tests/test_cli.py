@@ -27,7 +27,7 @@ score TransE(h: entity, r: relation, t: entity):
 LAYERS = Path(__file__).resolve().parents[1] / "examples" / "rgnn"
 SCORES = LAYERS.parent / "kge"
 OPS = LAYERS.parent / "embedding"
-STAGES = ["graph", "loops", "slc", "slc.opt1", "slc.opt2", "slc.opt3", "dlc", "cuda", "ptx"]
+STAGES = ["graph", "loops", "slc", "slc.opt1", "slc.opt2", "slc.opt3", "dlc", "cuda", "ptx", "sass"]
 
 BAD_MODELS = {
     "syntax error in the middle of a line": (TRANSE.replace("E[h] +", "E[h) +"), 5),
@@ -97,6 +97,20 @@ def test_compile_json_gives_every_computing_line_an_origin(model: Path, capsys: 
     assert [stage["name"] for stage in answer["stages"]] == STAGES
     for stage in answer["stages"]:
         assert any(line["origin"] and line["operations"] for line in stage["lines"]), stage["name"]
+
+
+def test_compile_json_tells_what_each_kernel_takes_of_a_gpu(model: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    status, out, _ = called(capsys, "compile", model, "--json", "--stage", "loops", "--stage", "ptx", "--stage", "sass")
+    assert status == 0
+    loops, ptx, sass = json.loads(out)["stages"]
+    assert loops["resources"] == []
+    assert sass["resources"] == ptx["resources"]
+    (kernel,) = ptx["resources"]
+    assert 16 <= kernel["registers"] <= 64
+    assert (kernel["arch"], kernel["block_threads"], kernel["most_warps"]) == ("sm_90", 256, 64)
+    assert (kernel["shared_bytes"], kernel["stack_bytes"], kernel["spill_store_bytes"]) == (0, 0, 0)
+    assert kernel["occupancy_warps"] == 8 * kernel["occupancy_blocks"]
+    assert kernel["text"].split(";")[0] in sass["text"]
 
 
 def test_compile_reads_standard_input() -> None:

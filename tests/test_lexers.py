@@ -13,7 +13,7 @@ from pygments.lexers import get_lexer_by_name
 from pygments.token import Comment, Error, Keyword, Name, String, _TokenType
 
 import explorer
-from explorer.lexers import DlcLexer, GraphLexer, LoopsLexer, ModelLexer, SlcLexer
+from explorer.lexers import DlcLexer, GraphLexer, LoopsLexer, ModelLexer, SassLexer, SlcLexer
 from explorer.web.differences import rows
 from explorer.web.highlight import LEXERS, highlight, highlight_words
 
@@ -22,6 +22,7 @@ LEXER_OF = {
     "loops": LoopsLexer,
     **dict.fromkeys(("slc", "slc.opt1", "slc.opt2", "slc.opt3"), SlcLexer),
     "dlc": DlcLexer,
+    "sass": SassLexer,
 }
 EXAMPLES = sorted((Path(__file__).parents[1] / "examples").glob("*/*.emb"))
 
@@ -75,6 +76,20 @@ def test_a_graph_line_has_its_set_and_its_dependencies() -> None:
 )
 def test_what_crosses_a_queue_is_marked(lexer: Lexer, line: str, crossing: str) -> None:
     assert (Keyword.Pseudo, crossing) in kinds(lexer, line)
+
+
+def test_machine_code_has_its_operations_its_control_and_its_names() -> None:
+    tokens = kinds(SassLexer(), "    /*08d0*/  @!P0 LDG.E.CONSTANT R13, desc[UR4][R8.64+-0x10];")
+    assert (Comment.Multiline, "/*08d0*/") in tokens
+    assert (Name.Decorator, "@!P0") in tokens
+    assert (Name.Function, "LDG") in tokens
+    assert {(Name.Variable, "R13"), (Name.Variable, "UR4"), (Name.Variable, "R8")} <= set(tokens)
+    assert (Comment.Multiline, '(*"SpillRefill"*)') in kinds(
+        SassLexer(), '    /*0120*/       STL [R1], RZ (*"SpillRefill"*);'
+    )
+    branch = kinds(SassLexer(), ".L_x_4:\n    /*0920*/       BRA.U `(.L_x_4);\n    /*08f0*/       EXIT;")
+    assert [value for kind, value in branch if kind in Keyword] == ["BRA.U", "EXIT"]
+    assert [value for kind, value in branch if kind in Name.Label] == [".L_x_4:", "`(.L_x_4)"]
 
 
 def test_they_are_published_as_entry_points() -> None:

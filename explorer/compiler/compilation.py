@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from time import perf_counter
 from typing import Any
 
+from explorer.compiler.codegen.resources import Resources
 from explorer.compiler.codegen.text import Code, Unsupported
 from explorer.compiler.counts import ASSUMED, CountError, Counts, read_counts
 from explorer.compiler.ir.dlc import DlcProgram, verify_dlc
@@ -66,6 +67,11 @@ class Stage:
     def available(self) -> bool:
         """Whether there is a program."""
         return self.program is not None
+
+    @property
+    def resources(self) -> tuple[Resources, ...]:
+        """What each kernel takes of a GPU, where the stage has machine code."""
+        return self.program.binary.resources if isinstance(self.program, Code) and self.program.binary else ()
 
     @property
     def text(self) -> str:

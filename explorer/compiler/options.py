@@ -34,7 +34,8 @@ class Options:
 
     `grad` adds the backward pass; `reorder` permits linear-operator reordering and `compact` compact materialisation
     (both Hector §3.2), `interchange` the loop interchange, `online` sums of exponentials
-    taken while their maximum grows (a softmax in one visit of its elements); `arch` is the GPU that PTX is made for.
+    taken while their maximum grows (a softmax in one visit of its elements); `arch` is the GPU that PTX and SASS
+    are made for.
 
     `opt` is the level of SLC that the DLC is made of (Ember, Table 4), `vlen` the length of its vectors. Beside the
     levels, and off so that each shows what it does by itself: `store_streams`, `level_hints`, `accumulate_streams` and

@@ -11,6 +11,7 @@ from typing import Any
 
 from explorer.compiler.codegen.cuda import generate_cuda
 from explorer.compiler.codegen.ptx import generate_ptx
+from explorer.compiler.codegen.sass import generate_sass
 from explorer.compiler.options import Options
 from explorer.compiler.passes.accumulate_streams import accumulate_streams
 from explorer.compiler.passes.aggregate_first import aggregate_first
@@ -53,6 +54,7 @@ class StageSpec:
     source: str
     targets: tuple[str, ...] = ()  # where its program runs
     on_demand: bool = False  # made when somebody looks at it, since it takes longer than all the others
+    when_open: bool = False  # the page makes it only for an open pane, not for the counts on its rail
     levels: tuple[str, ...] = ()  # the stages of which the option `opt` picks the one that this stage follows
 
     def source_of(self, options: Options) -> str:
@@ -139,5 +141,15 @@ STAGES: tuple[StageSpec, ...] = (
         summary="what NVRTC makes of the CUDA, each instruction with its operation",
         source="NVRTC",
         on_demand=True,
+    ),
+    StageSpec(
+        name="sass",
+        follows="ptx",
+        passes=(generate_sass,),
+        title="SASS",
+        summary="the machine code that ptxas, in NVRTC, makes of the PTX, and what each kernel takes of a GPU",
+        source="nvdisasm",
+        on_demand=True,
+        when_open=True,
     ),
 )

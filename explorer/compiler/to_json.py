@@ -66,6 +66,7 @@ def _stage_json(spec: StageSpec, stage: Stage, numbers: Mapping[Span, int]) -> J
         "text": stage.text,
         "lines": [_line_json(line, numbers) for line in stage.lines],
         "passes": [_pass_json(report, numbers) for report in stage.passes],
+        "resources": [resources.to_json() for resources in stage.resources],
     }
 
 

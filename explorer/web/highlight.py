@@ -17,7 +17,7 @@ from pygments.lexer import Lexer
 from pygments.lexers import CudaLexer, PtxLexer
 from pygments.token import Comment, Keyword, Name, String
 
-from explorer.lexers import DlcLexer, GraphLexer, LoopsLexer, ModelLexer, SlcLexer
+from explorer.lexers import DlcLexer, GraphLexer, LoopsLexer, ModelLexer, SassLexer, SlcLexer
 from explorer.web.differences import Range
 
 Piece = tuple[str, str]
@@ -31,6 +31,7 @@ LEXERS: dict[str, Lexer] = {
     "dlc": DlcLexer(),
     "cuda": CudaLexer(),
     "ptx": PtxLexer(),
+    "sass": SassLexer(),
 }
 """A lexer for each text that has one; any other text is shown plain."""
 

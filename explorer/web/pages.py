@@ -124,13 +124,13 @@ async def compile_edit(request: Request, edit: SentEdit) -> HTMLResponse:
 @router.post("/panes", response_class=HTMLResponse)
 async def show_panes(request: Request, edit: SentEdit) -> HTMLResponse:
     """The panes for an edit that compiled before, with all its stages: those made late are mostly made by now."""
-    return await _answer(request, "panes.html", edit, [spec.name for spec in STAGES])
+    return await _answer(request, "panes.html", edit, _all_stages(edit))
 
 
 @router.post("/late", response_class=HTMLResponse)
 async def show_late(request: Request, edit: SentEdit) -> HTMLResponse:
     """The stages that an edit left for later: their panes, and their share of the counts."""
-    return await _answer(request, "late.html", edit, [spec.name for spec in STAGES])
+    return await _answer(request, "late.html", edit, _all_stages(edit))
 
 
 @router.get("/examples/{folder}/{name}", response_class=PlainTextResponse)
@@ -175,6 +175,12 @@ async def _compile(request: Request, edit: Edit, stages: Iterable[str]) -> Compi
 def _prompt_stages() -> list[str]:
     """The stages that are made at every edit."""
     return [spec.name for spec in STAGES if not spec.on_demand]
+
+
+def _all_stages(edit: Edit) -> list[str]:
+    """The stages with those made late; what a program of its own makes, only where a pane shows it."""
+    shown = {pane.stage for pane in edit.panes}
+    return [spec.name for spec in STAGES if not spec.when_open or spec.name in shown]
 
 
 async def _answer(request: Request, name: str, edit: Edit, stages: list[str]) -> HTMLResponse:

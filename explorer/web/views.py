@@ -108,6 +108,24 @@ class Pane:
     same: bool = False
     passes: tuple[PassRow, ...] = ()
     current: int = -1
+    resources: tuple[Mapping[str, Any], ...] = ()
+
+    @property
+    def resources_in_short(self) -> str:
+        """What the kernels take of a GPU: of each figure the one that leaves the least room."""
+        most = max(int(kernel["registers"]) for kernel in self.resources)
+        spilled = sum(kernel["spill_store_bytes"] + kernel["spill_load_bytes"] for kernel in self.resources)
+        fewest = min(self.resources, key=lambda kernel: int(kernel["occupancy_warps"]))
+        several = f"{len(self.resources)} kernels, at most " if len(self.resources) > 1 else ""
+        return (
+            f"{several}{most} registers, {f'{spilled:,} B of' if spilled else 'no'} spills"
+            f" · {fewest['occupancy_warps']} of {fewest['most_warps']} warps"
+        )
+
+    @property
+    def resources_in_full(self) -> str:
+        """A line for each kernel."""
+        return "\n".join(f"{kernel['kernel']}: {kernel['text']}" for kernel in self.resources)
 
     @property
     def drawable(self) -> bool:
@@ -210,7 +228,10 @@ def build_panes(
     text, what differs from it."""
     made = _by_name(compiled)
     labels = labels_of(compiled)
-    panes = tuple(_build_pane(index, state, made.get(state.stage), labels) for index, state in enumerate(states))
+    panes = tuple(
+        replace(_build_pane(index, state, made.get(state.stage), labels), resources=_resources(state.stage, made))
+        for index, state in enumerate(states)
+    )
     if against is None:
         return panes
     other, labels, names = _by_name(against), labels_of(against) | labels, _side_names(against, compiled)
@@ -247,6 +268,13 @@ def _side_names(first: Mapping[str, Any], second: Mapping[str, Any]) -> tuple[st
         return ", ".join(f"{name} {str(side.get(name)).lower()}" for name in differing)
 
     return words(choices[0]), words(choices[1])
+
+
+def _resources(name: str, made: Mapping[str, Mapping[str, Any]]) -> tuple[Mapping[str, Any], ...]:
+    """What the kernels of a stage take: its own figures, or those of what is compiled from it."""
+    compiled = [spec.name for spec in STAGES if spec.follows == name]
+    found = [made[stage]["resources"] for stage in (name, *compiled) if stage in made]
+    return tuple(next(filter(None, found), ()))
 
 
 def _build_pane(index: int, state: PaneState, stage: Mapping[str, Any] | None, labels: Mapping[int, str]) -> Pane:

@@ -75,7 +75,9 @@ def test_the_compile_suite_names_every_example_and_where_it_was_measured(
     assert set(figures["compile_ms"]) == examples
     assert figures["source"] == "measured"
     assert figures["device"]
-    assert "transr" in compile_suite.table(figures)
+    assert list(figures["on_demand_ms"]) == ["transr, ptx", "transr, sass", "rgat, ptx", "rgat, sass"]
+    assert all(row["median"] > 0 for row in figures["on_demand_ms"].values())
+    assert "transr, sass" in compile_suite.table(figures)
 
 
 def test_the_gpu_check_covers_odd_sizes_and_both_kinds_of_negatives() -> None:

@@ -133,6 +133,20 @@ def test_a_pane_opens_ptx_on_demand_and_links_it(open_page: OpenPage) -> None:
     expect_lit(page, "ptx", operation(page, "@"))
 
 
+def test_sass_is_made_for_its_pane_and_linked_and_kernels_show_what_they_take(open_page: OpenPage) -> None:
+    page = open_page()
+    taken = re.compile(r"sm_90 · \d+ registers, no spills · 64 of 64 warps")
+    expect(pane(page, "cuda").locator(".meta")).to_have_text(taken)
+    expect(page.locator('.st[data-open="sass"] .n')).to_have_text("…")
+    page.locator("#pane-0 .body").click()
+    page.locator('.st[data-open="sass"]').click()
+    expect(pane(page, "sass")).to_contain_text("FFMA", timeout=20_000)
+    expect(pane(page, "sass").locator(".meta")).to_have_text(taken)
+    expect(page.locator('.st[data-open="sass"] .n')).to_have_text(re.compile(r"^\d+$"))
+    point_at_model(page, "@", "return norm")
+    expect_lit(page, "sass", operation(page, "@"))
+
+
 def test_passes_are_listed_stepped_and_compared(open_page: OpenPage) -> None:
     page = open_page()
     loops = pane(page, "loops")

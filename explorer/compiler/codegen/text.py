@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
+from explorer.compiler.codegen.resources import Resources
 from explorer.compiler.ir.node import Extent, Line
+
+WARP = 32
+"""Threads of a warp."""
 
 
 class Unsupported(Exception):
@@ -26,8 +30,18 @@ class Launch:
 
 
 @dataclass(frozen=True)
+class Binary:
+    """The machine code of a translation unit: the cubin, the CUDA lines that it was made of, what it takes."""
+
+    cubin: bytes = field(repr=False)
+    source: tuple[Line, ...] = field(repr=False)
+    resources: tuple[Resources, ...]
+
+
+@dataclass(frozen=True)
 class Code:
-    """A generated text: CUDA C++ or PTX, and its kernels in the order in which they run."""
+    """A generated text: CUDA C++, PTX or SASS, and its kernels in the order in which they run."""
 
     lines: tuple[Line, ...]
     launches: tuple[Launch, ...]
+    binary: Binary | None = None

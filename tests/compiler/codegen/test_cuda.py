@@ -10,7 +10,8 @@ import pytest
 
 from explorer.compiler.codegen.cuda import generate_cuda
 from explorer.compiler.codegen.cuda_plan import make_plan
-from explorer.compiler.codegen.ptx import compile_text, generate_ptx
+from explorer.compiler.codegen.nvrtc import compile_text
+from explorer.compiler.codegen.ptx import generate_ptx
 from explorer.compiler.codegen.text import Code, Unsupported
 from explorer.compiler.ir.loops import Accumulate, Compute, Kernel, Load, Row, Store
 from explorer.compiler.ir.node import walk
