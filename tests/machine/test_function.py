@@ -300,6 +300,35 @@ def test_rows_of_two_dimensions_and_reductions() -> None:
     np.testing.assert_array_equal(got, [-1.0, 4.0])
 
 
+REDUCTIONS = {
+    "sum": (0.0, np.add),
+    "product": (1.0, np.multiply),
+    "max": (-math.inf, np.maximum),
+    "min": (9.0, np.minimum),
+}
+
+
+@pytest.mark.parametrize("width", [1, 4])
+@pytest.mark.parametrize("reduction", REDUCTIONS)
+def test_rows_and_accumulators_take_every_reduction_in_lanes_too(reduction: str, width: int) -> None:
+    """Into a row of six elements j + x goes x, by a reduction; then all six into one number. The last lanes are two."""
+    start, function = REDUCTIONS[reduction]
+    into_row, into_one = (
+        loops.Accumulate(
+            origin=make.HERE, target=name, indices=at, reduction=reduction, function="copy", operands=(value,)
+        )
+        for name, at, value in (("w", ("j",), "v"), ("a", (), "z"))
+    )
+    body = (make.store("w", ("j",), "add", "j", "v"), into_row, make.load("z", "w", "j"), into_one)
+    loop = make.each("j", 6, *body) if width == 1 else make.vector_each("j", 6, width, *body)
+    pops = (make.pop("b", "i32"), make.pop("v", "f32"))
+    statements = (*pops, make.row("w", 6), make.accumulator("a", start), loop, make.store("out", ("b",), "copy", "a"))
+    x = np.array([0.5, -2.0], np.float32)
+    got = simulate(replace(one_function("copy", ("v",)), execute=(make.case("b_ite", *statements),)), {"x": x}).output
+    want = [function.reduce(function(np.arange(6) + one, one), initial=start) for one in x]
+    np.testing.assert_allclose(got, want, rtol=1e-6)
+
+
 def test_row_read_before_it_is_written_is_not_a_number() -> None:
     body = (make.pop("b", "i32"), make.pop("v", "f32"), make.row("w", 2), make.load("z", "w", 1))
     program = replace(
