@@ -1,8 +1,9 @@
-"""Runs the generated CUDA on a GPU and compares every score, and every row of a layer, with the float64 reference.
+"""Runs the generated CUDA on a GPU and compares every score, and every row of a layer or an op, with the float64
+reference; and gradients with what the graph's interpreter gives, which the tests hold against PyTorch.
 
 `python -m benchmarks.gpu_check [--quick]`, with lark, NumPy and CuPy and nothing else installed. Prints a JSON line a
 case and one in the end; status 1 where a case differs, 2 where there is no GPU. Each kernel is launched three times:
-scores that change from launch to launch would be a race.
+results that change from launch to launch would be a race, but where kernels add with atomics.
 """
 
 from __future__ import annotations
@@ -24,9 +25,11 @@ from explorer.runtime.batch import draw
 from explorer.runtime.encodings import encode
 from explorer.runtime.graphs import load_graph
 from explorer.runtime.inputs import Triples
-from explorer.runtime.layer_inputs import program_inputs, programs
-from explorer.runtime.reference import layer, score
+from explorer.runtime.layer_inputs import program_inputs, programs, tensor_shape, upstream_name
+from explorer.runtime.op_inputs import EncodedLists, Sets
+from explorer.runtime.reference import layer, op, score
 from explorer.runtime.run_layer import draw_tensors
+from explorer.runtime.sparse_arrays import sparse_from
 
 NEEDS_GPU = True
 """`explorer bench` runs this suite only where it is named."""
@@ -34,8 +37,9 @@ NEEDS_GPU = True
 CHECKOUT = Path(__file__).resolve().parents[1]
 TOLERANCE = 1e-5
 LAYER_TOLERANCE = 1e-4
-"""Sums over the edges of a node have more terms."""
+"""Sums over the edges of a node, and over the rows that a gradient adds up, have more terms."""
 LAYER_SIZES = (1, 33, 64)
+LISTS, ROWS = 60, 50
 ENTITIES, RELATIONS, LAUNCHES = 500, 11, 3
 SIZES = (1, 33, 64, 1000)
 BATCHES = (1, 75)
@@ -96,8 +100,11 @@ def main(argv: Sequence[str]) -> int:
         return 2
     failed = cases = 0
     scores = map(check, all_cases((33,) if arguments.quick else SIZES))
-    layers = map(check_layer, layer_cases((33,) if arguments.quick else LAYER_SIZES))
-    for outcome in chain(scores, layers):
+    sizes = (33,) if arguments.quick else LAYER_SIZES
+    layers = map(check_layer, layer_cases(sizes))
+    ops = map(check_op, op_cases(sizes))
+    gradients = map(check_gradients, gradient_cases(sizes[:2]))
+    for outcome in chain(scores, layers, ops, gradients):
         print(json.dumps(outcome), flush=True)
         cases += 1
         failed += not outcome["agrees"]
@@ -125,6 +132,23 @@ def layer_cases(sizes: Sequence[int]) -> Iterator[Case]:
                     yield Case(path.read_text(), size, 0, {"reorder": reorder, "compact": compact})
 
 
+def op_cases(sizes: Sequence[int]) -> Iterator[Case]:
+    """Every op of the examples at every size."""
+    for path in sorted((CHECKOUT / "examples" / "embedding").glob("*.emb")):
+        if explorer.compile(path.read_text()).family == "op":
+            yield from (Case(path.read_text(), size, 0, {}) for size in sizes)
+
+
+def gradient_cases(sizes: Sequence[int]) -> Iterator[Case]:
+    """Every example with its backward pass; scores with negatives too."""
+    for path in sorted((CHECKOUT / "examples").glob("*/*.emb")):
+        text = path.read_text()
+        negatives = NEGATIVES[:2] if explorer.compile(text).family == "score" else NEGATIVES[:1]
+        for size in sizes:
+            for kind in negatives:
+                yield Case(text, size, BATCHES[-1], {"grad": "true", "negatives": kind})
+
+
 def check_layer(case: Case) -> dict[str, Any]:
     """Compiles a layer, launches its kernels in order, and compares."""
     compilation = explorer.compile(case.text, sizes=sizes_of(case), options=case.options)
@@ -134,7 +158,7 @@ def check_layer(case: Case) -> dict[str, Any]:
     encodings = encode(data)
     tensors = draw_tensors(graph, encodings.counts, seed=0)
     inputs = program_inputs(graph, module, encodings, tensors)
-    launches = [launch(compilation, inputs) for _ in range(LAUNCHES)]
+    launches = [launch(compilation, inputs)[0] for _ in range(LAUNCHES)]
     counts = {name: getattr(data, name) for name in ("num_nodes", "num_etypes", "num_ntypes")}
     want = layer(case.text, {**data.arrays(), **counts, **tensors}, compilation.sizes)
     error = float(np.abs(launches[0] - want).max() / np.abs(want).max())
@@ -151,12 +175,81 @@ def check(case: Case) -> dict[str, Any]:
     if not stage.available:
         return report | {"reason": stage.reason}
     inputs = draw(compilation, triples(), case.batch)
-    launches = [launch(compilation, inputs) for _ in range(LAUNCHES)]
+    launches = [launch(compilation, inputs)[0] for _ in range(LAUNCHES)]
     want = score(case.text, inputs, compilation.sizes, negatives=case.options.get("negatives", "none"))
     scale = np.maximum(np.abs(want), np.abs(want).mean())
     error = float((np.abs(launches[0] - want) / np.maximum(scale, 1e-30)).max())
     same = all(np.array_equal(launches[0], other) for other in launches)
     return report | {"agrees": error <= TOLERANCE and same, "error": error, "same_each_time": same}
+
+
+def check_op(case: Case) -> dict[str, Any]:
+    """Compiles an op, launches its kernels in order, and compares."""
+    compilation = explorer.compile(case.text, sizes=sizes_of(case))
+    report: dict[str, Any] = {"model": compilation.name, "sizes": dict(compilation.sizes)}
+    given = op_inputs(compilation)
+    assert compilation.encode is not None
+    arrays, finish = compilation.encode(compilation, given, None)
+    launches = [finish(*launch(compilation, arrays))[0] for _ in range(LAUNCHES)]
+    want = op(case.text, given, compilation.sizes)
+    error = float(np.abs(launches[0] - want).max() / np.abs(want).max())
+    same = all(np.array_equal(launches[0], other) for other in launches)
+    right = error <= LAYER_TOLERANCE and (same or "atomicAdd" in compilation.stages["cuda"].text)
+    return report | {"agrees": right, "error": error, "same_each_time": same}
+
+
+def check_gradients(case: Case) -> dict[str, Any]:
+    """Compiles with the backward pass, launches, and compares the result and every gradient."""
+    compilation = explorer.compile(case.text, sizes=sizes_of(case), options=case.options)
+    report: dict[str, Any] = {"model": compilation.name, "sizes": dict(compilation.sizes), **case.options}
+    graph: Any = compilation.stages["graph"].program
+    given = dict(INPUTS[compilation.family](compilation))
+    upstream = given.pop(upstream_name(graph))
+    assert compilation.encode is not None
+    arrays, finish = compilation.encode(compilation, given, upstream)
+    result, gradients = finish(*launch(compilation, arrays))
+    want, wanted = compilation.run(given, on="graph", grad=upstream)
+    pairs = [(result, want), *((gradients[name], wanted[name]) for name in wanted)]
+    errors = [float(np.abs(got - exact).max() / max(1e-30, np.abs(exact).max())) for got, exact in pairs]
+    return report | {"agrees": max(errors) <= LAYER_TOLERANCE, "error": max(errors), "gradients": len(wanted)}
+
+
+def score_inputs(compilation: explorer.Compilation) -> dict[str, Any]:
+    """A batch of the small graph, with the gradient of its scores."""
+    return draw(compilation, triples(), BATCHES[-1])
+
+
+def layer_inputs(compilation: explorer.Compilation) -> dict[str, Any]:
+    """A small graph with features, parameters and the gradient of the result."""
+    data = load_graph("small")
+    tensors = draw_tensors(programs(compilation)[0], encode(data).counts, seed=0)
+    return {**data.arrays(), **{n: getattr(data, n) for n in ("num_nodes", "num_etypes", "num_ntypes")}, **tensors}
+
+
+def op_inputs(compilation: explorer.Compilation) -> dict[str, Any]:
+    """Lists of 0 to 9 entries, in the form that the op takes them, and what else it reads."""
+    random = np.random.default_rng(0)
+    graph: Any = compilation.stages["graph"].program
+    lengths = random.integers(0, 10, LISTS)
+    entries, square = int(lengths.sum()), len({entry.codomain for entry in graph.maps}) == 1
+    ptr, picked = np.concatenate(([0], np.cumsum(lengths))), random.integers(0, LISTS if square else ROWS, entries)
+    weight = random.standard_normal(entries).astype(np.float32)
+    shape = {"num_rows": LISTS, "num_cols": LISTS if square else ROWS}
+    given: dict[str, Any] = {
+        "bags": {"ptr": ptr, "idx": picked, "weight": weight},
+        "blocks": {"ptr": ptr, "blocks": picked},
+        "csr": {"rowptr": ptr, "col": picked, "value": weight, **shape},
+        "coo": {"row": np.repeat(np.arange(LISTS), lengths), "col": picked, "value": weight, **shape},
+    }[graph.structure]
+    counts = EncodedLists(Sets.of(graph), sparse_from(given, graph.name, "given", shape["num_cols"])).counts
+    for tensor in graph.tensors:
+        if tensor.kind != "structure":
+            drawn = random.standard_normal(tensor_shape(graph, tensor, counts))
+            given[tensor.name] = drawn.astype(np.float32)
+    return given
+
+
+INPUTS = {"score": score_inputs, "layer": layer_inputs, "op": op_inputs}
 
 
 def sizes_of(case: Case) -> dict[str, int]:
@@ -173,9 +266,9 @@ def triples() -> Triples:
     return Triples("random", "preset, generated", ENTITIES, RELATIONS, h, r, t)
 
 
-def launch(compilation: explorer.Compilation, inputs: dict[str, Any]) -> Any:
-    """The result of launching each kernel once, as float64; outputs start as NaN, so that none is left out
-    unnoticed."""
+def launch(compilation: explorer.Compilation, inputs: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
+    """The result and the gradients of launching each kernel once, as float64; outputs start as NaN, so that none is
+    left out unnoticed."""
     import cupy
 
     program: Any = compilation.stages["loops"].program
@@ -191,7 +284,15 @@ def launch(compilation: explorer.Compilation, inputs: dict[str, Any]) -> Any:
         blocks = -(-extents[planned.iterations] // planned.warps)
         module.get_function(planned.symbol)((blocks,), (32 * planned.warps,), tuple(arguments))
     result = getattr(program, "result", outputs[0].name)
-    return cupy.asnumpy(on_device[result]).astype(np.float64)
+    gradients = {tensor: as_float64(on_device[name]) for tensor, name in getattr(program, "gradients", ())}
+    return as_float64(on_device[result]), gradients
+
+
+def as_float64(array: Any) -> Any:
+    """An array of the device, here."""
+    import cupy
+
+    return cupy.asnumpy(array).astype(np.float64)
 
 
 if __name__ == "__main__":
