@@ -39,6 +39,7 @@ TOLERANCE = 1e-5
 LAYER_TOLERANCE = 1e-4
 """Sums over the edges of a node, and over the rows that a gradient adds up, have more terms."""
 LAYER_SIZES = (1, 33, 64)
+GRADIENT_SIZES = (1, 8, 33)
 LISTS, ROWS = 60, 50
 ENTITIES, RELATIONS, LAUNCHES = 500, 11, 3
 SIZES = (1, 33, 64, 1000)
@@ -98,17 +99,19 @@ def main(argv: Sequence[str]) -> int:
     except Exception as error:  # CuPy is not there, or the driver or the GPU is not
         print(f"not checked, there is no GPU to use: {error}", file=sys.stderr)
         return 2
-    failed = cases = 0
+    failed = refused = cases = 0
     scores = map(check, all_cases((33,) if arguments.quick else SIZES))
     sizes = (33,) if arguments.quick else LAYER_SIZES
     layers = map(check_layer, layer_cases(sizes))
     ops = map(check_op, op_cases(sizes))
-    gradients = map(check_gradients, gradient_cases(sizes[:2]))
+    gradients = map(check_gradients, gradient_cases((8,) if arguments.quick else GRADIENT_SIZES))
     for outcome in chain(scores, layers, ops, gradients):
         print(json.dumps(outcome), flush=True)
         cases += 1
-        failed += not outcome["agrees"]
-    print(json.dumps({"device": device, "cases": cases, "failed": failed, "tolerance": TOLERANCE}))
+        refused += "refused" in outcome
+        failed += not outcome.get("agrees", True)
+    counts = {"cases": cases, "refused": refused, "failed": failed}
+    print(json.dumps({"device": device, **counts, "tolerance": TOLERANCE}))
     return 1 if failed else 0
 
 
@@ -202,6 +205,9 @@ def check_gradients(case: Case) -> dict[str, Any]:
     """Compiles with the backward pass, launches, and compares the result and every gradient."""
     compilation = explorer.compile(case.text, sizes=sizes_of(case), options=case.options)
     report: dict[str, Any] = {"model": compilation.name, "sizes": dict(compilation.sizes), **case.options}
+    stage = compilation.stages["cuda"]
+    if not stage.available:  # many heads of long rows do not fit into a block's shared memory
+        return report | {"refused": stage.reason}
     graph: Any = compilation.stages["graph"].program
     given = dict(INPUTS[compilation.family](compilation))
     upstream = given.pop(upstream_name(graph))
