@@ -25,12 +25,15 @@ def print_instances(kernels: tuple[Kernel, ...]) -> tuple[Line, ...]:
 def _row(kernel: Kernel) -> tuple[str, ...]:
     loops = [node for node in walk(kernel) if isinstance(node, For)]
     outputs = ", ".join(buffer.name for buffer in kernel.buffers if buffer.kind == "output")
-    outer = next((loop for loop in loops if loop.parallel), loops[0])
+    outer = next((loop for loop in loops if loop.parallel), loops[0] if loops else None)
     notes = [loop.note for loop in loops if loop.note == "interchanged"]
-    schedule = f"parallel {outer.variable}" if outer.parallel else f"{outer.variable} in order"
+    schedule = "once"
+    if outer is not None:
+        schedule = f"parallel {outer.variable}" if outer.parallel else f"{outer.variable} in order"
     schedule += f", {len(notes)} interchanged" if notes else ""
+    over = f"over {outer.extent}" if outer is not None else ""
     reads = ", ".join(_accesses(kernel))
-    return kernel.name, kernel.template, f"over {outer.extent}", f"reads {reads}", f"stores {outputs}", schedule
+    return kernel.name, kernel.template, over, f"reads {reads}", f"stores {outputs}", schedule
 
 
 def _accesses(kernel: Kernel) -> list[str]:
