@@ -210,13 +210,15 @@ def picked_dims(graph: Graph) -> tuple[Extent, ...]:
 
 
 def _given(encoded: EncodedLists) -> dict[str, Any]:
-    """The lists as the reference takes them: as their source has them, so that nonzeros keep its order."""
+    """The lists as the reference takes them: as their source has them, so that nonzeros keep its order. A text may
+    name weights that its result does not take, `dot(x[i], x[j]) for j, a in A.row(i)`: then any will do."""
     lists, sets = encoded.lists, encoded.sets
+    values = np.ones(lists.num_entries, np.float32) if lists.value is None else lists.restore(lists.value)
     if sets.entry == "entry":
-        return {"ptr": lists.ptr, "idx": lists.idx, "blocks": lists.idx}
+        return {"ptr": lists.ptr, "idx": lists.idx, "blocks": lists.idx, "weight": values}
     if lists.order is None:
-        return {"rowptr": lists.ptr, "col": lists.idx, "num_cols": lists.num_cols}
-    counts = {"num_rows": lists.num_rows, "num_cols": lists.num_cols}
+        return {"rowptr": lists.ptr, "col": lists.idx, "num_cols": lists.num_cols, "value": values}
+    counts = {"num_rows": lists.num_rows, "num_cols": lists.num_cols, "value": values}
     return {"row": lists.restore(encoded.maps[sets.home]), "col": lists.restore(lists.idx), **counts}
 
 
