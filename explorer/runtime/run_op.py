@@ -27,7 +27,7 @@ from explorer.runtime import bounds_layer, dae_run, liveness, reference
 from explorer.runtime.arrays import extents_of, kernels_of
 from explorer.runtime.check import TOLERANCE, Check, compare
 from explorer.runtime.events import Event, failed, progress, result, started, timed_sample
-from explorer.runtime.gradient_check import GradientCheck, Probe, check_tensor, probe
+from explorer.runtime.gradient_check import GradientCheck, Probe, check_tensor, probe, size_of
 from explorer.runtime.inputs import InputError
 from explorer.runtime.layer_inputs import Floats, tensor_shape, upstream_name
 from explorer.runtime.locality import reuse
@@ -302,9 +302,10 @@ def _check_gradients(setup: OpRun, gradients: Mapping[str, Floats]) -> None:
     if setup.probe is not None and setup.encoded.lists.num_entries * row > GRADIENT_TERMS:
         setup.gradients["(all together)"] = setup.probe.check(gradients, setup.upstream)
         return
+    beside = size_of(gradients)
     for name, gradient in gradients.items():
         setup.gradients[name] = check_tensor(
-            name, gradient, setup.tensors[name], setup.upstream, setup.evaluate, setup.request.seed
+            name, gradient, setup.tensors[name], setup.upstream, setup.evaluate, setup.request.seed, beside=beside
         )
 
 
