@@ -95,6 +95,9 @@ class GraphData:
             raise ReferenceFailure(f'{key[0]} data "{key[1]}" is read before it is assigned')
         return self.settled[key][ids]
 
+    def __contains__(self, key: Key) -> bool:
+        return key in self._version or key in self.settled
+
     def assign(self, key: Key, ids: Ids, values: Array) -> None:
         """Puts rows (or one for all) in place of these elements' data; the elements differ from each other."""
         version = self._version[key] = self._version.get(key, 0) + 1

@@ -242,6 +242,14 @@ class OpEvaluator(RowEvaluator):
             return self.picked(self.tables[name], [element])
         raise ReferenceFailure(f"a {element.set} has no {name}")
 
+    def data_of(self, element: Element, name: str) -> Array:
+        """`j["y"]`: data of an entry, or else, in a square matrix, of the row that its column is."""
+        header = self.header
+        square = header.kind in MATRICES and header.owner == header.target
+        if square and element.set == header.entry and (header.entry, name) not in self.data:
+            element = Element(self.entries.targets[element.ids], header.owner, False)
+        return super().data_of(element, name)
+
     def gather(self, table: Binding, index: ast.expr, scope: Scope) -> Binding:
         """`T[i]`: of an entry the row of its target, unless the tensor has a row for each entry."""
         parts = index.elts if isinstance(index, ast.Tuple) else [index]

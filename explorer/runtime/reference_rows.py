@@ -215,10 +215,14 @@ class RowEvaluator(Evaluator):
             ):
                 element = self.expression(inner, scope)
                 if isinstance(element, Element):
-                    return self.kept(self.data.read((element.set, self.data_name(name, scope)), element.ids))
+                    return self.data_of(element, self.data_name(name, scope))
             case ast.Call(func=ast.Name(id=name), args=[ast.GeneratorExp() as comprehension]) if name in COMPREHENSIONS:
                 return self.comprehension(name, comprehension, scope)
         return super().operand(node, scope)
+
+    def data_of(self, element: Element, name: str) -> Array:
+        """`n["h"]`."""
+        return self.kept(self.data.read((element.set, name), element.ids))
 
     def gather(self, table: Binding, index: ast.expr, scope: Scope) -> Binding:
         """`W[e.etype]`."""

@@ -19,7 +19,7 @@ from explorer.compiler.compilation import Compilation
 from explorer.runtime import batch, bounds_layer, reference, run, score_inputs
 from explorer.runtime.check import Check, compare
 from explorer.runtime.events import Event, failed, machine_sample, progress, result, started, timed_sample
-from explorer.runtime.gradient_check import GradientCheck, Probe, check_tensor, probe
+from explorer.runtime.gradient_check import GradientCheck, Probe, check_tensor, probe, size_of
 from explorer.runtime.inputs import InputError, Triples, load_triples
 from explorer.runtime.score_inputs import Encoding, Floats
 
@@ -215,9 +215,10 @@ def _first_check(setup: _Setup, execute: Run) -> Generator[Event, None, Check]:
         setup.gradients["(all together)"] = setup.probe.check(gradients, setup.upstream)
         part = _smaller(setup)
         found = part.shaped(execute(part.inputs()))[1]
+    beside = size_of(found)
     for name, gradient in found.items():
         setup.gradients[name] = check_tensor(
-            name, gradient, part.tensors[name], part.upstream, part.evaluate, setup.request.seed
+            name, gradient, part.tensors[name], part.upstream, part.evaluate, setup.request.seed, beside=beside
         )
     return check
 

@@ -27,7 +27,7 @@ from explorer.runtime.arrays import extents_of
 from explorer.runtime.check import Check, compare
 from explorer.runtime.encodings import MEMORY_LIMIT, Encodings, encode
 from explorer.runtime.events import Event, failed, machine_sample, progress, result, started, timed_sample
-from explorer.runtime.gradient_check import GradientCheck, Probe, check_tensor, probe
+from explorer.runtime.gradient_check import GradientCheck, Probe, check_tensor, probe, size_of
 from explorer.runtime.graphs import RelationalGraph, load_graph
 from explorer.runtime.inputs import InputError
 from explorer.runtime.layer_inputs import Floats, finish, program_inputs, programs, tensor_shape, upstream_name
@@ -225,9 +225,10 @@ def _first_check(setup: _Setup, run: Run) -> Generator[Event, None, Check]:
         setup.gradients["(all together)"] = setup.probe.check(gradients, setup.upstream)
         part = _smaller(setup)
         found = _finished(part, *run(part.inputs()))[1]
+    beside = size_of(found)
     for name, gradient in found.items():
         setup.gradients[name] = check_tensor(
-            name, gradient, part.tensors[name], part.upstream, part.evaluate, setup.request.seed
+            name, gradient, part.tensors[name], part.upstream, part.evaluate, setup.request.seed, beside=beside
         )
     return check
 

@@ -27,7 +27,7 @@ from explorer.runtime import bounds_layer, dae_run, liveness, reference
 from explorer.runtime.arrays import extents_of, kernels_of
 from explorer.runtime.check import TOLERANCE, Check, compare
 from explorer.runtime.events import Event, failed, progress, result, started, timed_sample
-from explorer.runtime.gradient_check import GradientCheck, Probe, check_tensor, probe
+from explorer.runtime.gradient_check import GradientCheck, Probe, check_tensor, probe, size_of
 from explorer.runtime.inputs import InputError
 from explorer.runtime.layer_inputs import Floats, tensor_shape, upstream_name
 from explorer.runtime.locality import reuse
@@ -210,13 +210,15 @@ def picked_dims(graph: Graph) -> tuple[Extent, ...]:
 
 
 def _given(encoded: EncodedLists) -> dict[str, Any]:
-    """The lists as the reference takes them: as their source has them, so that nonzeros keep its order."""
+    """The lists as the reference takes them: as their source has them, so that nonzeros keep its order. A text may
+    name weights that its result does not take, `dot(x[i], x[j]) for j, a in A.row(i)`: then any will do."""
     lists, sets = encoded.lists, encoded.sets
+    values = np.ones(lists.num_entries, np.float32) if lists.value is None else lists.restore(lists.value)
     if sets.entry == "entry":
-        return {"ptr": lists.ptr, "idx": lists.idx, "blocks": lists.idx}
+        return {"ptr": lists.ptr, "idx": lists.idx, "blocks": lists.idx, "weight": values}
     if lists.order is None:
-        return {"rowptr": lists.ptr, "col": lists.idx, "num_cols": lists.num_cols}
-    counts = {"num_rows": lists.num_rows, "num_cols": lists.num_cols}
+        return {"rowptr": lists.ptr, "col": lists.idx, "num_cols": lists.num_cols, "value": values}
+    counts = {"num_rows": lists.num_rows, "num_cols": lists.num_cols, "value": values}
     return {"row": lists.restore(encoded.maps[sets.home]), "col": lists.restore(lists.idx), **counts}
 
 
@@ -300,9 +302,10 @@ def _check_gradients(setup: OpRun, gradients: Mapping[str, Floats]) -> None:
     if setup.probe is not None and setup.encoded.lists.num_entries * row > GRADIENT_TERMS:
         setup.gradients["(all together)"] = setup.probe.check(gradients, setup.upstream)
         return
+    beside = size_of(gradients)
     for name, gradient in gradients.items():
         setup.gradients[name] = check_tensor(
-            name, gradient, setup.tensors[name], setup.upstream, setup.evaluate, setup.request.seed
+            name, gradient, setup.tensors[name], setup.upstream, setup.evaluate, setup.request.seed, beside=beside
         )
 
 

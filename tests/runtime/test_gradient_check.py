@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from explorer.runtime.gradient_check import check_tensor, probe
+from explorer.runtime.gradient_check import check_tensor, probe, size_of
 
 RANDOM = np.random.default_rng(3)
 W = RANDOM.normal(size=(4, 3)).astype(np.float32)
@@ -41,3 +41,15 @@ def test_an_element_at_a_corner_is_found():
     offset = np.array([0.0, 1.0, -1.0], np.float32)
     found = probe({"b": offset}, np.maximum(offset, 0).astype(float), lambda replaced: np.maximum(replaced["b"], 0))
     assert found.corners.tolist() == [True, False, False]
+
+
+def test_a_gradient_that_cancels_is_held_to_what_float32_leaves_of_the_others():
+    rounded = (gradient() * 1e-6 + 1e-8).astype(np.float32)
+    beside = size_of({"W": rounded, "U": gradient(), "V": np.array([np.nan], np.float32)})
+
+    def shrunk(replaced):
+        return 1e-6 * evaluate(replaced)
+
+    assert check_tensor("W", rounded, W, UPSTREAM, shrunk).max_relative_error > 1e-3
+    assert check_tensor("W", rounded, W, UPSTREAM, shrunk, beside=beside).max_relative_error < 1e-4
+    assert check_tensor("W", gradient() * 1.01, W, UPSTREAM, evaluate, beside=beside).max_relative_error > 1e-3

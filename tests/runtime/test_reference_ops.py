@@ -245,3 +245,20 @@ def test_sizes_may_differ_from_the_defaults() -> None:
 def test_what_it_does_not_know_is_said(text: str, inputs: dict[str, Any]) -> None:
     with pytest.raises(ReferenceFailure):
         reference.op(text, inputs, {})
+
+
+@pytest.mark.usefixtures("chunks")
+def test_a_column_of_a_square_matrix_has_the_data_of_its_row() -> None:
+    text = """
+dim D = 4
+
+op TwoHops(A: csr[vertex, vertex]):
+    param x[vertex, D]
+    for v in A.rows():
+        v["y"] = sum(a * x[u] for u, a in A.row(v))
+    for v in A.rows():
+        v["z"] = sum(a * u["y"] for u, a in A.row(v))
+    return v["z"]
+"""
+    dense = embedding.dense(*(SQUARE[name] for name in ("rowptr", "col", "value")), (4, 4))
+    np.testing.assert_allclose(reference.op(text, SQUARE, {}), dense @ (dense @ SQUARE["x"]), rtol=1e-5)

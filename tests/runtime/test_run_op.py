@@ -61,6 +61,30 @@ def test_every_example_is_right_on_the_machine_at_every_level(path: Path, level:
     assert found["speedup_over"]["core_alone"] > 0
 
 
+UNTAKEN = {
+    "bags": """dim D = 8
+op Max(b: bag of row):
+    param T[row, D]
+    return max(T[i] for i, w in b)
+""",
+    "matrix": """dim D = 8
+op Near(A: csr[node, node]):
+    param x[node, D]
+    for i in A.rows():
+        left = sum(a * x[j] for j, a in A.row(i))
+        i["y"] = sum(dot(x[i], x[j]) * x[j] for j, a in A.row(i))
+    return i["y"]
+""",
+}
+
+
+@pytest.mark.parametrize("lists", UNTAKEN)
+def test_weights_may_be_named_and_not_taken(lists: str, data: Path) -> None:
+    found = last(request(UNTAKEN[lists], data, data=f"{lists}.npz"))
+    assert found["event"] == "result", found
+    assert found["matches_reference"], found
+
+
 @pytest.mark.parametrize("on", ["cpu", "dae"])
 @pytest.mark.parametrize("path", ops(), ids=lambda path: path.stem)
 def test_every_example_and_its_gradients_are_right(path: Path, on: str, data: Path) -> None:
