@@ -38,8 +38,8 @@ class Options:
     are made for.
 
     `opt` is the level of SLC that the DLC is made of (Ember, Table 4), `vlen` the length of its vectors. Beside the
-    levels, and off so that each shows what it does by itself: `store_streams`, `level_hints`, `accumulate_streams` and
-    `toggle_callbacks` (Ember §7.4)."""
+    levels, and off so that each shows what it does by itself: `address_streams` (Ember §7.3), `store_streams`,
+    `level_hints`, `accumulate_streams` and `toggle_callbacks` (§7.4)."""
 
     negatives: Negatives | None = None
     grad: bool = False
@@ -50,6 +50,7 @@ class Options:
     arch: str = "sm_90"
     opt: int = 3
     vlen: int = 16
+    address_streams: bool = False
     store_streams: bool = False
     level_hints: bool = False
     accumulate_streams: bool = False

@@ -14,6 +14,7 @@ from explorer.compiler.codegen.ptx import generate_ptx
 from explorer.compiler.codegen.sass import generate_sass
 from explorer.compiler.options import Options
 from explorer.compiler.passes.accumulate_streams import accumulate_streams
+from explorer.compiler.passes.address_streams import address_streams
 from explorer.compiler.passes.aggregate_first import aggregate_first
 from explorer.compiler.passes.align_queues import align_queues
 from explorer.compiler.passes.bufferize import bufferize
@@ -110,7 +111,7 @@ STAGES: tuple[StageSpec, ...] = (
     StageSpec(
         name="slc.opt3",
         follows="slc.opt2",
-        passes=(align_queues,),
+        passes=(address_streams, align_queues),
         title="SLC opt3",
         summary="queue aligned: positions are counted, other scalars padded, so that vectors stay in line",
         source="Ember §7.3, Fig. 15d",

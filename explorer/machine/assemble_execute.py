@@ -231,14 +231,14 @@ class ExecuteAssembler:
         if name not in self._shapes:
             raise AssemblyError(f"{name} is neither a row nor the output: the execute unit cannot reach it")
         number, shape = self._shapes[name]
-        if len(indices) != len(shape):
+        if len(indices) not in (1, len(shape)):
             raise AssemblyError(f"{name} has {len(shape)} dimensions, but is used with {len(indices)}")
         if any(index in self._lanes for index in indices[:-1]):
             raise AssemblyError(f"the lanes' elements of {name} are not neighbours")
         each = bool(indices) and indices[-1] in self._lanes
         element = self._index(indices[0]) if indices else self.x.constant(0)
         cost = (FREE, 0.0) if self._depth else ("scalar", 1.0)
-        for place, (index, extent) in enumerate(zip(indices[1:], shape[1:], strict=True)):
+        for place, (index, extent) in enumerate(zip(indices[1:], shape[1:], strict=False)):
             opcode = op.LANES_FLATTEN if each and place == len(indices) - 2 else op.FLATTEN
             flat = self.x.named("element of the statement")
             self.code.add(statement, opcode, flat, element, self._index(index), extent, cost=cost)

@@ -22,9 +22,9 @@ Program = DlcProgram | Module
 
 
 GENERAL: dict[str, str | int | bool] = dict.fromkeys(
-    ("store_streams", "level_hints", "accumulate_streams", "toggle_callbacks"), False
+    ("address_streams", "store_streams", "level_hints", "accumulate_streams", "toggle_callbacks"), False
 )
-"""Without what is done for a model in particular (Ember §7.4)."""
+"""Without what is done beside the levels (Ember §7.3 and §7.4)."""
 UNOPTIMISED: dict[str, str | int | bool] = {"opt": 0, **GENERAL}
 """Ember's emb-opt0."""
 

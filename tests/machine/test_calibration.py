@@ -63,6 +63,8 @@ def test_exact_counts_of_a_core(model: str, elements: int, bags: int) -> None:
         assert account["queues"]["control"]["pushes"] - 1 == want[level]
         assert account["access"]["payload_bytes"] == 4 * elements
         assert account["access"]["traversals"] == 1 + bags + 8192
+        ends = [8192, bags] if level == 3 else [want[level]]
+        assert sorted(account["tokens"].values(), reverse=True) == [*ends, 1], "records, segment ends and `done`"
 
 
 def test_table_says_what_was_fitted_and_how_well() -> None:

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from explorer.compiler.interpret.functions import INDEX_FUNCTIONS, REDUCTIONS, Number
-from explorer.compiler.interpret.loops import Environment, execute, number, operand_of, value_of
+from explorer.compiler.interpret.loops import Environment, array_of, execute, number, operand_of, value_of
 from explorer.compiler.ir import loops
 from explorer.compiler.ir.execute import Increment, Lanes, Reset
 from explorer.compiler.ir.node import Atom, Node
@@ -70,7 +70,8 @@ class ExecuteUnit:
         values = self.values
         match statement:
             case loops.Load():
-                values[statement.result] = values[statement.buffer][self._at(statement.indices)]
+                array = array_of(statement.buffer, statement.indices, values)
+                values[statement.result] = array[self._at(statement.indices)]
             case loops.Index():
                 left, right = (operand_of(atom, values) for atom in statement.operands)
                 values[statement.result] = INDEX_FUNCTIONS[statement.function](left, right)
@@ -78,9 +79,9 @@ class ExecuteUnit:
                 values[statement.result] = value_of(statement.function, statement.operands, values)
             case loops.Store():
                 value = value_of(statement.function, statement.operands, values)
-                values[statement.target][self._at(statement.indices)] = value
+                array_of(statement.target, statement.indices, values)[self._at(statement.indices)] = value
             case loops.Accumulate() if statement.indices:
-                at, target = self._at(statement.indices), values[statement.target]
+                at, target = self._at(statement.indices), array_of(statement.target, statement.indices, values)
                 value = value_of(statement.function, statement.operands, values)
                 target[at] = REDUCTIONS[statement.reduction](target[at], value)
             case loops.Accumulate():

@@ -62,7 +62,8 @@ def execute(statement: Node, environment: Environment) -> None:
                 for inner in statement.body:
                     execute(inner, environment)
         case loops.Load():
-            environment[statement.result] = environment[statement.buffer][_at(statement.indices, environment)]
+            array = array_of(statement.buffer, statement.indices, environment)
+            environment[statement.result] = array[_at(statement.indices, environment)]
         case loops.Index():
             left, right = (int(operand_of(atom, environment)) for atom in statement.operands)
             environment[statement.result] = INDEX_FUNCTIONS[statement.function](left, right)
@@ -77,7 +78,8 @@ def execute(statement: Node, environment: Environment) -> None:
             _accumulate(statement, environment)
         case loops.Store():
             value = value_of(statement.function, statement.operands, environment)
-            environment[statement.target][_at(statement.indices, environment)] = value
+            array = array_of(statement.target, statement.indices, environment)
+            array[_at(statement.indices, environment)] = value
         case _:
             raise TypeError(f"not a statement of loops: {statement!r}")
 
@@ -86,10 +88,16 @@ def _accumulate(statement: loops.Accumulate, environment: Environment) -> None:
     value = value_of(statement.function, statement.operands, environment)
     combine = REDUCTIONS[statement.reduction]
     if statement.indices:
-        row, at = environment[statement.target], _at(statement.indices, environment)
+        row, at = array_of(statement.target, statement.indices, environment), _at(statement.indices, environment)
         row[at] = combine(row[at], value)
     else:
         environment[statement.target] = combine(environment[statement.target], value)
+
+
+def array_of(name: str, indices: tuple[Atom, ...], environment: Environment) -> Number:
+    """The array that so many indices reach into: by one index, all of it as one row."""
+    array = environment[name]
+    return array.reshape(-1) if len(indices) == 1 and np.ndim(array) > 1 else array
 
 
 def operand_of(atom: Atom, environment: Environment) -> Number:

@@ -1,5 +1,7 @@
 """What the execute unit of a decoupled program has beside the statements of the loops: vectors and counters.
 
+An array of several dimensions may be reached by one index, `out[at]`: the flat address of an element.
+
 There are no vector opcodes: a vector is what a name means inside a vector region. A region is one trip of a loop
 with a step, `for e in 0..L step 16`, or `lanes<16> e below L`. It works on the lanes e, e+1, ..., e+15 that lie below
 the extent, all at once:
