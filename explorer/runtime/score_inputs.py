@@ -153,5 +153,3 @@ def set_sizes(graph: Graph, inputs: Mapping[str, Any]) -> dict[str, int]:
 def shaped(graph: Graph, inputs: Mapping[str, Any], gradients: Mapping[str, Floats]) -> dict[str, Floats]:
     """Gradients in the shapes of their tensors: one that belongs to no set has a row more than that."""
     return {name: gradient.reshape(np.shape(inputs[name])) for name, gradient in gradients.items()}
-
-
