@@ -13,7 +13,7 @@ from explorer.compiler.pipeline import STAGES
 FOLDER = Path(__file__).resolve().parents[2] / "examples" / "embedding"
 OPS = sorted(path for path in FOLDER.glob("*.emb") if "\nop " in path.read_text())
 SIZES = {"D": 5, "F": 3, "S": 2, "Q": 3}
-INTERPRETED = [spec.name for spec in STAGES if spec.name not in ("cuda", "ptx")]
+INTERPRETED = [spec.name for spec in STAGES if spec.name not in ("cuda", "ptx", "sass")]
 
 
 @cache
