@@ -27,6 +27,8 @@ FLAGS = [
     "--disable-component-update",
     "--disable-sync",
 ]
+WARM_SECONDS = 240
+"""On two cores that other tests keep busy."""
 ADDRESS = re.compile(r"http://\S+")
 
 OpenPage = Callable[..., Page]
@@ -75,11 +77,12 @@ def address(data_dir: Path) -> Iterator[str]:
 
 def wait_until_warm(address: str) -> None:
     """Until a process for runs has come up: the first test that runs something must not wait for it."""
-    for _ in range(240):
-        if httpx.get(f"{address}/healthz").json()["warm"]:
+    until = time.monotonic() + WARM_SECONDS
+    while time.monotonic() < until:
+        if httpx.get(f"{address}/healthz", timeout=WARM_SECONDS).json()["warm"]:
             return
         time.sleep(0.25)
-    pytest.fail("no process for runs came up within a minute")
+    pytest.fail(f"no process for runs came up within {WARM_SECONDS} s")
 
 
 @pytest.fixture(scope="module")
