@@ -46,7 +46,7 @@ from explorer.runtime.run import (
 )
 from explorer.runtime.sparse import MEMORY_LIMIT, SparseRows
 
-MANY_TERMS = 256
+MANY_TERMS = 16
 """The tolerance is TOLERANCE up to so many terms of a sum, and grows with the root of their number beyond: that is how
 the rounding errors of a sum in float32 grow. A sum of dot products has as many as both together."""
 GRADIENT_TERMS = 2_000_000
@@ -57,7 +57,7 @@ MOST_TRACED = 1_000_000
 STEPS = 7
 """Steps that a run's progress counts to."""
 ERROR_RELATIVE_TO = (
-    "an element's magnitude, the median magnitude of its row, or that of all elements that are not 0: the largest"
+    "the magnitude of an element, a tenth of the median of its row, or of all elements that are not 0: the largest"
 )
 """A row that sums thousands of terms keeps their rounding errors in elements that cancel to nearly nothing, so rows
 have a scale each."""

@@ -200,12 +200,12 @@ def test_more_terms_allow_a_larger_error() -> None:
 
     long = SparseRows("long", "test", 4, np.array([0, 1024], np.int32), np.zeros(1024, np.int32))
     short = SparseRows("short", "test", 4, np.arange(1025, dtype=np.int32), np.zeros(1024, np.int32))
-    assert tolerance(SLS, long) == pytest.approx(2e-5)
+    assert tolerance(SLS, long) == pytest.approx(8e-5)
     assert tolerance(SLS, short) == 1e-5
-    assert tolerance(SLS, short, grad=True) == pytest.approx(2e-5), "a row of T is looked up 1,024 times"
+    assert tolerance(SLS, short, grad=True) == pytest.approx(8e-5), "a row of T is looked up 1,024 times"
     dots = (EXAMPLES[0].parent / "mp.emb").read_text()
-    assert tolerance(dots, long) == pytest.approx(2e-5 * 128**0.5)
-    assert tolerance((EXAMPLES[0].parent / "sddmm.emb").read_text(), long) == 1e-5
+    assert tolerance(dots, long) == pytest.approx(8e-5 * 128**0.5)
+    assert tolerance((EXAMPLES[0].parent / "sddmm.emb").read_text(), long) == pytest.approx(1e-5 * 8**0.5), "128 terms of a dot product"
 
 
 @pytest.mark.parametrize("on", ["graph", "loops", "slc", "slc.opt1", "slc.opt2", "slc.opt3", "dlc", "cpu", "dae"])
