@@ -49,6 +49,8 @@ def _listen(host: str, port: int) -> socket.socket:
         listener = socket.socket(family, kind, protocol)
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listener.bind(address)
+        # From here on a connection waits in line; refused ones would greet whoever follows the printed address at once.
+        listener.listen()
     except OSError as error:
         if listener is not None:
             listener.close()

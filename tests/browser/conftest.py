@@ -27,7 +27,7 @@ FLAGS = [
     "--disable-component-update",
     "--disable-sync",
 ]
-WARM_SECONDS = 240
+WARM_SECONDS = 100
 """On two cores that other tests keep busy."""
 ADDRESS = re.compile(r"http://\S+")
 
@@ -65,14 +65,16 @@ def address(data_dir: Path) -> Iterator[str]:
     """Where `explorer serve` answers."""
     command = [sys.executable, "-m", "explorer.cli", "serve", "--port", "0", "--data-dir", str(data_dir)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as server:
-        assert server.stdout is not None
-        line = server.stdout.readline()
-        found = ADDRESS.search(line)
-        assert found, f"the server said {line!r}"
-        address = found[0].rstrip("/")
-        wait_until_warm(address)
-        yield address
-        server.terminate()
+        try:
+            assert server.stdout is not None
+            line = server.stdout.readline()
+            found = ADDRESS.search(line)
+            assert found, f"the server said {line!r}"
+            address = found[0].rstrip("/")
+            wait_until_warm(address)
+            yield address
+        finally:
+            server.terminate()
 
 
 def wait_until_warm(address: str) -> None:
