@@ -287,8 +287,8 @@ def launch(compilation: explorer.Compilation, inputs: dict[str, Any]) -> tuple[A
     module = cupy.RawModule(code=compilation.stages["cuda"].text, options=("--std=c++17",))
     for planned in code.launches:
         arguments = [on_device[name] if name in on_device else np.int64(extents[name]) for name in planned.arguments]
-        blocks = -(-extents[planned.iterations] // planned.warps)
-        module.get_function(planned.symbol)((blocks,), (32 * planned.warps,), tuple(arguments))
+        grid = (planned.blocks.value(extents), planned.columns)
+        module.get_function(planned.symbol)(grid, (planned.threads,), tuple(arguments))
     result = getattr(program, "result", outputs[0].name)
     gradients = {tensor: as_float64(on_device[name]) for tensor, name in getattr(program, "gradients", ())}
     return as_float64(on_device[result]), gradients

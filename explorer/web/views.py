@@ -162,7 +162,6 @@ class RailStage:
     aside: bool = False
     combinations: dict[str, int] = field(default_factory=dict)
 
-
     @property
     def short(self) -> str:
         """The name beside its neighbours: `.opt1` after `slc`."""

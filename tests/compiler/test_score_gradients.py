@@ -65,13 +65,9 @@ TORCH: dict[str, Any] = {
     "rescal": lambda torch, x: torch.einsum("...d,...dk,...k->...", x["E_h"], x["P_r"], x["E_t"]),
     "transe_l1": lambda torch, x: _norm(torch, x["E_h"] - x["E_t"] + x["R_r"], 1),
     "transe_l2": lambda torch, x: _norm(torch, x["E_h"] - x["E_t"] + x["R_r"]),
-    "transf": lambda torch, x: (
-        ((x["E_h"] + x["R_r"]) * x["E_t"]).sum(-1) + (x["E_h"] * (x["E_t"] - x["R_r"])).sum(-1)
-    ),
+    "transf": lambda torch, x: ((x["E_h"] + x["R_r"]) * x["E_t"]).sum(-1) + (x["E_h"] * (x["E_t"] - x["R_r"])).sum(-1),
     "transh": _transh,
-    "transr": lambda torch, x: _norm(
-        torch, torch.einsum("...d,...dk->...k", x["E_h"] - x["E_t"], x["P_r"]) + x["R_r"]
-    ),
+    "transr": lambda torch, x: _norm(torch, torch.einsum("...d,...dk->...k", x["E_h"] - x["E_t"], x["P_r"]) + x["R_r"]),
 }
 
 

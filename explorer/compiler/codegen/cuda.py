@@ -21,6 +21,7 @@ from explorer.compiler.codegen.cuda_words import (
 )
 from explorer.compiler.codegen.names import TargetNames
 from explorer.compiler.codegen.text import Code, Launch, Unsupported
+from explorer.compiler.ir.kernels import Count
 from explorer.compiler.ir.loops import (
     INFIX_INDEX,
     REDUCTION_SIGNS,
@@ -53,12 +54,18 @@ def generate_cuda(program: Kernel | Module, report: Report) -> Code:
     if isinstance(program, Kernel):
         writer = _planned(program, report)
         comment, *function = writer.function()
-        return Code((comment, *_helpers([writer]), *function), (writer.launch,))
+        return Code((comment, *_helpers([writer]), *function), (writer.launch,), kernel_buffers([writer.kernel]))
     kernels = [kernel for kernel in program.programs if isinstance(kernel, Kernel)]
     writers = [_planned(step, report) for kernel in kernels for step in (clearing_kernel(kernel), kernel) if step]
     functions = [line for writer in writers for line in (Line(""), *writer.function())]
     head = Line(f"// {program.name}: {len(writers)} kernel{'s' if len(writers) > 1 else ''}, run in order.")
-    return Code((head, *_helpers(writers), *functions), tuple(writer.launch for writer in writers))
+    launches = tuple(writer.launch for writer in writers)
+    return Code((head, *_helpers(writers), *functions), launches, kernel_buffers(kernels))
+
+
+def kernel_buffers(kernels: Sequence[Kernel]) -> tuple[Buffer, ...]:
+    """All buffers that the kernels name, each once and as the first kernel has it: an output before a temporary."""
+    return tuple({buffer.name: buffer for kernel in reversed(kernels) for buffer in kernel.buffers}.values())
 
 
 def _helpers(writers: Sequence[_Writer]) -> list[Line]:
@@ -112,7 +119,8 @@ class _Writer:
         """How to run the kernel."""
         batch = self.plan.batch.extent
         arguments = (*(buffer.name for buffer in self.kernel.buffers), *self.counts)
-        return Launch(self.symbol, arguments, batch if isinstance(batch, str) else int(batch), self.plan.warps)
+        blocks = Count(((batch if isinstance(batch, str) else int(batch), self.plan.warps),))
+        return Launch(self.symbol, arguments, blocks, LANES * self.plan.warps)
 
     def function(self) -> tuple[Line, ...]:
         """The kernel: a comment, head, sizes, the parallel loop's iteration."""

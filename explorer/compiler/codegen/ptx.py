@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from dataclasses import replace
 
 from explorer.compiler.codegen.nvrtc import compile_text
 from explorer.compiler.codegen.resources import read_resources
-from explorer.compiler.codegen.text import WARP, Binary, Code
+from explorer.compiler.codegen.text import Binary, Code
 from explorer.compiler.ir.node import Line, Origin
 from explorer.compiler.passes.report import Report
 
@@ -24,9 +25,10 @@ def generate_ptx(code: Code, report: Report) -> Code:
     arch = report.options.arch
     compiled = compile_text(text, arch)
     lines = _with_origins(compiled.ptx, [line.origin for line in code.lines])
-    threads = {launch.symbol: WARP * launch.warps for launch in code.launches}
+    threads = {launch.symbol: launch.threads for launch in code.launches}
     report.did(f"compiled for {arch}")
-    return Code(lines, code.launches, Binary(compiled.cubin, code.lines, read_resources(compiled.log, arch, threads)))
+    binary = Binary(compiled.cubin, code.lines, read_resources(compiled.log, arch, threads))
+    return replace(code, lines=lines, binary=binary)
 
 
 def _with_origins(text: str, origins: Sequence[Origin]) -> tuple[Line, ...]:

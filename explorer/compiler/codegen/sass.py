@@ -11,6 +11,7 @@ import functools
 import re
 import subprocess
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from importlib.metadata import PackageNotFoundError, files
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -47,7 +48,7 @@ def generate_sass(code: Code, report: Report) -> Code:
         raise Unsupported("nvdisasm did not show every kernel, so its text is of no use.")
     lines = [line for kernel in kernels for line in _kernel_lines(kernel, sections[kernel], code.binary)]
     report.did(f"disassembled for {report.options.arch}")
-    return Code(tuple(lines[1:]), code.launches, code.binary)
+    return replace(code, lines=tuple(lines[1:]))
 
 
 @functools.lru_cache(maxsize=16)

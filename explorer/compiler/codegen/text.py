@@ -5,7 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from explorer.compiler.codegen.resources import Resources
-from explorer.compiler.ir.node import Extent, Line
+from explorer.compiler.ir.kernels import Count
+from explorer.compiler.ir.loops import Buffer
+from explorer.compiler.ir.node import Line
 
 WARP = 32
 """Threads of a warp."""
@@ -17,16 +19,18 @@ class Unsupported(Exception):
 
 @dataclass(frozen=True)
 class Launch:
-    """How to run a GPU kernel.
+    """How to run a GPU kernel: on a grid of `blocks` by `columns` blocks of `threads` threads.
 
-    `arguments` are the buffers' names in order, then the extents known only at run time, as 64-bit integers. A launch
-    of ceil(iterations / warps) blocks of 32 * warps threads does everything; `iterations` is an extent, or a number.
+    `arguments` are the buffers' names in order, then the extents known only at run time, as 64-bit integers.
+    `shared_bytes` is the dynamic shared memory that it must be allowed and given: what it declares itself is not in.
     """
 
     symbol: str
     arguments: tuple[str, ...]
-    iterations: Extent
-    warps: int
+    blocks: Count
+    threads: int
+    columns: int = 1
+    shared_bytes: int = 0
 
 
 @dataclass(frozen=True)
@@ -40,8 +44,14 @@ class Binary:
 
 @dataclass(frozen=True)
 class Code:
-    """A generated text: CUDA C++, PTX or SASS, and its kernels in the order in which they run."""
+    """A generated text: CUDA C++, PTX or SASS, and its kernels in the order in which they run.
+
+    `buffers` are all that the kernels' arguments name, each once: an "output" is written by a kernel before any other
+    reads it, so no array need be cleared. `counts` are numbers that launching needs besides the extents of what is
+    given, each of what comes before it."""
 
     lines: tuple[Line, ...]
     launches: tuple[Launch, ...]
+    buffers: tuple[Buffer, ...] = ()
+    counts: tuple[tuple[str, Count], ...] = ()
     binary: Binary | None = None

@@ -151,9 +151,7 @@ class Repeat(Node):
     operand: str
 
 
-Operator = (
-    Gather | Constant | Elementwise | Contract | Reduce | Segment | Transpose | Slice | Concat | Reshape | Repeat
-)
+Operator = Gather | Constant | Elementwise | Contract | Reduce | Segment | Transpose | Slice | Concat | Reshape | Repeat
 
 
 @dataclass(frozen=True, kw_only=True)

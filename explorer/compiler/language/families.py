@@ -261,9 +261,7 @@ def _is_free(name: syntax.Name, parameter: str, sizes: Mapping[str, int], collec
     return not taken
 
 
-def _structure_of(
-    definition: syntax.Definition, sizes: Mapping[str, int], collector: Collector
-) -> Structure | None:
+def _structure_of(definition: syntax.Definition, sizes: Mapping[str, int], collector: Collector) -> Structure | None:
     """What an op is over, by its one parameter."""
     parameters = definition.parameters
     annotation = parameters[0].annotation if len(parameters) == 1 else None

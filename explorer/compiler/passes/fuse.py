@@ -164,9 +164,7 @@ def _kernel(
         if entry.codomain == "unit":
             continue
         ends, order = sets.inverses[entry.name]
-        index.append(
-            loops.Buffer(name=ends, kind="index", extents=(ends_of(entry.codomain),), origin=entry.origin)
-        )
+        index.append(loops.Buffer(name=ends, kind="index", extents=(ends_of(entry.codomain),), origin=entry.origin))
         if entry.name not in SORTED_MAPS:
             flat = (sets.counts[entry.domain],)
             index.append(loops.Buffer(name=order, kind="index", extents=flat, origin=entry.origin))

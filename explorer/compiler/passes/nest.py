@@ -62,9 +62,7 @@ class Scope:
 
     def also(self, index_set: str, position: tuple[Atom, ...]) -> Scope:
         """A second position of the same loop."""
-        return Scope(
-            self, self.variable, index_set, position, body=self.body, defined=self.defined, bounds=self.bounds
-        )
+        return Scope(self, self.variable, index_set, position, body=self.body, defined=self.defined, bounds=self.bounds)
 
 
 @dataclass(frozen=True)

@@ -47,9 +47,7 @@ def rename(statement: loops.Statement, names: Mapping[str, str]) -> loops.Statem
     return statement
 
 
-def slice_for(
-    candidates: tuple[loops.Statement, ...], readers: Iterable[loops.Statement]
-) -> list[loops.Statement]:
+def slice_for(candidates: tuple[loops.Statement, ...], readers: Iterable[loops.Statement]) -> list[loops.Statement]:
     """The candidates that the readers need, directly or through one another, in order."""
     needed = {name for statement in readers for node in walk(statement) for name in loops.reads_of(node)}
     kept: list[loops.Statement] = []

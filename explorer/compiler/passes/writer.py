@@ -22,9 +22,7 @@ class ValueWriter:
         self.values[value.name] = value
         self.written.append(value)
 
-    def add(
-        self, operator: Operator, index_set: str, shape: Shape, depends: Iterable[str], origin: Origin
-    ) -> Value:
+    def add(self, operator: Operator, index_set: str, shape: Shape, depends: Iterable[str], origin: Origin) -> Value:
         """A new value."""
         value = Value(
             name=self._names.new(f"%{len(self.values) + 1}"),

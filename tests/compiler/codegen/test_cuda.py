@@ -57,9 +57,7 @@ def text(code: Code) -> str:
 
 @every_kernel
 @pytest.mark.parametrize("arch", ["sm_80", "sm_90"])
-def test_compiles_to_one_kernel_that_writes_the_score_alone(
-    kernel: Kernel, arch: Literal["sm_80", "sm_90"]
-) -> None:
+def test_compiles_to_one_kernel_that_writes_the_score_alone(kernel: Kernel, arch: Literal["sm_80", "sm_90"]) -> None:
     ptx = generate_ptx(cuda(kernel), Report(Options(arch=arch)))
     assert f".target {arch}" in text(ptx)
     assert text(ptx).count(".entry") == 1
@@ -103,7 +101,9 @@ def test_ptx_gives_origins_to_instructions_alone(kernel: Kernel) -> None:
 
 def test_the_text_of_transr_reads_like_the_loops() -> None:
     body = text(cuda(kernels.transr(64, 33))).partition("return;\n")[2]
-    assert body == """\
+    assert (
+        body
+        == """\
   const long long ih = h[b];
   const long long it = t[b];
   const long long ir = r[b];
@@ -143,6 +143,7 @@ def test_the_text_of_transr_reads_like_the_loops() -> None:
   if (lane == 0) out[b] = sqrtf(s);
 }
 """
+    )
 
 
 def test_a_row_that_lanes_read_from_each_other_is_shared_and_in_step() -> None:
@@ -216,7 +217,7 @@ def test_names_of_the_language_are_renamed() -> None:
 def test_launch_names_the_arguments_in_order() -> None:
     (launch,) = cuda(kernels.halves(20)).launches
     assert launch.arguments == ("h", "r", "t", "E", "W", "out", "B", "relation")
-    assert (launch.symbol, launch.iterations, launch.warps) == ("Halves_kernel", "B", 8)
+    assert (launch.symbol, str(launch.blocks), launch.threads) == ("Halves_kernel", "ceil(B / 8)", 256)
 
 
 def test_a_refused_text_is_unsupported_with_the_log() -> None:

@@ -11,6 +11,7 @@ import pytest
 from explorer.compiler.codegen.cuda import generate_cuda
 from explorer.compiler.codegen.ptx import generate_ptx
 from explorer.compiler.codegen.text import Code, Launch, Unsupported
+from explorer.compiler.ir.kernels import Count
 from explorer.compiler.ir.module import Module
 from explorer.compiler.ir.node import walk
 from explorer.compiler.options import Options
@@ -144,8 +145,8 @@ def test_segments_are_walked_by_the_lanes_together_or_shared_among_them() -> Non
 
 def test_launches_name_the_kernels_in_order() -> None:
     assert cuda(make.totals(COLUMNS)).launches == (
-        Launch("Totals_0_kernel", ("x", "t", "nodes"), 1, 8),
-        Launch("Totals_1_kernel", ("x", "t", "out", "nodes"), "nodes", 8),
+        Launch("Totals_0_kernel", ("x", "t", "nodes"), Count(((1, 8),)), 256),
+        Launch("Totals_1_kernel", ("x", "t", "out", "nodes"), Count((("nodes", 8),)), 256),
     )
 
 

@@ -14,6 +14,7 @@ from explorer.compiler.codegen import sass
 from explorer.compiler.codegen.nvrtc import compile_text
 from explorer.compiler.codegen.text import Binary, Code, Launch, Unsupported
 from explorer.compiler.compilation import Stage
+from explorer.compiler.ir.kernels import Count
 from explorer.compiler.ir.node import Line, Span
 from explorer.compiler.options import ARCHITECTURES, Options
 from explorer.compiler.passes.report import Report
@@ -44,7 +45,9 @@ def binary(text: str, arch: str = "sm_90", source: tuple[Line, ...] | None = Non
 
 
 def generate(made: Binary | None, *symbols: str) -> Code:
-    return sass.generate_sass(Code((), tuple(Launch(symbol, (), 1, 1) for symbol in symbols), made), Report(Options()))
+    return sass.generate_sass(
+        Code((), tuple(Launch(symbol, (), Count(((1, 1),)), 32) for symbol in symbols), made), Report(Options())
+    )
 
 
 # nvdisasm takes about a second an example: every one for the default, every fourth for the other.

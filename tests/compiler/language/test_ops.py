@@ -120,7 +120,7 @@ IN_MATRICES = [
         ],
     ),
     (
-        'for i in A.rows():\n    for j, a in A.row(i):\n'
+        "for i in A.rows():\n    for j, a in A.row(i):\n"
         '        for k in A.row(i):\n            i["y"] += a * X[j]\nreturn i["y"]',
         [("6:22-30", "A.row(i) goes over the nonzeros of a row i, in a loop: for i in A.rows()")],
     ),
@@ -237,12 +237,12 @@ WHOLE = [
         [("4:16-20", "e is indexed by entry, but b is a bag")],
     ),
     (
-        'dim D = 4\nop f(A: csr[row, sum]):\n    param X[row, D]\n'
+        "dim D = 4\nop f(A: csr[row, sum]):\n    param X[row, D]\n"
         '    for z in A.nonzeros():\n        z["s"] = 1\n    return z["s"]\n',
         [("2:18-21", "'sum' is a built-in function: choose another name")],
     ),
     (
-        'dim D = 4\nop f(A: csr[node, node]):\n    param x[node, D]\n    for i in A.rows():\n'
+        "dim D = 4\nop f(A: csr[node, node]):\n    param x[node, D]\n    for i in A.rows():\n"
         '        i["h"] = x[i]\n        i["y"] = sum(j["h"] for j in A.row(i))\n    return i["y"]\n',
         [("6:22-28", "'h' of j is written in this same loop: read it in a loop of its own, behind")],
     ),
@@ -326,7 +326,7 @@ def test_data_of_nonzeros_is_read_in_the_loop_over_a_row() -> None:
 
 def test_a_column_of_a_square_matrix_has_the_data_of_its_row() -> None:
     text = (
-        'dim D = 4\nop f(A: csr[node, node]):\n    param x[node, D]\n'
+        "dim D = 4\nop f(A: csr[node, node]):\n    param x[node, D]\n"
         '    for i in A.rows():\n        i["h"] = exp(x[i])\n'
     )
     text += '    for i in A.rows():\n        i["y"] = sum(j["h"] for j in A.row(i))\n    return i["y"]\n'

@@ -17,7 +17,6 @@ def graph_of(expression, negatives):
     return compiled(HEAD.format(expression), options={"negatives": negatives}).stages["graph"]
 
 
-
 @pytest.mark.parametrize(("negatives", "shared"), [("tail:3", "h, r"), ("head:3", "r, t")])
 def test_a_difference_adds_the_shared_rows_first(negatives, shared):
     stage = graph_of("norm(E[h] - E[t] + R[r], 1)", negatives)

@@ -1,0 +1,224 @@
+"""Kernels: the loops' nests scheduled for a GPU. CUDA text comes from these alone.
+
+A scheduled nest is still the nest: read as a sequential program, with barriers and reductions as remarks, it computes
+what the loops compute. What a schedule adds is who does an iteration (`@block`, `@warp`, `@lane`, `@thread`), where a
+tile lives (registers, shared memory), how wide an access is (a loop's step), and what waits for what.
+
+- Loops bound to the same level, one inside the other, number its members together, the inner ones fastest: `q in 0..4
+  @lane` around `l in 0..8 @lane` gives each of four elements eight lanes. A bound loop with more iterations than there
+  are members goes round again; with fewer, the others sit out.
+- A loop with a `step` above 1 is a vector loop: an access whose last index is its variable is of `step` consecutive
+  elements at once, and what is computed from such values is computed for each of them. Its bounds are multiples of
+  the step, and so are the row lengths of what it accesses. A vector that goes into a scalar is reduced on the way.
+- A tile declared inside a loop belongs to that iteration: shared memory declared under a warp's loop is a slice for
+  each warp. A register tile's dimensions are each indexed by one bound loop's variable, always of the same bounds,
+  step and level (the element then lives with the thread that has that iteration), or by unrolled loops' variables and
+  constants (each thread has all of them).
+- What stands inside a loop over lanes is done by the lanes, each for its iterations; what stands outside is done by
+  all lanes alike, and stored by one. An accumulator of the outside that lanes add to holds a part in each lane until
+  a Reduce. Likewise for warps and threads.
+
+Sources: cuKE §V and §VI, Hector §3.3 and §3.4.1, G-Sparse §III-B; the notation `@level` is Exo's and Halide's idea.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+from explorer.compiler.ir.loops import (
+    INFIX_INDEX,
+    REDUCTION_SIGNS,
+    Accumulate,
+    Accumulator,
+    Buffer,
+    Compute,
+    Index,
+    Load,
+    Store,
+    element,
+    print_expression,
+    print_statement,
+)
+from explorer.compiler.ir.node import Atom, Extent, Line, Node
+
+Level = Literal["", "block", "column", "warp", "lane", "thread"]
+"""Who shares a loop's iterations: the grid's blocks (by x, or by y: a column), a block's warps, a warp's lanes, or all
+threads of a block; "" is nobody, each does them all."""
+
+Memory = Literal["register", "shared"]
+
+
+@dataclass(frozen=True)
+class Count:
+    """A number known at run time, `ceil(B / 64) + relation`: the sum of its terms, each an extent over a divisor,
+    rounded up."""
+
+    terms: tuple[tuple[Extent, int], ...]
+
+    def __str__(self) -> str:
+        return " + ".join(f"ceil({extent} / {by})" if by != 1 else str(extent) for extent, by in self.terms)
+
+    def value(self, extents: Mapping[str, int]) -> int:
+        """The number, of the extents by name."""
+        known = ((extent if isinstance(extent, int) else extents[extent], by) for extent, by in self.terms)
+        return sum(-(-extent // by) for extent, by in known)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Loop(Node):
+    """`for d in 0..D step 4 @lane unroll`. `unroll` is how many iterations stand side by side: 1, or a number, or 0
+    for all of them. The extent of a loop over blocks may be a Count."""
+
+    variable: str
+    extent: Extent | Count
+    body: tuple[Statement, ...]
+    lower: Extent = 0
+    step: int = 1
+    bind: Level = ""
+    unroll: int = 1
+
+
+@dataclass(frozen=True, kw_only=True)
+class Where(Node):
+    """`where b < B`: the body only where it holds; `comparison` is "<", "<=" or "=="."""
+
+    left: Atom
+    comparison: str
+    right: Atom
+    body: tuple[Statement, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Tile(Node):
+    """`shared P1[16, 128]`, `register y[K]`: a small f32 array of static extents; its contents start undefined. In
+    shared memory the last extent has `padding` more elements, which keep columns out of one another's bank."""
+
+    name: str
+    extents: tuple[Extent, ...]
+    memory: Memory
+    padding: int = 0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Reduce(Node):
+    """`reduce s sum over 32 lanes`: the parts of an accumulator that neighbouring lanes hold, put together in all of
+    them; `lanes` is a power of 2. As a sequential program: nothing."""
+
+    target: str
+    reduction: str
+    lanes: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class Barrier(Node):
+    """`barrier block`, `barrier warp`: all threads of the block, or of the warp, have come this far, and see what the
+    others stored before."""
+
+    level: Literal["block", "warp"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class AtomicAccumulate(Accumulate):
+    """`atomic out[n, d] += y`: into an element of a buffer that other threads add to as well; the reduction is sum."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Search(Node):
+    """`index r = last row_ptr[lower..upper] <= z`: the last place of ascending offsets that hold at most `value`."""
+
+    result: str
+    buffer: str
+    value: Atom
+    lower: Atom
+    upper: Atom
+
+
+Statement = (
+    Loop
+    | Where
+    | Tile
+    | Reduce
+    | Barrier
+    | Search
+    | Load
+    | Index
+    | Compute
+    | Accumulator
+    | AtomicAccumulate
+    | Accumulate
+    | Store
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ScheduledKernel(Node):
+    """One kernel of the GPU: `threads` a block. `schedule` is how it came about, a primitive a line. The body is one
+    loop over blocks, or such a loop around one over columns.
+
+    `counts` are the numbers that launching needs besides the extents of arrays that are given: a buffer that the
+    kernel makes may have them as extents."""
+
+    name: str
+    template: str
+    sizes: tuple[tuple[str, int], ...]
+    buffers: tuple[Buffer, ...]
+    threads: int
+    schedule: tuple[str, ...]
+    body: tuple[Statement, ...]
+    counts: tuple[tuple[str, Count], ...] = ()
+
+    def size(self, extent: Extent) -> int:
+        """The number that a static extent stands for; KeyError for those known only at run time."""
+        return extent if isinstance(extent, int) else dict(self.sizes)[extent]
+
+
+def print_step(statement: Node) -> str:
+    """The one line of a statement; for a loop or a condition, its head."""
+    match statement:
+        case Loop():
+            step = f" step {statement.step}" if statement.step != 1 else ""
+            bind = f" @{statement.bind}" if statement.bind else ""
+            unroll = "" if statement.unroll == 1 else f" unroll {statement.unroll or 'all'}"
+            return f"for {statement.variable} in {statement.lower}..{statement.extent}{step}{bind}{unroll}"
+        case Where():
+            return f"where {statement.left} {statement.comparison} {statement.right}"
+        case Tile():
+            padding = f" padded {statement.padding}" if statement.padding else ""
+            return f"{statement.memory} {element(statement.name, statement.extents)}{padding}"
+        case Reduce():
+            return f"reduce {statement.target} {statement.reduction} over {statement.lanes} lanes"
+        case Barrier():
+            return f"barrier {statement.level}"
+        case Search():
+            return (
+                f"index {statement.result} = last {statement.buffer}[{statement.lower}..{statement.upper}]"
+                f" <= {statement.value}"
+            )
+        case AtomicAccumulate():
+            target = element(statement.target, statement.indices)
+            value = print_expression(statement.function, statement.operands)
+            return f"atomic {target} {REDUCTION_SIGNS[statement.reduction]} {value}"
+        case Index() if statement.function not in INFIX_INDEX:
+            return f"index {statement.result} = {print_expression(statement.function, statement.operands)}"
+    return print_statement(statement)
+
+
+def print_steps(body: tuple[Statement, ...], depth: int) -> Iterator[Line]:
+    """The lines of statements, two spaces a level."""
+    for statement in body:
+        yield Line("  " * depth + print_step(statement), statement.origin)
+        if isinstance(statement, Loop | Where):
+            yield from print_steps(statement.body, depth + 1)
+
+
+def print_scheduled(kernel: ScheduledKernel) -> tuple[Line, ...]:
+    """The head with the schedule, sizes and buffers, then the nest."""
+    lines = [Line(f"kernel {kernel.name}  template {kernel.template}  threads {kernel.threads}")]
+    lines += [Line(f"  schedule {primitive}") for primitive in kernel.schedule]
+    if kernel.sizes:
+        lines.append(Line("  size " + ", ".join(f"{name} = {size}" for name, size in kernel.sizes)))
+    lines += [Line(f"  count {name} = {count}") for name, count in kernel.counts]
+    lines += [Line(f"  {buffer.kind} {element(buffer.name, buffer.extents)}") for buffer in kernel.buffers]
+    return (*lines, *print_steps(kernel.body, 1))
