@@ -45,9 +45,8 @@ def binary(text: str, arch: str = "sm_90", source: tuple[Line, ...] | None = Non
 
 
 def generate(made: Binary | None, *symbols: str) -> Code:
-    return sass.generate_sass(
-        Code((), tuple(Launch(symbol, (), Count(((1, 1),)), 32) for symbol in symbols), made), Report(Options())
-    )
+    launches = tuple(Launch(symbol, (), Count(((1, 1),)), 32) for symbol in symbols)
+    return sass.generate_sass(Code((), launches, binary=made), Report(Options()))
 
 
 # nvdisasm takes about a second an example: every one for the default, every fourth for the other.
