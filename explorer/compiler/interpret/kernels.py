@@ -1,0 +1,266 @@
+"""What scheduled kernels mean: the nest run one iteration after another, in float32, on NumPy arrays.
+
+Who does an iteration does not matter here, nor when threads wait for each other: barriers and reductions do nothing.
+What a tile or an output holds before it is stored is NaN, so that nothing can count on memory being clear. Statements
+are made into Python functions once, since tiles are visited many times.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Mapping, Sequence
+from functools import reduce
+from typing import Any
+
+import numpy as np
+
+from explorer.compiler.interpret.functions import FUNCTIONS, INDEX_FUNCTIONS, REDUCTIONS, Number
+from explorer.compiler.interpret.loops import Environment, Outputs, bind
+from explorer.compiler.ir import kernels, loops
+from explorer.compiler.ir.node import Atom, Node, walk
+
+Run = Callable[[Environment], None]
+"""Does a statement in an environment."""
+
+Value = Callable[[Environment], Number]
+"""The value of an expression or an index in an environment."""
+
+Steps = Mapping[str, int]
+"""The variables of the vector loops around a statement, and how many elements each stands for."""
+
+OPERATORS = {"add": operator.add, "sub": operator.sub, "mul": operator.mul, "div": operator.truediv}
+"""The same as the NumPy functions of these names, and several times as fast on single numbers."""
+
+COMPARISONS: dict[str, Callable[[Number, Number], bool]] = {"<": operator.lt, "<=": operator.le, "==": operator.eq}
+
+
+def run_scheduled(programs: Sequence[kernels.ScheduledKernel], inputs: Mapping[str, Number]) -> Outputs:
+    """Everything that the kernels, run in order, write, by name: float32, or int64 for index arrays.
+
+    What one kernel wrote, later ones read, and write again where it is their output as well."""
+    written: Outputs = {}
+    extents = _extents(programs, inputs)
+    for kernel in programs:
+        environment = _environment(kernel, {**inputs, **extents}, written)
+        for statement in kernel.body:
+            _run(statement, {}, _indices_of(kernel))(environment)
+        written |= {name: environment[name] for name in written_buffers(kernel)}
+        extents |= {name: environment[name] for name, _ in kernel.counts}
+    return written
+
+
+def written_buffers(kernel: kernels.ScheduledKernel) -> tuple[str, ...]:
+    """The buffers that a kernel stores in or adds to, and its outputs."""
+    targets = {node.target for node in walk(kernel) if isinstance(node, loops.Store | loops.Accumulate)}
+    return tuple(buffer.name for buffer in kernel.buffers if buffer.kind == "output" or buffer.name in targets)
+
+
+def _extents(programs: Sequence[kernels.ScheduledKernel], inputs: Mapping[str, Number]) -> dict[str, int]:
+    """The extents that the given arrays bring, of all kernels: one may be launched on those of another's arrays."""
+    given = (buffer for kernel in programs for buffer in kernel.buffers if buffer.name in inputs)
+    pairs = (pair for buffer in given for pair in zip(buffer.extents, np.shape(inputs[buffer.name]), strict=True))
+    return {extent: length for extent, length in pairs if isinstance(extent, str)}
+
+
+def _environment(kernel: kernels.ScheduledKernel, inputs: Mapping[str, Number], written: Outputs) -> Environment:
+    """What the kernel's names stand for at its start; an array of `written` goes on as it was left."""
+    writes = written_buffers(kernel)
+    read = tuple(buffer for buffer in kernel.buffers if buffer.name not in writes)
+    environment, _ = bind(kernel.sizes, read, {**inputs, **written})
+    for name, count in kernel.counts:
+        environment[name] = count.value(environment)
+    for buffer in kernel.buffers:
+        if buffer.name in writes and buffer.name in written:
+            environment[buffer.name] = written[buffer.name]
+        elif buffer.name in writes:
+            shape = tuple(environment[e] if isinstance(e, str) else e for e in buffer.extents)
+            empty = np.full(shape, -1, np.int64) if buffer.type == "i32" else np.full(shape, np.nan, np.float32)
+            environment[buffer.name] = empty
+    return environment
+
+
+def _indices_of(kernel: kernels.ScheduledKernel) -> frozenset[str]:
+    return frozenset(buffer.name for buffer in kernel.buffers if buffer.type == "i32")
+
+
+def _run(statement: Node, steps: Steps, index_arrays: frozenset[str]) -> Run:
+    """The function that does a statement; index arrays are those whose elements are indices."""
+    match statement:
+        case kernels.Loop():
+            return _loop(statement, steps, index_arrays)
+        case kernels.Where():
+            return _where(statement, steps, index_arrays)
+        case kernels.Tile():
+            return _tile(statement)
+        case kernels.Search():
+            return _search(statement)
+        case kernels.Reduce() | kernels.Barrier():
+            return lambda environment: None
+        case loops.Load():
+            return _load(statement, steps, index_arrays)
+        case loops.Index():
+            return _define(statement.result, _expression(INDEX_FUNCTIONS, statement.function, statement.operands))
+        case loops.Compute():
+            return _define(statement.result, _expression(FUNCTIONS, statement.function, statement.operands))
+        case loops.Accumulator():
+            start = np.float32(statement.start)
+            return _define(statement.name, lambda environment: start)
+        case loops.Accumulate():
+            return _accumulate(statement, steps)
+        case loops.Store():
+            return _store(statement, steps)
+    raise TypeError(f"not a statement of scheduled kernels: {statement!r}")
+
+
+def _body(body: Sequence[Node], steps: Steps, index_arrays: frozenset[str]) -> Run:
+    runs = [_run(statement, steps, index_arrays) for statement in body]
+
+    def run(environment: Environment) -> None:
+        for each in runs:
+            each(environment)
+
+    return run
+
+
+def _loop(loop: kernels.Loop, steps: Steps, index_arrays: frozenset[str]) -> Run:
+    variable, step, lower, upper = loop.variable, loop.step, _bound(loop.lower), _bound(loop.extent)
+    body = _body(loop.body, {**steps, variable: step} if step > 1 else steps, index_arrays)
+
+    def run(environment: Environment) -> None:
+        for position in range(lower(environment), upper(environment), step):
+            environment[variable] = position
+            body(environment)
+
+    return run
+
+
+def _bound(extent: Atom | kernels.Count) -> Value:
+    return extent.value if isinstance(extent, kernels.Count) else _atom(extent)
+
+
+def _where(where: kernels.Where, steps: Steps, index_arrays: frozenset[str]) -> Run:
+    holds, left, right = COMPARISONS[where.comparison], _atom(where.left), _atom(where.right)
+    body = _body(where.body, steps, index_arrays)
+
+    def run(environment: Environment) -> None:
+        if holds(left(environment), right(environment)):
+            body(environment)
+
+    return run
+
+
+def _tile(tile: kernels.Tile) -> Run:
+    extents = [_atom(extent) for extent in tile.extents]
+    return _define(
+        tile.name,
+        lambda environment: np.full([extent(environment) for extent in extents], np.nan, np.float32),
+    )
+
+
+def _search(search: kernels.Search) -> Run:
+    buffer, value, lower, upper = search.buffer, _atom(search.value), _atom(search.lower), _atom(search.upper)
+
+    def last(environment: Environment) -> int:
+        first = lower(environment)
+        found = environment[buffer][first : upper(environment)].searchsorted(value(environment), side="right")
+        return int(first + found - 1)
+
+    return _define(search.result, last)
+
+
+def _define(name: str, value: Value) -> Run:
+    def run(environment: Environment) -> None:
+        environment[name] = value(environment)
+
+    return run
+
+
+def _load(load: loops.Load, steps: Steps, index_arrays: frozenset[str]) -> Run:
+    buffer, at = load.buffer, _place(load.indices, steps)
+    if buffer in index_arrays:
+        return _define(load.result, lambda environment: int(_array(environment, buffer, load)[at(environment)]))
+    if len(load.indices) == 1:
+        return _define(load.result, lambda environment: _array(environment, buffer, load)[at(environment)])
+    return _define(load.result, lambda environment: environment[buffer][at(environment)])
+
+
+def _array(environment: Environment, name: str, access: loops.Load | loops.Store | loops.Accumulate) -> Number:
+    """The array of an access; by one index, all of it is one row."""
+    array = environment[name]
+    return array.reshape(-1) if array.ndim > 1 and len(access.indices) == 1 else array
+
+
+def _place(indices: tuple[Atom, ...], steps: Steps) -> Value:
+    """Where in its array an access is: an element, or the consecutive ones from a vector loop's variable on."""
+    last = indices[-1] if indices else 0
+    places = [_atom(index) for index in indices]
+    if isinstance(last, str) and last in steps:
+        *outer, first = places
+        step = steps[last]
+        return lambda environment: (
+            *[place(environment) for place in outer],
+            slice(first(environment), first(environment) + step),
+        )
+    if len(places) == 1:
+        return places[0]
+    return lambda environment: tuple([place(environment) for place in places])
+
+
+def _accumulate(statement: loops.Accumulate, steps: Steps) -> Run:
+    """Into an element, a vector of them, or an accumulator; a vector that goes into a scalar is reduced."""
+    target, combine = statement.target, _combination(statement.reduction)
+    value = _expression(FUNCTIONS, statement.function, statement.operands)
+    if not statement.indices:
+
+        def add(environment: Environment) -> None:
+            environment[target] = combine(environment[target], _scalar(combine, value(environment)))
+
+        return add
+    at, wide = _place(statement.indices, steps), statement.indices[-1] in steps
+
+    def add_to_element(environment: Environment) -> None:
+        array, place, part = _array(environment, target, statement), at(environment), value(environment)
+        array[place] = combine(array[place], part if wide else _scalar(combine, part))
+
+    return add_to_element
+
+
+def _combination(reduction: str) -> Callable[[Number, Number], Number]:
+    return {"sum": OPERATORS["add"], "product": OPERATORS["mul"]}.get(reduction, REDUCTIONS[reduction])
+
+
+def _scalar(combine: Callable[[Number, Number], Number], value: Number) -> Number:
+    return reduce(combine, value) if np.ndim(value) else value
+
+
+def _store(statement: loops.Store, steps: Steps) -> Run:
+    target, at = statement.target, _place(statement.indices, steps)
+    value = _expression(FUNCTIONS, statement.function, statement.operands)
+
+    def run(environment: Environment) -> None:
+        _array(environment, target, statement)[at(environment)] = value(environment)
+
+    return run
+
+
+def _expression(functions: Mapping[str, Callable[..., Number]], name: str, operands: tuple[Atom, ...]) -> Value:
+    function: Callable[..., Any] = functions[name]
+    if functions is FUNCTIONS:
+        function = OPERATORS.get(name, function)
+    values = [_atom(operand) for operand in operands]
+    if name == "copy":
+        return values[0]
+    if len(values) == 1:
+        (only,) = values
+        return lambda environment: function(only(environment))
+    if len(values) == 2:
+        left, right = values
+        return lambda environment: function(left(environment), right(environment))
+    return lambda environment: function(*[value(environment) for value in values])
+
+
+def _atom(atom: Atom) -> Value:
+    if isinstance(atom, str):
+        return operator.itemgetter(atom)
+    constant = np.float32(atom) if isinstance(atom, float) else atom
+    return lambda environment: constant
