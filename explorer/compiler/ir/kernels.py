@@ -215,7 +215,7 @@ def print_steps(body: tuple[Statement, ...], depth: int) -> Iterator[Line]:
 
 def print_scheduled(kernel: ScheduledKernel) -> tuple[Line, ...]:
     """The head with the schedule, sizes and buffers, then the nest."""
-    lines = [Line(f"kernel {kernel.name}  template {kernel.template}  threads {kernel.threads}")]
+    lines = [Line(f"scheduled {kernel.name}  template {kernel.template}  threads {kernel.threads}")]
     lines += [Line(f"  schedule {primitive}") for primitive in kernel.schedule]
     if kernel.sizes:
         lines.append(Line("  size " + ", ".join(f"{name} = {size}" for name, size in kernel.sizes)))
