@@ -45,7 +45,7 @@ from explorer.compiler.ir.loops import (
     print_expression,
     print_statement,
 )
-from explorer.compiler.ir.node import Atom, Extent, Line, Node
+from explorer.compiler.ir.node import Atom, Extent, Line, Node, walk
 
 Level = Literal["", "block", "column", "warp", "lane", "thread"]
 """Who shares a loop's iterations: the grid's blocks (by x, or by y: a column), a block's warps, a warp's lanes, or all
@@ -191,6 +191,19 @@ class ScheduledKernel(Node):
     def size(self, extent: Extent) -> int:
         """The number that a static extent stands for; KeyError for those known only at run time."""
         return extent if isinstance(extent, int) else dict(self.sizes)[extent]
+
+
+def vector_indices(kernel: ScheduledKernel) -> dict[str, int]:
+    """The indices that stand for several consecutive ones, and for how many: the variables of vector loops, and what
+    a sum or difference makes of them."""
+    widths: dict[str, int] = {}
+    for node in walk(kernel):
+        if isinstance(node, Loop) and node.step > 1:
+            widths[node.variable] = node.step
+        elif isinstance(node, Index) and node.function in ("add", "sub"):
+            wide = [widths[operand] for operand in node.operands if isinstance(operand, str) and operand in widths]
+            widths |= dict.fromkeys([node.result], wide[0]) if wide else {}
+    return widths
 
 
 def print_step(statement: Node) -> str:

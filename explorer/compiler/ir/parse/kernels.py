@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any, Literal, NamedTuple, cast
 
 from lark import v_args
@@ -37,9 +38,10 @@ class Primitive(NamedTuple):
 
 
 class Bind(NamedTuple):
-    """The `@warp` of a loop."""
+    """The `@lane 8` of a loop; 0 is as many as there are iterations."""
 
     level: kernels.Level
+    width: int
 
 
 class Unroll(NamedTuple):
@@ -91,19 +93,21 @@ class _ScheduledBuilder(StatementBuilder):
     def bound_loop(
         self, meta: Meta, variable: str, lower: Extent, extent: Extent | Count, *rest: object
     ) -> kernels.Loop:
+        bind = next((part for part in rest if isinstance(part, Bind)), Bind("", 0))
         return kernels.Loop(
             variable=variable,
             lower=lower,
             extent=extent,
             step=next((part.lanes for part in rest if isinstance(part, Step)), 1),
-            bind=next((part.level for part in rest if isinstance(part, Bind)), ""),
+            bind=bind.level,
+            width=bind.width,
             unroll=next((part.iterations for part in rest if isinstance(part, Unroll)), 1),
             body=statements_of(rest),
             origin=self.origin(meta),
         )
 
-    def BIND(self, token: str) -> Bind:
-        return Bind(cast(kernels.Level, token[1:]))
+    def bind(self, meta: Meta, level: str, width: int = 0) -> Bind:
+        return Bind(cast(kernels.Level, level[1:]), width)
 
     def unroll(self, meta: Meta, iterations: int = 0) -> Unroll:
         return Unroll(iterations)
@@ -119,16 +123,17 @@ class _ScheduledBuilder(StatementBuilder):
             extents=next((part for part in rest if type(part) is tuple), ()),
             memory=cast(kernels.Memory, memory),
             padding=next((part.elements for part in rest if isinstance(part, Padding)), 0),
+            type="i32" if "i32" in rest else "f32",
             origin=self.origin(meta),
         )
 
     def padding(self, meta: Meta, elements: int) -> Padding:
         return Padding(elements)
 
-    def reduce(self, meta: Meta, target: str, reduction: str, lanes: int) -> kernels.Reduce:
+    def reduce(self, meta: Meta, target: str, reduction: str, lanes: int, apart: int = 1) -> kernels.Reduce:
         if reduction not in loops.REDUCTION_SIGNS:
             raise self.refuse(meta, f"there is no reduction {reduction}")
-        return kernels.Reduce(target=target, reduction=reduction, lanes=lanes, origin=self.origin(meta))
+        return kernels.Reduce(target=target, reduction=reduction, lanes=lanes, apart=apart, origin=self.origin(meta))
 
     def barrier(self, meta: Meta, level: str) -> kernels.Barrier:
         if level not in ("block", "warp"):
@@ -144,6 +149,9 @@ class _ScheduledBuilder(StatementBuilder):
             operands=added.operands,
             origin=self.origin(meta),
         )
+
+    def ranked(self, meta: Meta, result: str, added: loops.Accumulate) -> kernels.AtomicAccumulate:
+        return replace(self.atomic(meta, added), result=result)
 
     def search(
         self, meta: Meta, word: str, result: str, buffer: str, lower: Atom, upper: Atom, value: Atom

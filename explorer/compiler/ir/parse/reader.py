@@ -55,6 +55,7 @@ PLAIN_WORDS = {
     "BIND": "a level such as @warp",
     "COMPARISON": "'<', '<=' or '=='",
     "_LAST": "'last'",
+    "_ATOMIC": "'atomic'",
 }
 
 
