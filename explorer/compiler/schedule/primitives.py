@@ -10,21 +10,17 @@ from dataclasses import replace
 
 from explorer.compiler.ir import loops
 from explorer.compiler.ir.kernels import (
-    AtomicAccumulate,
-    Barrier,
     Count,
     Level,
     Loop,
     Memory,
-    Reduce,
     ScheduledKernel,
-    Search,
     Statement,
     Tile,
     Where,
 )
-from explorer.compiler.ir.loops import Accumulate, Accumulator, Compute, Index, Load, Store
-from explorer.compiler.ir.node import Atom, Extent, Names, Node, walk
+from explorer.compiler.ir.loops import Accumulate, Compute, Index, Load, Store
+from explorer.compiler.ir.node import Atom, Extent, Node, walk
 from explorer.compiler.schedule.tree import (
     Body,
     ScheduleError,
@@ -66,9 +62,7 @@ def split(kernel: ScheduledKernel, variable: str, by: int, outer: str, inner: st
         body = (Where(origin=loop.origin, left=variable, comparison="<", right=loop.extent, body=body),)
     inside = replace(loop, variable=inner, extent=by, body=(*place, *body))
     whole = replace(loop, variable=outer, extent=_plain(extent), body=(inside,), unroll=1)
-    return scheduled(
-        edit_loop(kernel, variable, lambda _: whole), f"split {variable} by {by} into {outer}, {inner}"
-    )
+    return scheduled(edit_loop(kernel, variable, lambda _: whole), f"split {variable} by {by} into {outer}, {inner}")
 
 
 def _plain(extent: Extent | Count) -> Extent | Count:
@@ -217,7 +211,9 @@ def why_not_private(kernel: ScheduledKernel, tile: Tile) -> str:
     return f"the loops over {tile.name} differ in their steps" if len(steps) > 1 else ""
 
 
-def accesses_in_lanes(body: Body, array: str, loop: Loop | None = None) -> Iterator[tuple[Loop | None, tuple[Atom, ...]]]:
+def accesses_in_lanes(
+    body: Body, array: str, loop: Loop | None = None
+) -> Iterator[tuple[Loop | None, tuple[Atom, ...]]]:
     """Each access to an array: the loop around it that lanes share, if any, and the indices."""
     for statement in body:
         access = access_of(statement)
@@ -263,7 +259,7 @@ def fission(kernel: ScheduledKernel, variable: str, at: int, second: str) -> Sch
         raise ScheduleError(f"the second half of {variable} reads {', '.join(common)}")
     for array in sorted(_written(first) | _written(rest)):
         found = [access for s in loop.body for n in walk(s) if (access := access_of(n)) and array_of(access) == array]
-        if _written(first) & {array} and _written(rest) & {array} or any(variable not in a.indices for a in found):
+        if (_written(first) & {array} and _written(rest) & {array}) or any(variable not in a.indices for a in found):
             raise ScheduleError(f"both halves of {variable} touch {array}")
     half = _renamed_loop(replace(loop, body=rest), second)
     return scheduled(

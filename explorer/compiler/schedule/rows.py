@@ -100,7 +100,9 @@ def _tile(name: str, loop: Loop) -> Tile:
     return Tile(origin=loop.origin, name=name, extents=(loop.extent,), memory="register")
 
 
-def accumulate_in(kernel: ScheduledKernel, output: str, row: tuple[Atom, ...], iteration: str, tile: str) -> ScheduledKernel:
+def accumulate_in(
+    kernel: ScheduledKernel, output: str, row: tuple[Atom, ...], iteration: str, tile: str
+) -> ScheduledKernel:
     """`output[*row, d]`, which an iteration of the loop `iteration` makes step by step, made in registers and stored
     at its end; where the last step is a store, by that."""
     found = places(kernel.body, output)
@@ -114,6 +116,8 @@ def accumulate_in(kernel: ScheduledKernel, output: str, row: tuple[Atom, ...], i
     last_loops, last = found[-1]
     only_stored = isinstance(last, Store) and last_loops[-2].variable == iteration
     names = names_of(kernel)
+    if names.new(tile) != tile:
+        raise ScheduleError(f"{tile} is the name of something else")
 
     def of(statement: Statement) -> Body:
         access = access_of(statement)
@@ -136,12 +140,8 @@ def _around_body(loop: Loop, before: Body, after: Body) -> Loop:
     return replace(loop, body=(*before, *loop.body, *after))
 
 
-def _store_row(
-    output: str, row: tuple[Atom, ...], tile: str, like: Loop, names: Names, last: Access
-) -> Loop:
+def _store_row(output: str, row: tuple[Atom, ...], tile: str, like: Loop, names: Names, last: Access) -> Loop:
     variable, element = names.new(like.variable), names.new(tile)
     load = Load(origin=last.origin, result=element, buffer=tile, indices=(variable,))
-    store = Store(
-        origin=last.origin, target=output, indices=(*row, variable), function="copy", operands=(element,)
-    )
+    store = Store(origin=last.origin, target=output, indices=(*row, variable), function="copy", operands=(element,))
     return replace(like, variable=variable, body=(load, store), origin=last.origin)

@@ -9,11 +9,11 @@ Sources: cuKE §V-A for the warp a triple; gather rows as vectors, kept in regis
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from explorer.compiler.codegen.text import Unsupported
 from explorer.compiler.ir import loops
-from explorer.compiler.ir.kernels import Loop, Reduce, ScheduledKernel, Tile, Where
+from explorer.compiler.ir.kernels import Loop, Reduce, ScheduledKernel, Statement, Tile
 from explorer.compiler.ir.loops import Accumulate, Load, Store
 from explorer.compiler.ir.node import Atom, Names, Origin, merge, walk
 from explorer.compiler.passes.report import Report
@@ -38,10 +38,10 @@ from explorer.compiler.schedule.tree import (
     accesses,
     begin,
     edit,
-    find_tile,
     floats,
     innermost,
     names_of,
+    scheduled,
     static_extent,
 )
 
@@ -77,7 +77,12 @@ def schedule_warps(kernel: loops.Kernel, report: Report) -> ScheduledKernel:
 
 
 def _mapped(
-    nest: ScheduledKernel, variable: str, lanes: list[str], shared: dict[str, int], reread: frozenset[str], report: Report
+    nest: ScheduledKernel,
+    variable: str,
+    lanes: list[str],
+    shared: dict[str, int],
+    reread: frozenset[str],
+    report: Report,
 ) -> ScheduledKernel:
     """The nest with its iterations given to warps, or to groups of lanes, and its rows cut into vectors."""
     groups = _tied(nest, lanes)
@@ -99,7 +104,13 @@ def _mapped(
 
 
 def _tell(
-    nest: ScheduledKernel, variable: str, warps: int, each: int, lanes: list[str], shared: dict[str, int], report: Report
+    nest: ScheduledKernel,
+    variable: str,
+    warps: int,
+    each: int,
+    lanes: list[str],
+    shared: dict[str, int],
+    report: Report,
 ) -> None:
     iterations = f"{each} iterations" if each > 1 else "an iteration"
     report.did(f"a warp {iterations} of {variable}, {warps} warp{'s' if warps > 1 else ''} a block")
@@ -263,16 +274,14 @@ def _tied(nest: ScheduledKernel, lanes: list[str]) -> list[list[str]]:
     for tile in [node.name for node in walk(nest) if isinstance(node, Tile) and node.memory == "register"]:
         names = {loop.variable for loop, _ in accesses_in_lanes(nest.body, tile) if loop is not None}
         joined = [name for name in lanes if any(name in groups[other] for other in names)]
-        groups |= {name: joined for name in joined}
+        groups |= dict.fromkeys(joined, joined)
     return [list(group) for group in dict.fromkeys(tuple(group) for group in groups.values())]
 
 
 def _legal_steps(nest: ScheduledKernel, group: list[str]) -> list[int]:
     loops_of = {node.variable: node for node in walk(nest) if isinstance(node, Loop)}
     return [
-        step
-        for step in VECTORS
-        if step == 1 or all(not why_not_vector(nest, loops_of[name], step) for name in group)
+        step for step in VECTORS if step == 1 or all(not why_not_vector(nest, loops_of[name], step) for name in group)
     ]
 
 
@@ -303,7 +312,7 @@ def _narrow_width(nest: ScheduledKernel, groups: list[list[str]]) -> int:
 def _segments(nest: ScheduledKernel) -> list[Loop]:
     """The loops inside an iteration whose bounds are known only at run time."""
     found = [node for statement in _body_of(nest) for node in walk(statement) if isinstance(node, Loop)]
-    return [node for node in found if not (isinstance(node.lower, int) and static_extent(nest, node.extent) is not None)]
+    return [node for node in found if not isinstance(node.lower, int) or static_extent(nest, node.extent) is None]
 
 
 def _meets_in_segments(nest: ScheduledKernel) -> bool:
@@ -327,11 +336,13 @@ def _share_out(nest: ScheduledKernel, variable: str, warps: int, each: int) -> S
 def _narrowed(nest: ScheduledKernel, lanes: list[str], width: int) -> ScheduledKernel:
     """The loops that lanes share given to groups of `width` of them."""
 
-    def of(statement: loops.Statement | Loop) -> tuple[Loop, ...]:
+    def of(statement: Statement) -> Body:
         mine = isinstance(statement, Loop) and statement.variable in lanes
-        return (replace(statement, width=width) if mine else statement,)
+        return (replace(statement, width=width) if mine and isinstance(statement, Loop) else statement,)
 
-    return replace(nest, body=edit(nest.body, of), schedule=(*nest.schedule, f"narrow {', '.join(lanes)} to {width} lanes"))
+    if not lanes:
+        return nest
+    return scheduled(nest, f"narrow {', '.join(lanes)} to {width} lanes", edit(nest.body, of))
 
 
 def _side_by_side(nest: ScheduledKernel, lanes: list[str]) -> ScheduledKernel:
