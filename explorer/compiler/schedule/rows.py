@@ -111,7 +111,7 @@ def accumulate_in(
         if not own or around[-1].lower != 0 or around[-1].extent != found[0][0][-1].extent:
             raise ScheduleError(f"{output} is not made of rows that lanes share")
     first = found[0][0][-1]
-    if not isinstance(found[0][1], Store) or len(found) < 2:
+    if not isinstance(found[0][1], Store) or found[0][0][-2].variable != iteration or len(found) < 2:
         raise ScheduleError(f"{output} is not stored before it is read or summed in")
     last_loops, last = found[-1]
     only_stored = isinstance(last, Store) and last_loops[-2].variable == iteration

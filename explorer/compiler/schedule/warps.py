@@ -216,7 +216,7 @@ def _as_node(nest: ScheduledKernel) -> Loop:
 
 
 def _rows_in_registers(nest: ScheduledKernel, variable: str) -> ScheduledKernel:
-    """Rows that the lanes keep to themselves, as many as registers hold: the program's, sums, and gathers read twice."""
+    """Rows that the lanes keep to themselves, as many as registers hold: the program's, sums, gathers read twice."""
     free = MOST_REGISTERS
     for tile in [node for node in walk(nest) if isinstance(node, Tile)]:
         slots = -(-_size(nest, tile) // LANES)
