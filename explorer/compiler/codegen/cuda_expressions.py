@@ -43,7 +43,7 @@ class Helpers:
         """The functions by name, each line with the origins of all that call it."""
         ordered = sorted(self._origins.items(), key=lambda item: (item[0][0], item[0][1]))
         bare = ("}", "#pragma unroll")
-        return [Line(line, () if line in bare else origin) for (_, text), origin in ordered for line in text]
+        return [Line(line, () if line.strip() in bare else origin) for (_, text), origin in ordered for line in text]
 
 
 class Expressions:

@@ -118,7 +118,7 @@ def lanes_reduction(scope: str, reduction: str) -> tuple[str, ...]:
         *template,
         f"__device__ __forceinline__ float {scope}_{reduction}(float x) {{",
         *filter(None, [every]),
-        "#pragma unroll",
+        "  #pragma unroll",
         f"  for (int distance = {first}; distance > {last}; distance >>= 1)",
         f"    x = {combined};",
         "  return x;",

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 from explorer.compiler.ir.kernels import (
     AtomicAccumulate,
     Barrier,
     Count,
+    ElementType,
     Level,
     Loop,
     Memory,
@@ -48,25 +51,31 @@ def where(left: Atom, comparison: str, right: Atom, *body: Statement) -> Where:
     return Where(origin=origin(), left=left, comparison=comparison, right=right, body=body)
 
 
-def tile(memory: Memory, name: str, *extents: Extent, padding: int = 0) -> Tile:
-    return Tile(origin=origin(), name=name, extents=extents, memory=memory, padding=padding)
+def tile(memory: Memory, name: str, *extents: Extent, padding: int = 0, kind: ElementType = "f32") -> Tile:
+    return Tile(origin=origin(), name=name, extents=extents, memory=memory, padding=padding, type=kind)
 
 
 def reduce(target: str, lanes: int = 32, reduction: str = "sum", apart: int = 1) -> Reduce:
     return Reduce(origin=origin(), target=target, reduction=reduction, lanes=lanes, apart=apart)
 
 
-def barrier() -> Barrier:
-    return Barrier(origin=origin(), level="block")
+def barrier(level: Literal["block", "warp"] = "block") -> Barrier:
+    return Barrier(origin=origin(), level=level)
 
 
 def search(result: str, offsets: str, value: Atom, lower: Atom, upper: Atom) -> Search:
     return Search(origin=origin(), result=result, buffer=offsets, value=value, lower=lower, upper=upper)
 
 
-def atomic(target: str, at: tuple[Atom, ...], *operands: Atom, function: str = "copy") -> AtomicAccumulate:
+def atomic(target: str, at: tuple[Atom, ...], operand: Atom, result: str = "") -> AtomicAccumulate:
     return AtomicAccumulate(
-        origin=origin(), target=target, indices=at, reduction="sum", function=function, operands=operands
+        origin=origin(),
+        target=target,
+        indices=at,
+        reduction="sum",
+        function="copy",
+        operands=(operand,),
+        result=result,
     )
 
 
@@ -140,7 +149,6 @@ def transe(size: int, step: int) -> ScheduledKernel:
 
 def rows_in_registers(rows: int, columns: int, step: int) -> ScheduledKernel:
     """E[h] @ P[r] + R[r], its largest element: the row is spread over the lanes."""
-    lanes = {"bind": "lane", "step": step}
     return scheduled(
         "TransR",
         {"D": rows, "K": columns},
@@ -473,4 +481,168 @@ def _add_products() -> Loop:
             unroll=0,
         ),
         bind="thread",
+    )
+
+
+def two_products(size: int, step: int) -> ScheduledKernel:
+    """norm((E[h] @ P[r]) @ P[r], 1): a warp's lanes read each other's elements of the row in between."""
+    return scheduled(
+        "TwoProducts",
+        {"D": size},
+        [
+            *(buffer("index", name, "B") for name in "hr"),
+            *(buffer("param", "E", "entity", "D"), buffer("param", "P", "relation", "D", "D")),
+            buffer("output", "out", "B"),
+        ],
+        128,
+        rows_of_warps(
+            *(load("ih", "h", "b"), load("ir", "r", "b"), tile("shared", "y", "D"), accumulator("s")),
+            loop(
+                "k",
+                "D",
+                accumulator("t"),
+                loop(
+                    "d",
+                    "D",
+                    *(load("e", "E", "ih", "d"), load("p", "P", "ir", "d", "k"), accumulate("t", "mul", "e", "p")),
+                ),
+                store("y", ("k",), "copy", "t"),
+                bind="lane",
+                step=step,
+            ),
+            barrier("warp"),
+            loop(
+                "k1",
+                "D",
+                accumulator("t1"),
+                loop(
+                    "d1",
+                    "D",
+                    *(load("y1", "y", "d1"), load("p1", "P", "ir", "d1", "k1"), accumulate("t1", "mul", "y1", "p1")),
+                ),
+                *(compute("a", "abs", "t1"), accumulate("s", "copy", "a")),
+                bind="lane",
+                step=step,
+            ),
+            reduce("s"),
+            store("out", ("b",), "copy", "s"),
+        ),
+    )
+
+
+def sums_across_groups(size: int) -> ScheduledKernel:
+    """Sums of rows of a matrix by four groups of eight lanes, each with a part of the rows."""
+    return scheduled(
+        "Columns",
+        {"D": size},
+        [buffer("param", "X", "N", "D"), buffer("output", "out", "D")],
+        32,
+        loop(
+            "c",
+            1,
+            tile("register", "y", "D"),
+            loop("d", "D", store("y", ("d",), "copy", 0.0), bind="lane", step=4, width=8),
+            loop(
+                "n",
+                "N",
+                loop(
+                    "d1",
+                    "D",
+                    *(load("x", "X", "n", "d1"), accumulate("y", "copy", "x", at=("d1",))),
+                    bind="lane",
+                    step=4,
+                    width=8,
+                ),
+                bind="lane",
+                width=4,
+            ),
+            reduce("y", 4, apart=8),
+            loop(
+                "d2",
+                "D",
+                *(load("y2", "y", "d2"), store("out", ("d2",), "copy", "y2")),
+                bind="lane",
+                step=4,
+                width=8,
+            ),
+            bind="block",
+        ),
+    )
+
+
+def ranks() -> ScheduledKernel:
+    """Where each element comes among those of its kind, in whatever order: indices are loaded, kept and stored."""
+    return scheduled(
+        "Ranks",
+        {},
+        [buffer("index", "kind", "B"), buffer("index", "count", "M"), buffer("index", "rank", "B")],
+        64,
+        loop(
+            "c",
+            Count((("B", 128),)),
+            tile("register", "kept", 2, 64, kind="i32"),
+            *(index("first", "mul", "c", 128), index("last", "sub", "B", 1)),
+            loop(
+                "i",
+                2,
+                loop(
+                    "x",
+                    64,
+                    *(index("a", "mul", "i", 64), index("a1", "add", "a", "x"), index("a2", "add", "a1", "first")),
+                    *(
+                        index("a3", "min", "a2", "last"),
+                        load("m", "kind", "a3"),
+                        store("kept", ("i", "x"), "copy", "m"),
+                    ),
+                    bind="thread",
+                ),
+                unroll=0,
+            ),
+            loop(
+                "i1",
+                2,
+                loop(
+                    "x1",
+                    64,
+                    *(index("f", "mul", "i1", 64), index("f1", "add", "f", "x1"), index("b", "add", "f1", "first")),
+                    where(
+                        "b",
+                        "<",
+                        "B",
+                        load("m1", "kept", "i1", "x1"),
+                        atomic("count", ("m1",), 1, "before"),
+                        store("rank", ("b",), "copy", "before"),
+                    ),
+                    bind="thread",
+                ),
+                unroll=0,
+            ),
+            bind="block",
+        ),
+    )
+
+
+def function_of_vectors(function: str, operands: int, step: int) -> ScheduledKernel:
+    """One function of one, two or three operands, the first of them a vector."""
+    atoms: tuple[Atom, ...] = ("x", "begin", "end") if operands == 3 else ("x", "x1")[:operands]
+    return scheduled(
+        "Function",
+        {"D": 64},
+        [
+            buffer("index", "ptr", "B1"),
+            buffer("param", "X", "B", "D"),
+            buffer("output", "out", "B", "D"),
+        ],
+        128,
+        rows_of_warps(
+            *(load("begin", "ptr", "b"), index("b1", "add", "b", 1), load("end", "ptr", "b1")),
+            load("x1", "X", "b", 0),
+            loop(
+                "d",
+                "D",
+                *(load("x", "X", "b", "d"), compute("y", function, *atoms), store("out", ("b", "d"), "copy", "y")),
+                bind="lane",
+                step=step,
+            ),
+        ),
     )

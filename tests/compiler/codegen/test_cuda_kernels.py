@@ -29,6 +29,10 @@ KERNELS = {
     "chunks of nonzeros": scheduled.nonzeros_in_chunks(100, 4),
     "chunks of nonzeros by pairs": scheduled.nonzeros_in_chunks(66, 2),
     "chunks of nonzeros one by one": scheduled.nonzeros_in_chunks(33, 1),
+    "a row that lanes share": scheduled.two_products(100, 1),
+    "a row of vectors that lanes share": scheduled.two_products(128, 4),
+    "sums across groups of lanes": scheduled.sums_across_groups(64),
+    "indices kept and counted": scheduled.ranks(),
     "a product in tiles": scheduled.product(128),
     "a product in large tiles": scheduled.product(128, depth=64),
 }
