@@ -16,7 +16,7 @@ from explorer.compiler.ir.module import Module
 from explorer.compiler.ir.node import walk
 from explorer.compiler.options import ARCHITECTURES, Options
 from explorer.compiler.passes.report import Report
-from tests.compiler.codegen import scheduled
+from tests.compiler.codegen import scheduled, scheduled_product
 
 KERNELS = {
     "rows by single lanes": scheduled.transe(33, 1),
@@ -35,8 +35,8 @@ KERNELS = {
     "a row of vectors that lanes share": scheduled.two_products(128, 4),
     "sums across groups of lanes": scheduled.sums_across_groups(64),
     "indices kept and counted": scheduled.ranks(),
-    "a product in tiles": scheduled.product(128),
-    "a product in large tiles": scheduled.product(128, depth=64),
+    "a product in tiles": scheduled_product.product(128),
+    "a product in large tiles": scheduled_product.product(128, depth=64),
 }
 """By what is special about them."""
 
@@ -137,11 +137,14 @@ def test_every_function_has_a_form_on_vectors(step: int) -> None:
 
 
 def test_large_tiles_are_given_at_the_launch() -> None:
-    (small,), (large,) = cuda(scheduled.product(128)).launches, cuda(scheduled.product(128, depth=64)).launches
+    (small,), (large,) = (
+        cuda(scheduled_product.product(128)).launches,
+        cuda(scheduled_product.product(128, depth=64)).launches,
+    )
     assert (small.shared_bytes, small.columns) == (0, 2)
     assert large.shared_bytes == 4 * (64 * 68 + 64 * 128)
     with pytest.raises(Unsupported, match=r"bytes of shared memory"):
-        cuda(scheduled.product(1024, depth=512))
+        cuda(scheduled_product.product(1024, depth=512))
 
 
 def test_launches_have_the_counts_that_they_need() -> None:
