@@ -16,7 +16,7 @@ from explorer.compiler.ir.module import Module
 from explorer.compiler.ir.node import walk
 from explorer.compiler.options import ARCHITECTURES, Options
 from explorer.compiler.passes.report import Report
-from tests.compiler.codegen import scheduled, scheduled_product
+from tests.compiler.codegen import scheduled, scheduled_product, scheduled_segments
 
 KERNELS = {
     "rows by single lanes": scheduled.transe(33, 1),
@@ -25,12 +25,12 @@ KERNELS = {
     "rows by pairs": scheduled.transe(130, 2),
     "a row in registers": scheduled.rows_in_registers(64, 100, 1),
     "a row of vectors in registers": scheduled.rows_in_registers(64, 256, 4),
-    "segments by groups of lanes": scheduled.segment_sum(32, 4, 8),
-    "segments by warps": scheduled.segment_sum(100, 4, 32),
-    "dot products by groups of lanes": scheduled.sampled_dots(64, 8),
-    "chunks of nonzeros": scheduled.nonzeros_in_chunks(100, 4),
-    "chunks of nonzeros by pairs": scheduled.nonzeros_in_chunks(66, 2),
-    "chunks of nonzeros one by one": scheduled.nonzeros_in_chunks(33, 1),
+    "segments by groups of lanes": scheduled_segments.segment_sum(32, 4, 8),
+    "segments by warps": scheduled_segments.segment_sum(100, 4, 32),
+    "dot products by groups of lanes": scheduled_segments.sampled_dots(64, 8),
+    "chunks of nonzeros": scheduled_segments.nonzeros_in_chunks(100, 4),
+    "chunks of nonzeros by pairs": scheduled_segments.nonzeros_in_chunks(66, 2),
+    "chunks of nonzeros one by one": scheduled_segments.nonzeros_in_chunks(33, 1),
     "a row that lanes share": scheduled.two_products(100, 1),
     "a row of vectors that lanes share": scheduled.two_products(128, 4),
     "sums across groups of lanes": scheduled.sums_across_groups(64),
@@ -120,7 +120,7 @@ def test_a_row_of_vectors_reads_like_the_kernel() -> None:
 
 
 def test_lanes_that_part_are_reduced_by_groups_and_one_of_each_stores() -> None:
-    written = text(cuda(scheduled.sampled_dots(64, 8)))
+    written = text(cuda(scheduled_segments.sampled_dots(64, 8)))
     assert "s = group_sum<8>(s);\n    if (lane % 8 == 0) out[z] = s;" in written
     assert "for (long long z = begin + lane / 8; z < end; z += 4) {" in written
 
@@ -148,7 +148,7 @@ def test_large_tiles_are_given_at_the_launch() -> None:
 
 
 def test_launches_have_the_counts_that_they_need() -> None:
-    code = cuda(scheduled.nonzeros_in_chunks(100, 4))
+    code = cuda(scheduled_segments.nonzeros_in_chunks(100, 4))
     (launch,) = code.launches
     assert launch.arguments == ("ptr", "col", "weight", "X", "out", "Z", "N")
     assert launch.blocks == Count((("chunks", 1),))
