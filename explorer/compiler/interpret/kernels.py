@@ -10,7 +10,7 @@ from __future__ import annotations
 import operator
 from collections.abc import Callable, Mapping, Sequence
 from functools import reduce
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -24,9 +24,6 @@ Run = Callable[[Environment], None]
 
 Value = Callable[[Environment], Number]
 """The value of an expression or an index in an environment."""
-
-Steps = Mapping[str, int]
-"""The variables of the vector loops around a statement, and how many elements each stands for."""
 
 OPERATORS = {"add": operator.add, "sub": operator.sub, "mul": operator.mul, "div": operator.truediv}
 """The same as the NumPy functions of these names, and several times as fast on single numbers."""
@@ -42,8 +39,7 @@ def run_scheduled(programs: Sequence[kernels.ScheduledKernel], inputs: Mapping[s
     extents = _extents(programs, inputs)
     for kernel in programs:
         environment = _environment(kernel, {**inputs, **extents}, written)
-        for statement in kernel.body:
-            _run(statement, {}, _indices_of(kernel))(environment)
+        _body(kernel.body, _facts(kernel))(environment)
         written |= {name: environment[name] for name in written_buffers(kernel)}
         extents |= {name: environment[name] for name, _ in kernel.counts}
     return written
@@ -74,22 +70,30 @@ def _environment(kernel: kernels.ScheduledKernel, inputs: Mapping[str, Number], 
             environment[buffer.name] = written[buffer.name]
         elif buffer.name in writes:
             shape = tuple(environment[e] if isinstance(e, str) else e for e in buffer.extents)
-            empty = np.full(shape, -1, np.int64) if buffer.type == "i32" else np.full(shape, np.nan, np.float32)
-            environment[buffer.name] = empty
+            environment[buffer.name] = _undefined(shape, buffer.type)
     return environment
 
 
-def _indices_of(kernel: kernels.ScheduledKernel) -> frozenset[str]:
-    return frozenset(buffer.name for buffer in kernel.buffers if buffer.type == "i32")
+class _Facts(NamedTuple):
+    """What the statements of a kernel need to know of its names."""
+
+    widths: Mapping[str, int]  # of vector indices: how many elements each stands for
+    indices: frozenset[str]  # the buffers and tiles that hold indices
 
 
-def _run(statement: Node, steps: Steps, index_arrays: frozenset[str]) -> Run:
-    """The function that does a statement; index arrays are those whose elements are indices."""
+def _facts(kernel: kernels.ScheduledKernel) -> _Facts:
+    tiles = [node for node in walk(kernel) if isinstance(node, kernels.Tile)]
+    arrays: list[loops.Buffer | kernels.Tile] = [*kernel.buffers, *tiles]
+    return _Facts(kernels.vector_indices(kernel), frozenset(array.name for array in arrays if array.type == "i32"))
+
+
+def _run(statement: Node, facts: _Facts) -> Run:
+    """The function that does a statement."""
     match statement:
         case kernels.Loop():
-            return _loop(statement, steps, index_arrays)
+            return _loop(statement, facts)
         case kernels.Where():
-            return _where(statement, steps, index_arrays)
+            return _where(statement, facts)
         case kernels.Tile():
             return _tile(statement)
         case kernels.Search():
@@ -97,7 +101,7 @@ def _run(statement: Node, steps: Steps, index_arrays: frozenset[str]) -> Run:
         case kernels.Reduce() | kernels.Barrier():
             return lambda environment: None
         case loops.Load():
-            return _load(statement, steps, index_arrays)
+            return _define(statement.result, _element(statement.buffer, statement.indices, facts))
         case loops.Index():
             return _define(statement.result, _expression(INDEX_FUNCTIONS, statement.function, statement.operands))
         case loops.Compute():
@@ -106,14 +110,14 @@ def _run(statement: Node, steps: Steps, index_arrays: frozenset[str]) -> Run:
             start = np.float32(statement.start)
             return _define(statement.name, lambda environment: start)
         case loops.Accumulate():
-            return _accumulate(statement, steps)
+            return _accumulate(statement, facts)
         case loops.Store():
-            return _store(statement, steps)
+            return _store(statement, facts)
     raise TypeError(f"not a statement of scheduled kernels: {statement!r}")
 
 
-def _body(body: Sequence[Node], steps: Steps, index_arrays: frozenset[str]) -> Run:
-    runs = [_run(statement, steps, index_arrays) for statement in body]
+def _body(body: Sequence[Node], facts: _Facts) -> Run:
+    runs = [_run(statement, facts) for statement in body]
 
     def run(environment: Environment) -> None:
         for each in runs:
@@ -122,9 +126,9 @@ def _body(body: Sequence[Node], steps: Steps, index_arrays: frozenset[str]) -> R
     return run
 
 
-def _loop(loop: kernels.Loop, steps: Steps, index_arrays: frozenset[str]) -> Run:
+def _loop(loop: kernels.Loop, facts: _Facts) -> Run:
     variable, step, lower, upper = loop.variable, loop.step, _bound(loop.lower), _bound(loop.extent)
-    body = _body(loop.body, {**steps, variable: step} if step > 1 else steps, index_arrays)
+    body = _body(loop.body, facts)
 
     def run(environment: Environment) -> None:
         for position in range(lower(environment), upper(environment), step):
@@ -138,9 +142,9 @@ def _bound(extent: Atom | kernels.Count) -> Value:
     return extent.value if isinstance(extent, kernels.Count) else _atom(extent)
 
 
-def _where(where: kernels.Where, steps: Steps, index_arrays: frozenset[str]) -> Run:
+def _where(where: kernels.Where, facts: _Facts) -> Run:
     holds, left, right = COMPARISONS[where.comparison], _atom(where.left), _atom(where.right)
-    body = _body(where.body, steps, index_arrays)
+    body = _body(where.body, facts)
 
     def run(environment: Environment) -> None:
         if holds(left(environment), right(environment)):
@@ -151,10 +155,11 @@ def _where(where: kernels.Where, steps: Steps, index_arrays: frozenset[str]) -> 
 
 def _tile(tile: kernels.Tile) -> Run:
     extents = [_atom(extent) for extent in tile.extents]
-    return _define(
-        tile.name,
-        lambda environment: np.full([extent(environment) for extent in extents], np.nan, np.float32),
-    )
+    return _define(tile.name, lambda environment: _undefined([extent(environment) for extent in extents], tile.type))
+
+
+def _undefined(shape: Sequence[int], kind: str) -> Number:
+    return np.full(shape, -1, np.int64) if kind == "i32" else np.full(shape, np.nan, np.float32)
 
 
 def _search(search: kernels.Search) -> Run:
@@ -175,38 +180,43 @@ def _define(name: str, value: Value) -> Run:
     return run
 
 
-def _load(load: loops.Load, steps: Steps, index_arrays: frozenset[str]) -> Run:
-    buffer, at = load.buffer, _place(load.indices, steps)
-    if buffer in index_arrays:
-        return _define(load.result, lambda environment: int(_array(environment, buffer, load)[at(environment)]))
-    if len(load.indices) == 1:
-        return _define(load.result, lambda environment: _array(environment, buffer, load)[at(environment)])
-    return _define(load.result, lambda environment: environment[buffer][at(environment)])
+def _element(name: str, indices: tuple[Atom, ...], facts: _Facts) -> Value:
+    """What an access reads: a number, an index, or a vector."""
+    array, at = _array(name, indices), _place(indices, facts)
+    if name in facts.indices:
+        return lambda environment: int(array(environment)[at(environment)])
+    if not facts.widths.keys().isdisjoint(indices):
+        return lambda environment: array(environment)[at(environment)].copy()  # stores must not change what was read
+    return lambda environment: array(environment)[at(environment)]
 
 
-def _array(environment: Environment, name: str, access: loops.Load | loops.Store | loops.Accumulate) -> Number:
+def _array(name: str, indices: tuple[Atom, ...]) -> Value:
     """The array of an access; by one index, all of it is one row."""
-    array = environment[name]
-    return array.reshape(-1) if array.ndim > 1 and len(access.indices) == 1 else array
+    if len(indices) == 1:
+        return lambda environment: environment[name].reshape(-1)
+    return operator.itemgetter(name)
 
 
-def _place(indices: tuple[Atom, ...], steps: Steps) -> Value:
-    """Where in its array an access is: an element, or the consecutive ones from a vector loop's variable on."""
-    last = indices[-1] if indices else 0
-    places = [_atom(index) for index in indices]
-    if isinstance(last, str) and last in steps:
-        *outer, first = places
-        step = steps[last]
-        return lambda environment: (
-            *[place(environment) for place in outer],
-            slice(first(environment), first(environment) + step),
-        )
+def _place(indices: tuple[Atom, ...], facts: _Facts) -> Value:
+    """Where in its array an access is: an element, or as many as a vector index stands for."""
+    places = [_index(index, facts) for index in indices]
     if len(places) == 1:
         return places[0]
+    if len(places) == 2:
+        first, second = places
+        return lambda environment: (first(environment), second(environment))
     return lambda environment: tuple([place(environment) for place in places])
 
 
-def _accumulate(statement: loops.Accumulate, steps: Steps) -> Run:
+def _index(index: Atom, facts: _Facts) -> Value:
+    first = _atom(index)
+    if index not in facts.widths:
+        return first
+    width = facts.widths[str(index)]
+    return lambda environment: slice(first(environment), first(environment) + width)
+
+
+def _accumulate(statement: loops.Accumulate, facts: _Facts) -> Run:
     """Into an element, a vector of them, or an accumulator; a vector that goes into a scalar is reduced."""
     target, combine = statement.target, _combination(statement.reduction)
     value = _expression(FUNCTIONS, statement.function, statement.operands)
@@ -216,11 +226,16 @@ def _accumulate(statement: loops.Accumulate, steps: Steps) -> Run:
             environment[target] = combine(environment[target], _scalar(combine, value(environment)))
 
         return add
-    at, wide = _place(statement.indices, steps), statement.indices[-1] in steps
+    array, at = _array(target, statement.indices), _place(statement.indices, facts)
+    wide = not facts.widths.keys().isdisjoint(statement.indices)
+    before = _element(target, statement.indices, facts)
+    result = statement.result if isinstance(statement, kernels.AtomicAccumulate) else ""
 
     def add_to_element(environment: Environment) -> None:
-        array, place, part = _array(environment, target, statement), at(environment), value(environment)
-        array[place] = combine(array[place], part if wide else _scalar(combine, part))
+        old, part = before(environment), value(environment)
+        array(environment)[at(environment)] = combine(old, part if wide else _scalar(combine, part))
+        if result:
+            environment[result] = old
 
     return add_to_element
 
@@ -233,17 +248,17 @@ def _scalar(combine: Callable[[Number, Number], Number], value: Number) -> Numbe
     return reduce(combine, value) if np.ndim(value) else value
 
 
-def _store(statement: loops.Store, steps: Steps) -> Run:
-    target, at = statement.target, _place(statement.indices, steps)
+def _store(statement: loops.Store, facts: _Facts) -> Run:
+    array, at = _array(statement.target, statement.indices), _place(statement.indices, facts)
     value = _expression(FUNCTIONS, statement.function, statement.operands)
 
     def run(environment: Environment) -> None:
-        _array(environment, target, statement)[at(environment)] = value(environment)
+        array(environment)[at(environment)] = value(environment)
 
     return run
 
 
-def _expression(functions: Mapping[str, Callable[..., Number]], name: str, operands: tuple[Atom, ...]) -> Value:
+def _expression(functions: Mapping[str, Callable[..., Any]], name: str, operands: tuple[Atom, ...]) -> Value:
     function: Callable[..., Any] = functions[name]
     if functions is FUNCTIONS:
         function = OPERATORS.get(name, function)
