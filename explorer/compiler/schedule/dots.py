@@ -13,7 +13,7 @@ from explorer.compiler.ir.node import Names, walk
 from explorer.compiler.passes.report import Report
 from explorer.compiler.passes.statements import all_names
 from explorer.compiler.schedule.lanes import LANES, VECTOR, Nest, Spread, Unfit, nest_of, on_lanes, spread_rows
-from explorer.compiler.schedule.rows import WARPS, lines_of
+from explorer.compiler.schedule.lane_groups import WARPS, lines_of
 
 ELEMENTS = 32
 """Elements of the parallel loop that a warp does."""

@@ -54,4 +54,7 @@ def largest_error(kernel: Kernel, scheduled: Sequence[ScheduledKernel], arrays: 
     """The largest difference between what the loops compute and what their schedule does, over all outputs."""
     arrays = arrays | {"bags": len(arrays.get("bag_ptr", [0])) - 1, "rows": len(arrays.get("row_ptr", [0])) - 1}
     expected, found = run_kernel(kernel, arrays), run_scheduled(scheduled, arrays)
-    return max(float(np.max(np.abs(found[name] - value), initial=0.0)) for name, value in expected.items())
+    return max(
+        float(np.max(np.abs(found[name] - value), initial=0.0) / np.max(np.abs(value), initial=1.0))
+        for name, value in expected.items()
+    )

@@ -13,7 +13,7 @@ from explorer.compiler.ir.node import Names
 from explorer.compiler.passes.report import Report
 from explorer.compiler.passes.statements import all_names
 from explorer.compiler.schedule.lanes import VECTOR, Nest, Spread, Unfit, nest_of, on_lanes, spread_rows
-from explorer.compiler.schedule.sums import sums_in_rows
+from explorer.compiler.schedule.output_rows import sums_in_rows
 
 WARPS = 8
 """Warps a block: more would wait for the longest of more rows."""
