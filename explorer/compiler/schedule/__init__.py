@@ -1,1 +1,1 @@
-"""Schedules: how the nests of loops are laid out on a GPU, one file a template."""
+"""Schedules: who does an iteration of a nest, and where its rows live, one primitive after another."""
