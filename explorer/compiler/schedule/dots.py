@@ -9,11 +9,22 @@ from __future__ import annotations
 from dataclasses import replace
 
 from explorer.compiler.ir import kernels, loops
-from explorer.compiler.ir.node import Names, walk
+from explorer.compiler.ir.node import walk
 from explorer.compiler.passes.report import Report
-from explorer.compiler.passes.statements import all_names
-from explorer.compiler.schedule.lanes import LANES, VECTOR, Nest, Spread, Unfit, nest_of, on_lanes, spread_rows
+from explorer.compiler.schedule.batches import Batch
 from explorer.compiler.schedule.lane_groups import WARPS, lines_of
+from explorer.compiler.schedule.lanes import (
+    LANES,
+    VECTOR,
+    Nest,
+    Spread,
+    Unfit,
+    batch_size,
+    nest_of,
+    on_lanes,
+    spread_rows,
+)
+from explorer.compiler.schedule.writer import Writer
 
 ELEMENTS = 32
 """Elements of the parallel loop that a warp does."""
@@ -22,7 +33,9 @@ LINE = 8
 VECTORS = 4
 """Vectors of a row that a lane takes before more lanes share the row."""
 LOADS = 8
-"""Vectors of each operand that a lane has in flight."""
+"""The most elements with their rows in registers, where rows are short."""
+UNROLL = 2
+"""Batches side by side, so that the indices of the next are on their way."""
 MOST_HEADS = 8
 """The longest loop around the dot products for which a group of lanes is enough."""
 
@@ -70,7 +83,6 @@ def lane_width(nest: Nest) -> int:
 
 def _scheduled(nest: Nest, spread: Spread, report: Report) -> kernels.ScheduledKernel:
     kernel, loop = nest.kernel, nest.loop
-    unroll = min(max(LOADS // spread.rounds, 1), ELEMENTS // spread.groups)
     lines = [
         f"split {loop.variable}: a block of {WARPS} warps has {WARPS * ELEMENTS} elements, a warp {ELEMENTS}",
         f"kLaneWidth = {spread.width}: a warp has {spread.groups} elements at a time",
@@ -85,44 +97,66 @@ def _scheduled(nest: Nest, spread: Spread, report: Report) -> kernels.ScheduledK
         buffers=kernel.buffers,
         threads=LANES * WARPS,
         schedule=tuple(lines),
-        body=(_in_blocks(nest, on_lanes(nest, loop.body, spread), spread, unroll),),
+        body=(_in_blocks(nest, spread),),
         origin=kernel.origin,
     )
 
 
-def _in_blocks(
-    nest: Nest, body: tuple[kernels.Statement, ...], spread: Spread, unroll: int
-) -> kernels.Statement:
-    """The loops over blocks, warps, rounds and groups of lanes around one element.
+def _in_blocks(nest: Nest, spread: Spread) -> kernels.Statement:
+    """The loops over blocks, warps, rounds and groups of lanes around a batch of elements.
 
     What is past the end is the last element again, which stores the same: lanes that shuffle stay together, and an
     unrolled gather needs no condition."""
-    loop, names = nest.loop, Names(all_names(nest.kernel))
-    origin = loop.origin
-
-    def index(hint: str, function: str, *operands: str | int) -> loops.Index:
-        return loops.Index(result=names.new(hint), function=function, operands=operands, origin=origin)
-
-    block, warp, turn, group = (names.new(hint) for hint in ("block", "warp", "turn", "group"))
-    first = index("first", "mul", block, WARPS)
-    number = index("number", "add", first.result, warp)
-    start = index("start", "mul", number.result, ELEMENTS)
+    loop = nest.loop
+    write = Writer(nest.kernel, loop.origin)
+    body = on_lanes(nest, loop.body, spread, write.names)
+    size = min(_in_flight(nest, spread, body), ELEMENTS // spread.groups)
+    turns = ELEMENTS // spread.groups // size
+    block, warp, turn, group = (write.names.new(hint) for hint in ("block", "warp", "turn", "group"))
+    base = write.index("base", "mul", block, WARPS)
+    own = write.index("own", "add", base.result, warp)
+    start = write.index("start", "mul", own.result, ELEMENTS)
     assert isinstance(loop.extent, str | int)
-    last = index("last", "sub", loop.extent, 1)
-    offset = index("offset", "mul", turn, spread.groups)
-    own = index("own", "add", start.result, offset.result)
-    place = index("place", "add", own.result, group)
-    element = loops.Index(
-        result=loop.variable, function="min", operands=(place.result, last.result), origin=origin
-    )
-    grouped = kernels.Loop(
-        variable=group, extent=spread.groups, body=(place, element, *body), bind="lane", width=spread.groups, origin=origin
-    )
-    turns = kernels.Loop(
-        variable=turn, extent=ELEMENTS // spread.groups, body=(offset, own, grouped), unroll=unroll, origin=origin
-    )
-    warps = kernels.Loop(
-        variable=warp, extent=WARPS, body=(number, start, last, turns), bind="warp", origin=origin
-    )
+    last = write.index("last", "sub", loop.extent, 1)
+    offset = write.index("offset", "mul", turn, spread.groups * size)
+    first = write.index("first", "add", start.result, offset.result)
+    element = write.index("element", "add", first.result, group)
+    steps = _steps(nest, spread, body, size, element.result, last.result, write)
+    grouped = write.loop(group, spread.groups, element, *steps, bind="lane", width=spread.groups)
+    in_turn = replace(write.loop(turn, turns, offset, first, grouped), unroll=min(turns, UNROLL))
+    warps = write.loop(warp, WARPS, own, start, last, in_turn, bind="warp")
     blocks = kernels.Count(((loop.extent, WARPS * ELEMENTS),))
-    return kernels.Loop(variable=block, extent=blocks, body=(first, warps), bind="block", origin=origin)
+    return write.loop(block, blocks, base, warps, bind="block")
+
+
+def _in_flight(nest: Nest, spread: Spread, body: tuple[kernels.Statement, ...]) -> int:
+    """How many elements have their rows in registers at a time: a power of 2."""
+    try:
+        size = batch_size(body, spread, {buffer.name: buffer for buffer in nest.kernel.buffers}, LOADS)
+    except ValueError:
+        return 1
+    return 1 << (size.bit_length() - 1)
+
+
+def _steps(
+    nest: Nest,
+    spread: Spread,
+    body: tuple[kernels.Statement, ...],
+    size: int,
+    element: str,
+    last: str,
+    write: Writer,
+) -> tuple[kernels.Statement, ...]:
+    """A batch of elements, `groups` apart: all their rows first, where they can be loaded so."""
+    loop = nest.loop
+    buffers = {buffer.name: buffer for buffer in nest.kernel.buffers}
+    try:
+        batch = Batch(body, loop.variable, size, buffers, write.names)
+        like = write.loop(loop.variable, size)
+        return batch.statements(element, spread.groups, last, like, None)
+    except ValueError:
+        slot = write.names.new("slot")
+        offset = write.index("offset", "mul", slot, spread.groups)
+        ahead = write.index("ahead", "add", element, offset.result)
+        place = loops.Index(result=loop.variable, function="min", operands=(ahead.result, last), origin=loop.origin)
+        return (write.loop(slot, size, offset, ahead, place, *body),)

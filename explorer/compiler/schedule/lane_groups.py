@@ -51,7 +51,7 @@ def loads_in_flight(nest: Nest) -> int:
 def _scheduled(nest: Nest, spread: Spread, report: Report) -> kernels.ScheduledKernel:
     kernel, loop = nest.kernel, nest.loop
     names = Names(all_names(kernel))
-    body, spread = _on_lanes(nest, spread)
+    body, spread = _on_lanes(nest, spread, names)
     apart = 1 if spread.split else spread.groups
     rows = WARPS * apart
     lines = [f"split {loop.variable}: a block of {WARPS} warps has kMTile = {rows} rows"]
@@ -71,15 +71,15 @@ def _scheduled(nest: Nest, spread: Spread, report: Report) -> kernels.ScheduledK
     )
 
 
-def _on_lanes(nest: Nest, spread: Spread) -> tuple[tuple[kernels.Statement, ...], Spread]:
+def _on_lanes(nest: Nest, spread: Spread, names: Names) -> tuple[tuple[kernels.Statement, ...], Spread]:
     """The body on lanes, its segments shared by a warp's groups of lanes where they can be."""
     if spread.groups > 1 and nest.segment_loops:
         try:
             shared = replace(spread, split=True)
-            return on_lanes(nest, nest.loop.body, shared), shared
+            return on_lanes(nest, nest.loop.body, shared, names), shared
         except Unfit:
             pass  # a segment whose iterations depend on one another is walked by one group
-    return on_lanes(nest, nest.loop.body, spread), spread
+    return on_lanes(nest, nest.loop.body, spread, names), spread
 
 
 def lines_of(nest: Nest, spread: Spread) -> list[str]:
@@ -93,13 +93,11 @@ def lines_of(nest: Nest, spread: Spread) -> list[str]:
         lines.append(f"keep in registers: {', '.join(nest.rows)}")
     if nest.segment_loops and spread.unroll > 1:
         variables = ", ".join(segment.variable for segment in nest.segment_loops)
-        lines.append(f"unroll {variables} by {spread.unroll}")
+        lines.append(f"batch {variables} by {spread.unroll}: its loads in registers before anything uses them")
     return lines
 
 
-def in_blocks(
-    loop: loops.For, body: tuple[kernels.Statement, ...], names: Names, groups: int
-) -> kernels.Statement:
+def in_blocks(loop: loops.For, body: tuple[kernels.Statement, ...], names: Names, groups: int) -> kernels.Statement:
     """The loops over blocks, warps and `groups` groups of lanes around one iteration of the parallel loop."""
     origin = loop.origin
 

@@ -9,18 +9,21 @@ G-Sparse §III-B: its register tile over strided columns (kNRegTile) is a loop t
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from math import prod
 
 from explorer.compiler.ir import kernels, loops
-from explorer.compiler.ir.node import Node, Origin, walk
+from explorer.compiler.ir.node import Names, Node, Origin, walk
+from explorer.compiler.schedule.batches import in_batches
 
 LANES = 32
 VECTOR = 4
 """Floats that a lane moves at once: 16 bytes."""
 MOST_FLOATS = 64
 """Floats of rows that a lane keeps: beside the loads in flight they leave 128 registers for everything."""
+MOST_IN_FLIGHT = 32
+"""Floats of gathered rows that a lane waits for at a time."""
 NEUTRAL = {"sum": 0.0, "product": 1.0}
 """Where sums begin, so that many lanes may begin alike; a maximum of equals is their own."""
 
@@ -172,15 +175,18 @@ def _in_vectors(nest: Nest, loop: loops.For) -> bool:
     return True
 
 
-def on_lanes(nest: Nest, body: Iterable[loops.Statement], spread: Spread) -> tuple[kernels.Statement, ...]:
+def on_lanes(
+    nest: Nest, body: Iterable[loops.Statement], spread: Spread, names: Names
+) -> tuple[kernels.Statement, ...]:
     """Statements of one iteration of the parallel loop, its rows on lanes; raises Unfit."""
-    return _Conversion(nest, spread).body(tuple(body))
+    return _Conversion(nest, spread, names).body(tuple(body))
 
 
 @dataclass(frozen=True)
 class _Conversion:
     nest: Nest
     spread: Spread
+    names: Names
 
     def body(self, statements: tuple[loops.Statement, ...]) -> tuple[kernels.Statement, ...]:
         """Statements with their loops shared and, after the last addition to a sum, its parts joined."""
@@ -191,19 +197,19 @@ class _Conversion:
                 joins.setdefault(place, []).extend(join)
         converted: list[kernels.Statement] = []
         for at, statement in enumerate(statements):
-            converted += [self._statement(statement), *joins.get(at, [])]
+            converted += [*self._statement(statement), *joins.get(at, [])]
         return tuple(converted)
 
-    def _statement(self, statement: loops.Statement) -> kernels.Statement:
+    def _statement(self, statement: loops.Statement) -> tuple[kernels.Statement, ...]:
         match statement:
             case loops.For():
                 return self._loop(statement)
             case loops.Row():
                 extents, origin = statement.extents, statement.origin
-                return kernels.Tile(name=statement.name, extents=extents, memory="register", origin=origin)
-        return statement
+                return (kernels.Tile(name=statement.name, extents=extents, memory="register", origin=origin),)
+        return (statement,)
 
-    def _loop(self, loop: loops.For) -> kernels.Loop:
+    def _loop(self, loop: loops.For) -> tuple[kernels.Statement, ...]:
         made = kernels.Loop(
             variable=loop.variable,
             lower=loop.lower,
@@ -212,13 +218,19 @@ class _Conversion:
             origin=loop.origin,
         )
         if self.nest.over_row(loop):
-            return over_row(made, self.spread)
+            return (over_row(made, self.spread),)
         if self.nest.static(loop):
-            return replace(made, unroll=0 if self._picks_rows(loop) else 1)
-        if self._shared(loop):
+            return (replace(made, unroll=0 if self._picks_rows(loop) else 1),)
+        shared = self._shared(loop)
+        if shared:
             self._check_shared(loop)
-            return replace(made, bind="lane", width=self.spread.groups, unroll=self.spread.unroll)
-        return replace(made, unroll=self.spread.unroll)
+        buffers = {buffer.name: buffer for buffer in self.nest.kernel.buffers}
+        try:
+            size = batch_size(made.body, self.spread, buffers)
+            return in_batches(made, size, self.spread.groups if shared else 1, buffers, self.names)
+        except ValueError:
+            made = replace(made, unroll=self.spread.unroll)
+        return (replace(made, bind="lane", width=self.spread.groups) if shared else made,)
 
     def _shared(self, loop: loops.For) -> bool:
         """Whether groups of lanes take this loop's iterations in turn: the outermost over a segment."""
@@ -266,13 +278,9 @@ class _Conversion:
         width, groups = self.spread.width, self.spread.groups
         lanes = (width if "row" in levels else 1) * (groups if "segment" in levels else 1)
         apart = 1 if "row" in levels else width
-        return kernels.Reduce(
-            target=name, reduction=node.reduction, lanes=lanes, apart=apart, origin=node.origin
-        )
+        return kernels.Reduce(target=name, reduction=node.reduction, lanes=lanes, apart=apart, origin=node.origin)
 
-    def _check_accumulator(
-        self, target: loops.Accumulator, reduction: str, body: tuple[loops.Statement, ...]
-    ) -> None:
+    def _check_accumulator(self, target: loops.Accumulator, reduction: str, body: tuple[loops.Statement, ...]) -> None:
         if reduction not in ("max", "min") and target.start != NEUTRAL[reduction]:
             raise Unfit(f"every lane would start {target.name} with {target.start}")
         if any(_reads(statement, target.name) for statement in body):
@@ -292,9 +300,7 @@ class _Conversion:
         if any(_reads(statement, target.name) for statement in summing):
             raise Unfit(f"{target.name} is read while groups of lanes sum in it")
 
-    def _with_levels(
-        self, statement: loops.Statement, levels: frozenset[str]
-    ) -> Iterator[tuple[Node, frozenset[str]]]:
+    def _with_levels(self, statement: loops.Statement, levels: frozenset[str]) -> Iterator[tuple[Node, frozenset[str]]]:
         """The statement and those below, each with the kinds of loops around it that lanes share."""
         yield statement, levels
         if isinstance(statement, loops.For):
@@ -304,6 +310,17 @@ class _Conversion:
                 levels |= {"segment"}
             for child in statement.body:
                 yield from self._with_levels(child, levels)
+
+
+def batch_size(
+    body: tuple[kernels.Statement, ...], spread: Spread, buffers: Mapping[str, loops.Buffer], most: int = 0
+) -> int:
+    """How many iterations have their rows in registers at a time: the spread's number of them, or as many as fit."""
+    inner = [node for loop in body if isinstance(loop, kernels.Loop) for node in walk(loop)]
+    rows = sum(isinstance(node, loops.Load) and node.buffer in buffers for node in inner)
+    if not rows:
+        raise ValueError("no rows are loaded")
+    return max(1, min(most or spread.unroll, MOST_IN_FLIGHT // (rows * spread.rounds * spread.step)))
 
 
 def _reads(statement: loops.Statement, name: str) -> bool:

@@ -17,10 +17,10 @@ from dataclasses import replace
 from explorer.compiler.ir import kernels, loops
 from explorer.compiler.ir.node import walk
 from explorer.compiler.passes.report import Report
-from explorer.compiler.schedule.lanes import LANES, Nest, Spread, Unfit, nest_of, on_lanes, spread_rows
 from explorer.compiler.schedule.lane_groups import LOADS_OF_ROWS, WARPS, lines_of, nest_of_any
-from explorer.compiler.schedule.segments import Part, Segment, segment_of
+from explorer.compiler.schedule.lanes import LANES, Nest, Spread, Unfit, nest_of, on_lanes, spread_rows
 from explorer.compiler.schedule.output_rows import sums_in_rows
+from explorer.compiler.schedule.segments import Part, Segment, segment_of
 from explorer.compiler.schedule.writer import Writer
 
 CHUNK, LARGE_CHUNK = 256, 512
@@ -141,9 +141,7 @@ class _Pieces:
         else:
             start = write.index("start", "mul", own.result, groups)
             piece = write.index("piece", "add", start.result, group)
-            shared = write.loop(
-                group, groups, piece, *self._guarded(piece.result, body), bind="lane", width=groups
-            )
+            shared = write.loop(group, groups, piece, *self._guarded(piece.result, body), bind="lane", width=groups)
             inner = (own, start, shared)
         warps = write.loop(warp, WARPS, *inner, bind="warp")
         blocks = kernels.Count(((self.pieces, WARPS * groups),))
@@ -179,25 +177,25 @@ class _Pieces:
         lower = write.index("from", "max", self.begin, first)
         upper = write.index("upto", "min", self.end, last)
         loop = replace(segment.loop, lower=lower.result, extent=upper.result)
-        body = (*segment.before, lower, upper, loop, *segment.after)
-        head, after = self._converted(body, len(segment.before) + 3)
+        head = self._summed((*segment.before, lower, upper, loop))
         mine = write.index("mine", "sub", upper.result, lower.result)
         length = write.index("length", "sub", self.end, self.begin)
         missed = write.index("missed", "sub", lower.result, self.begin)
-        whole = write.where(mine.result, "==", length.result, *after)
+        whole = write.where(mine.result, "==", length.result, *self._ended())
         part = write.where(mine.result, "<", length.result, *self._stored(piece, missed))
         return (*head, mine, length, whole, write.where(0, "<", mine.result, missed, part))
 
-    def _converted(
-        self, body: tuple[loops.Statement, ...], split: int
-    ) -> tuple[tuple[kernels.Statement, ...], tuple[kernels.Statement, ...]]:
-        """Statements of a row on lanes: those before a place, and those from there on."""
-        nest = Nest(self.kernel, replace(self.nest.loop, body=body))
-        on = on_lanes(nest, body, self.spread)
-        joins = sum(isinstance(statement, kernels.Reduce) for statement in on)
-        if joins:
+    def _summed(self, body: tuple[loops.Statement, ...]) -> tuple[kernels.Statement, ...]:
+        """The statements of a row up to its segment's loop, on lanes."""
+        nest = Nest(self.kernel, replace(self.nest.loop, body=(*body, *self.segment.after)))
+        on = on_lanes(nest, body, self.spread, self.write.names)
+        if any(isinstance(statement, kernels.Reduce) for statement in on):
             raise Unfit("lanes join what they sum over a row's segment after it")
-        return on[:split], on[split:]
+        return on
+
+    def _ended(self) -> tuple[kernels.Statement, ...]:
+        """The statements of a row behind its segment's loop, on lanes."""
+        return on_lanes(self.nest, self.segment.after, self.spread, self.write.names)
 
     def _stored(self, piece: str, missed: loops.Index) -> tuple[kernels.Statement, ...]:
         """The state of a row that is cut, in a piece's first place where the row begins in it, else in its second."""
@@ -207,7 +205,7 @@ class _Pieces:
         for part in self.segment.state:
             body += self._store(part, slot[-1].result)
         nest = Nest(self.kernel, replace(self.nest.loop, body=(*self.segment.before, *body)))
-        return on_lanes(nest, body, self.spread)
+        return on_lanes(nest, body, self.spread, self.write.names)
 
     def _slot(self, piece: str, missed: str) -> tuple[loops.Index, loops.Index, loops.Index]:
         """Twice the piece, and one more where more than nothing is missed."""
@@ -256,7 +254,7 @@ class _Pieces:
         everything = (*segment.before, final, last, stop, loop, *segment.after)
         spread = replace(self.spread, unroll=STATES_IN_FLIGHT)
         nest = Nest(self.kernel, replace(self.nest.loop, body=everything))
-        return on_lanes(nest, everything, spread)
+        return on_lanes(nest, everything, spread, self.write.names)
 
     def _merge_part(self, part: Part, slot: str, grown: dict[str, tuple[str, str]]) -> tuple[loops.Statement, ...]:
         """One target's part from a slot; `grown` has, by maximum, what shrinks the old and the new to its growth."""

@@ -46,9 +46,7 @@ class Writer:
     def search(self, hint: str, offsets: str, value: Atom, lower: Atom, upper: Atom) -> kernels.Search:
         """The last place of offsets that hold at most a value."""
         result = self.names.new(hint)
-        return kernels.Search(
-            result=result, buffer=offsets, value=value, lower=lower, upper=upper, origin=self.origin
-        )
+        return kernels.Search(result=result, buffer=offsets, value=value, lower=lower, upper=upper, origin=self.origin)
 
     def where(self, left: Atom, comparison: str, right: Atom, *body: kernels.Statement) -> kernels.Where:
         """A condition."""
