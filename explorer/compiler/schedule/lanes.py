@@ -22,6 +22,12 @@ VECTOR = 4
 """Floats that a lane moves at once: 16 bytes."""
 MOST_FLOATS = 64
 """Floats of rows that a lane keeps: beside the loads in flight they leave 128 registers for everything."""
+REGISTERS = 65_536
+"""Registers of a multiprocessor."""
+OTHER_REGISTERS = 24
+"""Registers of a thread for what is no tile: indices, addresses, what is being computed."""
+SUMMING_REGISTERS = 12
+"""Those of a thread for sums that lanes join."""
 MOST_IN_FLIGHT = 32
 """Floats of gathered rows that a lane waits for at a time."""
 NEUTRAL = {"sum": 0.0, "product": 1.0}
@@ -321,6 +327,20 @@ def batch_size(
     if not rows:
         raise ValueError("no rows are loaded")
     return max(1, min(most or spread.unroll, MOST_IN_FLIGHT // (rows * spread.rounds * spread.step)))
+
+
+def with_resident(kernel: kernels.ScheduledKernel, spread: Spread) -> kernels.ScheduledKernel:
+    """The kernel with so many blocks a multiprocessor that its threads have registers for all of their tiles."""
+    lanes = {node.variable for node in walk(kernel) if isinstance(node, kernels.Loop) and node.bind == "lane"}
+    loads = [node for node in walk(kernel) if isinstance(node, loops.Load)]
+    spread_out = {load.buffer for load in loads if load.indices[-1:] and load.indices[-1] in lanes}
+    floats = SUMMING_REGISTERS if any(isinstance(node, kernels.Reduce) for node in walk(kernel)) else 0
+    for node in walk(kernel):
+        if isinstance(node, kernels.Tile):
+            *outer, last = (kernel.size(extent) for extent in node.extents)
+            mine = -(-last // (spread.step * spread.width)) * spread.step if node.name in spread_out else last
+            floats += prod(outer) * mine
+    return replace(kernel, resident=max(1, REGISTERS // (kernel.threads * (OTHER_REGISTERS + floats))))
 
 
 def _reads(statement: loops.Statement, name: str) -> bool:
