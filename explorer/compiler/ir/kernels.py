@@ -178,8 +178,8 @@ class ScheduledKernel(Node):
     loop over blocks, or such a loop around one over columns.
 
     `resident` is how many blocks a multiprocessor is to have at a time, which leaves each thread so many registers; 0
-    leaves it to the assembler. `counts` are the numbers that launching needs besides the extents of arrays that are given: a buffer that the
-    kernel makes may have them as extents."""
+    leaves it to the assembler. `counts` are the numbers that launching needs besides the extents of arrays that are
+    given: a buffer that the kernel makes may have them as extents."""
 
     name: str
     template: str

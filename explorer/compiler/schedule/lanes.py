@@ -278,7 +278,8 @@ class _Conversion:
             self._check_accumulator(target, sums[0][1].reduction, body[at + 1 : last + 1])
         else:
             self._check_row(target, sums[0][1].reduction, body[:last], body[first : last + 1])
-        return last, [self._reduce(target.name, sums[0][1], levels.pop())]
+        join = self._reduce(target.name, sums[0][1], levels.pop())
+        return last, [join] if join.lanes > 1 else []
 
     def _reduce(self, name: str, node: loops.Accumulate, levels: frozenset[str]) -> kernels.Reduce:
         width, groups = self.spread.width, self.spread.groups

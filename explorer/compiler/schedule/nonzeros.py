@@ -49,10 +49,11 @@ def schedule_nonzeros(kernel: loops.Kernel, report: Report) -> tuple[kernels.Sch
 
 def chunk_of(elements: str, report: Report) -> tuple[int, str]:
     """How many elements a warp takes, a power of 2, and why."""
-    counts = {"edges": report.counts["edge"]}
-    if elements not in counts:
+    if report.options.chunk:
+        return report.options.chunk, "as it was asked"
+    if elements != "edges":
         return CHUNK, "whatever their number"
-    count = counts[elements]
+    count = report.counts["edge"]
     chunk = LARGE_CHUNK if count > LARGE else CHUNK
     while chunk > LANES and count // chunk < FEWEST_WARPS:
         chunk //= 2
@@ -97,11 +98,10 @@ class _Pieces:
         known = any(self.segment.elements in buffer.extents for buffer in kept)
         name = self.write.names.new(f"{self.kernel.name}_merge")
         lines = [f"a piece's last row, where it goes on: {STATES_IN_FLIGHT} of its states in flight"]
-        return replace(
-            self._scheduled(name, "merge", [*lines, *lines_of(self.nest, replace(self.spread, unroll=1))]),
-            buffers=(*kept, *(() if known else sized), *self._partials("temporary")),
-            body=(self._in_blocks(self._merge),),
-        )
+        spread = replace(self.spread, unroll=1)
+        scheduled = self._scheduled(name, "merge", [*lines, *lines_of(self.nest, spread)])
+        buffers = (*kept, *(() if known else sized), *self._partials("temporary"))
+        return with_resident(replace(scheduled, buffers=buffers, body=(self._in_blocks(self._merge),)), spread)
 
     def _scheduled(self, name: str, template: str, lines: list[str]) -> kernels.ScheduledKernel:
         return kernels.ScheduledKernel(

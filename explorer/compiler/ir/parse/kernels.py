@@ -56,8 +56,7 @@ class Padding(NamedTuple):
     elements: int
 
 
-@dataclass(frozen=True)
-class Resident:
+class Resident(NamedTuple):
     """How many blocks a multiprocessor is to have at a time."""
 
     blocks: int
