@@ -6,10 +6,14 @@ tile lives (registers, shared memory), how wide an access is (a loop's step), an
 
 - Loops bound to the same level, one inside the other, number its members together, the inner ones fastest: `q in 0..4
   @lane` around `l in 0..8 @lane` gives each of four elements eight lanes. A bound loop with more iterations than there
-  are members goes round again; with fewer, the others sit out.
+  are members goes round again; with fewer, the others sit out. A `width` says how many neighbouring members share a
+  loop, whatever its iterations: `d in 0..128 step 4 @lane 8` is shared by the lanes of each eight, in four rounds. All
+  eights do it alike, unless a lane loop around it (`z in begin..end @lane 4`) tells them apart.
 - A loop with a `step` above 1 is a vector loop: an access whose last index is its variable is of `step` consecutive
   elements at once, and what is computed from such values is computed for each of them. Its bounds are multiples of
   the step, and so are the row lengths of what it accesses. A vector that goes into a scalar is reduced on the way.
+  A sum of its variable and another index is a vector index too; where such an index is not the last of an access,
+  that is of single elements, one for each of the vector (a transposed store). A condition looks at its first element.
 - A tile declared inside a loop belongs to that iteration: shared memory declared under a warp's loop is a slice for
   each warp. A register tile's dimensions are each indexed by one bound loop's variable, always of the same bounds,
   step and level (the element then lives with the thread that has that iteration), or by unrolled loops' variables and
@@ -27,6 +31,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
+from explorer.compiler.ir import loops
 from explorer.compiler.ir.loops import (
     INFIX_INDEX,
     REDUCTION_SIGNS,
@@ -41,13 +46,16 @@ from explorer.compiler.ir.loops import (
     print_expression,
     print_statement,
 )
-from explorer.compiler.ir.node import Atom, Extent, Line, Node
+from explorer.compiler.ir.node import Atom, Extent, Line, Node, walk
 
 Level = Literal["", "block", "column", "warp", "lane", "thread"]
 """Who shares a loop's iterations: the grid's blocks (by x, or by y: a column), a block's warps, a warp's lanes, or all
 threads of a block; "" is nobody, each does them all."""
 
 Memory = Literal["register", "shared"]
+
+ElementType = Literal["f32", "i32"]
+"""What the elements of a tile are: numbers, or indices."""
 
 
 @dataclass(frozen=True)
@@ -68,8 +76,9 @@ class Count:
 
 @dataclass(frozen=True, kw_only=True)
 class Loop(Node):
-    """`for d in 0..D step 4 @lane unroll`. `unroll` is how many iterations stand side by side: 1, or a number, or 0
-    for all of them. The extent of a loop over blocks may be a Count."""
+    """`for d in 0..D step 4 @lane 8 unroll 4`. `unroll` is how many iterations stand side by side: 1, or a number, or
+    0 for all of them; `width` how many members of the level share them, 0 for as many as there are iterations. The
+    extent of a loop over blocks may be a Count."""
 
     variable: str
     extent: Extent | Count
@@ -78,6 +87,7 @@ class Loop(Node):
     step: int = 1
     bind: Level = ""
     unroll: int = 1
+    width: int = 0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -92,23 +102,29 @@ class Where(Node):
 
 @dataclass(frozen=True, kw_only=True)
 class Tile(Node):
-    """`shared P1[16, 128]`, `register y[K]`: a small f32 array of static extents; its contents start undefined. In
-    shared memory the last extent has `padding` more elements, which keep columns out of one another's bank."""
+    """`shared P1[16, 128]`, `register y[K]`: a small array of static extents; its contents start undefined. In
+    shared memory the last extent has `padding` more elements, which keep columns out of one another's bank. The
+    elements of an `i32` tile are indices."""
 
     name: str
     extents: tuple[Extent, ...]
     memory: Memory
     padding: int = 0
+    type: ElementType = "f32"
 
 
 @dataclass(frozen=True, kw_only=True)
 class Reduce(Node):
     """`reduce s sum over 32 lanes`: the parts of an accumulator that neighbouring lanes hold, put together in all of
-    them; `lanes` is a power of 2. As a sequential program: nothing."""
+    them; `lanes` is a power of 2. As a sequential program: nothing.
+
+    `reduce y sum over 4 lanes apart 8` joins those of lanes l, l + 8, l + 16 and l + 24: of an accumulator, or of each
+    element of a register tile that is spread over each eight. Only the lanes that take part need come here."""
 
     target: str
     reduction: str
     lanes: int
+    apart: int = 1
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -121,7 +137,11 @@ class Barrier(Node):
 
 @dataclass(frozen=True, kw_only=True)
 class AtomicAccumulate(Accumulate):
-    """`atomic out[n, d] += y`: into an element of a buffer that other threads add to as well; the reduction is sum."""
+    """`atomic out[n, d] += y`: into an element of a buffer that other threads add to as well; the reduction is sum.
+
+    `rank = atomic count[ir] += 1`: `result` names what the element held before, an index where the buffer's are."""
+
+    result: str = ""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -174,21 +194,70 @@ class ScheduledKernel(Node):
         return extent if isinstance(extent, int) else dict(self.sizes)[extent]
 
 
+def result_of(statement: Node) -> str | None:
+    """The name that a statement defines, if any."""
+    match statement:
+        case Loop():
+            return statement.variable
+        case Tile():
+            return statement.name
+        case Search():
+            return statement.result
+        case AtomicAccumulate():
+            return statement.result or None
+    return loops.result_of(statement)
+
+
+def reads_of(statement: Node) -> tuple[str, ...]:
+    """The names that a statement itself reads: atoms, buffers and tiles, not those of what is inside."""
+    atoms: tuple[Atom, ...]
+    match statement:
+        case Loop(extent=Count(terms=terms)):
+            atoms = (statement.lower, *(extent for extent, _ in terms))
+        case Loop(extent=str() | int() as extent):
+            atoms = (statement.lower, extent)
+        case Where():
+            atoms = (statement.left, statement.right)
+        case Search():
+            atoms = (statement.buffer, statement.value, statement.lower, statement.upper)
+        case Reduce():
+            atoms = (statement.target,)
+        case _:
+            return loops.reads_of(statement)
+    return tuple(atom for atom in atoms if isinstance(atom, str))
+
+
+def vector_indices(kernel: ScheduledKernel) -> dict[str, int]:
+    """The indices that stand for several consecutive ones, and for how many: the variables of vector loops, and what
+    a sum or difference makes of them."""
+    widths: dict[str, int] = {}
+    for node in walk(kernel):
+        if isinstance(node, Loop) and node.step > 1:
+            widths[node.variable] = node.step
+        elif isinstance(node, Index) and node.function in ("add", "sub"):
+            wide = [widths[operand] for operand in node.operands if isinstance(operand, str) and operand in widths]
+            widths |= dict.fromkeys([node.result], wide[0]) if wide else {}
+    return widths
+
+
 def print_step(statement: Node) -> str:
     """The one line of a statement; for a loop or a condition, its head."""
     match statement:
         case Loop():
             step = f" step {statement.step}" if statement.step != 1 else ""
             bind = f" @{statement.bind}" if statement.bind else ""
+            bind += f" {statement.width}" if statement.width else ""
             unroll = "" if statement.unroll == 1 else f" unroll {statement.unroll or 'all'}"
             return f"for {statement.variable} in {statement.lower}..{statement.extent}{step}{bind}{unroll}"
         case Where():
             return f"where {statement.left} {statement.comparison} {statement.right}"
         case Tile():
             padding = f" padded {statement.padding}" if statement.padding else ""
-            return f"{statement.memory} {element(statement.name, statement.extents)}{padding}"
+            kind = f" {statement.type}" if statement.type != "f32" else ""
+            return f"{statement.memory} {element(statement.name, statement.extents)}{padding}{kind}"
         case Reduce():
-            return f"reduce {statement.target} {statement.reduction} over {statement.lanes} lanes"
+            apart = f" apart {statement.apart}" if statement.apart != 1 else ""
+            return f"reduce {statement.target} {statement.reduction} over {statement.lanes} lanes{apart}"
         case Barrier():
             return f"barrier {statement.level}"
         case Search():
@@ -199,7 +268,8 @@ def print_step(statement: Node) -> str:
         case AtomicAccumulate():
             target = element(statement.target, statement.indices)
             value = print_expression(statement.function, statement.operands)
-            return f"atomic {target} {REDUCTION_SIGNS[statement.reduction]} {value}"
+            result = f"{statement.result} = " if statement.result else ""
+            return f"{result}atomic {target} {REDUCTION_SIGNS[statement.reduction]} {value}"
         case Index() if statement.function not in INFIX_INDEX:
             return f"index {statement.result} = {print_expression(statement.function, statement.operands)}"
     return print_statement(statement)
@@ -215,7 +285,7 @@ def print_steps(body: tuple[Statement, ...], depth: int) -> Iterator[Line]:
 
 def print_scheduled(kernel: ScheduledKernel) -> tuple[Line, ...]:
     """The head with the schedule, sizes and buffers, then the nest."""
-    lines = [Line(f"kernel {kernel.name}  template {kernel.template}  threads {kernel.threads}")]
+    lines = [Line(f"scheduled {kernel.name}  template {kernel.template}  threads {kernel.threads}")]
     lines += [Line(f"  schedule {primitive}") for primitive in kernel.schedule]
     if kernel.sizes:
         lines.append(Line("  size " + ", ".join(f"{name} = {size}" for name, size in kernel.sizes)))
