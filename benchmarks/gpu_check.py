@@ -91,11 +91,13 @@ class Case:
 @dataclass(frozen=True)
 class Setting:
     """What checks cases: `launch` runs a compilation's kernels once, on a GPU or an emulator of one, and gives the
-    result, and the gradients by tensor, as float64; `launches` is how often; `graph` is what layers run on."""
+    result, and the gradients by tensor, as float64; `launches` is how often; `graph` is what layers run on, `lists`
+    how many lists ops have."""
 
     launch: Callable[[explorer.Compilation, dict[str, Any]], tuple[Any, dict[str, Any]]]
     launches: int
     graph: RelationalGraph
+    lists: int
 
 
 def main(argv: Sequence[str]) -> int:
@@ -111,7 +113,7 @@ def main(argv: Sequence[str]) -> int:
         print(f"not checked, there is no GPU to use: {error}", file=sys.stderr)
         return 2
     failed = refused = checked = 0
-    setting = Setting(launch, LAUNCHES, load_graph("small"))
+    setting = Setting(launch, LAUNCHES, load_graph("small"), LISTS)
     sizes = (33,) if arguments.quick else LAYER_SIZES
     suites = (
         (check, all_cases((33,) if arguments.quick else SIZES)),
@@ -246,20 +248,20 @@ def layer_inputs(setting: Setting, compilation: explorer.Compilation) -> dict[st
     return {**data.arrays(), **{n: getattr(data, n) for n in ("num_nodes", "num_etypes", "num_ntypes")}, **tensors}
 
 
-def op_inputs(_: Setting, compilation: explorer.Compilation) -> dict[str, Any]:
+def op_inputs(setting: Setting, compilation: explorer.Compilation) -> dict[str, Any]:
     """Lists of 0 to 9 entries, in the form that the op takes them, and what else it reads."""
-    random = np.random.default_rng(0)
+    random, lists = np.random.default_rng(0), setting.lists
     graph: Any = compilation.stages["graph"].program
-    lengths = random.integers(0, 10, LISTS)
+    lengths = random.integers(0, 10, lists)
     entries, square = int(lengths.sum()), len({entry.codomain for entry in graph.maps}) == 1
-    ptr, picked = np.concatenate(([0], np.cumsum(lengths))), random.integers(0, LISTS if square else ROWS, entries)
+    ptr, picked = np.concatenate(([0], np.cumsum(lengths))), random.integers(0, lists if square else ROWS, entries)
     weight = random.standard_normal(entries).astype(np.float32)
-    shape = {"num_rows": LISTS, "num_cols": LISTS if square else ROWS}
+    shape = {"num_rows": lists, "num_cols": lists if square else ROWS}
     given: dict[str, Any] = {
         "bags": {"ptr": ptr, "idx": picked, "weight": weight},
         "blocks": {"ptr": ptr, "blocks": picked},
         "csr": {"rowptr": ptr, "col": picked, "value": weight, **shape},
-        "coo": {"row": np.repeat(np.arange(LISTS), lengths), "col": picked, "value": weight, **shape},
+        "coo": {"row": np.repeat(np.arange(lists), lengths), "col": picked, "value": weight, **shape},
     }[graph.structure]
     counts = EncodedLists(Sets.of(graph), sparse_from(given, graph.name, "given", shape["num_cols"])).counts
     for tensor in graph.tensors:
@@ -273,9 +275,11 @@ INPUTS = {"score": score_inputs, "layer": layer_inputs, "op": op_inputs}
 
 
 def sizes_of(case: Case) -> dict[str, int]:
-    """The first dimension at the case's size, the others larger by 3 each, so that none are equal."""
+    """The first dimension at the case's size, the others larger each, so that none are equal: by 4 where vectors of 4
+    divide the first, and so all."""
     names = explorer.compile(case.text).sizes
-    return {name: case.size + 3 * place for place, name in enumerate(names)}
+    step = 3 if case.size % 4 else 4
+    return {name: case.size + step * place for place, name in enumerate(names)}
 
 
 def triples() -> Triples:

@@ -16,8 +16,9 @@ from explorer.runtime.arrays import check_inputs
 from explorer.runtime.graphs import GraphPreset, generate
 from tests.emulator.emulate import COMPILER, emulate
 
-FEW_EDGES = GraphPreset(num_nodes=40, num_edges=110, num_ntypes=3, num_etypes=6, reach=0.6)
+FEW_EDGES = GraphPreset(num_nodes=29, num_edges=70, num_ntypes=3, num_etypes=6, reach=0.6)
 """Some nodes have no edge, some edges are parallel; more nodes than one block has warps, and not a multiple."""
+FEW_LISTS = 19
 
 
 @pytest.fixture(scope="session")
@@ -34,7 +35,7 @@ def compiler() -> str:
 @pytest.fixture(scope="session")
 def emulated(compiler: str) -> Setting:
     """What checks cases without a GPU: every kernel once, for a fault shows in any order of its threads."""
-    return Setting(launch, 1, generate("few edges", FEW_EDGES))
+    return Setting(launch, 1, generate("few edges", FEW_EDGES), FEW_LISTS)
 
 
 def launch(compilation: explorer.Compilation, inputs: dict[str, Any]) -> tuple[Any, dict[str, Any]]:

@@ -9,7 +9,7 @@
 #define __device__
 #define __forceinline__ inline __attribute__((always_inline))
 #define __launch_bounds__(...)
-#define __align__(bytes) alignas(bytes)
+#define __align__(bytes) __attribute__((aligned(bytes)))
 // Blocks run one after another, so one storage does for all. memory.cpp finds it by its section's name.
 #define __shared__ static __attribute__((section("shared_tiles")))
 #define UNSEEN __attribute__((no_sanitize("thread", "bounds", "alignment")))
@@ -75,6 +75,13 @@ struct Argument {
   UNSEEN operator T() const {
     return __builtin_bit_cast(T, bits);
   }
+};
+
+// What a register holds that has not been set.
+struct Unset {
+  operator float() const { return __builtin_nanf(""); }
+  operator float2() const { return {*this, *this}; }
+  operator float4() const { return {*this, *this, *this, *this}; }
 };
 
 }  // namespace emulator

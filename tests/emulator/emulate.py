@@ -28,7 +28,9 @@ from explorer.compiler.ir.node import Extent
 HERE = Path(__file__).parent
 COMPILER = "g++"
 COMMON = ("-std=c++17", "-fPIC", "-U_FORTIFY_SOURCE")
-TEXT_FLAGS = ("-O1", "-g1", "-w", "-fno-exceptions", "-fsanitize=thread,bounds,alignment")
+UNSET = "-ftrivial-auto-var-init=pattern"
+"""Arrays in registers start as -1.7e38, and not as zeros. GCC 12 leaves scalars out: `as_cpp` sets those."""
+TEXT_FLAGS = ("-O1", "-g1", "-w", "-fno-exceptions", UNSET, "-fsanitize=thread,bounds,alignment")
 RUNTIME_FLAGS = ("-O2",)
 GUARD = 1 << 20
 """Bytes on both sides of each array that belong to none, so that a wrong index meets no other array."""
@@ -37,6 +39,7 @@ ALIGNMENT = 256
 MOST_THREADS, MOST_COLUMNS = 1024, 65_535
 
 DYNAMIC_SHARED = re.compile(r"extern __shared__(?: __align__\(\d+\))? (\w+) (\w+)\[\];")
+SCALAR = re.compile(r"\b(float[24]?) (\w+);")
 DEVICE_FUNCTION = re.compile(r"^__device__ .*?^}\n", re.DOTALL | re.MULTILINE)
 
 Arrays = dict[str, npt.NDArray[Any]]
@@ -85,11 +88,11 @@ class _Library:
         return {buffer.name: held[buffer.name] for buffer in code.buffers if buffer.name not in arrays}
 
     def place(self, buffer: Buffer, arrays: Mapping[str, Any], extents: Mapping[Extent, int]) -> npt.NDArray[Any]:
-        """A buffer's array between guards: a copy of what is given, or NaN."""
+        """A buffer's array between guards: a copy of what is given; what no kernel should use before it is written."""
         given = arrays.get(buffer.name)
         shape = [extents[extent] if isinstance(extent, str) else extent for extent in buffer.extents]
         array = _guarded(shape, np.dtype(np.int32 if buffer.kind == "index" else np.float32))
-        array[...] = np.nan if given is None else given
+        array[...] = given if given is not None else -1 if buffer.kind == "index" else np.nan
         address = ctypes.c_void_p(array.ctypes.data)
         size = ctypes.c_size_t(array.nbytes)
         self.functions.emulator_add_array(buffer.name.encode(), address, size, given is not None)
@@ -130,6 +133,7 @@ def as_cpp(code: Code) -> str:
     text = "".join(f"{line.text}\n" for line in code.lines)
     text = DEVICE_FUNCTION.sub(lambda match: "\n" * match[0].count("\n") if "asm" in match[0] else match[0], text)
     text = DYNAMIC_SHARED.sub(r"\1* const \2 = static_cast<\1*>(emulator::dynamic_shared_memory());", text)
+    text = SCALAR.sub(r"\1 \2 = emulator::Unset();", text)
     for launch in code.launches:
         arguments = ", ".join(f"arguments[{place}]" for place in range(len(launch.arguments)))
         head = f'extern "C" UNSEEN void run_{launch.symbol}(const emulator::Argument* arguments)'

@@ -4,6 +4,7 @@
 // them writing, only if a barrier lies between: of the block, or of the warp where both are of one warp; blocks have
 // none. So a missing barrier shows whatever order the threads happened to run in.
 #include <cstdint>
+#include <string>
 #include <vector>
 
 #include "cuda.hpp"
@@ -34,7 +35,7 @@ struct Element {
 };
 
 struct Array {
-  const char* name;
+  std::string name;
   char* begin;
   size_t bytes;
   bool constant;  // given, and only read
@@ -93,7 +94,7 @@ const char* verb(Access access) {
   }
   if (!nearest || least > 1 << 20) fail(code, "%s %u bytes where there is no array", verb(access), bytes);
   fail(code, "%s %u bytes at element %td of %s, which has %zu", verb(access), bytes,
-       (address - nearest->begin) / ptrdiff_t(WORD) - (address < nearest->begin), nearest->name, nearest->bytes / WORD);
+       (address - nearest->begin) >> 2, nearest->name.c_str(), nearest->bytes / WORD);
 }
 
 void check(Array& array, size_t place, Access access, const void* code) {
@@ -101,7 +102,7 @@ void check(Array& array, size_t place, Access access, const void* code) {
   const Thread& here = *running;
   const bool filled = array.shared ? element.filled == here.block : element.filled != 0;
   if (access != Access::write && !filled)
-    fail(code, "%s element %zu of %s, which nothing has written", verb(access), place, array.name);
+    fail(code, "%s element %zu of %s, which nothing has written", verb(access), place, array.name.c_str());
   const struct {
     const Trace& trace;
     const char* did;
@@ -112,7 +113,7 @@ void check(Array& array, size_t place, Access access, const void* code) {
   for (const auto& other : others)
     if (other.conflicts && !ordered(other.trace, here, array.shared))
       fail(code, "%s element %zu of %s, which another thread %s, with no barrier between", verb(access), place,
-           array.name, other.did);
+           array.name.c_str(), other.did);
   Trace& own = access == Access::read ? element.read : access == Access::write ? element.written : element.added;
   add(own, here, array.shared);
   if (access == Access::write) element.filled = here.block;
