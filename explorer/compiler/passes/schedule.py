@@ -10,6 +10,7 @@ from explorer.compiler.ir import loops
 from explorer.compiler.ir.kernels import ScheduledKernel
 from explorer.compiler.ir.module import Module
 from explorer.compiler.passes.report import Report
+from explorer.compiler.schedule.sparse import schedule_sparse
 from explorer.compiler.schedule.warps import schedule_warps
 
 Template = tuple[Callable[[loops.Kernel, Report], bool], Callable[[loops.Kernel, Report], tuple[ScheduledKernel, ...]]]
@@ -38,5 +39,9 @@ def schedule(program: loops.Kernel | Module, report: Report) -> ScheduledKernel 
 
 
 def _scheduled(kernel: loops.Kernel, report: Report) -> tuple[ScheduledKernel, ...]:
+    """A nest's kernels: of a sparse template where one is for it, else of the first that fits."""
+    sparse = schedule_sparse(kernel, report)
+    if sparse:
+        return sparse
     build = next(build for applies, build in TEMPLATES if applies(kernel, report))
     return build(kernel, report)
