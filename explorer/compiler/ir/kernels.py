@@ -10,6 +10,8 @@ tile lives (registers, shared memory), how wide an access is (a loop's step), an
 - A loop with a `step` above 1 is a vector loop: an access whose last index is its variable is of `step` consecutive
   elements at once, and what is computed from such values is computed for each of them. Its bounds are multiples of
   the step, and so are the row lengths of what it accesses. A vector that goes into a scalar is reduced on the way.
+  A sum of its variable and another index is a vector index too; where such an index is not the last of an access,
+  that is of single elements, one for each of the vector (a transposed store). A condition looks at its first element.
 - A tile declared inside a loop belongs to that iteration: shared memory declared under a warp's loop is a slice for
   each warp. A register tile's dimensions are each indexed by one bound loop's variable, always of the same bounds,
   step and level (the element then lives with the thread that has that iteration), or by unrolled loops' variables and
@@ -48,6 +50,9 @@ Level = Literal["", "block", "column", "warp", "lane", "thread"]
 threads of a block; "" is nobody, each does them all."""
 
 Memory = Literal["register", "shared"]
+
+ElementType = Literal["f32", "i32"]
+"""What the elements of a tile are: numbers, or indices."""
 
 
 @dataclass(frozen=True)
@@ -92,13 +97,15 @@ class Where(Node):
 
 @dataclass(frozen=True, kw_only=True)
 class Tile(Node):
-    """`shared P1[16, 128]`, `register y[K]`: a small f32 array of static extents; its contents start undefined. In
-    shared memory the last extent has `padding` more elements, which keep columns out of one another's bank."""
+    """`shared P1[16, 128]`, `register y[K]`: a small array of static extents; its contents start undefined. In
+    shared memory the last extent has `padding` more elements, which keep columns out of one another's bank. The
+    elements of an `i32` tile are indices."""
 
     name: str
     extents: tuple[Extent, ...]
     memory: Memory
     padding: int = 0
+    type: ElementType = "f32"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -121,7 +128,11 @@ class Barrier(Node):
 
 @dataclass(frozen=True, kw_only=True)
 class AtomicAccumulate(Accumulate):
-    """`atomic out[n, d] += y`: into an element of a buffer that other threads add to as well; the reduction is sum."""
+    """`atomic out[n, d] += y`: into an element of a buffer that other threads add to as well; the reduction is sum.
+
+    `rank = atomic count[ir] += 1`: `result` names what the element held before, an index where the buffer's are."""
+
+    result: str = ""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -186,7 +197,8 @@ def print_step(statement: Node) -> str:
             return f"where {statement.left} {statement.comparison} {statement.right}"
         case Tile():
             padding = f" padded {statement.padding}" if statement.padding else ""
-            return f"{statement.memory} {element(statement.name, statement.extents)}{padding}"
+            kind = f" {statement.type}" if statement.type != "f32" else ""
+            return f"{statement.memory} {element(statement.name, statement.extents)}{padding}{kind}"
         case Reduce():
             return f"reduce {statement.target} {statement.reduction} over {statement.lanes} lanes"
         case Barrier():
@@ -199,7 +211,8 @@ def print_step(statement: Node) -> str:
         case AtomicAccumulate():
             target = element(statement.target, statement.indices)
             value = print_expression(statement.function, statement.operands)
-            return f"atomic {target} {REDUCTION_SIGNS[statement.reduction]} {value}"
+            result = f"{statement.result} = " if statement.result else ""
+            return f"{result}atomic {target} {REDUCTION_SIGNS[statement.reduction]} {value}"
         case Index() if statement.function not in INFIX_INDEX:
             return f"index {statement.result} = {print_expression(statement.function, statement.operands)}"
     return print_statement(statement)
