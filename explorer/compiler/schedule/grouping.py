@@ -1,0 +1,217 @@
+"""The inspector: at run time, groups the rows of a batch by the matrix that they are multiplied with (cuKE §VI).
+
+Each matrix gets `n` rows in `ceil(n / T)` tiles, all of one height, and the tiles with most rows come first. Rows stay
+where they are: `order` names them, group by group, and their results go to their own places, so nothing need be
+un-permuted. Which row comes first within a group changes from run to run; what is computed for it does not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from explorer.compiler.ir.kernels import Count, ScheduledKernel
+from explorer.compiler.ir.loops import Buffer
+from explorer.compiler.ir.node import Atom, Extent, Names, Origin
+from explorer.compiler.schedule.steps import ALL, Steps
+
+ROWS_A_TILE = 64
+GRANULE = 8
+"""Tiles have a multiple of so many places for rows."""
+HEIGHTS = ROWS_A_TILE // GRANULE
+THREADS, MOST_THREADS = 256, 1024
+
+
+@dataclass(frozen=True)
+class Grouping:
+    """Index arrays that the `kernels` fill: `order` has the rows, those of tile `z` from `begin[z]` to `end[z]`, all
+    with the matrix `matrix[z]`; there are `tiles` of them, of which some may be empty."""
+
+    kernels: tuple[ScheduledKernel, ...]
+    order: Buffer
+    matrix: Buffer
+    begin: Buffer
+    end: Buffer
+    tiles: tuple[str, Count]
+
+
+@dataclass(frozen=True)
+class _Arrays:
+    """What the inspector's kernels share. `rank` is a row's place in its group, `population` the rows of a matrix,
+    `first` the place of its first row in the order."""
+
+    chosen: Buffer
+    rank: Buffer
+    population: Buffer
+    first: Buffer
+    order: Buffer
+    matrix: Buffer
+    begin: Buffer
+    end: Buffer
+    tiles: tuple[str, Count]
+
+    @property
+    def rows(self) -> Extent:
+        """How many rows there are."""
+        return self.chosen.extents[0]
+
+    @property
+    def matrices(self) -> Extent:
+        """How many matrices there are."""
+        return self.population.extents[0]
+
+
+def group_rows(name: str, chosen: Buffer, matrices: Extent, names: Names, origin: Origin) -> Grouping:
+    """The inspector for rows of which each has chosen one of the matrices. `names` are those of the module."""
+    (rows,) = chosen.extents
+    tiles = names.new("tiles")
+
+    def array(hint: str, extent: Extent) -> Buffer:
+        return Buffer(name=names.new(hint), kind="index", extents=(extent,), origin=origin)
+
+    arrays = _Arrays(
+        chosen=chosen,
+        rank=array("rank", rows),
+        population=array("population", matrices),
+        first=array("first", matrices),
+        order=array("order", rows),
+        matrix=array("tile_matrix", tiles),
+        begin=array("tile_begin", tiles),
+        end=array("tile_end", tiles),
+        tiles=(tiles, Count(((rows, ROWS_A_TILE), (matrices, 1)))),
+    )
+    builders = (_clear, _count, _tile, _order)
+    kernels = tuple(build(name, arrays, origin) for build in builders)
+    return Grouping(kernels, arrays.order, arrays.matrix, arrays.begin, arrays.end, arrays.tiles)
+
+
+def _steps(arrays: _Arrays, origin: Origin) -> Steps:
+    taken = {arrays.tiles[0], arrays.rows, arrays.matrices}
+    taken |= {buffer.name for buffer in vars(arrays).values() if isinstance(buffer, Buffer)}
+    return Steps(Names({name for name in taken if isinstance(name, str)}), origin)
+
+
+def _kernel(
+    name: str, schedule: str, threads: int, used: tuple[Buffer, ...], arrays: _Arrays, steps: Steps, origin: Origin
+) -> ScheduledKernel:
+    return ScheduledKernel(
+        name=name,
+        template="inspector",
+        sizes=(),
+        buffers=used,
+        threads=threads,
+        schedule=(schedule,),
+        body=steps.body,
+        counts=(arrays.tiles,) if arrays.tiles[0] in {e for buffer in used for e in buffer.extents} else (),
+        origin=origin,
+    )
+
+
+def _clear(name: str, arrays: _Arrays, origin: Origin) -> ScheduledKernel:
+    """No matrix has rows yet, and all tiles are empty; there are no fewer tiles than matrices."""
+    steps = _steps(arrays, origin)
+    tiles = arrays.tiles[0]
+    with steps.loop("block", Count(((tiles, THREADS),)), "block") as block:
+        first = steps.index("place", "mul", block, THREADS)
+        with steps.loop("thread", THREADS, "thread") as thread:
+            place = steps.index("z", "add", first, thread)
+            with steps.where(place, "<", tiles):
+                steps.store(arrays.begin.name, [place], 0)
+                steps.store(arrays.end.name, [place], 0)
+            with steps.where(place, "<", arrays.matrices):
+                steps.store(arrays.population.name, [place], 0)
+    used = (arrays.population, arrays.begin, arrays.end)
+    return _kernel(f"{name}_clear", "clear the populations and the tiles", THREADS, used, arrays, steps, origin)
+
+
+def _count(name: str, arrays: _Arrays, origin: Origin) -> ScheduledKernel:
+    """How many rows each matrix has, and each row's place among them."""
+    steps = _steps(arrays, origin)
+    with steps.loop("block", Count(((arrays.rows, THREADS),)), "block") as block:
+        first = steps.index("place", "mul", block, THREADS)
+        with steps.loop("thread", THREADS, "thread") as thread:
+            row = steps.index("b", "add", first, thread)
+            with steps.where(row, "<", arrays.rows):
+                matrix = steps.load("m", arrays.chosen.name, row)
+                rank = steps.atomic(arrays.population.name, [matrix], 1, "n")
+                steps.store(arrays.rank.name, [row], rank)
+    used = (arrays.chosen, arrays.rank, arrays.population)
+    schedule = f"count the rows by {arrays.chosen.name}: the atomic gives a row's rank"
+    return _kernel(f"{name}_count", schedule, THREADS, used, arrays, steps, origin)
+
+
+def _tile(name: str, arrays: _Arrays, origin: Origin) -> ScheduledKernel:
+    """The tiles, by height, and where each matrix's rows begin in the order; one block, as heights are summed up."""
+    steps = _steps(arrays, origin)
+    with steps.loop("block", 1, "block"):
+        tiles_of, rows_of = (steps.tile(hint, [HEIGHTS], "shared", type="i32") for hint in ("tiles_of", "rows_of"))
+        next_tile, next_row = (steps.tile(hint, [HEIGHTS], "shared", type="i32") for hint in ("next_tile", "next_row"))
+        with steps.loop("c", HEIGHTS, "thread") as height:
+            steps.store(tiles_of, [height], 0)
+            steps.store(rows_of, [height], 0)
+            steps.store(next_tile, [height], 0)
+            steps.store(next_row, [height], 0)
+        steps.barrier()
+        with _each_matrix(steps, arrays) as (_, population, tiles, _, height):
+            steps.atomic(tiles_of, [height], tiles)
+            steps.atomic(rows_of, [height], population)
+        steps.barrier()
+        with (
+            steps.loop("c", HEIGHTS, "thread") as height,
+            steps.loop("larger", HEIGHTS, unroll=ALL) as larger,
+            steps.where(larger, "<", height),
+        ):
+            for total, start, hint in ((tiles_of, next_tile, "t"), (rows_of, next_row, "n")):
+                added, before = steps.load(hint, total, larger), steps.load(hint, start, height)
+                steps.store(start, [height], steps.index(hint, "add", before, added))
+        steps.barrier()
+        with _each_matrix(steps, arrays) as (matrix, population, tiles, rows, height):
+            tile = steps.atomic(next_tile, [height], tiles, "tile")
+            start = steps.atomic(next_row, [height], population, "row")
+            steps.store(arrays.first.name, [matrix], start)
+            end = steps.index("end", "add", start, population)
+            with steps.loop("u", tiles) as u:
+                place = steps.index("z", "add", tile, u)
+                begin = steps.index("begin", "add", start, steps.index("before", "mul", u, rows))
+                steps.store(arrays.matrix.name, [place], matrix)
+                steps.store(arrays.begin.name, [place], begin)
+                past = steps.index("past", "add", begin, rows)
+                steps.store(arrays.end.name, [place], steps.index("until", "min", past, end))
+    used = (arrays.population, arrays.first, arrays.matrix, arrays.begin, arrays.end)
+    schedule = f"tiles of at most {ROWS_A_TILE} rows, a matrix's of equal height, the highest first"
+    return _kernel(f"{name}_tile", schedule, MOST_THREADS, used, arrays, steps, origin)
+
+
+@contextmanager
+def _each_matrix(steps: Steps, arrays: _Arrays) -> Iterator[tuple[Atom, Atom, Atom, Atom, Atom]]:
+    """Every matrix that has rows: itself, how many, in how many tiles of how many rows, and the tiles' height, as 0
+    for the highest."""
+    with steps.loop("m", arrays.matrices, "thread") as matrix:
+        population = steps.load("n", arrays.population.name, matrix)
+        with steps.where(0, "<", population):
+            tiles = _divide_up(steps, "tiles", population, ROWS_A_TILE)
+            rows = _divide_up(steps, "rows", population, tiles)
+            height = steps.index("height", "sub", HEIGHTS, _divide_up(steps, "granules", rows, GRANULE))
+            yield matrix, population, tiles, rows, height
+
+
+def _divide_up(steps: Steps, hint: str, dividend: Atom, divisor: Atom) -> Atom:
+    more = steps.index("more", "add", dividend, divisor)
+    return steps.index(hint, "div", steps.index("less", "sub", more, 1), divisor)
+
+
+def _order(name: str, arrays: _Arrays, origin: Origin) -> ScheduledKernel:
+    """Every row to its place."""
+    steps = _steps(arrays, origin)
+    with steps.loop("block", Count(((arrays.rows, THREADS),)), "block") as block:
+        first = steps.index("place", "mul", block, THREADS)
+        with steps.loop("thread", THREADS, "thread") as thread:
+            row = steps.index("b", "add", first, thread)
+            with steps.where(row, "<", arrays.rows):
+                matrix = steps.load("m", arrays.chosen.name, row)
+                start = steps.load("start", arrays.first.name, matrix)
+                rank = steps.load("n", arrays.rank.name, row)
+                steps.store(arrays.order.name, [steps.index("z", "add", start, rank)], row)
+    used = (arrays.chosen, arrays.rank, arrays.first, arrays.order)
+    return _kernel(f"{name}_order", "write the rows group by group", THREADS, used, arrays, steps, origin)
