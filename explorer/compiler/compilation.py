@@ -13,10 +13,12 @@ from explorer.compiler.codegen.text import Code, Unsupported
 from explorer.compiler.counts import ASSUMED, CountError, Counts, read_counts
 from explorer.compiler.ir.dlc import DlcProgram, verify_dlc
 from explorer.compiler.ir.graph import Graph, Value, operator_name, print_graph, verify_graph
+from explorer.compiler.ir.kernels import ScheduledKernel
 from explorer.compiler.ir.loops import Kernel, verify_kernel
-from explorer.compiler.ir.module import Module, print_module, print_program
+from explorer.compiler.ir.module import AnyProgram, Module, print_module, print_program
 from explorer.compiler.ir.node import Line, Span
 from explorer.compiler.ir.slc import SlcProgram, verify_slc
+from explorer.compiler.ir.verify_kernels import verify_scheduled
 from explorer.compiler.ir.work import row_flop
 from explorer.compiler.language.check import OperationSite, check
 from explorer.compiler.language.diagnostics import Diagnostic, DiagnosticsError
@@ -28,7 +30,7 @@ from explorer.compiler.pipeline import STAGES, Pass, StageSpec
 DEEPEST_RECURSION = 20_000
 """Passes descend along chains of operations; the longest that a model may have needs less than this."""
 
-Program = Graph | Kernel | SlcProgram | DlcProgram | Module | Code
+Program = Graph | AnyProgram | Module | Code
 
 Target = Callable[[Any, Mapping[str, Any]], tuple[Any, dict[str, Any]]]
 """Runs the program of a target's stage on arrays by name: the result, and gradients by tensor."""
@@ -289,7 +291,7 @@ def lines_of(program: Program) -> tuple[Line, ...]:
             return print_module(program)
         case Code():
             return program.lines
-        case Kernel() | SlcProgram() | DlcProgram():
+        case _:
             return print_program(program)
 
 
@@ -300,6 +302,8 @@ def verify(program: Program) -> None:
             verify_graph(program)
         case Kernel():
             verify_kernel(program)
+        case ScheduledKernel():
+            verify_scheduled(program)
         case SlcProgram():
             verify_slc(program)
         case DlcProgram():

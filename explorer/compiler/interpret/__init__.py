@@ -9,10 +9,12 @@ import numpy as np
 
 from explorer.compiler.interpret.dlc import run_dlc
 from explorer.compiler.interpret.graph import run_graph
+from explorer.compiler.interpret.kernels import run_scheduled
 from explorer.compiler.interpret.loops import run_kernel
 from explorer.compiler.interpret.slc import run_slc
 from explorer.compiler.ir.dlc import DlcProgram
 from explorer.compiler.ir.graph import Graph
+from explorer.compiler.ir.kernels import ScheduledKernel
 from explorer.compiler.ir.loops import Kernel
 from explorer.compiler.ir.module import Module
 from explorer.compiler.ir.slc import SlcProgram
@@ -30,18 +32,28 @@ def _run(program: object, inputs: Mapping[str, Any]) -> tuple[Any, dict[str, Any
     if isinstance(program, Graph):
         return run_graph(program, inputs)
     if isinstance(program, Module):
-        arrays = dict(inputs)
-        for inner in program.programs:
-            arrays |= _outputs(inner, arrays)
+        arrays = _outputs_of_module(program, inputs)
         return arrays[program.result], {tensor: arrays[name] for tensor, name in program.gradients}
     (result,) = _outputs(program, inputs).values()
     return result, {}
+
+
+def _outputs_of_module(module: Module, inputs: Mapping[str, Any]) -> dict[str, Any]:
+    scheduled = [program for program in module.programs if isinstance(program, ScheduledKernel)]
+    if scheduled:
+        return run_scheduled(scheduled, inputs)
+    arrays = dict(inputs)
+    for program in module.programs:
+        arrays |= _outputs(program, arrays)
+    return arrays
 
 
 def _outputs(program: object, inputs: Mapping[str, Any]) -> dict[str, Any]:
     match program:
         case Kernel():
             return run_kernel(program, inputs)
+        case ScheduledKernel():
+            return run_scheduled([program], inputs)
         case SlcProgram():
             return run_slc(program, inputs)
         case DlcProgram():

@@ -79,4 +79,6 @@ INDEX_FUNCTIONS: dict[str, Callable[[int, int], int]] = {
     "mul": lambda a, b: a * b,
     "div": lambda a, b: a // b,
     "mod": lambda a, b: a % b,
+    "min": min,
+    "max": max,
 }

@@ -6,7 +6,9 @@ tile lives (registers, shared memory), how wide an access is (a loop's step), an
 
 - Loops bound to the same level, one inside the other, number its members together, the inner ones fastest: `q in 0..4
   @lane` around `l in 0..8 @lane` gives each of four elements eight lanes. A bound loop with more iterations than there
-  are members goes round again; with fewer, the others sit out.
+  are members goes round again; with fewer, the others sit out. A `width` says how many neighbouring members share a
+  loop, whatever its iterations: `d in 0..128 step 4 @lane 8` is shared by the lanes of each eight, in four rounds. All
+  eights do it alike, unless a lane loop around it (`z in begin..end @lane 4`) tells them apart.
 - A loop with a `step` above 1 is a vector loop: an access whose last index is its variable is of `step` consecutive
   elements at once, and what is computed from such values is computed for each of them. Its bounds are multiples of
   the step, and so are the row lengths of what it accesses. A vector that goes into a scalar is reduced on the way.
@@ -43,7 +45,7 @@ from explorer.compiler.ir.loops import (
     print_expression,
     print_statement,
 )
-from explorer.compiler.ir.node import Atom, Extent, Line, Node
+from explorer.compiler.ir.node import Atom, Extent, Line, Node, walk
 
 Level = Literal["", "block", "column", "warp", "lane", "thread"]
 """Who shares a loop's iterations: the grid's blocks (by x, or by y: a column), a block's warps, a warp's lanes, or all
@@ -73,8 +75,9 @@ class Count:
 
 @dataclass(frozen=True, kw_only=True)
 class Loop(Node):
-    """`for d in 0..D step 4 @lane unroll`. `unroll` is how many iterations stand side by side: 1, or a number, or 0
-    for all of them. The extent of a loop over blocks may be a Count."""
+    """`for d in 0..D step 4 @lane 8 unroll 4`. `unroll` is how many iterations stand side by side: 1, or a number, or
+    0 for all of them; `width` how many members of the level share them, 0 for as many as there are iterations. The
+    extent of a loop over blocks may be a Count."""
 
     variable: str
     extent: Extent | Count
@@ -83,6 +86,7 @@ class Loop(Node):
     step: int = 1
     bind: Level = ""
     unroll: int = 1
+    width: int = 0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -111,11 +115,15 @@ class Tile(Node):
 @dataclass(frozen=True, kw_only=True)
 class Reduce(Node):
     """`reduce s sum over 32 lanes`: the parts of an accumulator that neighbouring lanes hold, put together in all of
-    them; `lanes` is a power of 2. As a sequential program: nothing."""
+    them; `lanes` is a power of 2. As a sequential program: nothing.
+
+    `reduce y sum over 4 lanes apart 8` joins those of lanes l, l + 8, l + 16 and l + 24: of an accumulator, or of each
+    element of a register tile that is spread over each eight. Only the lanes that take part need come here."""
 
     target: str
     reduction: str
     lanes: int
+    apart: int = 1
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -185,12 +193,26 @@ class ScheduledKernel(Node):
         return extent if isinstance(extent, int) else dict(self.sizes)[extent]
 
 
+def vector_indices(kernel: ScheduledKernel) -> dict[str, int]:
+    """The indices that stand for several consecutive ones, and for how many: the variables of vector loops, and what
+    a sum or difference makes of them."""
+    widths: dict[str, int] = {}
+    for node in walk(kernel):
+        if isinstance(node, Loop) and node.step > 1:
+            widths[node.variable] = node.step
+        elif isinstance(node, Index) and node.function in ("add", "sub"):
+            wide = [widths[operand] for operand in node.operands if isinstance(operand, str) and operand in widths]
+            widths |= dict.fromkeys([node.result], wide[0]) if wide else {}
+    return widths
+
+
 def print_step(statement: Node) -> str:
     """The one line of a statement; for a loop or a condition, its head."""
     match statement:
         case Loop():
             step = f" step {statement.step}" if statement.step != 1 else ""
             bind = f" @{statement.bind}" if statement.bind else ""
+            bind += f" {statement.width}" if statement.width else ""
             unroll = "" if statement.unroll == 1 else f" unroll {statement.unroll or 'all'}"
             return f"for {statement.variable} in {statement.lower}..{statement.extent}{step}{bind}{unroll}"
         case Where():
@@ -200,7 +222,8 @@ def print_step(statement: Node) -> str:
             kind = f" {statement.type}" if statement.type != "f32" else ""
             return f"{statement.memory} {element(statement.name, statement.extents)}{padding}{kind}"
         case Reduce():
-            return f"reduce {statement.target} {statement.reduction} over {statement.lanes} lanes"
+            apart = f" apart {statement.apart}" if statement.apart != 1 else ""
+            return f"reduce {statement.target} {statement.reduction} over {statement.lanes} lanes{apart}"
         case Barrier():
             return f"barrier {statement.level}"
         case Search():
@@ -228,7 +251,7 @@ def print_steps(body: tuple[Statement, ...], depth: int) -> Iterator[Line]:
 
 def print_scheduled(kernel: ScheduledKernel) -> tuple[Line, ...]:
     """The head with the schedule, sizes and buffers, then the nest."""
-    lines = [Line(f"kernel {kernel.name}  template {kernel.template}  threads {kernel.threads}")]
+    lines = [Line(f"scheduled {kernel.name}  template {kernel.template}  threads {kernel.threads}")]
     lines += [Line(f"  schedule {primitive}") for primitive in kernel.schedule]
     if kernel.sizes:
         lines.append(Line("  size " + ", ".join(f"{name} = {size}" for name, size in kernel.sizes)))

@@ -9,9 +9,12 @@ from typing import Any
 
 from explorer.compiler.ir.dlc import DlcProgram, print_dlc
 from explorer.compiler.ir.instances import print_instances
+from explorer.compiler.ir.kernels import ScheduledKernel, print_scheduled
 from explorer.compiler.ir.loops import Kernel, print_kernel
 from explorer.compiler.ir.node import Line, Node, once
 from explorer.compiler.ir.slc import SlcProgram, print_slc
+
+AnyProgram = Kernel | ScheduledKernel | SlcProgram | DlcProgram
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -22,7 +25,7 @@ class Module(Node):
     name: str
     result: str
     gradients: tuple[tuple[str, str], ...]
-    programs: tuple[Kernel | SlcProgram | DlcProgram, ...]
+    programs: tuple[AnyProgram, ...]
 
 
 def print_module(module: Module) -> tuple[Line, ...]:
@@ -37,11 +40,13 @@ def print_module(module: Module) -> tuple[Line, ...]:
 
 
 @once
-def print_program(program: Kernel | SlcProgram | DlcProgram) -> tuple[Line, ...]:
+def print_program(program: AnyProgram) -> tuple[Line, ...]:
     """One program of a module, or one that stands alone."""
     match program:
         case Kernel():
             return print_kernel(program)
+        case ScheduledKernel():
+            return print_scheduled(program)
         case SlcProgram():
             return print_slc(program)
         case DlcProgram():

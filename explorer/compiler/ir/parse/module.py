@@ -8,17 +8,16 @@ from dataclasses import replace
 from lark import v_args
 from lark.tree import Meta
 
-from explorer.compiler.ir.dlc import DlcProgram
-from explorer.compiler.ir.loops import Kernel
-from explorer.compiler.ir.module import Module
+from explorer.compiler.ir.module import AnyProgram, Module
 from explorer.compiler.ir.parse.dlc import parse_dlc
+from explorer.compiler.ir.parse.kernels import parse_scheduled
 from explorer.compiler.ir.parse.loops import parse_kernel
 from explorer.compiler.ir.parse.reader import Builder, ParseError, read
 from explorer.compiler.ir.parse.slc import parse_slc
-from explorer.compiler.ir.slc import SlcProgram
 
-PARSERS: dict[str, Callable[[str], Kernel | SlcProgram | DlcProgram]] = {
+PARSERS: dict[str, Callable[[str], AnyProgram]] = {
     "kernel": parse_kernel,
+    "scheduled": parse_scheduled,
     "slc": parse_slc,
     "dlc": parse_dlc,
 }

@@ -51,6 +51,11 @@ PLAIN_WORDS = {
     "_TO_VAL": "'slc.to_val'",
     "KIND": "'param', 'input', 'structure' or 'upstream'",
     "BUFFER_KIND": "a kind of array such as 'param'",
+    "SCHEDULE": "a line of the schedule",
+    "BIND": "a level such as @warp",
+    "COMPARISON": "'<', '<=' or '=='",
+    "_LAST": "'last'",
+    "_ATOMIC": "'atomic'",
 }
 
 

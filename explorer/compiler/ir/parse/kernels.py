@@ -1,0 +1,166 @@
+"""Reads a printed kernel of the scheduled ones."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any, Literal, NamedTuple, cast
+
+from lark import v_args
+from lark.tree import Meta
+
+from explorer.compiler.ir import kernels, loops
+from explorer.compiler.ir.kernels import Count
+from explorer.compiler.ir.node import Atom, Extent
+from explorer.compiler.ir.parse.reader import read
+from explorer.compiler.ir.parse.statements import (
+    StatementBuilder,
+    Step,
+    buffers_of,
+    sizes_of,
+    statements_of,
+)
+
+INDEX_CALLS = ("min", "max")
+"""Integer arithmetic that is written as a call."""
+
+
+class Named(NamedTuple):
+    """The line `count tiles = ceil(B / 64)`."""
+
+    name: str
+    number: Count
+
+
+class Primitive(NamedTuple):
+    """A line of the schedule."""
+
+    text: str
+
+
+class Bind(NamedTuple):
+    """The `@lane 8` of a loop; 0 is as many as there are iterations."""
+
+    level: kernels.Level
+    width: int
+
+
+class Unroll(NamedTuple):
+    """The `unroll 4` of a loop; 0 is all."""
+
+    iterations: int
+
+
+class Padding(NamedTuple):
+    """The `padded 4` of a tile."""
+
+    elements: int
+
+
+def parse_scheduled(text: str) -> kernels.ScheduledKernel:
+    """The scheduled kernel whose printed text this is; raises ParseError for a text that is none."""
+    parsed: kernels.ScheduledKernel = read("kernels", text, _ScheduledBuilder(text))
+    return parsed
+
+
+@v_args(inline=True, meta=True)
+class _ScheduledBuilder(StatementBuilder):
+    def program(self, meta: Meta, name: str, template: str, threads: int, *parts: object) -> kernels.ScheduledKernel:
+        return kernels.ScheduledKernel(
+            name=name,
+            template=template,
+            sizes=sizes_of(parts),
+            buffers=buffers_of(parts),
+            threads=threads,
+            schedule=tuple(part.text for part in parts if isinstance(part, Primitive)),
+            body=statements_of(parts),
+            counts=tuple((part.name, part.number) for part in parts if isinstance(part, Named)),
+            origin=self.origin(meta),
+        )
+
+    def schedule(self, meta: Meta, line: str) -> Primitive:
+        return Primitive(line.removeprefix("schedule ").rstrip())
+
+    def count(self, meta: Meta, name: str, *terms: tuple[Extent, int]) -> Named:
+        return Named(name, Count(terms))
+
+    def term(self, meta: Meta, extent: Extent, by: int = 1) -> tuple[Extent, int]:
+        return extent, by
+
+    def loop_extent(self, meta: Meta, *terms: tuple[Extent, int]) -> Extent | Count:
+        """The extent itself where it is all there is."""
+        return terms[0][0] if len(terms) == 1 and terms[0][1] == 1 else Count(terms)
+
+    def bound_loop(
+        self, meta: Meta, variable: str, lower: Extent, extent: Extent | Count, *rest: object
+    ) -> kernels.Loop:
+        bind = next((part for part in rest if isinstance(part, Bind)), Bind("", 0))
+        return kernels.Loop(
+            variable=variable,
+            lower=lower,
+            extent=extent,
+            step=next((part.lanes for part in rest if isinstance(part, Step)), 1),
+            bind=bind.level,
+            width=bind.width,
+            unroll=next((part.iterations for part in rest if isinstance(part, Unroll)), 1),
+            body=statements_of(rest),
+            origin=self.origin(meta),
+        )
+
+    def bind(self, meta: Meta, level: str, width: int = 0) -> Bind:
+        return Bind(cast(kernels.Level, level[1:]), width)
+
+    def unroll(self, meta: Meta, iterations: int = 0) -> Unroll:
+        return Unroll(iterations)
+
+    def where(self, meta: Meta, left: Atom, comparison: str, right: Atom, *body: Any) -> kernels.Where:
+        return kernels.Where(left=left, comparison=comparison, right=right, body=body, origin=self.origin(meta))
+
+    def tile(self, meta: Meta, memory: str, name: str, *rest: Any) -> kernels.Tile:
+        self._arrays.add(name)
+        self._written.add(name)
+        return kernels.Tile(
+            name=name,
+            extents=next((part for part in rest if type(part) is tuple), ()),
+            memory=cast(kernels.Memory, memory),
+            padding=next((part.elements for part in rest if isinstance(part, Padding)), 0),
+            type="i32" if "i32" in rest else "f32",
+            origin=self.origin(meta),
+        )
+
+    def padding(self, meta: Meta, elements: int) -> Padding:
+        return Padding(elements)
+
+    def reduce(self, meta: Meta, target: str, reduction: str, lanes: int, apart: int = 1) -> kernels.Reduce:
+        if reduction not in loops.REDUCTION_SIGNS:
+            raise self.refuse(meta, f"there is no reduction {reduction}")
+        return kernels.Reduce(target=target, reduction=reduction, lanes=lanes, apart=apart, origin=self.origin(meta))
+
+    def barrier(self, meta: Meta, level: str) -> kernels.Barrier:
+        if level not in ("block", "warp"):
+            raise self.refuse(meta, f"a barrier is of a block or a warp, not of a {level}")
+        return kernels.Barrier(level=cast(Literal["block", "warp"], level), origin=self.origin(meta))
+
+    def atomic(self, meta: Meta, added: loops.Accumulate) -> kernels.AtomicAccumulate:
+        return kernels.AtomicAccumulate(
+            target=added.target,
+            indices=added.indices,
+            reduction=added.reduction,
+            function=added.function,
+            operands=added.operands,
+            origin=self.origin(meta),
+        )
+
+    def ranked(self, meta: Meta, result: str, added: loops.Accumulate) -> kernels.AtomicAccumulate:
+        return replace(self.atomic(meta, added), result=result)
+
+    def search(
+        self, meta: Meta, word: str, result: str, buffer: str, lower: Atom, upper: Atom, value: Atom
+    ) -> kernels.Search:
+        return kernels.Search(
+            result=result, buffer=buffer, value=value, lower=lower, upper=upper, origin=self.origin(meta)
+        )
+
+    def index_call(self, meta: Meta, word: str, result: str, function: str, left: Atom, right: Atom) -> loops.Index:
+        if function not in INDEX_CALLS:
+            raise self.refuse(meta, f"there is no function {function} of indices")
+        return loops.Index(result=result, function=function, operands=(left, right), origin=self.origin(meta))
