@@ -34,8 +34,9 @@ class Options:
 
     `grad` adds the backward pass; `reorder` permits linear-operator reordering and `compact` compact materialisation
     (both Hector §3.2), `interchange` the loop interchange, `online` sums of exponentials
-    taken while their maximum grows (a softmax in one visit of its elements); `arch` is the GPU that PTX and SASS
-    are made for.
+    taken while their maximum grows (a softmax in one visit of its elements), `inspect` the inspector, which groups
+    the rows of a batch on the GPU by the matrix that they are multiplied with (cuKE §VI); `arch` is the GPU that PTX
+    and SASS are made for.
 
     `opt` is the level of SLC that the DLC is made of (Ember, Table 4), `vlen` the length of its vectors. Beside the
     levels, and off so that each shows what it does by itself: `address_streams` (Ember §7.3), `store_streams`,
@@ -47,6 +48,7 @@ class Options:
     compact: bool = True
     interchange: bool = True
     online: bool = True
+    inspect: bool = True
     arch: str = "sm_90"
     opt: int = 3
     vlen: int = 16

@@ -92,15 +92,17 @@ def find_products(kernel: loops.Kernel) -> Found | None:
         at += taken
     if not search.products:
         return None
-    rest = _unused_rows(search, rows.body[at:])
+    rest = _unfinished(search, rows.body[at:])
     return None if rest is None else Found(rows, tuple(search.head), tuple(search.products), rest)
 
 
-def _unused_rows(search: _Search, rest: tuple[loops.Statement, ...]) -> tuple[loops.Statement, ...] | None:
-    """What is left to do after the products; None where that needs a row that they leave in registers only."""
+def _unfinished(search: _Search, rest: tuple[loops.Statement, ...]) -> tuple[loops.Statement, ...] | None:
+    """What is left to do after the products, with the accumulators that none of them adds to; None where that needs a
+    row that they leave in registers only."""
     lost = {product.total for product in search.products} | set(search.filled) | search.declared
     read = {name for statement in rest for node in walk(statement) for name in loops.reads_of(node)}
-    return None if lost & read else rest
+    done = {accumulator.name for product in search.products for accumulator in product.accumulators}
+    return None if lost & read else (*(a for a in search.accumulators if a.name not in done), *rest)
 
 
 def _take(search: _Search, body: Sequence[loops.Statement]) -> int:
