@@ -20,7 +20,7 @@ from explorer.compiler.schedule.grouping import GRANULE, HEIGHTS, ROWS_A_TILE, G
 from explorer.compiler.schedule.operands import LeftOperand, RightOperand
 from explorer.compiler.schedule.products import Product
 from explorer.compiler.schedule.steps import ALL, Steps
-from explorer.compiler.schedule.tiling import DEPTH, STAGES, TilePlace, Tiling, choose_tiling
+from explorer.compiler.schedule.tiling import DEPTH, STAGES, TilePlace, choose_tiling
 
 NEUTRAL = {"sum": 0.0, "product": 1.0}
 """What a block's part of a reduction starts with; a maximum or minimum may start with the whole's start."""
@@ -66,7 +66,9 @@ class _Writer:
     def write(self, name: str) -> ProductKernel:
         """The kernel: blocks, then what one of them does."""
         steps, product = self.steps, self.product
-        tiles: Extent | Count = self.grouping.tiles[0] if self.grouping else Count(((product.rows.extent, ROWS_A_TILE),))
+        tiles: Extent | Count = (
+            self.grouping.tiles[0] if self.grouping else Count(((product.rows.extent, ROWS_A_TILE),))
+        )
         heads = self.kernel.size(product.heads.extent) if product.heads else 1
         with steps.loop("tile", tiles, "block") as tile:
             if self.blocks * heads == 1:
@@ -93,8 +95,8 @@ class _Writer:
         chosen = product.matrix_index
         lines = [
             f"tile {product.rows.variable} by {ROWS_A_TILE} @block, {product.column} by {tiling.columns} @column",
-            f"tile {product.depth} by {DEPTH}: slabs of the rows and of {product.matrix.buffer} in {STAGES} stages, shared",
-            f"bind {GRANULE} x {tiling.across} @thread: {HEIGHTS} rows x {tiling.pieces * tiling.step} columns, registers",
+            f"tile {product.depth} by {DEPTH}: slabs of both operands, in {STAGES} stages of shared memory",
+            f"bind {GRANULE} x {tiling.across} @thread, {HEIGHTS} x {tiling.pieces * tiling.step} sums a thread, registers",
         ]
         if chosen is not None:
             lines.insert(0, f"group {product.rows.variable} by {chosen.result} = {chosen.buffer}, heights by {GRANULE}")
@@ -104,7 +106,7 @@ class _Writer:
             lines.append(f"vectorise {product.depth} by {tiling.depth_step}, stored by columns")
         return tuple(lines)
 
-    def _tile(self, tile: Atom, column: Atom) -> None:
+    def _tile(self, tile: Extent, column: Extent) -> None:
         """Finds out what the tile's rows are, and does them if there are any."""
         steps, grouping, chosen = self.steps, self.grouping, self.product.matrix_index
         if grouping is None or chosen is None:
@@ -121,7 +123,7 @@ class _Writer:
             height = steps.index("height", "div", steps.index("more", "add", rows, GRANULE - 1), GRANULE)
             self._rows(begin, end, height, column, {chosen.result: matrix})
 
-    def _rows(self, begin: Atom, end: Atom, height: Atom, column: Atom, known: dict[str, Atom]) -> None:
+    def _rows(self, begin: Extent, end: Extent, height: Extent, column: Extent, known: dict[str, Atom]) -> None:
         """Does a tile: rows from position `begin` to `end`, of which each row of threads has up to `height`."""
         steps, product = self.steps, self.product
         last, block = steps.index("last", "sub", end, 1), column
@@ -161,7 +163,7 @@ class _Writer:
         ):
             steps.store(self.sums, [down, row, piece, across], 0.0)
 
-    def _multiply(self, stage: Atom, height: Atom) -> None:
+    def _multiply(self, stage: Extent, height: Extent) -> None:
         """A slab's part of the sums. For each height there is code of its own: rows that are not there cost nothing."""
         if isinstance(height, int):
             self._rectangle(stage, height)
@@ -170,7 +172,7 @@ class _Writer:
             with self.steps.where(height, "==", rows):
                 self._rectangle(stage, rows)
 
-    def _rectangle(self, stage: Atom, height: int) -> None:
+    def _rectangle(self, stage: Extent, height: int) -> None:
         steps, tiling = self.steps, self.tiling
         with (
             steps.loop("ty", GRANULE, "thread") as down,
@@ -187,7 +189,7 @@ class _Writer:
                     left = steps.load("u", self.left.name, stage, depth, steps.index("row", "add", first, row))
                     steps.accumulate(self.sums, [down, row, piece, across], "mul", left, right)
 
-    def _epilogue(self, place: TilePlace, end: Atom, height: Atom, block: Atom) -> None:
+    def _epilogue(self, place: TilePlace, end: Extent, height: Extent, block: Extent) -> None:
         """What the loops do with the sums, a row at a time."""
         steps, product = self.steps, self.product
         with (
@@ -225,7 +227,7 @@ class _Writer:
         return name
 
     def _columns(
-        self, place: TilePlace, known: dict[str, Atom], row: tuple[Atom, Atom], position: Atom, end: Atom
+        self, place: TilePlace, known: dict[str, Atom], row: tuple[Extent, Extent], position: Extent, end: Extent
     ) -> None:
         """The epilogue for a thread's columns of a row; only a row that is there is stored."""
         steps, product, tiling = self.steps, self.product, self.tiling
@@ -262,6 +264,8 @@ def arrays_of(node: Node) -> tuple[str, ...]:
     return ()
 
 
-def write_product(kernel: loops.Kernel, product: Product, grouping: Grouping | None, name: str, names: Names) -> ProductKernel:
+def write_product(
+    kernel: loops.Kernel, product: Product, grouping: Grouping | None, name: str, names: Names
+) -> ProductKernel:
     """The kernel of one of a kernel's products. `names` are those of the module's buffers."""
     return _Writer(kernel, product, grouping, names).write(name)

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from explorer.compiler.ir.kernels import Count, ScheduledKernel
 from explorer.compiler.ir.loops import Buffer
-from explorer.compiler.ir.node import Atom, Extent, Names, Origin
+from explorer.compiler.ir.node import Extent, Names, Origin
 from explorer.compiler.schedule.steps import ALL, Steps
 
 ROWS_A_TILE = 64
@@ -147,24 +147,22 @@ def _tile(name: str, arrays: _Arrays, origin: Origin) -> ScheduledKernel:
     with steps.loop("block", 1, "block"):
         tiles_of, rows_of = (steps.tile(hint, [HEIGHTS], "shared", type="i32") for hint in ("tiles_of", "rows_of"))
         next_tile, next_row = (steps.tile(hint, [HEIGHTS], "shared", type="i32") for hint in ("next_tile", "next_row"))
-        with steps.loop("c", HEIGHTS, "thread") as height:
-            steps.store(tiles_of, [height], 0)
-            steps.store(rows_of, [height], 0)
-            steps.store(next_tile, [height], 0)
-            steps.store(next_row, [height], 0)
+        with steps.loop("c", HEIGHTS, "thread") as each:
+            for counter in (tiles_of, rows_of, next_tile, next_row):
+                steps.store(counter, [each], 0)
         steps.barrier()
         with _each_matrix(steps, arrays) as (_, population, tiles, _, height):
             steps.atomic(tiles_of, [height], tiles)
             steps.atomic(rows_of, [height], population)
         steps.barrier()
         with (
-            steps.loop("c", HEIGHTS, "thread") as height,
+            steps.loop("c", HEIGHTS, "thread") as each,
             steps.loop("larger", HEIGHTS, unroll=ALL) as larger,
-            steps.where(larger, "<", height),
+            steps.where(larger, "<", each),
         ):
-            for total, start, hint in ((tiles_of, next_tile, "t"), (rows_of, next_row, "n")):
-                added, before = steps.load(hint, total, larger), steps.load(hint, start, height)
-                steps.store(start, [height], steps.index(hint, "add", before, added))
+            for total, following, hint in ((tiles_of, next_tile, "t"), (rows_of, next_row, "n")):
+                added, before = steps.load(hint, total, larger), steps.load(hint, following, each)
+                steps.store(following, [each], steps.index(hint, "add", before, added))
         steps.barrier()
         with _each_matrix(steps, arrays) as (matrix, population, tiles, rows, height):
             tile = steps.atomic(next_tile, [height], tiles, "tile")
@@ -184,7 +182,7 @@ def _tile(name: str, arrays: _Arrays, origin: Origin) -> ScheduledKernel:
 
 
 @contextmanager
-def _each_matrix(steps: Steps, arrays: _Arrays) -> Iterator[tuple[Atom, Atom, Atom, Atom, Atom]]:
+def _each_matrix(steps: Steps, arrays: _Arrays) -> Iterator[tuple[str, str, Extent, Extent, Extent]]:
     """Every matrix that has rows: itself, how many, in how many tiles of how many rows, and the tiles' height, as 0
     for the highest."""
     with steps.loop("m", arrays.matrices, "thread") as matrix:
@@ -196,7 +194,7 @@ def _each_matrix(steps: Steps, arrays: _Arrays) -> Iterator[tuple[Atom, Atom, At
             yield matrix, population, tiles, rows, height
 
 
-def _divide_up(steps: Steps, hint: str, dividend: Atom, divisor: Atom) -> Atom:
+def _divide_up(steps: Steps, hint: str, dividend: Extent, divisor: Extent) -> Extent:
     more = steps.index("more", "add", dividend, divisor)
     return steps.index(hint, "div", steps.index("less", "sub", more, 1), divisor)
 

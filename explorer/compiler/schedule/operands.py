@@ -10,7 +10,7 @@ from contextlib import contextmanager
 
 from explorer.compiler.ir import loops
 from explorer.compiler.ir.kernels import ElementType
-from explorer.compiler.ir.node import Atom
+from explorer.compiler.ir.node import Atom, Extent
 from explorer.compiler.passes.statements import slice_for
 from explorer.compiler.schedule.grouping import ROWS_A_TILE
 from explorer.compiler.schedule.products import Product
@@ -66,7 +66,7 @@ class LeftOperand:
         return "i32" if of_index or isinstance(scalar, loops.Index) else "f32"
 
     @contextmanager
-    def _each(self, steps: Steps) -> Iterator[tuple[Atom, Atom, Atom]]:
+    def _each(self, steps: Steps) -> Iterator[tuple[str, str, str]]:
         """Each element of a slab: the pass, the row in it, and the place along the depth."""
         with (
             steps.loop("row", self._down, "thread") as down,
@@ -76,7 +76,7 @@ class LeftOperand:
             yield which, down, along
 
     def _scalars_of(
-        self, steps: Steps, place: TilePlace, row: tuple[Atom, Atom], readers: Sequence[loops.Statement]
+        self, steps: Steps, place: TilePlace, row: tuple[Extent, Extent], readers: Sequence[loops.Statement]
     ) -> dict[str, Atom]:
         """What names of the loops stand for in a row, of those that the readers need."""
         read = {name for statement in readers for name in loops.reads_of(statement)} | {self._product.factor}
@@ -94,7 +94,7 @@ class LeftOperand:
             for name, tile in self._kept.items():
                 steps.store(tile, [which, down], known[name])
 
-    def load(self, steps: Steps, place: TilePlace, slab: Atom) -> None:
+    def load(self, steps: Steps, place: TilePlace, slab: Extent) -> None:
         """Loads a slab, from depth `slab` on, into registers."""
         with self._each(steps) as (which, down, along):
             depth = steps.index("d", "add", slab, along)
@@ -104,7 +104,7 @@ class LeftOperand:
                     known = steps.copy([load], known)
                     steps.store(self._loaded[load.result], [which, down, along], known[load.result])
 
-    def store(self, steps: Steps, place: TilePlace, slab: Atom, stage: Atom) -> None:
+    def store(self, steps: Steps, place: TilePlace, slab: Extent, stage: Extent) -> None:
         """Computes the slab from what was loaded, and stores it by columns; what lies behind the depth is 0."""
         product = self._product
         with self._each(steps) as (which, down, along):
@@ -147,7 +147,7 @@ class RightOperand:
         self._loaded = steps.tile("next", [self._passes, pieces, self._down, last], "register")
 
     @contextmanager
-    def _each(self, steps: Steps) -> Iterator[tuple[tuple[Atom, ...], Atom, Atom]]:
+    def _each(self, steps: Steps) -> Iterator[tuple[tuple[Extent, ...], Extent, Extent]]:
         """Each vector of a slab: where it is kept, its place along the depth, and its column in the tile."""
         transposed = self._product.transposed
         with (
@@ -164,7 +164,7 @@ class RightOperand:
                 yield (which, piece, down, along), row, steps.index("column", "add", before, along)
 
     @contextmanager
-    def _inside(self, steps: Steps, depth: Atom, column: Atom) -> Iterator[None]:
+    def _inside(self, steps: Steps, depth: Extent, column: Extent) -> Iterator[None]:
         """What lies in the matrix."""
         product = self._product
         with (
@@ -173,7 +173,7 @@ class RightOperand:
         ):
             yield
 
-    def load(self, steps: Steps, place: TilePlace, slab: Atom) -> None:
+    def load(self, steps: Steps, place: TilePlace, slab: Extent) -> None:
         """Loads a slab, from depth `slab` on, into registers."""
         product = self._product
         with self._each(steps) as (kept, along, column):
@@ -184,7 +184,7 @@ class RightOperand:
                 known = steps.copy([product.matrix], known)
                 steps.store(self._loaded, kept, known[product.matrix.result])
 
-    def store(self, steps: Steps, place: TilePlace, slab: Atom, stage: Atom) -> None:
+    def store(self, steps: Steps, place: TilePlace, slab: Extent, stage: Extent) -> None:
         """Stores what was loaded; what lies behind the depth is 0, and what lies behind the columns is never used."""
         product = self._product
         with self._each(steps) as (kept, along, column):

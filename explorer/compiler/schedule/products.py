@@ -1,6 +1,6 @@
 """Finds, in the loops of a kernel, products of rows and matrices: Hector's `Y[S] = X[G] * W[T]` (§3.3.1), cuKE's bmv.
 
-What is looked for is `parallel for b { ... row y[K]; y = 0; for d { u = ...; for k { y[k] += u * P[ir, d, k] } } ... }`,
+What is looked for is `parallel for b { ... row y[K]; y = 0; for d { u = ...; for k { y[k] += u * P[ir, d, k] } } }`,
 by itself or inside a loop over heads, and the same with the sum innermost, where the matrix is read along its rows
 (`P[ir, k, d]`: a product with the transpose, as backward passes have it). The sums may be taken in any order.
 """
@@ -258,9 +258,7 @@ def _product(
     )
 
 
-def _in_place(
-    search: _Search, prologue: tuple[loops.Statement, ...], depth: str
-) -> tuple[loops.Statement, ...] | None:
+def _in_place(search: _Search, prologue: tuple[loops.Statement, ...], depth: str) -> tuple[loops.Statement, ...] | None:
     """The prologue with what it loads from rows computed in place; None where that cannot be."""
     result: list[loops.Statement] = []
     for statement in prologue:

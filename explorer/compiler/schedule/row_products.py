@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from explorer.compiler.ir import loops
@@ -32,9 +31,7 @@ class Groupings:
         """The grouping by an array, and whether it is new, so that its kernels have to run."""
         if chosen.name in self.made:
             return self.made[chosen.name], False
-        self.made[chosen.name] = group_rows(
-            f"{kernel}_group", chosen, matrices.extents[0], self.names, product.origin
-        )
+        self.made[chosen.name] = group_rows(f"{kernel}_group", chosen, matrices.extents[0], self.names, product.origin)
         return self.made[chosen.name], True
 
 
@@ -159,9 +156,7 @@ def _ending(
     )
 
 
-def _sum_parts(
-    steps: Steps, last: ProductKernel, product: Product, accumulator: loops.Accumulator, row: Atom
-) -> str:
+def _sum_parts(steps: Steps, last: ProductKernel, product: Product, accumulator: loops.Accumulator, row: Atom) -> str:
     """An accumulator's value in a row: its start, and a part of each block of columns."""
     name = steps.names.new(accumulator.name)
     steps.add(replace(accumulator, name=name))

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from typing import cast
 
+from explorer.compiler.interpret.functions import INDEX_FUNCTIONS
 from explorer.compiler.ir import kernels, loops
 from explorer.compiler.ir.node import Atom, Extent, Names, Origin
 from explorer.compiler.passes.statements import rename
@@ -64,10 +66,14 @@ class Steps:
         body = tuple(self._bodies.pop())
         self.add(kernels.Where(left=left, comparison=comparison, right=right, body=body, origin=self._origin))
 
-    def index(self, hint: str, function: str, left: Atom, right: Atom) -> Atom:
-        """Integer arithmetic; adding 0 and multiplying by 1 give the operand itself."""
-        if (function, right) in (("add", 0), ("mul", 1)):
+    def index(self, hint: str, function: str, left: Extent, right: Extent) -> Extent:
+        """Integer arithmetic; of numbers, and with 0 or 1 where that changes nothing, there is nothing to do."""
+        if isinstance(left, int) and isinstance(right, int):
+            return INDEX_FUNCTIONS[function](left, right)
+        if (function, right) in (("add", 0), ("mul", 1), ("div", 1)):
             return left
+        if (function, left) == ("add", 0):
+            return right
         result = self.names.new(hint)
         self.add(loops.Index(result=result, function=function, operands=(left, right), origin=self._origin))
         return result
@@ -149,6 +155,6 @@ class Steps:
 
 def _exchange(statement: loops.Statement, names: Mapping[str, Atom]) -> kernels.Statement:
     """A statement that is no loop with atoms exchanged, among them names for numbers."""
-    exchanged = rename(statement, names)  # type: ignore[arg-type]  # atoms in the place of names stay atoms
+    exchanged = rename(statement, cast(Mapping[str, str], names))  # it puts atoms of any kind in the place of names
     assert not isinstance(exchanged, loops.For | loops.Row)
     return exchanged

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from explorer.compiler.ir import loops
-from explorer.compiler.ir.node import Atom
+from explorer.compiler.ir.node import Atom, Extent
 from explorer.compiler.schedule.grouping import GRANULE, Grouping
 from explorer.compiler.schedule.products import Product
 from explorer.compiler.schedule.steps import Steps
@@ -92,12 +92,12 @@ class TilePlace:
     `known` are what names of the loops stand for in the whole tile: the matrix's index, the head."""
 
     grouping: Grouping | None
-    begin: Atom
-    last: Atom
-    column: Atom
+    begin: Extent
+    last: Extent
+    column: Extent
     known: Mapping[str, Atom]
 
-    def row(self, steps: Steps, row: Atom) -> Atom:
+    def row(self, steps: Steps, row: Extent) -> Extent:
         """The iteration of the parallel loop that a row of the tile is. What lies behind the last is the last again:
         it is computed, and not stored."""
         place = steps.index("place", "min", steps.index("place", "add", self.begin, row), self.last)
