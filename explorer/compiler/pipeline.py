@@ -33,6 +33,7 @@ from explorer.compiler.passes.online import online
 from explorer.compiler.passes.reassociate import reassociate
 from explorer.compiler.passes.reorder import reorder
 from explorer.compiler.passes.report import Report
+from explorer.compiler.passes.schedule import schedule
 from explorer.compiler.passes.separate import separate
 from explorer.compiler.passes.share_rows import share_rows
 from explorer.compiler.passes.store_streams import store_streams
@@ -127,12 +128,20 @@ STAGES: tuple[StageSpec, ...] = (
         levels=("slc", "slc.opt1", "slc.opt2", "slc.opt3"),
     ),
     StageSpec(
-        name="cuda",
+        name="kernels",
         follows="loops",
+        passes=(schedule,),
+        title="Kernels",
+        summary="the nests scheduled for a GPU: who does an iteration, where tiles live, what waits for what",
+        source="cuKE §V and §VI, Hector §3.4.1, G-Sparse §III",
+    ),
+    StageSpec(
+        name="cuda",
+        follows="kernels",
         passes=(generate_cuda,),
         title="CUDA",
-        summary="one kernel of CUDA C++, a warp a triple, one operation a line",
-        source="cuKE §V-A",
+        summary="the kernels as CUDA C++, readable, one operation a line",
+        source="cuKE §V",
     ),
     StageSpec(
         name="ptx",

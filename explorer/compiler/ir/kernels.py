@@ -31,6 +31,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
+from explorer.compiler.ir import loops
 from explorer.compiler.ir.loops import (
     INFIX_INDEX,
     REDUCTION_SIGNS,
@@ -191,6 +192,39 @@ class ScheduledKernel(Node):
     def size(self, extent: Extent) -> int:
         """The number that a static extent stands for; KeyError for those known only at run time."""
         return extent if isinstance(extent, int) else dict(self.sizes)[extent]
+
+
+def result_of(statement: Node) -> str | None:
+    """The name that a statement defines, if any."""
+    match statement:
+        case Loop():
+            return statement.variable
+        case Tile():
+            return statement.name
+        case Search():
+            return statement.result
+        case AtomicAccumulate():
+            return statement.result or None
+    return loops.result_of(statement)
+
+
+def reads_of(statement: Node) -> tuple[str, ...]:
+    """The names that a statement itself reads: atoms, buffers and tiles, not those of what is inside."""
+    atoms: tuple[Atom, ...]
+    match statement:
+        case Loop(extent=Count(terms=terms)):
+            atoms = (statement.lower, *(extent for extent, _ in terms))
+        case Loop(extent=str() | int() as extent):
+            atoms = (statement.lower, extent)
+        case Where():
+            atoms = (statement.left, statement.right)
+        case Search():
+            atoms = (statement.buffer, statement.value, statement.lower, statement.upper)
+        case Reduce():
+            atoms = (statement.target,)
+        case _:
+            return loops.reads_of(statement)
+    return tuple(atom for atom in atoms if isinstance(atom, str))
 
 
 def vector_indices(kernel: ScheduledKernel) -> dict[str, int]:

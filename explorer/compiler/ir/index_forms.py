@@ -1,0 +1,71 @@
+"""Indices of scheduled kernels as sums of multiples, `32 * w + l + 4`, and whether they tell iterations apart."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from explorer.compiler.ir.kernels import Loop, ScheduledKernel
+from explorer.compiler.ir.loops import Index
+from explorer.compiler.ir.node import Atom, walk
+from explorer.compiler.ir.sharing import size_of
+
+
+@dataclass(frozen=True)
+class IndexForm:
+    """`start` and multiples of loop variables, or of names that are no such sum. It `tells_apart` where each value is
+    that of one combination of these, as digits of a number."""
+
+    start: int
+    terms: tuple[tuple[str, int], ...]
+    tells_apart: bool
+
+
+def index_forms(kernel: ScheduledKernel) -> dict[str, IndexForm]:
+    """The form of every loop variable and of all integer arithmetic, by name."""
+    forms: dict[str, tuple[int, dict[str, int]]] = {name: (size, {}) for name, size in kernel.sizes}
+    spans: dict[str, int | None] = {}  # by loop variable, its last value less its first
+    for node in walk(kernel):
+        if isinstance(node, Loop):
+            lower, upper = size_of(kernel, node.lower), size_of(kernel, node.extent)
+            spans[node.variable] = None if lower is None or upper is None else max(0, upper - lower - 1)
+            forms[node.variable] = (0, {node.variable: 1})
+        elif isinstance(node, Index):
+            left, right = (_form(operand, forms) for operand in node.operands)
+            forms[node.result] = _combined(node, left, right) or (0, {node.result: 1})
+    return {
+        name: IndexForm(start, tuple(terms.items()), _tells_apart(terms, spans))
+        for name, (start, terms) in forms.items()
+    }
+
+
+def _form(atom: Atom, forms: dict[str, tuple[int, dict[str, int]]]) -> tuple[int, dict[str, int]]:
+    if isinstance(atom, str):
+        return forms.get(atom, (0, {atom: 1}))
+    return int(atom), {}
+
+
+def _combined(
+    index: Index, left: tuple[int, dict[str, int]], right: tuple[int, dict[str, int]]
+) -> tuple[int, dict[str, int]] | None:
+    """The form of a sum, a difference or a product with a number; None for all else."""
+    if index.function == "mul" and not (left[1] and right[1]):
+        (by, _), (start, terms) = (left, right) if right[1] else (right, left)
+        return by * start, {name: by * factor for name, factor in terms.items() if by}
+    if index.function not in ("add", "sub"):
+        return None
+    sign = 1 if index.function == "add" else -1
+    terms = dict(left[1])
+    for name, by in right[1].items():
+        terms[name] = terms.get(name, 0) + sign * by
+    return left[0] + sign * right[0], {name: by for name, by in terms.items() if by}
+
+
+def _tells_apart(terms: dict[str, int], spans: dict[str, int | None]) -> bool:
+    """Whether each multiple is larger than all smaller ones together can make."""
+    reach: int | None = 0
+    for name, by in sorted(terms.items(), key=lambda term: (abs(term[1]), spans.get(term[0]) is None)):
+        if reach is None or abs(by) <= reach:
+            return False
+        span = spans.get(name)
+        reach = None if span is None else reach + abs(by) * span
+    return True

@@ -1,0 +1,114 @@
+"""Who does an iteration of a scheduled kernel: how the members of a level share its loops."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from explorer.compiler.ir.kernels import Level, Loop, ScheduledKernel, Statement, Where, print_step, reads_of, result_of
+from explorer.compiler.ir.loops import Accumulate
+from explorer.compiler.ir.node import Atom, Node, VerificationError, walk
+
+LANES = 32
+"""Lanes of a warp."""
+GRID = ("block", "column")
+"""Levels whose members cannot wait for one another."""
+
+Path = tuple[Loop | Where, ...]
+"""The loops and conditions around a statement, from the outside in."""
+
+
+@dataclass(frozen=True)
+class Share:
+    """How a loop is shared: by `members`, neighbours of which are `stride` apart. Two loops that are shared alike give
+    the same iteration to the same thread."""
+
+    level: Level
+    lower: Atom
+    upper: object
+    step: int
+    members: int
+    stride: int
+
+    def within(self, lanes: int) -> bool:
+        """Whether all its members are among so many neighbouring lanes."""
+        return self.stride * self.members <= lanes
+
+
+def broken(statement: Node, rule: str) -> VerificationError:
+    """The error for a statement that breaks a rule."""
+    return VerificationError(f"{rule}: {print_step(statement)}")
+
+
+def size_of(kernel: ScheduledKernel, extent: object) -> int | None:
+    """The number that an extent or a bound stands for, where it is known when the kernel is compiled."""
+    if isinstance(extent, int):
+        return extent
+    return dict(kernel.sizes).get(extent) if isinstance(extent, str) else None
+
+
+def iterations(kernel: ScheduledKernel, loop: Loop) -> int | None:
+    """How often a loop goes round, where that is known when the kernel is compiled."""
+    lower, upper = size_of(kernel, loop.lower), size_of(kernel, loop.extent)
+    return None if lower is None or upper is None else max(0, -(-(upper - lower) // loop.step))
+
+
+def capacity(kernel: ScheduledKernel, level: Level) -> int:
+    """The members of a level in a block or in a warp."""
+    return {"warp": kernel.threads // LANES, "lane": LANES, "thread": kernel.threads}.get(level, 1)
+
+
+def with_paths(body: Sequence[Statement], path: Path = ()) -> Iterator[tuple[Statement, Path]]:
+    """Every statement with what is around it, in program order."""
+    for statement in body:
+        yield statement, path
+        if isinstance(statement, Loop | Where):
+            yield from with_paths(statement.body, (*path, statement))
+
+
+def bound_loops(path: Path) -> tuple[Loop, ...]:
+    """The loops of a path that are bound to a level."""
+    return tuple(loop for loop in path if isinstance(loop, Loop) and loop.bind)
+
+
+def shares(kernel: ScheduledKernel) -> dict[str, Share]:
+    """How each bound loop is shared, by its variable; raises VerificationError where loops inside disagree."""
+    found: dict[str, Share] = {}
+    for loop in reversed([node for node in walk(kernel) if isinstance(node, Loop) and node.bind]):
+        inner = {found[child.variable] for child in _nearest(loop.body, loop.bind)}
+        strides = {share.stride * share.members for share in inner} or {1}
+        if len(strides) > 1:
+            raise broken(loop, f"the {loop.bind} loops inside are shared by different numbers of members")
+        (stride,) = strides
+        trips, most = iterations(kernel, loop), max(1, capacity(kernel, loop.bind) // stride)
+        members = loop.width or (most if trips is None else max(1, min(trips, most)))
+        upper = size_of(kernel, loop.extent)
+        found[loop.variable] = Share(
+            loop.bind, loop.lower, loop.extent if upper is None else upper, loop.step, members, stride
+        )
+    return found
+
+
+def _nearest(body: Sequence[Statement], level: Level) -> Iterator[Loop]:
+    """The outermost loops of a level in a body."""
+    for statement in body:
+        if isinstance(statement, Loop) and statement.bind == level:
+            yield statement
+        elif isinstance(statement, Loop | Where):
+            yield from _nearest(statement.body, level)
+
+
+def dependences(kernel: ScheduledKernel) -> dict[str, frozenset[str]]:
+    """For each name, the loop variables that it comes from; what an atomic found depends on all around it."""
+    found: dict[str, frozenset[str]] = {}
+    for statement, path in with_paths(kernel.body):
+        name = result_of(statement)
+        around = frozenset(loop.variable for loop in path if isinstance(loop, Loop))
+        if isinstance(statement, Accumulate):
+            if name is not None:
+                found[name] = around
+            continue
+        comes_from = frozenset().union(*(found.get(read, frozenset()) for read in reads_of(statement)))
+        if name is not None:
+            found[name] = comes_from | {name} if isinstance(statement, Loop) else comes_from
+    return found

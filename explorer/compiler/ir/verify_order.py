@@ -1,0 +1,208 @@
+"""The rule of memory that threads share: what one stores and another reads, or stores, has a barrier between."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Literal
+
+from explorer.compiler.ir.index_forms import index_forms
+from explorer.compiler.ir.kernels import (
+    AtomicAccumulate,
+    Barrier,
+    Loop,
+    ScheduledKernel,
+    Search,
+    Statement,
+    Tile,
+    Where,
+)
+from explorer.compiler.ir.loops import Accumulate, Load, Store
+from explorer.compiler.ir.node import Atom, walk
+from explorer.compiler.ir.sharing import (
+    GRID,
+    LANES,
+    Path,
+    Share,
+    bound_loops,
+    broken,
+    dependences,
+    iterations,
+    with_paths,
+)
+
+NOTHING, WARP, BLOCK, KERNEL = range(4)
+"""What threads may wait for one another at; the blocks of a kernel cannot."""
+MEETS = {"warp": WARP, "block": BLOCK}
+OWN = (frozenset({"thread"}), frozenset({"warp", "lane"}))
+"""The levels at which a thread of a block does its own work."""
+
+
+@dataclass(frozen=True)
+class _Access:
+    """An access to an element of memory that threads share. `stale` are variables of loops that went on since."""
+
+    array: str
+    indices: tuple[Atom, ...]
+    kind: Literal["read", "write", "atomic"]
+    around: tuple[Loop, ...]  # the bound loops
+    stale: frozenset[str] = frozenset()
+    waited: int = NOTHING  # the widest barrier since
+
+    @property
+    def levels(self) -> frozenset[str]:
+        """The levels below the block whose members do it each for themselves; at others all read alike, one writes."""
+        return frozenset(loop.bind for loop in self.around if loop.bind not in GRID)
+
+
+def verify_order(kernel: ScheduledKernel, shared: dict[str, Share]) -> None:
+    """Raises VerificationError where a thread may touch what another one writes, and none waits."""
+    _Order(kernel, shared).body(kernel.body, ())
+
+
+class _Order:
+    """Follows the accesses through a kernel; `pending` are those that a later one may disturb."""
+
+    def __init__(self, kernel: ScheduledKernel, shared: dict[str, Share]) -> None:
+        self.kernel, self.shared = kernel, shared
+        self.loops = {node.variable: node for node in walk(kernel) if isinstance(node, Loop)}
+        self.depends = dependences(kernel)
+        self.forms = index_forms(kernel)
+        # By array, the loops that it is declared in: their iterations have an array each.
+        self.scope: dict[str, frozenset[str]] = {
+            node.name: frozenset(loop.variable for loop in bound_loops(path))
+            for node, path in with_paths(kernel.body)
+            if isinstance(node, Tile) and node.memory == "shared"
+        }
+        written = {node.target for node in walk(kernel) if isinstance(node, Store | Accumulate)}
+        self.scope |= {buffer.name: frozenset() for buffer in kernel.buffers if buffer.name in written}
+        self.tiles = {node.name for node in walk(kernel) if isinstance(node, Tile)}
+        self.stored: set[str] = set()
+        self.pending: set[_Access] = set()
+
+    def body(self, body: tuple[Statement, ...], path: Path) -> None:
+        for statement in body:
+            match statement:
+                case Loop() | Where():
+                    self._block(statement, path)
+                case Barrier():
+                    met = MEETS[statement.level]
+                    self.pending = {replace(access, waited=max(access.waited, met)) for access in self.pending}
+                case Tile():
+                    self.pending = {access for access in self.pending if access.array != statement.name}
+                case _:
+                    self._touch(statement, path)
+
+    def _block(self, block: Loop | Where, path: Path) -> None:
+        """The body, and for a loop that nobody shares, again after itself; or not at all."""
+        before = self.pending
+        again = isinstance(block, Loop) and not block.bind
+        for _ in range(2 if again else 1):
+            self.body(block.body, (*path, block))
+            if isinstance(block, Loop) and again:
+                self.pending = {self._after(access, block.variable) for access in self.pending}
+        if not (isinstance(block, Loop) and iterations(self.kernel, block)):
+            self.pending = self.pending | before
+
+    def _after(self, access: _Access, variable: str) -> _Access:
+        """An access as the next iteration sees it: what depends on the loop's variable has changed."""
+        changes = any(variable in self.depends.get(str(index), ()) for index in access.indices)
+        return replace(access, stale=access.stale | {variable}) if changes else access
+
+    def _touch(self, statement: Statement, path: Path) -> None:
+        match statement:
+            case Load():
+                access = _Access(statement.buffer, statement.indices, "read", bound_loops(path))
+            case Search():
+                access = _Access(statement.buffer, (), "read", bound_loops(path))
+            case AtomicAccumulate():
+                access = _Access(statement.target, statement.indices, "atomic", bound_loops(path))
+            case Accumulate() | Store() if statement.indices:
+                access = _Access(statement.target, statement.indices, "write", bound_loops(path))
+            case _:
+                return
+        name = access.array
+        if name in self.tiles and not isinstance(statement, Store) and name not in self.stored:
+            raise broken(statement, f"{name} is read before anything is stored in it")
+        self.stored |= {name}
+        if name not in self.scope:
+            return
+        if access.kind == "write":
+            self._alone(statement, access, path)
+        for other in self.pending:
+            self._apart(statement, access, other)
+        self.pending = self.pending | {access}
+
+    def _alone(self, statement: Statement, access: _Access, path: Path) -> None:
+        """No two threads write to one element: each bound loop around tells elements apart, or but one writes."""
+        told = set(self.scope[access.array]).union(*(self.depends.get(str(index), ()) for index in access.indices))
+        for where in path:
+            if isinstance(where, Where) and where.comparison == "==":
+                left, right = (self.depends.get(str(side), frozenset()) for side in (where.left, where.right))
+                told |= left ^ right
+        for loop in access.around:
+            if loop.variable not in told and iterations(self.kernel, loop) != 1:
+                raise broken(statement, f"all iterations over {loop.variable} write to the same element")
+
+    def _apart(self, statement: Statement, access: _Access, other: _Access) -> None:
+        """Raises if two accesses may be of one element by different threads that have not waited."""
+        kinds = {access.kind, other.kind}
+        if access.array != other.array or kinds in ({"read"}, {"atomic"}):
+            return
+        mine, theirs = self._covered(access, other), self._covered(other, access)
+        needed = max(self._level(access, mine), self._level(other, theirs))
+        own = access.levels in OWN or (access.levels == {"lane"} and self.kernel.threads == LANES)
+        alike = access.levels == other.levels and (own or kinds == {"write"})
+        if needed == NOTHING and not alike:
+            needed = WARP if self._in_a_warp(access) and self._in_a_warp(other) else BLOCK
+        if needed > other.waited:
+            waits = {WARP: "barrier warp", BLOCK: "barrier block", KERNEL: "kernel of its own"}[needed]
+            verb = "written" if other.kind != "read" else "read"
+            raise broken(statement, f"{access.array} was {verb} by other threads, with no {waits} between")
+
+    def _in_a_warp(self, access: _Access) -> bool:
+        return "warp" in access.levels or self.kernel.threads == LANES
+
+    def _covered(self, access: _Access, other: _Access) -> set[str]:
+        """The bound loops whose iteration is the same where the two accesses meet in an element, by variable."""
+        covered = set(self.scope[access.array])
+        if len(access.indices) == len(other.indices):
+            for index, match in zip(access.indices, other.indices, strict=True):
+                if self._place(index, access) == self._place(match, other):
+                    covered |= self._owners(index)
+        return covered
+
+    def _place(self, index: Atom, access: _Access) -> object:
+        """What two indices that are equal have in common, where it decides who has them."""
+        form = self.forms.get(str(index))
+        if form is None or not form.tells_apart:
+            return self._symbol(index, access)
+        return form.start, frozenset((by, self._symbol(name, access)) for name, by in form.terms)
+
+    def _symbol(self, name: Atom, access: _Access) -> object:
+        loop = self.loops.get(str(name))
+        if loop is not None and loop.bind:
+            return self.shared[loop.variable]
+        known: object = name if loop is None else (loop.lower, loop.extent, loop.step)
+        changed = (self.depends.get(str(name), frozenset()) - {name}) & access.stale
+        return (known, access) if changed else known
+
+    def _owners(self, index: Atom) -> set[str]:
+        """The bound loops that decide who has an index."""
+        form = self.forms.get(str(index))
+        if form is None or not form.tells_apart:
+            return {name for name in self.depends.get(str(index), ()) if self.loops[name].bind}
+        return set().union(*(self._deciding(name) for name, _ in form.terms))
+
+    def _deciding(self, name: str) -> set[str]:
+        if name in self.loops and self.loops[name].bind:
+            return {name}
+        return {other for other in self.depends.get(name, ()) if self.loops[other].bind}
+
+    def _level(self, access: _Access, covered: set[str]) -> int:
+        """What threads must have waited at, of whom only the loops in `covered` are known to agree."""
+        apart = [loop.bind for loop in access.around if loop.variable not in covered]
+        if any(level in GRID for level in apart):
+            return KERNEL
+        if any(level in ("warp", "thread") for level in apart):
+            return BLOCK
+        return WARP if "lane" in apart else NOTHING

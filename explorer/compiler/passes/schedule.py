@@ -1,0 +1,41 @@
+"""Loops to scheduled kernels: the first template that fits each nest."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+from explorer.compiler.ir import loops
+from explorer.compiler.ir.kernels import ScheduledKernel
+from explorer.compiler.ir.module import Module
+from explorer.compiler.passes.report import Report
+from explorer.compiler.schedule.warps import clearing_kernel, schedule_warps
+
+Template = tuple[Callable[[loops.Kernel, Report], bool], Callable[[loops.Kernel, Report], tuple[ScheduledKernel, ...]]]
+"""Whether a template fits a nest, telling the report why not, and the kernels that it makes of it, in order."""
+
+
+def warps(kernel: loops.Kernel, report: Report) -> tuple[ScheduledKernel, ...]:
+    """A warp an iteration, after what clears the sums that iterations take together."""
+    steps = [step for step in (clearing_kernel(kernel), kernel) if step]
+    return tuple(schedule_warps(step, report) for step in steps)
+
+
+TEMPLATES: tuple[Template, ...] = ((lambda kernel, report: True, warps),)
+
+
+def schedule(program: loops.Kernel | Module, report: Report) -> ScheduledKernel | Module:
+    """The program's kernels scheduled; raises Unsupported, with a sentence, for one that no template fits."""
+    if isinstance(program, loops.Kernel):
+        kernels = _scheduled(program, report)
+        if len(kernels) == 1:
+            return kernels[0]
+        result = next(buffer.name for buffer in program.buffers if buffer.kind == "output")
+        return Module(origin=program.origin, name=program.name, result=result, gradients=(), programs=kernels)
+    nests = [kernel for kernel in program.programs if isinstance(kernel, loops.Kernel)]
+    return replace(program, programs=tuple(step for nest in nests for step in _scheduled(nest, report)))
+
+
+def _scheduled(kernel: loops.Kernel, report: Report) -> tuple[ScheduledKernel, ...]:
+    build = next(build for applies, build in TEMPLATES if applies(kernel, report))
+    return build(kernel, report)

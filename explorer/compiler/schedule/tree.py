@@ -1,0 +1,180 @@
+"""Questions about scheduled nests, and changes to their bodies, that the primitives and templates share."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import replace
+
+from explorer.compiler.ir import loops
+from explorer.compiler.ir.kernels import Loop, ScheduledKernel, Search, Statement, Tile, Where
+from explorer.compiler.ir.node import Atom, Names, Node, walk
+from explorer.compiler.passes.statements import rename
+
+Body = tuple[Statement, ...]
+
+Access = loops.Load | loops.Store | loops.Accumulate
+
+
+class ScheduleError(Exception):
+    """A primitive that is not legal where it was asked for; the message is the reason."""
+
+
+def begin(kernel: loops.Kernel, body: tuple[loops.Statement, ...]) -> ScheduledKernel:
+    """Statements of a kernel as a nest that nobody shares yet, every row in shared memory."""
+    return ScheduledKernel(
+        origin=kernel.origin,
+        name=kernel.name,
+        template=kernel.template,
+        sizes=kernel.sizes,
+        buffers=kernel.buffers,
+        threads=1,
+        schedule=(),
+        body=tuple(_unshared(statement) for statement in body),
+    )
+
+
+def _unshared(statement: loops.Statement) -> Statement:
+    match statement:
+        case loops.For():
+            return Loop(
+                origin=statement.origin,
+                variable=statement.variable,
+                lower=statement.lower,
+                extent=statement.extent,
+                body=tuple(_unshared(child) for child in statement.body),
+            )
+        case loops.Row():
+            return Tile(
+                origin=statement.origin, name=statement.name, extents=statement.extents or (1,), memory="shared"
+            )
+    return statement
+
+
+def defined_name(statement: Node) -> str | None:
+    """The name that a statement gives to something, if any."""
+    match statement:
+        case Loop():
+            return statement.variable
+        case Tile():
+            return statement.name
+        case Search():
+            return statement.result
+    return loops.result_of(statement)
+
+
+def names_of(kernel: ScheduledKernel) -> Names:
+    """Allocates names that the kernel does not use."""
+    defined = {name for node in walk(kernel) if (name := defined_name(node)) is not None}
+    buffers = {buffer.name for buffer in kernel.buffers}
+    return Names(defined | buffers | loops.fixed_names(kernel.sizes, kernel.buffers))
+
+
+def edit(body: Body, change: Callable[[Statement], Iterable[Statement]]) -> Body:
+    """The body with every statement exchanged for what `change` makes of it, inner ones first."""
+    edited: list[Statement] = []
+    for statement in body:
+        if isinstance(statement, Loop | Where):
+            statement = replace(statement, body=edit(statement.body, change))
+        edited += change(statement)
+    return tuple(edited)
+
+
+def edit_loop(kernel: ScheduledKernel, variable: str, change: Callable[[Loop], Statement]) -> ScheduledKernel:
+    """The kernel with one loop exchanged."""
+
+    def of(statement: Statement) -> Body:
+        mine = isinstance(statement, Loop) and statement.variable == variable
+        return (change(statement),) if mine and isinstance(statement, Loop) else (statement,)
+
+    return replace(kernel, body=edit(kernel.body, of))
+
+
+def find_loop(kernel: ScheduledKernel, variable: str) -> Loop:
+    """The loop of a variable; ScheduleError where there is none."""
+    for node in walk(kernel):
+        if isinstance(node, Loop) and node.variable == variable:
+            return node
+    raise ScheduleError(f"there is no loop {variable}")
+
+
+def find_tile(kernel: ScheduledKernel, name: str) -> Tile:
+    """The tile of a name; ScheduleError where there is none."""
+    for node in walk(kernel):
+        if isinstance(node, Tile) and node.name == name:
+            return node
+    raise ScheduleError(f"there is no tile {name}")
+
+
+def scheduled(kernel: ScheduledKernel, line: str, body: Body | None = None) -> ScheduledKernel:
+    """The kernel after a primitive, which leaves a line in its schedule."""
+    return replace(kernel, schedule=(*kernel.schedule, line), body=kernel.body if body is None else body)
+
+
+def static_extent(kernel: ScheduledKernel, extent: object) -> int | None:
+    """The number that an extent or a bound stands for, where it is known when the kernel is compiled."""
+    if isinstance(extent, str):
+        return dict(kernel.sizes).get(extent)
+    return extent if isinstance(extent, int) else None
+
+
+def floats(kernel: ScheduledKernel, tile: Tile) -> int | None:
+    """How many elements a tile has, where that is known."""
+    product = 1
+    for extent in tile.extents:
+        size = static_extent(kernel, extent)
+        if size is None:
+            return None
+        product *= size
+    return product
+
+
+def access_of(statement: Node) -> Access | None:
+    """The statement if it reads or writes elements of a buffer or a tile; an accumulator has no elements."""
+    match statement:
+        case loops.Load():
+            return statement
+        case loops.Store() | loops.Accumulate() if statement.indices:
+            return statement
+    return None
+
+
+def array_of(access: Access) -> str:
+    """The buffer or tile whose element is read or written."""
+    return access.buffer if isinstance(access, loops.Load) else access.target
+
+
+def accesses(node: Node, array: str) -> list[Access]:
+    """The accesses to one array at and below a node, in program order."""
+    found = (access_of(inner) for inner in walk(node))
+    return [access for access in found if access is not None and array_of(access) == array]
+
+
+def moved(statement: Statement, array: str, indices: tuple[Atom, ...]) -> Statement:
+    """An access made to another place."""
+    match statement:
+        case loops.Load():
+            return replace(statement, buffer=array, indices=indices)
+        case loops.Store() | loops.Accumulate():
+            return replace(statement, target=array, indices=indices)
+    return statement
+
+
+def renamed(statement: Statement, names: Mapping[str, str]) -> Statement:
+    """A statement that holds no others, with names exchanged."""
+    match statement:
+        case loops.Load() | loops.Index() | loops.Compute() | loops.Accumulate() | loops.Store():
+            changed = rename(statement, names)
+            assert not isinstance(changed, loops.For | loops.Row)
+            return changed
+        case loops.Accumulator() | Tile():
+            return replace(statement, name=names.get(statement.name, statement.name))
+    return statement
+
+
+def innermost(body: Iterable[Statement]) -> Iterator[Loop]:
+    """The loops that hold no loop, in program order."""
+    for statement in body:
+        if isinstance(statement, Loop) and not any(isinstance(node, Loop) for c in statement.body for node in walk(c)):
+            yield statement
+        elif isinstance(statement, Loop | Where):
+            yield from innermost(statement.body)
