@@ -22,6 +22,8 @@ from explorer.compiler.schedule.products import Product
 from explorer.compiler.schedule.steps import ALL, Steps
 from explorer.compiler.schedule.tiling import DEPTH, STAGES, TilePlace, choose_tiling
 
+UNROLLED = 4
+"""Steps along the depth that stand side by side: enough to load ahead of the arithmetic, and little to compile."""
 NEUTRAL = {"sum": 0.0, "product": 1.0}
 """What a block's part of a reduction starts with; a maximum or minimum may start with the whole's start."""
 
@@ -96,7 +98,8 @@ class _Writer:
         lines = [
             f"tile {product.rows.variable} by {ROWS_A_TILE} @block, {product.column} by {tiling.columns} @column",
             f"tile {product.depth} by {DEPTH}: slabs of both operands, in {STAGES} stages of shared memory",
-            f"bind {GRANULE} x {tiling.across} @thread, {HEIGHTS} x {tiling.pieces * tiling.step} sums a thread, registers",
+            f"bind {GRANULE} x {tiling.across} @thread",
+            f"keep {HEIGHTS} x {tiling.pieces * tiling.step} sums a thread in registers",
         ]
         if chosen is not None:
             lines.insert(0, f"group {product.rows.variable} by {chosen.result} = {chosen.buffer}, heights by {GRANULE}")
@@ -180,7 +183,7 @@ class _Writer:
         ):
             first = steps.index("first", "mul", down, height)
             with (
-                steps.loop("d", DEPTH, unroll=ALL) as depth,
+                steps.loop("d", DEPTH, unroll=UNROLLED) as depth,
                 steps.loop("piece", tiling.pieces, unroll=ALL) as piece,
             ):
                 column = steps.index("column", "add", steps.index("before", "mul", piece, tiling.piece), across)

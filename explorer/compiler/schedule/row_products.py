@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 from explorer.compiler.ir import loops
@@ -9,7 +10,7 @@ from explorer.compiler.ir.kernels import Count, ScheduledKernel
 from explorer.compiler.ir.loops import Buffer
 from explorer.compiler.ir.node import Atom, Names, merge, walk
 from explorer.compiler.passes.report import Report
-from explorer.compiler.passes.statements import slice_for
+from explorer.compiler.passes.statements import all_names, slice_for
 from explorer.compiler.schedule.gemm import ProductKernel, arrays_of, reduction_of, write_product
 from explorer.compiler.schedule.grouping import Grouping, group_rows
 from explorer.compiler.schedule.products import Found, Product, find_products
@@ -27,7 +28,12 @@ class Groupings:
     names: Names
     made: dict[str, Grouping]
 
-    def of(self, kernel: str, chosen: Buffer, product: Product, matrices: Buffer) -> tuple[Grouping, bool]:
+    @classmethod
+    def of(cls, kernels: Iterable[loops.Kernel]) -> Groupings:
+        """None yet, of the rows of a module's kernels."""
+        return cls(Names({name for kernel in kernels for name in all_names(kernel)}), {})
+
+    def by(self, kernel: str, chosen: Buffer, product: Product, matrices: Buffer) -> tuple[Grouping, bool]:
         """The grouping by an array, and whether it is new, so that its kernels have to run."""
         if chosen.name in self.made:
             return self.made[chosen.name], False
@@ -53,7 +59,7 @@ def schedule_products(
         grouping, chosen = None, product.matrix_index
         if chosen is not None:
             matrices = buffers[product.matrix.buffer]
-            grouping, new = groupings.of(kernel.name, buffers[chosen.buffer], product, matrices)
+            grouping, new = groupings.by(kernel.name, buffers[chosen.buffer], product, matrices)
             kernels += grouping.kernels if new else ()
         name = f"{kernel.name}_product{place if len(found.products) > 1 else ''}"
         written.append(write_product(kernel, product, grouping, name, groupings.names))
