@@ -1,4 +1,16 @@
-"""CUDA C++ as far as the kernels need it: words that may not be names, constants, and the scalar functions."""
+"""CUDA C++ as far as the kernels need it: words that may not be names, constants, and the scalar functions.
+
+The device functions that a text may have, each written only where it is called (emulators and readers know them by
+these names; R is sum, product, max or min, V is float2 or float4):
+
+- `warp_R(x)`: the reduction over a warp's 32 lanes, in all of them; x is a float or a V.
+- `lanes_R<LANES, APART = 1>(x)`: over LANES lanes APART apart, where all of the warp is there to take part.
+- `group_R<LANES, APART = 1>(x)`: the same where only the LANES * APART neighbouring lanes are there.
+- `last_at_most(offsets, value, lower, upper)`: the last place of lower..upper with an offset of at most the value.
+- `add_vector(target, a)`: the atomic sum of a V into memory.
+- `operator+` and its like, `FUNCTION_V(a, ...)`, `fma_V(a, b, c)`, `broadcast_V(a)`: element by element.
+- `R_elements(a)`, `add_products(a, b, sum)`: of a vector's elements to a float.
+"""
 
 from __future__ import annotations
 
@@ -22,9 +34,13 @@ KEYWORDS = _words(
 MACROS = _words("NULL NOMINMAX STD THROWBADALLOC RESOURCE_ABI_BYTES alloca assert offsetof warpSize")
 """Macros that NVRTC 13.5 defines before a kernel's first line, found in its built-in headers."""
 MACRO_FAMILIES = ("cuda", "CUDA", "CU_", "NV_", "va_")
-USED = _words(
-    """threadIdx blockIdx lane warp expf logf sqrtf fabsf fmaf fmaxf fminf tanhf erff sinf cosf warp_sum warp_max
-    warp_min warp_product"""
+USED = (
+    _words(
+        """threadIdx blockIdx lane warp thread expf logf sqrtf fabsf fmaf fmaxf fminf tanhf erff sinf cosf atomicAdd
+    float2 float4 make_float2 make_float4 last_at_most add_vector add_products shared_memory"""
+    )
+    | {f"{scope}_{reduction}" for scope in ("warp", "lanes", "group") for reduction in ("sum", "product", "max", "min")}
+    | {f"{reduction}_elements" for reduction in ("sum", "product", "max", "min")}
 )
 """What the generated text itself names."""
 
@@ -81,13 +97,44 @@ def constant(value: float) -> str:
     return f"__int_as_float(0x{bits:08x})"
 
 
-def warp_reduction(reduction: str) -> tuple[str, ...]:
-    """A device function that gives all lanes the reduction of their values, by five exchanges."""
-    combined = REDUCTIONS[reduction].format("x", "__shfl_xor_sync(0xffffffffu, x, mask)")
+def is_taken(name: str) -> bool:
+    """Whether a name may not be a variable's: the language's words, NVRTC's macros, functions on vectors."""
+    return refused(name) or name.endswith(("_float2", "_float4"))
+
+
+def lanes_reduction(scope: str, reduction: str) -> tuple[str, ...]:
+    """A device function that gives lanes the reduction of their values, by exchanges with ever nearer ones."""
+    template: tuple[str, ...] = ()
+    first, last, every, mask = "16", "0", "", "0xffffffffu"
+    if scope != "warp":
+        template = ("template <int LANES, int APART = 1>",)
+        first, last = "LANES * APART / 2", "APART / 2"
+    if scope == "group":
+        mask = "group"
+        first_lane = "threadIdx.x % 32 / (LANES * APART) * (LANES * APART)"
+        every = f"  const unsigned group = 0xffffffffu >> (32 - LANES * APART) << {first_lane};"
+    combined = REDUCTIONS[reduction].format("x", f"__shfl_xor_sync({mask}, x, distance)")
     return (
-        f"__device__ __forceinline__ float warp_{reduction}(float x) {{",
-        "  for (int mask = 16; mask > 0; mask >>= 1)",
+        *template,
+        f"__device__ __forceinline__ float {scope}_{reduction}(float x) {{",
+        *filter(None, [every]),
+        "  #pragma unroll",
+        f"  for (int distance = {first}; distance > {last}; distance >>= 1)",
         f"    x = {combined};",
         "  return x;",
         "}",
     )
+
+
+LAST_AT_MOST = (
+    "__device__ __forceinline__ long long last_at_most(",
+    "    const int* offsets, long long value, long long lower, long long upper) {",
+    "  while (lower < upper) {",
+    "    const long long middle = (lower + upper) / 2;",
+    "    if (offsets[middle] <= value) lower = middle + 1;",
+    "    else upper = middle;",
+    "  }",
+    "  return lower - 1;",
+    "}",
+)
+"""By halves: the last place in lower..upper whose offset is at most the value, lower - 1 where none is."""

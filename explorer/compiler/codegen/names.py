@@ -5,14 +5,17 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 
+from explorer.compiler.ir.kernels import AtomicAccumulate, Loop, ScheduledKernel, Search, Tile
 from explorer.compiler.ir.loops import Kernel, fixed_names, result_of
-from explorer.compiler.ir.node import Names, walk
+from explorer.compiler.ir.node import Names, Node, walk
 
 
 class TargetNames:
     """The kernel's names in the target language, and fresh names that collide with none of them."""
 
-    def __init__(self, kernel: Kernel, taken: frozenset[str], refused: Callable[[str], bool] = bool) -> None:
+    def __init__(
+        self, kernel: Kernel | ScheduledKernel, taken: frozenset[str], refused: Callable[[str], bool] = bool
+    ) -> None:
         """`taken` are the names that the generated code itself uses; `refused` says which others may not be."""
         self._refused = refused
         self._allocator = Names(set(taken))
@@ -22,10 +25,11 @@ class TargetNames:
                 self._of[name] = self.new(name)
 
     @staticmethod
-    def _declared(kernel: Kernel) -> list[str]:
+    def _declared(kernel: Kernel | ScheduledKernel) -> list[str]:
         buffers = [buffer.name for buffer in kernel.buffers]
         extents = sorted(fixed_names(kernel.sizes, kernel.buffers))
-        return [*buffers, *extents, *(name for node in walk(kernel) if (name := result_of(node)) is not None)]
+        counts = [name for name, _ in kernel.counts] if isinstance(kernel, ScheduledKernel) else []
+        return [*buffers, *extents, *counts, *(name for node in walk(kernel) if (name := _defined(node)))]
 
     def __getitem__(self, name: str) -> str:
         return self._of[name]
@@ -34,3 +38,15 @@ class TargetNames:
         """A name that nothing else has: the hint where possible."""
         plain = re.sub(r"[^A-Za-z0-9_]|^(?=[0-9_])|_(?=_)", "v", hint)
         return self._allocator.new(f"v_{plain}" if self._refused(plain) else plain)
+
+
+def _defined(node: Node) -> str | None:
+    """The name that a statement defines, if any, of the loops or of a scheduled kernel."""
+    match node:
+        case Loop():
+            return node.variable
+        case Tile():
+            return node.name
+        case Search() | AtomicAccumulate():
+            return node.result or None
+    return result_of(node)

@@ -1,0 +1,349 @@
+"""The parts of a line of CUDA C++: names, elements, integer arithmetic, f32 expressions, and what assigns them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from explorer.compiler.codegen.cuda_sharing import share_loops, static_number
+from explorer.compiler.codegen.cuda_tiles import accesses, register_tiles
+from explorer.compiler.codegen.cuda_vectors import (
+    ELEMENTS,
+    Vectors,
+    add_products,
+    add_vector,
+    broadcast,
+    elementwise,
+    horizontal,
+    vector_type,
+)
+from explorer.compiler.codegen.cuda_words import FUNCTIONS, REDUCTIONS, USED, constant, is_taken
+from explorer.compiler.codegen.names import TargetNames
+from explorer.compiler.codegen.text import Unsupported
+from explorer.compiler.ir.kernels import AtomicAccumulate, Loop, ScheduledKernel, Search, Tile, Where
+from explorer.compiler.ir.loops import INFIX_INDEX, REDUCTION_SIGNS, Accumulate, Compute, Index, Load, Store
+from explorer.compiler.ir.node import Atom, Extent, Line, Node, Origin, merge, walk
+
+INT_LIMIT = 2**31
+CHOICES = {"min": "<", "max": ">"}
+REDUCING = {"sum": "add", "product": "mul", "max": "max", "min": "min"}
+"""The function that a reduction applies again and again."""
+
+
+class Helpers:
+    """The device functions that a text calls, each once."""
+
+    def __init__(self) -> None:
+        self._origins: dict[tuple[str, tuple[str, ...]], Origin] = {}
+
+    def use(self, name: str, text: tuple[str, ...], origin: Origin) -> None:
+        """Notes a function that a line of this origin calls; those of one name may differ in what they take."""
+        self._origins[name, text] = merge(self._origins.get((name, text), ()), origin)
+
+    def lines(self) -> list[Line]:
+        """The functions by name, each line with the origins of all that call it."""
+        ordered = sorted(self._origins.items(), key=lambda item: (item[0][0], item[0][1]))
+        bare = ("}", "#pragma unroll")
+        return [Line(line, () if line.strip() in bare else origin) for (_, text), origin in ordered for line in text]
+
+
+class Expressions:
+    """Writes expressions of one kernel, and knows what its names stand for."""
+
+    def __init__(self, kernel: ScheduledKernel, helpers: Helpers, arch: str) -> None:
+        self.kernel, self.helpers, self.arch = kernel, helpers, arch
+        self.names = TargetNames(kernel, USED, is_taken)
+        self.vectors = Vectors(kernel)
+        self.shares = share_loops(kernel)
+        self.registers = register_tiles(kernel, self.shares, self.vectors)
+        tiles = [node for node in walk(kernel) if isinstance(node, Tile)]
+        self.tiles = {tile.name: tile for tile in tiles}
+        self.extents = {buffer.name: buffer.extents for buffer in kernel.buffers}
+        self.extents |= {tile.name: tile.extents for tile in tiles}
+        self.integers = {buffer.name for buffer in kernel.buffers if buffer.type == "i32"}
+        self.integers |= {tile.name for tile in tiles if tile.type == "i32"}
+        found = accesses(kernel)
+        self.wide = {name for name in found if any(self.vectors.width(place[-1]) > 1 for place in found[name])}
+        self.slot_loops = {
+            str(index) for name in self.registers for place in found.get(name, []) for index in place
+        } & set(self.shares)
+        self.largest: dict[str, int | None] = {}  # of each integer; None where only 64 bits are sure to do
+        self.slot_of: dict[str, str] = {}  # by the variable of a shared loop that goes round
+        self.shift: dict[str, int] = {}  # by vector index: which of its elements is meant
+        self.used: set[str] = set()
+        self.members: set[str] = set()
+        self.origin: Origin = ()
+
+    def atom(self, atom: Atom, *, value: bool = False) -> str:
+        if isinstance(atom, str):
+            self.used.add(atom)
+            more = self.shift.get(atom)
+            return f"({self.names[atom]} + {more})" if more else self.names[atom]
+        return constant(atom) if value else str(atom)
+
+    def is_named(self, loop: Loop) -> bool:
+        """Whether the text of the loop's body has its variable: dimensions shared over it are indexed by the slot."""
+        for node in walk(loop):
+            target, indices = _access(node)
+            if (target not in self.registers and loop.variable in indices) or loop.variable in _other_atoms(node):
+                return True
+        return False
+
+    # Integers.
+
+    def largest_of(self, atom: Atom) -> int | None:
+        if not isinstance(atom, str):
+            return int(atom)
+        size = static_number(self.kernel, atom)
+        return size if size is not None else self.largest.get(atom)
+
+    def index(self, index: Index) -> str:
+        """Integer arithmetic, on 32 bits where the largest value fits."""
+        largest = [self.largest_of(operand) for operand in index.operands]
+        limit = _largest_result(index.function, largest)
+        self.largest[index.result] = limit
+        left, right = (self.atom(operand) for operand in index.operands)
+        kind = "long long" if limit is None else "int"
+        if index.function in CHOICES:
+            value = f"{left} {CHOICES[index.function]} {right} ? {left} : {right}"
+        else:
+            if limit is None and None not in largest:
+                left = f"(long long){left}"
+            sign = INFIX_INDEX[index.function][0]  # C's / on integers is the loops' // : neither side is negative
+            value = f"{left} {sign} {right}"
+        return f"const {kind} {self.names[index.result]} = {value};"
+
+    # Elements.
+
+    def element(self, target: str, indices: tuple[Atom, ...], width: int = 1) -> str:
+        """An element of a tile or a buffer, or `width` consecutive ones, or an accumulator."""
+        name = self.names[target]
+        if target in self.registers:
+            return self.register_element(target, indices, width)
+        if not indices and target not in self.extents:
+            return name
+        return self.vector_at(target, f"{name}[{self.offset(target, indices) if indices else 0}]", width)
+
+    def vector_at(self, target: str, element: str, width: int) -> str:
+        if width == 1:
+            return element
+        return f"*reinterpret_cast<{self.pointed(target, width)}*>(&{element})"
+
+    def pointed(self, target: str, width: int) -> str:
+        """The vector type behind a pointer: constant for the arrays that the kernel does not write."""
+        written = target in self.tiles or any(
+            isinstance(node, Store | Accumulate) and node.target == target for node in walk(self.kernel)
+        )
+        return vector_type(width) if written else f"const {vector_type(width)}"
+
+    def offset(self, target: str, indices: Sequence[Atom]) -> str:
+        """An element's place in row-major order."""
+        extents = self.extents[target]
+        tile = self.tiles.get(target)
+        text = self.atom(indices[0])
+        if len(indices) == 1:
+            return text
+        if all(self.largest_of(index) is not None for index in indices) and self.is_large(extents):
+            text = f"(long long){text}"
+        for place, (index, extent) in enumerate(zip(indices[1:], extents[1:], strict=True), 1):
+            text = f"({text})" if place > 1 else text
+            length = self.atom(extent)
+            if tile and tile.padding and place == len(extents) - 1:
+                length = f"({length} + {tile.padding})"
+            text = f"{text} * {length}" if index == 0 else f"{text} * {length} + {self.atom(index)}"
+        return text
+
+    def floats_text(self, tile: Tile) -> str:
+        """The elements of a tile in shared memory: `16 * (128 + 4)`."""
+        *outer, last = (self.atom(extent) for extent in tile.extents)
+        return " * ".join([*outer, f"({last} + {tile.padding})" if tile.padding else last])
+
+    def register_element(self, target: str, indices: tuple[Atom, ...], width: int) -> str:
+        tile, text = self.registers[target], self.names[target]
+        for place, index in enumerate(indices):
+            if tile.shared[place]:
+                if tile.rounds[place] > 1:
+                    text += f"[{self.slot_of[str(index)]}]"
+            elif place == len(indices) - 1 and tile.width > 1:
+                text += (
+                    f"[{self.atom(index)} / {tile.width}]"
+                    if isinstance(index, str)
+                    else f"[{int(index) // tile.width}]"
+                )
+            else:
+                text += f"[{self.atom(index)}]"
+        return text if tile.width == width else self.vector_at(target, text, width)
+
+    def is_large(self, extents: tuple[Extent, ...]) -> bool:
+        """Whether an offset into a buffer of these extents may exceed 31 bits."""
+        product = 1
+        for extent in extents:
+            product *= static_number(self.kernel, extent) or INT_LIMIT
+        return product > INT_LIMIT
+
+    def elements(self, target: str, indices: tuple[Atom, ...]) -> list[str]:
+        """The single elements of an access by a vector index that is not its last; empty for all others."""
+        wide = [place for place, index in enumerate(indices) if self.vectors.width(index) > 1]
+        if not wide or wide[-1] == len(indices) - 1:
+            return []
+        (vector,) = (str(indices[place]) for place in wide)
+        found = []
+        for more in range(self.vectors.width(vector)):
+            self.shift[vector] = more
+            found.append(self.element(target, indices))
+        del self.shift[vector]
+        return found
+
+    # Values.
+
+    def load(self, load: Load) -> str:
+        name = self.names[load.result]
+        if load.buffer in self.integers:
+            if self.vectors.width(load.result) > 1:
+                raise Unsupported(f"Indices of {load.buffer} are loaded one by one: its loop may have no step.")
+            self.largest[load.result] = None
+            return f"const long long {name} = {self.element(load.buffer, load.indices)};"
+        width = self.vectors.width(load.result)
+        single = self.elements(load.buffer, load.indices)
+        kind = vector_type(width)
+        value = f"make_{kind}({', '.join(single)})" if single else self.element(load.buffer, load.indices, width)
+        return f"const {kind} {name} = {value};"
+
+    def expression(self, function: str, operands: tuple[Atom, ...]) -> str:
+        """A function of scalars, or of vectors element by element."""
+        if function not in FUNCTIONS:
+            raise Unsupported(f"There is no CUDA for the function {function}.")
+        texts = [self.atom(operand, value=True) for operand in operands]
+        widths = [self.vectors.width(operand) for operand in operands]
+        if max(widths) == 1 or function == "copy":
+            return FUNCTIONS[function].format(*texts)
+        return self.call(function, widths, texts)
+
+    def call(self, function: str, widths: Sequence[int], texts: Sequence[str]) -> str:
+        pattern, text = elementwise(function, widths)
+        self.helpers.use(f"{function} of {max(widths)}", text, self.origin)
+        return pattern.format(*texts)
+
+    def widened(self, text: str, width: int, wanted: int) -> str:
+        """A scalar as the vector that is wanted."""
+        if width == wanted:
+            return text
+        name, function = broadcast(wanted)
+        self.helpers.use(name, function, self.origin)
+        return f"{name}({text})"
+
+    # Changes.
+
+    def store(self, store: Store) -> list[str]:
+        """The assignments of a store: one, or one for each element of a vector that is stored across rows."""
+        value = self.expression(store.function, store.operands)
+        if store.target in self.integers:
+            number = self.atom(store.operands[0])
+            return [f"{self.element(store.target, store.indices)} = (int){number}"]
+        width = self.vectors.width_of(store.operands)
+        single = self.elements(store.target, store.indices)
+        if single and width == 1:
+            return [f"{element} = {value}" for element in single]
+        if single:
+            if store.function != "copy":
+                value = f"({value})"
+            return [f"{e} = {value}.{x}" for e, x in zip(single, ELEMENTS, strict=False)]
+        wanted = self.vectors.width(store.indices[-1]) if store.indices else 1
+        return [f"{self.element(store.target, store.indices, wanted)} = {self.widened(value, width, wanted)}"]
+
+    def accumulate(self, statement: Accumulate) -> list[str]:
+        """The assignment that adds to an element, a vector of them, or an accumulator."""
+        indices = statement.indices
+        width = self.vectors.width(indices[-1]) if indices else self.vectors.width(statement.target)
+        target = self.element(statement.target, indices, width)
+        values = self.vectors.width_of(statement.operands)
+        if statement.reduction == "sum" and statement.function == "mul":
+            return [f"{target} = {self.multiply_add(statement, target, width)}"]
+        value = self.expression(statement.function, statement.operands)
+        if width == 1:
+            return [self.accumulate_scalar(statement.reduction, target, value, values)]
+        function = REDUCING[statement.reduction]
+        if statement.function != "copy" and function in ("add", "mul"):
+            value = f"({value})"
+        return [f"{target} = {self.call(function, [width, values], [target, value])}"]
+
+    def multiply_add(self, statement: Accumulate, target: str, width: int) -> str:
+        widths = [self.vectors.width(operand) for operand in statement.operands]
+        texts = [self.atom(operand, value=True) for operand in statement.operands]
+        if width > 1:
+            return self.call("fma", [*widths, width], [*texts, target])
+        if max(widths) == 1:
+            return f"fmaf({texts[0]}, {texts[1]}, {target})"
+        name, text = add_products(widths)
+        self.helpers.use(name, text, self.origin)
+        return f"{name}({texts[0]}, {texts[1]}, {target})"
+
+    def accumulate_scalar(self, reduction: str, target: str, value: str, width: int) -> str:
+        if width > 1:
+            name, text = horizontal(reduction, width)
+            self.helpers.use(name, text, self.origin)
+            value = f"{name}({value})"
+        if reduction in ("sum", "product"):
+            return f"{target} {REDUCTION_SIGNS[reduction]} {value}"
+        return f"{target} = {REDUCTIONS[reduction].format(target, value)}"
+
+    def atomic(self, statement: AtomicAccumulate) -> str:
+        """The atomic sum, with the name of what was there before where that is wanted."""
+        target, indices = statement.target, statement.indices
+        width = self.vectors.width(indices[-1]) if indices else 1
+        if target in self.integers:
+            (operand,) = statement.operands
+            number = self.atom(operand) if isinstance(operand, int) else f"(int){self.atom(operand)}"
+            call = f"atomicAdd(&{self.element(target, indices)}, {number})"
+            self.largest[statement.result] = None
+            return f"const long long {self.names[statement.result]} = {call}" if statement.result else call
+        value = self.expression(statement.function, statement.operands)
+        values = self.vectors.width_of(statement.operands)
+        if width == 1:
+            if values > 1:
+                name, text = horizontal("sum", values)
+                self.helpers.use(name, text, self.origin)
+                value = f"{name}({value})"
+            call = f"atomicAdd(&{self.element(target, indices)}, {value})"
+            return f"const float {self.names[statement.result]} = {call}" if statement.result else call
+        name, text = add_vector(width, self.arch)
+        self.helpers.use(name, text, self.origin)
+        place = f"reinterpret_cast<{vector_type(width)}*>(&{self.element(target, indices)})"
+        return f"{name}({place}, {self.widened(value, values, width)})"
+
+
+def _access(node: Node) -> tuple[str, tuple[Atom, ...]]:
+    """The tile or buffer that a statement accesses, and where."""
+    match node:
+        case Load():
+            return node.buffer, node.indices
+        case Store() | Accumulate():
+            return node.target, node.indices
+    return "", ()
+
+
+def _other_atoms(node: Node) -> tuple[Atom, ...]:
+    """What a statement reads besides the indices of its element."""
+    match node:
+        case Store() | Accumulate():
+            return node.operands
+        case Index() | Compute():
+            return node.operands
+        case Where():
+            return (node.left, node.right)
+        case Search():
+            return (node.value, node.lower, node.upper)
+        case Loop(extent=str(extent), lower=lower):
+            return (lower, extent)
+    return ()
+
+
+def _largest_result(function: str, largest: list[int | None]) -> int | None:
+    """The largest value of integer arithmetic on operands from 0 to their largest; None: 64 bits are needed."""
+    left, right = largest
+    if function == "mod" and right is not None:
+        return right - 1
+    if left is None or right is None:
+        return None
+    results = {"add": left + right, "sub": left, "mul": left * right, "div": left}
+    result = {**results, "min": min(left, right), "max": max(left, right)}[function]
+    return result if result < INT_LIMIT else None

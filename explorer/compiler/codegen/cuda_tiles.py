@@ -1,0 +1,115 @@
+"""Where tiles live in CUDA: what each thread has of a register tile, and the shared memory that a block has."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from math import prod
+
+from explorer.compiler.codegen.cuda_sharing import Share
+from explorer.compiler.codegen.cuda_vectors import Vectors
+from explorer.compiler.codegen.text import Unsupported
+from explorer.compiler.ir.kernels import ScheduledKernel, Tile
+from explorer.compiler.ir.loops import Accumulate, Load, Store
+from explorer.compiler.ir.node import Atom, walk
+
+STATIC_SHARED_BYTES = 48 * 1024
+"""What a block may declare on every GPU; more is given at the launch."""
+MOST_SHARED_BYTES = {"sm_80": 163 * 1024, "sm_90": 227 * 1024}
+FLOAT_BYTES, VECTOR_FLOATS = 4, 4
+
+
+@dataclass(frozen=True)
+class RegisterTile:
+    """What a thread has of a tile: an array of `extents`, those that are 1 for a shared dimension left out. `shared`
+    says by dimension whether threads share it; elements are of `width` floats where all accesses are."""
+
+    shared: tuple[bool, ...]
+    rounds: tuple[int, ...]
+    width: int
+
+    @property
+    def extents(self) -> tuple[int, ...]:
+        """The extents of the array, without the dimensions that vanish."""
+        return tuple(
+            rounds for shared, rounds in zip(self.shared, self.rounds, strict=True) if not shared or rounds > 1
+        )
+
+
+def accesses(kernel: ScheduledKernel) -> dict[str, list[tuple[Atom, ...]]]:
+    """The indices by which each tile and each buffer is accessed."""
+    found: dict[str, list[tuple[Atom, ...]]] = {}
+    for node in walk(kernel):
+        match node:
+            case Load():
+                found.setdefault(node.buffer, []).append(node.indices)
+            case Store() | Accumulate() if node.indices:
+                found.setdefault(node.target, []).append(node.indices)
+    return found
+
+
+def register_tiles(kernel: ScheduledKernel, shares: Mapping[str, Share], vectors: Vectors) -> dict[str, RegisterTile]:
+    """The register tiles by name."""
+    found = accesses(kernel)
+    return {
+        tile.name: _register_tile(kernel, tile, found.get(tile.name, []), shares, vectors)
+        for tile in walk(kernel)
+        if isinstance(tile, Tile) and tile.memory == "register"
+    }
+
+
+def _register_tile(
+    kernel: ScheduledKernel,
+    tile: Tile,
+    places: list[tuple[Atom, ...]],
+    shares: Mapping[str, Share],
+    vectors: Vectors,
+) -> RegisterTile:
+    widths = {vectors.width(indices[-1]) for indices in places}
+    width = widths.pop() if len(widths) == 1 else 1
+    shared, rounds = [], []
+    for dimension, extent in enumerate(tile.extents):
+        over = [share for indices in places if (share := shares.get(str(indices[dimension])))]
+        size = kernel.size(extent)
+        if over and over[0].rounds is None:
+            raise Unsupported(f"The register tile {tile.name} is shared over a loop of unknown length.")
+        shared.append(bool(over))
+        last = dimension == len(tile.extents) - 1
+        rounds.append((over[0].rounds or 0) if over else size // width if last else size)
+    return RegisterTile(tuple(shared), tuple(rounds), width)
+
+
+@dataclass(frozen=True)
+class SharedTile:
+    """A tile in shared memory: how many slices of how many floats each, and which is a thread's own, of
+    what members."""
+
+    slices: int
+    own: str
+    levels: tuple[str, ...]
+    floats: int
+
+
+class SharedMemory:
+    """All of a kernel's shared memory: tiles are declared one by one, or, where they are too large for that, carved
+    out of one array that the launch gives."""
+
+    def __init__(self, kernel: ScheduledKernel, tiles: Mapping[str, SharedTile], arch: str) -> None:
+        self.offsets: dict[str, int] = {}
+        end = 0
+        for name, tile in tiles.items():
+            self.offsets[name] = end
+            end += -(-tile.slices * tile.floats // VECTOR_FLOATS) * VECTOR_FLOATS
+        needed = end * FLOAT_BYTES
+        self.launch_bytes = needed if needed > STATIC_SHARED_BYTES else 0
+        if needed > MOST_SHARED_BYTES[arch]:
+            raise Unsupported(
+                f"The tiles of {kernel.name} take {needed:,} bytes of shared memory, and a block of {arch} has"
+                f" {MOST_SHARED_BYTES[arch]:,}: make {', '.join(tiles)} smaller."
+            )
+
+
+def floats_of(kernel: ScheduledKernel, tile: Tile) -> int:
+    """The floats of a tile in shared memory, padding included."""
+    *outer, last = (kernel.size(extent) for extent in tile.extents)
+    return prod(outer) * (last + tile.padding)

@@ -1,0 +1,383 @@
+"""The body of one kernel in CUDA C++, from top to bottom: loops, conditions, tiles, and what waits for what."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+
+from explorer.compiler.codegen.cuda_expressions import Expressions, Helpers
+from explorer.compiler.codegen.cuda_sharing import Share, iterations_of, static_number
+from explorer.compiler.codegen.cuda_tiles import SharedMemory, SharedTile, floats_of
+from explorer.compiler.codegen.cuda_vectors import over_lanes, vector_type
+from explorer.compiler.codegen.cuda_words import LAST_AT_MOST, constant, lanes_reduction
+from explorer.compiler.codegen.text import WARP, Unsupported
+from explorer.compiler.ir.kernels import (
+    AtomicAccumulate,
+    Barrier,
+    Loop,
+    Reduce,
+    ScheduledKernel,
+    Search,
+    Statement,
+    Tile,
+    Where,
+)
+from explorer.compiler.ir.loops import Accumulate, Accumulator, Compute, Index, Load, Store
+from explorer.compiler.ir.node import Line, Node, Origin, walk
+
+OTHERWISE = {"<": ">=", "<=": ">", "==": "!="}
+MEMBERS = {
+    "warp": f"threadIdx.x / {WARP}",
+    "lane": f"threadIdx.x % {WARP}",
+    "thread": "threadIdx.x",
+}
+BARRIERS = {"block": "__syncthreads();", "warp": "__syncwarp();"}
+
+
+class Writer(Expressions):
+    """Writes one kernel."""
+
+    def __init__(self, kernel: ScheduledKernel, helpers: Helpers, arch: str) -> None:
+        super().__init__(kernel, helpers, arch)
+        self.grid = _grid(kernel)
+        self.columns = 1
+        self.around: list[Share] = []  # the loops over warps, lanes and threads around the statement
+        self.in_column = False
+        self.apart = False  # whether lanes of one warp may be at different places
+        self.shared = _shared_tiles(kernel, self.shares)
+        self.memory = SharedMemory(kernel, self.shared, arch)
+        self.depth = 1
+        self.lines: list[Line] = []
+
+    def body(self) -> list[Line]:
+        """The kernel's statements, behind what they name of the thread."""
+        self.block(self.kernel.body, at_end=True)
+        body, self.lines = self.lines, []
+        origin = self.grid.origin
+        for member, value in MEMBERS.items():
+            if member in self.members:
+                self.write(f"const int {member} = {value};", origin)
+        if self.memory.launch_bytes:
+            self.write("extern __shared__ float4 shared_memory[];", origin)
+        return [*self.lines, *body]
+
+    def write(self, text: str, origin: Origin = ()) -> None:
+        self.lines.append(Line("  " * self.depth + text, origin))
+
+    @contextmanager
+    def braces(self, head: str, origin: Origin) -> Iterator[None]:
+        """A head, what is written meanwhile one level deeper, and the brace that closes it."""
+        self.write(f"{head} {{", origin)
+        self.depth += 1
+        yield
+        self.depth -= 1
+        self.write("}")
+
+    def block(self, body: Sequence[Statement], *, at_end: bool = False) -> None:
+        """Statements in order; `at_end`: nothing is done after the last of them."""
+        for place, statement in enumerate(body):
+            self.statement(statement, at_end=at_end and place == len(body) - 1)
+
+    def statement(self, statement: Statement, *, at_end: bool) -> None:
+        origin = statement.origin
+        self.origin = origin
+        match statement:
+            case Loop():
+                self.loop(statement, at_end=at_end)
+            case Where():
+                self.where(statement, at_end=at_end)
+            case Tile():
+                self.tile(statement)
+            case Reduce():
+                self.reduce(statement)
+            case Barrier():
+                self.write(BARRIERS[statement.level], origin)
+            case Search():
+                self.helpers.use("last_at_most", LAST_AT_MOST, origin)
+                atoms = ", ".join(self.atom(atom) for atom in (statement.value, statement.lower, statement.upper))
+                call = f"last_at_most({self.names[statement.buffer]}, {atoms})"
+                self.write(f"const long long {self.names[statement.result]} = {call};", origin)
+            case Load():
+                self.write(self.load(statement), origin)
+            case Index():
+                self.write(self.index(statement), origin)
+            case Compute():
+                kind = vector_type(self.vectors.width(statement.result))
+                value = self.expression(statement.function, statement.operands)
+                self.write(f"const {kind} {self.names[statement.result]} = {value};", origin)
+            case Accumulator():
+                width = self.vectors.width(statement.name)
+                start = self.widened(constant(statement.start), 1, width)
+                self.write(f"{vector_type(width)} {self.names[statement.name]} = {start};", origin)
+            case AtomicAccumulate():
+                self.write(f"{self.once(statement.result)}{self.atomic(statement)};", origin)
+            case Store():
+                self.changes(statement, self.store(statement))
+            case Accumulate():
+                self.changes(statement, self.accumulate(statement))
+
+    def changes(self, statement: Store | Accumulate, texts: Sequence[str]) -> None:
+        """What changes an element or an accumulator: one thread does it where memory is not each thread's own."""
+        own = statement.target in self.registers or not statement.indices
+        for text in texts:
+            self.write(f"{'' if own else self.once()}{text};", statement.origin)
+
+    def once(self, result: str = "") -> str:
+        """The condition that holds for one of the threads that do a statement alike, with its `if`."""
+        conditions = ["blockIdx.y == 0"] if self.columns > 1 and not self.in_column else []
+        by_level = {level: [share for share in self.around if share.loop.bind == level] for level in MEMBERS}
+        if by_level["thread"]:
+            conditions += self.first_of("thread", by_level["thread"], self.kernel.threads)
+        elif not by_level["warp"] and not by_level["lane"] and self.kernel.threads > WARP:
+            conditions.append(f"{self.member('thread')} == 0")
+        else:
+            conditions += self.first_of("warp", by_level["warp"], max(1, self.kernel.threads // WARP))
+            conditions += self.first_of("lane", by_level["lane"], WARP)
+        if result and conditions:
+            raise Unsupported(f"Only one thread would know {result}, what an element held before an atomic sum.")
+        return f"if ({' && '.join(conditions)}) " if conditions else ""
+
+    def first_of(self, level: str, shares: Sequence[Share], members: int) -> list[str]:
+        """The conditions for the first of a level's members that have the same iterations of all loops around."""
+        conditions = []
+        above = members
+        for share in shares:
+            if share.top < above:
+                name = self.member(level)
+                text = f"{name} % {above}" if above < members else name
+                conditions.append(f"{text} == 0" if share.top == 1 else f"{text} < {share.top}")
+            above = share.stride
+        if above > 1:
+            name = self.member(level)
+            conditions.append(f"{name} % {above} == 0" if above < members else f"{name} == 0")
+        return conditions
+
+    def member(self, level: str) -> str:
+        self.members.add(level)
+        return level
+
+    def loop(self, loop: Loop, *, at_end: bool) -> None:
+        match loop.bind:
+            case "block":
+                self.of_grid(loop, "blockIdx.x")
+                self.block(loop.body, at_end=at_end)
+            case "column":
+                columns = iterations_of(self.kernel, loop)
+                if columns is None:
+                    raise Unsupported(f"The number of the grid's columns, {loop.extent}, must be known here.")
+                self.columns, self.in_column = columns, True
+                self.of_grid(loop, "blockIdx.y")
+                self.block(loop.body, at_end=at_end)
+                self.in_column = False
+            case "":
+                with self.diverging(self.apart or self.varies(loop)):
+                    self.own_loop(loop)
+            case _:
+                self.shared_loop(loop, at_end=at_end)
+
+    def varies(self, loop: Loop) -> bool:
+        """Whether lanes that stand in different iterations of a loop around may leave this one at different times."""
+        lanes = any(share.loop.bind in ("lane", "thread") for share in self.around)
+        return lanes and iterations_of(self.kernel, loop) is None
+
+    @contextmanager
+    def diverging(self, apart: bool) -> Iterator[None]:
+        before, self.apart = self.apart, apart
+        yield
+        self.apart = before
+
+    def of_grid(self, loop: Loop, place: str) -> None:
+        """A loop of which each block has one iteration."""
+        if loop.lower != 0 or loop.step != 1:
+            raise Unsupported("A loop over the grid's blocks counts from 0 by 1.")
+        size = static_number(self.kernel, loop.extent)
+        self.largest[loop.variable] = None if loop.bind == "block" else (size or 1) - 1
+        kind = "long long" if loop.bind == "block" else "int"
+        self.write(f"const {kind} {self.names[loop.variable]} = {place};", loop.origin)
+
+    def variable_type(self, loop: Loop) -> str:
+        """32 bits where the bounds are known to fit; notes the variable's largest value."""
+        size = static_number(self.kernel, loop.extent)
+        lower = self.largest_of(loop.lower)
+        fits = size is not None and lower is not None
+        self.largest[loop.variable] = max(0, (size or 1) - 1) if fits else None
+        return "int" if fits else "long long"
+
+    def own_loop(self, loop: Loop) -> None:
+        """A loop that each thread does by itself."""
+        kind, name = self.variable_type(loop), self.names[loop.variable]
+        step = f"{name}++" if loop.step == 1 else f"{name} += {loop.step}"
+        self.pragma(loop)
+        head = f"for ({kind} {name} = {self.atom(loop.lower)}; {name} < {self.bound(loop)}; {step})"
+        with self.braces(head, loop.origin):
+            self.block(loop.body)
+
+    def pragma(self, loop: Loop) -> None:
+        if loop.unroll != 1:
+            self.write(f"#pragma unroll {loop.unroll}" if loop.unroll else "#pragma unroll")
+
+    def bound(self, loop: Loop) -> str:
+        assert isinstance(loop.extent, str | int), "only a loop over blocks has a count of iterations"
+        return self.atom(loop.extent)
+
+    def shared_loop(self, loop: Loop, *, at_end: bool) -> None:
+        """A loop whose iterations the members of a level share: a variable, in rounds where they are too many."""
+        share = self.shares[loop.variable]
+        self.member(loop.bind)
+        even = share.iterations is not None and share.iterations % share.width == 0
+        lanes = loop.bind != "warp"
+        self.around.append(share)
+        with self.diverging(self.apart or (lanes and not even)):
+            if share.rounds == 1:
+                self.one_round(loop, share, share.position, at_end=at_end)
+            elif share.rounds is not None and (loop.unroll == 0 or self.in_registers(loop)):
+                self.slots(loop, share)
+            else:
+                self.strided(loop, share)
+        self.around.pop()
+
+    def in_registers(self, loop: Loop) -> bool:
+        """Whether a dimension of a register tile is shared over the loop."""
+        return loop.variable in self.slot_loops
+
+    def one_round(self, loop: Loop, share: Share, place: str, *, at_end: bool) -> None:
+        """The variable of a member's iteration at `place`, and the body, where there is such an iteration."""
+        kind, name = self.variable_type(loop), self.names[loop.variable]
+        whole = share.iterations is not None and share.iterations % share.width == 0
+        if not whole or self.is_named(loop):
+            self.write(f"const {kind} {name} = {self.first(loop, place)};", loop.origin)
+        if whole:
+            self.block(loop.body, at_end=at_end)
+        else:
+            with self.braces(f"if ({name} < {self.bound(loop)})", loop.origin):
+                self.block(loop.body)
+
+    def first(self, loop: Loop, place: str) -> str:
+        """The loop's variable at a place among the iterations."""
+        if loop.step > 1:
+            place = f"{loop.step} * {place}" if place.isidentifier() else f"{loop.step} * ({place})"
+        return place if loop.lower == 0 else f"{self.atom(loop.lower)} + {place}"
+
+    def slots(self, loop: Loop, share: Share) -> None:
+        """A constant trip count, unrolled: only so do the elements of register tiles stay in registers."""
+        slot = self.names.new("slot")
+        self.slot_of[loop.variable] = slot
+        self.write("#pragma unroll")
+        with self.braces(f"for (int {slot} = 0; {slot} < {share.rounds}; {slot}++)", loop.origin):
+            position = share.position
+            self.one_round(loop, share, f"{position} + {share.width} * {slot}", at_end=False)
+        del self.slot_of[loop.variable]
+
+    def strided(self, loop: Loop, share: Share) -> None:
+        kind, name = self.variable_type(loop), self.names[loop.variable]
+        self.pragma(loop)
+        first, stride = self.first(loop, share.position), loop.step * share.width
+        step = f"{name}++" if stride == 1 else f"{name} += {stride}"
+        with self.braces(f"for ({kind} {name} = {first}; {name} < {self.bound(loop)}; {step})", loop.origin):
+            self.block(loop.body)
+
+    def where(self, where: Where, *, at_end: bool) -> None:
+        left, right = self.atom(where.left), self.atom(where.right)
+        lanes = any(share.loop.bind in ("lane", "thread") for share in self.around)
+        meets = any(isinstance(node, Barrier) and node.level == "block" for node in walk(where))
+        if at_end and not lanes and not meets:  # whole warps leave together
+            self.write(f"if ({left} {OTHERWISE[where.comparison]} {right}) return;", where.origin)
+            self.block(where.body, at_end=True)
+            return
+        with (
+            self.diverging(self.apart or lanes),
+            self.braces(f"if ({left} {where.comparison} {right})", where.origin),
+        ):
+            self.block(where.body)
+
+    def tile(self, tile: Tile) -> None:
+        """A tile's storage: some elements a thread, or the block's shared memory, or a slice of that."""
+        name = self.names[tile.name]
+        if tile.name in self.registers:
+            held = self.registers[tile.name]
+            kind = "int" if tile.type == "i32" else vector_type(held.width)
+            aligned = "__align__(16) " if kind == "float" and tile.name in self.wide else ""
+            self.write(f"{aligned}{kind} {name}{''.join(f'[{extent}]' for extent in held.extents)};", tile.origin)
+            return
+        kind = "int" if tile.type == "i32" else "float"
+        place, size = self.shared[tile.name], self.floats_text(tile)
+        own = f" + {self.own_slice(place)} * ({size})" if place.slices > 1 else ""
+        if self.memory.launch_bytes:
+            offset = self.memory.offsets[tile.name]
+            start = f"reinterpret_cast<{kind}*>(shared_memory)" + (f" + {offset}" if offset else "")
+            self.write(f"{kind}* const {name} = {start}{own};", tile.origin)
+        elif place.slices > 1:
+            slices = self.names.new(f"{tile.name}_slices")
+            self.write(f"__shared__ __align__(16) {kind} {slices}[{place.slices}][{size}];", tile.origin)
+            self.write(f"{kind}* const {name} = {slices}[{self.own_slice(place)}];", tile.origin)
+        else:
+            self.write(f"__shared__ __align__(16) {kind} {name}[{size}];", tile.origin)
+
+    def own_slice(self, tile: SharedTile) -> str:
+        self.members.update(tile.levels)
+        return tile.own
+
+    def reduce(self, reduce: Reduce) -> None:
+        """The parts that lanes hold of an accumulator, or of a register tile's elements, put together."""
+        name, origin = self.names[reduce.target], reduce.origin
+        held = self.registers.get(reduce.target)
+        width = held.width if held else self.vectors.width(reduce.target)
+        scope = "warp" if reduce.lanes == WARP else "group" if self.apart else "lanes"
+        self.helpers.use(f"{scope}_{reduce.reduction}", lanes_reduction(scope, reduce.reduction), origin)
+        call, text = over_lanes(scope, reduce.reduction, width)
+        if width > 1:
+            self.helpers.use(f"{call} of vectors", text, origin)
+        if scope != "warp":
+            call += f"<{reduce.lanes}, {reduce.apart}>" if reduce.apart > 1 else f"<{reduce.lanes}>"
+        element, depth = name, self.depth
+        for extent in held.extents if held else ():
+            slot = self.names.new("slot")
+            self.write("#pragma unroll")
+            self.write(f"for (int {slot} = 0; {slot} < {extent}; {slot}++) {{", origin)
+            self.depth += 1
+            element += f"[{slot}]"
+        self.write(f"{element} = {call}({element});", origin)
+        while self.depth > depth:
+            self.depth -= 1
+            self.write("}")
+
+
+def _grid(kernel: ScheduledKernel) -> Loop:
+    """The loop over blocks."""
+    loops: list[Node] = [node for node in walk(kernel) if isinstance(node, Loop) and node.bind == "block"]
+    if len(loops) != 1 or not isinstance(loops[0], Loop):
+        raise Unsupported(f"The kernel {kernel.name} has {len(loops)} loops over blocks: it must have one.")
+    return loops[0]
+
+
+def _shared_tiles(kernel: ScheduledKernel, shares: dict[str, Share]) -> dict[str, SharedTile]:
+    """The tiles in shared memory by name, in order: one a block, or a slice for each member of the loops around."""
+    found: dict[str, SharedTile] = {}
+
+    def visit(body: Sequence[Statement], around: tuple[Share, ...]) -> None:
+        for statement in body:
+            if isinstance(statement, Tile) and statement.memory == "shared":
+                found[statement.name] = _shared_tile(kernel, statement, around)
+            elif isinstance(statement, Loop | Where):
+                share = shares.get(statement.variable) if isinstance(statement, Loop) else None
+                visit(statement.body, (*around, share) if share else around)
+
+    visit(kernel.body, ())
+    return found
+
+
+def _shared_tile(kernel: ScheduledKernel, tile: Tile, around: tuple[Share, ...]) -> SharedTile:
+    """Slices are numbered by the warp, or the lane within it, or the thread, above the innermost loop's stride."""
+    slices, own = 1, ""
+    levels: list[str] = []
+    for level in ("thread", "warp", "lane"):
+        shares = [share for share in around if share.loop.bind == level]
+        if not shares:
+            continue
+        innermost = shares[-1]
+        count = innermost.members // innermost.stride
+        number = f"{level} / {innermost.stride}" if innermost.stride > 1 else level
+        own = f"({own} * {count} + {number})" if own else number
+        slices *= count
+        levels.append(level)
+    return SharedTile(slices, own, tuple(levels), floats_of(kernel, tile))
