@@ -39,12 +39,13 @@ class Grouping:
 @dataclass(frozen=True)
 class _Arrays:
     """What the inspector's kernels share. `rank` is a row's place in its group, `population` the rows of a matrix,
-    `first` the place of its first row in the order."""
+    `first` the place of its first row in the order, `first_tile` its first tile."""
 
     chosen: Buffer
     rank: Buffer
     population: Buffer
     first: Buffer
+    first_tile: Buffer
     order: Buffer
     matrix: Buffer
     begin: Buffer
@@ -75,6 +76,7 @@ def group_rows(name: str, chosen: Buffer, matrices: Extent, names: Names, origin
         rank=array("rank", rows),
         population=array("population", matrices),
         first=array("first", matrices),
+        first_tile=array("first_tile", matrices),
         order=array("order", rows),
         matrix=array("tile_matrix", tiles),
         begin=array("tile_begin", tiles),
@@ -151,7 +153,7 @@ def _tile(name: str, arrays: _Arrays, origin: Origin) -> ScheduledKernel:
             for counter in (tiles_of, rows_of, next_tile, next_row):
                 steps.store(counter, [each], 0)
         steps.barrier()
-        with _each_matrix(steps, arrays) as (_, population, tiles, _, height):
+        with _each_matrix(steps, arrays) as (_, population, tiles, height):
             steps.atomic(tiles_of, [height], tiles)
             steps.atomic(rows_of, [height], population)
         steps.barrier()
@@ -164,34 +166,29 @@ def _tile(name: str, arrays: _Arrays, origin: Origin) -> ScheduledKernel:
                 added, before = steps.load(hint, total, larger), steps.load(hint, following, each)
                 steps.store(following, [each], steps.index(hint, "add", before, added))
         steps.barrier()
-        with _each_matrix(steps, arrays) as (matrix, population, tiles, rows, height):
-            tile = steps.atomic(next_tile, [height], tiles, "tile")
-            start = steps.atomic(next_row, [height], population, "row")
-            steps.store(arrays.first.name, [matrix], start)
-            end = steps.index("end", "add", start, population)
-            with steps.loop("u", tiles) as u:
-                place = steps.index("z", "add", tile, u)
-                begin = steps.index("begin", "add", start, steps.index("before", "mul", u, rows))
-                steps.store(arrays.matrix.name, [place], matrix)
-                steps.store(arrays.begin.name, [place], begin)
-                past = steps.index("past", "add", begin, rows)
-                steps.store(arrays.end.name, [place], steps.index("until", "min", past, end))
-    used = (arrays.population, arrays.first, arrays.matrix, arrays.begin, arrays.end)
-    schedule = f"tiles of at most {ROWS_A_TILE} rows, a matrix's of equal height, the highest first"
+        with _each_matrix(steps, arrays) as (matrix, population, tiles, height):
+            steps.store(arrays.first_tile.name, [matrix], steps.atomic(next_tile, [height], tiles, "tile"))
+            steps.store(arrays.first.name, [matrix], steps.atomic(next_row, [height], population, "row"))
+    used = (arrays.population, arrays.first, arrays.first_tile)
+    schedule = f"find room for tiles of at most {ROWS_A_TILE} rows, a matrix's of equal height, the highest first"
     return _kernel(f"{name}_tile", schedule, MOST_THREADS, used, arrays, steps, origin)
 
 
 @contextmanager
-def _each_matrix(steps: Steps, arrays: _Arrays) -> Iterator[tuple[str, str, Extent, Extent, Extent]]:
-    """Every matrix that has rows: itself, how many, in how many tiles of how many rows, and the tiles' height, as 0
-    for the highest."""
+def _each_matrix(steps: Steps, arrays: _Arrays) -> Iterator[tuple[str, str, Extent, Extent]]:
+    """Every matrix that has rows: itself, how many, in how many tiles, and the tiles' height, as 0 for the highest."""
     with steps.loop("m", arrays.matrices, "thread") as matrix:
         population = steps.load("n", arrays.population.name, matrix)
         with steps.where(0, "<", population):
-            tiles = _divide_up(steps, "tiles", population, ROWS_A_TILE)
-            rows = _divide_up(steps, "rows", population, tiles)
+            tiles, rows = _tiles_of(steps, population)
             height = steps.index("height", "sub", HEIGHTS, _divide_up(steps, "granules", rows, GRANULE))
-            yield matrix, population, tiles, rows, height
+            yield matrix, population, tiles, height
+
+
+def _tiles_of(steps: Steps, population: str) -> tuple[Extent, Extent]:
+    """How many tiles a matrix has, and how many rows each of them, but the last may have fewer."""
+    tiles = _divide_up(steps, "tiles", population, ROWS_A_TILE)
+    return tiles, _divide_up(steps, "rows", population, tiles)
 
 
 def _divide_up(steps: Steps, hint: str, dividend: Extent, divisor: Extent) -> Extent:
@@ -200,16 +197,31 @@ def _divide_up(steps: Steps, hint: str, dividend: Extent, divisor: Extent) -> Ex
 
 
 def _order(name: str, arrays: _Arrays, origin: Origin) -> ScheduledKernel:
-    """Every row to its place."""
+    """Every row to its place; the first row of a tile says where the tile is."""
     steps = _steps(arrays, origin)
     with steps.loop("block", Count(((arrays.rows, THREADS),)), "block") as block:
         first = steps.index("place", "mul", block, THREADS)
         with steps.loop("thread", THREADS, "thread") as thread:
             row = steps.index("b", "add", first, thread)
             with steps.where(row, "<", arrays.rows):
-                matrix = steps.load("m", arrays.chosen.name, row)
-                start = steps.load("start", arrays.first.name, matrix)
-                rank = steps.load("n", arrays.rank.name, row)
-                steps.store(arrays.order.name, [steps.index("z", "add", start, rank)], row)
-    used = (arrays.chosen, arrays.rank, arrays.first, arrays.order)
+                _place(steps, arrays, row)
+    tiles = (arrays.population, arrays.first_tile, arrays.matrix, arrays.begin, arrays.end)
+    used = (arrays.chosen, arrays.rank, arrays.first, arrays.order, *tiles)
     return _kernel(f"{name}_order", "write the rows group by group", THREADS, used, arrays, steps, origin)
+
+
+def _place(steps: Steps, arrays: _Arrays, row: Extent) -> None:
+    matrix = steps.load("m", arrays.chosen.name, row)
+    rank = steps.load("rank", arrays.rank.name, row)
+    start = steps.load("start", arrays.first.name, matrix)
+    place = steps.index("place", "add", start, rank)
+    steps.store(arrays.order.name, [place], row)
+    population = steps.load("n", arrays.population.name, matrix)
+    _, rows = _tiles_of(steps, population)
+    which = steps.index("u", "div", rank, rows)
+    with steps.where(steps.index("before", "mul", which, rows), "==", rank):
+        tile = steps.index("z", "add", steps.load("tile", arrays.first_tile.name, matrix), which)
+        steps.store(arrays.matrix.name, [tile], matrix)
+        steps.store(arrays.begin.name, [tile], place)
+        past, end = steps.index("past", "add", place, rows), steps.index("end", "add", start, population)
+        steps.store(arrays.end.name, [tile], steps.index("until", "min", past, end))
