@@ -66,9 +66,14 @@ def with_paths(body: Sequence[Statement], path: Path = ()) -> Iterator[tuple[Sta
             yield from with_paths(statement.body, (*path, statement))
 
 
-def bound_loops(path: Path) -> tuple[Loop, ...]:
-    """The loops of a path that are bound to a level."""
-    return tuple(loop for loop in path if isinstance(loop, Loop) and loop.bind)
+def is_shared(loop: Loop) -> bool:
+    """Whether members of a level share a loop; one of width 1 each of them does all by itself."""
+    return bool(loop.bind) and loop.width != 1
+
+
+def shared_loops(path: Path) -> tuple[Loop, ...]:
+    """The loops of a path that members of a level share."""
+    return tuple(loop for loop in path if isinstance(loop, Loop) and is_shared(loop))
 
 
 def shares(kernel: ScheduledKernel) -> dict[str, Share]:

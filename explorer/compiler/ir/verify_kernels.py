@@ -37,10 +37,10 @@ from explorer.compiler.ir.sharing import (
     LANES,
     Path,
     Share,
-    bound_loops,
     broken,
     capacity,
     iterations,
+    shared_loops,
     shares,
     size_of,
     with_paths,
@@ -156,7 +156,7 @@ def _verify_reduce(reduce: Reduce) -> None:
 
 def _verify_level(loop: Loop, path: Path) -> None:
     """Levels nest from blocks to lanes."""
-    around = [outer.bind for outer in bound_loops(path)]
+    around = [outer.bind for outer in shared_loops(path)]
     inside = ("warp", "lane") if loop.bind == "thread" else (*ORDER[ORDER.index(loop.bind) + 1 :], "thread")
     wrong = [level for level in around if level in inside]
     if wrong:
@@ -168,7 +168,7 @@ def _verify_members(kernel: ScheduledKernel, loop: Loop, path: Path, shared: dic
     if loop.bind in GRID:
         return
     share, most = shared[loop.variable], capacity(kernel, loop.bind)
-    nested = any(outer.bind == loop.bind for outer in bound_loops(path))
+    nested = any(outer.bind == loop.bind for outer in shared_loops(path))
     trips = iterations(kernel, loop)
     if nested and not loop.width and trips is None:
         raise broken(loop, f"how many {loop.bind}s share a loop inside another's is not known")

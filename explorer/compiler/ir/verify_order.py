@@ -23,16 +23,18 @@ from explorer.compiler.ir.sharing import (
     LANES,
     Path,
     Share,
-    bound_loops,
     broken,
     dependences,
+    is_shared,
     iterations,
+    shared_loops,
     with_paths,
 )
 
 NOTHING, WARP, BLOCK, KERNEL = range(4)
 """What threads may wait for one another at; the blocks of a kernel cannot."""
 MEETS = {"warp": WARP, "block": BLOCK}
+Kind = Literal["read", "write", "atomic"]
 OWN = (frozenset({"thread"}), frozenset({"warp", "lane"}))
 """The levels at which a thread of a block does its own work."""
 
@@ -43,15 +45,17 @@ class _Access:
 
     array: str
     indices: tuple[Atom, ...]
-    kind: Literal["read", "write", "atomic"]
-    around: tuple[Loop, ...]  # the bound loops
+    kind: Kind
+    around: tuple[str, ...]  # the variables of the shared loops
+    levels: frozenset[str]  # at which each member does it for itself; at others all read alike, one writes
     stale: frozenset[str] = frozenset()
     waited: int = NOTHING  # the widest barrier since
 
-    @property
-    def levels(self) -> frozenset[str]:
-        """The levels below the block whose members do it each for themselves; at others all read alike, one writes."""
-        return frozenset(loop.bind for loop in self.around if loop.bind not in GRID)
+
+def _access(array: str, indices: tuple[Atom, ...], kind: Kind, path: Path) -> _Access:
+    loops = shared_loops(path)
+    levels = frozenset(loop.bind for loop in loops if loop.bind not in GRID)
+    return _Access(array, indices, kind, tuple(loop.variable for loop in loops), levels)
 
 
 def verify_order(kernel: ScheduledKernel, shared: dict[str, Share]) -> None:
@@ -69,7 +73,7 @@ class _Order:
         self.forms = index_forms(kernel)
         # By array, the loops that it is declared in: their iterations have an array each.
         self.scope: dict[str, frozenset[str]] = {
-            node.name: frozenset(loop.variable for loop in bound_loops(path))
+            node.name: frozenset(loop.variable for loop in shared_loops(path))
             for node, path in with_paths(kernel.body)
             if isinstance(node, Tile) and node.memory == "shared"
         }
@@ -95,7 +99,7 @@ class _Order:
     def _block(self, block: Loop | Where, path: Path) -> None:
         """The body, and for a loop that nobody shares, again after itself; or not at all."""
         before = self.pending
-        again = isinstance(block, Loop) and not block.bind
+        again = isinstance(block, Loop) and not is_shared(block)
         for _ in range(2 if again else 1):
             self.body(block.body, (*path, block))
             if isinstance(block, Loop) and again:
@@ -111,13 +115,13 @@ class _Order:
     def _touch(self, statement: Statement, path: Path) -> None:
         match statement:
             case Load():
-                access = _Access(statement.buffer, statement.indices, "read", bound_loops(path))
+                access = _access(statement.buffer, statement.indices, "read", path)
             case Search():
-                access = _Access(statement.buffer, (), "read", bound_loops(path))
+                access = _access(statement.buffer, (), "read", path)
             case AtomicAccumulate():
-                access = _Access(statement.target, statement.indices, "atomic", bound_loops(path))
+                access = _access(statement.target, statement.indices, "atomic", path)
             case Accumulate() | Store() if statement.indices:
-                access = _Access(statement.target, statement.indices, "write", bound_loops(path))
+                access = _access(statement.target, statement.indices, "write", path)
             case _:
                 return
         name = access.array
@@ -139,9 +143,9 @@ class _Order:
             if isinstance(where, Where) and where.comparison == "==":
                 left, right = (self.depends.get(str(side), frozenset()) for side in (where.left, where.right))
                 told |= left ^ right
-        for loop in access.around:
-            if loop.variable not in told and iterations(self.kernel, loop) != 1:
-                raise broken(statement, f"all iterations over {loop.variable} write to the same element")
+        for variable in access.around:
+            if variable not in told and iterations(self.kernel, self.loops[variable]) != 1:
+                raise broken(statement, f"all iterations over {variable} write to the same element")
 
     def _apart(self, statement: Statement, access: _Access, other: _Access) -> None:
         """Raises if two accesses may be of one element by different threads that have not waited."""
@@ -180,7 +184,7 @@ class _Order:
 
     def _symbol(self, name: Atom, access: _Access) -> object:
         loop = self.loops.get(str(name))
-        if loop is not None and loop.bind:
+        if loop is not None and is_shared(loop):
             return self.shared[loop.variable]
         known: object = name if loop is None else (loop.lower, loop.extent, loop.step)
         changed = (self.depends.get(str(name), frozenset()) - {name}) & access.stale
@@ -190,17 +194,17 @@ class _Order:
         """The bound loops that decide who has an index."""
         form = self.forms.get(str(index))
         if form is None or not form.tells_apart:
-            return {name for name in self.depends.get(str(index), ()) if self.loops[name].bind}
+            return {name for name in self.depends.get(str(index), ()) if is_shared(self.loops[name])}
         return set().union(*(self._deciding(name) for name, _ in form.terms))
 
     def _deciding(self, name: str) -> set[str]:
-        if name in self.loops and self.loops[name].bind:
+        if name in self.loops and is_shared(self.loops[name]):
             return {name}
-        return {other for other in self.depends.get(name, ()) if self.loops[other].bind}
+        return {other for other in self.depends.get(name, ()) if is_shared(self.loops[other])}
 
     def _level(self, access: _Access, covered: set[str]) -> int:
         """What threads must have waited at, of whom only the loops in `covered` are known to agree."""
-        apart = [loop.bind for loop in access.around if loop.variable not in covered]
+        apart = [self.loops[variable].bind for variable in access.around if variable not in covered]
         if any(level in GRID for level in apart):
             return KERNEL
         if any(level in ("warp", "thread") for level in apart):

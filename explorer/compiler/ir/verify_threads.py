@@ -16,7 +16,7 @@ from explorer.compiler.ir.kernels import (
 )
 from explorer.compiler.ir.loops import Accumulate, Accumulator, Load, Store
 from explorer.compiler.ir.node import Atom, walk
-from explorer.compiler.ir.sharing import Path, Share, bound_loops, broken, iterations, with_paths
+from explorer.compiler.ir.sharing import Path, Share, broken, iterations, shared_loops, with_paths
 from explorer.compiler.ir.verify_order import verify_order
 
 NEUTRAL = {"sum": 0.0, "product": 1.0}
@@ -38,7 +38,7 @@ def verify_threads(kernel: ScheduledKernel, shared: dict[str, Share]) -> None:
 def _verify_barriers(kernel: ScheduledKernel) -> None:
     for statement, path in with_paths(kernel.body):
         if isinstance(statement, Barrier):
-            for loop in bound_loops(path):
+            for loop in shared_loops(path):
                 if loop.bind in BELOW[statement.level]:
                     raise broken(statement, f"not all threads reach it alike, in a loop over {loop.bind}s")
 
@@ -52,7 +52,7 @@ def _verify_joins(kernel: ScheduledKernel, shared: dict[str, Share]) -> None:
             continue
         if statement.target not in accumulators:
             raise broken(statement, f"{statement.target} is no accumulator")
-        for loop in bound_loops(path):
+        for loop in shared_loops(path):
             if loop.bind in ("lane", "thread") and shared[loop.variable].stride % (statement.lanes * statement.apart):
                 raise broken(statement, f"the loop over {loop.variable} takes the lanes that it joins apart")
 
@@ -162,7 +162,7 @@ class _Sums:
 
     def _outside(self, target: str, indices: tuple[Atom, ...], path: Path) -> list[Loop]:
         """The bound loops around a statement and inside the target's declaration that tell no elements apart."""
-        inside = bound_loops(path[len(self.declared[target]) :])
+        inside = shared_loops(path[len(self.declared[target]) :])
         return [loop for loop in inside if loop.variable not in indices]
 
     def _store(self, store: Store, path: Path) -> None:
