@@ -141,20 +141,26 @@ class _Writer:
         self.sums = steps.tile(product.total, extents, "register")
         self._clear()
         self.left.prepare(steps, place)
-        slabs = -(-self.depth // DEPTH)
-        with steps.loop("slab", slabs + 1) as slab:
-            depth = steps.index("depth", "mul", slab, DEPTH)
-            with steps.where(slab, "<", slabs):
-                self.left.load(steps, place, depth)
-                self.right.load(steps, place, depth)
-            with steps.where(0, "<", slab):
-                self._multiply(steps.index("stage", "mod", steps.index("other", "add", slab, 1), STAGES), height)
-            with steps.where(slab, "<", slabs):
-                stage = steps.index("stage", "mod", slab, STAGES)
-                self.left.store(steps, place, depth, stage)
-                self.right.store(steps, place, depth, stage)
-            steps.barrier()
+        self._slabs(place, height)
         self._epilogue(place, end, height, block)
+
+    def _slabs(self, place: TilePlace, height: Extent) -> None:
+        """The sums, slab by slab: while one is multiplied, the next one is on its way into registers."""
+        steps, slabs = self.steps, -(-self.depth // DEPTH)
+        self._load(place, 0)
+        with steps.loop("slab", slabs) as slab:
+            depth, stage = steps.index("depth", "mul", slab, DEPTH), steps.index("stage", "mod", slab, STAGES)
+            self.left.store(steps, place, depth, stage)
+            self.right.store(steps, place, depth, stage)
+            steps.barrier()
+            following = steps.index("following", "add", depth, DEPTH)
+            with steps.where(following, "<", slabs * DEPTH):
+                self._load(place, following)
+            self._multiply(stage, height)
+
+    def _load(self, place: TilePlace, depth: Extent) -> None:
+        self.left.load(self.steps, place, depth)
+        self.right.load(self.steps, place, depth)
 
     def _clear(self) -> None:
         steps, tiling = self.steps, self.tiling

@@ -68,6 +68,7 @@ class _Search:
     """What has been seen of an iteration: its scalars, its products, and the rows that are computed by element."""
 
     rows: loops.For
+    outputs: set[str]
     head: list[loops.Statement] = field(default_factory=list)
     accumulators: list[loops.Accumulator] = field(default_factory=list)
     filled: dict[str, loops.For] = field(default_factory=dict)
@@ -84,7 +85,7 @@ def find_products(kernel: loops.Kernel) -> Found | None:
     """The products that each iteration of the kernel's parallel loop starts with; None where there are none."""
     if len(kernel.body) != 1 or not isinstance(rows := kernel.body[0], loops.For) or not rows.parallel:
         return None
-    search, at = _Search(rows), 0
+    search, at = _Search(rows, {buffer.name for buffer in kernel.buffers if buffer.kind == "output"}), 0
     while at < len(rows.body):
         taken = _take(search, rows.body[at:])
         if not taken:
@@ -108,7 +109,7 @@ def _unfinished(search: _Search, rest: tuple[loops.Statement, ...]) -> tuple[loo
 def _take(search: _Search, body: Sequence[loops.Statement]) -> int:
     """How many of the next statements are understood, now part of the search; 0 where it ends."""
     first = body[0]
-    if pure(first) and not search.incomplete & set(loops.reads_of(first)):
+    if pure(first) and not (search.incomplete | search.outputs) & set(loops.reads_of(first)):
         search.head.append(first)
         return 1
     match first:

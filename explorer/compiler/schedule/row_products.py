@@ -10,7 +10,7 @@ from explorer.compiler.ir.kernels import Count, ScheduledKernel
 from explorer.compiler.ir.loops import Buffer
 from explorer.compiler.ir.node import Atom, Names, merge, walk
 from explorer.compiler.passes.report import Report
-from explorer.compiler.passes.statements import all_names, slice_for
+from explorer.compiler.passes.statements import all_names, pure, slice_for
 from explorer.compiler.schedule.gemm import ProductKernel, arrays_of, reduction_of, write_product
 from explorer.compiler.schedule.grouping import Grouping, group_rows
 from explorer.compiler.schedule.products import Found, Product, find_products
@@ -95,9 +95,9 @@ def _rest(
 ) -> tuple[ScheduledKernel | loops.Kernel, ...]:
     """What follows the last product in each iteration: what ends its sums, a row a thread, and then loops of their
     own."""
-    rest, product = found.rest, found.products[-1]
-    cut = next((at for at, s in enumerate(rest) if isinstance(s, loops.Row | loops.For)), len(rest))
-    ending, after = rest[:cut], rest[cut:]
+    product = found.products[-1]
+    head, ending, after = _divide(found)
+    found = replace(found, head=head)
     if not ending and not product.accumulators:
         return (_loops_of(kernel, found, (), after),) if after else ()
     ended = {a.name for a in product.accumulators} | {name for s in ending if (name := loops.result_of(s)) is not None}
@@ -121,6 +121,28 @@ def _rest(
         for name, buffer in handed.items()
     )
     return (first, _loops_of(replace(kernel, buffers=(*kernel.buffers, *added)), found, loads, after))
+
+
+def _divide(
+    found: Found,
+) -> tuple[tuple[loops.Statement, ...], tuple[loops.Statement, ...], tuple[loops.Statement, ...]]:
+    """What an iteration's scalars are without the sums, what it does once those are complete, and its loops after."""
+    rest, head = found.rest, list(found.head)
+    cut = next((at for at, s in enumerate(rest) if isinstance(s, loops.Row | loops.For)), len(rest))
+    inside = {name for s in rest[cut:] for node in walk(s) for name in (*loops.reads_of(node), *arrays_of(node))}
+    sums = {accumulator.name for product in found.products for accumulator in product.accumulators}
+    sums |= {s.target for s in rest[:cut] if isinstance(s, loops.Store)}
+    ending: list[loops.Statement] = []
+    later: list[loops.Statement] = []
+    for statement in rest[:cut]:
+        if isinstance(statement, loops.Accumulator) and statement.name in inside:
+            later.append(statement)
+        elif pure(statement) and not sums & set(loops.reads_of(statement)):
+            head.append(statement)
+        else:
+            ending.append(statement)
+            sums |= {name} if (name := loops.result_of(statement)) else set()
+    return tuple(head), tuple(ending), (*later, *rest[cut:])
 
 
 def _ending(
