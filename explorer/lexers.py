@@ -16,7 +16,7 @@ from typing import ClassVar
 from pygments.lexer import RegexLexer, bygroups, words
 from pygments.token import Comment, Keyword, Name, Number, Operator, Punctuation, String, Text, Whitespace
 
-__all__ = ["DlcLexer", "GraphLexer", "LoopsLexer", "ModelLexer", "SassLexer", "SlcLexer"]
+__all__ = ["DlcLexer", "GraphLexer", "KernelsLexer", "LoopsLexer", "ModelLexer", "SassLexer", "SlcLexer"]
 
 INDEX_SETS = (
     "batch", "negative", "entity", "relation", "node", "edge", "etype", "ntype", "src_pair", "dst_pair",
@@ -122,6 +122,30 @@ class LoopsLexer(RegexLexer):
             _COMMENT,
             (r"^(kernel|module)(\s+)(\S+)", bygroups(Keyword, Whitespace, Name.Class)),
             _words("size param input index structure upstream temporary output template parallel for in row acc"),
+            *_STATEMENTS,
+        ]
+    }
+
+
+class KernelsLexer(RegexLexer):
+    """The `kernels` stage: loop nests scheduled for a GPU. Levels and barriers are what threads share."""
+
+    name = "Embedding kernels"
+    aliases: ClassVar[list[str]] = ["emb-kernels"]
+    filenames: ClassVar[list[str]] = ["*.kernels"]
+
+    tokens: ClassVar = {
+        "root": [
+            _SPACE,
+            _COMMENT,
+            (r"^(scheduled|module)(\s+)(\S+)", bygroups(Keyword, Whitespace, Name.Class)),
+            (r"^(  )(schedule)( )(.*)$", bygroups(Whitespace, Keyword, Whitespace, Comment.Special)),
+            (r"@(block|column|warp|lane|thread)\b", Name.Decorator),
+            (r"\b(shared|register)\b", Name.Builtin),
+            _words(
+                f"{_BUFFERS} template threads count for in step unroll all where acc reduce over lanes apart barrier"
+                " atomic last padded result gradient"
+            ),
             *_STATEMENTS,
         ]
     }

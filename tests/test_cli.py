@@ -27,7 +27,7 @@ score TransE(h: entity, r: relation, t: entity):
 LAYERS = Path(__file__).resolve().parents[1] / "examples" / "rgnn"
 SCORES = LAYERS.parent / "kge"
 OPS = LAYERS.parent / "embedding"
-STAGES = ["graph", "loops", "slc", "slc.opt1", "slc.opt2", "slc.opt3", "dlc", "cuda", "ptx", "sass"]
+STAGES = ["graph", "loops", "slc", "slc.opt1", "slc.opt2", "slc.opt3", "dlc", "kernels", "cuda", "ptx", "sass"]
 
 BAD_MODELS = {
     "syntax error in the middle of a line": (TRANSE.replace("E[h] +", "E[h) +"), 5),

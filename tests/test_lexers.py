@@ -13,13 +13,14 @@ from pygments.lexers import get_lexer_by_name
 from pygments.token import Comment, Error, Keyword, Name, String, _TokenType
 
 import explorer
-from explorer.lexers import DlcLexer, GraphLexer, LoopsLexer, ModelLexer, SassLexer, SlcLexer
+from explorer.lexers import DlcLexer, GraphLexer, KernelsLexer, LoopsLexer, ModelLexer, SassLexer, SlcLexer
 from explorer.web.differences import rows
 from explorer.web.highlight import LEXERS, highlight, highlight_words
 
 LEXER_OF = {
     "graph": GraphLexer,
     "loops": LoopsLexer,
+    "kernels": KernelsLexer,
     **dict.fromkeys(("slc", "slc.opt1", "slc.opt2", "slc.opt3"), SlcLexer),
     "dlc": DlcLexer,
     "sass": SassLexer,

@@ -17,7 +17,7 @@ from pygments.lexer import Lexer
 from pygments.lexers import CudaLexer, PtxLexer
 from pygments.token import Comment, Keyword, Name, String
 
-from explorer.lexers import DlcLexer, GraphLexer, LoopsLexer, ModelLexer, SassLexer, SlcLexer
+from explorer.lexers import DlcLexer, GraphLexer, KernelsLexer, LoopsLexer, ModelLexer, SassLexer, SlcLexer
 from explorer.web.differences import Range
 
 Piece = tuple[str, str]
@@ -27,6 +27,7 @@ LEXERS: dict[str, Lexer] = {
     "model": ModelLexer(),
     "graph": GraphLexer(),
     "loops": LoopsLexer(),
+    "kernels": KernelsLexer(),
     "slc": SlcLexer(),
     "dlc": DlcLexer(),
     "cuda": CudaLexer(),

@@ -176,7 +176,7 @@ def test_a_compilation_over_its_time_is_a_refusal(transe: str) -> None:
 def test_stages_examples_and_data_are_listed(client: TestClient) -> None:
     stages = client.get("/api/stages").json()
     levels = ["slc", "slc.opt1", "slc.opt2", "slc.opt3"]
-    assert [stage["name"] for stage in stages] == ["graph", "loops", *levels, "dlc", "cuda", "ptx", "sass"]
+    assert [stage["name"] for stage in stages] == ["graph", "loops", *levels, "dlc", "kernels", "cuda", "ptx", "sass"]
     assert all(stage["title"] and stage["summary"] for stage in stages)
     examples = client.get("/api/examples").json()
     assert {"transe_l1", "transr"} <= {example["name"] for example in examples}

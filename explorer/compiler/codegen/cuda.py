@@ -11,9 +11,9 @@ from explorer.compiler.codegen.cuda_expressions import Helpers
 from explorer.compiler.codegen.cuda_writer import Writer
 from explorer.compiler.codegen.text import Code, Launch
 from explorer.compiler.ir.kernels import Count, ScheduledKernel
-from explorer.compiler.ir.loops import Accumulate, Buffer, Store
+from explorer.compiler.ir.loops import Buffer
 from explorer.compiler.ir.module import Module
-from explorer.compiler.ir.node import Line, walk
+from explorer.compiler.ir.node import Line
 from explorer.compiler.passes.report import Report
 
 
@@ -50,7 +50,7 @@ def _function(kernel: ScheduledKernel, helpers: Helpers, arch: str) -> tuple[lis
     names = writer.names
     symbol = names.new(f"{kernel.name}_kernel")
     counts = [name for name in _run_time_names(kernel) if name in writer.used]
-    parameters = [f"{_pointer(kernel, buffer)} __restrict__ {names[buffer.name]}" for buffer in kernel.buffers]
+    parameters = [f"{_pointer(buffer, writer.written)} __restrict__ {names[buffer.name]}" for buffer in kernel.buffers]
     if counts:
         parameters.append(", ".join(f"long long {names[count]}" for count in counts))
     columns = writer.columns
@@ -82,8 +82,7 @@ def _run_time_names(kernel: ScheduledKernel) -> list[str]:
     return [name for name in dict.fromkeys([*extents, *(name for name, _ in kernel.counts)]) if name not in sizes]
 
 
-def _pointer(kernel: ScheduledKernel, buffer: Buffer) -> str:
+def _pointer(buffer: Buffer, written: set[str]) -> str:
     """The type of a buffer's argument: constant where the kernel does not write it."""
     kind = "int*" if buffer.type == "i32" else "float*"
-    written = any(isinstance(node, Store | Accumulate) and node.target == buffer.name for node in walk(kernel))
-    return kind if written else f"const {kind}"
+    return kind if buffer.name in written else f"const {kind}"

@@ -61,6 +61,7 @@ class Expressions:
         self.extents |= {tile.name: tile.extents for tile in tiles}
         self.integers = {buffer.name for buffer in kernel.buffers if buffer.type == "i32"}
         self.integers |= {tile.name for tile in tiles if tile.type == "i32"}
+        self.written = {node.target for node in walk(kernel) if isinstance(node, Store | Accumulate)}
         found = accesses(kernel)
         self.wide = {name for name in found if any(self.vectors.width(place[-1]) > 1 for place in found[name])}
         self.slot_loops = {
@@ -130,9 +131,7 @@ class Expressions:
 
     def pointed(self, target: str, width: int) -> str:
         """The vector type behind a pointer: constant for the arrays that the kernel does not write."""
-        written = target in self.tiles or any(
-            isinstance(node, Store | Accumulate) and node.target == target for node in walk(self.kernel)
-        )
+        written = target in self.tiles or target in self.written
         return vector_type(width) if written else f"const {vector_type(width)}"
 
     def offset(self, target: str, indices: Sequence[Atom]) -> str:

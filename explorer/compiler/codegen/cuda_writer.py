@@ -193,7 +193,8 @@ class Writer(Expressions):
         size = static_number(self.kernel, loop.extent)
         self.largest[loop.variable] = None if loop.bind == "block" else (size or 1) - 1
         kind = "long long" if loop.bind == "block" else "int"
-        self.write(f"const {kind} {self.names[loop.variable]} = {place};", loop.origin)
+        if self.is_named(loop):
+            self.write(f"const {kind} {self.names[loop.variable]} = {place};", loop.origin)
 
     def variable_type(self, loop: Loop) -> str:
         """32 bits where the bounds are known to fit; notes the variable's largest value."""
@@ -223,7 +224,6 @@ class Writer(Expressions):
     def shared_loop(self, loop: Loop, *, at_end: bool) -> None:
         """A loop whose iterations the members of a level share: a variable, in rounds where they are too many."""
         share = self.shares[loop.variable]
-        self.member(loop.bind)
         even = share.iterations is not None and share.iterations % share.width == 0
         lanes = loop.bind != "warp"
         self.around.append(share)
@@ -254,6 +254,7 @@ class Writer(Expressions):
 
     def first(self, loop: Loop, place: str) -> str:
         """The loop's variable at a place among the iterations."""
+        self.member(loop.bind)
         if loop.step > 1:
             place = f"{loop.step} * {place}" if place.isidentifier() else f"{loop.step} * ({place})"
         return place if loop.lower == 0 else f"{self.atom(loop.lower)} + {place}"

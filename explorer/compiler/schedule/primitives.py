@@ -25,6 +25,7 @@ from explorer.compiler.schedule.tree import (
     Body,
     ScheduleError,
     access_of,
+    accesses,
     array_of,
     defined_name,
     edit,
@@ -32,6 +33,7 @@ from explorer.compiler.schedule.tree import (
     find_loop,
     find_tile,
     names_of,
+    renamed,
     scheduled,
     static_extent,
 )
@@ -239,9 +241,10 @@ def reorder(kernel: ScheduledKernel, outer: str, inner: str) -> ScheduledKernel:
         if isinstance(statement, Store) and {outer, inner} <= set(statement.indices):
             continue
         raise ScheduleError(f"there is {type(statement).__name__.lower()} in the loop {inner}")
-    written = {s.target for s in inside.body if isinstance(s, Store | Accumulate)}
-    if any(isinstance(s, Load) and s.buffer in written for s in inside.body):
-        raise ScheduleError(f"the loop {inner} reads what it writes")
+    sums = [s for s in inside.body if isinstance(s, Store | Accumulate)]
+    read = {name for s in inside.body for name in (*loops.reads_of(s)[isinstance(s, Accumulate) :],)}
+    if len({s.target for s in sums}) < len(sums) or read & {s.target for s in sums}:
+        raise ScheduleError(f"the order in which the loop {inner} changes its targets matters")
     changed = replace(inside, body=(replace(around, body=inside.body),))
     return scheduled(edit_loop(kernel, outer, lambda _: changed), f"reorder {outer}, {inner} to {inner}, {outer}")
 
@@ -257,10 +260,9 @@ def fission(kernel: ScheduledKernel, variable: str, at: int, second: str) -> Sch
     read = {name for s in rest for node in walk(s) for name in loops.reads_of(_as_loop(node))}
     if common := sorted(name for name in named & read if name):
         raise ScheduleError(f"the second half of {variable} reads {', '.join(common)}")
-    for array in sorted(_written(first) | _written(rest)):
-        found = [access for s in loop.body for n in walk(s) if (access := access_of(n)) and array_of(access) == array]
-        if (_written(first) & {array} and _written(rest) & {array}) or any(variable not in a.indices for a in found):
-            raise ScheduleError(f"both halves of {variable} touch {array}")
+    for target in sorted(_written(first) | _written(rest)):
+        if target in _touched(first) & _touched(rest) and not _own_element(loop, target):
+            raise ScheduleError(f"both halves of {variable} touch {target}")
     half = _renamed_loop(replace(loop, body=rest), second)
     return scheduled(
         kernel,
@@ -280,9 +282,18 @@ def _written(body: Body) -> set[str]:
     return {node.target for s in body for node in walk(s) if isinstance(node, Store | Accumulate)}
 
 
-def _renamed_loop(loop: Loop, variable: str) -> Loop:
-    from explorer.compiler.schedule.tree import renamed
+def _touched(body: Body) -> set[str]:
+    """What statements read or write, by name."""
+    return _written(body) | {name for s in body for node in walk(s) for name in loops.reads_of(_as_loop(node))}
 
+
+def _own_element(loop: Loop, array: str) -> bool:
+    """Whether each iteration touches one element of an array, its own."""
+    places = {access.indices for access in accesses(loop, array)}
+    return len(places) == 1 and all(loop.variable in indices for indices in places)
+
+
+def _renamed_loop(loop: Loop, variable: str) -> Loop:
     names = {loop.variable: variable}
     return replace(loop, variable=variable, body=edit(loop.body, lambda s: (renamed(s, names),)))
 

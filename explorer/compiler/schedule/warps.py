@@ -57,6 +57,8 @@ SHARED_BYTES = 48 * 1024
 ROWS_IN_FLIGHT = 4
 """Iterations of a loop over a segment side by side, so that their gathers are in flight together: 8 lose 5 to 16 % on
 short segments."""
+ROUNDS_AT_ONCE = 4
+"""Most iterations of a lane of which all loads are issued together."""
 VECTORS = (4, 2, 1)
 
 
@@ -300,7 +302,7 @@ def _step(nest: ScheduledKernel, group: list[str], width: int) -> int:
 
 def _narrow_width(nest: ScheduledKernel, groups: list[list[str]]) -> int:
     """How many lanes the longest row takes in vectors, a power of 2 up to a warp."""
-    needed = 1
+    needed = 2 if groups else 1
     for group in groups:
         size = _extent(nest, group)
         if size is None:
@@ -349,11 +351,17 @@ def _side_by_side(nest: ScheduledKernel, lanes: list[str]) -> ScheduledKernel:
     """Loops over registers unrolled, and those that gather rows, so that their loads are in flight together."""
     registers = {node.name for node in walk(nest) if isinstance(node, Tile) and node.memory == "register"}
     for loop in [node for node in walk(nest) if isinstance(node, Loop)]:
-        if loop.variable in lanes and any(accesses(loop, tile) for tile in registers):
+        if loop.variable in lanes and (_few_rounds(nest, loop) or any(accesses(loop, tile) for tile in registers)):
             nest = unroll(nest, loop.variable)
         elif not loop.bind and not holds_barriers(loop.body) and _gathers(loop):
             nest = unroll(nest, loop.variable, ROWS_IN_FLIGHT)
     return nest
+
+
+def _few_rounds(nest: ScheduledKernel, loop: Loop) -> bool:
+    """Whether a lane has so few iterations of a loop that all its loads may be in flight together."""
+    size = static_extent(nest, loop.extent)
+    return size is not None and loop.lower == 0 and size <= ROUNDS_AT_ONCE * loop.step * (loop.width or LANES)
 
 
 def _gathers(loop: Loop) -> bool:

@@ -17,6 +17,7 @@ from explorer.compiler.ir.loops import Accumulate, Compute, Kernel, Load, Row, S
 from explorer.compiler.ir.node import walk
 from explorer.compiler.options import Options
 from explorer.compiler.passes.report import Report
+from explorer.compiler.passes.schedule import schedule
 from tests.compiler.codegen import kernels
 
 KERNELS = {
@@ -38,7 +39,7 @@ every_kernel = pytest.mark.parametrize("kernel", [pytest.param(kernel, id=name) 
 
 
 def cuda(kernel: Kernel) -> Code:
-    return generate_cuda(kernel, Report(Options()))
+    return generate_cuda(schedule(kernel, Report(Options())), Report(Options()))
 
 
 def rows(kernel: Kernel) -> set[str]:

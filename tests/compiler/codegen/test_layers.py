@@ -17,6 +17,7 @@ from explorer.compiler.ir.node import walk
 from explorer.compiler.options import Options
 from explorer.compiler.passes.decouple import decouple
 from explorer.compiler.passes.report import Report
+from explorer.compiler.passes.schedule import schedule
 from explorer.compiler.passes.separate import separate
 from explorer.runtime.cpu import prepare, threads
 from explorer.runtime.dae import simulate
@@ -114,7 +115,7 @@ def test_the_machine_agrees_with_the_formula(module: Module, formula: Any, input
 
 
 def cuda(module: Module) -> Code:
-    return generate_cuda(module, Report(Options()))
+    return generate_cuda(schedule(module, Report(Options())), Report(Options()))
 
 
 def text(code: Code) -> str:
@@ -152,7 +153,7 @@ def test_launches_name_the_kernels_in_order() -> None:
 
 def test_a_kernel_that_adds_to_elements_of_others_has_no_cuda() -> None:
     with pytest.raises(Unsupported, match="goes back to elements of out that belong to other iterations"):
-        generate_cuda(make.scattered(), Report(Options()))
+        schedule(make.scattered(), Report(Options()))
 
 
 def test_temporaries_are_counted_until_their_last_reader() -> None:

@@ -1,0 +1,118 @@
+"""The template that fits every program: which lanes do what, where rows live, and what it refuses."""
+
+from dataclasses import replace
+
+import pytest
+
+from explorer.compiler.codegen.text import Unsupported
+from explorer.compiler.ir.kernels import Loop, Tile, print_scheduled
+from explorer.compiler.ir.node import walk
+from explorer.compiler.ir.verify_kernels import verify_scheduled
+from explorer.compiler.passes.report import Report
+from explorer.compiler.schedule.warps import clearing_kernel, schedule_warps
+from tests.compiler.codegen import kernels
+
+KERNELS = {
+    "transe": kernels.transe(512),
+    "transe of one": kernels.transe(1),
+    "transr": kernels.transr(64, 64),
+    "transr of odd sizes": kernels.transr(1000, 33),
+    "transr beyond registers": kernels.transr(33, 3000),
+    "rescal with negatives": kernels.rescal_tails(100, 7),
+    "two products": kernels.two_products(33, 100),
+    "not interchanged": kernels.not_interchanged(40, 50),
+    "awkward names": kernels.awkward_names(),
+    "halves": kernels.halves(20),
+    "a matrix a triple": kernels.outer_rows(6, 40),
+}
+
+
+def scheduled(kernel):
+    made = schedule_warps(kernel, Report.silent())
+    verify_scheduled(made)
+    return made
+
+
+def loops_of(kernel):
+    return {node.variable: node for node in walk(scheduled(kernel)) if isinstance(node, Loop)}
+
+
+def tiles(kernel, memory):
+    return {node.name for node in walk(scheduled(kernel)) if isinstance(node, Tile) and node.memory == memory}
+
+
+@pytest.mark.parametrize("kernel", KERNELS.values(), ids=KERNELS)
+def test_every_statement_is_legal_and_keeps_its_origin(kernel):
+    origins = {span for node in walk(kernel) for span in node.origin}
+    assert {span for node in walk(scheduled(kernel)) for span in node.origin} == origins
+
+
+def test_the_schedule_reads_from_top_to_bottom():
+    assert scheduled(kernels.transe(512)).schedule == (
+        "bind d to lane",
+        "vectorise d by 4",
+        "split b by 4 into b0, b1",
+        "bind b0 to block",
+        "bind b1 to warp",
+        "reduce s over 32 lanes",
+        "unroll d",
+    )
+
+
+@pytest.mark.parametrize(
+    ("size", "step", "width"), [(512, 4, 0), (100, 4, 0), (64, 4, 16), (32, 4, 8), (6, 2, 4), (5, 1, 8), (33, 1, 0)]
+)
+def test_rows_go_in_vectors_and_short_ones_share_a_warp(size, step, width):
+    loop = loops_of(kernels.transe(size))["d"]
+    assert (loop.step, loop.bind, loop.width) == (step, "lane", width)
+
+
+def test_rows_that_lanes_read_from_each_other_are_shared_and_in_step():
+    kernel = kernels.two_products(33, 100)
+    assert tiles(kernel, "register") == {"z"}
+    assert tiles(kernel, "shared") == {"y"}
+    text = [line.text.strip() for line in print_scheduled(scheduled(kernel))]
+    assert text.count("barrier warp") == 1
+
+
+@pytest.mark.parametrize(
+    ("columns", "memory", "warps"), [(2048, "register", 4), (2049, "shared", 5), (6144, "shared", 2)]
+)
+def test_rows_move_to_shared_memory_and_blocks_shrink(columns, memory, warps):
+    kernel = kernels.transr(8, columns)
+    assert "y" in tiles(kernel, memory)
+    assert scheduled(kernel).threads == 32 * warps
+
+
+def test_rows_too_large_for_a_block_are_refused_in_a_sentence():
+    with pytest.raises(Unsupported, match=r"49,156 bytes, and a block has 49,152 bytes of shared memory: make y small"):
+        scheduled(kernels.transr(8, 12289))
+
+
+def test_a_kernel_that_adds_to_rows_of_others_is_atomic_and_cleared_first():
+    loop = kernels.loop("d", 8, kernels.load("x", "X", "z", "d"), kernels.accumulate("out", "copy", "x", at=("i", "d")))
+    buffers = [
+        *(kernels.buffer("index", "row", "nonzeros"), kernels.buffer("param", "X", "nonzeros", 8)),
+        kernels.buffer("output", "out", "rows", 8),
+    ]
+    kernel = kernels.kernel_over("z", "nonzeros", "Scatter", {}, buffers, kernels.load("i", "row", "z"), loop)
+    assert clearing_kernel(kernel) is None
+    with pytest.raises(Unsupported, match="elements of out that belong to other iterations"):
+        scheduled(kernel)
+    in_order = replace_parallel(kernel)
+    text = [line.text.strip() for line in print_scheduled(scheduled(in_order))]
+    assert "atomic out[i, d] += x" in text
+    clear = clearing_kernel(in_order)
+    assert "out[i1, i2] = 0.0" in [line.text.strip() for line in print_scheduled(scheduled(clear))]
+
+
+def replace_parallel(kernel):
+    return replace(kernel, body=(replace(kernel.body[0], parallel=False),))
+
+
+def test_a_kernel_without_a_loop_over_the_batch_is_refused():
+    kernel = kernels.transe(8)
+    with pytest.raises(Unsupported, match="does not end in a loop over the batch"):
+        schedule_warps(replace(kernel, body=()), Report.silent())
+    with pytest.raises(Unsupported, match="more than one parallel loop"):
+        schedule_warps(replace(kernel, body=kernel.body * 2), Report.silent())
