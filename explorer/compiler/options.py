@@ -37,8 +37,9 @@ class Options:
 
     `grad` adds the backward pass; `reorder` permits linear-operator reordering and `compact` compact materialisation
     (both Hector §3.2), `interchange` the loop interchange, `online` sums of exponentials
-    taken while their maximum grows (a softmax in one visit of its elements); `arch` is the GPU that PTX and SASS
-    are made for.
+    taken while their maximum grows (a softmax in one visit of its elements), `inspect` the inspector, which groups
+    the rows of a batch on the GPU by the matrix that they are multiplied with (cuKE §VI); `arch` is the GPU that PTX
+    and SASS are made for.
 
     `split` is what a GPU's warps share out of a sum over segments: the rows, or the elements ("nonzeros", G-Sparse), or
     ("auto") what suits the set; `chunk` is how many elements a warp then takes, 0 for as many as suit their number.
@@ -53,6 +54,7 @@ class Options:
     compact: bool = True
     interchange: bool = True
     online: bool = True
+    inspect: bool = True
     arch: str = "sm_90"
     split: str = "auto"
     chunk: int = 0

@@ -25,6 +25,7 @@ SWITCHES = (
     Switch("grad", "backward pass", "graph onward"),
     Switch("interchange", "interchange loops", "loops onward"),
     Switch("online", "online softmax", "layers, loops onward"),
+    Switch("inspect", "inspector", "scores and layers, kernels onward"),
     Switch("address_streams", "address streams", "slc.opt3 onward"),
     Switch("store_streams", "store streams", "slc.opt1 onward"),
     Switch("level_hints", "cache-level hints", "slc onward"),

@@ -101,10 +101,10 @@ def test_a_broken_text_has_diagnostics_and_no_stages():
 def test_an_option_that_does_not_exist_is_a_diagnostic():
     import explorer
 
-    compilation = explorer.compile(TRANSR, options={"inspect": "off"})
+    compilation = explorer.compile(TRANSR, options={"inspector": "off"})
     assert [d.message for d in compilation.diagnostics] == [
-        "there is no option 'inspect': the options are negatives, grad, reorder, compact, interchange, online, arch, "
-        "opt, vlen, address_streams, store_streams, level_hints, accumulate_streams, toggle_callbacks"
+        "there is no option 'inspector': the options are negatives, grad, reorder, compact, interchange, online, "
+        "inspect, arch, opt, vlen, address_streams, store_streams, level_hints, accumulate_streams, toggle_callbacks"
     ]
 
 

@@ -16,7 +16,7 @@ from explorer.compiler.ir.kernels import (
     Tile,
     Where,
 )
-from explorer.compiler.ir.loops import Accumulate, Load, Store
+from explorer.compiler.ir.loops import Accumulate, Index, Load, Store
 from explorer.compiler.ir.node import Atom, walk
 from explorer.compiler.ir.sharing import (
     GRID,
@@ -41,7 +41,8 @@ OWN = (frozenset({"thread"}), frozenset({"warp", "lane"}))
 
 @dataclass(frozen=True)
 class _Access:
-    """An access to an element of memory that threads share. `stale` are variables of loops that went on since."""
+    """An access to an element of memory that threads share. `stale` are variables of loops that went on since, `older`
+    those that went on more than once."""
 
     array: str
     indices: tuple[Atom, ...]
@@ -49,6 +50,7 @@ class _Access:
     around: tuple[str, ...]  # the variables of the shared loops
     levels: frozenset[str]  # at which each member does it for itself; at others all read alike, one writes
     stale: frozenset[str] = frozenset()
+    older: frozenset[str] = frozenset()
     waited: int = NOTHING  # the widest barrier since
 
 
@@ -80,6 +82,13 @@ class _Order:
         written = {node.target for node in walk(kernel) if isinstance(node, Store | Accumulate)}
         self.scope |= {buffer.name: frozenset() for buffer in kernel.buffers if buffer.name in written}
         self.tiles = {node.name for node in walk(kernel) if isinstance(node, Tile)}
+        # By name, the loop whose iterations take turns: `stage = slab % 2` is another one in the next iteration.
+        self.turns = {
+            node.result: str(node.operands[0])
+            for node in walk(kernel)
+            if isinstance(node, Index) and node.function == "mod" and self._takes_turns(*node.operands)
+        }
+        self.found = {node.result for node in walk(kernel) if isinstance(node, Load)}
         self.stored: set[str] = set()
         self.pending: set[_Access] = set()
 
@@ -100,17 +109,38 @@ class _Order:
         """The body, and for a loop that nobody shares, again after itself; or not at all."""
         before = self.pending
         again = isinstance(block, Loop) and not is_shared(block)
-        for _ in range(2 if again else 1):
+        staged = isinstance(block, Loop) and block.variable in self.turns.values()
+        for _ in range((3 if staged else 2) if again else 1):
             self.body(block.body, (*path, block))
             if isinstance(block, Loop) and again:
                 self.pending = {self._after(access, block.variable) for access in self.pending}
+        if staged and isinstance(block, Loop):  # where it begins again, the turns do not go on
+            last = frozenset({block.variable})
+            self.pending = {replace(access, older=access.older | (access.stale & last)) for access in self.pending}
         if not (isinstance(block, Loop) and iterations(self.kernel, block)):
             self.pending = self.pending | before
 
     def _after(self, access: _Access, variable: str) -> _Access:
         """An access as the next iteration sees it: what depends on the loop's variable has changed."""
         changes = any(variable in self.depends.get(str(index), ()) for index in access.indices)
-        return replace(access, stale=access.stale | {variable}) if changes else access
+        older = access.older | (access.stale & {variable})
+        return replace(access, stale=access.stale | {variable}, older=older) if changes else access
+
+    def _takes_turns(self, variable: Atom, turns: Atom) -> bool:
+        loop = self.loops.get(str(variable))
+        return loop is not None and not loop.bind and loop.step == 1 and isinstance(turns, int) and turns > 1
+
+    def _scattered(self, access: _Access, other: _Access) -> bool:
+        """Whether one store, in another iteration, goes where memory says: then that decides who writes what."""
+        if access.kind != "write" or other.kind != "write" or access.indices != other.indices:
+            return False
+        scattered = (self.depends.get(str(index), frozenset()) for index in access.indices if index in self.found)
+        return any(depends & other.stale for depends in scattered)
+
+    def _by_turns(self, access: _Access, other: _Access) -> bool:
+        """Whether the other access was one iteration before this one, and so has another turn."""
+        shared = (str(mine) for mine, index in zip(access.indices, other.indices, strict=False) if mine == index)
+        return any(self.turns[name] in other.stale - other.older for name in shared if name in self.turns)
 
     def _touch(self, statement: Statement, path: Path) -> None:
         match statement:
@@ -150,7 +180,9 @@ class _Order:
     def _apart(self, statement: Statement, access: _Access, other: _Access) -> None:
         """Raises if two accesses may be of one element by different threads that have not waited."""
         kinds = {access.kind, other.kind}
-        if access.array != other.array or kinds in ({"read"}, {"atomic"}):
+        if access.array != other.array or kinds in ({"read"}, {"atomic"}) or self._by_turns(access, other):
+            return
+        if self._scattered(access, other):
             return
         mine, theirs = self._covered(access, other), self._covered(other, access)
         needed = max(self._level(access, mine), self._level(other, theirs))

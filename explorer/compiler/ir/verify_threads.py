@@ -16,7 +16,7 @@ from explorer.compiler.ir.kernels import (
 )
 from explorer.compiler.ir.loops import Accumulate, Accumulator, Load, Store
 from explorer.compiler.ir.node import Atom, walk
-from explorer.compiler.ir.sharing import Path, Share, broken, iterations, shared_loops, with_paths
+from explorer.compiler.ir.sharing import Path, Share, broken, dependences, iterations, shared_loops, with_paths
 from explorer.compiler.ir.verify_order import verify_order
 
 NEUTRAL = {"sum": 0.0, "product": 1.0}
@@ -120,6 +120,7 @@ class _Sums:
         self, kernel: ScheduledKernel, shared: dict[str, Share], registers: dict[str, tuple[Share | None, ...]]
     ) -> None:
         self.kernel, self.shared, self.registers = kernel, shared, registers
+        self.depends = dependences(kernel)
         self.sums: dict[str, _Sum] = {}
         self.declared: dict[str, Path] = {}
 
@@ -166,8 +167,10 @@ class _Sums:
         return [loop for loop in inside if loop.variable not in indices]
 
     def _store(self, store: Store, path: Path) -> None:
-        if outside := self._outside(store.target, store.indices, path):
-            raise broken(store, f"{store.target} is of all iterations over {outside[0].variable}, and each stores it")
+        value = set().union(*(self.depends.get(str(operand), ()) for operand in store.operands))
+        apart = [loop for loop in self._outside(store.target, store.indices, path) if loop.variable in value]
+        if apart:
+            raise broken(store, f"{store.target} is of all iterations over {apart[0].variable}, and each stores it")
         constant = store.operands[0] if store.function == "copy" else None
         self.sums[store.target] = _Sum(constant if isinstance(constant, float) else None)
 

@@ -10,6 +10,7 @@ from explorer.compiler.ir import loops
 from explorer.compiler.ir.kernels import ScheduledKernel
 from explorer.compiler.ir.module import Module
 from explorer.compiler.passes.report import Report
+from explorer.compiler.schedule.row_products import Groupings, schedule_products
 from explorer.compiler.schedule.sparse import schedule_sparse
 from explorer.compiler.schedule.warps import schedule_warps
 
@@ -29,17 +30,23 @@ TEMPLATES: tuple[Template, ...] = ((lambda kernel, report: True, warps),)
 def schedule(program: loops.Kernel | Module, report: Report) -> ScheduledKernel | Module:
     """The program's kernels scheduled; raises Unsupported, with a sentence, for one that no template fits."""
     if isinstance(program, loops.Kernel):
-        kernels = _scheduled(program, report)
+        kernels = _scheduled(program, Groupings.of([program]), report)
         if len(kernels) == 1:
             return kernels[0]
         result = next(buffer.name for buffer in program.buffers if buffer.kind == "output")
         return Module(origin=program.origin, name=program.name, result=result, gradients=(), programs=kernels)
     nests = [kernel for kernel in program.programs if isinstance(kernel, loops.Kernel)]
-    return replace(program, programs=tuple(step for nest in nests for step in _scheduled(nest, report)))
+    groupings = Groupings.of(nests)
+    return replace(program, programs=tuple(step for nest in nests for step in _scheduled(nest, groupings, report)))
 
 
-def _scheduled(kernel: loops.Kernel, report: Report) -> tuple[ScheduledKernel, ...]:
-    """A nest's kernels: of a sparse template where one is for it, else of the first that fits."""
+def _scheduled(kernel: loops.Kernel, groupings: Groupings, report: Report) -> tuple[ScheduledKernel, ...]:
+    """A nest's kernels: those of its products, if it starts with some, then a sparse template where one is for
+    it, else the first that fits."""
+    parts = schedule_products(kernel, groupings, report)
+    if parts is not None:
+        each = ((part,) if isinstance(part, ScheduledKernel) else _scheduled(part, groupings, report) for part in parts)
+        return tuple(step for steps in each for step in steps)
     sparse = schedule_sparse(kernel, report)
     if sparse:
         return sparse

@@ -1,0 +1,280 @@
+"""The GEMM template: a product of rows and matrices, with gather and scatter on the fly (Hector §3.3.1, cuKE §V).
+
+A block takes a tile of rows that share a matrix, and a tile of columns. It walks along the depth a slab at a time: the
+left operand is computed by the rows' own code (the prologue) on its way into shared memory and never stored anywhere
+else; the matrix's slab is staged beside it; each thread sums a small rectangle in registers. Slabs are loaded into
+registers while the one before is multiplied, and there are two stages of shared memory, so one barrier a slab is
+enough. What the loops do with the sums (the epilogue) is done from the registers.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from explorer.compiler.ir import loops
+from explorer.compiler.ir.kernels import Count, Reduce, ScheduledKernel
+from explorer.compiler.ir.loops import Buffer
+from explorer.compiler.ir.node import Atom, Extent, Names, Node, walk
+from explorer.compiler.passes.statements import slice_for
+from explorer.compiler.schedule.grouping import GRANULE, HEIGHTS, ROWS_A_TILE, Grouping
+from explorer.compiler.schedule.operands import LeftOperand, RightOperand
+from explorer.compiler.schedule.products import Product
+from explorer.compiler.schedule.steps import ALL, Steps
+from explorer.compiler.schedule.tiling import DEPTH, STAGES, TilePlace, choose_tiling
+
+UNROLLED = 4
+"""Steps along the depth that stand side by side: enough to load ahead of the arithmetic, and little to compile."""
+NEUTRAL = {"sum": 0.0, "product": 1.0}
+"""What a block's part of a reduction starts with; a maximum or minimum may start with the whole's start."""
+
+
+@dataclass(frozen=True)
+class ProductKernel:
+    """A product's kernel. `parts` has, for each accumulator of the epilogue, the output with a part of it from each
+    block of columns, by block and row."""
+
+    kernel: ScheduledKernel
+    parts: dict[str, Buffer]
+    blocks: int
+
+
+class _Writer:
+    """Writes one product's kernel."""
+
+    def __init__(self, kernel: loops.Kernel, product: Product, grouping: Grouping | None, names: Names) -> None:
+        self.kernel, self.product, self.grouping = kernel, product, grouping
+        self.tiling = choose_tiling(kernel, product)
+        self.depth, self.columns = kernel.size(product.depth_extent), kernel.size(product.column_extent)
+        self.blocks = -(-self.columns // self.tiling.columns)
+        self.left = LeftOperand(kernel, product, self.tiling, self.depth)
+        self.right = RightOperand(product, self.tiling, self.depth, self.columns)
+        rows = product.rows.extent
+        self.parts = {
+            accumulator.name: Buffer(
+                name=names.new("part"), kind="output", extents=(self.blocks, rows), origin=accumulator.origin
+            )
+            for accumulator in product.accumulators
+        }
+        taken = {name for name, _ in kernel.sizes} | loops.fixed_names(kernel.sizes, self._arrays())
+        self.steps = Steps(Names(taken | {buffer.name for buffer in self._arrays()}), product.origin)
+        self.sums = ""
+
+    def _arrays(self) -> tuple[Buffer, ...]:
+        """All buffers that the kernel may name."""
+        grouping = self.grouping
+        inspected = (grouping.order, grouping.matrix, grouping.begin, grouping.end) if grouping else ()
+        return (*self.kernel.buffers, *inspected, *self.parts.values())
+
+    def write(self, name: str) -> ProductKernel:
+        """The kernel: blocks, then what one of them does."""
+        steps, product = self.steps, self.product
+        tiles: Extent | Count = (
+            self.grouping.tiles[0] if self.grouping else Count(((product.rows.extent, ROWS_A_TILE),))
+        )
+        heads = self.kernel.size(product.heads.extent) if product.heads else 1
+        with steps.loop("tile", tiles, "block") as tile:
+            if self.blocks * heads == 1:
+                self._tile(tile, 0)
+            else:
+                with steps.loop("column", self.blocks * heads, "column") as column:
+                    self._tile(tile, column)
+        used = {name for statement in steps.body for node in walk(statement) for name in arrays_of(node)}
+        kernel = ScheduledKernel(
+            name=name,
+            template="gemm",
+            sizes=self.kernel.sizes,
+            buffers=tuple(buffer for buffer in self._arrays() if buffer.name in used),
+            threads=self.tiling.threads,
+            schedule=self._schedule(),
+            body=steps.body,
+            counts=(self.grouping.tiles,) if self.grouping else (),
+            origin=product.origin,
+        )
+        return ProductKernel(kernel, self.parts, self.blocks)
+
+    def _schedule(self) -> tuple[str, ...]:
+        product, tiling = self.product, self.tiling
+        chosen = product.matrix_index
+        lines = [
+            f"tile {product.rows.variable} by {ROWS_A_TILE} @block, {product.column} by {tiling.columns} @column",
+            f"tile {product.depth} by {DEPTH}: slabs of both operands, in {STAGES} stages of shared memory",
+            f"bind {GRANULE} x {tiling.across} @thread",
+            f"keep {HEIGHTS} x {tiling.pieces * tiling.step} sums a thread in registers",
+        ]
+        if chosen is not None:
+            lines.insert(0, f"group {product.rows.variable} by {chosen.result} = {chosen.buffer}, heights by {GRANULE}")
+        if tiling.step > 1:
+            lines.append(f"vectorise {product.column} by {tiling.step}")
+        if tiling.depth_step > 1:
+            lines.append(f"vectorise {product.depth} by {tiling.depth_step}, stored by columns")
+        return tuple(lines)
+
+    def _tile(self, tile: Extent, column: Extent) -> None:
+        """Finds out what the tile's rows are, and does them if there are any."""
+        steps, grouping, chosen = self.steps, self.grouping, self.product.matrix_index
+        if grouping is None or chosen is None:
+            begin = steps.index("begin", "mul", tile, ROWS_A_TILE)
+            past = steps.index("past", "add", begin, ROWS_A_TILE)
+            end = steps.index("end", "min", past, self.product.rows.extent)
+            self._rows(begin, end, HEIGHTS, column, {})
+            return
+        begin = steps.load("begin", grouping.begin.name, tile)
+        end = steps.load("end", grouping.end.name, tile)
+        rows = steps.index("rows", "sub", end, begin)
+        with steps.where(0, "<", rows):
+            matrix = steps.load(chosen.result, grouping.matrix.name, tile)
+            height = steps.index("height", "div", steps.index("more", "add", rows, GRANULE - 1), GRANULE)
+            self._rows(begin, end, height, column, {chosen.result: matrix})
+
+    def _rows(self, begin: Extent, end: Extent, height: Extent, column: Extent, known: dict[str, Atom]) -> None:
+        """Does a tile: rows from position `begin` to `end`, of which each row of threads has up to `height`."""
+        steps, product = self.steps, self.product
+        last, block = steps.index("last", "sub", end, 1), column
+        if product.heads is not None:
+            known[product.heads.variable] = steps.index(product.heads.variable, "div", column, self.blocks)
+            block = steps.index("block", "mod", column, self.blocks) if self.blocks > 1 else 0
+        first = steps.index("k", "mul", block, self.tiling.columns)
+        place = TilePlace(self.grouping, begin, last, first, known)
+        self.left.declare(steps)
+        self.right.declare(steps)
+        extents = [GRANULE, HEIGHTS, self.tiling.pieces, self.tiling.piece]
+        self.sums = steps.tile(product.total, extents, "register")
+        self._clear()
+        self.left.prepare(steps, place)
+        self._slabs(place, height)
+        self._epilogue(place, end, height, block)
+
+    def _slabs(self, place: TilePlace, height: Extent) -> None:
+        """The sums, slab by slab: while one is multiplied, the next one is on its way into registers."""
+        steps, slabs = self.steps, -(-self.depth // DEPTH)
+        self._load(place, 0)
+        with steps.loop("slab", slabs) as slab:
+            depth, stage = steps.index("depth", "mul", slab, DEPTH), steps.index("stage", "mod", slab, STAGES)
+            self.left.store(steps, place, depth, stage)
+            self.right.store(steps, stage)
+            steps.barrier()
+            following = steps.index("following", "add", depth, DEPTH)
+            with steps.where(following, "<", slabs * DEPTH):
+                self._load(place, following)
+            self._multiply(stage, height)
+
+    def _load(self, place: TilePlace, depth: Extent) -> None:
+        self.left.load(self.steps, place, depth)
+        self.right.load(self.steps, place, depth)
+
+    def _clear(self) -> None:
+        steps, tiling = self.steps, self.tiling
+        with (
+            steps.loop("ty", GRANULE, "thread") as down,
+            steps.loop("x", tiling.piece, "thread", step=tiling.step) as across,
+            steps.loop("i", HEIGHTS, unroll=ALL) as row,
+            steps.loop("piece", tiling.pieces, unroll=ALL) as piece,
+        ):
+            steps.store(self.sums, [down, row, piece, across], 0.0)
+
+    def _multiply(self, stage: Extent, height: Extent) -> None:
+        """A slab's part of the sums. For each height there is code of its own: rows that are not there cost nothing."""
+        if isinstance(height, int):
+            self._rectangle(stage, height)
+            return
+        for rows in range(1, HEIGHTS + 1):
+            with self.steps.where(height, "==", rows):
+                self._rectangle(stage, rows)
+
+    def _rectangle(self, stage: Extent, height: int) -> None:
+        steps, tiling = self.steps, self.tiling
+        with (
+            steps.loop("ty", GRANULE, "thread") as down,
+            steps.loop("x", tiling.piece, "thread", step=tiling.step) as across,
+        ):
+            first = steps.index("first", "mul", down, height)
+            with (
+                steps.loop("d", DEPTH, unroll=UNROLLED) as depth,
+                steps.loop("piece", tiling.pieces, unroll=ALL) as piece,
+            ):
+                column = steps.index("column", "add", steps.index("before", "mul", piece, tiling.piece), across)
+                right = steps.load("w", self.right.name, stage, depth, column)
+                with steps.loop("i", height, unroll=ALL) as row:
+                    left = steps.load("u", self.left.name, stage, depth, steps.index("row", "add", first, row))
+                    steps.accumulate(self.sums, [down, row, piece, across], "mul", left, right)
+
+    def _epilogue(self, place: TilePlace, end: Extent, height: Extent, block: Extent) -> None:
+        """What the loops do with the sums, a row at a time."""
+        steps, product = self.steps, self.product
+        with (
+            steps.loop("ty", GRANULE, "thread") as down,
+            steps.loop("i", HEIGHTS, unroll=ALL) as which,
+            steps.where(which, "<", height, needed=not isinstance(height, int)),
+        ):
+            row = steps.index("row", "add", steps.index("first", "mul", down, height), which)
+            position = steps.index("position", "add", place.begin, row)
+            known = {**place.known, product.rows.variable: place.row(steps, row)}
+            head = tuple(s for s in product.head if s is not product.matrix_index)
+            known = steps.copy(slice_for(head, product.epilogue), known)
+            for accumulator in product.accumulators:
+                known[accumulator.name] = self._part(accumulator)
+            self._columns(place, known, (down, which), position, end)
+            for accumulator in product.accumulators:
+                part, reduction = known[accumulator.name], reduction_of(product, accumulator.name)
+                assert isinstance(part, str)
+                steps.add(Reduce(target=part, reduction=reduction, lanes=self.tiling.across, origin=accumulator.origin))
+            if product.accumulators:
+                with (
+                    steps.loop("lane", self.tiling.across, "thread") as lane,
+                    steps.where(lane, "==", 0),
+                    steps.where(position, "<", end),
+                ):
+                    for accumulator in product.accumulators:
+                        target = self.parts[accumulator.name].name
+                        steps.store(target, [block, known[product.rows.variable]], known[accumulator.name])
+
+    def _part(self, accumulator: loops.Accumulator) -> str:
+        """An accumulator for this block's columns."""
+        start = NEUTRAL.get(reduction_of(self.product, accumulator.name), accumulator.start)
+        name = self.steps.names.new(accumulator.name)
+        self.steps.add(loops.Accumulator(name=name, start=start, origin=accumulator.origin))
+        return name
+
+    def _columns(
+        self, place: TilePlace, known: dict[str, Atom], row: tuple[Extent, Extent], position: Extent, end: Extent
+    ) -> None:
+        """The epilogue for a thread's columns of a row; only a row that is there is stored."""
+        steps, product, tiling = self.steps, self.product, self.tiling
+        with (
+            steps.loop("x", tiling.piece, "thread", step=tiling.step) as across,
+            steps.loop("piece", tiling.pieces, unroll=ALL) as piece,
+        ):
+            inside = steps.index("column", "add", steps.index("before", "mul", piece, tiling.piece), across)
+            column = steps.index(product.column, "add", place.column, inside)
+            with steps.where(column, "<", product.column_extent, needed=bool(self.columns % tiling.columns)):
+                names = {**known, product.column: column}
+                for statement in product.epilogue:
+                    if isinstance(statement, loops.Load) and statement.buffer == product.total:
+                        names[statement.result] = steps.load(statement.result, self.sums, *row, piece, across)
+                    elif isinstance(statement, loops.Store):
+                        with steps.where(position, "<", end):
+                            names = steps.copy([statement], names)
+                    else:
+                        names = steps.copy([statement], names)
+
+
+def reduction_of(product: Product, accumulator: str) -> str:
+    """How the epilogue adds to an accumulator."""
+    return next(s.reduction for s in product.epilogue if isinstance(s, loops.Accumulate) and s.target == accumulator)
+
+
+def arrays_of(node: Node) -> tuple[str, ...]:
+    """The buffers or tiles that a statement accesses."""
+    match node:
+        case loops.Load():
+            return (node.buffer,)
+        case loops.Store() | loops.Accumulate():
+            return (node.target,)
+    return ()
+
+
+def write_product(
+    kernel: loops.Kernel, product: Product, grouping: Grouping | None, name: str, names: Names
+) -> ProductKernel:
+    """The kernel of one of a kernel's products. `names` are those of the module's buffers."""
+    return _Writer(kernel, product, grouping, names).write(name)

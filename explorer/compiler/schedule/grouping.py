@@ -1,0 +1,227 @@
+"""The inspector: at run time, groups the rows of a batch by the matrix that they are multiplied with (cuKE §VI).
+
+Each matrix gets `n` rows in `ceil(n / T)` tiles, all of one height, and the tiles with most rows come first. Rows stay
+where they are: `order` names them, group by group, and their results go to their own places, so nothing need be
+un-permuted. Which row comes first within a group changes from run to run; what is computed for it does not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from explorer.compiler.ir.kernels import Count, ScheduledKernel
+from explorer.compiler.ir.loops import Buffer
+from explorer.compiler.ir.node import Extent, Names, Origin
+from explorer.compiler.schedule.steps import ALL, Steps
+
+ROWS_A_TILE = 64
+GRANULE = 8
+"""Tiles have a multiple of so many places for rows."""
+HEIGHTS = ROWS_A_TILE // GRANULE
+THREADS, MOST_THREADS = 256, 1024
+
+
+@dataclass(frozen=True)
+class Grouping:
+    """Index arrays that the `kernels` fill: `order` has the rows, those of tile `z` from `begin[z]` to `end[z]`, all
+    with the matrix `matrix[z]`; there are `tiles` of them, of which some may be empty."""
+
+    kernels: tuple[ScheduledKernel, ...]
+    order: Buffer
+    matrix: Buffer
+    begin: Buffer
+    end: Buffer
+    tiles: tuple[str, Count]
+
+
+@dataclass(frozen=True)
+class _Arrays:
+    """What the inspector's kernels share. `rank` is a row's place in its group, `population` the rows of a matrix,
+    `first` the place of its first row in the order, `first_tile` its first tile."""
+
+    chosen: Buffer
+    rank: Buffer
+    population: Buffer
+    first: Buffer
+    first_tile: Buffer
+    order: Buffer
+    matrix: Buffer
+    begin: Buffer
+    end: Buffer
+    tiles: tuple[str, Count]
+
+    @property
+    def rows(self) -> Extent:
+        """How many rows there are."""
+        return self.chosen.extents[0]
+
+    @property
+    def matrices(self) -> Extent:
+        """How many matrices there are."""
+        return self.population.extents[0]
+
+
+def group_rows(name: str, chosen: Buffer, matrices: Extent, names: Names, origin: Origin) -> Grouping:
+    """The inspector for rows of which each has chosen one of the matrices. `names` are those of the module."""
+    (rows,) = chosen.extents
+    tiles = names.new("tiles")
+
+    def array(hint: str, extent: Extent) -> Buffer:
+        return Buffer(name=names.new(hint), kind="index", extents=(extent,), origin=origin)
+
+    arrays = _Arrays(
+        chosen=chosen,
+        rank=array("rank", rows),
+        population=array("population", matrices),
+        first=array("first", matrices),
+        first_tile=array("first_tile", matrices),
+        order=array("order", rows),
+        matrix=array("tile_matrix", tiles),
+        begin=array("tile_begin", tiles),
+        end=array("tile_end", tiles),
+        tiles=(tiles, Count(((rows, ROWS_A_TILE), (matrices, 1)))),
+    )
+    builders = (_clear, _count, _tile, _order)
+    kernels = tuple(build(name, arrays, origin) for build in builders)
+    return Grouping(kernels, arrays.order, arrays.matrix, arrays.begin, arrays.end, arrays.tiles)
+
+
+def _steps(arrays: _Arrays, origin: Origin) -> Steps:
+    taken = {arrays.tiles[0], arrays.rows, arrays.matrices}
+    taken |= {buffer.name for buffer in vars(arrays).values() if isinstance(buffer, Buffer)}
+    return Steps(Names({name for name in taken if isinstance(name, str)}), origin)
+
+
+def _kernel(
+    name: str, schedule: str, threads: int, used: tuple[Buffer, ...], arrays: _Arrays, steps: Steps, origin: Origin
+) -> ScheduledKernel:
+    return ScheduledKernel(
+        name=name,
+        template="inspector",
+        sizes=(),
+        buffers=used,
+        threads=threads,
+        schedule=(schedule,),
+        body=steps.body,
+        counts=(arrays.tiles,) if arrays.tiles[0] in {e for buffer in used for e in buffer.extents} else (),
+        origin=origin,
+    )
+
+
+def _clear(name: str, arrays: _Arrays, origin: Origin) -> ScheduledKernel:
+    """No matrix has rows yet, and all tiles are empty; there are no fewer tiles than matrices."""
+    steps = _steps(arrays, origin)
+    tiles = arrays.tiles[0]
+    with steps.loop("block", Count(((tiles, THREADS),)), "block") as block:
+        first = steps.index("place", "mul", block, THREADS)
+        with steps.loop("thread", THREADS, "thread") as thread:
+            place = steps.index("z", "add", first, thread)
+            with steps.where(place, "<", tiles):
+                steps.store(arrays.begin.name, [place], 0)
+                steps.store(arrays.end.name, [place], 0)
+            with steps.where(place, "<", arrays.matrices):
+                steps.store(arrays.population.name, [place], 0)
+    used = (arrays.population, arrays.begin, arrays.end)
+    return _kernel(f"{name}_clear", "clear the populations and the tiles", THREADS, used, arrays, steps, origin)
+
+
+def _count(name: str, arrays: _Arrays, origin: Origin) -> ScheduledKernel:
+    """How many rows each matrix has, and each row's place among them."""
+    steps = _steps(arrays, origin)
+    with steps.loop("block", Count(((arrays.rows, THREADS),)), "block") as block:
+        first = steps.index("place", "mul", block, THREADS)
+        with steps.loop("thread", THREADS, "thread") as thread:
+            row = steps.index("b", "add", first, thread)
+            with steps.where(row, "<", arrays.rows):
+                matrix = steps.load("m", arrays.chosen.name, row)
+                rank = steps.atomic(arrays.population.name, [matrix], 1, "n")
+                steps.store(arrays.rank.name, [row], rank)
+    used = (arrays.chosen, arrays.rank, arrays.population)
+    schedule = f"count the rows by {arrays.chosen.name}: the atomic gives a row's rank"
+    return _kernel(f"{name}_count", schedule, THREADS, used, arrays, steps, origin)
+
+
+def _tile(name: str, arrays: _Arrays, origin: Origin) -> ScheduledKernel:
+    """The tiles, by height, and where each matrix's rows begin in the order; one block, as heights are summed up."""
+    steps = _steps(arrays, origin)
+    with steps.loop("block", 1, "block"):
+        tiles_of, rows_of = (steps.tile(hint, [HEIGHTS], "shared", type="i32") for hint in ("tiles_of", "rows_of"))
+        next_tile, next_row = (steps.tile(hint, [HEIGHTS], "shared", type="i32") for hint in ("next_tile", "next_row"))
+        with steps.loop("c", HEIGHTS, "thread") as each:
+            for counter in (tiles_of, rows_of, next_tile, next_row):
+                steps.store(counter, [each], 0)
+        steps.barrier()
+        with _each_matrix(steps, arrays) as (_, population, tiles, height):
+            steps.atomic(tiles_of, [height], tiles)
+            steps.atomic(rows_of, [height], population)
+        steps.barrier()
+        with (
+            steps.loop("c", HEIGHTS, "thread") as each,
+            steps.loop("larger", HEIGHTS, unroll=ALL) as larger,
+            steps.where(larger, "<", each),
+        ):
+            for total, following, hint in ((tiles_of, next_tile, "t"), (rows_of, next_row, "n")):
+                added, before = steps.load(hint, total, larger), steps.load(hint, following, each)
+                steps.store(following, [each], steps.index(hint, "add", before, added))
+        steps.barrier()
+        with _each_matrix(steps, arrays) as (matrix, population, tiles, height):
+            steps.store(arrays.first_tile.name, [matrix], steps.atomic(next_tile, [height], tiles, "tile"))
+            steps.store(arrays.first.name, [matrix], steps.atomic(next_row, [height], population, "row"))
+    used = (arrays.population, arrays.first, arrays.first_tile)
+    schedule = f"find room for tiles of at most {ROWS_A_TILE} rows, a matrix's of equal height, the highest first"
+    return _kernel(f"{name}_tile", schedule, MOST_THREADS, used, arrays, steps, origin)
+
+
+@contextmanager
+def _each_matrix(steps: Steps, arrays: _Arrays) -> Iterator[tuple[str, str, Extent, Extent]]:
+    """Every matrix that has rows: itself, how many, in how many tiles, and the tiles' height, as 0 for the highest."""
+    with steps.loop("m", arrays.matrices, "thread") as matrix:
+        population = steps.load("n", arrays.population.name, matrix)
+        with steps.where(0, "<", population):
+            tiles, rows = _tiles_of(steps, population)
+            height = steps.index("height", "sub", HEIGHTS, _divide_up(steps, "granules", rows, GRANULE))
+            yield matrix, population, tiles, height
+
+
+def _tiles_of(steps: Steps, population: str) -> tuple[Extent, Extent]:
+    """How many tiles a matrix has, and how many rows each of them, but the last may have fewer."""
+    tiles = _divide_up(steps, "tiles", population, ROWS_A_TILE)
+    return tiles, _divide_up(steps, "rows", population, tiles)
+
+
+def _divide_up(steps: Steps, hint: str, dividend: Extent, divisor: Extent) -> Extent:
+    more = steps.index("more", "add", dividend, divisor)
+    return steps.index(hint, "div", steps.index("less", "sub", more, 1), divisor)
+
+
+def _order(name: str, arrays: _Arrays, origin: Origin) -> ScheduledKernel:
+    """Every row to its place; the first row of a tile says where the tile is."""
+    steps = _steps(arrays, origin)
+    with steps.loop("block", Count(((arrays.rows, THREADS),)), "block") as block:
+        first = steps.index("place", "mul", block, THREADS)
+        with steps.loop("thread", THREADS, "thread") as thread:
+            row = steps.index("b", "add", first, thread)
+            with steps.where(row, "<", arrays.rows):
+                _place(steps, arrays, row)
+    tiles = (arrays.population, arrays.first_tile, arrays.matrix, arrays.begin, arrays.end)
+    used = (arrays.chosen, arrays.rank, arrays.first, arrays.order, *tiles)
+    return _kernel(f"{name}_order", "write the rows group by group", THREADS, used, arrays, steps, origin)
+
+
+def _place(steps: Steps, arrays: _Arrays, row: Extent) -> None:
+    matrix = steps.load("m", arrays.chosen.name, row)
+    rank = steps.load("rank", arrays.rank.name, row)
+    start = steps.load("start", arrays.first.name, matrix)
+    place = steps.index("place", "add", start, rank)
+    steps.store(arrays.order.name, [place], row)
+    population = steps.load("n", arrays.population.name, matrix)
+    _, rows = _tiles_of(steps, population)
+    which = steps.index("u", "div", rank, rows)
+    with steps.where(steps.index("before", "mul", which, rows), "==", rank):
+        tile = steps.index("z", "add", steps.load("tile", arrays.first_tile.name, matrix), which)
+        steps.store(arrays.matrix.name, [tile], matrix)
+        steps.store(arrays.begin.name, [tile], place)
+        past, end = steps.index("past", "add", place, rows), steps.index("end", "add", start, population)
+        steps.store(arrays.end.name, [tile], steps.index("until", "min", past, end))

@@ -1,0 +1,193 @@
+"""The operands of a matrix product, a slab at a time: from memory into registers, and from those into shared memory.
+
+Between the two the slab before is multiplied, so nothing uses what has been loaded until it has had time to arrive.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+
+from explorer.compiler.ir import loops
+from explorer.compiler.ir.kernels import ElementType
+from explorer.compiler.ir.node import Atom, Extent
+from explorer.compiler.passes.statements import slice_for
+from explorer.compiler.schedule.grouping import ROWS_A_TILE
+from explorer.compiler.schedule.products import Product
+from explorer.compiler.schedule.steps import ALL, Steps
+from explorer.compiler.schedule.tiling import DEPTH, STAGES, TilePlace, Tiling
+
+PADDING = 4
+"""Elements behind each row of a tile that is stored by columns: neighbours in a column fall into different banks."""
+
+
+class LeftOperand:
+    """The rows: computed by the prologue, each thread a few elements along the depth, and stored by columns."""
+
+    def __init__(self, kernel: loops.Kernel, product: Product, tiling: Tiling, depth: int) -> None:
+        self._product, self._depth, self._step = product, depth, tiling.depth_step
+        self._across = DEPTH // tiling.depth_step
+        self._down = tiling.threads // self._across
+        self._passes = ROWS_A_TILE // self._down
+        of_depth = {product.depth}
+        self._loads: list[loops.Load] = []
+        self._arithmetic: list[loops.Statement] = []
+        for statement in product.prologue:
+            by_depth = bool(of_depth & set(loops.reads_of(statement)))
+            if by_depth and isinstance(statement, loops.Load):
+                self._loads.append(statement)
+                of_depth.add(statement.result)
+            else:
+                self._arithmetic.append(statement)
+        read = {name for s in product.prologue for name in loops.reads_of(s)} | {product.factor}
+        self._index_arrays = {buffer.name for buffer in kernel.buffers if buffer.type == "i32"}
+        self._head = tuple(s for s in product.head if s is not product.matrix_index)
+        self._scalars = [s for s in self._head if loops.result_of(s) in read]
+        self._row_read = product.rows.variable in read
+        self._kept: dict[str, str] = {}
+        self._loaded: dict[str, str] = {}
+        self.name = ""
+
+    def declare(self, steps: Steps) -> None:
+        """The tiles: scalars of the rows, a slab's loads, and the slab in shared memory."""
+        self.name = steps.tile("left", [STAGES, DEPTH, ROWS_A_TILE], "shared", padding=PADDING)
+        rows = [self._passes, self._down]
+        if self._row_read:
+            self._kept[self._product.rows.variable] = steps.tile("kept", rows, "register", type="i32")
+        for scalar in self._scalars:
+            name = loops.result_of(scalar)
+            assert name is not None
+            self._kept[name] = steps.tile("kept", rows, "register", type=self._type(scalar))
+        for load in self._loads:
+            self._loaded[load.result] = steps.tile("next", [*rows, DEPTH], "register")
+
+    def _type(self, scalar: loops.Statement) -> ElementType:
+        of_index = isinstance(scalar, loops.Load) and scalar.buffer in self._index_arrays
+        return "i32" if of_index or isinstance(scalar, loops.Index) else "f32"
+
+    @contextmanager
+    def _each(self, steps: Steps) -> Iterator[tuple[str, str, str]]:
+        """Each element of a slab: the pass, the row in it, and the place along the depth."""
+        with (
+            steps.loop("row", self._down, "thread") as down,
+            steps.loop("q", DEPTH, "thread", step=self._step) as along,
+            steps.loop("pass", self._passes, unroll=ALL) as which,
+        ):
+            yield which, down, along
+
+    def _scalars_of(
+        self, steps: Steps, place: TilePlace, row: tuple[Extent, Extent], readers: Sequence[loops.Statement]
+    ) -> dict[str, Atom]:
+        """What names of the loops stand for in a row, of those that the readers need."""
+        read = {name for statement in readers for name in loops.reads_of(statement)} | {self._product.factor}
+        kept = {name: steps.load(name, tile, *row) for name, tile in self._kept.items() if name in read}
+        return {**place.known, **kept}
+
+    def prepare(self, steps: Steps, place: TilePlace) -> None:
+        """Scalars of the rows, which all slabs need."""
+        product = self._product
+        with self._each(steps) as (which, down, _):
+            row = steps.index("row", "add", steps.index("first", "mul", which, self._down), down)
+            known = {**place.known, product.rows.variable: place.row(steps, row)}
+            needed = slice_for(self._head, self._scalars)
+            known = steps.copy([s for s in self._head if s in needed or s in self._scalars], known)
+            for name, tile in self._kept.items():
+                steps.store(tile, [which, down], known[name])
+
+    def load(self, steps: Steps, place: TilePlace, slab: Extent) -> None:
+        """Loads a slab, from depth `slab` on, into registers."""
+        with self._each(steps) as (which, down, along):
+            depth = steps.index("d", "add", slab, along)
+            with steps.where(depth, "<", self._product.depth_extent, needed=bool(self._depth % DEPTH)):
+                known = {**self._scalars_of(steps, place, (which, down), self._loads), self._product.depth: depth}
+                for load in self._loads:
+                    known = steps.copy([load], known)
+                    steps.store(self._loaded[load.result], [which, down, along], known[load.result])
+
+    def store(self, steps: Steps, place: TilePlace, slab: Extent, stage: Extent) -> None:
+        """Computes the slab from what was loaded, and stores it by columns; what lies behind the depth is 0."""
+        product = self._product
+        with self._each(steps) as (which, down, along):
+            row = steps.index("row", "add", steps.index("first", "mul", which, self._down), down)
+            depth = steps.index("d", "add", slab, along)
+            with steps.where(depth, "<", product.depth_extent, needed=bool(self._depth % DEPTH)):
+                known = {**self._scalars_of(steps, place, (which, down), self._arithmetic), product.depth: depth}
+                for load in self._loads:
+                    known[load.result] = steps.load(load.result, self._loaded[load.result], which, down, along)
+                known = steps.copy(self._arithmetic, known)
+                factor = known[product.factor] if isinstance(product.factor, str) else product.factor
+                steps.store(self.name, [stage, along, row], factor)
+            if self._depth % DEPTH:
+                with steps.where(product.depth_extent, "<=", depth):
+                    steps.store(self.name, [stage, along, row], 0.0)
+
+
+class RightOperand:
+    """The matrix: walked along its rows, whichever of its dimensions those are."""
+
+    def __init__(self, product: Product, tiling: Tiling, depth: int, columns: int) -> None:
+        self._product, self._depth, self._columns, self._tiling = product, depth, columns, tiling
+        self._step = tiling.matrix_step
+        if product.transposed:
+            self._across = DEPTH // self._step
+            self._down = tiling.threads // self._across
+            self._passes = -(-tiling.columns // self._down)
+        else:
+            self._across = tiling.across
+            self._down = tiling.threads // self._across
+            self._passes = -(-DEPTH // self._down)
+        self._loaded = self.name = ""
+
+    def declare(self, steps: Steps) -> None:
+        """The tiles: what a slab's loads bring, and the slab in shared memory."""
+        padding = PADDING if self._product.transposed else 0
+        self.name = steps.tile("right", [STAGES, DEPTH, self._tiling.columns], "shared", padding=padding)
+        last = DEPTH if self._product.transposed else self._tiling.piece
+        pieces = 1 if self._product.transposed else self._tiling.pieces
+        self._loaded = steps.tile("next", [self._passes, pieces, self._down, last], "register")
+
+    @contextmanager
+    def _each(self, steps: Steps) -> Iterator[tuple[tuple[Extent, ...], Extent, Extent]]:
+        """Each vector of a slab: where it is kept, its place along the depth, and its column in the tile."""
+        transposed = self._product.transposed
+        with (
+            steps.loop("row", self._down, "thread") as down,
+            steps.loop("q", DEPTH if transposed else self._tiling.piece, "thread", step=self._step) as along,
+            steps.loop("pass", self._passes, unroll=ALL) as which,
+        ):
+            row = steps.index("row", "add", steps.index("first", "mul", which, self._down), down)
+            if transposed:
+                yield (which, 0, down, along), along, row
+                return
+            with steps.loop("piece", self._tiling.pieces, unroll=ALL) as piece:
+                before = steps.index("before", "mul", piece, self._tiling.piece)
+                yield (which, piece, down, along), row, steps.index("column", "add", before, along)
+
+    @contextmanager
+    def _inside(self, steps: Steps, depth: Extent, column: Extent) -> Iterator[None]:
+        """What lies in the matrix."""
+        product = self._product
+        with (
+            steps.where(depth, "<", product.depth_extent, needed=bool(self._depth % DEPTH)),
+            steps.where(column, "<", product.column_extent, needed=bool(self._columns % self._tiling.columns)),
+        ):
+            yield
+
+    def load(self, steps: Steps, place: TilePlace, slab: Extent) -> None:
+        """Loads a slab, from depth `slab` on, into registers; what lies outside of the matrix is 0."""
+        product = self._product
+        with self._each(steps) as (kept, along, column):
+            depth = steps.index("d", "add", slab, along)
+            of_matrix = steps.index("k", "add", place.column, column)
+            if self._depth % DEPTH or self._columns % self._tiling.columns:
+                steps.store(self._loaded, kept, 0.0)
+            with self._inside(steps, depth, of_matrix):
+                known = {**place.known, product.depth: depth, product.column: of_matrix}
+                known = steps.copy([product.matrix], known)
+                steps.store(self._loaded, kept, known[product.matrix.result])
+
+    def store(self, steps: Steps, stage: Extent) -> None:
+        """Stores what was loaded."""
+        with self._each(steps) as (kept, along, column):
+            value = steps.load(self._product.matrix.result, self._loaded, *kept)
+            steps.store(self.name, [stage, along, column], value)

@@ -1,0 +1,219 @@
+"""Schedules a kernel whose iterations are products of rows and matrices: the inspector, the products, what is left."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+
+from explorer.compiler.ir import loops
+from explorer.compiler.ir.kernels import Count, ScheduledKernel
+from explorer.compiler.ir.loops import Buffer
+from explorer.compiler.ir.node import Atom, Names, merge, walk
+from explorer.compiler.passes.report import Report
+from explorer.compiler.passes.statements import all_names, pure, slice_for
+from explorer.compiler.schedule.gemm import ProductKernel, arrays_of, reduction_of, write_product
+from explorer.compiler.schedule.grouping import Grouping, group_rows
+from explorer.compiler.schedule.products import Found, Product, find_products
+from explorer.compiler.schedule.steps import ALL, Steps
+
+LEAST_COLUMNS = 16
+"""Columns of a matrix that are worth a tile."""
+THREADS = 128
+
+
+@dataclass
+class Groupings:
+    """The groupings of a module's rows: one for each array that rows choose their matrix by."""
+
+    names: Names
+    made: dict[str, Grouping]
+
+    @classmethod
+    def of(cls, kernels: Iterable[loops.Kernel]) -> Groupings:
+        """None yet, of the rows of a module's kernels."""
+        return cls(Names({name for kernel in kernels for name in all_names(kernel)}), {})
+
+    def by(self, kernel: str, chosen: Buffer, product: Product, matrices: Buffer) -> tuple[Grouping, bool]:
+        """The grouping by an array, and whether it is new, so that its kernels have to run."""
+        if chosen.name in self.made:
+            return self.made[chosen.name], False
+        self.made[chosen.name] = group_rows(f"{kernel}_group", chosen, matrices.extents[0], self.names, product.origin)
+        return self.made[chosen.name], True
+
+
+def schedule_products(
+    kernel: loops.Kernel, groupings: Groupings, report: Report
+) -> tuple[ScheduledKernel | loops.Kernel, ...] | None:
+    """The kernels that do what the loops do: those that are loops still are to be scheduled in other ways. None where
+    the template does not apply."""
+    found = find_products(kernel)
+    if found is None or (refusal := _refusal(kernel, found, report)) is None:
+        return None
+    if refusal:
+        report.refused(f"{kernel.name}: {refusal}")
+        return None
+    buffers = {buffer.name: buffer for buffer in kernel.buffers}
+    kernels: list[ScheduledKernel | loops.Kernel] = []
+    written: list[ProductKernel] = []
+    for place, product in enumerate(found.products):
+        grouping, chosen = None, product.matrix_index
+        if chosen is not None:
+            matrices = buffers[product.matrix.buffer]
+            grouping, new = groupings.by(kernel.name, buffers[chosen.buffer], product, matrices)
+            kernels += grouping.kernels if new else ()
+        name = f"{kernel.name}_product{place if len(found.products) > 1 else ''}"
+        written.append(write_product(kernel, product, grouping, name, groupings.names))
+        kernels.append(written[-1].kernel)
+        grouped = f"grouped by {chosen.buffer}" if chosen else "that share it"
+        report.did(f"{kernel.name}: rows {grouped} times {product.matrix.buffer}, a tile a block (gemm)")
+    return (*kernels, *_rest(kernel, found, written[-1], groupings.names))
+
+
+def _refusal(kernel: loops.Kernel, found: Found, report: Report) -> str | None:
+    """Why the template does not suit, "" where it does, None where nobody would ask."""
+    for product in found.products:
+        *outer, _, _ = product.matrix.indices
+        if found.rows.variable in outer:
+            return None
+        if kernel.size(product.column_extent) < LEAST_COLUMNS:
+            return f"{product.matrix.buffer} has fewer than {LEAST_COLUMNS} columns, too few for a tile (gemm)"
+        chosen = product.matrix_index
+        if chosen is not None and chosen.indices != (found.rows.variable,):
+            return f"the matrix of a row is chosen by {chosen.buffer} of something else than the row (gemm)"
+        if chosen is not None and outer[0] != chosen.result:
+            return f"{chosen.result} is not the first index of {product.matrix.buffer} (gemm)"
+        known = {chosen.result if chosen else "", product.heads.variable if product.heads else ""}
+        if not {index for index in outer if isinstance(index, str)} <= known:
+            return f"a row's matrix is found by more than one index of {product.matrix.buffer} (gemm)"
+    if any(product.matrix_index for product in found.products) and not report.options.inspect:
+        return "rows are not grouped by their matrices: the option inspect is off"
+    return ""
+
+
+def _rest(
+    kernel: loops.Kernel, found: Found, last: ProductKernel, names: Names
+) -> tuple[ScheduledKernel | loops.Kernel, ...]:
+    """What follows the last product in each iteration: what ends its sums, a row a thread, and then loops of their
+    own."""
+    product = found.products[-1]
+    head, ending, after = _divide(found)
+    found = replace(found, head=head)
+    if not ending and not product.accumulators:
+        return (_loops_of(kernel, found, (), after),) if after else ()
+    ended = {a.name for a in product.accumulators} | {name for s in ending if (name := loops.result_of(s)) is not None}
+    read = {name for s in after for node in walk(s) for name in loops.reads_of(node)}
+    stored = {
+        s.operands[0]: s.target
+        for s in ending
+        if isinstance(s, loops.Store) and (s.function, s.indices) == ("copy", (found.rows.variable,))
+    }
+    handed = {name: stored.get(name) or names.new("scalar") for name in sorted(ended & read)}
+    added = tuple(
+        Buffer(name=handed[name], kind="output", extents=(found.rows.extent,), origin=product.origin)
+        for name in sorted(ended & read)
+        if name not in stored
+    )
+    first = _ending(kernel, found, last, ending, {n: buffer for n, buffer in handed.items() if n not in stored}, added)
+    if not after:
+        return (first,)
+    loads = tuple(
+        loops.Load(result=name, buffer=buffer, indices=(found.rows.variable,), origin=product.origin)
+        for name, buffer in handed.items()
+    )
+    return (first, _loops_of(replace(kernel, buffers=(*kernel.buffers, *added)), found, loads, after))
+
+
+def _divide(
+    found: Found,
+) -> tuple[tuple[loops.Statement, ...], tuple[loops.Statement, ...], tuple[loops.Statement, ...]]:
+    """What an iteration's scalars are without the sums, what it does once those are complete, and its loops after."""
+    rest, head = found.rest, list(found.head)
+    cut = next((at for at, s in enumerate(rest) if isinstance(s, loops.Row | loops.For)), len(rest))
+    inside = {name for s in rest[cut:] for node in walk(s) for name in (*loops.reads_of(node), *arrays_of(node))}
+    sums = {accumulator.name for product in found.products for accumulator in product.accumulators}
+    sums |= {s.target for s in rest[:cut] if isinstance(s, loops.Store)}
+    ending: list[loops.Statement] = []
+    later: list[loops.Statement] = []
+    for statement in rest[:cut]:
+        if isinstance(statement, loops.Accumulator) and statement.name in inside:
+            later.append(statement)
+        elif pure(statement) and not sums & set(loops.reads_of(statement)):
+            head.append(statement)
+        else:
+            ending.append(statement)
+            sums |= {name} if (name := loops.result_of(statement)) else set()
+    return tuple(head), tuple(ending), (*later, *rest[cut:])
+
+
+def _ending(
+    kernel: loops.Kernel,
+    found: Found,
+    last: ProductKernel,
+    ending: tuple[loops.Statement, ...],
+    handed: dict[str, str],
+    added: tuple[Buffer, ...],
+) -> ScheduledKernel:
+    """The parts of the last product's sums put together, and the scalar code that follows; `handed` names scalars
+    that the loops behind it need, and where they are stored."""
+    product = found.products[-1]
+    parts = tuple(replace(buffer, kind="temporary") for buffer in last.parts.values())
+    arrays = (*kernel.buffers, *parts, *added)
+    taken = {buffer.name for buffer in arrays} | loops.fixed_names(kernel.sizes, arrays)
+    steps = Steps(Names(taken), merge(product.origin, *(s.origin for s in ending)))
+    with steps.loop("block", Count(((found.rows.extent, THREADS),)), "block") as block:
+        start = steps.index("first", "mul", block, THREADS)
+        with steps.loop("thread", THREADS, "thread") as thread:
+            row = steps.index("b", "add", start, thread)
+            with steps.where(row, "<", found.rows.extent):
+                known: dict[str, Atom] = {found.rows.variable: row}
+                for accumulator in product.accumulators:
+                    known[accumulator.name] = _sum_parts(steps, last, product, accumulator, row)
+                known = steps.copy((*slice_for(found.head, ending), *ending), known)
+                for name, buffer in handed.items():
+                    steps.store(buffer, [row], known[name])
+    used = {name for statement in steps.body for node in walk(statement) for name in arrays_of(node)}
+    return ScheduledKernel(
+        name=f"{kernel.name}_ending",
+        template="rows",
+        sizes=kernel.sizes,
+        buffers=tuple(buffer for buffer in arrays if buffer.name in used),
+        threads=THREADS,
+        schedule=(f"bind {found.rows.variable} @block @thread",),
+        body=steps.body,
+        origin=kernel.origin,
+    )
+
+
+def _sum_parts(steps: Steps, last: ProductKernel, product: Product, accumulator: loops.Accumulator, row: Atom) -> str:
+    """An accumulator's value in a row: its start, and a part of each block of columns."""
+    name = steps.names.new(accumulator.name)
+    steps.add(replace(accumulator, name=name))
+    with steps.loop("column", last.blocks, unroll=ALL) as column:
+        part = steps.load("part", last.parts[accumulator.name].name, column, row)
+        steps.add(
+            loops.Accumulate(
+                target=name,
+                indices=(),
+                reduction=reduction_of(product, accumulator.name),
+                function="copy",
+                operands=(part,),
+                origin=accumulator.origin,
+            )
+        )
+    return name
+
+
+def _loops_of(
+    kernel: loops.Kernel, found: Found, loads: tuple[loops.Load, ...], after: tuple[loops.Statement, ...]
+) -> loops.Kernel:
+    """The rest of each iteration as a kernel of loops, which reads what the kernels before it wrote."""
+    head = slice_for(found.head, after)
+    rows = replace(found.rows, body=(*head, *loads, *after), origin=merge(*(s.origin for s in after)))
+    accessed = {name for node in walk(rows) for name in arrays_of(node)}
+    written = {node.target for node in walk(rows) if isinstance(node, loops.Store | loops.Accumulate)}
+    buffers = tuple(
+        replace(buffer, kind="temporary") if buffer.kind == "output" and buffer.name not in written else buffer
+        for buffer in kernel.buffers
+        if buffer.name in accessed
+    )
+    return replace(kernel, name=f"{kernel.name}_rest", buffers=buffers, body=(rows,), origin=rows.origin)

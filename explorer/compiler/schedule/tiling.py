@@ -1,0 +1,104 @@
+"""How a block's threads share a tile of a matrix product, and where in the operands a tile lies."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from explorer.compiler.ir import loops
+from explorer.compiler.ir.node import Atom, Extent
+from explorer.compiler.schedule.grouping import GRANULE, Grouping
+from explorer.compiler.schedule.products import Product
+from explorer.compiler.schedule.steps import Steps
+
+DEPTH = 16
+"""Elements of the depth in a slab, which is what shared memory holds of the operands at once."""
+STAGES = 2
+"""Slabs in shared memory: one is multiplied while the next is stored."""
+WIDTHS = (16, 32, 64, 128)
+"""Columns that a tile may have."""
+ACROSS = 16
+"""Threads beside each other in a tile, at most."""
+VECTOR = 4
+
+
+@dataclass(frozen=True)
+class Tiling:
+    """The sizes of a tile: `GRANULE` by `across` threads, each with `pieces` vectors of `step` columns of every row.
+    `depth_step` is how many elements of a row's prologue are computed at once, `matrix_step` how many of the matrix
+    are loaded."""
+
+    columns: int
+    across: int
+    pieces: int
+    step: int
+    depth_step: int
+    matrix_step: int
+
+    @property
+    def threads(self) -> int:
+        """Threads of a block."""
+        return GRANULE * self.across
+
+    @property
+    def piece(self) -> int:
+        """Columns from one of a thread's vectors to the next: those of all threads beside each other."""
+        return self.across * self.step
+
+
+def choose_tiling(kernel: loops.Kernel, product: Product) -> Tiling:
+    """The tiling for a product's shape: vectors where all that is walked has rows of a multiple of a vector."""
+    columns = kernel.size(product.column_extent)
+    width = next(width for width in WIDTHS if width >= min(columns, WIDTHS[-1]))
+    by_column = (*product.epilogue, *(() if product.transposed else (product.matrix,)))
+    step = _step(kernel, by_column, product.column, columns)
+    depth = kernel.size(product.depth_extent)
+    across = min(ACROSS, width // step)
+    matrix_step = _step(kernel, (product.matrix,), product.depth, depth) if product.transposed else step
+    if product.transposed and width * DEPTH < GRANULE * across * matrix_step:
+        matrix_step = 1  # there are more threads than vectors in a slab of the matrix
+    return Tiling(
+        columns=width,
+        across=across,
+        pieces=width // (across * step),
+        step=step,
+        depth_step=_step(kernel, product.prologue, product.depth, depth),
+        matrix_step=matrix_step,
+    )
+
+
+def _step(kernel: loops.Kernel, statements: Sequence[loops.Statement], variable: str, extent: int) -> int:
+    """How many elements accesses by the variable may be of: a vector where it is always the last index."""
+    last_extents = {buffer.name: buffer.extents[-1] for buffer in kernel.buffers}
+    if extent % VECTOR:
+        return 1
+    for statement in statements:
+        if isinstance(statement, loops.Index) and variable in statement.operands:
+            return 1
+        if not isinstance(statement, loops.Load | loops.Store) or variable not in statement.indices:
+            continue
+        name = statement.buffer if isinstance(statement, loops.Load) else statement.target
+        if variable in statement.indices[:-1]:
+            return 1
+        if name in last_extents and kernel.size(last_extents[name]) % VECTOR:
+            return 1
+    return VECTOR
+
+
+@dataclass(frozen=True)
+class TilePlace:
+    """Where a block's tile lies: rows from position `begin` to `last` of the order, columns from `column` on.
+
+    `known` are what names of the loops stand for in the whole tile: the matrix's index, the head."""
+
+    grouping: Grouping | None
+    begin: Extent
+    last: Extent
+    column: Extent
+    known: Mapping[str, Atom]
+
+    def row(self, steps: Steps, row: Extent) -> Extent:
+        """The iteration of the parallel loop that a row of the tile is. What lies behind the last is the last again:
+        it is computed, and not stored."""
+        place = steps.index("place", "min", steps.index("place", "add", self.begin, row), self.last)
+        return place if self.grouping is None else steps.load("b", self.grouping.order.name, place)
