@@ -133,6 +133,7 @@ STAGES: tuple[StageSpec, ...] = (
         title="CUDA",
         summary="one kernel of CUDA C++, a warp a triple, one operation a line",
         source="cuKE §V-A",
+        targets=("gpu",),
     ),
     StageSpec(
         name="ptx",
