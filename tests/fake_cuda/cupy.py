@@ -248,3 +248,19 @@ def _recording(original: Any) -> Any:
 
 
 gpu.GpuProgram.of = _recording(gpu.GpuProgram.of)  # type: ignore[method-assign]
+
+if os.environ.get("FAKE_CUDA_PEERS"):  # PyTorch beside it, on this processor
+    from explorer.runtime import on_gpu, peers
+
+    def _eager(setup: Any) -> list[peers.Peer]:
+        peer = peers.eager(setup, "cpu")
+        launch = peer.launch
+
+        def timed() -> None:
+            launch()
+            DEVICE.now_ms += 3 * DEVICE.kernel_ms
+
+        peer.launch = timed
+        return [peer]
+
+    on_gpu.peers_of = _eager
