@@ -8,7 +8,7 @@ without allocating, copying or waiting, on any stream.
 from __future__ import annotations
 
 import functools
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -17,6 +17,7 @@ import numpy as np
 from explorer.compiler.codegen.text import Code, Launch
 from explorer.compiler.ir.loops import Buffer
 from explorer.compiler.ir.module import Module
+from explorer.compiler.ir.node import Line
 from explorer.runtime.device_memory import buffer_bytes, check_fits, lifetimes, place, shape_of
 from explorer.runtime.gpu_device import available_bytes, cupy_module, current_device, faults
 from explorer.runtime.inputs import InputError
@@ -38,10 +39,10 @@ DeviceArray = Any
 class GpuProgram:
     """Kernels that run one after another.
 
-    `code` is the program of the stage `ptx`, whose machine code is loaded as it is where the device executes it and
-    else made of the PTX by the driver; or that of the stage `cuda`, which CuPy compiles. `result` names the buffer that
-    is the definition's (by default the first output), `gradients` by tensor those that are its gradients. All other
-    outputs are for later kernels alone and share memory where they can.
+    `code` is the program of the stage `ptx`, whose machine code is loaded as it is where the device executes it, and
+    made of the PTX by the driver where the device is newer; or that of the stage `cuda`, which CuPy compiles. `result`
+    names the buffer that is the definition's (by default the first output), `gradients` by tensor those that are its
+    gradients. All other outputs are for later kernels alone and share memory where they can.
     """
 
     code: Code
@@ -101,10 +102,10 @@ class GpuProgram:
         """The launches of a run, those of no blocks left out: CUDA refuses a grid of none."""
         found = []
         for launch in self.code.launches:
-            blocks = launch.blocks.value(sizes)
-            if blocks:
+            grid = (launch.blocks.value(sizes), launch.columns)
+            if grid[0]:
                 values = [arrays[name] if name in arrays else np.int64(sizes[name]) for name in launch.arguments]
-                found.append(BoundLaunch(launch, self._function(launch), blocks, tuple(values)))
+                found.append(BoundLaunch(launch, self._function(launch), grid, (launch.threads,), tuple(values)))
         return found
 
     def _function(self, launch: Launch) -> Any:
@@ -118,11 +119,12 @@ class GpuProgram:
 
 @dataclass(frozen=True)
 class BoundLaunch:
-    """One launch of a run: the kernel's function, its grid and its arguments."""
+    """One launch of a run: the kernel's function, its grid of blocks, a block's threads, and the arguments."""
 
     launch: Launch
     function: Any
-    blocks: int
+    grid: tuple[int, int]
+    block: tuple[int]
     arguments: tuple[Any, ...]
 
 
@@ -142,15 +144,9 @@ class BoundProgram:
 
         Raises DeviceFault; of a kernel that breaks, only a later call of CUDA knows."""
         with faults():
-            for bound in self.launches:
-                launch = bound.launch
-                bound.function(
-                    (bound.blocks, launch.columns),
-                    (launch.threads,),
-                    bound.arguments,
-                    shared_mem=launch.shared_bytes,
-                    stream=stream,
-                )
+            for each in self.launches:
+                shared = each.launch.shared_bytes
+                each.function(each.grid, each.block, each.arguments, shared_mem=shared, stream=stream)
 
     def results(self) -> tuple[DeviceArray, dict[str, DeviceArray]]:
         """The result, and gradients by tensor, of the device: what the next launch will write again."""
@@ -204,12 +200,20 @@ def _view(arena: DeviceArray, offset: int, shape: tuple[int, ...]) -> DeviceArra
 
 
 def _image(code: Code) -> bytes | str:
-    """What the current device loads: machine code, or PTX for the driver to translate; or CUDA C++ to compile."""
+    """What the current device loads: machine code, or PTX for its driver to translate; or CUDA C++, for CuPy to compile
+    where there is nothing else, or where that is for a newer device."""
     if code.binary is None:
-        return "".join(f"{line.text}\n" for line in code.lines)
-    if all(current_device().runs(resources.arch) for resources in code.binary.resources):
+        return _text(code.lines)
+    device, made_for = current_device(), {resources.arch for resources in code.binary.resources}
+    if all(map(device.runs, made_for)):
         return code.binary.cubin
-    return "".join(f"{line.text}\n" for line in code.lines).encode() + b"\0"
+    if all(map(device.translates, made_for)):
+        return _text(code.lines).encode() + b"\0"
+    return _text(code.binary.source)
+
+
+def _text(lines: Sequence[Line]) -> str:
+    return "".join(f"{line.text}\n" for line in lines)
 
 
 @functools.lru_cache(maxsize=64)

@@ -132,8 +132,8 @@ def _kernel(bound: BoundLaunch, program: GpuProgram) -> dict[str, Any]:
     launch, binary = bound.launch, program.code.binary
     described = {
         "name": launch.symbol,
-        "blocks": bound.blocks,
-        "columns": launch.columns,
+        "blocks": bound.grid[0],
+        "columns": bound.grid[1],
         "threads": launch.threads,
         "dynamic_shared_bytes": launch.shared_bytes,
     }

@@ -13,8 +13,9 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Page, expect
 
-from tests.browser.conftest import ADDRESS, OpenPage, wait_until_warm
+from tests.browser.conftest import ADDRESS, OpenPage, Theme, wait_until_warm
 from tests.browser.driving import edit_of
+from tests.browser.test_accessibility import AXE, both_themes, violations
 
 pytestmark = [
     pytest.mark.browser,
@@ -68,6 +69,14 @@ def test_a_run_shows_times_peers_limits_and_kernels(open_page: OpenPage) -> None
     expect(page.locator("#run-traffic tr", has_text="registers").first).to_be_visible()
     expect(page.locator("#run-summary")).to_contain_text("of what is possible")
     expect(page.locator("#run-history")).to_contain_text("gpu")
+
+
+@both_themes
+def test_axe_finds_nothing_in_a_run(open_page: OpenPage, theme: Theme) -> None:
+    page = open_page(theme=theme)
+    run_on_gpu(page)
+    expect(page.locator("#run-check")).to_contain_text("Matches", timeout=60 * SECONDS)
+    assert violations(page, AXE.read_text(encoding="utf-8")) == []
 
 
 def test_a_kernel_that_breaks_leaves_the_server_as_it_was(open_page: OpenPage) -> None:

@@ -76,19 +76,20 @@ def test_what_a_caller_gets_is_kept_to_the_end() -> None:
 def test_launching_allocates_nothing_and_passes_grids_and_shared_memory(fake_cuda: Any) -> None:
     bound = GpuProgram(chain(shared_bytes=70_000), "out").bind({"x": np.zeros(1000, np.float32)}, SIZE)
     allocated = fake_cuda.allocated
+    fake_cuda.log.clear()
     bound.launch()
     bound.launch()
     assert fake_cuda.allocated == allocated
     assert fake_cuda.log == ["first", "second", "third"] * 2
     assert fake_cuda.shared == {"third": 70_000}
-    assert [(each.blocks, each.launch.columns) for each in bound.launches] == [(16, 1), (16, 1), (16, 2)]
+    assert [each.grid for each in bound.launches] == [(16, 1), (16, 1), (16, 2)]
 
 
 def test_numbers_reach_kernels_as_64_bit_integers_and_counts_are_computed(fake_cuda: Any) -> None:
     step = Launch("only", ("out", "tiles"), Count((("tiles", 1),)), 32)
     code = Code((), (step,), (buffer("out", "output", "tiles"),), (("tiles", Count((("n", 64), (5, 1)))),))
     (bound,) = GpuProgram(code).bind({}, SIZE).launches
-    assert bound.blocks == bound.arguments[1] == 21
+    assert bound.grid[0] == bound.arguments[1] == 21
     assert bound.arguments[1].dtype == np.int64
 
 
@@ -177,6 +178,10 @@ def test_the_machine_code_is_loaded_once_and_ptx_where_the_device_is_another(fak
     gpu_device._device.cache_clear()
     program.bind(arrays, extents)
     assert fake_cuda.log[-1] == f"load {len(compilation.stages['ptx'].text.encode()) + 1} bytes"
+    fake_cuda.capability = (8, 0)
+    gpu_device._device.cache_clear()
+    program.bind(arrays, extents)
+    assert fake_cuda.log[-1] == f"compile {len(compilation.stages['cuda'].text)} characters"
 
 
 def test_a_device_runs_its_own_generation(fake_cuda: Any) -> None:
