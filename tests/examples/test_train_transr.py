@@ -32,12 +32,13 @@ def test_both_sides_have_the_same_losses_and_ranks(classes, capsys):
     assert eager == ours
 
 
-def test_training_bclassess_the_right_entities_up(classes, capsys):
+def test_training_lifts_the_right_entities(classes, capsys):
     figures = []
-    for steps in ("1", "400"):
+    for steps in ("1", "100"):
         assert train_transr.main(["--data", classes, "--steps", steps, "--with", "eager", *TINY]) == 0
         figures.append(float(capsys.readouterr().out.partition("MRR ")[2].split()[0]))
-    assert figures[1] > max(0.5, figures[0])
+    assert figures[0] < 0.2
+    assert figures[1] > 0.4
 
 
 def test_losses_that_part_are_said_to_be_wrong(classes, capsys, monkeypatch):
