@@ -10,6 +10,7 @@ import torch
 
 from explorer.compiler.compilation import Compilation, compile_model
 from explorer.compiler.ir.graph import Graph
+from explorer.compiler.ir.graph import Tensor as Declared
 from explorer.compiler.ir.loops import Kernel
 from explorer.compiler.ir.module import Module
 from explorer.runtime import cpu, gpu
@@ -111,23 +112,31 @@ class TensorProgram:
 
     def run(self, structure: Structure, counts: Mapping[str, int], tensors: Mapping[str, Tensor]) -> Outcome:
         """The result, and gradients in the shapes of their tensors; `tensors` has the gradient of the result too."""
-        graph, arrays = self.graph, {}
-        sets = {tensor.name: tensor.sets[:1] for tensor in graph.tensors}
+        graph = self.graph
+        arrays, extents = self.arrays(structure, counts, tensors)
+        result, gradients = self._executor(structure.device).run(arrays, extents)
+        first = {tensor.name: _first_set(tensor) for tensor in graph.tensors}
+        shaped = {
+            name: structure.leave(gradient.reshape(tensors[name].shape), first[name])
+            for name, gradient in gradients.items()
+        }
+        return structure.leave(result, graph.value(graph.result).index_set), shaped
+
+    def arrays(
+        self, structure: Structure, counts: Mapping[str, int], tensors: Mapping[str, Tensor]
+    ) -> tuple[dict[str, Tensor], Extents]:
+        """What the kernels read, by the names of their buffers and in their order, and the size of every extent."""
+        graph, arrays = self.graph, dict[str, Tensor]()
+        first = {tensor.name: _first_set(tensor) for tensor in graph.tensors}
         for buffer in inputs_of(kernels_of(self.program)):
             if buffer.kind == "index":
                 arrays[buffer.name] = structure.index(buffer.name, graph, counts)
             elif buffer.name in tensors:
-                ordered = structure.enter(tensors[buffer.name].detach(), *(sets[buffer.name] or ("unit",)))
-                arrays[buffer.name] = ordered.contiguous()
+                rows = structure.enter(tensors[buffer.name].detach(), first[buffer.name])
+                arrays[buffer.name] = rows.contiguous()
             else:
                 arrays[buffer.name] = structure.values[buffer.name]
-        extents = extents_of(graph, self.program, counts)
-        result, gradients = self._executor(structure.device).run(arrays, extents)
-        shaped = {
-            name: structure.leave(gradient.reshape(tensors[name].shape), *(sets[name] or ("unit",)))
-            for name, gradient in gradients.items()
-        }
-        return structure.leave(result, graph.value(graph.result).index_set), shaped
+        return arrays, extents_of(graph, self.program, counts)
 
     def _executor(self, device: Any) -> Executor:
         if device.type not in self._executors:
@@ -135,3 +144,7 @@ class TensorProgram:
                 raise InputError(f"kernels run on cpu and cuda tensors, not on those of {device.type}.")
             self._executors[device.type] = EXECUTORS[device.type](self.compilation)
         return self._executors[device.type]
+
+
+def _first_set(tensor: Declared) -> str:
+    return tensor.sets[0] if tensor.sets else "unit"
