@@ -24,6 +24,8 @@ PASSES = {"fp32": 1, "3xTF32": 3, "TF32": 1}
 class Bench:
     """A process that measures rows: its clock and the device's ceilings."""
 
+    device = "cuda"
+
     def __init__(self, arguments: argparse.Namespace) -> None:
         self.arguments = arguments
         self.repeat = min(arguments.repeat, QUICK_REPEAT) if arguments.quick else arguments.repeat
@@ -47,7 +49,7 @@ class Bench:
 
     def measure(self, row: Row) -> dict[str, Any]:
         """A row's figures. Raises what making its inputs or its program raises."""
-        problem = row.problem("cuda", self.arguments.data)
+        problem = row.problem(self.device, self.arguments.data)
         found: dict[str, Any] = {
             "tolerance": row.tolerance,
             "target_ms": row.target_ms,

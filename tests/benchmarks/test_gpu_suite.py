@@ -18,6 +18,7 @@ from benchmarks import _gpu_measuring as measuring  # noqa: E402
 from benchmarks import _gpu_rows as rows  # noqa: E402
 from benchmarks import _gpu_timing as timing  # noqa: E402
 from explorer.compiler.options import Options  # noqa: E402
+from explorer.runtime.cpu import prepare_once  # noqa: E402
 
 HAS_PRECISION = rows.TF32 in Options().to_json()
 SMALL = [rows.smaller(row) for row in rows.ROWS if row.precision == "fp32" and getattr(row, "graph", "") == ""]
@@ -88,7 +89,7 @@ class Ticks:
     def sample(self, run, cold):
         return run() + (1.0 if cold else 0.0)
 
-    _try, _both = timing.Clock._try, timing.Clock._both
+    interleave, _try, _both = timing.Clock.interleave, timing.Clock._try, timing.Clock._both
 
     def _first(self, run, samples):
         run()
@@ -100,13 +101,68 @@ def test_contenders_take_turns_and_one_that_fails_says_why():
     def failing():
         raise MemoryError("out of memory")
 
-    found = timing.Clock.interleave(
-        Ticks(), {"a": lambda: order.append("a") or 2.0, "slow": lambda: order.append("b") or 900.0, "c": failing}, 5
+    found = Ticks().interleave(
+        {"a": lambda: order.append("a") or 2.0, "slow": lambda: order.append("b") or 900.0, "c": failing}, 5
     )
     assert order[:5] == ["a", "b", "a", "a", "b"]  # once untimed; then cold and warm, and no warm one of what is slow
     assert found["a"].to_json() == {"ms": 3.0, "p5": 3.0, "p95": 3.0, "warm_ms": 2.0, "samples": 5, "peak_bytes": None}
     assert found["slow"].to_json()["samples"] == timing.FEWEST_SAMPLES
     assert found["c"].to_json() == {"error": "MemoryError: out of memory"}
+
+
+class OnCpu:
+    """What `bind` gives, of a program that runs here."""
+
+    def __init__(self, problem):
+        self.problem, self.made_bytes, self.given_bytes = problem, 8, 16
+        self.launches = problem.program.compilation.stages["cuda"].program.launches
+
+    def launch(self):
+        arrays, extents = self.problem.program.arrays(self.problem.structure, self.problem.counts, self.problem.tensors)
+        shared = {name: tensor.numpy() for name, tensor in arrays.items()}
+        self.found = prepare_once(self.problem.program.program).bind_checked(shared, extents).run()
+        return 2.0
+
+    def results(self):
+        return self.found
+
+
+@pytest.mark.parametrize("name", ["TransH", "RGCN fb15k training", "SDDMM arxiv"])
+def test_a_measured_row_tells_times_errors_limits_and_peers(name, monkeypatch):
+    monkeypatch.setattr(measuring, "bind", OnCpu)
+    monkeypatch.setattr(torch.cuda, "synchronize", lambda: None)
+    monkeypatch.setattr(Ticks, "sample", lambda self, run, cold: bool(run() is None) + (1.0 if cold else 0.5))
+    bench = measuring.Bench.__new__(measuring.Bench)
+    bench.arguments = gpu.parse(["--data", "FB15k-237", "--without", "torch.compile,pyg"])
+    bench.device, bench.repeat, bench.without, bench.clock = "cpu", 2, ["torch.compile", "pyg"], Ticks()
+    bench.ceilings = timing.Ceilings(3e12, 5e13, 3.5e14)
+    found = bench.measure(small(next(row for row in SMALL if row.name == name)))
+    assert found["error_of_64"] <= found["tolerance"]
+    assert found["ours"]["ms"] == 1.0
+    assert found["ours"]["peak_bytes"] == found["made_bytes"] == 8
+    assert found["limit_ms"] > 0
+    assert found["kernels"] >= 1
+    assert not any("torch.compile" in peer or "PyG" in peer for peer in found["peers"])
+    result = {"row": name, **json.loads(json.dumps(found))}
+    gpu.judge([result])
+    assert result["right"]
+    assert name in gpu.table({}, [result])
+
+
+def test_a_row_without_a_program_still_times_its_peers(monkeypatch):
+    def failing(problem):
+        raise MemoryError("the run would take 90 GiB")
+
+    monkeypatch.setattr(measuring, "bind", failing)
+    bench = measuring.Bench.__new__(measuring.Bench)
+    bench.arguments = gpu.parse(["--data", "FB15k-237"])
+    bench.device, bench.repeat, bench.without, bench.clock = "cpu", 1, ["torch.compile"], Ticks()
+    bench.ceilings = timing.Ceilings(3e12, 5e13, 3.5e14)
+    monkeypatch.setattr(Ticks, "sample", lambda self, run, cold: bool(run() is None) + 1.0)
+    monkeypatch.setattr(Ticks, "_first", lambda self, run, samples: None)
+    found = bench.measure(small(next(row for row in SMALL if row.name == "SpMM arxiv")))
+    assert found["error"] == "MemoryError: the run would take 90 GiB"
+    assert "ms" in found["peers"]["torch.sparse.mm"]
 
 
 def result(name, ms, peers=(), **more):

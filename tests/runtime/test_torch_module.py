@@ -205,6 +205,44 @@ def test_a_tensor_given_by_name_takes_the_parameters_place():
     assert torch.equal(score(*index, R=torch.zeros(RELATIONS, D)), torch.zeros(BATCH))
 
 
+GPU_CALLS = {
+    "score": lambda: (
+        module("kge/transr", {"D": D, "K": K}, {"negatives": f"tail:{NEGATIVES}"}, entity=ENTITIES, relation=RELATIONS),
+        {"h": ids(ENTITIES, BATCH), "r": ids(RELATIONS, BATCH), "t": ids(ENTITIES - 1, BATCH, NEGATIVES)},
+    ),
+    "layer": lambda: (
+        module("rgnn/rgat", {"F": F, "G": G}, etype=TYPES),
+        {
+            "src": ids(NODES, EDGES),
+            "dst": ids(NODES - 1, EDGES),
+            "etype": ids(TYPES, EDGES),
+            "feature": torch.randn(NODES, F),
+        },
+    ),
+    "op": lambda: (
+        module("embedding/spmm_coo", {"D": D}, col=ENTITIES),
+        {"row": ids(NODES, EDGES), "col": ids(ENTITIES, EDGES), "value": torch.randn(EDGES)},
+    ),
+}
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="this machine has no GPU")
+@pytest.mark.parametrize("name", GPU_CALLS)
+def test_a_gpu_gives_what_the_cpu_gives_on_any_stream(name):
+    found = []
+    for device in ("cpu", "cuda"):
+        made, given = GPU_CALLS[name]()
+        made, given = made.to(device), {key: tensor.to(device) for key, tensor in given.items()}
+        with torch.cuda.stream(torch.cuda.Stream()):
+            result = made(**given)
+            (result * torch.arange(result.numel(), device=device).view(result.shape)).sum().backward()
+            torch.cuda.synchronize()
+        assert result.device.type == device
+        found.append([result, *(parameter.grad for parameter in made.parameters())])
+    for got, want in zip(found[1], found[0], strict=True):
+        torch.testing.assert_close(got.cpu(), want, rtol=1e-4, atol=1e-4 * float(want.abs().max()))
+
+
 def distmult(**sets):
     return module("kge/distmult", {"D": D}, **sets)
 
