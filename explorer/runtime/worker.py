@@ -2,7 +2,8 @@
 
 Requests come on stdin and events go to stdout, one JSON object a line. The first line out is `ready`; each
 request is answered by events of which the last is `result` or `failed`. The process ends when stdin closes,
-so it cannot outlive its parent, and the parent may kill it at any moment: it keeps nothing.
+so it cannot outlive its parent, and the parent may kill it at any moment: it keeps nothing. It also ends itself after
+a run that broke its context on a GPU, since nothing can run in that any more.
 """
 
 from __future__ import annotations
@@ -156,6 +157,8 @@ def main(argv: list[str]) -> None:
         try:
             for event in answer(request):
                 send(event)
+                if events.is_end_of_worker(event):
+                    os._exit(1)  # at once: what libraries do at a process's end would ask the broken device again
         except MemoryError:
             send(events.failed("memory", "The model needs more memory than a worker may use.", "Make it smaller."))
         except Exception as error:

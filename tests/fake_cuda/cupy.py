@@ -6,6 +6,7 @@ would, and writes it where they would. `DEVICE` is what tests look at and change
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass, field
 from importlib.machinery import ModuleSpec
 from types import SimpleNamespace
@@ -41,7 +42,8 @@ class Device:
     capability: tuple[int, int] = (9, 0)
     kernel_ms: float = 0.25
     cold_ms: float = 0.5  # what the first kernel after a flush takes besides
-    breaks: str = ""  # the symbol of a kernel that reads where it must not
+    # A part of the symbol of a kernel that reads where it must not; a worker process is told it by its environment.
+    breaks: str = field(default_factory=lambda: os.environ.get("FAKE_CUDA_BREAKS", ""))
     spoils: bool = False  # results are wrong
     now_ms: float = 0.0
     flushed: bool = False
@@ -122,9 +124,11 @@ class Function:
         DEVICE.check()
         assert all(count > 0 for count in (*grid, *block))
         DEVICE.log.append(self.symbol)
+        if self.symbol == "hold":
+            return
         DEVICE.now_ms += DEVICE.kernel_ms + (DEVICE.cold_ms if DEVICE.flushed else 0.0)
         DEVICE.flushed = False
-        DEVICE.broken = self.symbol == DEVICE.breaks
+        DEVICE.broken = bool(DEVICE.breaks) and DEVICE.breaks.lower() in self.symbol.lower()
         found = [(code, loops) for code, loops in DEVICE.programs if self.symbol in (s.symbol for s in code.launches)]
         if found:
             _launched(*found[-1], self.symbol, args)
@@ -244,3 +248,19 @@ def _recording(original: Any) -> Any:
 
 
 gpu.GpuProgram.of = _recording(gpu.GpuProgram.of)  # type: ignore[method-assign]
+
+if os.environ.get("FAKE_CUDA_PEERS"):  # PyTorch beside it, on this processor
+    from explorer.runtime import on_gpu, peers
+
+    def _eager(setup: Any) -> list[peers.Peer]:
+        peer = peers.eager(setup, "cpu")
+        launch = peer.launch
+
+        def timed() -> None:
+            launch()
+            DEVICE.now_ms += 3 * DEVICE.kernel_ms
+
+        peer.launch = timed
+        return [peer]
+
+    on_gpu.peers_of = _eager
