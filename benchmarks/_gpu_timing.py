@@ -1,4 +1,4 @@
-"""Times of launches on a GPU, by CUDA events on PyTorch's current stream, cold and warm."""
+"""Contenders on a GPU take turns: their times cold and warm, the memory that they take, and what went wrong."""
 
 from __future__ import annotations
 
@@ -9,10 +9,6 @@ from typing import Any
 
 import numpy as np
 
-FLUSHED_BYTES = 256 << 20
-"""Written before a cold sample: several times the L2 cache."""
-HELD_CYCLES = 200_000
-"""The device waits so long (about 0.1 ms) before a sample, so that Python has queued the launches when it begins."""
 FEWEST_SAMPLES = 3
 MOST_MS = 2e3
 """A contender whose samples come to more has only the fewest."""
@@ -45,25 +41,23 @@ class Samples:
 
 
 class Clock:
-    """Measures one call at a time."""
+    """Measures contenders, a call at a time."""
 
     def __init__(self) -> None:
         import torch
 
+        from explorer.runtime.gpu_device import current_device
+        from explorer.runtime.gpu_timing import Stopwatch
+
+        torch.cuda.init()
         self._torch = torch
-        self._flushed = torch.empty(FLUSHED_BYTES, dtype=torch.uint8, device="cuda")
-        self._begin, self._end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+        self._watch = Stopwatch(current_device())
 
     def sample(self, run: Callable[[], Any], cold: bool) -> float:
-        """Milliseconds of a call on the device, with an L2 cache that holds none of its inputs or all it can."""
-        if cold:
-            self._flushed.zero_()
-        self._torch.cuda._sleep(HELD_CYCLES)
-        self._begin.record()
-        run()
-        self._end.record()
-        self._end.synchronize()
-        return float(self._begin.elapsed_time(self._end))
+        """Milliseconds of a call on the device, with an L2 cache that holds none of its inputs or all it can.
+
+        CuPy's stream and PyTorch's are the same one here, the default."""
+        return self._watch.cold(run) if cold else self._watch.warm(run)
 
     def interleave(self, contenders: dict[str, Callable[[], Any]], repeat: int) -> dict[str, Samples]:
         """Every contender's times, taken in turns so that what slows the device slows all; one that fails is left out
