@@ -28,6 +28,7 @@ def compile(
         name=name,
         targets=targets,
         encode=_encode,
+        make_module=_make_module,
         counts=counts,
         counted_on=counted_on,
     )
@@ -70,3 +71,15 @@ def _encode(compilation: Compilation, inputs: Mapping[str, Any], grad: Any) -> A
         return encoders[compilation.family].encode_inputs(compilation, inputs, grad)
     except InputError as error:
         raise ValueError(str(error)) from None
+
+
+def _make_module(compilation: Compilation, sizes: Mapping[str, int], check_indices: bool) -> Any:
+    try:
+        import torch  # noqa: F401
+    except ImportError as error:
+        raise ImportError(
+            f"Compilation.torch needs PyTorch, which does not load here ({error}): pip install torch"
+        ) from None
+    from explorer.runtime.torch_module import make_module
+
+    return make_module(compilation, sizes, check_indices)

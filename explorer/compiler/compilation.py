@@ -41,6 +41,11 @@ read, and what makes of their outcome the one that the caller expects. It is giv
 runtime, which knows the compiler and not the other way round."""
 
 
+ModuleMaker = Callable[["Compilation", Mapping[str, int], bool], Any]
+"""Makes the PyTorch module of a compilation, of the sizes of sets and whether indices are checked; given, since the
+runtime makes it."""
+
+
 @dataclass(frozen=True)
 class PassReport:
     """What a pass did: `summary` says what changed, `refusals` why something did not; the texts before and after."""
@@ -111,6 +116,7 @@ class Compilation:
     stages: Mapping[str, Stage]
     targets: Mapping[str, Target] = field(default_factory=dict, repr=False)
     encode: Encoder | None = field(default=None, repr=False)
+    make_module: ModuleMaker | None = field(default=None, repr=False)
 
     @property
     def ok(self) -> bool:
@@ -156,6 +162,21 @@ class Compilation:
             result, gradients = finish(*run(stage.program, arrays))
         return result if grad is None else (result, gradients)
 
+    def torch(self, *, check_indices: bool = True, **sizes: int) -> Any:
+        """A `torch.nn.Module` that computes this model, on CPU and CUDA tensors, with autograd.
+
+        `sizes` are those of the sets that parameters are over (`entity=14_541, relation=237`, `etype=474`): a `param`
+        of known sizes is a parameter of the module, drawn at random; every other tensor is given to each call by name.
+        `score = c.torch(entity=..., relation=...); score(h, r, t)`; `layer(src, dst, etype, x=x)`, or `layer(graph,
+        x=x)` with `graph = layer.prepare(src, dst, etype)`; `op(ptr, idx, T=table)`. Indices may have any integer type.
+        `check_indices=False` leaves out the check that ids have rows, for which a GPU must be waited for.
+        Raises ValueError where the text was no model or a size is of no set, ImportError without PyTorch."""
+        if not self.ok:
+            raise ValueError("this compilation has errors: " + "; ".join(d.message for d in self.diagnostics))
+        if self.make_module is None:
+            raise ValueError("a compilation of explorer.compile has a module; this one was made without a runtime")
+        return self.make_module(self, sizes, check_indices)
+
 
 def compile_model(
     text: str,
@@ -165,6 +186,7 @@ def compile_model(
     name: str | None = None,
     targets: Mapping[str, Target] | None = None,
     encode: Encoder | None = None,
+    make_module: ModuleMaker | None = None,
     counts: Mapping[str, int] | None = None,
     counted_on: str = "",
 ) -> Compilation:
@@ -172,9 +194,9 @@ def compile_model(
 
     `sizes` override the model's dims, `options` are those of `explorer.compiler.options`, `name` picks a definition
     (the last one otherwise), `targets` are what `Compilation.run` knows beside the interpreters, `encode` how it makes
-    the arrays of a layer, `counts` how many nodes, edges and so on (`explorer.compiler.counts`) the graph has that
-    costs are counted on, and `counted_on` what to call it. Errors of the text are in `diagnostics`; nothing is raised
-    for them."""
+    the arrays of a layer, `make_module` its module of PyTorch, `counts` how many nodes, edges and so on
+    (`explorer.compiler.counts`) the graph has that costs are counted on, and `counted_on` what to call it. Errors of
+    the text are in `diagnostics`; nothing is raised for them."""
     sys.setrecursionlimit(max(sys.getrecursionlimit(), DEEPEST_RECURSION))
     chosen = Options()
     try:
@@ -199,6 +221,7 @@ def compile_model(
         stages=_Stages(graph, chosen, rows),
         targets=targets or {},
         encode=encode,
+        make_module=make_module,
     )
 
 

@@ -47,10 +47,20 @@ def limits(graph: Graph, structure: Structure) -> dict[str, int | str]:
         shape = tensor_shape(graph, tensor, structure.counts)
         row_bytes = FLOAT * prod(shape[len(tensor.sets) :])
         rows = [_row_numbers(value, tensor, structure, shape) for value in reads]
-        compulsory += SECTOR * distinct_sectors(np.unique(np.concatenate(rows)), row_bytes)
+        compulsory += SECTOR * distinct_sectors(_distinct(rows, prod(shape[: len(tensor.sets)])), row_bytes)
         stream += SECTOR * sum(touched_sectors(numbers, row_bytes) for numbers in rows)
     flop = sum(_flop(graph, value, counts) for value in graph.values)
     return {"compulsory_bytes": fixed + compulsory, "stream_bytes": fixed + stream, "flop": flop, "note": NOTE}
+
+
+def _distinct(rows: list[npt.NDArray[np.int64]], count: int) -> npt.NDArray[np.int64]:
+    """Those of `count` rows that are picked, in order: marked where there are few of them, else sorted."""
+    if count > sum(map(len, rows)):
+        return np.unique(np.concatenate(rows))
+    picked = np.zeros(count, dtype=np.bool_)
+    for numbers in rows:
+        picked[numbers] = True
+    return np.flatnonzero(picked)
 
 
 def _maps_read(graph: Graph) -> set[str]:

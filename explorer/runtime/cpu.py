@@ -96,7 +96,10 @@ class Prepared:
         Raises InputError for missing arrays, shapes that do not fit, and indices out of range: the machine code
         itself checks nothing.
         """
-        arrays, extents = check_inputs(self.program, inputs)
+        return self.bind_checked(*check_inputs(self.program, inputs))
+
+    def bind_checked(self, arrays: Arrays, extents: Extents) -> Bound:
+        """`bind` for arrays that fit, and the sizes of all extents: nothing is checked or copied."""
         orders = [
             None if k.function.grouped_by is None else np.argsort(arrays[k.function.grouped_by], kind="stable")
             for k in self.kernels

@@ -1,0 +1,300 @@
+"""Modules of PyTorch from compiled models: the results and gradients of the eager expressions, and sentences for what
+does not fit."""
+
+from __future__ import annotations
+
+import builtins
+import copy
+import re
+from pathlib import Path
+
+import pytest
+
+import explorer
+
+torch = pytest.importorskip("torch", reason="the modules are PyTorch's, which this machine does without")
+
+EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
+ENTITIES, RELATIONS, BATCH, NEGATIVES, D, K = 11, 3, 17, 4, 6, 5
+NODES, EDGES, TYPES, F, G = 9, 40, 3, 4, 5
+
+
+def module(path, sizes, options=None, **sets):
+    """The module of an example, its parameters drawn with a seed."""
+    compilation = explorer.compile((EXAMPLES / f"{path}.emb").read_text(), sizes=sizes, options=options)
+    assert compilation.ok, compilation.diagnostics
+    torch.manual_seed(0)
+    return compilation.torch(**sets)
+
+
+def ids(count, *shape, dtype=torch.int64):
+    return torch.randint(0, count, shape, generator=torch.Generator().manual_seed(count), dtype=dtype)
+
+
+def same_gradients(made, tensors, eager, call):
+    """Holds a call's result and every gradient, for a random gradient of the result, against the eager expression."""
+    copies = {name: tensor.detach().double().requires_grad_(tensor.requires_grad) for name, tensor in tensors.items()}
+    want, got = eager(copies), call()
+    assert got.shape == want.shape
+    assert got.dtype == torch.float32
+    torch.testing.assert_close(got.double(), want, rtol=1e-4, atol=1e-5)
+    upstream = torch.randn(want.shape, generator=torch.Generator().manual_seed(1))
+    want.backward(upstream.double())
+    got.backward(upstream)
+    for name, tensor in tensors.items():
+        if tensor.requires_grad:
+            assert tensor.grad.shape == tensor.shape
+            torch.testing.assert_close(tensor.grad.double(), copies[name].grad, rtol=1e-4, atol=1e-5)
+
+
+SCORES = {
+    "transe_l2": lambda x, h, r, t: (x["E"][h] - x["E"][t] + x["R"][r]).norm(dim=-1),
+    "distmult": lambda x, h, r, t: (x["E"][h] * x["R"][r] * x["E"][t]).sum(-1),
+    "transr": lambda x, h, r, t: (torch.einsum("...d,...dk->...k", x["E"][h] - x["E"][t], x["P"][r]) + x["R"][r]).norm(
+        dim=-1
+    ),
+}
+
+
+@pytest.mark.parametrize("negatives", ["none", f"tail:{NEGATIVES}", f"head:{NEGATIVES}"])
+@pytest.mark.parametrize("name", SCORES)
+def test_a_score_has_the_results_and_gradients_of_eager(name, negatives):
+    sizes = {"D": D, "K": K} if name == "transr" else {"D": D}
+    score = module(f"kge/{name}", sizes, {"negatives": negatives}, entity=ENTITIES, relation=RELATIONS)
+    end = negatives.partition(":")[0]
+    index = {
+        "h": ids(ENTITIES, BATCH, NEGATIVES) if end == "head" else ids(ENTITIES, BATCH),
+        "r": ids(RELATIONS, BATCH),
+        "t": ids(ENTITIES - 1, BATCH, NEGATIVES) if end == "tail" else ids(ENTITIES - 1, BATCH),
+    }
+    spread = {n: i[:, None] if i.ndim == 1 and end != "none" else i for n, i in index.items()}
+    same_gradients(
+        score, dict(score.named_parameters()), lambda x: SCORES[name](x, **spread), lambda: score(*index.values())
+    )
+
+
+def rgcn(x, src, dst, etype):
+    message = torch.einsum("ef,efg->eg", x["x"][src], x["W"][etype])
+    pairs = dst * TYPES + etype
+    norm = 1 / torch.bincount(pairs, minlength=NODES * TYPES)[pairs].double()
+    return torch.relu(x["x"] @ x["w0"] + torch.zeros(NODES, G).double().index_add(0, dst, norm[:, None] * message))
+
+
+def test_a_layer_has_the_results_and_gradients_of_eager_and_is_prepared_once():
+    layer = module("rgnn/rgcn", {"F": F, "G": G}, etype=TYPES)
+    src, dst, etype, x = ids(NODES, EDGES), ids(NODES - 1, EDGES), ids(TYPES, EDGES), torch.randn(NODES, F)
+    tensors = {**dict(layer.named_parameters()), "x": x}
+    assert set(tensors) == {"W", "w0", "x"}
+    graph = layer.prepare(src, dst, etype, num_nodes=NODES)
+    same_gradients(layer, tensors, lambda t: rgcn(t, src, dst, etype), lambda: layer(graph, x=x))
+    torch.testing.assert_close(layer(src=src, dst=dst, etype=etype, x=x), layer(graph, x=x))
+
+
+def test_rows_of_edges_keep_the_callers_order():
+    text = """
+dim D = 4
+layer Edges(g: graph):
+    param x[node, D], w[edge, D]
+    for e in g.edges():
+        e["m"] = x[e.src] * x[e.dst] * w[e]
+    return e["m"]
+"""
+    layer = explorer.compile(text).torch(node=NODES)
+    src, dst, w = ids(NODES, EDGES), ids(NODES - 2, EDGES), torch.randn(EDGES, 4, requires_grad=True)
+    tensors = {"x": layer.x, "w": w}
+    same_gradients(layer, tensors, lambda t: t["x"][src] * t["x"][dst] * t["w"], lambda: layer(src=src, dst=dst, w=w))
+
+
+@pytest.mark.parametrize("dtype", [torch.int32, torch.int64])
+def test_bags_have_the_results_and_gradients_of_embedding_bag(dtype):
+    bags = module("embedding/sls_weighted", {"D": D}, row=ENTITIES)
+    lengths = torch.tensor([3, 0, 5, 1])
+    ptr = torch.cat([torch.zeros(1, dtype=torch.int64), lengths.cumsum(0)]).to(dtype)
+    idx, weight = ids(ENTITIES, 9, dtype=dtype), torch.randn(9, requires_grad=True)
+
+    def eager(x):
+        return torch.nn.functional.embedding_bag(
+            idx, x["T"], ptr, mode="sum", per_sample_weights=x["weight"], include_last_offset=True
+        )
+
+    tensors = {"T": bags.T, "weight": weight}
+    same_gradients(bags, tensors, eager, lambda: bags(ptr, idx, weight=weight))
+
+
+@pytest.mark.parametrize("form", ["csr", "coo"])
+def test_matrices_in_either_form_have_the_gradients_of_eager(form):
+    product = module("embedding/spmm" if form == "csr" else "embedding/spmm_coo", {"D": D})
+    rows, cols = ids(NODES, EDGES), ids(ENTITIES, EDGES)
+    if form == "csr":
+        rows = rows.sort().values
+    value, x = torch.randn(EDGES, requires_grad=True), torch.randn(ENTITIES, D, requires_grad=True)
+    ptr = torch.searchsorted(rows.sort().values, torch.arange(NODES + 1))
+    given = {"rowptr": ptr, "col": cols} if form == "csr" else {"row": rows, "col": cols, "num_rows": NODES}
+
+    def eager(t):
+        return torch.zeros(NODES, D).double().index_add(0, rows, t["value"][:, None] * t["X"][cols])
+
+    same_gradients(product, {"value": value, "X": x}, eager, lambda: product(**given, value=value, X=x))
+
+
+def test_results_of_nonzeros_keep_the_callers_order():
+    product = module("embedding/sddmm", {"D": D})
+    rows, cols = ids(NODES, EDGES), ids(ENTITIES, EDGES)
+    tensors = {"value": torch.randn(EDGES), "X": torch.randn(NODES, D), "Y": torch.randn(ENTITIES, D)}
+    tensors = {name: tensor.requires_grad_() for name, tensor in tensors.items()}
+    same_gradients(
+        product,
+        tensors,
+        lambda t: t["value"] * (t["X"][rows] * t["Y"][cols]).sum(-1),
+        lambda: product(row=rows, col=cols, **tensors),
+    )
+
+
+def test_an_optimiser_follows_the_same_path_as_with_eager():
+    score = module("kge/transe_l2", {"D": D}, entity=ENTITIES, relation=RELATIONS)
+    eager = {name: parameter.detach().clone().requires_grad_() for name, parameter in score.named_parameters()}
+    losses = []
+    for parameters, run in ((list(score.parameters()), score), (list(eager.values()), None)):
+        optimiser, path = torch.optim.Adam(parameters, lr=0.05), []
+        for step in range(15):
+            h, r, t = (ids(count, BATCH) for count in (ENTITIES, RELATIONS, ENTITIES - 1 - step % 2))
+            scores = run(h, r, t) if run else SCORES["transe_l2"](eager, h, r, t)
+            loss = torch.nn.functional.softplus(scores).mean()
+            optimiser.zero_grad()
+            loss.backward()
+            optimiser.step()
+            path.append(loss.item())
+        losses.append(path)
+    assert losses[0][-1] < 0.9 * losses[0][0]
+    assert losses[0] == pytest.approx(losses[1], rel=1e-5)
+
+
+def test_a_call_reads_and_writes_the_tensors_own_memory(monkeypatch):
+    from explorer.runtime import cpu
+
+    score = module("kge/transe_l2", {"D": D}, entity=ENTITIES, relation=RELATIONS)
+    seen = {}
+    bind = cpu.Prepared.bind_checked
+    monkeypatch.setattr(cpu.Prepared, "bind_checked", lambda self, a, e: seen.update(a) or bind(self, a, e))
+    index = [ids(n, BATCH, dtype=torch.int32) for n in (ENTITIES, RELATIONS, ENTITIES)]
+    score(*index)
+    assert seen["E"].ctypes.data == score.E.data_ptr()
+    assert seen["h"].ctypes.data == index[0].data_ptr()
+
+
+def test_parameters_move_and_are_stored_like_those_of_any_module():
+    score = module("kge/transr", {"D": D, "K": K}, entity=ENTITIES, relation=RELATIONS)
+    assert {name: list(value.shape) for name, value in score.state_dict().items()} == {
+        "E": [ENTITIES, D],
+        "R": [RELATIONS, K],
+        "P": [RELATIONS, D, K],
+    }
+    assert "TransR, D=6, K=5, entity=11, relation=3" in repr(score)
+    twin = copy.deepcopy(score)
+    index = [ids(n, BATCH) for n in (ENTITIES, RELATIONS, ENTITIES)]
+    with torch.no_grad():
+        twin.E.add_(1.0)  # moves both ends alike
+        torch.testing.assert_close(twin(*index), score(*index))
+        twin.R.add_(1.0)
+        assert not torch.equal(twin(*index), score(*index))
+
+
+def test_a_tensor_given_by_name_takes_the_parameters_place():
+    score = module("kge/distmult", {"D": D}, entity=ENTITIES, relation=RELATIONS)
+    index = [ids(n, BATCH) for n in (ENTITIES, RELATIONS, ENTITIES)]
+    assert torch.equal(score(*index, R=torch.zeros(RELATIONS, D)), torch.zeros(BATCH))
+
+
+GPU_CALLS = {
+    "score": lambda: (
+        module("kge/transr", {"D": D, "K": K}, {"negatives": f"tail:{NEGATIVES}"}, entity=ENTITIES, relation=RELATIONS),
+        {"h": ids(ENTITIES, BATCH), "r": ids(RELATIONS, BATCH), "t": ids(ENTITIES - 1, BATCH, NEGATIVES)},
+    ),
+    "layer": lambda: (
+        module("rgnn/rgat", {"F": F, "G": G}, etype=TYPES),
+        {
+            "src": ids(NODES, EDGES),
+            "dst": ids(NODES - 1, EDGES),
+            "etype": ids(TYPES, EDGES),
+            "feature": torch.randn(NODES, F),
+        },
+    ),
+    "op": lambda: (
+        module("embedding/spmm_coo", {"D": D}, col=ENTITIES),
+        {"row": ids(NODES, EDGES), "col": ids(ENTITIES, EDGES), "value": torch.randn(EDGES)},
+    ),
+}
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="this machine has no GPU")
+@pytest.mark.parametrize("name", GPU_CALLS)
+def test_a_gpu_gives_what_the_cpu_gives_on_any_stream(name):
+    found = []
+    for device in ("cpu", "cuda"):
+        made, given = GPU_CALLS[name]()
+        made, given = made.to(device), {key: tensor.to(device) for key, tensor in given.items()}
+        with torch.cuda.stream(torch.cuda.Stream()):
+            result = made(**given)
+            (result * torch.arange(result.numel(), device=device).view(result.shape)).sum().backward()
+            torch.cuda.synchronize()
+        assert result.device.type == device
+        found.append([result, *(parameter.grad for parameter in made.parameters())])
+    for got, want in zip(found[1], found[0], strict=True):
+        torch.testing.assert_close(got.cpu(), want, rtol=1e-4, atol=1e-4 * float(want.abs().max()))
+
+
+def distmult(**sets):
+    return module("kge/distmult", {"D": D}, **sets)
+
+
+H, R, T = (ids(n, BATCH) for n in (ENTITIES, RELATIONS, ENTITIES))
+SENTENCES = {
+    "DistMult has no parameter over entities: its parameters are over entity, relation": lambda: distmult(entities=3),
+    "There is no tensor for E: give E=..., or make the module with .torch(entity=...)": lambda: distmult()(H, R, T),
+    "h holds 10, but E has 4 rows": lambda: distmult(entity=4, relation=RELATIONS)(H, R, T),
+    "h holds -1, which is not between 0 and": lambda: distmult(entity=4, relation=RELATIONS)(H - 1, R, T),
+    "h holds torch.float32 where indices are whole numbers": lambda: distmult(entity=11, relation=3)(H.float(), R, T),
+    "r has the shape [16], but is declared [batch = 17]": lambda: distmult(entity=11, relation=3)(H, R[1:], T),
+    "There is no tensor for t": lambda: distmult(entity=11, relation=3)(H, R),
+    "E holds torch.float64, but compiled kernels compute in torch.float32": lambda: distmult(relation=3)(
+        H, R, T, E=torch.zeros(11, D).double()
+    ),
+    "E has the shape [11, 7], but is declared [entity, D = 6]": lambda: distmult(relation=3)(
+        H, R, T, E=torch.zeros(11, 7)
+    ),
+    "DistMult has no tensor W: its tensors are E, R": lambda: distmult(entity=11, relation=3)(
+        H, R, T, W=torch.zeros(1)
+    ),
+    "DistMult needs its indices: h, r, t": lambda: distmult(entity=11, relation=3)(),
+    "E lies on meta, but the indices on cpu": lambda: distmult(relation=3)(
+        H, R, T, E=torch.zeros(11, D, device="meta")
+    ),
+    "ptr ends with 9, but idx has 17 entries": lambda: module("embedding/sls", {"D": D}, row=11)(
+        torch.tensor([0, 4, 9]), H
+    ),
+    "ptr must not fall": lambda: module("embedding/sls", {"D": D}, row=11)(torch.tensor([0, 9, 4, 17]), H),
+    "idx holds 10, but T has 4 rows": lambda: module("embedding/sls", {"D": D}, row=4)(torch.tensor([0, 17]), H),
+    "x is an input, which has no gradient": lambda: module("rgnn/rgcn", {"F": F, "G": G}, etype=RELATIONS)(
+        H, T, R, x=torch.zeros(ENTITIES, F, requires_grad=True)
+    ),
+    "this compilation has errors": lambda: explorer.compile("score").torch(),
+}
+
+
+@pytest.mark.parametrize("sentence", SENTENCES)
+def test_what_does_not_fit_is_said_in_a_sentence(sentence):
+    with pytest.raises(ValueError, match=re.escape(sentence)):
+        SENTENCES[sentence]()
+
+
+def test_without_pytorch_the_error_says_what_to_install(monkeypatch):
+    compilation, imported = explorer.compile((EXAMPLES / "kge" / "distmult.emb").read_text()), builtins.__import__
+
+    def without(name, *rest):
+        if name == "torch":
+            raise ImportError("No module named 'torch'")
+        return imported(name, *rest)
+
+    monkeypatch.setattr(builtins, "__import__", without)
+    with pytest.raises(ImportError, match=r"needs PyTorch.*pip install torch"):
+        compilation.torch()
