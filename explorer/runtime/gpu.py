@@ -25,8 +25,6 @@ from explorer.runtime.inputs import InputError
 if TYPE_CHECKING:
     from explorer.compiler.compilation import Compilation
 
-MADE = ("output", "temporary")
-"""Kinds of buffers that kernels write."""
 CUDA_MEMORY = (2, 13)
 """DLPack's kinds of devices whose arrays kernels read as they are: CUDA and CUDA managed."""
 CUDA_FLAGS = ("--std=c++17",)
@@ -80,7 +78,7 @@ class GpuProgram:
         given = [buffer for buffer in self.code.buffers if buffer.name in arrays]
         made = [buffer for buffer in self.code.buffers if buffer.name not in arrays]
         for buffer in made:
-            if buffer.kind not in MADE:
+            if buffer.name not in self.code.made:
                 raise InputError(f"There is no array for {buffer.name}.")
         current_device()
         with faults():

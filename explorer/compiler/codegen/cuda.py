@@ -6,6 +6,7 @@ The text includes no header, so NVRTC compiles it anywhere. Offsets into buffers
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from explorer.compiler.codegen.cuda_expressions import Helpers
 from explorer.compiler.codegen.cuda_writer import Writer
@@ -23,19 +24,21 @@ def generate_cuda(program: ScheduledKernel | Module, report: Report) -> Code:
     programs = [program] if isinstance(program, ScheduledKernel) else program.programs
     kernels = [kernel for kernel in programs if isinstance(kernel, ScheduledKernel)]
     helpers = Helpers()
-    functions, launches = [], []
+    functions, launches, made = [], [], set()
     for kernel in kernels:
-        lines, launch = _function(kernel, helpers, report.options.arch)
+        writer = Writer(kernel, helpers, report.options.arch)
+        lines, launch = _function(kernel, writer)
         functions.append(lines)
         launches.append(launch)
+        made |= writer.written & {buffer.name for buffer in kernel.buffers}
     counts = {name: count for kernel in kernels for name, count in kernel.counts}
-    buffers = kernel_buffers(kernels)
+    code = Code((), tuple(launches), kernel_buffers(kernels), tuple(counts.items()), frozenset(made))
     if isinstance(program, ScheduledKernel):
         comment, *function = functions[0]
-        return Code((comment, *helpers.lines(), *function), tuple(launches), buffers, tuple(counts.items()))
+        return replace(code, lines=(comment, *helpers.lines(), *function))
     head = Line(f"// {program.name}: {len(kernels)} kernel{'s' if len(kernels) > 1 else ''}, run in order.")
     text = [line for function in functions for line in (Line(""), *function)]
-    return Code((head, *helpers.lines(), *text), tuple(launches), buffers, tuple(counts.items()))
+    return replace(code, lines=(head, *helpers.lines(), *text))
 
 
 def kernel_buffers(kernels: Sequence[ScheduledKernel]) -> tuple[Buffer, ...]:
@@ -43,9 +46,8 @@ def kernel_buffers(kernels: Sequence[ScheduledKernel]) -> tuple[Buffer, ...]:
     return tuple({buffer.name: buffer for kernel in reversed(kernels) for buffer in kernel.buffers}.values())
 
 
-def _function(kernel: ScheduledKernel, helpers: Helpers, arch: str) -> tuple[list[Line], Launch]:
+def _function(kernel: ScheduledKernel, writer: Writer) -> tuple[list[Line], Launch]:
     """One kernel's lines, comment first, and its launch."""
-    writer = Writer(kernel, helpers, arch)
     body = writer.body()
     names = writer.names
     symbol = names.new(f"{kernel.name}_kernel")

@@ -47,11 +47,12 @@ class Code:
     """A generated text: CUDA C++, PTX or SASS, and its kernels in the order in which they run.
 
     `buffers` are all that the kernels' arguments name, each once: an "output" is written by a kernel before any other
-    reads it, so no array need be cleared. `counts` are numbers that launching needs besides the extents of what is
-    given, each of what comes before it."""
+    reads it, so no array need be cleared. `made` are those that some kernel writes: nobody need give them. `counts` are
+    numbers that launching needs besides the extents of what is given, each of what comes before it."""
 
     lines: tuple[Line, ...]
     launches: tuple[Launch, ...]
     buffers: tuple[Buffer, ...] = ()
     counts: tuple[tuple[str, Count], ...] = ()
+    made: frozenset[str] = frozenset()
     binary: Binary | None = None
