@@ -122,8 +122,8 @@ class Batch:
             return loops.Index(result=result, function=function, operands=operands, origin=loop.origin)
 
         def places(slot: str, result: str) -> tuple[kernels.Statement, ...]:
-            if apart == 1 or self.size == 1:
-                return (index(result, "add", first, slot if self.size > 1 else 0),)
+            if apart == 1:
+                return (index(result, "add", first, slot),)
             offset = index(self.names.new("offset"), "mul", slot, apart)
             return offset, index(result, "add", first, offset.result)
 
