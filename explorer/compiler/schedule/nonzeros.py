@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
+from explorer.compiler.counts import SETS
 from explorer.compiler.ir import kernels, loops
 from explorer.compiler.ir.node import walk
 from explorer.compiler.passes.report import Report
@@ -51,9 +52,9 @@ def chunk_of(elements: str, report: Report) -> tuple[int, str]:
     """How many elements a warp takes, a power of 2, and why."""
     if report.options.chunk:
         return report.options.chunk, "as it was asked"
-    if elements != "edges":
+    if elements not in SETS:
         return CHUNK, "whatever their number"
-    count = report.counts["edge"]
+    count = report.counts[SETS[elements]]
     chunk = LARGE_CHUNK if count > LARGE else CHUNK
     while chunk > LANES and count // chunk < FEWEST_WARPS:
         chunk //= 2
