@@ -63,7 +63,7 @@ class Batch:
                 self.parts.loads.append(self._renewed(statement))
             case loops.Load() if statement.buffer in self.buffers:
                 self.parts.rest.append(self._kept(statement, (), self.parts.loads))
-            case kernels.Loop() if any(self._gathers(child) for child in statement.body):
+            case kernels.Loop(bind="lane") if any(self._gathers(child) for child in statement.body):
                 self._divide_loop(statement)
             case kernels.Loop() if any(self._gathers(node) for node in walk(statement)):
                 raise ValueError("a loop inside the loop loads")
@@ -122,8 +122,8 @@ class Batch:
             return loops.Index(result=result, function=function, operands=operands, origin=loop.origin)
 
         def places(slot: str, result: str) -> tuple[kernels.Statement, ...]:
-            if apart == 1 or self.size == 1:
-                return (index(result, "add", first, slot if self.size > 1 else 0),)
+            if apart == 1:
+                return (index(result, "add", first, slot),)
             offset = index(self.names.new("offset"), "mul", slot, apart)
             return offset, index(result, "add", first, offset.result)
 
