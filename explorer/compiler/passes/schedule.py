@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
+from explorer.compiler.codegen.cleared import clearing_kernel
 from explorer.compiler.ir import loops
 from explorer.compiler.ir.kernels import ScheduledKernel
 from explorer.compiler.ir.module import Module
 from explorer.compiler.passes.report import Report
-from explorer.compiler.schedule.warps import clearing_kernel, schedule_warps
+from explorer.compiler.schedule.warps import schedule_warps
 
 Template = tuple[Callable[[loops.Kernel, Report], bool], Callable[[loops.Kernel, Report], tuple[ScheduledKernel, ...]]]
 """Whether a template fits a nest, telling the report why not, and the kernels that it makes of it, in order."""
