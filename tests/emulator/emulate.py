@@ -30,7 +30,7 @@ COMPILER = "g++"
 COMMON = ("-std=c++17", "-fPIC", "-U_FORTIFY_SOURCE")
 UNSET = "-ftrivial-auto-var-init=pattern"
 """Arrays in registers start as -1.7e38, and not as zeros. GCC 12 leaves scalars out: `as_cpp` sets those."""
-TEXT_FLAGS = ("-O1", "-g1", "-w", "-fno-exceptions", UNSET, "-fsanitize=thread,bounds,alignment")
+TEXT_FLAGS = ("-O0", "-g1", "-w", "-fno-exceptions", UNSET, "-fsanitize=thread,bounds,alignment")
 RUNTIME_FLAGS = ("-O2",)
 GUARD = 1 << 20
 """Bytes on both sides of each array that belong to none, so that a wrong index meets no other array."""
