@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import argparse
+from datetime import UTC, datetime
 from typing import Any
 
 import numpy as np
 import torch
 
 from benchmarks._gpu_rows import Problem, Row
-from benchmarks._gpu_timing import Clock, Samples, first_line, measure_ceilings
-from benchmarks.gpu import limited, today
+from benchmarks._gpu_timing import Clock, Samples, first_line, limited, measure_ceilings
 from explorer.compiler.codegen.text import Code
 from explorer.runtime import bounds, bounds_layer
 from explorer.runtime.gpu import BoundProgram, GpuProgram
@@ -39,7 +39,7 @@ class Bench:
         return {
             "source": "measured",
             "device": torch.cuda.get_device_name(),
-            "date": today(),
+            "date": datetime.now(UTC).date().isoformat(),
             "torch": torch.__version__,
             "data": self.arguments.data,
             "copy_TBps": self.ceilings.bytes_per_second / 1e12,

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import signal
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
@@ -102,6 +104,22 @@ def first_line(error: BaseException) -> str:
     """What went wrong, in a line."""
     text = (str(error).strip() or type(error).__name__).splitlines()[0]
     return f"{type(error).__name__}: {text[:200]}"
+
+
+@contextmanager
+def limited(seconds: int) -> Iterator[None]:
+    """Raises TimeoutError in a block that takes longer, as soon as Python gets to it."""
+
+    def expire(number: int, frame: Any) -> None:
+        raise TimeoutError(f"more than {seconds} s")
+
+    before = signal.signal(signal.SIGALRM, expire)
+    signal.alarm(seconds)
+    try:
+        yield
+    finally:
+        signal.alarm(0)
+        signal.signal(signal.SIGALRM, before)
 
 
 @dataclass(frozen=True)

@@ -16,13 +16,10 @@ import argparse
 import json
 import queue
 import shutil
-import signal
 import subprocess
 import sys
 import threading
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from datetime import UTC, datetime
 from pathlib import Path
 from time import perf_counter
 from typing import Any
@@ -89,7 +86,10 @@ def parse(argv: Sequence[str]) -> argparse.Namespace:
     add("--ncu", action="store_true", help="count the bytes that our kernels move with Nsight Compute, where it is")
     add("--worker", help=argparse.SUPPRESS)  # the rows that this process measures, as JSON
     add("--once", metavar="NAME", help="run our kernels of one row once, untimed: for ncu or compute-sanitizer")
-    return parser.parse_args(argv)
+    arguments = parser.parse_args(argv)
+    if Path(arguments.data).exists():  # a preset is no path; rows are measured in the checkout
+        arguments.data = str(Path(arguments.data).resolve())
+    return arguments
 
 
 def missing_gpu() -> str:
@@ -207,22 +207,6 @@ def broken() -> bool:
     return False
 
 
-@contextmanager
-def limited(seconds: int) -> Iterator[None]:
-    """Raises TimeoutError in a block that takes longer, as soon as Python gets to it."""
-
-    def expire(number: int, frame: Any) -> None:
-        raise TimeoutError(f"more than {seconds} s")
-
-    before = signal.signal(signal.SIGALRM, expire)
-    signal.alarm(seconds)
-    try:
-        yield
-    finally:
-        signal.alarm(0)
-        signal.signal(signal.SIGALRM, before)
-
-
 def once(name: str, arguments: argparse.Namespace) -> int:
     """Our kernels of one row, launched once."""
     import torch
@@ -300,7 +284,7 @@ def table(facts: dict[str, Any], results: list[dict[str, Any]]) -> str:
         ratio = f" ({result['of_peer']:.2f} of {result['best_peer']})" if "best_peer" in result else ""
         moved = result.get("dram_bytes")
         lines.append(
-            f"{result['row']:24}{ours['ms']:>10.4f}{ours['warm_ms']:>9.4f}{_number(result.get('target')):>9}{verdict:>5}"
+            f"{result['row']:24}{ours['ms']:>10.4f}{_number(ours['warm_ms']):>9}{_number(result.get('target')):>9}{verdict:>5}"
             f"{_number(result.get('hand_ms')):>8}{result['limit_ms']:>9.4f}{ours['ms'] / result['limit_ms']:>8.1f}"
             f"{result['kernels']:>8}{result['made_bytes'] / 2**20:>9.1f}{result['error_of_64']:>9.1e}"
             f"{'' if result['right'] else ' WRONG'}  {', '.join(peers)}{ratio}"
@@ -325,11 +309,6 @@ def _time(peer: dict[str, Any]) -> str:
 
 def _number(value: float | None) -> str:
     return "" if value is None else f"{value:.4g}"
-
-
-def today() -> str:
-    """The date of a measurement."""
-    return datetime.now(UTC).date().isoformat()
 
 
 if __name__ == "__main__":

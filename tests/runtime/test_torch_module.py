@@ -6,13 +6,19 @@ from __future__ import annotations
 import builtins
 import copy
 import re
+from contextlib import nullcontext
 from pathlib import Path
+from types import SimpleNamespace
 
+import numpy as np
 import pytest
 
 import explorer
+from explorer.runtime import gpu
 
 torch = pytest.importorskip("torch", reason="the modules are PyTorch's, which this machine does without")
+
+torch_programs = pytest.importorskip("explorer.runtime.torch_programs")
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 ENTITIES, RELATIONS, BATCH, NEGATIVES, D, K = 11, 3, 17, 4, 6, 5
@@ -226,6 +232,40 @@ GPU_CALLS = {
 }
 
 
+@pytest.fixture
+def pretended_gpu(fake_cuda, monkeypatch):
+    """Tensors of this machine's memory as if it were a GPU's; the streams that were made current."""
+    import cupy
+
+    def wrapped(tensor):
+        memory = cupy.Pointer(tensor.numpy().reshape(-1).view(np.uint8))
+        return cupy.ndarray(tuple(tensor.shape), tensor.numpy().dtype, memory)
+
+    streams = []
+    monkeypatch.setattr(cupy, "from_dlpack", wrapped)
+    monkeypatch.setattr(cupy.cuda, "Device", lambda number: nullcontext(), raising=False)
+    monkeypatch.setattr(cupy.cuda, "ExternalStream", lambda *of: nullcontext(streams.append(of)), raising=False)
+    monkeypatch.setattr(torch.cuda, "device", lambda device: nullcontext())
+    monkeypatch.setattr(torch.cuda, "current_stream", lambda device: SimpleNamespace(cuda_stream=7))
+    monkeypatch.setattr(gpu, "CUDA_MEMORY", (1, 2))
+    monkeypatch.setattr(torch_programs, "EXECUTORS", {"cpu": torch_programs.OnCuda})
+    return streams
+
+
+@pytest.mark.parametrize("name", GPU_CALLS)
+def test_a_gpus_programs_get_the_tensors_and_the_stream_of_pytorch(name, pretended_gpu, monkeypatch):
+    found = []
+    for executors in (torch_programs.EXECUTORS, {"cpu": torch_programs.OnCpu}):
+        monkeypatch.setattr(torch_programs, "EXECUTORS", executors)
+        made, given = GPU_CALLS[name]()
+        result = made(**given)
+        (result * torch.arange(result.numel()).view(result.shape)).sum().backward()
+        found.append([result, *(parameter.grad for parameter in made.parameters())])
+    for got, want in zip(*found, strict=True):
+        torch.testing.assert_close(got, want, rtol=1e-4, atol=1e-4 * float(want.detach().abs().max()))
+    assert pretended_gpu == [(7, None)] * 2  # forward and backward
+
+
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="this machine has no GPU")
 @pytest.mark.parametrize("name", GPU_CALLS)
 def test_a_gpu_gives_what_the_cpu_gives_on_any_stream(name):
@@ -240,7 +280,7 @@ def test_a_gpu_gives_what_the_cpu_gives_on_any_stream(name):
         assert result.device.type == device
         found.append([result, *(parameter.grad for parameter in made.parameters())])
     for got, want in zip(found[1], found[0], strict=True):
-        torch.testing.assert_close(got.cpu(), want, rtol=1e-4, atol=1e-4 * float(want.abs().max()))
+        torch.testing.assert_close(got.cpu(), want, rtol=1e-4, atol=1e-4 * float(want.detach().abs().max()))
 
 
 def distmult(**sets):
