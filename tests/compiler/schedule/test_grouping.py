@@ -7,7 +7,7 @@ from explorer.compiler.interpret.kernels import run_scheduled
 from explorer.compiler.ir.loops import Buffer
 from explorer.compiler.ir.node import Names, Span
 from explorer.compiler.ir.verify_kernels import verify_scheduled
-from explorer.compiler.schedule.grouping import GRANULE, ROWS_A_TILE, group_rows
+from explorer.compiler.schedule.grouping import GRANULE, ROWS_A_TILE, Chosen, group_rows
 
 BATCHES = {
     "one row": [0],
@@ -23,7 +23,7 @@ def group(chosen, matrices):
     """The arrays that the inspector fills for rows that have chosen these matrices, and its grouping."""
     origin = (Span(1, 1, 1, 2),)
     buffer = Buffer(name="r", kind="index", extents=("B",), origin=origin)
-    grouping = group_rows("model", buffer, "relation", Names({"r", "B", "relation"}), origin)
+    grouping = group_rows("model", Chosen(buffer), "relation", Names({"r", "B", "relation"}), origin)
     arrays = {"r": np.array(chosen), "relation": matrices, "B": len(chosen)}
     return run_scheduled(grouping.kernels, arrays), grouping
 
