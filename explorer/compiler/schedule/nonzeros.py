@@ -116,7 +116,7 @@ class _Pieces:
         spread = replace(self.spread, unroll=1)
         scheduled = self._scheduled(name, "merge", [*lines, *lines_of(self.nest, spread)])
         buffers = (*kept, *(() if known else sized), *self._partials("temporary"))
-        return with_resident(replace(scheduled, buffers=buffers, body=(self._in_blocks(self._merge),)), spread)
+        return replace(scheduled, buffers=buffers, body=(self._in_blocks(self._merge),))
 
     def _scheduled(self, name: str, template: str, lines: list[str]) -> kernels.ScheduledKernel:
         return kernels.ScheduledKernel(
