@@ -372,6 +372,11 @@ def batch_size(
     rows = sum(isinstance(node, loops.Load) and node.buffer in buffers for node in inner)
     if not rows:
         raise ValueError("no rows are loaded")
+    return in_flight(rows, spread, most)
+
+
+def in_flight(rows: int, spread: Spread, most: int = 0) -> int:
+    """How many iterations that load so many rows each have them in registers at a time."""
     return max(1, min(most or spread.unroll, MOST_IN_FLIGHT // (rows * spread.rounds * spread.step)))
 
 
