@@ -15,6 +15,7 @@ from math import prod
 
 from explorer.compiler.ir import kernels, loops
 from explorer.compiler.ir.node import Names, Node, Origin, walk
+from explorer.compiler.passes.rows import COSTLY
 from explorer.compiler.schedule.batches import in_batches
 
 LANES = 32
@@ -26,8 +27,10 @@ REGISTERS, MOST_THREADS = 65_536, 2_048
 """Registers of a multiprocessor, and the threads that it has at a time."""
 OTHER_REGISTERS = 24
 """Registers of a thread for what is no tile: indices, addresses, what is being computed."""
-SUMMING_REGISTERS = 12
-"""Those of a thread for sums that lanes join."""
+SUMMING_REGISTERS, FUNCTION_REGISTERS = 12, 16
+"""Those for sums that lanes join in the midst of others, and for exp and its like."""
+FEWEST_FLOATS = 16
+"""Floats in tiles from which on a thread needs more registers than the assembler gives it by itself."""
 MOST_IN_FLIGHT = 32
 """Floats of gathered rows that a lane waits for at a time."""
 NEUTRAL = {"sum": 0.0, "product": 1.0}
@@ -369,22 +372,38 @@ def batch_size(
     rows = sum(isinstance(node, loops.Load) and node.buffer in buffers for node in inner)
     if not rows:
         raise ValueError("no rows are loaded")
+    return in_flight(rows, spread, most)
+
+
+def in_flight(rows: int, spread: Spread, most: int = 0) -> int:
+    """How many iterations that load so many rows each have them in registers at a time."""
     return max(1, min(most or spread.unroll, MOST_IN_FLIGHT // (rows * spread.rounds * spread.step)))
 
 
 def with_resident(kernel: kernels.ScheduledKernel, spread: Spread) -> kernels.ScheduledKernel:
-    """The kernel with so many blocks a multiprocessor that its threads have registers for all of their tiles."""
+    """The kernel with so many blocks a multiprocessor that its threads have registers for all of their tiles.
+
+    Without tiles to fill, how many is left to the assembler."""
     lanes = {node.variable for node in walk(kernel) if isinstance(node, kernels.Loop) and node.bind == "lane"}
     loads = [node for node in walk(kernel) if isinstance(node, loops.Load)]
     spread_out = {load.buffer for load in loads if load.indices[-1:] and load.indices[-1] in lanes}
-    floats = SUMMING_REGISTERS if any(isinstance(node, kernels.Reduce) for node in walk(kernel)) else 0
+    floats = 0
     for node in walk(kernel):
         if isinstance(node, kernels.Tile):
             *outer, last = (kernel.size(extent) for extent in node.extents)
             mine = -(-last // (spread.step * spread.width)) * spread.step if node.name in spread_out else last
             floats += prod(outer) * mine
-    fitting = REGISTERS // (kernel.threads * (OTHER_REGISTERS + floats))
+    if floats < FEWEST_FLOATS:
+        return kernel
+    fitting = REGISTERS // (kernel.threads * (OTHER_REGISTERS + _working(kernel) + floats))
     return replace(kernel, resident=max(1, min(fitting, MOST_THREADS // kernel.threads)))
+
+
+def _working(kernel: kernels.ScheduledKernel) -> int:
+    """Registers for joining sums over lanes and inside of costly functions."""
+    joins = any(isinstance(node, kernels.Reduce) and node.apart == 1 for node in walk(kernel))
+    costly = any(isinstance(node, loops.Compute) and node.function in COSTLY for node in walk(kernel))
+    return SUMMING_REGISTERS * joins + FUNCTION_REGISTERS * costly
 
 
 def _reads(statement: loops.Statement, name: str) -> bool:

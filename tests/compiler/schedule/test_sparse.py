@@ -111,4 +111,5 @@ def test_lists_say_why_they_are_not_split() -> None:
 
 def test_the_bound_of_a_piece_is_shown() -> None:
     kernel, _ = scheduled(schedule_nonzeros, kernel_of("spmm", 128))
-    assert "bound z: [max(begin, first), min(end, last) - 1]" in kernel.schedule
+    assert "bound z: [from, upto - 1] = [max(begin, first), min(end, last) - 1]" in kernel.schedule
+    assert "preload z by kNnzTile = 4: [from + 4 t, min(from + 4 t + 4, upto) - 1]" in kernel.schedule
