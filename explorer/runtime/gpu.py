@@ -15,16 +15,19 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from explorer.compiler.codegen.text import Code, Launch
-from explorer.compiler.ir.loops import Buffer
+from explorer.compiler.ir.loops import Buffer, Kernel
 from explorer.compiler.ir.module import Module
 from explorer.compiler.ir.node import Line
 from explorer.runtime.device_memory import buffer_bytes, check_fits, lifetimes, place, shape_of
 from explorer.runtime.gpu_device import available_bytes, cupy_module, current_device, faults
 from explorer.runtime.inputs import InputError
+from explorer.runtime.liveness import kept_to_the_end
 
 if TYPE_CHECKING:
     from explorer.compiler.compilation import Compilation
 
+VECTOR_BYTES = 16
+"""What the widest access of a kernel takes, from an address that is a multiple of it."""
 CUDA_MEMORY = (2, 13)
 """DLPack's kinds of devices whose arrays kernels read as they are: CUDA and CUDA managed."""
 CUDA_FLAGS = ("--std=c++17",)
@@ -54,9 +57,11 @@ class GpuProgram:
         program = compilation.stages["loops"].program
         if not isinstance(stage.program, Code):
             raise InputError(f"there is no program for a GPU: {stage.reason}")
-        if isinstance(program, Module):
-            return cls(stage.program, program.result, program.gradients)
-        return cls(stage.program)
+        if not isinstance(program, Kernel | Module):
+            raise InputError(f"there are no loops to run: {compilation.stages['loops'].reason}")
+        result, *_ = kept_to_the_end(program)
+        gradients = program.gradients if isinstance(program, Module) else ()
+        return cls(stage.program, result, gradients)
 
     @property
     def kept(self) -> tuple[str, ...]:
@@ -91,7 +96,9 @@ class GpuProgram:
             arena = cupy_module().empty(placed.total, np.uint8)
             for buffer in made:
                 if buffer.name in placed.offsets:
-                    on_device[buffer.name] = _view(arena, placed.offsets[buffer.name], shape_of(buffer, sizes))
+                    place_of = arena.data + placed.offsets[buffer.name]
+                    shape = shape_of(buffer, sizes)
+                    on_device[buffer.name] = cupy_module().ndarray(shape, _element_type(buffer), memptr=place_of)
             launches = tuple(self._launches(on_device, sizes))
         given_bytes = sum(on_device[buffer.name].nbytes for buffer in given)
         return BoundProgram(self, on_device, launches, placed.total, given_bytes)
@@ -177,7 +184,7 @@ def _is_on_device(array: Any) -> bool:
 def _on_device(buffer: Buffer, array: Any, sizes: Mapping[str, int]) -> DeviceArray:
     """A caller's array as kernels read it: without a copy where it lies on the device. Raises InputError."""
     cupy = cupy_module()
-    dtype = np.int32 if buffer.kind == "index" else np.float32
+    dtype = _element_type(buffer)
     shape = shape_of(buffer, sizes)
     if tuple(array.shape) != shape:
         raise InputError(f"{buffer.name} has the shape {list(array.shape)}, but needs {list(shape)}.")
@@ -190,11 +197,15 @@ def _on_device(buffer: Buffer, array: Any, sizes: Mapping[str, int]) -> DeviceAr
         raise InputError(
             f"{buffer.name} holds {array.dtype} on the device{order}: it must be contiguous {dtype.__name__}."
         )
+    if array.data.ptr % VECTOR_BYTES:
+        raise InputError(
+            f"{buffer.name} begins at an address of the device that is no multiple of {VECTOR_BYTES} bytes."
+        )
     return array
 
 
-def _view(arena: DeviceArray, offset: int, shape: tuple[int, ...]) -> DeviceArray:
-    return cupy_module().ndarray(shape, np.float32, memptr=arena.data + offset)
+def _element_type(buffer: Buffer) -> type[np.int32 | np.float32]:
+    return np.int32 if buffer.kind == "index" else np.float32
 
 
 def _image(code: Code) -> bytes | str:

@@ -18,6 +18,7 @@ from explorer.compiler.codegen.text import Code
 from explorer.compiler.interpret import run_program
 from explorer.compiler.ir.module import Module as Loops
 from explorer.runtime import gpu
+from explorer.runtime.liveness import kept_to_the_end
 
 __spec__ = ModuleSpec("cupy", None)
 
@@ -86,7 +87,8 @@ class ndarray:
             if size > DEVICE.free_bytes:
                 raise OutOfMemoryError(f"Out of memory allocating {size:,} bytes.")
             DEVICE.allocated += size
-            memptr = Pointer(np.full(size, 0xFF, np.uint8))  # floats that are NaN
+            memory = np.full(size + 256, 0xFF, np.uint8)  # floats that are NaN
+            memptr = Pointer(memory, -memory.ctypes.data % 256)
         self.data = memptr
         self.numpy = memptr.memory[memptr.offset : memptr.offset + size].view(dtype).reshape(shape)
         self.shape, self.dtype, self.nbytes = self.numpy.shape, self.numpy.dtype, self.numpy.nbytes
@@ -147,7 +149,7 @@ def _launched(code: Code, loops: Any, symbol: str, args: Any) -> None:
     if key not in DEVICE.known:  # repeats would take the interpreter seconds
         DEVICE.known[key] = run_program(loops, inputs)
     result, gradients = DEVICE.known[key]
-    wanted = {loops.result if isinstance(loops, Loops) else made[0]: result * (2 if DEVICE.spoils else 1)}
+    wanted = {kept_to_the_end(loops)[0]: result * (2 if DEVICE.spoils else 1)}
     if isinstance(loops, Loops):
         wanted |= {name: gradients[tensor] for tensor, name in loops.gradients}
     for name, array in wanted.items():

@@ -93,6 +93,24 @@ def test_numbers_reach_kernels_as_64_bit_integers_and_counts_are_computed(fake_c
     assert bound.arguments[1].dtype == np.int64
 
 
+def test_index_arrays_that_nobody_must_give_are_made(fake_cuda: Any) -> None:
+    step = Launch("group", ("r", "order", "out", "n"), Count((("n", 64),)), 128)
+    buffers = (buffer("r", "index", "n"), buffer("order", "index", "n"), buffer("out", "output", "n"))
+    program = GpuProgram(Code((), (step,), buffers), "out", inputs=frozenset({"r"}))
+    bound = program.bind({"r": np.zeros(1000, np.int32)}, SIZE)
+    assert (bound.arrays["order"].dtype, bound.arrays["order"].shape) == (np.int32, (1000,))
+    with pytest.raises(InputError, match="There is no array for r"):
+        program.bind({}, SIZE)
+
+
+def test_arrays_must_begin_where_vectors_may(fake_cuda: Any) -> None:
+    import cupy
+
+    shifted = cupy.ndarray((1000,), memptr=cupy.empty(1001).data + 4)
+    with pytest.raises(InputError, match="x begins at an address of the device that is no multiple of 16 bytes"):
+        GpuProgram(chain(), "out").bind({"x": shifted}, SIZE)
+
+
 def test_a_grid_of_no_blocks_is_not_launched(fake_cuda: Any) -> None:
     bound = GpuProgram(chain(), "out").bind({"x": np.zeros(0, np.float32)}, {"n": 0})
     bound.launch()
