@@ -8,24 +8,29 @@ without allocating, copying or waiting, on any stream.
 from __future__ import annotations
 
 import functools
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from explorer.compiler.codegen.text import Code, Launch
-from explorer.compiler.ir.loops import Buffer
+from explorer.compiler.ir.loops import Buffer, Kernel
 from explorer.compiler.ir.module import Module
+from explorer.compiler.ir.node import Line
+from explorer.runtime.arrays import inputs_of, kernels_of
 from explorer.runtime.device_memory import buffer_bytes, check_fits, lifetimes, place, shape_of
 from explorer.runtime.gpu_device import available_bytes, cupy_module, current_device, faults
 from explorer.runtime.inputs import InputError
+from explorer.runtime.liveness import kept_to_the_end
 
 if TYPE_CHECKING:
     from explorer.compiler.compilation import Compilation
 
-MADE = ("output", "temporary")
-"""Kinds of buffers that kernels write."""
+MADE = ("output", "temporary", "index")
+"""Kinds of buffers that kernels write: schedules make index arrays of their own."""
+VECTOR_BYTES = 16
+"""What the widest access of a kernel takes, from an address that is a multiple of it."""
 CUDA_MEMORY = (2, 13)
 """DLPack's kinds of devices whose arrays kernels read as they are: CUDA and CUDA managed."""
 CUDA_FLAGS = ("--std=c++17",)
@@ -38,15 +43,17 @@ DeviceArray = Any
 class GpuProgram:
     """Kernels that run one after another.
 
-    `code` is the program of the stage `ptx`, whose machine code is loaded as it is where the device executes it and
-    else made of the PTX by the driver; or that of the stage `cuda`, which CuPy compiles. `result` names the buffer that
-    is the definition's (by default the first output), `gradients` by tensor those that are its gradients. All other
-    outputs are for later kernels alone and share memory where they can.
+    `code` is the program of the stage `ptx`, whose machine code is loaded as it is where the device executes it, and
+    made of the PTX by the driver where the device is newer; or that of the stage `cuda`, which CuPy compiles. `result`
+    names the buffer that is the definition's (by default the first output), `gradients` by tensor those that are its
+    gradients. All other outputs are for later kernels alone and share memory where they can. `inputs` are the index
+    arrays that a caller must give (all tensors it must): others, a schedule's own, are made by its kernels.
     """
 
     code: Code
     result: str = ""
     gradients: tuple[tuple[str, str], ...] = ()
+    inputs: frozenset[str] = frozenset()
 
     @classmethod
     def of(cls, compilation: Compilation) -> GpuProgram:
@@ -55,9 +62,12 @@ class GpuProgram:
         program = compilation.stages["loops"].program
         if not isinstance(stage.program, Code):
             raise InputError(f"there is no program for a GPU: {stage.reason}")
-        if isinstance(program, Module):
-            return cls(stage.program, program.result, program.gradients)
-        return cls(stage.program)
+        if not isinstance(program, Kernel | Module):
+            raise InputError(f"there are no loops to run: {compilation.stages['loops'].reason}")
+        result, *_ = kept_to_the_end(program)
+        gradients = program.gradients if isinstance(program, Module) else ()
+        given = frozenset(buffer.name for buffer in inputs_of(kernels_of(program)))
+        return cls(stage.program, result, gradients, given)
 
     @property
     def kept(self) -> tuple[str, ...]:
@@ -79,7 +89,7 @@ class GpuProgram:
         given = [buffer for buffer in self.code.buffers if buffer.name in arrays]
         made = [buffer for buffer in self.code.buffers if buffer.name not in arrays]
         for buffer in made:
-            if buffer.kind not in MADE:
+            if buffer.kind not in MADE or buffer.name in self.inputs:
                 raise InputError(f"There is no array for {buffer.name}.")
         current_device()
         with faults():
@@ -92,7 +102,9 @@ class GpuProgram:
             arena = cupy_module().empty(placed.total, np.uint8)
             for buffer in made:
                 if buffer.name in placed.offsets:
-                    on_device[buffer.name] = _view(arena, placed.offsets[buffer.name], shape_of(buffer, sizes))
+                    place_of = arena.data + placed.offsets[buffer.name]
+                    shape = shape_of(buffer, sizes)
+                    on_device[buffer.name] = cupy_module().ndarray(shape, _element_type(buffer), memptr=place_of)
             launches = tuple(self._launches(on_device, sizes))
         given_bytes = sum(on_device[buffer.name].nbytes for buffer in given)
         return BoundProgram(self, on_device, launches, placed.total, given_bytes)
@@ -101,10 +113,10 @@ class GpuProgram:
         """The launches of a run, those of no blocks left out: CUDA refuses a grid of none."""
         found = []
         for launch in self.code.launches:
-            blocks = launch.blocks.value(sizes)
-            if blocks:
+            grid = (launch.blocks.value(sizes), launch.columns)
+            if grid[0]:
                 values = [arrays[name] if name in arrays else np.int64(sizes[name]) for name in launch.arguments]
-                found.append(BoundLaunch(launch, self._function(launch), blocks, tuple(values)))
+                found.append(BoundLaunch(launch, self._function(launch), grid, (launch.threads,), tuple(values)))
         return found
 
     def _function(self, launch: Launch) -> Any:
@@ -118,11 +130,12 @@ class GpuProgram:
 
 @dataclass(frozen=True)
 class BoundLaunch:
-    """One launch of a run: the kernel's function, its grid and its arguments."""
+    """One launch of a run: the kernel's function, its grid of blocks, a block's threads, and the arguments."""
 
     launch: Launch
     function: Any
-    blocks: int
+    grid: tuple[int, int]
+    block: tuple[int]
     arguments: tuple[Any, ...]
 
 
@@ -142,15 +155,9 @@ class BoundProgram:
 
         Raises DeviceFault; of a kernel that breaks, only a later call of CUDA knows."""
         with faults():
-            for bound in self.launches:
-                launch = bound.launch
-                bound.function(
-                    (bound.blocks, launch.columns),
-                    (launch.threads,),
-                    bound.arguments,
-                    shared_mem=launch.shared_bytes,
-                    stream=stream,
-                )
+            for each in self.launches:
+                shared = each.launch.shared_bytes
+                each.function(each.grid, each.block, each.arguments, shared_mem=shared, stream=stream)
 
     def results(self) -> tuple[DeviceArray, dict[str, DeviceArray]]:
         """The result, and gradients by tensor, of the device: what the next launch will write again."""
@@ -183,7 +190,7 @@ def _is_on_device(array: Any) -> bool:
 def _on_device(buffer: Buffer, array: Any, sizes: Mapping[str, int]) -> DeviceArray:
     """A caller's array as kernels read it: without a copy where it lies on the device. Raises InputError."""
     cupy = cupy_module()
-    dtype = np.int32 if buffer.kind == "index" else np.float32
+    dtype = _element_type(buffer)
     shape = shape_of(buffer, sizes)
     if tuple(array.shape) != shape:
         raise InputError(f"{buffer.name} has the shape {list(array.shape)}, but needs {list(shape)}.")
@@ -196,20 +203,32 @@ def _on_device(buffer: Buffer, array: Any, sizes: Mapping[str, int]) -> DeviceAr
         raise InputError(
             f"{buffer.name} holds {array.dtype} on the device{order}: it must be contiguous {dtype.__name__}."
         )
+    if array.data.ptr % VECTOR_BYTES:
+        raise InputError(
+            f"{buffer.name} begins at an address of the device that is no multiple of {VECTOR_BYTES} bytes."
+        )
     return array
 
 
-def _view(arena: DeviceArray, offset: int, shape: tuple[int, ...]) -> DeviceArray:
-    return cupy_module().ndarray(shape, np.float32, memptr=arena.data + offset)
+def _element_type(buffer: Buffer) -> type[np.int32 | np.float32]:
+    return np.int32 if buffer.kind == "index" else np.float32
 
 
 def _image(code: Code) -> bytes | str:
-    """What the current device loads: machine code, or PTX for the driver to translate; or CUDA C++ to compile."""
+    """What the current device loads: machine code, or PTX for its driver to translate; or CUDA C++, for CuPy to compile
+    where there is nothing else, or where that is for a newer device."""
     if code.binary is None:
-        return "".join(f"{line.text}\n" for line in code.lines)
-    if all(current_device().runs(resources.arch) for resources in code.binary.resources):
+        return _text(code.lines)
+    device, made_for = current_device(), {resources.arch for resources in code.binary.resources}
+    if all(map(device.runs, made_for)):
         return code.binary.cubin
-    return "".join(f"{line.text}\n" for line in code.lines).encode() + b"\0"
+    if all(map(device.translates, made_for)):
+        return _text(code.lines).encode() + b"\0"
+    return _text(code.binary.source)
+
+
+def _text(lines: Sequence[Line]) -> str:
+    return "".join(f"{line.text}\n" for line in lines)
 
 
 @functools.lru_cache(maxsize=64)

@@ -63,6 +63,10 @@ class Device:
         number = int(arch.removeprefix("sm_"))
         return number // 10 == self.capability[0] and number % 10 <= self.capability[1]
 
+    def translates(self, arch: str) -> bool:
+        """Whether its driver makes machine code of PTX for an architecture: its own, or any older one."""
+        return tuple(divmod(int(arch.removeprefix("sm_")), 10)) <= self.capability
+
 
 def cupy_module() -> Any:
     """CuPy. Raises NoGpu where it is not installed or does not load."""

@@ -1,8 +1,8 @@
 """Times on a GPU: CUDA events around launches, with the L2 cache flushed before them or warm from the last ones.
 
-Before the first event, the device is kept busy (by the flush, or by a kernel that waits) for longer than it takes to
-queue a few launches. So what is measured is the device's time, not Python's; a program of hundreds of launches, as
-eager PyTorch's, shows those that the device has to wait for, as its user sees them.
+Before the first event, a kernel that only waits keeps the device busy while launches are queued. So what is measured
+is the device's time and not Python's, of ours and of its peers alike; only a program of very many launches still shows
+those that the device has to wait for.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from explorer.runtime.setup import statistics
 
 FLUSHED = 2
 """Times the L2 cache's size that is written to flush it."""
-HELD_CYCLES = 100_000
-"""How long the device is held up before a measurement: 50 us at 2 GHz."""
+HELD_CYCLES = 400_000
+"""How long the device is held up before a measurement: 200 us at 2 GHz, some forty launches."""
 WARM_UPS = 5
 LAUNCH_SAMPLES = 20
 SHORT_MS = 0.010

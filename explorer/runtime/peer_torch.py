@@ -75,13 +75,9 @@ class TorchModel:
             self._tensors[name].requires_grad_()
         self._rows = self._row_counts(inputs)
 
-    def launch(self, upstream: Tensor | None = None) -> None:
-        """Computes the result, and with the result's gradient those of what is learnt; on a GPU, it returns before
-        that is done."""
-        self.run(upstream)
-
     def run(self, upstream: Tensor | None = None) -> tuple[Tensor, dict[str, Tensor]]:
-        """The result, and gradients by tensor."""
+        """The result and, where its gradient is given, those of what is learnt, by tensor; on a GPU, before they are
+        computed."""
         result = self._result()
         if upstream is None:
             return result, {}

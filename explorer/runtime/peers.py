@@ -6,6 +6,7 @@ graph evaluated operator by operator: see `peer_torch`. Gradients are PyTorch's 
 
 from __future__ import annotations
 
+import functools
 import importlib.util
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -17,6 +18,8 @@ from explorer.runtime.setup import Outcome, Setup
 
 AS_WRITTEN: Mapping[str, str | int | bool] = {"reorder": False, "compact": False, "grad": False}
 """Options under which the graph has the operators that the text has."""
+
+OUT_OF_MEMORY = "out of memory"
 
 
 @dataclass
@@ -38,18 +41,22 @@ class Peer:
         try:
             return watch(self.launch)
         except self.out_of_memory:
-            self.reason = "out of memory"
+            self.reason = OUT_OF_MEMORY
             return None
 
     def checked(self, setup: Setup) -> Peer:
-        """Itself, its result held against the reference's; a wrong one is not timed."""
+        """Itself, its result and its gradients held against the reference's; a wrong one is not timed."""
         try:
-            got, _ = setup.finished(*self.outcome())
+            got, gradients = setup.finished(*self.outcome())
         except self.out_of_memory:
-            self.reason = "out of memory"
+            self.reason = OUT_OF_MEMORY
             return self
         self.check = setup.check(got)
-        if not self.check.matches:
+        right = self.check.matches
+        if gradients and setup.probe is not None:
+            slope = setup.probe.check(gradients, setup.upstream)
+            right = right and slope.max_relative_error < setup.gradient_tolerance
+        if not right:
             self.reason = "its result differs from the reference's"
         return self
 
@@ -82,13 +89,22 @@ def eager(setup: Setup, device: str) -> Peer:
 
     graph, written = setup.program("graph"), setup.recompiled(AS_WRITTEN)
     learnt = [tensor for tensor, _ in graph.gradients]
-    model = TorchModel(written.program("graph"), written.inputs(), device, learnt)
     given = next((tensor.name for tensor in graph.tensors if tensor.kind == "upstream"), None)
-    # As the programs read it: the rows of a result over edges or entries are in their order.
-    upstream = None if given is None else torch.from_numpy(setup.inputs()[given]).to(device)
+
+    @functools.cache
+    def on_device() -> tuple[TorchModel, torch.Tensor | None]:
+        """Made when the peer is checked, so that running out of memory here is told like any other."""
+        # As the programs read it: the rows of a result over edges or entries are in their order.
+        upstream = None if given is None else torch.from_numpy(setup.inputs()[given]).to(device)
+        return TorchModel(written.program("graph"), written.inputs(), device, learnt), upstream
+
+    def launch() -> None:
+        model, upstream = on_device()
+        model.run(upstream)
 
     def outcome() -> Outcome:
+        model, upstream = on_device()
         result, gradients = model.run(upstream)
         return result.numpy(force=True), {name: found.numpy(force=True) for name, found in gradients.items()}
 
-    return Peer("eager PyTorch", lambda: model.launch(upstream), outcome, torch.OutOfMemoryError).checked(setup)
+    return Peer("eager PyTorch", launch, outcome, torch.OutOfMemoryError).checked(setup)

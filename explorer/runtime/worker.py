@@ -64,18 +64,20 @@ def warm_compile() -> None:
 def warm_run() -> None:
     """Run a tiny model on each target, so that the first Run answers as fast as the next.
 
-    It loads Numba and makes or loads the machine code of the simulator, which takes seconds.
+    It loads Numba and makes or loads the machine code of the simulator, which takes seconds; where there is a GPU, it
+    loads CuPy and makes this process's context on it.
     """
     import numpy as np
 
     import explorer
     import explorer.runtime.run
+    from explorer.runtime.gpu_device import missing
 
     compilation = explorer.compile(
         "score Rehearsal(h: entity, r: relation, t: entity):\n    param E[entity, 2]\n    return norm(E[h] - E[t], 1)\n"
     )
     inputs: dict[str, Any] = {index: np.zeros(1, np.int32) for index in "hrt"}
-    for target in ("cpu", "dae"):
+    for target in ("cpu", "dae", *(() if missing() else ("gpu",))):
         compilation.run({**inputs, "E": np.zeros((1, 2), np.float32)}, on=target)
 
 

@@ -15,6 +15,7 @@ from playwright.sync_api import Page, expect
 
 from tests.browser.conftest import ADDRESS, OpenPage, wait_until_warm
 from tests.browser.driving import edit_of
+from tests.browser.test_accessibility import AXE, violations
 
 pytestmark = [
     pytest.mark.browser,
@@ -40,13 +41,15 @@ def address(data_dir: Path, root: Path) -> Iterator[str]:
             server.terminate()
 
 
-def run_on_gpu(page: Page) -> None:
+def run_on_gpu(page: Page, data: str = "family.tsv", repeat: int = 6) -> None:
     edit_of(page)
     page.locator("#dock-toggle").click()
-    page.locator("#run-data").select_option("family.tsv")
+    page.locator("#run-data").select_option(data)
+    edit_of(page)
     page.locator('.seg [data-target="gpu"]').click()
-    page.locator("#run-batch").fill("4")
-    page.locator("#run-repeat").fill("6")
+    if data == "family.tsv":
+        page.locator("#run-batch").fill("4")
+    page.locator("#run-repeat").fill(str(repeat))
     page.locator("#run").click()
 
 
@@ -68,6 +71,14 @@ def test_a_run_shows_times_peers_limits_and_kernels(open_page: OpenPage) -> None
     expect(page.locator("#run-traffic tr", has_text="registers").first).to_be_visible()
     expect(page.locator("#run-summary")).to_contain_text("of what is possible")
     expect(page.locator("#run-history")).to_contain_text("gpu")
+
+
+def test_a_layer_shows_its_graph_and_axe_finds_nothing(open_page: OpenPage) -> None:
+    page = open_page("/?example=rgnn/rgcn")
+    run_on_gpu(page, "tiny", repeat=1)
+    expect(page.locator("#run-check")).to_contain_text("Matches", timeout=60 * SECONDS)
+    expect(page.locator("#run-traffic")).to_contain_text("pairs of source and type")
+    assert violations(page, AXE.read_text(encoding="utf-8")) == []
 
 
 def test_a_kernel_that_breaks_leaves_the_server_as_it_was(open_page: OpenPage) -> None:

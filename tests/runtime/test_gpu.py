@@ -76,20 +76,39 @@ def test_what_a_caller_gets_is_kept_to_the_end() -> None:
 def test_launching_allocates_nothing_and_passes_grids_and_shared_memory(fake_cuda: Any) -> None:
     bound = GpuProgram(chain(shared_bytes=70_000), "out").bind({"x": np.zeros(1000, np.float32)}, SIZE)
     allocated = fake_cuda.allocated
+    fake_cuda.log.clear()
     bound.launch()
     bound.launch()
     assert fake_cuda.allocated == allocated
     assert fake_cuda.log == ["first", "second", "third"] * 2
     assert fake_cuda.shared == {"third": 70_000}
-    assert [(each.blocks, each.launch.columns) for each in bound.launches] == [(16, 1), (16, 1), (16, 2)]
+    assert [each.grid for each in bound.launches] == [(16, 1), (16, 1), (16, 2)]
 
 
 def test_numbers_reach_kernels_as_64_bit_integers_and_counts_are_computed(fake_cuda: Any) -> None:
     step = Launch("only", ("out", "tiles"), Count((("tiles", 1),)), 32)
     code = Code((), (step,), (buffer("out", "output", "tiles"),), (("tiles", Count((("n", 64), (5, 1)))),))
     (bound,) = GpuProgram(code).bind({}, SIZE).launches
-    assert bound.blocks == bound.arguments[1] == 21
+    assert bound.grid[0] == bound.arguments[1] == 21
     assert bound.arguments[1].dtype == np.int64
+
+
+def test_index_arrays_that_nobody_must_give_are_made(fake_cuda: Any) -> None:
+    step = Launch("group", ("r", "order", "out", "n"), Count((("n", 64),)), 128)
+    buffers = (buffer("r", "index", "n"), buffer("order", "index", "n"), buffer("out", "output", "n"))
+    program = GpuProgram(Code((), (step,), buffers), "out", inputs=frozenset({"r"}))
+    bound = program.bind({"r": np.zeros(1000, np.int32)}, SIZE)
+    assert (bound.arrays["order"].dtype, bound.arrays["order"].shape) == (np.int32, (1000,))
+    with pytest.raises(InputError, match="There is no array for r"):
+        program.bind({}, SIZE)
+
+
+def test_arrays_must_begin_where_vectors_may(fake_cuda: Any) -> None:
+    import cupy
+
+    shifted = cupy.ndarray((1000,), memptr=cupy.empty(1001).data + 4)
+    with pytest.raises(InputError, match="x begins at an address of the device that is no multiple of 16 bytes"):
+        GpuProgram(chain(), "out").bind({"x": shifted}, SIZE)
 
 
 def test_a_grid_of_no_blocks_is_not_launched(fake_cuda: Any) -> None:
@@ -177,6 +196,10 @@ def test_the_machine_code_is_loaded_once_and_ptx_where_the_device_is_another(fak
     gpu_device._device.cache_clear()
     program.bind(arrays, extents)
     assert fake_cuda.log[-1] == f"load {len(compilation.stages['ptx'].text.encode()) + 1} bytes"
+    fake_cuda.capability = (8, 0)
+    gpu_device._device.cache_clear()
+    program.bind(arrays, extents)
+    assert fake_cuda.log[-1] == f"compile {len(compilation.stages['cuda'].text)} characters"
 
 
 def test_a_device_runs_its_own_generation(fake_cuda: Any) -> None:

@@ -139,17 +139,21 @@ def test_a_peer_takes_turns_and_its_figures_are_beside_ours(
     [(MemoryError, True, "out of memory"), (None, False, "its result differs from the reference's")],
 )
 def test_a_peer_that_fails_says_why_and_has_no_times(error: Any, matches: bool, reason: str) -> None:
-    def launch() -> None:
-        raise error
+    def outcome() -> Any:
+        if error is not None:
+            raise error
+        return 1.0, {}
 
     class Judge:
+        probe = None
+
         def finished(self, got: Any, gradients: Any) -> Any:
             return got, gradients
 
         def check(self, got: Any) -> Check:
             return Check(0.0 if matches else 1.0, 1)
 
-    peer = peers.Peer("peer", launch, lambda: (1.0, {})).checked(Judge())  # type: ignore[arg-type]
+    peer = peers.Peer("peer", lambda: None, outcome).checked(Judge())  # type: ignore[arg-type]
 
     def watch(launched: Any) -> float:
         launched()
