@@ -1,0 +1,162 @@
+"""Dots: lanes that share a row sum over it, for many rows a warp. What g-SDDMM is, and each edge's or pair's logit.
+
+G-Sparse §III-B, Algorithm 3: kLaneWidth lanes take an element of the parallel loop, each a part of its dot product,
+and a tree of shuffles joins them. A warp has 32 elements, so that the index arrays are read by the line.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from explorer.compiler.ir import kernels, loops
+from explorer.compiler.ir.node import walk
+from explorer.compiler.passes.report import Report
+from explorer.compiler.schedule.batches import Batch
+from explorer.compiler.schedule.lane_groups import WARPS, lines_of
+from explorer.compiler.schedule.lanes import (
+    LANES,
+    VECTOR,
+    Nest,
+    Spread,
+    Unfit,
+    batch_size,
+    nest_of,
+    on_lanes,
+    spread_rows,
+)
+from explorer.compiler.schedule.writer import Writer
+
+ELEMENTS = 32
+"""Elements of the parallel loop that a warp does."""
+LINE = 8
+"""Lanes that read 128 bytes, a line of memory."""
+VECTORS = 4
+"""Vectors of a row that a lane takes before more lanes share the row."""
+LOADS = 8
+"""The most elements with their rows in registers, where rows are short."""
+UNROLL = 2
+"""Batches side by side, so that the indices of the next are on their way."""
+MOST_HEADS = 8
+"""The longest loop around the dot products for which a group of lanes is enough."""
+
+
+def schedule_dots(kernel: loops.Kernel, report: Report) -> tuple[kernels.ScheduledKernel, ...]:
+    """The kernel with kLaneWidth lanes an element; empty, and the reason reported, where it cannot be."""
+    try:
+        nest = nest_of(kernel)
+        _check(nest)
+        spread = spread_rows(nest, lane_width(nest))
+        return (_scheduled(nest, spread, report),)
+    except Unfit as reason:
+        report.refused(f"{kernel.name} is not scheduled by dots: {reason}")
+        return ()
+
+
+def _check(nest: Nest) -> None:
+    """Raises Unfit unless all that an element takes is sums over rows."""
+    if nest.segment_loops:
+        raise Unfit("it walks segments")
+    if not nest.row_loops:
+        raise Unfit("it has no sum over a row")
+    for loop in nest.row_loops:
+        if any(isinstance(child, loops.Store) for child in loop.body):
+            raise Unfit(f"its loop over {loop.variable} stores a row")
+    for node in walk(nest.loop):
+        if not isinstance(node, loops.For) or node is nest.loop or nest.over_row(node):
+            continue
+        if nest.kernel.size(node.extent) > MOST_HEADS:
+            raise Unfit(f"an element has more than {MOST_HEADS} sums, one for each {node.variable}")
+    if any(isinstance(node, loops.Accumulate) and _is_output(nest, node.target) for node in walk(nest.loop)):
+        raise Unfit("it adds to an output")
+
+
+def _is_output(nest: Nest, name: str) -> bool:
+    return any(buffer.name == name and buffer.kind == "output" for buffer in nest.kernel.buffers)
+
+
+def lane_width(nest: Nest) -> int:
+    """kLaneWidth: lanes that read a line of memory together, more where a row is long, fewer where it is short."""
+    longest = max(nest.kernel.size(loop.extent) for loop in nest.row_loops)
+    wanted = max(LINE, -(-longest // (VECTOR * VECTORS)))
+    return min(LANES, 1 << (wanted - 1).bit_length())
+
+
+def _scheduled(nest: Nest, spread: Spread, report: Report) -> kernels.ScheduledKernel:
+    kernel, loop = nest.kernel, nest.loop
+    lines = [
+        f"split {loop.variable}: a block of {WARPS} warps has {WARPS * ELEMENTS} elements, a warp {ELEMENTS}",
+        f"kLaneWidth = {spread.width}: a warp has {spread.groups} elements at a time",
+        *lines_of(nest, spread),
+        f"clamp {loop.variable} to the last element",
+    ]
+    report.did(f"{kernel.name} by dots: {', '.join(lines)}")
+    return kernels.ScheduledKernel(
+        name=kernel.name,
+        template="dots",
+        sizes=kernel.sizes,
+        buffers=kernel.buffers,
+        threads=LANES * WARPS,
+        schedule=tuple(lines),
+        body=(_in_blocks(nest, spread),),
+        origin=kernel.origin,
+    )
+
+
+def _in_blocks(nest: Nest, spread: Spread) -> kernels.Statement:
+    """The loops over blocks, warps, rounds and groups of lanes around a batch of elements.
+
+    What is past the end is the last element again, which stores the same: lanes that shuffle stay together, and an
+    unrolled gather needs no condition."""
+    loop = nest.loop
+    write = Writer(nest.kernel, loop.origin)
+    body = on_lanes(nest, loop.body, spread, write.names)
+    size = min(_in_flight(nest, spread, body), ELEMENTS // spread.groups)
+    turns = ELEMENTS // spread.groups // size
+    block, warp, turn, group = (write.names.new(hint) for hint in ("block", "warp", "turn", "group"))
+    base = write.index("base", "mul", block, WARPS)
+    own = write.index("own", "add", base.result, warp)
+    start = write.index("start", "mul", own.result, ELEMENTS)
+    assert isinstance(loop.extent, str | int)
+    last = write.index("last", "sub", loop.extent, 1)
+    offset = write.index("offset", "mul", turn, spread.groups * size)
+    first = write.index("first", "add", start.result, offset.result)
+    element = write.index("element", "add", first.result, group)
+    steps = _steps(nest, spread, body, size, element.result, last.result, write)
+    grouped = write.loop(group, spread.groups, element, *steps, bind="lane", width=spread.groups)
+    in_turn = replace(write.loop(turn, turns, offset, first, grouped), unroll=min(turns, UNROLL))
+    warps = write.loop(warp, WARPS, own, start, last, in_turn, bind="warp")
+    blocks = kernels.Count(((loop.extent, WARPS * ELEMENTS),))
+    return write.loop(block, blocks, base, warps, bind="block")
+
+
+def _in_flight(nest: Nest, spread: Spread, body: tuple[kernels.Statement, ...]) -> int:
+    """How many elements have their rows in registers at a time: a power of 2."""
+    try:
+        size = batch_size(body, spread, {buffer.name: buffer for buffer in nest.kernel.buffers}, LOADS)
+    except ValueError:
+        return 1
+    return 1 << (size.bit_length() - 1)
+
+
+def _steps(
+    nest: Nest,
+    spread: Spread,
+    body: tuple[kernels.Statement, ...],
+    size: int,
+    element: str,
+    last: str,
+    write: Writer,
+) -> tuple[kernels.Statement, ...]:
+    """A batch of elements, `groups` apart: all their rows first, where they can be loaded so."""
+    loop = nest.loop
+    buffers = {buffer.name: buffer for buffer in nest.kernel.buffers}
+    try:
+        batch = Batch(body, loop.variable, size, buffers, write.names)
+        like = write.loop(loop.variable, size)
+        return batch.statements(element, spread.groups, last, like, None)
+    except ValueError:
+        slot = write.names.new("slot")
+        offset = write.index("offset", "mul", slot, spread.groups)
+        ahead = write.index("ahead", "add", element, offset.result)
+        place = loops.Index(result=loop.variable, function="min", operands=(ahead.result, last), origin=loop.origin)
+        return (write.loop(slot, size, offset, ahead, place, *body),)
