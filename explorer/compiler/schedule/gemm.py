@@ -118,11 +118,11 @@ class _Writer:
             end = steps.index("end", "min", past, self.product.rows.extent)
             self._rows(begin, end, HEIGHTS, column, {})
             return
-        matrix = steps.load(chosen.result, grouping.matrix.name, tile)
         begin = steps.load("begin", grouping.begin.name, tile)
         end = steps.load("end", grouping.end.name, tile)
         rows = steps.index("rows", "sub", end, begin)
         with steps.where(0, "<", rows):
+            matrix = steps.load(chosen.result, grouping.matrix.name, tile)
             height = steps.index("height", "div", steps.index("more", "add", rows, GRANULE - 1), GRANULE)
             self._rows(begin, end, height, column, {chosen.result: matrix})
 
@@ -151,7 +151,7 @@ class _Writer:
         with steps.loop("slab", slabs) as slab:
             depth, stage = steps.index("depth", "mul", slab, DEPTH), steps.index("stage", "mod", slab, STAGES)
             self.left.store(steps, place, depth, stage)
-            self.right.store(steps, place, depth, stage)
+            self.right.store(steps, stage)
             steps.barrier()
             following = steps.index("following", "add", depth, DEPTH)
             with steps.where(following, "<", slabs * DEPTH):

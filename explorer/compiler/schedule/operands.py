@@ -174,26 +174,20 @@ class RightOperand:
             yield
 
     def load(self, steps: Steps, place: TilePlace, slab: Extent) -> None:
-        """Loads a slab, from depth `slab` on, into registers."""
+        """Loads a slab, from depth `slab` on, into registers; what lies outside of the matrix is 0."""
         product = self._product
         with self._each(steps) as (kept, along, column):
             depth = steps.index("d", "add", slab, along)
             of_matrix = steps.index("k", "add", place.column, column)
+            if self._depth % DEPTH or self._columns % self._tiling.columns:
+                steps.store(self._loaded, kept, 0.0)
             with self._inside(steps, depth, of_matrix):
                 known = {**place.known, product.depth: depth, product.column: of_matrix}
                 known = steps.copy([product.matrix], known)
                 steps.store(self._loaded, kept, known[product.matrix.result])
 
-    def store(self, steps: Steps, place: TilePlace, slab: Extent, stage: Extent) -> None:
-        """Stores what was loaded; what lies behind the depth is 0, and what lies behind the columns is never used."""
-        product = self._product
+    def store(self, steps: Steps, stage: Extent) -> None:
+        """Stores what was loaded."""
         with self._each(steps) as (kept, along, column):
-            guarded = bool(self._depth % DEPTH or self._columns % self._tiling.columns)
-            depth = steps.index("d", "add", slab, along) if guarded else 0
-            of_matrix = steps.index("k", "add", place.column, column) if guarded else 0
-            with self._inside(steps, depth, of_matrix):
-                value = steps.load(product.matrix.result, self._loaded, *kept)
-                steps.store(self.name, [stage, along, column], value)
-            if self._depth % DEPTH:
-                with steps.where(product.depth_extent, "<=", depth):
-                    steps.store(self.name, [stage, along, column], 0.0)
+            value = steps.load(self._product.matrix.result, self._loaded, *kept)
+            steps.store(self.name, [stage, along, column], value)

@@ -204,7 +204,7 @@ def _summed_inside(search: _Search, columns: loops.For) -> Product | None:
         return None
     read = loops.Load(result=total.name, buffer=total.name, indices=(columns.variable,), origin=total.origin)
     epilogue = _epilogue(search, product, (read, *after))
-    return None if epilogue is None else replace(product, epilogue=epilogue)
+    return None if epilogue is None else _extended(search, product, epilogue)
 
 
 def _of_heads(search: _Search, heads: loops.For) -> Product | None:
@@ -290,15 +290,15 @@ def _extends(search: _Search, loop: loops.For) -> bool:
     added = _epilogue(search, product, tuple(rename(s, {loop.variable: product.column}) for s in loop.body))
     if added is None:
         return False
+    search.products[-1] = replace(_extended(search, product, added), head=tuple(search.head))
+    return True
+
+
+def _extended(search: _Search, product: Product, added: tuple[loops.Statement, ...]) -> Product:
+    """The product with more in its epilogue, and with the accumulators that this adds to."""
     names = {s.target for s in added if isinstance(s, loops.Accumulate)}
     summed = tuple(a for a in search.accumulators if a.name in names and a not in product.accumulators)
-    search.products[-1] = replace(
-        product,
-        head=tuple(search.head),
-        epilogue=(*product.epilogue, *added),
-        accumulators=(*product.accumulators, *summed),
-    )
-    return True
+    return replace(product, epilogue=(*product.epilogue, *added), accumulators=(*product.accumulators, *summed))
 
 
 def _epilogue(
