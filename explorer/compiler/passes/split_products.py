@@ -220,4 +220,5 @@ class _Cut:
             for buffer in arrays
             if buffer.name in used
         )
-        return replace(self.kernel, name=name, buffers=buffers, body=(rows,), origin=rows.origin)
+        template = self.kernel.template if any(_is_segment(self.kernel, s) for s in alive) else "gemm"
+        return replace(self.kernel, name=name, template=template, buffers=buffers, body=(rows,), origin=rows.origin)

@@ -226,7 +226,11 @@ class _Writer:
                 ):
                     for accumulator in product.accumulators:
                         target = self.parts[accumulator.name].name
-                        steps.store(target, [block, known[product.rows.variable]], known[accumulator.name])
+                        steps.store(target, [block, self._stored(known, position)], known[accumulator.name])
+
+    def _stored(self, known: dict[str, Atom], position: Extent) -> Atom:
+        """The row that is stored at a position that is there: in no group, the position itself."""
+        return known[self.product.rows.variable] if self.grouping else position
 
     def _part(self, accumulator: loops.Accumulator) -> str:
         """An accumulator for this block's columns."""
@@ -253,7 +257,7 @@ class _Writer:
                         names[statement.result] = steps.load(statement.result, self.sums, *row, piece, across)
                     elif isinstance(statement, loops.Store):
                         with steps.where(position, "<", end):
-                            names = steps.copy([statement], names)
+                            steps.copy([statement], {**names, product.rows.variable: self._stored(known, position)})
                     else:
                         names = steps.copy([statement], names)
 
