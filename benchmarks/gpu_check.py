@@ -11,8 +11,9 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -23,7 +24,7 @@ import explorer
 from explorer.runtime.arrays import check_inputs, kernels_of
 from explorer.runtime.batch import draw
 from explorer.runtime.encodings import encode
-from explorer.runtime.graphs import load_graph
+from explorer.runtime.graphs import RelationalGraph, load_graph
 from explorer.runtime.inputs import Triples
 from explorer.runtime.layer_inputs import program_inputs, programs, tensor_shape, upstream_name
 from explorer.runtime.op_inputs import EncodedLists, Sets
@@ -87,6 +88,18 @@ class Case:
     options: dict[str, str]
 
 
+@dataclass(frozen=True)
+class Setting:
+    """What checks cases: `launch` runs a compilation's kernels once, on a GPU or an emulator of one, and gives the
+    result, and the gradients by tensor, as float64; `launches` is how often; `graph` is what layers run on, `lists`
+    how many lists ops have."""
+
+    launch: Callable[[explorer.Compilation, dict[str, Any]], tuple[Any, dict[str, Any]]]
+    launches: int
+    graph: RelationalGraph
+    lists: int
+
+
 def main(argv: Sequence[str]) -> int:
     """Checks all cases; returns the exit status."""
     parser = argparse.ArgumentParser(prog="explorer bench gpu_check", description=__doc__)
@@ -99,18 +112,21 @@ def main(argv: Sequence[str]) -> int:
     except Exception as error:  # CuPy is not there, or the driver or the GPU is not
         print(f"not checked, there is no GPU to use: {error}", file=sys.stderr)
         return 2
-    failed = refused = cases = 0
-    scores = map(check, all_cases((33,) if arguments.quick else SIZES))
+    failed = refused = checked = 0
+    setting = Setting(launch, LAUNCHES, load_graph("small"), LISTS)
     sizes = (33,) if arguments.quick else LAYER_SIZES
-    layers = map(check_layer, layer_cases(sizes))
-    ops = map(check_op, op_cases(sizes))
-    gradients = map(check_gradients, gradient_cases((8,) if arguments.quick else GRADIENT_SIZES))
-    for outcome in chain(scores, layers, ops, gradients):
+    suites = (
+        (check, all_cases((33,) if arguments.quick else SIZES)),
+        (check_layer, layer_cases(sizes)),
+        (check_op, op_cases(sizes)),
+        (check_gradients, gradient_cases((8,) if arguments.quick else GRADIENT_SIZES)),
+    )
+    for outcome in chain.from_iterable(map(partial(check_case, setting), cases) for check_case, cases in suites):
         print(json.dumps(outcome), flush=True)
-        cases += 1
+        checked += 1
         refused += "refused" in outcome
         failed += not outcome.get("agrees", True)
-    counts = {"cases": cases, "refused": refused, "failed": failed}
+    counts = {"cases": checked, "refused": refused, "failed": failed}
     print(json.dumps({"device": device, **counts, "tolerance": TOLERANCE}))
     return 1 if failed else 0
 
@@ -152,16 +168,16 @@ def gradient_cases(sizes: Sequence[int]) -> Iterator[Case]:
                 yield Case(text, size, BATCHES[-1], {"grad": "true", "negatives": kind})
 
 
-def check_layer(case: Case) -> dict[str, Any]:
+def check_layer(setting: Setting, case: Case) -> dict[str, Any]:
     """Compiles a layer, launches its kernels in order, and compares."""
     compilation = explorer.compile(case.text, sizes=sizes_of(case), options=case.options)
     graph, module = programs(compilation)
     report: dict[str, Any] = {"model": compilation.name, "sizes": dict(compilation.sizes), **case.options}
-    data = load_graph("small")
+    data = setting.graph
     encodings = encode(data)
     tensors = draw_tensors(graph, encodings.counts, seed=0)
     inputs = program_inputs(graph, module, encodings, tensors)
-    launches = [launch(compilation, inputs)[0] for _ in range(LAUNCHES)]
+    launches = [setting.launch(compilation, inputs)[0] for _ in range(setting.launches)]
     counts = {name: getattr(data, name) for name in ("num_nodes", "num_etypes", "num_ntypes")}
     want = layer(case.text, {**data.arrays(), **counts, **tensors}, compilation.sizes)
     error = float(np.abs(launches[0] - want).max() / np.abs(want).max())
@@ -169,7 +185,7 @@ def check_layer(case: Case) -> dict[str, Any]:
     return report | {"agrees": error <= LAYER_TOLERANCE and same, "error": error, "same_each_time": same}
 
 
-def check(case: Case) -> dict[str, Any]:
+def check(setting: Setting, case: Case) -> dict[str, Any]:
     """Compiles, launches and compares one case."""
     compilation = explorer.compile(case.text, sizes=sizes_of(case), options=case.options)
     report: dict[str, Any] = {"model": compilation.name, "sizes": dict(compilation.sizes), "batch": case.batch}
@@ -178,7 +194,7 @@ def check(case: Case) -> dict[str, Any]:
     if not stage.available:
         return report | {"reason": stage.reason}
     inputs = draw(compilation, triples(), case.batch)
-    launches = [launch(compilation, inputs)[0] for _ in range(LAUNCHES)]
+    launches = [setting.launch(compilation, inputs)[0] for _ in range(setting.launches)]
     want = score(case.text, inputs, compilation.sizes, negatives=case.options.get("negatives", "none"))
     scale = np.maximum(np.abs(want), np.abs(want).mean())
     error = float((np.abs(launches[0] - want) / np.maximum(scale, 1e-30)).max())
@@ -186,22 +202,22 @@ def check(case: Case) -> dict[str, Any]:
     return report | {"agrees": error <= TOLERANCE and same, "error": error, "same_each_time": same}
 
 
-def check_op(case: Case) -> dict[str, Any]:
+def check_op(setting: Setting, case: Case) -> dict[str, Any]:
     """Compiles an op, launches its kernels in order, and compares."""
     compilation = explorer.compile(case.text, sizes=sizes_of(case))
     report: dict[str, Any] = {"model": compilation.name, "sizes": dict(compilation.sizes)}
-    given = op_inputs(compilation)
+    given = op_inputs(setting, compilation)
     assert compilation.encode is not None
     arrays, finish = compilation.encode(compilation, given, None)
-    launches = [finish(*launch(compilation, arrays))[0] for _ in range(LAUNCHES)]
+    launches = [finish(*setting.launch(compilation, arrays))[0] for _ in range(setting.launches)]
     want = op(case.text, given, compilation.sizes)
     error = float(np.abs(launches[0] - want).max() / np.abs(want).max())
     same = all(np.array_equal(launches[0], other) for other in launches)
-    right = error <= LAYER_TOLERANCE and (same or "atomicAdd" in compilation.stages["cuda"].text)
+    right = error <= LAYER_TOLERANCE and (same or " atomic " in compilation.stages["kernels"].text)
     return report | {"agrees": right, "error": error, "same_each_time": same}
 
 
-def check_gradients(case: Case) -> dict[str, Any]:
+def check_gradients(setting: Setting, case: Case) -> dict[str, Any]:
     """Compiles with the backward pass, launches, and compares the result and every gradient."""
     compilation = explorer.compile(case.text, sizes=sizes_of(case), options=case.options)
     report: dict[str, Any] = {"model": compilation.name, "sizes": dict(compilation.sizes), **case.options}
@@ -209,43 +225,43 @@ def check_gradients(case: Case) -> dict[str, Any]:
     if not stage.available:  # many heads of long rows do not fit into a block's shared memory
         return report | {"refused": stage.reason}
     graph: Any = compilation.stages["graph"].program
-    given = dict(INPUTS[compilation.family](compilation))
+    given = dict(INPUTS[compilation.family](setting, compilation))
     upstream = given.pop(upstream_name(graph))
     assert compilation.encode is not None
     arrays, finish = compilation.encode(compilation, given, upstream)
-    result, gradients = finish(*launch(compilation, arrays))
+    result, gradients = finish(*setting.launch(compilation, arrays))
     want, wanted = compilation.run(given, on="graph", grad=upstream)
     pairs = [(result, want), *((gradients[name], wanted[name]) for name in wanted)]
     errors = [float(np.abs(got - exact).max() / max(1e-30, np.abs(exact).max())) for got, exact in pairs]
     return report | {"agrees": max(errors) <= LAYER_TOLERANCE, "error": max(errors), "gradients": len(wanted)}
 
 
-def score_inputs(compilation: explorer.Compilation) -> dict[str, Any]:
+def score_inputs(_: Setting, compilation: explorer.Compilation) -> dict[str, Any]:
     """A batch of the small graph, with the gradient of its scores."""
     return draw(compilation, triples(), BATCHES[-1])
 
 
-def layer_inputs(compilation: explorer.Compilation) -> dict[str, Any]:
+def layer_inputs(setting: Setting, compilation: explorer.Compilation) -> dict[str, Any]:
     """A small graph with features, parameters and the gradient of the result."""
-    data = load_graph("small")
+    data = setting.graph
     tensors = draw_tensors(programs(compilation)[0], encode(data).counts, seed=0)
     return {**data.arrays(), **{n: getattr(data, n) for n in ("num_nodes", "num_etypes", "num_ntypes")}, **tensors}
 
 
-def op_inputs(compilation: explorer.Compilation) -> dict[str, Any]:
+def op_inputs(setting: Setting, compilation: explorer.Compilation) -> dict[str, Any]:
     """Lists of 0 to 9 entries, in the form that the op takes them, and what else it reads."""
-    random = np.random.default_rng(0)
+    random, lists = np.random.default_rng(0), setting.lists
     graph: Any = compilation.stages["graph"].program
-    lengths = random.integers(0, 10, LISTS)
+    lengths = random.integers(0, 10, lists)
     entries, square = int(lengths.sum()), len({entry.codomain for entry in graph.maps}) == 1
-    ptr, picked = np.concatenate(([0], np.cumsum(lengths))), random.integers(0, LISTS if square else ROWS, entries)
+    ptr, picked = np.concatenate(([0], np.cumsum(lengths))), random.integers(0, lists if square else ROWS, entries)
     weight = random.standard_normal(entries).astype(np.float32)
-    shape = {"num_rows": LISTS, "num_cols": LISTS if square else ROWS}
+    shape = {"num_rows": lists, "num_cols": lists if square else ROWS}
     given: dict[str, Any] = {
         "bags": {"ptr": ptr, "idx": picked, "weight": weight},
         "blocks": {"ptr": ptr, "blocks": picked},
         "csr": {"rowptr": ptr, "col": picked, "value": weight, **shape},
-        "coo": {"row": np.repeat(np.arange(LISTS), lengths), "col": picked, "value": weight, **shape},
+        "coo": {"row": np.repeat(np.arange(lists), lengths), "col": picked, "value": weight, **shape},
     }[graph.structure]
     counts = EncodedLists(Sets.of(graph), sparse_from(given, graph.name, "given", shape["num_cols"])).counts
     for tensor in graph.tensors:
@@ -259,9 +275,11 @@ INPUTS = {"score": score_inputs, "layer": layer_inputs, "op": op_inputs}
 
 
 def sizes_of(case: Case) -> dict[str, int]:
-    """The first dimension at the case's size, the others larger by 3 each, so that none are equal."""
+    """The first dimension at the case's size, the others larger each, so that none are equal: by 4 where vectors of 4
+    divide the first, and so all."""
     names = explorer.compile(case.text).sizes
-    return {name: case.size + 3 * place for place, name in enumerate(names)}
+    step = 3 if case.size % 4 else 4
+    return {name: case.size + step * place for place, name in enumerate(names)}
 
 
 def triples() -> Triples:
@@ -281,15 +299,25 @@ def launch(compilation: explorer.Compilation, inputs: dict[str, Any]) -> tuple[A
     code: Any = compilation.stages["cuda"].program
     arrays, extents = check_inputs(program, inputs)
     on_device = {name: cupy.asarray(array) for name, array in arrays.items()}
-    outputs = [buffer for kernel in kernels_of(program) for buffer in kernel.buffers if buffer.kind == "output"]
-    for buffer in outputs:
-        on_device[buffer.name] = cupy.full([extents[extent] for extent in buffer.extents], np.nan, np.float32)
+    extents = dict(extents)
+    for name, count in code.counts:
+        extents[name] = count.value(extents)
+    for buffer in code.buffers:
+        if buffer.name not in on_device:
+            shape = [extents[extent] if isinstance(extent, str) else extent for extent in buffer.extents]
+            index = buffer.type == "i32"
+            on_device[buffer.name] = cupy.full(shape, -1 if index else np.nan, np.int32 if index else np.float32)
     module = cupy.RawModule(code=compilation.stages["cuda"].text, options=("--std=c++17",))
     for planned in code.launches:
         arguments = [on_device[name] if name in on_device else np.int64(extents[name]) for name in planned.arguments]
         grid = (planned.blocks.value(extents), planned.columns)
-        module.get_function(planned.symbol)(grid, (planned.threads,), tuple(arguments))
-    result = getattr(program, "result", outputs[0].name)
+        if 0 not in grid:
+            function = module.get_function(planned.symbol)
+            if planned.shared_bytes:
+                function.max_dynamic_shared_size_bytes = planned.shared_bytes
+            function(grid, (planned.threads,), tuple(arguments), shared_mem=planned.shared_bytes)
+    outputs = [buffer.name for kernel in kernels_of(program) for buffer in kernel.buffers if buffer.kind == "output"]
+    result = getattr(program, "result", outputs[0])
     gradients = {tensor: as_float64(on_device[name]) for tensor, name in getattr(program, "gradients", ())}
     return as_float64(on_device[result]), gradients
 

@@ -131,7 +131,8 @@ class Compilation:
         to be derived `etype`, `ntype`, `num_nodes`, `num_etypes` and `num_ntypes`; for an op `ptr`, `idx`, `weight`
         (bags), `rowptr` or `row`, `col`, `value`, `num_rows`, `num_cols` (matrices), `ptr`, `blocks` (block gathers).
         With `grad`, the gradient of the result, it returns also a dict of gradients by tensor (compile with the option
-        grad). `on` is a target ("cpu", "dae"), or a stage with an interpreter (graph, loops, and all of slc and dlc).
+        grad). `on` is a target ("cpu", "dae"), or a stage with an interpreter (graph, loops, kernels, all of
+        slc and dlc).
         Raises ValueError for another `on`, where the text was no model, or where the arrays do not fit it."""
         if not self.ok:
             raise ValueError("this compilation has errors: " + "; ".join(d.message for d in self.diagnostics))

@@ -8,6 +8,9 @@ from typing import Any
 
 LARGEST_NEGATIVE_COUNT = 4096
 ARCHITECTURES = ("sm_80", "sm_90")
+SPLITS = ("auto", "rows", "nonzeros")
+CHUNKS = (0, *(1 << power for power in range(5, 13)))
+"""Elements of a warp: from one a lane to where the largest graphs still keep a GPU busy; 0 is a choice by size."""
 OPT_LEVELS = 4
 LONGEST_VECTOR = 64
 SWITCH = {"true": True, "on": True, "1": True, "false": False, "off": False, "0": False}
@@ -39,6 +42,9 @@ class Options:
     the rows of a batch on the GPU by the matrix that they are multiplied with (cuKE §VI); `arch` is the GPU that PTX
     and SASS are made for.
 
+    `split` is what a GPU's warps share out of a sum over segments: the rows, or the elements ("nonzeros", G-Sparse), or
+    ("auto") what suits the set; `chunk` is how many elements a warp then takes, 0 for as many as suit their number.
+
     `opt` is the level of SLC that the DLC is made of (Ember, Table 4), `vlen` the length of its vectors. Beside the
     levels, and off so that each shows what it does by itself: `address_streams` (Ember §7.3), `store_streams`,
     `level_hints`, `accumulate_streams` and `toggle_callbacks` (§7.4)."""
@@ -52,6 +58,8 @@ class Options:
     online: bool = True
     inspect: bool = True
     arch: str = "sm_90"
+    split: str = "auto"
+    chunk: int = 0
     opt: int = 3
     vlen: int = 16
     address_streams: bool = False
@@ -82,6 +90,8 @@ def read_options(values: Mapping[str, str | int | bool]) -> Options:
         Options(**switches),
         negatives=_read_negatives(texts.get("negatives", "none")),
         arch=_read_choice("arch", texts.get("arch", "sm_90"), ARCHITECTURES),
+        split=_read_choice("split", texts.get("split", "auto"), SPLITS),
+        chunk=int(_read_choice("chunk", texts.get("chunk", "0"), tuple(map(str, CHUNKS)))),
         opt=_read_number("opt", texts.get("opt", "3"), range(OPT_LEVELS)),
         vlen=_read_number("vlen", texts.get("vlen", "16"), range(1, LONGEST_VECTOR + 1)),
     )

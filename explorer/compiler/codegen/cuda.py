@@ -54,10 +54,11 @@ def _function(kernel: ScheduledKernel, helpers: Helpers, arch: str) -> tuple[lis
     if counts:
         parameters.append(", ".join(f"long long {names[count]}" for count in counts))
     columns = writer.columns
+    bounds = f"{kernel.threads}, {kernel.resident}" if kernel.resident else str(kernel.threads)
     grid = f", {columns} columns" if columns > 1 else ""
     lines = [
         Line(f"// {kernel.name}: blocks of {kernel.threads} threads{grid}."),
-        Line(f'extern "C" __global__ void __launch_bounds__({kernel.threads})'),
+        Line(f'extern "C" __global__ void __launch_bounds__({bounds})'),
         Line(f"{symbol}("),
         *(Line(f"    {parameter},") for parameter in parameters[:-1]),
         Line(f"    {parameters[-1]}) {{"),

@@ -61,9 +61,10 @@ def _combined(
 
 
 def _tells_apart(terms: dict[str, int], spans: dict[str, int | None]) -> bool:
-    """Whether each multiple is larger than all smaller ones together can make."""
+    """Whether each multiple is larger than all smaller ones together can make; a loop of one iteration makes none."""
     reach: int | None = 0
-    for name, by in sorted(terms.items(), key=lambda term: (abs(term[1]), spans.get(term[0]) is None)):
+    several = [(name, by) for name, by in terms.items() if spans.get(name) != 0]
+    for name, by in sorted(several, key=lambda term: (abs(term[1]), spans.get(term[0]) is None)):
         if reach is None or abs(by) <= reach:
             return False
         span = spans.get(name)

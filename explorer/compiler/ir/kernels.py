@@ -177,8 +177,9 @@ class ScheduledKernel(Node):
     """One kernel of the GPU: `threads` a block. `schedule` is how it came about, a primitive a line. The body is one
     loop over blocks, or such a loop around one over columns.
 
-    `counts` are the numbers that launching needs besides the extents of arrays that are given: a buffer that the
-    kernel makes may have them as extents."""
+    `resident` is how many blocks a multiprocessor is to have at a time, which leaves each thread so many registers; 0
+    leaves it to the assembler. `counts` are the numbers that launching needs besides the extents of arrays that are
+    given: a buffer that the kernel makes may have them as extents."""
 
     name: str
     template: str
@@ -188,6 +189,7 @@ class ScheduledKernel(Node):
     schedule: tuple[str, ...]
     body: tuple[Statement, ...]
     counts: tuple[tuple[str, Count], ...] = ()
+    resident: int = 0
 
     def size(self, extent: Extent) -> int:
         """The number that a static extent stands for; KeyError for those known only at run time."""
@@ -285,7 +287,8 @@ def print_steps(body: tuple[Statement, ...], depth: int) -> Iterator[Line]:
 
 def print_scheduled(kernel: ScheduledKernel) -> tuple[Line, ...]:
     """The head with the schedule, sizes and buffers, then the nest."""
-    lines = [Line(f"scheduled {kernel.name}  template {kernel.template}  threads {kernel.threads}")]
+    resident = f"  resident {kernel.resident}" if kernel.resident else ""
+    lines = [Line(f"scheduled {kernel.name}  template {kernel.template}  threads {kernel.threads}{resident}")]
     lines += [Line(f"  schedule {primitive}") for primitive in kernel.schedule]
     if kernel.sizes:
         lines.append(Line("  size " + ", ".join(f"{name} = {size}" for name, size in kernel.sizes)))

@@ -5,12 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
+from explorer.compiler.codegen.cleared import clearing_kernel
 from explorer.compiler.ir import loops
 from explorer.compiler.ir.kernels import ScheduledKernel
 from explorer.compiler.ir.module import Module
 from explorer.compiler.passes.report import Report
+from explorer.compiler.schedule.heads import schedule_by_head
 from explorer.compiler.schedule.row_products import Groupings, schedule_products
-from explorer.compiler.schedule.warps import clearing_kernel, schedule_warps
+from explorer.compiler.schedule.sparse import schedule_sparse
+from explorer.compiler.schedule.warps import schedule_warps
 
 Template = tuple[Callable[[loops.Kernel, Report], bool], Callable[[loops.Kernel, Report], tuple[ScheduledKernel, ...]]]
 """Whether a template fits a nest, telling the report why not, and the kernels that it makes of it, in order."""
@@ -39,10 +42,14 @@ def schedule(program: loops.Kernel | Module, report: Report) -> ScheduledKernel 
 
 
 def _scheduled(kernel: loops.Kernel, groupings: Groupings, report: Report) -> tuple[ScheduledKernel, ...]:
-    """A nest's kernels: those of its products, if it starts with some, then the first template for what is left."""
+    """A nest's kernels: those of its products, if it starts with some, then a sparse template where one is for
+    it, else the first that fits."""
     parts = schedule_products(kernel, groupings, report)
     if parts is not None:
         each = ((part,) if isinstance(part, ScheduledKernel) else _scheduled(part, groupings, report) for part in parts)
         return tuple(step for steps in each for step in steps)
+    sparse = schedule_by_head(kernel, report, schedule_sparse)
+    if sparse:
+        return sparse
     build = next(build for applies, build in TEMPLATES if applies(kernel, report))
     return build(kernel, report)

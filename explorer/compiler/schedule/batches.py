@@ -7,13 +7,16 @@ element again, since a clamped index needs no condition; what is made of those i
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 
 from explorer.compiler.ir import kernels, loops
 from explorer.compiler.ir.kernels import reads_of
 from explorer.compiler.ir.node import Atom, Names, walk
 from explorer.compiler.passes.statements import rename
+
+Guard = Callable[[tuple[kernels.Statement, ...]], tuple[kernels.Statement, ...]]
+"""Makes the computing part of an iteration do nothing where it is past the last one."""
 
 
 @dataclass
@@ -110,14 +113,13 @@ class Batch:
         return replace(load, buffer=tile, indices=(self.other, *(loop.variable for loop in around)))
 
     def statements(
-        self, first: Atom, apart: int, last: Atom, loop: kernels.Loop, guard: Atom | None
+        self, first: Atom, apart: int, last: Atom, loop: kernels.Loop, guard: Guard
     ) -> tuple[kernels.Statement, ...]:
-        """The two loops over a batch whose iterations are `first`, `first + apart`, ...: clamped to `last` in the
-        one, and in the other, where there is a guard, only those below it."""
-        origin = loop.origin
+        """The two loops over a batch whose iterations are `first`, `first + apart`, ...: in the one clamped to `last`,
+        in the other guarded against what is past it."""
 
         def index(result: str, function: str, *operands: Atom) -> loops.Index:
-            return loops.Index(result=result, function=function, operands=operands, origin=origin)
+            return loops.Index(result=result, function=function, operands=operands, origin=loop.origin)
 
         def places(slot: str, result: str) -> tuple[kernels.Statement, ...]:
             if apart == 1:
@@ -127,14 +129,8 @@ class Batch:
 
         ahead = self.names.new("ahead")
         clamped = (*places(self.slot, ahead), index(self.place, "min", ahead, last))
-        rest: tuple[kernels.Statement, ...] = tuple(self.parts.rest)
-        if guard is not None:
-            rest = (kernels.Where(left=self.variable, comparison="<", right=guard, body=rest, origin=origin),)
-            computing = (*places(self.other, self.variable), *rest)
-        else:
-            again = self.names.new("ahead")
-            computing = (*places(self.other, again), index(self.variable, "min", again, last), *rest)
-        slots = kernels.Loop(variable=self.slot, extent=self.size, body=(), unroll=0, origin=origin)
+        computing = (*places(self.other, self.variable), *guard(tuple(self.parts.rest)))
+        slots = kernels.Loop(variable=self.slot, extent=self.size, body=(), unroll=0, origin=loop.origin)
         return (
             *self.parts.tiles,
             replace(slots, body=(*clamped, *self.parts.loads)),
@@ -150,6 +146,10 @@ def in_batches(
     Raises ValueError where its loads cannot come first."""
     batch = Batch(loop.body, loop.variable, size, buffers, names)
     assert isinstance(loop.extent, str | int)
+    extent = loop.extent
+
+    def guard(body: tuple[kernels.Statement, ...]) -> tuple[kernels.Statement, ...]:
+        return (kernels.Where(left=loop.variable, comparison="<", right=extent, body=body, origin=loop.origin),)
 
     def index(hint: str, function: str, *operands: Atom) -> loops.Index:
         return loops.Index(result=names.new(hint), function=function, operands=operands, origin=loop.origin)
@@ -163,11 +163,11 @@ def in_batches(
     done = index("done", "mul", number, whole)
     first = index("first", "add", loop.lower, done.result)
     if groups == 1:
-        body = (done, first, *batch.statements(first.result, 1, last.result, loop, loop.extent))
+        body = (done, first, *batch.statements(first.result, 1, last.result, loop, guard))
     else:
         group = names.new("group")
         own = index("own", "add", first.result, group)
-        steps = (own, *batch.statements(own.result, groups, last.result, loop, loop.extent))
+        steps = (own, *batch.statements(own.result, groups, last.result, loop, guard))
         shared = kernels.Loop(variable=group, extent=groups, body=steps, bind="lane", width=groups, origin=loop.origin)
         body = (done, first, shared)
     batches = kernels.Loop(variable=number, extent=count.result, body=body, origin=loop.origin)

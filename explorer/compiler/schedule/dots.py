@@ -11,6 +11,7 @@ from dataclasses import replace
 from explorer.compiler.ir import kernels, loops
 from explorer.compiler.ir.node import walk
 from explorer.compiler.passes.report import Report
+from explorer.compiler.passes.statements import rename
 from explorer.compiler.schedule.batches import Batch
 from explorer.compiler.schedule.lane_groups import WARPS, lines_of
 from explorer.compiler.schedule.lanes import (
@@ -23,6 +24,7 @@ from explorer.compiler.schedule.lanes import (
     nest_of,
     on_lanes,
     spread_rows,
+    with_resident,
 )
 from explorer.compiler.schedule.writer import Writer
 
@@ -90,7 +92,7 @@ def _scheduled(nest: Nest, spread: Spread, report: Report) -> kernels.ScheduledK
         f"clamp {loop.variable} to the last element",
     ]
     report.did(f"{kernel.name} by dots: {', '.join(lines)}")
-    return kernels.ScheduledKernel(
+    scheduled = kernels.ScheduledKernel(
         name=kernel.name,
         template="dots",
         sizes=kernel.sizes,
@@ -100,12 +102,13 @@ def _scheduled(nest: Nest, spread: Spread, report: Report) -> kernels.ScheduledK
         body=(_in_blocks(nest, spread),),
         origin=kernel.origin,
     )
+    return with_resident(scheduled, spread)
 
 
 def _in_blocks(nest: Nest, spread: Spread) -> kernels.Statement:
     """The loops over blocks, warps, rounds and groups of lanes around a batch of elements.
 
-    What is past the end is the last element again, which stores the same: lanes that shuffle stay together, and an
+    What is past the end is the last element again, up to its stores: lanes that shuffle stay together, and an
     unrolled gather needs no condition."""
     loop = nest.loop
     write = Writer(nest.kernel, loop.origin)
@@ -150,13 +153,32 @@ def _steps(
     """A batch of elements, `groups` apart: all their rows first, where they can be loaded so."""
     loop = nest.loop
     buffers = {buffer.name: buffer for buffer in nest.kernel.buffers}
+
+    def guard(body: tuple[kernels.Statement, ...], place: str = loop.variable) -> tuple[kernels.Statement, ...]:
+        return tuple(_stored_below(statement, loop, place, set(buffers), write) for statement in body)
+
     try:
         batch = Batch(body, loop.variable, size, buffers, write.names)
-        like = write.loop(loop.variable, size)
-        return batch.statements(element, spread.groups, last, like, None)
+        return batch.statements(element, spread.groups, last, write.loop(loop.variable, size), guard)
     except ValueError:
         slot = write.names.new("slot")
         offset = write.index("offset", "mul", slot, spread.groups)
         ahead = write.index("ahead", "add", element, offset.result)
         place = loops.Index(result=loop.variable, function="min", operands=(ahead.result, last), origin=loop.origin)
-        return (write.loop(slot, size, offset, ahead, place, *body),)
+        return (write.loop(slot, size, offset, ahead, place, *guard(body, ahead.result)),)
+
+
+def _stored_below(
+    statement: kernels.Statement, loop: loops.For, place: str, buffers: set[str], write: Writer
+) -> kernels.Statement:
+    """The statement with stores at `place`, the element before it is clamped, only where there is such an element."""
+    if isinstance(statement, kernels.Loop):
+        body = tuple(_stored_below(child, loop, place, buffers, write) for child in statement.body)
+        return replace(statement, body=body)
+    if not isinstance(statement, loops.Store) or statement.target not in buffers:
+        return statement
+    renamed = rename(statement, {loop.variable: place})
+    assert isinstance(renamed, loops.Store)
+    assert isinstance(loop.extent, str | int)
+    operands = replace(renamed, operands=statement.operands)
+    return write.where(place, "<", loop.extent, operands)

@@ -12,7 +12,7 @@ from explorer.compiler.ir import kernels, loops
 from explorer.compiler.ir.node import Names
 from explorer.compiler.passes.report import Report
 from explorer.compiler.passes.statements import all_names
-from explorer.compiler.schedule.lanes import VECTOR, Nest, Spread, Unfit, nest_of, on_lanes, spread_rows
+from explorer.compiler.schedule.lanes import VECTOR, Nest, Spread, Unfit, nest_of, on_lanes, spread_rows, with_resident
 from explorer.compiler.schedule.output_rows import sums_in_rows
 
 WARPS = 8
@@ -59,7 +59,7 @@ def _scheduled(nest: Nest, spread: Spread, report: Report) -> kernels.ScheduledK
     if spread.split:
         lines.append(f"share each segment among {spread.groups} groups of {spread.width} lanes")
     report.did(f"{kernel.name} by rows: {', '.join(lines)}")
-    return kernels.ScheduledKernel(
+    scheduled = kernels.ScheduledKernel(
         name=kernel.name,
         template="rows",
         sizes=kernel.sizes,
@@ -69,6 +69,7 @@ def _scheduled(nest: Nest, spread: Spread, report: Report) -> kernels.ScheduledK
         body=(in_blocks(loop, body, names, apart),),
         origin=kernel.origin,
     )
+    return with_resident(scheduled, spread)
 
 
 def _on_lanes(nest: Nest, spread: Spread, names: Names) -> tuple[tuple[kernels.Statement, ...], Spread]:

@@ -22,6 +22,12 @@ VECTOR = 4
 """Floats that a lane moves at once: 16 bytes."""
 MOST_FLOATS = 64
 """Floats of rows that a lane keeps: beside the loads in flight they leave 128 registers for everything."""
+REGISTERS = 65_536
+"""Registers of a multiprocessor."""
+OTHER_REGISTERS = 24
+"""Registers of a thread for what is no tile: indices, addresses, what is being computed."""
+SUMMING_REGISTERS = 12
+"""Those of a thread for sums that lanes join."""
 MOST_IN_FLIGHT = 32
 """Floats of gathered rows that a lane waits for at a time."""
 NEUTRAL = {"sum": 0.0, "product": 1.0}
@@ -116,7 +122,7 @@ def _check_write(nest: Nest, statement: loops.Statement, loop: loops.For | None)
         return
     if not isinstance(statement, loops.Store | loops.Accumulate):
         return
-    written, mine = statement.target, bool(loop) and loop is not None and statement.indices[-1:] == (loop.variable,)
+    written, mine = statement.target, loop is not None and statement.indices[-1:] in _own_places(loop)
     if written in nest.rows and not mine:
         raise Unfit(f"the row {written} is written outside a loop over its elements")
     if loop is None or mine:
@@ -126,6 +132,12 @@ def _check_write(nest: Nest, statement: loops.Statement, loop: loops.For | None)
         raise Unfit(f"the lanes of a row all write {loops.print_statement(statement)}")
     if not local and any(written in _operands(child) for child in loop.body):
         raise Unfit(f"the lanes of a row read {written} while they sum in it")
+
+
+def _own_places(loop: loops.For) -> set[tuple[str, ...]]:
+    """The last indices that no two iterations of a loop share: its variable, and that with something added."""
+    sums = (node for node in loop.body if isinstance(node, loops.Index) and node.function == "add")
+    return {(loop.variable,), *((node.result,) for node in sums if node.operands.count(loop.variable) == 1)}
 
 
 def _operands(statement: loops.Statement) -> tuple[str, ...]:
@@ -159,20 +171,35 @@ def _in_vectors(nest: Nest, loop: loops.For) -> bool:
     extents |= {row.name: row.extents for row in nest.rows.values()}
     sizes = dict(kernel.sizes)
     indices = {buffer.name for buffer in kernel.buffers if buffer.kind == "index"}
+    vectors = {variable}
     if kernel.size(loop.extent) % VECTOR:
         return False
     for statement in loop.body:
-        if isinstance(statement, loops.Index):
-            return False
+        if isinstance(statement, loops.Index) and variable in statement.operands:
+            if not _adds_vectors(nest, statement):
+                return False
+            vectors.add(statement.result)
+            continue
         if not isinstance(statement, loops.Load | loops.Store | loops.Accumulate) or not statement.indices:
             continue
         array = statement.buffer if isinstance(statement, loops.Load) else statement.target
         *outer, last = statement.indices
         length = extents[array][-1] if len(statement.indices) == len(extents[array]) else 1
         length = sizes.get(length, 1) if isinstance(length, str) else length
-        if variable in outer or array in indices or (last == variable and length % VECTOR):
+        if vectors & set(outer) or array in indices or (last in vectors and length % VECTOR):
             return False
     return True
+
+
+def _adds_vectors(nest: Nest, index: loops.Index) -> bool:
+    """Whether an index adds a multiple of a vector to a loop's variable."""
+    sizes = dict(nest.kernel.sizes)
+    products = {
+        node.result: node for node in walk(nest.loop) if isinstance(node, loops.Index) and node.function == "mul"
+    }
+    steps = [products[operand] for operand in map(str, index.operands) if operand in products]
+    factors = [sizes.get(str(factor), factor) for step in steps for factor in step.operands]
+    return index.function == "add" and any(isinstance(factor, int) and factor % VECTOR == 0 for factor in factors)
 
 
 def on_lanes(
@@ -230,11 +257,16 @@ class _Conversion:
             return in_batches(made, size, self.spread.groups if shared else 1, buffers, self.names)
         except ValueError:
             made = replace(made, unroll=self.spread.unroll)
-        return (replace(made, bind="lane", width=self.spread.groups) if shared else made,)
+        width = self.spread.groups if self._holds_rows(loop) else LANES
+        return (replace(made, bind="lane", width=width) if shared else made,)
 
     def _shared(self, loop: loops.For) -> bool:
         """Whether groups of lanes take this loop's iterations in turn: the outermost over a segment."""
         return self.spread.split and loop in self.nest.loop.body
+
+    def _holds_rows(self, loop: loops.For) -> bool:
+        """Whether lanes share rows inside a loop; otherwise each lane has an iteration of its own."""
+        return any(isinstance(node, loops.For) and self.nest.over_row(node) for node in walk(loop))
 
     def _check_shared(self, loop: loops.For) -> None:
         """Raises Unfit where an iteration of a segment's loop leaves something to the next, sums apart."""
@@ -272,12 +304,15 @@ class _Conversion:
             self._check_accumulator(target, sums[0][1].reduction, body[at + 1 : last + 1])
         else:
             self._check_row(target, sums[0][1].reduction, body[:last], body[first : last + 1])
-        return last, [self._reduce(target.name, sums[0][1], levels.pop())]
+        join = self._reduce(target.name, sums[0][1], levels.pop())
+        return last, [join] if join.lanes > 1 else []
 
     def _reduce(self, name: str, node: loops.Accumulate, levels: frozenset[str]) -> kernels.Reduce:
         width, groups = self.spread.width, self.spread.groups
         lanes = (width if "row" in levels else 1) * (groups if "segment" in levels else 1)
         apart = 1 if "row" in levels else width
+        if "alone" in levels:
+            lanes, apart = LANES, 1
         return kernels.Reduce(target=name, reduction=node.reduction, lanes=lanes, apart=apart, origin=node.origin)
 
     def _check_accumulator(self, target: loops.Accumulator, reduction: str, body: tuple[loops.Statement, ...]) -> None:
@@ -307,7 +342,7 @@ class _Conversion:
             if self.nest.over_row(statement):
                 levels |= {"row"}
             elif not self.nest.static(statement) and self._shared(statement):
-                levels |= {"segment"}
+                levels |= {"segment" if self._holds_rows(statement) else "alone"}
             for child in statement.body:
                 yield from self._with_levels(child, levels)
 
@@ -321,6 +356,20 @@ def batch_size(
     if not rows:
         raise ValueError("no rows are loaded")
     return max(1, min(most or spread.unroll, MOST_IN_FLIGHT // (rows * spread.rounds * spread.step)))
+
+
+def with_resident(kernel: kernels.ScheduledKernel, spread: Spread) -> kernels.ScheduledKernel:
+    """The kernel with so many blocks a multiprocessor that its threads have registers for all of their tiles."""
+    lanes = {node.variable for node in walk(kernel) if isinstance(node, kernels.Loop) and node.bind == "lane"}
+    loads = [node for node in walk(kernel) if isinstance(node, loops.Load)]
+    spread_out = {load.buffer for load in loads if load.indices[-1:] and load.indices[-1] in lanes}
+    floats = SUMMING_REGISTERS if any(isinstance(node, kernels.Reduce) for node in walk(kernel)) else 0
+    for node in walk(kernel):
+        if isinstance(node, kernels.Tile):
+            *outer, last = (kernel.size(extent) for extent in node.extents)
+            mine = -(-last // (spread.step * spread.width)) * spread.step if node.name in spread_out else last
+            floats += prod(outer) * mine
+    return replace(kernel, resident=max(1, REGISTERS // (kernel.threads * (OTHER_REGISTERS + floats))))
 
 
 def _reads(statement: loops.Statement, name: str) -> bool:

@@ -14,11 +14,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
+from explorer.compiler.counts import SETS
 from explorer.compiler.ir import kernels, loops
 from explorer.compiler.ir.node import walk
 from explorer.compiler.passes.report import Report
 from explorer.compiler.schedule.lane_groups import LOADS_OF_ROWS, WARPS, lines_of, nest_of_any
-from explorer.compiler.schedule.lanes import LANES, Nest, Spread, Unfit, nest_of, on_lanes, spread_rows
+from explorer.compiler.schedule.lanes import LANES, Nest, Spread, Unfit, nest_of, on_lanes, spread_rows, with_resident
 from explorer.compiler.schedule.output_rows import sums_in_rows
 from explorer.compiler.schedule.segments import Part, Segment, segment_of
 from explorer.compiler.schedule.writer import Writer
@@ -49,10 +50,11 @@ def schedule_nonzeros(kernel: loops.Kernel, report: Report) -> tuple[kernels.Sch
 
 def chunk_of(elements: str, report: Report) -> tuple[int, str]:
     """How many elements a warp takes, a power of 2, and why."""
-    counts = {"edges": report.counts["edge"]}
-    if elements not in counts:
+    if report.options.chunk:
+        return report.options.chunk, "as it was asked"
+    if elements not in SETS:
         return CHUNK, "whatever their number"
-    count = counts[elements]
+    count = report.counts[SETS[elements]]
     chunk = LARGE_CHUNK if count > LARGE else CHUNK
     while chunk > LANES and count // chunk < FEWEST_WARPS:
         chunk //= 2
@@ -67,12 +69,9 @@ class _Pieces:
         self.size = chunk // spread.groups
         self.nest, self.kernel = segment.nest, segment.nest.kernel
         self.begin, self.end = str(segment.loop.lower), str(segment.loop.extent)
-        self.pieces, self.slots = write.names.new("pieces"), write.names.new("slots")
-        per_piece = ((segment.elements, self.size), (1, 1))  # one more, for empty rows behind all elements
-        self.counts = (
-            (self.pieces, kernels.Count(per_piece)),
-            (self.slots, kernels.Count((*per_piece, *per_piece))),
-        )
+        self.pieces = write.names.new("pieces")
+        # one more, for empty rows behind all elements
+        self.counts = ((self.pieces, kernels.Count(((segment.elements, self.size), (1, 1)))),)
         self.stores = {part.name: write.names.new(f"{self.kernel.name}_{part.name}") for part in segment.state}
 
     def summing(self) -> kernels.ScheduledKernel:
@@ -87,11 +86,9 @@ class _Pieces:
         ]
         if spread.groups > 1:
             lines.insert(1, f"share a warp's among {spread.groups} groups of {spread.width} lanes, {self.size} each")
-        return replace(
-            self._scheduled(self.kernel.name, "nonzeros", lines),
-            buffers=(*self.kernel.buffers, *self._partials("output")),
-            body=(self._in_blocks(self._piece),),
-        )
+        scheduled = self._scheduled(self.kernel.name, "nonzeros", lines)
+        buffers = (*self.kernel.buffers, *self._partials("output"))
+        return with_resident(replace(scheduled, buffers=buffers, body=(self._in_blocks(self._piece),)), spread)
 
     def merging(self) -> kernels.ScheduledKernel:
         """The kernel in which a group of lanes merges what pieces have of a row that begins in one of them."""
@@ -102,11 +99,10 @@ class _Pieces:
         known = any(self.segment.elements in buffer.extents for buffer in kept)
         name = self.write.names.new(f"{self.kernel.name}_merge")
         lines = [f"a piece's last row, where it goes on: {STATES_IN_FLIGHT} of its states in flight"]
-        return replace(
-            self._scheduled(name, "merge", [*lines, *lines_of(replace(self.nest), replace(self.spread, unroll=1))]),
-            buffers=(*kept, *(() if known else sized), *self._partials("temporary")),
-            body=(self._in_blocks(self._merge),),
-        )
+        spread = replace(self.spread, unroll=1)
+        scheduled = self._scheduled(name, "merge", [*lines, *lines_of(self.nest, spread)])
+        buffers = (*kept, *(() if known else sized), *self._partials("temporary"))
+        return with_resident(replace(scheduled, buffers=buffers, body=(self._in_blocks(self._merge),)), spread)
 
     def _scheduled(self, name: str, template: str, lines: list[str]) -> kernels.ScheduledKernel:
         return kernels.ScheduledKernel(
@@ -125,7 +121,10 @@ class _Pieces:
         """The arrays of what pieces have of rows: two places a piece, for its first row and its last."""
         return tuple(
             loops.Buffer(
-                name=self.stores[part.name], kind=kind, extents=(self.slots, *part.extents), origin=part.target.origin
+                name=self.stores[part.name],
+                kind=kind,
+                extents=(self.pieces, 2, *part.extents),
+                origin=part.target.origin,
             )
             for part in self.segment.state
         )
@@ -199,27 +198,20 @@ class _Pieces:
 
     def _stored(self, piece: str, missed: loops.Index) -> tuple[kernels.Statement, ...]:
         """The state of a row that is cut, in a piece's first place where the row begins in it, else in its second."""
-        write = self.write
-        slot = self._slot(piece, missed.result)
-        body: list[loops.Statement] = [*slot]
+        place = self.write.index("place", "min", missed.result, 1)
+        body: list[loops.Statement] = [place]
         for part in self.segment.state:
-            body += self._store(part, slot[-1].result)
+            body += self._store(part, (piece, place.result))
         nest = Nest(self.kernel, replace(self.nest.loop, body=(*self.segment.before, *body)))
         return on_lanes(nest, body, self.spread, self.write.names)
 
-    def _slot(self, piece: str, missed: str) -> tuple[loops.Index, loops.Index, loops.Index]:
-        """Twice the piece, and one more where more than nothing is missed."""
-        pair = self.write.index("pair", "mul", piece, 2)
-        continued = self.write.index("continued", "min", missed, 1)
-        return pair, continued, self.write.index("slot", "add", pair.result, continued.result)
-
-    def _store(self, part: Part, slot: str) -> tuple[loops.Statement, ...]:
+    def _store(self, part: Part, place: tuple[str, str]) -> tuple[loops.Statement, ...]:
         write, variables = self.write, self.write.over(part.extents)
         store = self.stores[part.name]
         if not variables:
-            return (write.store(store, part.name, slot),)
+            return (write.store(store, part.name, *place),)
         value = write.load(part.name, part.name, *variables)
-        return write.nested(variables, part.extents, (value, write.store(store, value.result, slot, *variables)))
+        return write.nested(variables, part.extents, (value, write.store(store, value.result, *place, *variables)))
 
     def _merge(self, piece: str) -> tuple[kernels.Statement, ...]:
         """The row that goes on behind a piece, if it begins in it."""
@@ -245,21 +237,23 @@ class _Pieces:
         stop = write.index("stop", "add", last.result, 1)
         other = write.names.new("other")
         missed = write.index("missed", "sub", other, piece)
-        slot = self._slot(other, missed.result)
-        body: list[loops.Statement] = [missed, *slot]
+        place = write.index("place", "min", missed.result, 1)
+        body: list[loops.Statement] = [missed, place]
         grown: dict[str, tuple[str, str]] = {}
         for part in segment.state:
-            body += self._merge_part(part, slot[-1].result, grown)
+            body += self._merge_part(part, (other, place.result), grown)
         loop = loops.For(variable=other, lower=piece, extent=stop.result, body=tuple(body), origin=write.origin)
         everything = (*segment.before, final, last, stop, loop, *segment.after)
         spread = replace(self.spread, unroll=STATES_IN_FLIGHT)
         nest = Nest(self.kernel, replace(self.nest.loop, body=everything))
         return on_lanes(nest, everything, spread, self.write.names)
 
-    def _merge_part(self, part: Part, slot: str, grown: dict[str, tuple[str, str]]) -> tuple[loops.Statement, ...]:
-        """One target's part from a slot; `grown` has, by maximum, what shrinks the old and the new to its growth."""
+    def _merge_part(
+        self, part: Part, place: tuple[str, str], grown: dict[str, tuple[str, str]]
+    ) -> tuple[loops.Statement, ...]:
+        """One target's part from its place; `grown` has, by maximum, what shrinks the old and the new to its growth."""
         write, variables = self.write, self.write.over(part.extents)
-        value = write.load(part.name, self.stores[part.name], slot, *variables)
+        value = write.load(part.name, self.stores[part.name], *place, *variables)
         if part.scale:
             shrink, grow = grown[part.scale]
             scaled = write.compute("scaled", "mul", value.result, grow)

@@ -11,13 +11,13 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from explorer.compiler.codegen.cleared import clear_sums
 from explorer.compiler.codegen.text import Unsupported
 from explorer.compiler.ir import loops
 from explorer.compiler.ir.kernels import Loop, Reduce, ScheduledKernel, Statement, Tile
 from explorer.compiler.ir.loops import Accumulate, Load, Store
-from explorer.compiler.ir.node import Atom, Names, Origin, merge, walk
+from explorer.compiler.ir.node import Atom, walk
 from explorer.compiler.passes.report import Report
-from explorer.compiler.passes.statements import all_names
 from explorer.compiler.schedule.barriers import add_barriers, holds_barriers
 from explorer.compiler.schedule.primitives import (
     accesses_in_lanes,
@@ -68,7 +68,8 @@ def schedule_warps(kernel: loops.Kernel, report: Report) -> ScheduledKernel:
     atomic = frozenset() if batch.parallel else frozenset(_only_sums(kernel))
     reread = frozenset(name for name in _outputs(kernel) - atomic if _rereads(kernel, batch, name))
     whole = replace(batch, body=(*prologue, *batch.body))
-    nest = begin(kernel, (_cleared(kernel, whole, reread),))
+    own = replace(kernel, body=(whole,))
+    nest = begin(kernel, own.body if atomic else clear_sums(own).body)
     nest = make_atomic(nest, atomic)
     for loop in [loop for loop in innermost(_body_of(nest)) if spreads(loop, _outputs(kernel))]:
         nest = bind(nest, loop.variable, "lane")
@@ -155,53 +156,6 @@ def _only_sums(kernel: loops.Kernel) -> set[str]:
     read = {n.buffer for n in nodes if isinstance(n, Load)} | {n.target for n in nodes if isinstance(n, Store)}
     other = {n.target for n in nodes if isinstance(n, Accumulate) and n.reduction != "sum"}
     return _outputs(kernel) - read - other
-
-
-def _cleared(kernel: loops.Kernel, batch: loops.For, reread: frozenset[str]) -> loops.For:
-    """The loop with each iteration first clearing the rows of outputs that it sums in: they start as zeros."""
-    names = Names(all_names(kernel))
-    clears = [
-        clear_row(buffer, batch.variable, names, merge(*(node.origin for node in sums)))
-        for buffer in kernel.buffers
-        if buffer.name in reread and (sums := _sums_in_place(batch, buffer.name))
-    ]
-    return replace(batch, body=(*clears, *batch.body))
-
-
-def _sums_in_place(loop: loops.For, output: str) -> list[Accumulate]:
-    """The statements that sum in an output's rows, where nothing in the loop stores there before."""
-    found: list[Accumulate] = []
-    for node in walk(loop):
-        if isinstance(node, Store) and node.target == output:
-            return found
-        if isinstance(node, Accumulate) and node.target == output:
-            found.append(node)
-    return found
-
-
-def clear_row(output: loops.Buffer, row: str, names: Names, origin: Origin) -> loops.Statement:
-    """`for d in 0..D: out[b, d] = 0.0`."""
-    variables = [names.new(e.lower() if isinstance(e, str) else "i") for e in output.extents[1:]]
-    statement: loops.Statement = Store(
-        origin=origin, target=output.name, indices=(row, *variables), function="copy", operands=(0.0,)
-    )
-    for variable, extent in zip(reversed(variables), reversed(output.extents[1:]), strict=True):
-        statement = loops.For(variable=variable, extent=extent, body=(statement,), origin=origin)
-    return statement
-
-
-def clearing_kernel(kernel: loops.Kernel) -> loops.Kernel | None:
-    """The kernel that clears what another, whose iterations add to rows of one another, sums in; None for others."""
-    loop = kernel.body[-1] if kernel.body else None
-    if not isinstance(loop, loops.For) or loop.parallel or not _only_sums(kernel):
-        return None
-    (output,) = (buffer for buffer in kernel.buffers if buffer.kind == "output")
-    names = Names(all_names(kernel))
-    row = names.new("i")
-    body = (clear_row(output, row, names, loop.origin),)
-    clear = loops.For(variable=row, extent=output.extents[0], body=body, parallel=True, origin=loop.origin)
-    name = names.new(f"{kernel.name}_clear")
-    return replace(kernel, name=name, template="rows", buffers=(output,), body=(clear,))
 
 
 def _body_of(nest: ScheduledKernel) -> Body:

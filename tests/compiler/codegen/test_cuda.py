@@ -9,10 +9,10 @@ from typing import Literal
 import pytest
 
 from explorer.compiler.codegen.cuda import generate_cuda
-from explorer.compiler.codegen.cuda_plan import make_plan
 from explorer.compiler.codegen.nvrtc import compile_text
 from explorer.compiler.codegen.ptx import generate_ptx
 from explorer.compiler.codegen.text import Code, Unsupported
+from explorer.compiler.ir.kernels import Tile
 from explorer.compiler.ir.loops import Accumulate, Compute, Kernel, Load, Row, Store
 from explorer.compiler.ir.node import walk
 from explorer.compiler.options import Options
@@ -44,6 +44,12 @@ def cuda(kernel: Kernel) -> Code:
 
 def rows(kernel: Kernel) -> set[str]:
     return {node.name for node in walk(kernel) if isinstance(node, Row)}
+
+
+def tiles(kernel: Kernel) -> dict[str, str]:
+    """Where the tiles of the scheduled kernel lie."""
+    scheduled = schedule(kernel, Report(Options()))
+    return {node.name: node.memory for node in walk(scheduled) if isinstance(node, Tile)}
 
 
 def local_bytes(kernel: Kernel) -> set[str]:
@@ -85,7 +91,7 @@ def test_every_operation_is_in_the_cuda_and_in_the_ptx(kernel: Kernel) -> None:
 @every_kernel
 def test_only_declarations_and_braces_have_no_origin(kernel: Kernel) -> None:
     structure = re.compile(
-        r"\s*(}|#pragma unroll|constexpr int .*|//.*|extern .*|\w+_kernel\(|(const )?(int|float)\* __restrict__ .*"
+        r"\s*(}|#pragma unroll( 4)?|constexpr int .*|//.*|extern .*|\w+_kernel\(|(const )?(int|float)\* __restrict__ .*"
         r"|long long .*\) {)"
     )
     for line in cuda(kernel).lines:
@@ -108,20 +114,21 @@ def test_the_text_of_transr_reads_like_the_loops() -> None:
   const long long ih = h[b];
   const long long it = t[b];
   const long long ir = r[b];
-  float y[(K + 31) / 32];
+  float y[2];
   #pragma unroll
-  for (int slot = 0; slot < (K + 31) / 32; slot++) {
+  for (int slot = 0; slot < 2; slot++) {
     const int k = lane + 32 * slot;
     if (k < K) {
       y[slot] = 0.0f;
     }
   }
+  #pragma unroll 4
   for (int d = 0; d < D; d++) {
     const float e = E[ih * D + d];
     const float e1 = E[it * D + d];
     const float u = e - e1;
     #pragma unroll
-    for (int slot1 = 0; slot1 < (K + 31) / 32; slot1++) {
+    for (int slot1 = 0; slot1 < 2; slot1++) {
       const int k1 = lane + 32 * slot1;
       if (k1 < K) {
         const float p = P[(ir * D + d) * K + k1];
@@ -131,7 +138,7 @@ def test_the_text_of_transr_reads_like_the_loops() -> None:
   }
   float s = 0.0f;
   #pragma unroll
-  for (int slot2 = 0; slot2 < (K + 31) / 32; slot2++) {
+  for (int slot2 = 0; slot2 < 2; slot2++) {
     const int k2 = lane + 32 * slot2;
     if (k2 < K) {
       const float y1 = y[slot2];
@@ -149,11 +156,10 @@ def test_the_text_of_transr_reads_like_the_loops() -> None:
 
 def test_a_row_that_lanes_read_from_each_other_is_shared_and_in_step() -> None:
     kernel = kernels.two_products(33, 100)
-    plan = make_plan(kernel)
-    assert plan.register_rows == {"z"}
-    assert plan.shared_rows == {"y": 100}
+    assert tiles(kernel) == {"y": "shared", "z": "register"}
     lines = [line.text.strip() for line in cuda(kernel).lines]
-    assert lines[lines.index("for (int k2 = 0; k2 < K; k2++) {") - 1] == "__syncwarp();"
+    read = lines.index("for (int k2 = 0; k2 < K; k2++) {")
+    assert lines[read - 2 : read] == ["__syncwarp();", "#pragma unroll 4"]
     assert lines.count("__syncwarp();") == 1  # each lane clears and fills its own elements
 
 
@@ -161,8 +167,8 @@ def test_a_sum_over_lanes_into_an_element_of_a_row_is_complete_before_it_is_read
     lines = [line.text.strip() for line in cuda(kernels.not_interchanged(40, 50)).lines]
     read = lines.index("const float y1 = y[k];")
     assert lines[read - 3 : read] == [
-        "y_lane = warp_sum(y_lane);",
-        "if (lane == 0) y[k] = y[k] + y_lane;",
+        "y_part = warp_sum(y_part);",
+        "if (lane == 0) y[k] += y_part;",
         "__syncwarp();",
     ]
     assert "__syncwarp();" in lines[read + 1 : read + 3]  # before lane 0 clears the next element
@@ -174,12 +180,13 @@ def test_one_warp_reduction_ends_all_the_loops_of_a_sum() -> None:
 
 
 @pytest.mark.parametrize(
-    ("columns", "registers", "warps"), [(2048, True, 8), (2049, False, 5), (6144, False, 2), (12288, False, 1)]
+    ("columns", "memory", "warps"),
+    [(2048, "register", 4), (2049, "shared", 5), (6144, "shared", 2), (12288, "shared", 1)],
 )
-def test_rows_move_to_shared_memory_and_blocks_shrink(columns: int, registers: bool, warps: int) -> None:
-    plan = make_plan(kernels.transr(8, columns))
-    assert (plan.register_rows == {"y"}) == registers
-    assert plan.warps == warps
+def test_rows_move_to_shared_memory_and_blocks_shrink(columns: int, memory: str, warps: int) -> None:
+    kernel = kernels.transr(8, columns)
+    assert tiles(kernel) == {"y": memory}
+    assert cuda(kernel).launches[0].threads == 32 * warps
 
 
 def test_rows_too_large_for_a_block_are_refused_in_a_sentence() -> None:
@@ -218,7 +225,7 @@ def test_names_of_the_language_are_renamed() -> None:
 def test_launch_names_the_arguments_in_order() -> None:
     (launch,) = cuda(kernels.halves(20)).launches
     assert launch.arguments == ("h", "r", "t", "E", "W", "out", "B", "relation")
-    assert (launch.symbol, str(launch.blocks), launch.threads) == ("Halves_kernel", "ceil(B / 8)", 256)
+    assert (launch.symbol, str(launch.blocks), launch.threads) == ("Halves_kernel", "ceil(B / 4)", 128)
 
 
 def test_a_refused_text_is_unsupported_with_the_log() -> None:

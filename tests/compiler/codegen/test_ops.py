@@ -45,9 +45,9 @@ def test_on_a_gpu_coordinates_add_atomically_to_what_a_kernel_before_has_cleared
     compilation, _ = coordinates()
     code = compilation.stages["cuda"]
     clear, add = code.program.launches
-    assert (str(clear.blocks), str(add.blocks)) == ("ceil(rows / 8)", "ceil(nonzeros / 8)")
-    assert code.text.count("= 0.0f;") == 1
-    assert "atomicAdd(&out[" in code.text
+    assert (str(clear.blocks), str(add.blocks)) == ("ceil(rows / 4)", "ceil(nonzeros / 4)")
+    assert code.text.count("= broadcast_float4(0.0f);") == 1
+    assert "add_vector(reinterpret_cast<float4*>(&out[irow" in code.text
 
 
 def test_rows_are_cleared_by_the_iteration_that_sums_in_them():

@@ -5,10 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from hypothesis import strategies as st
 
 import explorer
+from explorer.compiler.ir.kernels import print_scheduled
 from explorer.compiler.ir.module import Module
-from explorer.compiler.ir.parse import parse_dlc, parse_graph, parse_kernel, parse_module, parse_slc
+from explorer.compiler.ir.parse import parse_dlc, parse_graph, parse_kernel, parse_module, parse_scheduled, parse_slc
+from explorer.compiler.ir.verify_kernels import verify_scheduled
 from tests.compiler.ir.test_round_trip import LANGUAGES, Language, text_of
 from tests.compiler.layers import LAYERS
 from tests.compiler.models import EXAMPLES, compiled
@@ -19,19 +22,24 @@ PARSERS = {
     "layer": parse_graph,
     "op": parse_graph,
     "kernel": parse_kernel,
+    "scheduled": parse_scheduled,
     "slc": parse_slc,
     "dlc": parse_dlc,
     "module": parse_module,
 }
+SCHEDULED = Language(st.nothing(), verify_scheduled, print_scheduled, parse_scheduled)
 NEGATIVES = ("none", "tail:3", "head:2")
 
 
-STAGES = ("graph", "loops", "slc", "slc.opt1", "slc.opt2", "slc.opt3", "dlc")
+STAGES = ("graph", "loops", "slc", "slc.opt1", "slc.opt2", "slc.opt3", "dlc", "kernels")
 
 
 def language_of(text: str) -> Language:
     """The IR of a text, known by its first word."""
-    parse = PARSERS[text.split(maxsplit=1)[0]]
+    word = text.split(maxsplit=1)[0]
+    if word == "scheduled":  # its programs obey rules that none drawn at random does
+        return SCHEDULED
+    parse = PARSERS[word]
     return next(entry for entry in LANGUAGES.values() if entry.parse is parse)
 
 

@@ -4,12 +4,13 @@ from dataclasses import replace
 
 import pytest
 
+from explorer.compiler.codegen.cleared import clearing_kernel
 from explorer.compiler.codegen.text import Unsupported
 from explorer.compiler.ir.kernels import Loop, Tile, print_scheduled
 from explorer.compiler.ir.node import walk
 from explorer.compiler.ir.verify_kernels import verify_scheduled
 from explorer.compiler.passes.report import Report
-from explorer.compiler.schedule.warps import clearing_kernel, schedule_warps
+from explorer.compiler.schedule.warps import schedule_warps
 from tests.compiler.codegen import kernels
 
 KERNELS = {

@@ -56,6 +56,12 @@ class Padding(NamedTuple):
     elements: int
 
 
+class Resident(NamedTuple):
+    """How many blocks a multiprocessor is to have at a time."""
+
+    blocks: int
+
+
 def parse_scheduled(text: str) -> kernels.ScheduledKernel:
     """The scheduled kernel whose printed text this is; raises ParseError for a text that is none."""
     parsed: kernels.ScheduledKernel = read("kernels", text, _ScheduledBuilder(text))
@@ -74,8 +80,12 @@ class _ScheduledBuilder(StatementBuilder):
             schedule=tuple(part.text for part in parts if isinstance(part, Primitive)),
             body=statements_of(parts),
             counts=tuple((part.name, part.number) for part in parts if isinstance(part, Named)),
+            resident=next((part.blocks for part in parts if isinstance(part, Resident)), 0),
             origin=self.origin(meta),
         )
+
+    def resident(self, meta: Meta, blocks: int) -> Resident:
+        return Resident(blocks)
 
     def schedule(self, meta: Meta, line: str) -> Primitive:
         return Primitive(line.removeprefix("schedule ").rstrip())

@@ -16,8 +16,6 @@ from explorer.compiler.ir.loops import Kernel
 from explorer.compiler.ir.module import Module
 
 EXAMPLES = Path(__file__).parents[3] / "examples" / "embedding"
-TABLE = 7
-"""Rows of the tables that are gathered from."""
 
 
 def kernel_of(example: str, size: int) -> Kernel:

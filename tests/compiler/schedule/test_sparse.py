@@ -1,0 +1,114 @@
+"""Sparse templates: rows, pieces of nonzeros and sampled dots compute what the loops do, and say what they chose."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import pytest
+
+from explorer.compiler.ir import kernels, loops
+from explorer.compiler.ir.kernels import ScheduledKernel, print_scheduled
+from explorer.compiler.ir.node import walk
+from explorer.compiler.ir.parse.kernels import parse_scheduled
+from explorer.compiler.ir.verify_kernels import verify_scheduled
+from explorer.compiler.options import read_options
+from explorer.compiler.passes.report import Report
+from explorer.compiler.schedule.dots import schedule_dots
+from explorer.compiler.schedule.lane_groups import schedule_rows
+from explorer.compiler.schedule.nonzeros import schedule_nonzeros
+from explorer.compiler.schedule.sparse import schedule_sparse
+from tests.compiler.schedule.ragged import arrays_for, kernel_of, largest_error
+
+Schedule = Callable[[loops.Kernel, Report], tuple[ScheduledKernel, ...]]
+
+SHORT = (3, 0, 1, 5)
+EMPTY = (0, 0)
+CUT = (0, 40, 0, 0, 25, 7, 0, 64, 0, 0)
+"""With chunks of 32: rows over several pieces, a boundary between rows, empty rows at boundaries and at the end."""
+SUMS = ("sls", "sls_max", "sls_mean", "spmm", "spmm_max", "mp", "mp_sigmoid")
+
+
+def scheduled(schedule: Schedule, kernel: loops.Kernel, **options: str | int | bool) -> tuple[ScheduledKernel, ...]:
+    """The kernels of a template, each of which must obey the IR's rules and be read back from its text."""
+    report = Report(read_options(options))
+    found = schedule(kernel, report)
+    assert found, report.refusals
+    for step in found:
+        verify_scheduled(step)
+        assert parse_scheduled("".join(f"{line.text}\n" for line in print_scheduled(step))) == step
+    return found
+
+
+@pytest.mark.parametrize("lengths", [SHORT, EMPTY, (300,)])
+@pytest.mark.parametrize("example", SUMS)
+def test_rows_sum_what_the_loops_do(example: str, lengths: Sequence[int]) -> None:
+    kernel = kernel_of(example, 4)
+    assert largest_error(kernel, scheduled(schedule_rows, kernel), arrays_for(kernel, lengths)) < 1e-5
+
+
+@pytest.mark.parametrize("lengths", [SHORT, EMPTY, CUT, (32, 32), (300,)])
+@pytest.mark.parametrize("example", SUMS)
+def test_pieces_merge_to_what_the_loops_sum(example: str, lengths: Sequence[int]) -> None:
+    kernel = kernel_of(example, 4)
+    pieces = scheduled(schedule_nonzeros, kernel, chunk=32)
+    assert largest_error(kernel, pieces, arrays_for(kernel, lengths)) < 1e-5
+
+
+@pytest.mark.parametrize("size", [1, 3, 32, 33, 64, 100, 512])
+@pytest.mark.parametrize(("schedule", "example"), [(schedule_rows, "spmm"), (schedule_nonzeros, "mp")])
+def test_rows_of_any_length(schedule: Schedule, example: str, size: int) -> None:
+    kernel = kernel_of(example, size)
+    assert largest_error(kernel, scheduled(schedule, kernel), arrays_for(kernel, SHORT)) < 1e-5
+
+
+@pytest.mark.parametrize("size", [1, 3, 31, 32, 64, 100, 512])
+def test_dots_of_any_length(size: int) -> None:
+    kernel = kernel_of("sddmm", size)
+    assert largest_error(kernel, scheduled(schedule_dots, kernel), arrays_for(kernel, SHORT)) < 1e-5
+
+
+@pytest.mark.parametrize(("size", "width"), [(1, 1), (3, 4), (32, 8), (64, 8), (128, 8), (256, 16), (512, 32)])
+def test_lanes_share_a_dot_product(size: int, width: int) -> None:
+    (kernel,) = scheduled(schedule_dots, kernel_of("sddmm", size))
+    assert any(f"kLaneWidth = {width}:" in line for line in kernel.schedule)
+    joins = [node.lanes for node in walk(kernel) if isinstance(node, kernels.Reduce)]
+    assert joins == ([width] if width > 1 else [])
+
+
+def test_short_rows_share_a_warp() -> None:
+    (kernel,) = scheduled(schedule_rows, kernel_of("sls", 32))
+    joins = [(node.lanes, node.apart) for node in walk(kernel) if isinstance(node, kernels.Reduce)]
+    assert joins == [(4, 8)]  # four groups of eight lanes have a quarter of the bag each
+
+
+def test_a_batch_of_rows_is_loaded_before_it_is_summed() -> None:
+    (kernel,) = scheduled(schedule_rows, kernel_of("sls", 128))
+    unrolled = [node for node in walk(kernel) if isinstance(node, kernels.Loop) and node.unroll == 0]
+    kinds = [{type(node) for node in walk(loop)} for loop in unrolled]
+    assert len(unrolled) == 2
+    assert loops.Accumulate not in kinds[0]
+    assert loops.Accumulate in kinds[1]
+    assert kernel.resident == 4  # 64 registers a thread
+
+
+@pytest.mark.parametrize(("example", "split", "templates"), [
+    ("spmm", "auto", ["nonzeros", "merge"]),
+    ("spmm", "rows", ["rows"]),
+    ("sls", "auto", ["rows"]),
+    ("sls", "nonzeros", ["nonzeros", "merge"]),
+    ("sddmm", "auto", ["dots"]),
+])  # fmt: skip
+def test_the_template_is_chosen_by_the_set(example: str, split: str, templates: list[str]) -> None:
+    found = scheduled(schedule_sparse, kernel_of(example, 8), split=split)
+    assert [kernel.template for kernel in found] == templates
+
+
+def test_lists_say_why_they_are_not_split() -> None:
+    report = Report(read_options({}))
+    schedule_sparse(kernel_of("sls", 8), report)
+    assert report.refusals == ["SLS_0 is not split by nonzeros: lists that a user gives are of like length"]
+
+
+def test_the_bound_of_a_piece_is_shown() -> None:
+    kernel, _ = scheduled(schedule_nonzeros, kernel_of("spmm", 128))
+    assert "bound z: [max(begin, first), min(end, last) - 1]" in kernel.schedule

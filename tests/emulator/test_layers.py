@@ -1,0 +1,14 @@
+"""Every layer of the examples on the emulator, under the four settings of its passes."""
+
+from __future__ import annotations
+
+import pytest
+
+from benchmarks.gpu_check import Case, Setting, check_layer, layer_cases
+from tests.emulator.cases import SIZES, as_parameters
+
+
+@pytest.mark.parametrize("case", as_parameters(layer_cases(SIZES)))
+def test_the_kernels_of_a_layer(emulated: Setting, case: Case) -> None:
+    outcome = check_layer(emulated, case)
+    assert outcome["agrees"], outcome

@@ -1,0 +1,14 @@
+"""Every score of the examples on the emulator, with negatives and without, against the float64 reference."""
+
+from __future__ import annotations
+
+import pytest
+
+from benchmarks.gpu_check import Case, Setting, all_cases, check
+from tests.emulator.cases import SIZES, as_parameters
+
+
+@pytest.mark.parametrize("case", as_parameters(all_cases(SIZES)))
+def test_the_kernels_of_a_score(emulated: Setting, case: Case) -> None:
+    outcome = check(emulated, case)
+    assert outcome["agrees"], outcome
