@@ -10,7 +10,6 @@ from explorer.compiler.ir import loops
 from explorer.compiler.ir.kernels import ScheduledKernel
 from explorer.compiler.ir.module import Module
 from explorer.compiler.passes.report import Report
-from explorer.compiler.schedule.heads import schedule_by_head
 from explorer.compiler.schedule.row_products import Groupings, schedule_products
 from explorer.compiler.schedule.sparse import schedule_sparse
 from explorer.compiler.schedule.warps import schedule_warps
@@ -48,7 +47,7 @@ def _scheduled(kernel: loops.Kernel, groupings: Groupings, report: Report) -> tu
     if parts is not None:
         each = ((part,) if isinstance(part, ScheduledKernel) else _scheduled(part, groupings, report) for part in parts)
         return tuple(step for steps in each for step in steps)
-    sparse = schedule_by_head(kernel, report, schedule_sparse)
+    sparse = schedule_sparse(kernel, report)
     if sparse:
         return sparse
     build = next(build for applies, build in TEMPLATES if applies(kernel, report))

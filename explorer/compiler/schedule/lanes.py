@@ -122,7 +122,7 @@ def _check_write(nest: Nest, statement: loops.Statement, loop: loops.For | None)
         return
     if not isinstance(statement, loops.Store | loops.Accumulate):
         return
-    written, mine = statement.target, loop is not None and statement.indices[-1:] in _own_places(loop)
+    written, mine = statement.target, bool(loop) and loop is not None and statement.indices[-1:] == (loop.variable,)
     if written in nest.rows and not mine:
         raise Unfit(f"the row {written} is written outside a loop over its elements")
     if loop is None or mine:
@@ -132,12 +132,6 @@ def _check_write(nest: Nest, statement: loops.Statement, loop: loops.For | None)
         raise Unfit(f"the lanes of a row all write {loops.print_statement(statement)}")
     if not local and any(written in _operands(child) for child in loop.body):
         raise Unfit(f"the lanes of a row read {written} while they sum in it")
-
-
-def _own_places(loop: loops.For) -> set[tuple[str, ...]]:
-    """The last indices that no two iterations of a loop share: its variable, and that with something added."""
-    sums = (node for node in loop.body if isinstance(node, loops.Index) and node.function == "add")
-    return {(loop.variable,), *((node.result,) for node in sums if node.operands.count(loop.variable) == 1)}
 
 
 def _operands(statement: loops.Statement) -> tuple[str, ...]:
@@ -171,35 +165,20 @@ def _in_vectors(nest: Nest, loop: loops.For) -> bool:
     extents |= {row.name: row.extents for row in nest.rows.values()}
     sizes = dict(kernel.sizes)
     indices = {buffer.name for buffer in kernel.buffers if buffer.kind == "index"}
-    vectors = {variable}
     if kernel.size(loop.extent) % VECTOR:
         return False
     for statement in loop.body:
-        if isinstance(statement, loops.Index) and variable in statement.operands:
-            if not _adds_vectors(nest, statement):
-                return False
-            vectors.add(statement.result)
-            continue
+        if isinstance(statement, loops.Index):
+            return False
         if not isinstance(statement, loops.Load | loops.Store | loops.Accumulate) or not statement.indices:
             continue
         array = statement.buffer if isinstance(statement, loops.Load) else statement.target
         *outer, last = statement.indices
         length = extents[array][-1] if len(statement.indices) == len(extents[array]) else 1
         length = sizes.get(length, 1) if isinstance(length, str) else length
-        if vectors & set(outer) or array in indices or (last in vectors and length % VECTOR):
+        if variable in outer or array in indices or (last == variable and length % VECTOR):
             return False
     return True
-
-
-def _adds_vectors(nest: Nest, index: loops.Index) -> bool:
-    """Whether an index adds a multiple of a vector to a loop's variable."""
-    sizes = dict(nest.kernel.sizes)
-    products = {
-        node.result: node for node in walk(nest.loop) if isinstance(node, loops.Index) and node.function == "mul"
-    }
-    steps = [products[operand] for operand in map(str, index.operands) if operand in products]
-    factors = [sizes.get(str(factor), factor) for step in steps for factor in step.operands]
-    return index.function == "add" and any(isinstance(factor, int) and factor % VECTOR == 0 for factor in factors)
 
 
 def on_lanes(
@@ -257,16 +236,11 @@ class _Conversion:
             return in_batches(made, size, self.spread.groups if shared else 1, buffers, self.names)
         except ValueError:
             made = replace(made, unroll=self.spread.unroll)
-        width = self.spread.groups if self._holds_rows(loop) else LANES
-        return (replace(made, bind="lane", width=width) if shared else made,)
+        return (replace(made, bind="lane", width=self.spread.groups) if shared else made,)
 
     def _shared(self, loop: loops.For) -> bool:
         """Whether groups of lanes take this loop's iterations in turn: the outermost over a segment."""
         return self.spread.split and loop in self.nest.loop.body
-
-    def _holds_rows(self, loop: loops.For) -> bool:
-        """Whether lanes share rows inside a loop; otherwise each lane has an iteration of its own."""
-        return any(isinstance(node, loops.For) and self.nest.over_row(node) for node in walk(loop))
 
     def _check_shared(self, loop: loops.For) -> None:
         """Raises Unfit where an iteration of a segment's loop leaves something to the next, sums apart."""
@@ -311,8 +285,6 @@ class _Conversion:
         width, groups = self.spread.width, self.spread.groups
         lanes = (width if "row" in levels else 1) * (groups if "segment" in levels else 1)
         apart = 1 if "row" in levels else width
-        if "alone" in levels:
-            lanes, apart = LANES, 1
         return kernels.Reduce(target=name, reduction=node.reduction, lanes=lanes, apart=apart, origin=node.origin)
 
     def _check_accumulator(self, target: loops.Accumulator, reduction: str, body: tuple[loops.Statement, ...]) -> None:
@@ -342,7 +314,7 @@ class _Conversion:
             if self.nest.over_row(statement):
                 levels |= {"row"}
             elif not self.nest.static(statement) and self._shared(statement):
-                levels |= {"segment" if self._holds_rows(statement) else "alone"}
+                levels |= {"segment"}
             for child in statement.body:
                 yield from self._with_levels(child, levels)
 
