@@ -63,7 +63,7 @@ class Batch:
                 self.parts.loads.append(self._renewed(statement))
             case loops.Load() if statement.buffer in self.buffers:
                 self.parts.rest.append(self._kept(statement, (), self.parts.loads))
-            case kernels.Loop() if any(self._gathers(child) for child in statement.body):
+            case kernels.Loop(bind="lane") if any(self._gathers(child) for child in statement.body):
                 self._divide_loop(statement)
             case kernels.Loop() if any(self._gathers(node) for node in walk(statement)):
                 raise ValueError("a loop inside the loop loads")

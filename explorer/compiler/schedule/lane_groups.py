@@ -12,8 +12,17 @@ from explorer.compiler.ir import kernels, loops
 from explorer.compiler.ir.node import Names
 from explorer.compiler.passes.report import Report
 from explorer.compiler.passes.statements import all_names
-from explorer.compiler.schedule.lanes import VECTOR, Nest, Spread, Unfit, nest_of, on_lanes, spread_rows, with_resident
-from explorer.compiler.schedule.output_rows import sums_in_rows
+from explorer.compiler.schedule.heads import rows_nest
+from explorer.compiler.schedule.lanes import (
+    VECTOR,
+    Nest,
+    Spread,
+    Unfit,
+    of_heads,
+    on_lanes,
+    spread_rows,
+    with_resident,
+)
 
 WARPS = 8
 """Warps a block: more would wait for the longest of more rows."""
@@ -27,19 +36,12 @@ LISTS = "entries"
 def schedule_rows(kernel: loops.Kernel, report: Report) -> tuple[kernels.ScheduledKernel, ...]:
     """The kernel with a group of lanes a row; empty, and the reason reported, where it cannot be."""
     try:
-        nest = nest_of(sums_in_rows(nest_of_any(kernel)).kernel)
+        nest = rows_nest(kernel)
         spread = replace(spread_rows(nest), unroll=loads_in_flight(nest))
         return (_scheduled(nest, spread, report),)
     except Unfit as reason:
         report.refused(f"{kernel.name} is not scheduled by rows: {reason}")
         return ()
-
-
-def nest_of_any(kernel: loops.Kernel) -> Nest:
-    """The kernel's parallel loop, whatever it does; raises Unfit where it is not one."""
-    if len(kernel.body) != 1 or not isinstance(kernel.body[0], loops.For) or not kernel.body[0].parallel:
-        raise Unfit("it is not one parallel loop")
-    return Nest(kernel, kernel.body[0])
 
 
 def loads_in_flight(nest: Nest) -> int:
@@ -50,7 +52,7 @@ def loads_in_flight(nest: Nest) -> int:
 
 def _scheduled(nest: Nest, spread: Spread, report: Report) -> kernels.ScheduledKernel:
     kernel, loop = nest.kernel, nest.loop
-    names = Names(all_names(kernel))
+    names = Names(all_names(kernel) | ({nest.heads.variable} if nest.heads else set()))
     body, spread = _on_lanes(nest, spread, names)
     apart = 1 if spread.split else spread.groups
     rows = WARPS * apart
@@ -74,13 +76,13 @@ def _scheduled(nest: Nest, spread: Spread, report: Report) -> kernels.ScheduledK
 
 def _on_lanes(nest: Nest, spread: Spread, names: Names) -> tuple[tuple[kernels.Statement, ...], Spread]:
     """The body on lanes, its segments shared by a warp's groups of lanes where they can be."""
-    if spread.groups > 1 and nest.segment_loops:
+    if spread.groups > 1 and nest.segment_loops and nest.heads is None:
         try:
             shared = replace(spread, split=True)
             return on_lanes(nest, nest.loop.body, shared, names), shared
         except Unfit:
             pass  # a segment whose iterations depend on one another is walked by one group
-    return on_lanes(nest, nest.loop.body, spread, names), spread
+    return of_heads(nest, on_lanes(nest, nest.loop.body, spread, names), spread), spread
 
 
 def lines_of(nest: Nest, spread: Spread) -> list[str]:

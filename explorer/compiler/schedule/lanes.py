@@ -15,6 +15,7 @@ from math import prod
 
 from explorer.compiler.ir import kernels, loops
 from explorer.compiler.ir.node import Names, Node, Origin, walk
+from explorer.compiler.passes.rows import COSTLY
 from explorer.compiler.schedule.batches import in_batches
 
 LANES = 32
@@ -22,12 +23,14 @@ VECTOR = 4
 """Floats that a lane moves at once: 16 bytes."""
 MOST_FLOATS = 64
 """Floats of rows that a lane keeps: beside the loads in flight they leave 128 registers for everything."""
-REGISTERS = 65_536
-"""Registers of a multiprocessor."""
+REGISTERS, MOST_THREADS = 65_536, 2_048
+"""Registers of a multiprocessor, and the threads that it has at a time."""
 OTHER_REGISTERS = 24
 """Registers of a thread for what is no tile: indices, addresses, what is being computed."""
-SUMMING_REGISTERS = 12
-"""Those of a thread for sums that lanes join."""
+SUMMING_REGISTERS, FUNCTION_REGISTERS = 12, 16
+"""Those for sums that lanes join in the midst of others, and for exp and its like."""
+FEWEST_FLOATS = 16
+"""Floats in tiles from which on a thread needs more registers than the assembler gives it by itself."""
 MOST_IN_FLIGHT = 32
 """Floats of gathered rows that a lane waits for at a time."""
 NEUTRAL = {"sum": 0.0, "product": 1.0}
@@ -41,26 +44,29 @@ class Unfit(Exception):
 @dataclass(frozen=True)
 class Spread:
     """`width` lanes share a row, `step` floats each at a time; `unroll` iterations of a segment's loop have their loads
-    in flight together; with `split`, the groups of a warp share a segment."""
+    in flight together; with `split`, the groups of a warp share a segment; `heads` groups have one element's rows."""
 
     step: int
     width: int
     rounds: int
     unroll: int = 1
     split: bool = False
+    heads: int = 1
 
     @property
     def groups(self) -> int:
-        """Rows that a warp has at a time."""
-        return LANES // self.width
+        """Rows, of all their heads, that a warp has at a time."""
+        return LANES // (self.width * self.heads)
 
 
 @dataclass(frozen=True)
 class Nest:
-    """A kernel that is one parallel loop, and what its statements are."""
+    """A kernel that is one parallel loop, and what its statements are; `heads` is the loop over heads around an
+    iteration, where it has been moved there."""
 
     kernel: loops.Kernel
     loop: loops.For
+    heads: loops.For | None = None
 
     @property
     def rows(self) -> dict[str, loops.Row]:
@@ -88,11 +94,16 @@ class Nest:
         return [node for node in inner if isinstance(node, loops.For) and not self.static(node)]
 
 
-def nest_of(kernel: loops.Kernel) -> Nest:
-    """The kernel as a nest that lanes can share; raises Unfit."""
+def nest_of_any(kernel: loops.Kernel) -> Nest:
+    """The kernel's parallel loop, whatever it does; raises Unfit where it is not one."""
     if len(kernel.body) != 1 or not isinstance(kernel.body[0], loops.For) or not kernel.body[0].parallel:
         raise Unfit("it is not one parallel loop")
-    nest = Nest(kernel, kernel.body[0])
+    return Nest(kernel, kernel.body[0])
+
+
+def nest_of(kernel: loops.Kernel) -> Nest:
+    """The kernel as a nest that lanes can share; raises Unfit."""
+    nest = nest_of_any(kernel)
     rows = nest.rows.keys()
     for statement, loop in _with_row_loop(nest, nest.loop.body, None):
         if loop is None and any(isinstance(s, loops.Load) and s.buffer in rows for s in (statement,)):
@@ -122,7 +133,8 @@ def _check_write(nest: Nest, statement: loops.Statement, loop: loops.For | None)
         return
     if not isinstance(statement, loops.Store | loops.Accumulate):
         return
-    written, mine = statement.target, bool(loop) and loop is not None and statement.indices[-1:] == (loop.variable,)
+    written = statement.target
+    mine = loop is not None and bool(statement.indices) and statement.indices[-1] in _own(loop)
     if written in nest.rows and not mine:
         raise Unfit(f"the row {written} is written outside a loop over its elements")
     if loop is None or mine:
@@ -134,6 +146,12 @@ def _check_write(nest: Nest, statement: loops.Statement, loop: loops.For | None)
         raise Unfit(f"the lanes of a row read {written} while they sum in it")
 
 
+def _own(loop: loops.For) -> set[str]:
+    """The indices that tell the iterations of a loop apart: its variable, and what it is added to."""
+    shifted = (node for node in loop.body if isinstance(node, loops.Index) and node.function == "add")
+    return {loop.variable} | {node.result for node in shifted if node.operands[1] == loop.variable}
+
+
 def _operands(statement: loops.Statement) -> tuple[str, ...]:
     """What a statement reads, an accumulation's own target apart."""
     reads = loops.reads_of(statement)
@@ -143,6 +161,10 @@ def _operands(statement: loops.Statement) -> tuple[str, ...]:
 def spread_rows(nest: Nest, most: int = LANES) -> Spread:
     """How the nest's rows lie on lanes, at most so many of them; raises Unfit where they take too many registers."""
     found = nest.row_loops
+    heads = 1 if nest.heads is None else 1 << (nest.kernel.size(nest.heads.extent) - 1).bit_length()
+    if heads > most:
+        raise Unfit(f"a row has {heads} heads")
+    most //= heads
     step = VECTOR if found and all(_in_vectors(nest, loop) for loop in found) else 1
     lengths = [-(-nest.kernel.size(loop.extent) // step) for loop in found] or [1]
     width = min(most, 1 << (max(lengths) - 1).bit_length())
@@ -150,7 +172,7 @@ def spread_rows(nest: Nest, most: int = LANES) -> Spread:
     floats = sum(_floats(nest, row, step, width) for row in nest.rows.values())
     if floats > MOST_FLOATS:
         raise Unfit(f"its rows take {floats} registers a lane, of at most {MOST_FLOATS}")
-    return Spread(step, width, rounds)
+    return Spread(step, width, rounds, heads=heads)
 
 
 def _floats(nest: Nest, row: loops.Row, step: int, width: int) -> int:
@@ -165,20 +187,36 @@ def _in_vectors(nest: Nest, loop: loops.For) -> bool:
     extents |= {row.name: row.extents for row in nest.rows.values()}
     sizes = dict(kernel.sizes)
     indices = {buffer.name for buffer in kernel.buffers if buffer.kind == "index"}
+    shifted = {variable}
     if kernel.size(loop.extent) % VECTOR:
         return False
     for statement in loop.body:
         if isinstance(statement, loops.Index):
-            return False
+            if not _shifts(nest, statement, variable):
+                return False
+            shifted.add(statement.result)
+            continue
         if not isinstance(statement, loops.Load | loops.Store | loops.Accumulate) or not statement.indices:
             continue
         array = statement.buffer if isinstance(statement, loops.Load) else statement.target
         *outer, last = statement.indices
         length = extents[array][-1] if len(statement.indices) == len(extents[array]) else 1
         length = sizes.get(length, 1) if isinstance(length, str) else length
-        if variable in outer or array in indices or (last == variable and length % VECTOR):
+        if not shifted.isdisjoint(outer) or array in indices or (last in shifted and length % VECTOR):
             return False
     return True
+
+
+def _shifts(nest: Nest, index: loops.Index, variable: str) -> bool:
+    """Whether an index is a loop's variable and a whole number of vectors."""
+    by = {
+        node.result: node.operands[1]
+        for node in walk(nest.loop)
+        if isinstance(node, loops.Index) and node.function == "mul"
+    }
+    start, *rest = index.operands
+    multiple = by.get(str(start), 1)
+    return index.function == "add" and rest == [variable] and isinstance(multiple, int) and multiple % VECTOR == 0
 
 
 def on_lanes(
@@ -331,22 +369,43 @@ def batch_size(
 
 
 def with_resident(kernel: kernels.ScheduledKernel, spread: Spread) -> kernels.ScheduledKernel:
-    """The kernel with so many blocks a multiprocessor that its threads have registers for all of their tiles."""
+    """The kernel with so many blocks a multiprocessor that its threads have registers for all of their tiles.
+
+    Without tiles to fill, how many is left to the assembler."""
     lanes = {node.variable for node in walk(kernel) if isinstance(node, kernels.Loop) and node.bind == "lane"}
     loads = [node for node in walk(kernel) if isinstance(node, loops.Load)]
     spread_out = {load.buffer for load in loads if load.indices[-1:] and load.indices[-1] in lanes}
-    floats = SUMMING_REGISTERS if any(isinstance(node, kernels.Reduce) for node in walk(kernel)) else 0
+    floats = 0
     for node in walk(kernel):
         if isinstance(node, kernels.Tile):
             *outer, last = (kernel.size(extent) for extent in node.extents)
             mine = -(-last // (spread.step * spread.width)) * spread.step if node.name in spread_out else last
             floats += prod(outer) * mine
-    return replace(kernel, resident=max(1, REGISTERS // (kernel.threads * (OTHER_REGISTERS + floats))))
+    if floats < FEWEST_FLOATS:
+        return kernel
+    fitting = REGISTERS // (kernel.threads * (OTHER_REGISTERS + _working(kernel) + floats))
+    return replace(kernel, resident=max(1, min(fitting, MOST_THREADS // kernel.threads)))
+
+
+def _working(kernel: kernels.ScheduledKernel) -> int:
+    """Registers for joining sums over lanes and inside of costly functions."""
+    joins = any(isinstance(node, kernels.Reduce) and node.apart == 1 for node in walk(kernel))
+    costly = any(isinstance(node, loops.Compute) and node.function in COSTLY for node in walk(kernel))
+    return SUMMING_REGISTERS * joins + FUNCTION_REGISTERS * costly
 
 
 def _reads(statement: loops.Statement, name: str) -> bool:
     """Whether a statement or one below reads a name, additions to it apart."""
     return any(name in _operands(node) for node in walk(statement))  # type: ignore[arg-type]
+
+
+def of_heads(nest: Nest, body: tuple[kernels.Statement, ...], spread: Spread) -> tuple[kernels.Statement, ...]:
+    """What is done for an element's heads, each by lanes of its own; the body itself where there are none."""
+    if nest.heads is None:
+        return body
+    heads = nest.heads
+    made = kernels.Loop(variable=heads.variable, extent=heads.extent, body=body, origin=heads.origin)
+    return (replace(made, bind="lane", width=spread.heads),)
 
 
 def over_row(loop: kernels.Loop, spread: Spread) -> kernels.Loop:

@@ -18,9 +18,18 @@ from explorer.compiler.counts import SETS
 from explorer.compiler.ir import kernels, loops
 from explorer.compiler.ir.node import walk
 from explorer.compiler.passes.report import Report
-from explorer.compiler.schedule.lane_groups import LOADS_OF_ROWS, WARPS, lines_of, nest_of_any
-from explorer.compiler.schedule.lanes import LANES, Nest, Spread, Unfit, nest_of, on_lanes, spread_rows, with_resident
-from explorer.compiler.schedule.output_rows import sums_in_rows
+from explorer.compiler.schedule.heads import rows_nest
+from explorer.compiler.schedule.lane_groups import LOADS_OF_ROWS, WARPS, lines_of
+from explorer.compiler.schedule.lanes import (
+    LANES,
+    Nest,
+    Spread,
+    Unfit,
+    of_heads,
+    on_lanes,
+    spread_rows,
+    with_resident,
+)
 from explorer.compiler.schedule.segments import Part, Segment, segment_of
 from explorer.compiler.schedule.writer import Writer
 
@@ -35,7 +44,7 @@ STATES_IN_FLIGHT = 8
 def schedule_nonzeros(kernel: loops.Kernel, report: Report) -> tuple[kernels.ScheduledKernel, ...]:
     """The kernel over pieces and the one that merges; empty, and the reason reported, where it cannot be."""
     try:
-        nest = nest_of(sums_in_rows(nest_of_any(kernel)).kernel)
+        nest = rows_nest(kernel)
         segment = segment_of(nest)
         chunk, why = chunk_of(segment.elements, report)
         spread = replace(spread_rows(nest), unroll=LOADS_OF_ROWS)
@@ -68,8 +77,13 @@ class _Pieces:
         self.segment, self.spread, self.chunk, self.write = segment, spread, chunk, write
         self.size = chunk // spread.groups
         self.nest, self.kernel = segment.nest, segment.nest.kernel
+        if self.nest.heads is not None:
+            write.names.new(self.nest.heads.variable)
         self.begin, self.end = str(segment.loop.lower), str(segment.loop.extent)
-        self.pieces = write.names.new("pieces")
+        heads = self.nest.heads
+        self.of_heads = () if heads is None else (heads.extent,)
+        self.head = () if heads is None else (heads.variable,)
+        self.pieces = write.names.new(f"{self.kernel.name}_pieces")
         # one more, for empty rows behind all elements
         self.counts = ((self.pieces, kernels.Count(((segment.elements, self.size), (1, 1)))),)
         self.stores = {part.name: write.names.new(f"{self.kernel.name}_{part.name}") for part in segment.state}
@@ -102,7 +116,7 @@ class _Pieces:
         spread = replace(self.spread, unroll=1)
         scheduled = self._scheduled(name, "merge", [*lines, *lines_of(self.nest, spread)])
         buffers = (*kept, *(() if known else sized), *self._partials("temporary"))
-        return with_resident(replace(scheduled, buffers=buffers, body=(self._in_blocks(self._merge),)), spread)
+        return replace(scheduled, buffers=buffers, body=(self._in_blocks(self._merge),))
 
     def _scheduled(self, name: str, template: str, lines: list[str]) -> kernels.ScheduledKernel:
         return kernels.ScheduledKernel(
@@ -123,7 +137,7 @@ class _Pieces:
             loops.Buffer(
                 name=self.stores[part.name],
                 kind=kind,
-                extents=(self.pieces, 2, *part.extents),
+                extents=(self.pieces, 2, *self.of_heads, *part.extents),
                 origin=part.target.origin,
             )
             for part in self.segment.state
@@ -168,7 +182,8 @@ class _Pieces:
         stop = write.index("stop", "add", bottom.result, 1)
         body = self._row(piece, first.result, last.result)
         rows = replace(write.loop(segment.row, stop.result, *body), lower=top.result)
-        return first, after, last, ahead, above, top, final, within, bottom, stop, rows
+        found = (first, after, last, ahead, above, top, final, within, bottom, stop)
+        return (*found, *of_heads(self.nest, (rows,), self.spread))
 
     def _row(self, piece: str, first: str, last: str) -> tuple[kernels.Statement, ...]:
         """What a piece does for one row."""
@@ -201,11 +216,11 @@ class _Pieces:
         place = self.write.index("place", "min", missed.result, 1)
         body: list[loops.Statement] = [place]
         for part in self.segment.state:
-            body += self._store(part, (piece, place.result))
+            body += self._store(part, (piece, place.result, *self.head))
         nest = Nest(self.kernel, replace(self.nest.loop, body=(*self.segment.before, *body)))
         return on_lanes(nest, body, self.spread, self.write.names)
 
-    def _store(self, part: Part, place: tuple[str, str]) -> tuple[loops.Statement, ...]:
+    def _store(self, part: Part, place: tuple[str, ...]) -> tuple[loops.Statement, ...]:
         write, variables = self.write, self.write.over(part.extents)
         store = self.stores[part.name]
         if not variables:
@@ -241,15 +256,15 @@ class _Pieces:
         body: list[loops.Statement] = [missed, place]
         grown: dict[str, tuple[str, str]] = {}
         for part in segment.state:
-            body += self._merge_part(part, (other, place.result), grown)
+            body += self._merge_part(part, (other, place.result, *self.head), grown)
         loop = loops.For(variable=other, lower=piece, extent=stop.result, body=tuple(body), origin=write.origin)
         everything = (*segment.before, final, last, stop, loop, *segment.after)
         spread = replace(self.spread, unroll=STATES_IN_FLIGHT)
         nest = Nest(self.kernel, replace(self.nest.loop, body=everything))
-        return on_lanes(nest, everything, spread, self.write.names)
+        return of_heads(self.nest, on_lanes(nest, everything, spread, self.write.names), spread)
 
     def _merge_part(
-        self, part: Part, place: tuple[str, str], grown: dict[str, tuple[str, str]]
+        self, part: Part, place: tuple[str, ...], grown: dict[str, tuple[str, str]]
     ) -> tuple[loops.Statement, ...]:
         """One target's part from its place; `grown` has, by maximum, what shrinks the old and the new to its growth."""
         write, variables = self.write, self.write.over(part.extents)
