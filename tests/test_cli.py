@@ -109,7 +109,7 @@ def test_compile_json_tells_what_each_kernel_takes_of_a_gpu(model: Path, capsys:
     assert 16 <= kernel["registers"] <= 64
     assert (kernel["arch"], kernel["block_threads"], kernel["most_warps"]) == ("sm_90", 128, 64)
     assert (kernel["shared_bytes"], kernel["stack_bytes"], kernel["spill_store_bytes"]) == (0, 0, 0)
-    assert kernel["occupancy_warps"] == 8 * kernel["occupancy_blocks"]
+    assert kernel["occupancy_warps"] == 4 * kernel["occupancy_blocks"]
     assert kernel["text"].split(";")[0] in sass["text"]
 
 

@@ -10,7 +10,7 @@ from explorer.compiler.ir import loops
 from explorer.compiler.ir.kernels import ScheduledKernel
 from explorer.compiler.ir.module import Module
 from explorer.compiler.passes.report import Report
-from explorer.compiler.schedule.row_products import Groupings, schedule_products
+from explorer.compiler.schedule.row_products import Groupings, schedule_pairs, schedule_products
 from explorer.compiler.schedule.sparse import schedule_sparse
 from explorer.compiler.schedule.warps import schedule_warps
 
@@ -43,7 +43,7 @@ def schedule(program: loops.Kernel | Module, report: Report) -> ScheduledKernel 
 def _scheduled(kernel: loops.Kernel, groupings: Groupings, report: Report) -> tuple[ScheduledKernel, ...]:
     """A nest's kernels: those of its products, if it starts with some, then a sparse template where one is for
     it, else the first that fits."""
-    parts = schedule_products(kernel, groupings, report)
+    parts = schedule_products(kernel, groupings, report) or schedule_pairs(kernel, groupings, report)
     if parts is not None:
         each = ((part,) if isinstance(part, ScheduledKernel) else _scheduled(part, groupings, report) for part in parts)
         return tuple(step for steps in each for step in steps)

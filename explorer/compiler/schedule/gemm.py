@@ -14,13 +14,14 @@ from dataclasses import dataclass
 from explorer.compiler.ir import loops
 from explorer.compiler.ir.kernels import Count, Reduce, ScheduledKernel
 from explorer.compiler.ir.loops import Buffer
-from explorer.compiler.ir.node import Atom, Extent, Names, Node, walk
+from explorer.compiler.ir.node import Atom, Extent, Names, walk
 from explorer.compiler.passes.statements import slice_for
 from explorer.compiler.schedule.grouping import GRANULE, HEIGHTS, ROWS_A_TILE, Grouping
 from explorer.compiler.schedule.operands import LeftOperand, RightOperand
 from explorer.compiler.schedule.products import Product
-from explorer.compiler.schedule.steps import ALL, Steps
-from explorer.compiler.schedule.tiling import DEPTH, STAGES, TilePlace, choose_tiling
+from explorer.compiler.schedule.segment_operand import SegmentOperand
+from explorer.compiler.schedule.steps import ALL, Steps, arrays_of
+from explorer.compiler.schedule.tiling import TilePlace, choose_tiling
 
 UNROLLED = 4
 """Steps along the depth that stand side by side: enough to load ahead of the arithmetic, and little to compile."""
@@ -46,7 +47,11 @@ class _Writer:
         self.tiling = choose_tiling(kernel, product)
         self.depth, self.columns = kernel.size(product.depth_extent), kernel.size(product.column_extent)
         self.blocks = -(-self.columns // self.tiling.columns)
-        self.left = LeftOperand(kernel, product, self.tiling, self.depth)
+        self.left: LeftOperand | SegmentOperand
+        if product.segment is None:
+            self.left = LeftOperand(kernel, product, self.tiling, self.depth)
+        else:
+            self.left = SegmentOperand(product, product.segment, self.tiling, self.depth)
         self.right = RightOperand(product, self.tiling, self.depth, self.columns)
         rows = product.rows.extent
         self.parts = {
@@ -97,7 +102,7 @@ class _Writer:
         chosen = product.matrix_index
         lines = [
             f"tile {product.rows.variable} by {ROWS_A_TILE} @block, {product.column} by {tiling.columns} @column",
-            f"tile {product.depth} by {DEPTH}: slabs of both operands, in {STAGES} stages of shared memory",
+            f"tile {product.depth} by {tiling.depth}: slabs of both operands in shared memory, stages {tiling.stages}",
             f"bind {GRANULE} x {tiling.across} @thread",
             f"keep {HEIGHTS} x {tiling.pieces * tiling.step} sums a thread in registers",
         ]
@@ -134,29 +139,41 @@ class _Writer:
             known[product.heads.variable] = steps.index(product.heads.variable, "div", column, self.blocks)
             block = steps.index("block", "mod", column, self.blocks) if self.blocks > 1 else 0
         first = steps.index("k", "mul", block, self.tiling.columns)
-        place = TilePlace(self.grouping, begin, last, first, known)
+        place = TilePlace(self.grouping, begin, last, first, height, known)
         self.left.declare(steps)
         self.right.declare(steps)
         extents = [GRANULE, HEIGHTS, self.tiling.pieces, self.tiling.piece]
         self.sums = steps.tile(product.total, extents, "register")
         self._clear()
         self.left.prepare(steps, place)
-        self._slabs(place, height)
+        self._slabs(place)
         self._epilogue(place, end, height, block)
 
-    def _slabs(self, place: TilePlace, height: Extent) -> None:
+    def _slabs(self, place: TilePlace) -> None:
         """The sums, slab by slab: while one is multiplied, the next one is on its way into registers."""
-        steps, slabs = self.steps, -(-self.depth // DEPTH)
+        steps, slabs = self.steps, -(-self.depth // self.tiling.depth)
         self._load(place, 0)
+        if slabs == 1:
+            self._slab(place, 0, slabs)
+            return
         with steps.loop("slab", slabs) as slab:
-            depth, stage = steps.index("depth", "mul", slab, DEPTH), steps.index("stage", "mod", slab, STAGES)
-            self.left.store(steps, place, depth, stage)
-            self.right.store(steps, stage)
-            steps.barrier()
-            following = steps.index("following", "add", depth, DEPTH)
-            with steps.where(following, "<", slabs * DEPTH):
+            self._slab(place, slab, slabs)
+            if self.tiling.stages == 1:
+                steps.barrier()
+
+    def _slab(self, place: TilePlace, slab: Extent, slabs: int) -> None:
+        """Puts a slab into shared memory, starts to load the next one, and multiplies."""
+        steps, tiling = self.steps, self.tiling
+        depth = steps.index("depth", "mul", slab, tiling.depth)
+        stage = steps.index("stage", "mod", slab, tiling.stages)
+        self.left.store(steps, place, depth, stage)
+        self.right.store(steps, stage)
+        steps.barrier()
+        if slabs > 1:
+            following = steps.index("following", "add", depth, tiling.depth)
+            with steps.where(following, "<", slabs * tiling.depth):
                 self._load(place, following)
-            self._multiply(stage, height)
+        self._multiply(stage, place.height)
 
     def _load(self, place: TilePlace, depth: Extent) -> None:
         self.left.load(self.steps, place, depth)
@@ -189,7 +206,7 @@ class _Writer:
         ):
             first = steps.index("first", "mul", down, height)
             with (
-                steps.loop("d", DEPTH, unroll=UNROLLED) as depth,
+                steps.loop("d", tiling.depth, unroll=UNROLLED) as depth,
                 steps.loop("piece", tiling.pieces, unroll=ALL) as piece,
             ):
                 column = steps.index("column", "add", steps.index("before", "mul", piece, tiling.piece), across)
@@ -226,11 +243,8 @@ class _Writer:
                 ):
                     for accumulator in product.accumulators:
                         target = self.parts[accumulator.name].name
-                        steps.store(target, [block, self._stored(known, position)], known[accumulator.name])
-
-    def _stored(self, known: dict[str, Atom], position: Extent) -> Atom:
-        """The row that is stored at a position that is there: in no group, the position itself."""
-        return known[self.product.rows.variable] if self.grouping else position
+                        own = position if self.grouping is None else known[product.rows.variable]
+                        steps.store(target, [block, own], known[accumulator.name])
 
     def _part(self, accumulator: loops.Accumulator) -> str:
         """An accumulator for this block's columns."""
@@ -255,9 +269,11 @@ class _Writer:
                 for statement in product.epilogue:
                     if isinstance(statement, loops.Load) and statement.buffer == product.total:
                         names[statement.result] = steps.load(statement.result, self.sums, *row, piece, across)
-                    elif isinstance(statement, loops.Store):
+                    elif isinstance(statement, loops.Store | loops.Accumulate) and statement.indices:
                         with steps.where(position, "<", end):
-                            steps.copy([statement], {**names, product.rows.variable: self._stored(known, position)})
+                            # Rows that are not grouped are their own position, which no other row is clamped to.
+                            own = {product.rows.variable: position} if self.grouping is None else {}
+                            steps.copy([statement], {**names, **own})
                     else:
                         names = steps.copy([statement], names)
 
@@ -265,16 +281,6 @@ class _Writer:
 def reduction_of(product: Product, accumulator: str) -> str:
     """How the epilogue adds to an accumulator."""
     return next(s.reduction for s in product.epilogue if isinstance(s, loops.Accumulate) and s.target == accumulator)
-
-
-def arrays_of(node: Node) -> tuple[str, ...]:
-    """The buffers or tiles that a statement accesses."""
-    match node:
-        case loops.Load():
-            return (node.buffer,)
-        case loops.Store() | loops.Accumulate():
-            return (node.target,)
-    return ()
 
 
 def write_product(

@@ -13,10 +13,12 @@ from dataclasses import dataclass
 
 from explorer.compiler.ir.kernels import Count, ScheduledKernel
 from explorer.compiler.ir.loops import Buffer
-from explorer.compiler.ir.node import Extent, Names, Origin
-from explorer.compiler.schedule.steps import ALL, Steps
+from explorer.compiler.ir.node import Extent, Names, Origin, walk
+from explorer.compiler.schedule.steps import ALL, Steps, arrays_of
 
 ROWS_A_TILE = 64
+PIECE = 16
+"""Edges of a piece, at most: long sums are cut, so that no thread has to take thousands."""
 GRANULE = 8
 """Tiles have a multiple of so many places for rows."""
 HEIGHTS = ROWS_A_TILE // GRANULE
@@ -37,11 +39,107 @@ class Grouping:
 
 
 @dataclass(frozen=True)
+class Chosen:
+    """Rows that have their matrix from an index array."""
+
+    index: Buffer
+
+    @property
+    def rows(self) -> Extent:
+        """How many rows there are."""
+        return self.index.extents[0]
+
+    @property
+    def most(self) -> tuple[tuple[Extent, int], ...]:
+        """Terms of how many tiles they fill at most, but for one for each matrix."""
+        return ((self.rows, ROWS_A_TILE),)
+
+    @property
+    def read(self) -> tuple[Buffer, ...]:
+        """The arrays that say what a row's matrix is."""
+        return (self.index,)
+
+    @property
+    def found(self) -> tuple[Buffer, ...]:
+        """The arrays that the inspector fills besides those of the order."""
+        return ()
+
+    @contextmanager
+    def first(self, steps: Steps, row: Extent, rank: str) -> Iterator[str]:
+        """The matrix of a row, when the rows are counted; what is written inside is done where the row is one."""
+        del rank
+        yield steps.load("m", self.index.name, row)
+
+    @contextmanager
+    def again(self, steps: Steps, row: Extent, rank: str) -> Iterator[str]:
+        """The matrix of a row that has been counted."""
+        del rank
+        yield steps.load("m", self.index.name, row)
+
+
+@dataclass(frozen=True)
+class Pieces:
+    """Rows that are pieces of at most `PIECE` edges of a pair, each named by its first edge; the other edges are no
+    rows. `offsets` are where pairs begin, `nodes` where the pairs of a node do, `matrices` those of pairs. The
+    inspector finds each piece's `pair`, `node`, and the edge where it must `stop`."""
+
+    rows: Extent
+    offsets: Buffer
+    nodes: Buffer
+    matrices: Buffer
+    pair: Buffer
+    node: Buffer
+    stop: Buffer
+
+    @property
+    def index(self) -> Buffer:
+        """What says what a pair's matrix is."""
+        return self.matrices
+
+    @property
+    def most(self) -> tuple[tuple[Extent, int], ...]:
+        """Terms of how many tiles they fill at most, but for one for each matrix."""
+        return ((self.rows, PIECE * ROWS_A_TILE), (self.matrices.extents[0], ROWS_A_TILE))
+
+    @property
+    def read(self) -> tuple[Buffer, ...]:
+        """The arrays that say what a row's matrix is."""
+        return (self.offsets, self.nodes, self.matrices)
+
+    @property
+    def found(self) -> tuple[Buffer, ...]:
+        """The arrays that the inspector fills besides those of the order."""
+        return (self.pair, self.node, self.stop)
+
+    @contextmanager
+    def first(self, steps: Steps, row: Extent, rank: str) -> Iterator[str]:
+        """The matrix of a piece, when the pieces are counted; an edge in the middle of one gets no rank."""
+        pair = steps.search("d", self.offsets.name, row, self.offsets.extents[0])
+        begin = steps.load("begin", self.offsets.name, pair)
+        place = steps.index("place", "mod", steps.index("before", "sub", row, begin), PIECE)
+        with steps.where(0, "<", place):
+            steps.store(rank, [row], -1)
+        with steps.where(place, "==", 0):
+            end = steps.load("end", self.offsets.name, steps.index("next", "add", pair, 1))
+            stop = steps.index("stop", "min", steps.index("past", "add", row, PIECE), end)
+            steps.store(self.stop.name, [row], stop)
+            steps.store(self.pair.name, [row], pair)
+            steps.store(self.node.name, [row], steps.search("n", self.nodes.name, pair, self.nodes.extents[0]))
+            yield steps.load("m", self.matrices.name, pair)
+
+    @contextmanager
+    def again(self, steps: Steps, row: Extent, rank: str) -> Iterator[str]:
+        """The matrix of a piece that has been counted."""
+        with steps.where(0, "<=", rank):
+            yield steps.load("m", self.matrices.name, steps.load("d", self.pair.name, row))
+
+
+@dataclass(frozen=True)
 class _Arrays:
     """What the inspector's kernels share. `rank` is a row's place in its group, `population` the rows of a matrix,
     `first` the place of its first row in the order, `first_tile` its first tile."""
 
-    chosen: Buffer
+    chosen: Chosen | Pieces
     rank: Buffer
     population: Buffer
     first: Buffer
@@ -55,7 +153,7 @@ class _Arrays:
     @property
     def rows(self) -> Extent:
         """How many rows there are."""
-        return self.chosen.extents[0]
+        return self.chosen.rows
 
     @property
     def matrices(self) -> Extent:
@@ -63,9 +161,9 @@ class _Arrays:
         return self.population.extents[0]
 
 
-def group_rows(name: str, chosen: Buffer, matrices: Extent, names: Names, origin: Origin) -> Grouping:
+def group_rows(name: str, chosen: Chosen | Pieces, matrices: Extent, names: Names, origin: Origin) -> Grouping:
     """The inspector for rows of which each has chosen one of the matrices. `names` are those of the module."""
-    (rows,) = chosen.extents
+    rows = chosen.rows
     tiles = names.new("tiles")
 
     def array(hint: str, extent: Extent) -> Buffer:
@@ -81,7 +179,7 @@ def group_rows(name: str, chosen: Buffer, matrices: Extent, names: Names, origin
         matrix=array("tile_matrix", tiles),
         begin=array("tile_begin", tiles),
         end=array("tile_end", tiles),
-        tiles=(tiles, Count(((rows, ROWS_A_TILE), (matrices, 1)))),
+        tiles=(tiles, Count((*chosen.most, (matrices, 1)))),
     )
     builders = (_clear, _count, _tile, _order)
     kernels = tuple(build(name, arrays, origin) for build in builders)
@@ -90,18 +188,21 @@ def group_rows(name: str, chosen: Buffer, matrices: Extent, names: Names, origin
 
 def _steps(arrays: _Arrays, origin: Origin) -> Steps:
     taken = {arrays.tiles[0], arrays.rows, arrays.matrices}
-    taken |= {buffer.name for buffer in vars(arrays).values() if isinstance(buffer, Buffer)}
+    buffers = (*vars(arrays).values(), *vars(arrays.chosen).values())
+    taken |= {buffer.name for buffer in buffers if isinstance(buffer, Buffer)}
+    taken |= {extent for buffer in arrays.chosen.read for extent in buffer.extents}
     return Steps(Names({name for name in taken if isinstance(name, str)}), origin)
 
 
 def _kernel(
     name: str, schedule: str, threads: int, used: tuple[Buffer, ...], arrays: _Arrays, steps: Steps, origin: Origin
 ) -> ScheduledKernel:
+    touched = {name for statement in steps.body for node in walk(statement) for name in arrays_of(node)}
     return ScheduledKernel(
         name=name,
         template="inspector",
         sizes=(),
-        buffers=used,
+        buffers=tuple(buffer for buffer in used if buffer.name in touched),
         threads=threads,
         schedule=(schedule,),
         body=steps.body,
@@ -134,12 +235,11 @@ def _count(name: str, arrays: _Arrays, origin: Origin) -> ScheduledKernel:
         first = steps.index("place", "mul", block, THREADS)
         with steps.loop("thread", THREADS, "thread") as thread:
             row = steps.index("b", "add", first, thread)
-            with steps.where(row, "<", arrays.rows):
-                matrix = steps.load("m", arrays.chosen.name, row)
-                rank = steps.atomic(arrays.population.name, [matrix], 1, "n")
+            with steps.where(row, "<", arrays.rows), arrays.chosen.first(steps, row, arrays.rank.name) as matrix:
+                rank = steps.atomic(arrays.population.name, [matrix], 1, "rank")
                 steps.store(arrays.rank.name, [row], rank)
-    used = (arrays.chosen, arrays.rank, arrays.population)
-    schedule = f"count the rows by {arrays.chosen.name}: the atomic gives a row's rank"
+    used = (*arrays.chosen.read, *arrays.chosen.found, arrays.rank, arrays.population)
+    schedule = f"count the rows by {arrays.chosen.index.name}: the atomic gives a row's rank"
     return _kernel(f"{name}_count", schedule, THREADS, used, arrays, steps, origin)
 
 
@@ -206,22 +306,22 @@ def _order(name: str, arrays: _Arrays, origin: Origin) -> ScheduledKernel:
             with steps.where(row, "<", arrays.rows):
                 _place(steps, arrays, row)
     tiles = (arrays.population, arrays.first_tile, arrays.matrix, arrays.begin, arrays.end)
-    used = (arrays.chosen, arrays.rank, arrays.first, arrays.order, *tiles)
+    used = (*arrays.chosen.read, *arrays.chosen.found, arrays.rank, arrays.first, arrays.order, *tiles)
     return _kernel(f"{name}_order", "write the rows group by group", THREADS, used, arrays, steps, origin)
 
 
 def _place(steps: Steps, arrays: _Arrays, row: Extent) -> None:
-    matrix = steps.load("m", arrays.chosen.name, row)
     rank = steps.load("rank", arrays.rank.name, row)
-    start = steps.load("start", arrays.first.name, matrix)
-    place = steps.index("place", "add", start, rank)
-    steps.store(arrays.order.name, [place], row)
-    population = steps.load("n", arrays.population.name, matrix)
-    _, rows = _tiles_of(steps, population)
-    which = steps.index("u", "div", rank, rows)
-    with steps.where(steps.index("before", "mul", which, rows), "==", rank):
-        tile = steps.index("z", "add", steps.load("tile", arrays.first_tile.name, matrix), which)
-        steps.store(arrays.matrix.name, [tile], matrix)
-        steps.store(arrays.begin.name, [tile], place)
-        past, end = steps.index("past", "add", place, rows), steps.index("end", "add", start, population)
-        steps.store(arrays.end.name, [tile], steps.index("until", "min", past, end))
+    with arrays.chosen.again(steps, row, rank) as matrix:
+        start = steps.load("start", arrays.first.name, matrix)
+        place = steps.index("place", "add", start, rank)
+        steps.store(arrays.order.name, [place], row)
+        population = steps.load("n", arrays.population.name, matrix)
+        _, rows = _tiles_of(steps, population)
+        which = steps.index("u", "div", rank, rows)
+        with steps.where(steps.index("before", "mul", which, rows), "==", rank):
+            tile = steps.index("z", "add", steps.load("tile", arrays.first_tile.name, matrix), which)
+            steps.store(arrays.matrix.name, [tile], matrix)
+            steps.store(arrays.begin.name, [tile], place)
+            past, end = steps.index("past", "add", place, rows), steps.index("end", "add", start, population)
+            steps.store(arrays.end.name, [tile], steps.index("until", "min", past, end))

@@ -15,7 +15,7 @@ from explorer.compiler.passes.statements import slice_for
 from explorer.compiler.schedule.grouping import ROWS_A_TILE
 from explorer.compiler.schedule.products import Product
 from explorer.compiler.schedule.steps import ALL, Steps
-from explorer.compiler.schedule.tiling import DEPTH, STAGES, TilePlace, Tiling
+from explorer.compiler.schedule.tiling import TilePlace, Tiling
 
 PADDING = 4
 """Elements behind each row of a tile that is stored by columns: neighbours in a column fall into different banks."""
@@ -25,8 +25,9 @@ class LeftOperand:
     """The rows: computed by the prologue, each thread a few elements along the depth, and stored by columns."""
 
     def __init__(self, kernel: loops.Kernel, product: Product, tiling: Tiling, depth: int) -> None:
-        self._product, self._depth, self._step = product, depth, tiling.depth_step
-        self._across = DEPTH // tiling.depth_step
+        self._product, self._depth, self._tiling = product, depth, tiling
+        self._step = tiling.depth_step
+        self._across = tiling.depth // tiling.depth_step
         self._down = tiling.threads // self._across
         self._passes = ROWS_A_TILE // self._down
         of_depth = {product.depth}
@@ -50,7 +51,9 @@ class LeftOperand:
 
     def declare(self, steps: Steps) -> None:
         """The tiles: scalars of the rows, a slab's loads, and the slab in shared memory."""
-        self.name = steps.tile("left", [STAGES, DEPTH, ROWS_A_TILE], "shared", padding=PADDING)
+        self.name = steps.tile(
+            "left", [self._tiling.stages, self._tiling.depth, ROWS_A_TILE], "shared", padding=PADDING
+        )
         rows = [self._passes, self._down]
         if self._row_read:
             self._kept[self._product.rows.variable] = steps.tile("kept", rows, "register", type="i32")
@@ -59,7 +62,7 @@ class LeftOperand:
             assert name is not None
             self._kept[name] = steps.tile("kept", rows, "register", type=self._type(scalar))
         for load in self._loads:
-            self._loaded[load.result] = steps.tile("next", [*rows, DEPTH], "register")
+            self._loaded[load.result] = steps.tile("next", [*rows, self._tiling.depth], "register")
 
     def _type(self, scalar: loops.Statement) -> ElementType:
         of_index = isinstance(scalar, loops.Load) and scalar.buffer in self._index_arrays
@@ -70,7 +73,7 @@ class LeftOperand:
         """Each element of a slab: the pass, the row in it, and the place along the depth."""
         with (
             steps.loop("row", self._down, "thread") as down,
-            steps.loop("q", DEPTH, "thread", step=self._step) as along,
+            steps.loop("q", self._tiling.depth, "thread", step=self._step) as along,
             steps.loop("pass", self._passes, unroll=ALL) as which,
         ):
             yield which, down, along
@@ -98,7 +101,7 @@ class LeftOperand:
         """Loads a slab, from depth `slab` on, into registers."""
         with self._each(steps) as (which, down, along):
             depth = steps.index("d", "add", slab, along)
-            with steps.where(depth, "<", self._product.depth_extent, needed=bool(self._depth % DEPTH)):
+            with steps.where(depth, "<", self._product.depth_extent, needed=bool(self._depth % self._tiling.depth)):
                 known = {**self._scalars_of(steps, place, (which, down), self._loads), self._product.depth: depth}
                 for load in self._loads:
                     known = steps.copy([load], known)
@@ -110,14 +113,14 @@ class LeftOperand:
         with self._each(steps) as (which, down, along):
             row = steps.index("row", "add", steps.index("first", "mul", which, self._down), down)
             depth = steps.index("d", "add", slab, along)
-            with steps.where(depth, "<", product.depth_extent, needed=bool(self._depth % DEPTH)):
+            with steps.where(depth, "<", product.depth_extent, needed=bool(self._depth % self._tiling.depth)):
                 known = {**self._scalars_of(steps, place, (which, down), self._arithmetic), product.depth: depth}
                 for load in self._loads:
                     known[load.result] = steps.load(load.result, self._loaded[load.result], which, down, along)
                 known = steps.copy(self._arithmetic, known)
                 factor = known[product.factor] if isinstance(product.factor, str) else product.factor
                 steps.store(self.name, [stage, along, row], factor)
-            if self._depth % DEPTH:
+            if self._depth % self._tiling.depth:
                 with steps.where(product.depth_extent, "<=", depth):
                     steps.store(self.name, [stage, along, row], 0.0)
 
@@ -129,20 +132,22 @@ class RightOperand:
         self._product, self._depth, self._columns, self._tiling = product, depth, columns, tiling
         self._step = tiling.matrix_step
         if product.transposed:
-            self._across = DEPTH // self._step
+            self._across = tiling.depth // self._step
             self._down = tiling.threads // self._across
             self._passes = -(-tiling.columns // self._down)
         else:
             self._across = tiling.across
             self._down = tiling.threads // self._across
-            self._passes = -(-DEPTH // self._down)
+            self._passes = -(-tiling.depth // self._down)
         self._loaded = self.name = ""
 
     def declare(self, steps: Steps) -> None:
         """The tiles: what a slab's loads bring, and the slab in shared memory."""
         padding = PADDING if self._product.transposed else 0
-        self.name = steps.tile("right", [STAGES, DEPTH, self._tiling.columns], "shared", padding=padding)
-        last = DEPTH if self._product.transposed else self._tiling.piece
+        self.name = steps.tile(
+            "right", [self._tiling.stages, self._tiling.depth, self._tiling.columns], "shared", padding=padding
+        )
+        last = self._tiling.depth if self._product.transposed else self._tiling.piece
         pieces = 1 if self._product.transposed else self._tiling.pieces
         self._loaded = steps.tile("next", [self._passes, pieces, self._down, last], "register")
 
@@ -152,7 +157,9 @@ class RightOperand:
         transposed = self._product.transposed
         with (
             steps.loop("row", self._down, "thread") as down,
-            steps.loop("q", DEPTH if transposed else self._tiling.piece, "thread", step=self._step) as along,
+            steps.loop(
+                "q", self._tiling.depth if transposed else self._tiling.piece, "thread", step=self._step
+            ) as along,
             steps.loop("pass", self._passes, unroll=ALL) as which,
         ):
             row = steps.index("row", "add", steps.index("first", "mul", which, self._down), down)
@@ -168,7 +175,7 @@ class RightOperand:
         """What lies in the matrix."""
         product = self._product
         with (
-            steps.where(depth, "<", product.depth_extent, needed=bool(self._depth % DEPTH)),
+            steps.where(depth, "<", product.depth_extent, needed=bool(self._depth % self._tiling.depth)),
             steps.where(column, "<", product.column_extent, needed=bool(self._columns % self._tiling.columns)),
         ):
             yield
@@ -179,7 +186,7 @@ class RightOperand:
         with self._each(steps) as (kept, along, column):
             depth = steps.index("d", "add", slab, along)
             of_matrix = steps.index("k", "add", place.column, column)
-            if self._depth % DEPTH or self._columns % self._tiling.columns:
+            if self._depth % self._tiling.depth or self._columns % self._tiling.columns:
                 steps.store(self._loaded, kept, 0.0)
             with self._inside(steps, depth, of_matrix):
                 known = {**place.known, product.depth: depth, product.column: of_matrix}

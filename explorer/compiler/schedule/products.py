@@ -16,12 +16,23 @@ from explorer.compiler.passes.statements import pure, rename
 
 
 @dataclass(frozen=True)
+class Segment:
+    """What a product's rows are sums over: elements `variable` from the iteration itself to `stop`, a scalar of the
+    head; `scalars` are those of an element. The prologue ends in what it adds to the sum, for each depth."""
+
+    variable: str
+    stop: str
+    scalars: tuple[loops.Statement, ...]
+
+
+@dataclass(frozen=True)
 class Product:
     """`total[column] = sum over depth of factor * matrix[..., depth, column]` for each iteration of a parallel loop.
 
     `head` are scalars of the iteration, `heads` the loop over heads around the product, if there is one. `prologue`
     computes `factor` for each depth. `epilogue` is straight-line code for each column: it loads the sums as a row
-    named `total`, stores into rows of outputs, and sums over the columns into `accumulators`."""
+    named `total`, stores into rows of outputs, and sums over the columns into `accumulators`. With a
+    `segment`, the factor is a sum."""
 
     rows: loops.For
     head: tuple[loops.Statement, ...]
@@ -37,6 +48,7 @@ class Product:
     epilogue: tuple[loops.Statement, ...]
     accumulators: tuple[loops.Accumulator, ...]
     origin: Origin
+    segment: Segment | None = None
 
     @property
     def transposed(self) -> bool:

@@ -11,10 +11,11 @@ from explorer.compiler.ir.loops import Buffer
 from explorer.compiler.ir.node import Atom, Names, merge, walk
 from explorer.compiler.passes.report import Report
 from explorer.compiler.passes.statements import all_names, pure, slice_for
-from explorer.compiler.schedule.gemm import ProductKernel, arrays_of, reduction_of, write_product
-from explorer.compiler.schedule.grouping import Grouping, group_rows
+from explorer.compiler.schedule.gemm import ProductKernel, reduction_of, write_product
+from explorer.compiler.schedule.grouping import PIECE, Chosen, Grouping, Pieces, group_rows
+from explorer.compiler.schedule.pairs import cleared_rows, find_pairs, product_of, rest_of
 from explorer.compiler.schedule.products import Found, Product, find_products
-from explorer.compiler.schedule.steps import ALL, Steps
+from explorer.compiler.schedule.steps import ALL, Steps, arrays_of
 
 LEAST_COLUMNS = 16
 """Columns of a matrix that are worth a tile."""
@@ -37,7 +38,9 @@ class Groupings:
         """The grouping by an array, and whether it is new, so that its kernels have to run."""
         if chosen.name in self.made:
             return self.made[chosen.name], False
-        self.made[chosen.name] = group_rows(f"{kernel}_group", chosen, matrices.extents[0], self.names, product.origin)
+        self.made[chosen.name] = group_rows(
+            f"{kernel}_group", Chosen(chosen), matrices.extents[0], self.names, product.origin
+        )
         return self.made[chosen.name], True
 
 
@@ -67,6 +70,49 @@ def schedule_products(
         grouped = f"grouped by {chosen.buffer}" if chosen else "that share it"
         report.did(f"{kernel.name}: rows {grouped} times {product.matrix.buffer}, a tile a block (gemm)")
     return (*kernels, *_rest(kernel, found, written[-1], groupings.names))
+
+
+def schedule_pairs(
+    kernel: loops.Kernel, groupings: Groupings, report: Report
+) -> tuple[ScheduledKernel | loops.Kernel, ...] | None:
+    """The kernels that do what the loops do where those start with products of sums (`find_pairs`); None elsewhere."""
+    found = find_pairs(kernel)
+    if found is None:
+        return None
+    if not report.options.inspect:
+        report.refused(f"{kernel.name}: pairs are not grouped by their matrices: the option inspect is off")
+        return None
+    if kernel.size(found.columns.extent) < LEAST_COLUMNS:
+        report.refused(f"{kernel.name}: {found.matrix.buffer} has too few columns for a tile (gemm)")
+        return None
+    names, origin = groupings.names, found.pairs.origin
+    buffers = {buffer.name: buffer for buffer in kernel.buffers}
+    edges = found.edges_of(kernel)
+
+    def array(hint: str) -> Buffer:
+        return Buffer(name=names.new(hint), kind="index", extents=(edges,), origin=origin)
+
+    pieces = Pieces(
+        rows=edges,
+        offsets=buffers[found.pair_offsets],
+        nodes=buffers[found.node_offsets],
+        matrices=buffers[found.chosen.buffer],
+        pair=array("piece_pair"),
+        node=array("piece_node"),
+        stop=array("piece_stop"),
+    )
+    extents = (found.rows.extent, found.columns.extent)
+    sums = Buffer(name=names.new("sums"), kind="output", extents=extents, origin=origin)
+    product = product_of(found, pieces, sums)
+    matrices = buffers[found.matrix.buffer].extents[0]
+    grouping = group_rows(f"{kernel.name}_group", pieces, matrices, names, origin)
+    among = replace(kernel, buffers=(*kernel.buffers, *pieces.found, sums))
+    written = write_product(among, product, grouping, f"{kernel.name}_product", names)
+    report.did(
+        f"{kernel.name}: sums of at most {PIECE} edges, grouped by {found.chosen.buffer}, times {found.matrix.buffer}"
+    )
+    cleared = cleared_rows(kernel, sums, names)
+    return (cleared, *grouping.kernels, written.kernel, rest_of(kernel, found, sums))
 
 
 def _refusal(kernel: loops.Kernel, found: Found, report: Report) -> str | None:

@@ -8,7 +8,7 @@ from typing import cast
 
 from explorer.compiler.interpret.functions import INDEX_FUNCTIONS
 from explorer.compiler.ir import kernels, loops
-from explorer.compiler.ir.node import Atom, Extent, Names, Origin
+from explorer.compiler.ir.node import Atom, Extent, Names, Node, Origin
 from explorer.compiler.passes.statements import rename
 
 ALL = 0
@@ -56,6 +56,16 @@ class Steps:
         )
 
     @contextmanager
+    def segment(self, hint: str, lower: Atom, upper: Atom, unroll: int) -> Iterator[str]:
+        """A loop over a segment, whose bounds are known at run time. Gives its variable."""
+        variable = self.names.new(hint)
+        self._bodies.append([])
+        yield variable
+        body = tuple(self._bodies.pop())
+        bounds = {"lower": cast(Extent, lower), "extent": cast(Extent, upper)}
+        self.add(kernels.Loop(variable=variable, body=body, unroll=unroll, origin=self._origin, **bounds))
+
+    @contextmanager
     def where(self, left: Atom, comparison: str, right: Atom, *, needed: bool = True) -> Iterator[None]:
         """A condition on what is written inside; none at all where it is not `needed`."""
         if not needed:
@@ -72,6 +82,8 @@ class Steps:
             return INDEX_FUNCTIONS[function](left, right)
         if (function, right) in (("add", 0), ("mul", 1), ("div", 1)):
             return left
+        if (function, right) == ("mod", 1):
+            return 0
         if (function, left) == ("add", 0):
             return right
         result = self.names.new(hint)
@@ -82,6 +94,12 @@ class Steps:
         """A load from a buffer or a tile; gives what it loads."""
         result = self.names.new(hint)
         self.add(loops.Load(result=result, buffer=buffer, indices=indices, origin=self._origin))
+        return result
+
+    def search(self, hint: str, offsets: str, value: Atom, upper: Extent) -> str:
+        """The last of the places 0 to `upper` of ascending offsets that hold at most the value."""
+        result = self.names.new(hint)
+        self.add(kernels.Search(result=result, buffer=offsets, value=value, lower=0, upper=upper, origin=self._origin))
         return result
 
     def store(self, target: str, indices: Sequence[Atom], value: Atom) -> None:
@@ -151,6 +169,16 @@ class Steps:
                 names[result] = self.names.new(result)
             self.add(_exchange(statement, names))
         return names
+
+
+def arrays_of(node: Node) -> tuple[str, ...]:
+    """The buffers or tiles that a statement accesses."""
+    match node:
+        case loops.Load() | kernels.Search():
+            return (node.buffer,)
+        case loops.Store() | loops.Accumulate():
+            return (node.target,)
+    return ()
 
 
 def _exchange(statement: loops.Statement, names: Mapping[str, Atom]) -> kernels.Statement:

@@ -11,10 +11,10 @@ from explorer.compiler.schedule.grouping import GRANULE, Grouping
 from explorer.compiler.schedule.products import Product
 from explorer.compiler.schedule.steps import Steps
 
-DEPTH = 16
-"""Elements of the depth in a slab, which is what shared memory holds of the operands at once."""
-STAGES = 2
-"""Slabs in shared memory: one is multiplied while the next is stored."""
+DEPTH, STAGES = 16, 2
+"""Elements of the depth in a slab, and slabs in shared memory: one is multiplied while the next is stored."""
+DEPTHS_OF_SUMS = (16, 32, 64)
+"""Where rows are sums, those are taken once for a slab, so that a slab is as deep as may be, and there is one."""
 WIDTHS = (16, 32, 64, 128)
 """Columns that a tile may have."""
 ACROSS = 16
@@ -24,10 +24,13 @@ VECTOR = 4
 
 @dataclass(frozen=True)
 class Tiling:
-    """The sizes of a tile: `GRANULE` by `across` threads, each with `pieces` vectors of `step` columns of every row.
+    """The sizes of a tile, of slabs `depth` deep in `stages` places of shared memory. `GRANULE` by `across` threads
+    have `pieces` vectors of `step` columns of every row each.
     `depth_step` is how many elements of a row's prologue are computed at once, `matrix_step` how many of the matrix
     are loaded."""
 
+    depth: int
+    stages: int
     columns: int
     across: int
     pieces: int
@@ -55,9 +58,14 @@ def choose_tiling(kernel: loops.Kernel, product: Product) -> Tiling:
     depth = kernel.size(product.depth_extent)
     across = min(ACROSS, width // step)
     matrix_step = _step(kernel, (product.matrix,), product.depth, depth) if product.transposed else step
-    if product.transposed and width * DEPTH < GRANULE * across * matrix_step:
+    slab = DEPTH
+    if product.segment is not None:
+        slab = next(deep for deep in DEPTHS_OF_SUMS if deep >= min(depth, DEPTHS_OF_SUMS[-1]))
+    if product.transposed and width * slab < GRANULE * across * matrix_step:
         matrix_step = 1  # there are more threads than vectors in a slab of the matrix
     return Tiling(
+        depth=slab,
+        stages=STAGES if product.segment is None else 1,
         columns=width,
         across=across,
         pieces=width // (across * step),
@@ -75,7 +83,7 @@ def _step(kernel: loops.Kernel, statements: Sequence[loops.Statement], variable:
     for statement in statements:
         if isinstance(statement, loops.Index) and variable in statement.operands:
             return 1
-        if not isinstance(statement, loops.Load | loops.Store) or variable not in statement.indices:
+        if not isinstance(statement, loops.Load | loops.Store | loops.Accumulate) or variable not in statement.indices:
             continue
         name = statement.buffer if isinstance(statement, loops.Load) else statement.target
         if variable in statement.indices[:-1]:
@@ -89,12 +97,14 @@ def _step(kernel: loops.Kernel, statements: Sequence[loops.Statement], variable:
 class TilePlace:
     """Where a block's tile lies: rows from position `begin` to `last` of the order, columns from `column` on.
 
-    `known` are what names of the loops stand for in the whole tile: the matrix's index, the head."""
+    Each row of threads has `height` rows. `known` are what
+    names of the loops stand for in the whole tile: the matrix's index, the head."""
 
     grouping: Grouping | None
     begin: Extent
     last: Extent
     column: Extent
+    height: Extent
     known: Mapping[str, Atom]
 
     def row(self, steps: Steps, row: Extent) -> Extent:

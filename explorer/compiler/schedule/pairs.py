@@ -1,0 +1,170 @@
+"""Products of sums: `for n { for pairs d of n { y1 = sum over edges of d; y += y1 @ W[etype[d]] } ... }`.
+
+Since the product is linear and y a sum, pairs need not wait for one another, and neither need pieces of a pair. Each
+piece of at most `PIECE` edges is then a row of a product, grouped by matrix like those of a batch (Hector §3.3.1 and
+§3.4.1), its sum of sources is computed on the way into shared memory, and the result is added to the node's row.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from explorer.compiler.ir import loops
+from explorer.compiler.ir.kernels import AtomicAccumulate
+from explorer.compiler.ir.loops import Buffer
+from explorer.compiler.ir.node import Extent, Names, merge, walk
+from explorer.compiler.schedule.grouping import Pieces
+from explorer.compiler.schedule.products import Product, Segment
+
+
+@dataclass(frozen=True)
+class Pairs:
+    """The parts of such a nest. `node_offsets` and `pair_offsets` name the arrays of where a node's pairs and a
+    pair's edges begin, `total` is the node's row y; `after` is what an iteration does with that."""
+
+    rows: loops.For
+    total: loops.Row
+    node_offsets: str
+    pairs: loops.For
+    pair_offsets: str
+    edges: loops.For
+    chosen: loops.Load
+    depths: loops.For
+    columns: loops.For
+    matrix: loops.Load
+    after: tuple[loops.Statement, ...]
+
+    def edges_of(self, kernel: loops.Kernel) -> Extent:
+        """How many edges there are, by an array that has an element for each."""
+        loads = [node for node in walk(self.edges) if isinstance(node, loops.Load)]
+        indexed = {load.buffer for load in loads if load.indices == (self.edges.variable,)}
+        return next(buffer.extents[0] for buffer in kernel.buffers if buffer.name in indexed)
+
+
+def find_pairs(kernel: loops.Kernel) -> Pairs | None:
+    """The products of sums that a kernel's iterations start with; None where there are none."""
+    if len(kernel.body) != 1 or not isinstance(rows := kernel.body[0], loops.For) or not rows.parallel:
+        return None
+    match rows.body:
+        case (
+            loops.Row(extents=(_,)) as total,
+            loops.For(body=(loops.Store(target=cleared, operands=(0.0,)),)),
+            loops.Load(buffer=offsets, indices=(first,), result=begin),
+            loops.Index(function="add", operands=(counted, 1), result=following),
+            loops.Load(buffer=same, indices=(second,), result=end),
+            loops.For() as pairs,
+            *after,
+        ) if (cleared, same, second) == (total.name, offsets, following) and first == counted == rows.variable:
+            pass
+        case _:
+            return None
+    found = _in_pairs(rows, total, pairs, offsets, tuple(after))
+    if found is None or (pairs.lower, pairs.extent) != (begin, end):
+        return None
+    read = {name for node in walk(pairs) for name in loops.reads_of(node)} - {begin, end}
+    written = {n.target for s in after for n in walk(s) if isinstance(n, loops.Store | loops.Accumulate)}
+    outside = {rows.variable, begin, following, end}
+    return None if outside & read or total.name in written else found
+
+
+def _in_pairs(
+    rows: loops.For, total: loops.Row, pairs: loops.For, offsets: str, after: tuple[loops.Statement, ...]
+) -> Pairs | None:
+    """The nest with what it does for a pair: a sum over edges, times a matrix, added to the total."""
+    match pairs.body:
+        case (
+            loops.Row(name=row),
+            loops.For(body=(loops.Store(target=cleared, operands=(0.0,)),)),
+            loops.Load(buffer=pair_offsets, indices=(first,), result=begin),
+            loops.Index(function="add", operands=(counted, 1), result=following),
+            loops.Load(buffer=same, indices=(second,), result=end),
+            loops.For(body=(*_, loops.For(body=(*_, loops.Accumulate(target=summed, reduction="sum"))))) as edges,
+            loops.Load(indices=(third,)) as chosen,
+            loops.Row(name=product),
+            loops.For(body=(loops.Store(target=zeroed, operands=(0.0,)),)),
+            loops.For(body=(loops.Load(buffer=read), loops.For() as columns)) as depths,
+            loops.For(body=(loops.Load(buffer=taken, result=value), loops.Accumulate() as added)),
+        ) if (cleared, same, second, summed, read) == (row, pair_offsets, following, row, row):
+            pass
+        case _:
+            return None
+    whole = (edges.lower, edges.extent, first, counted, third) == (begin, end, *[pairs.variable] * 3)
+    if not whole or (zeroed, taken, added.target) != (product, product, total.name):
+        return None
+    if (added.reduction, added.function, added.operands) != ("sum", "copy", (value,)):
+        return None
+    match columns.body:
+        case (
+            loops.Load(indices=(index, _, last)) as matrix,
+            loops.Accumulate(target=target, reduction="sum", function="mul"),
+        ) if (target, index, last) == (product, chosen.result, columns.variable):
+            return Pairs(rows, total, offsets, pairs, pair_offsets, edges, chosen, depths, columns, matrix, after)
+    return None
+
+
+def product_of(found: Pairs, pieces: Pieces, sums: Buffer) -> Product:
+    """The product whose rows are pieces of the pairs' edges; its epilogue adds to the nodes' rows of `sums`."""
+    origin = found.depths.origin
+    *scalars, inner = found.edges.body
+    assert isinstance(inner, loops.For)
+    value = f"{found.total.name}_part"
+    stop = loops.Load(result=pieces.stop.name + "_at", buffer=pieces.stop.name, indices=("piece",), origin=origin)
+    node = loops.Load(result=pieces.node.name + "_at", buffer=pieces.node.name, indices=("piece",), origin=origin)
+    chosen = replace(found.chosen, indices=("piece",))
+    added = AtomicAccumulate(
+        target=sums.name,
+        indices=(node.result, found.columns.variable),
+        reduction="sum",
+        function="copy",
+        operands=(value,),
+        origin=origin,
+    )
+    return Product(
+        rows=loops.For(variable="piece", extent=pieces.rows, body=(), parallel=True, origin=origin),
+        head=(stop, node, chosen),
+        heads=None,
+        depth=inner.variable,
+        depth_extent=inner.extent,
+        column=found.columns.variable,
+        column_extent=found.columns.extent,
+        prologue=inner.body,
+        factor=0.0,
+        matrix=replace(found.matrix, indices=(chosen.result, inner.variable, found.columns.variable)),
+        total=found.total.name,
+        epilogue=(
+            loops.Load(result=value, buffer=found.total.name, indices=(found.columns.variable,), origin=origin),
+            added,  # type: ignore[arg-type]
+        ),
+        accumulators=(),
+        origin=origin,
+        segment=Segment(found.edges.variable, stop.result, tuple(scalars)),
+    )
+
+
+def rest_of(kernel: loops.Kernel, found: Pairs, sums: Buffer) -> loops.Kernel:
+    """What an iteration does after its pairs, with the sums read from memory."""
+    after = tuple(_reading(statement, found, sums.name) for statement in found.after)
+    rows = replace(found.rows, body=after, origin=merge(*(s.origin for s in after)))
+    accessed = {name for node in walk(rows) for name in loops.reads_of(node)}
+    written = {node.target for node in walk(rows) if isinstance(node, loops.Store | loops.Accumulate)}
+    buffers = tuple(buffer for buffer in kernel.buffers if buffer.name in accessed | written)
+    read = replace(sums, kind="temporary")
+    return replace(kernel, name=f"{kernel.name}_rest", buffers=(*buffers, read), body=(rows,), origin=rows.origin)
+
+
+def _reading(statement: loops.Statement, found: Pairs, sums: str) -> loops.Statement:
+    """A statement with what it loads from the total's row loaded from memory."""
+    if isinstance(statement, loops.For):
+        return replace(statement, body=tuple(_reading(child, found, sums) for child in statement.body))
+    if isinstance(statement, loops.Load) and statement.buffer == found.total.name:
+        return replace(statement, buffer=sums, indices=(found.rows.variable, *statement.indices))
+    return statement
+
+
+def cleared_rows(kernel: loops.Kernel, sums: Buffer, names: Names) -> loops.Kernel:
+    """The kernel that sets the sums to 0."""
+    row, column = names.new("i"), names.new("j")
+    store = loops.Store(target=sums.name, indices=(row, column), function="copy", operands=(0.0,), origin=sums.origin)
+    inner = loops.For(variable=column, extent=sums.extents[1], body=(store,), origin=sums.origin)
+    loop = loops.For(variable=row, extent=sums.extents[0], body=(inner,), parallel=True, origin=sums.origin)
+    return replace(kernel, name=f"{kernel.name}_clear", template="rows", buffers=(sums,), body=(loop,))

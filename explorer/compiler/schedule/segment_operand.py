@@ -1,0 +1,75 @@
+"""The left operand of a product whose rows are sums over segments: taken on the way into shared memory."""
+
+from __future__ import annotations
+
+from explorer.compiler.ir import loops
+from explorer.compiler.ir.node import Extent
+from explorer.compiler.schedule.grouping import GRANULE, ROWS_A_TILE
+from explorer.compiler.schedule.operands import PADDING
+from explorer.compiler.schedule.products import Product, Segment
+from explorer.compiler.schedule.steps import Steps
+from explorer.compiler.schedule.tiling import TilePlace, Tiling
+
+IN_FLIGHT = 4
+"""Elements of a segment that are loaded side by side: their rows are short (D / 4 lanes each)."""
+
+
+class SegmentOperand:
+    """The rows: each has as many threads as there are vectors in a slab, and those walk its segment."""
+
+    def __init__(self, product: Product, segment: Segment, tiling: Tiling, depth: int) -> None:
+        self._product, self._segment, self._tiling, self._depth = product, segment, tiling, depth
+        self._down = tiling.threads // (tiling.depth // tiling.depth_step)
+        self.name = ""
+
+    def declare(self, steps: Steps) -> None:
+        """The slab in shared memory, stored by columns."""
+        extents = [self._tiling.stages, self._tiling.depth, ROWS_A_TILE]
+        self.name = steps.tile("left", extents, "shared", padding=PADDING)
+
+    def prepare(self, steps: Steps, place: TilePlace) -> None:
+        """Nothing: what a row needs is found while its segment is walked."""
+
+    def load(self, steps: Steps, place: TilePlace, slab: Extent) -> None:
+        """Nothing: a sum is not a load that could wait in registers."""
+
+    def store(self, steps: Steps, place: TilePlace, slab: Extent, stage: Extent) -> None:
+        """Takes the sums and stores them by columns; what lies behind the depth is 0."""
+        product, tiling = self._product, self._tiling
+        with (
+            steps.loop("row", self._down, "thread") as down,
+            steps.loop("q", tiling.depth, "thread", step=tiling.depth_step) as along,
+            steps.loop("pass", ROWS_A_TILE // self._down) as which,
+        ):
+            first = steps.index("first", "mul", which, self._down)
+            rows = steps.index("rows", "mul", place.height, GRANULE)
+            row, depth = steps.index("row", "add", first, down), steps.index("d", "add", slab, along)
+            with steps.where(first, "<", rows):
+                with steps.where(depth, "<", product.depth_extent, needed=bool(self._depth % tiling.depth)):
+                    steps.store(self.name, [stage, along, row], self._sum(steps, place, row, depth))
+                if self._depth % tiling.depth:
+                    with steps.where(product.depth_extent, "<=", depth):
+                        steps.store(self.name, [stage, along, row], 0.0)
+
+    def _sum(self, steps: Steps, place: TilePlace, row: Extent, depth: Extent) -> str:
+        product, segment = self._product, self._segment
+        begin = place.row(steps, row)
+        known = {**place.known, product.rows.variable: begin, product.depth: depth}
+        stop = next(s for s in product.head if loops.result_of(s) == segment.stop)
+        known = steps.copy([stop], known)
+        total = steps.names.new("s")
+        steps.add(loops.Accumulator(name=total, start=0.0, origin=product.origin))
+        *before, added = product.prologue
+        assert isinstance(added, loops.Accumulate)
+        with steps.segment(segment.variable, begin, known[segment.stop], IN_FLIGHT) as element:
+            known = steps.copy([*segment.scalars, *before], {**known, segment.variable: element})
+            part = loops.Accumulate(
+                target=added.target,
+                indices=(),
+                reduction=added.reduction,
+                function=added.function,
+                operands=added.operands,
+                origin=added.origin,
+            )
+            steps.copy([part], {**known, added.target: total})
+        return total

@@ -1,0 +1,67 @@
+"""The inspector: every row in one tile, of its own matrix, and no tile higher than it need be."""
+
+import numpy as np
+import pytest
+
+from explorer.compiler.interpret.kernels import run_scheduled
+from explorer.compiler.ir.loops import Buffer
+from explorer.compiler.ir.node import Names, Span
+from explorer.compiler.ir.verify_kernels import verify_scheduled
+from explorer.compiler.schedule.grouping import GRANULE, ROWS_A_TILE, Chosen, group_rows
+
+BATCHES = {
+    "one row": [0],
+    "one matrix": [2] * 200,
+    "a row more than a tile": [1] * 65,
+    "all distinct": range(7),
+    "most are empty": [6] * 3 + [1] * 70 + [6] * 9,
+    "skewed": np.random.default_rng(1).zipf(1.5, 500) % 40,
+}
+
+
+def group(chosen, matrices):
+    """The arrays that the inspector fills for rows that have chosen these matrices, and its grouping."""
+    origin = (Span(1, 1, 1, 2),)
+    buffer = Buffer(name="r", kind="index", extents=("B",), origin=origin)
+    grouping = group_rows("model", Chosen(buffer), "relation", Names({"r", "B", "relation"}), origin)
+    arrays = {"r": np.array(chosen), "relation": matrices, "B": len(chosen)}
+    return run_scheduled(grouping.kernels, arrays), grouping
+
+
+@pytest.mark.parametrize("chosen", BATCHES.values(), ids=BATCHES)
+def test_every_row_is_in_one_tile_with_its_matrix(chosen):
+    matrices = max(chosen) + 2
+    arrays, grouping = group(chosen, matrices)
+    order, begins, ends = (arrays[buffer.name] for buffer in (grouping.order, grouping.begin, grouping.end))
+    rows = [int(row) for begin, end in zip(begins, ends, strict=True) for row in order[begin:end]]
+    assert sorted(rows) == list(range(len(chosen)))
+    for matrix, begin, end in zip(arrays[grouping.matrix.name], begins, ends, strict=True):
+        assert {chosen[row] for row in order[begin:end]} <= {matrix}
+    assert len(begins) == -(-len(chosen) // ROWS_A_TILE) + matrices
+
+
+@pytest.mark.parametrize("chosen", BATCHES.values(), ids=BATCHES)
+def test_tiles_are_few_and_equal_and_the_highest_come_first(chosen):
+    arrays, grouping = group(chosen, max(chosen) + 1)
+    sizes = arrays[grouping.end.name] - arrays[grouping.begin.name]
+    matrices = arrays[grouping.matrix.name]
+    for matrix in set(chosen):
+        own = sizes[(matrices == matrix) & (sizes > 0)]
+        assert len(own) == -(-own.sum() // ROWS_A_TILE)
+        assert own.max() <= ROWS_A_TILE
+        assert own.max() - own.min() < len(own)
+    first = {matrix: sizes[(matrices == matrix) & (sizes > 0)].max() for matrix in set(chosen)}
+    heights = [-(-first[matrix] // GRANULE) for matrix, size in zip(matrices, sizes, strict=True) if size]
+    assert heights == sorted(heights, reverse=True)
+
+
+def test_the_kernels_are_sound():
+    _, grouping = group([0, 1], 2)
+    assert [kernel.name for kernel in grouping.kernels] == [
+        "model_clear",
+        "model_count",
+        "model_tile",
+        "model_order",
+    ]
+    for kernel in grouping.kernels:
+        verify_scheduled(kernel)

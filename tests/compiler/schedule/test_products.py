@@ -1,0 +1,79 @@
+"""Products of rows and matrices: which loops they are found in, and what their kernels compute."""
+
+import numpy as np
+import pytest
+
+import explorer
+from explorer.compiler.interpret import run_program
+from explorer.compiler.ir.loops import print_statement
+from explorer.compiler.options import Options
+from explorer.compiler.passes.report import Report
+from explorer.compiler.passes.schedule import schedule
+from explorer.compiler.schedule.products import find_products
+from tests.compiler.models import EXAMPLES, TRANSR, draw_inputs
+
+RESCAL, TRANSE = (next(p for p in EXAMPLES if p.stem == name).read_text() for name in ("rescal", "transe_l2"))
+
+
+def loops_of(text, sizes, **options):
+    compilation = explorer.compile(text, sizes=sizes, options=options)
+    program = compilation.stages["loops"].program
+    return compilation, getattr(program, "programs", (program,))
+
+
+def test_a_product_is_found_with_its_prologue_and_epilogue():
+    _, (kernel,) = loops_of(TRANSR, {"D": 32, "K": 16})
+    found = find_products(kernel)
+    (product,) = found.products
+    assert [print_statement(s) for s in product.prologue] == ["e = E[ih, d]", "e1 = E[it, d]", "u = e - e1"]
+    assert (product.factor, product.matrix.buffer, product.matrix_index.buffer) == ("u", "P", "r")
+    assert [print_statement(s) for s in product.epilogue][-1] == "s += u1 * u1"
+    assert [print_statement(s) for s in found.rest] == ["u2 = sqrt(s)", "out[b] = u2"]
+
+
+def test_a_backward_pass_multiplies_by_the_transpose():
+    _, (kernel, *_) = loops_of(TRANSR, {"D": 32, "K": 16}, grad=True)
+    scheduled = schedule(kernel, Report.silent())
+    products = [program.name for program in scheduled.programs if program.template == "gemm"]
+    assert products == ["TransR_0_product", "TransR_0_rest_product"]
+    inspections = [program.name for program in scheduled.programs if program.template == "inspector"]
+    assert len(inspections) == 4  # the rows are grouped once, for both
+
+
+def test_loops_without_a_product_have_none():
+    _, (kernel,) = loops_of(TRANSE, {"D": 8})
+    assert find_products(kernel) is None
+
+
+@pytest.mark.parametrize("text", [TRANSR, RESCAL], ids=["transr", "rescal"])
+@pytest.mark.parametrize("sizes", [{"D": 33, "K": 100}, {"D": 100, "K": 33}, {"D": 16, "K": 64}, {"D": 1, "K": 17}])
+def test_products_give_the_numbers_of_the_loops(text, sizes):
+    sizes = {name: size for name, size in sizes.items() if f"{name} =" in text}
+    compilation, (kernel,) = loops_of(text, sizes)
+    inputs = draw_inputs(compilation, batch=19, entities=7, relations=9)
+    inputs["r"] = np.where(inputs["r"] < 5, 2, inputs["r"])  # some relations have no rows
+    want, _ = run_program(kernel, inputs)
+    got, _ = run_program(schedule(kernel, Report.silent()), inputs)
+    np.testing.assert_allclose(got, want, rtol=1e-4, atol=1e-4)
+
+
+def test_more_rows_than_a_tile():
+    compilation, (kernel,) = loops_of(RESCAL, {"D": 16})
+    inputs = draw_inputs(compilation, batch=131, entities=5, relations=1)
+    want, _ = run_program(kernel, inputs)
+    got, _ = run_program(schedule(kernel, Report.silent()), inputs)
+    np.testing.assert_allclose(got, want, rtol=1e-4, atol=1e-4)
+
+
+def test_the_inspector_can_be_left_out():
+    _, (kernel,) = loops_of(TRANSR, {"D": 32, "K": 32})
+    report = Report(Options(inspect=False))
+    assert schedule(kernel, report).template != "gemm"
+    assert report.refusals[0] == "TransR: rows are not grouped by their matrices: the option inspect is off"
+
+
+def test_few_columns_are_no_tile():
+    _, (kernel,) = loops_of(TRANSR, {"D": 32, "K": 8})
+    report = Report.silent()
+    schedule(kernel, report)
+    assert report.refusals[0] == "TransR: P has fewer than 16 columns, too few for a tile (gemm)"
