@@ -21,7 +21,7 @@ from explorer.machine.calibration import PUBLISHED, Calibration, Cases, calibrat
 from explorer.machine.parameters import MachineParameters
 from explorer.runtime.dae_run import decoupled
 from explorer.runtime.run import RunRequest, compile_request
-from explorer.runtime.run_op import OpRun, prepare
+from explorer.runtime.run_op import OpSetup, prepare
 
 EXAMPLE = Path(__file__).resolve().parents[1] / "examples" / "embedding" / "sls.emb"
 LEVELS = (0, 1, 2, 3)
@@ -56,13 +56,13 @@ def _only(program: DlcProgram | Module) -> DlcProgram:
     return kernel
 
 
-def _prepared(request: RunRequest) -> OpRun:
+def _prepared(request: RunRequest) -> OpSetup:
     steps = prepare(request, compile_request(request))
     try:
         while True:
             next(steps)
     except StopIteration as prepared:
-        run: OpRun = prepared.value
+        run: OpSetup = prepared.value
         return run
 
 

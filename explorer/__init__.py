@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from explorer.compiler.compilation import Compilation, compile_model
+from explorer.compiler.compilation import Compilation, Target, compile_model
 
 __all__ = ["Compilation", "compile"]
 
@@ -19,9 +19,9 @@ def compile(
 ) -> Compilation:
     """Compiles a model text through every stage; see `explorer.compiler.compilation.compile_model`.
 
-    `Compilation.run` takes "cpu" and "dae" beside the stages that have interpreters."""
-    targets = {"cpu": _run_on_cpu, "dae": _run_on_dae}
-    return compile_model(
+    `Compilation.run` takes "cpu", "gpu" and "dae" beside the stages that have interpreters."""
+    targets: dict[str, Target] = {"cpu": _run_on_cpu, "dae": _run_on_dae}
+    compilation = compile_model(
         text,
         sizes=sizes,
         options=options,
@@ -31,6 +31,21 @@ def compile(
         counts=counts,
         counted_on=counted_on,
     )
+    targets["gpu"] = lambda _, inputs: _run_on_gpu(compilation, inputs)
+    return compilation
+
+
+def _run_on_gpu(compilation: Compilation, inputs: Mapping[str, Any]) -> tuple[Any, dict[str, Any]]:
+    """A code knows how to launch its kernels; what their arrays must hold, the loops know."""
+    from explorer.runtime.arrays import check_inputs
+    from explorer.runtime.gpu import GpuProgram
+    from explorer.runtime.inputs import InputError
+
+    loops: Any = compilation.stages["loops"].program
+    try:
+        return GpuProgram.of(compilation).bind(*check_inputs(loops, inputs)).run()
+    except InputError as error:
+        raise ValueError(str(error)) from None
 
 
 def _run_on_cpu(program: Any, inputs: Mapping[str, Any]) -> tuple[Any, dict[str, Any]]:

@@ -3,8 +3,9 @@
 import os
 import re
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -55,3 +56,22 @@ def golden(request: pytest.FixtureRequest) -> Callable[[str], None]:
         assert text == path.read_text()
 
     return compare
+
+
+@pytest.fixture
+def fake_cuda(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
+    """A pretended GPU behind a pretended CuPy; tests change what it does through the `Device` that they get."""
+    from explorer.runtime import gpu, gpu_device, gpu_timing
+
+    remembered = (gpu_device.missing, gpu_device._device, gpu._loaded, gpu_timing._module, gpu_timing.ceilings)
+    monkeypatch.setattr(gpu.GpuProgram, "of", gpu.GpuProgram.of)  # which the pretended CuPy replaces
+    monkeypatch.syspath_prepend(str(ROOT / "tests" / "fake_cuda"))
+    monkeypatch.delitem(sys.modules, "cupy", raising=False)
+    for cached in remembered:
+        cached.cache_clear()
+    import cupy
+
+    yield cupy.DEVICE
+    for cached in remembered:
+        cached.cache_clear()
+    del sys.modules["cupy"]

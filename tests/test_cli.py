@@ -262,6 +262,18 @@ def test_run_prints_one_checked_result(target: str, model: Path) -> None:
     assert "compiling the model" in shown.stderr
 
 
+def test_a_run_on_a_gpu_prints_its_times_and_kernels(
+    model: Path, fake_cuda: Any, root: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(root / "tests" / "fake_cuda"), str(root)]))
+    assert main(["run", str(model), "--on", "gpu", "--batch", "4", "--repeat", "2", "--no-peers"]) == 0
+    out = capsys.readouterr().out
+    assert "Pretended GPU" in out
+    assert "2 repeats with cold caches" in out
+    assert "of what is possible" in out
+    assert " threads, " in out
+
+
 @pytest.mark.parametrize("score", ["sum(exp(100 + E[h]))", "norm(E[h] * 1e25)", "norm(E[h] * 1e-25)"])
 def test_a_model_beyond_float32_is_not_called_a_fault_of_the_explorer(
     score: str, model: Path, capsys: pytest.CaptureFixture[str]

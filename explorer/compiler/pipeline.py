@@ -143,6 +143,7 @@ STAGES: tuple[StageSpec, ...] = (
         title="CUDA",
         summary="the kernels as CUDA C++, readable, one operation a line",
         source="cuKE §V",
+        targets=("gpu",),
     ),
     StageSpec(
         name="ptx",

@@ -45,17 +45,57 @@ def summary(result: Mapping[str, Any]) -> str:
         return "\n".join(lines)
     if result["source"] == "measured":
         lines.append(
-            f"  time    median {result['median_ms']:.3f} ms, 5 % {result['p5_ms']:.3f}, 95 % {result['p95_ms']:.3f},"
-            f" least {result['least_ms']:.3f}, of {_many(len(result['samples_ms']), 'repeat')}"
+            f"  time    median {_ms(result['median_ms'])} ms, 5 % {_ms(result['p5_ms'])}, 95 % {_ms(result['p95_ms'])},"
+            f" least {_ms(result['least_ms'])}, of {_many(len(result['samples_ms']), 'repeat')}"
             f" with {result.get('cache', 'warm')} caches{_first(result)}"
         )
         lines.append(f"  compile {result['compile_ms']:.0f} ms to machine code")
+        lines += _device_lines(result) if result["target"] == "gpu" else []
     else:
         lines.append(f"  cycles  {result['cycles']:,.0f} of the core, {result['microseconds']:,.1f} us")
         lines += [f"  {unit:7} {_shares(result[unit])}" for unit in ("access", "execute")]
     bounds = result["limits"]
     lines.append(f"  limits  at least {bounds['compulsory_bytes']:,} bytes to move, {bounds['flop']:,} operations")
     return "\n".join(lines)
+
+
+def _device_lines(result: Mapping[str, Any]) -> list[str]:
+    """Of a run on a GPU: warm times, what the least takes, the kernels, and what was timed beside them."""
+    note = f"; {result['launch_note']}" if result["launch_note"] else ""
+    most = result["ceilings"]
+    lines = [
+        f"  warm    median {_ms(result['warm_ms'])} ms; an empty kernel {_ms(result['launch_ms'])}{note}",
+        f"  least   {_ms(result['bytes_limit_ms'])} ms for the bytes at {most['bytes_per_s'] / 1e12:.2f} TB/s,"
+        f" {_ms(result['flop_limit_ms'])} for the operations at {most['flop_per_s'] / 1e12:.1f} TFLOP/s, both measured"
+        f" here: {result['limit_reached']:.0%} of what is possible",
+    ]
+    lines += [f"  kernel  {_kernel(kernel)}" for kernel in result["kernels"]]
+    lines += [f"  beside  {_peer(peer)}" for peer in result["peers"]]
+    return lines
+
+
+def _kernel(kernel: Mapping[str, Any]) -> str:
+    grid = f"{kernel['name']}: {kernel['blocks']:,} x {kernel['columns']:,} blocks of {kernel['threads']} threads"
+    if "registers" not in kernel:
+        return grid
+    spilled = kernel["spill_store_bytes"] + kernel["spill_load_bytes"]
+    return (
+        f"{grid}, {kernel['registers']} registers, {kernel['shared_bytes']:,} B shared,"
+        f" {f'{spilled:,} B spilled' if spilled else 'no spills'}, {kernel['occupancy_warps']} of"
+        f" {kernel['most_warps']} warps"
+    )
+
+
+def _peer(peer: Mapping[str, Any]) -> str:
+    if peer["reason"]:
+        return f"{peer['name']}: no time, {peer['reason']}"
+    times = f"median {_ms(peer['median_ms'])} ms, warm {_ms(peer['warm_ms'])}"
+    return f"{peer['name']}: {times}, {peer['ratio']:.2f} times as long"
+
+
+def _ms(milliseconds: float) -> str:
+    """A time to the digits that matter: kernels take microseconds."""
+    return f"{milliseconds:.4f}" if milliseconds < 0.1 else f"{milliseconds:.3f}"
 
 
 def _data_lines(result: Mapping[str, Any]) -> list[str]:

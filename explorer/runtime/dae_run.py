@@ -1,8 +1,11 @@
-"""A run on the simulated machine, beside what its speed is held against: itself unoptimised, and the core alone."""
+"""A simulation whose samples come as they are taken, beside what its speed is held against: itself unoptimised, and
+the core alone."""
 
 from __future__ import annotations
 
-from collections.abc import Generator, Mapping
+import queue
+import threading
+from collections.abc import Callable, Generator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -16,7 +19,7 @@ from explorer.machine.parameters import WORD_BYTES, MachineParameters
 from explorer.machine.summary import share
 from explorer.runtime import dae
 from explorer.runtime.events import Event, failed, machine_sample
-from explorer.runtime.run import Refused, RunRequest, compile_request, streamed
+from explorer.runtime.setup import Refused, RunRequest, compile_request
 
 Program = DlcProgram | Module
 
@@ -43,6 +46,23 @@ class Simulated:
 
 
 def simulate(
+    program: Program, inputs: Mapping[str, Any], parameters: MachineParameters, *, throughput: bool = False
+) -> Generator[Event, None, Simulated]:
+    """Simulates a program and the core alone, streaming the machine's state; `throughput` as for `dae.simulate`."""
+    ran = yield from streamed(
+        lambda post: dae.simulate(
+            program,
+            inputs,
+            parameters,
+            lambda sample: post(machine_sample(sample)),
+            core_alone=True,
+            throughput=throughput,
+        )
+    )
+    return Simulated(ran.output, ran.gradients, ran.to_json())
+
+
+def simulate_compared(
     request: RunRequest, compilation: Compilation, inputs: Mapping[str, Any]
 ) -> Generator[Event, None, Simulated]:
     """Simulates the program at its level, streaming its state, and then what it is compared with.
@@ -51,17 +71,8 @@ def simulate(
     the core alone, for which what is done for a model in particular is no work of its own. Raises Refused where there
     is no program, and ValueError for parameters that the machine does not take."""
     program, parameters = decoupled(compilation), MachineParameters.of(request.machine)
-    ran = yield from streamed(
-        lambda post: dae.simulate(
-            program,
-            inputs,
-            parameters,
-            lambda sample: post(machine_sample(sample)),
-            core_alone=True,
-            throughput=True,
-        )
-    )
-    figures = ran.to_json()
+    ran = yield from simulate(program, inputs, parameters, throughput=True)
+    figures = ran.figures
     cycles: dict[str, float | None] = {"opt0": figures["cycles"], "core_alone": figures["core_alone"]["cycles"]}
     elements = (figures["access"]["payload_bytes"] + figures["access"]["stored_bytes"]) // WORD_BYTES
     for name, options, alone in (("opt0", UNOPTIMISED, False), ("core_alone", GENERAL, True)):
@@ -83,3 +94,25 @@ def decoupled(compilation: Compilation) -> Program:
     if not isinstance(stage.program, Program):
         raise Refused(failed("refused", f"There is no dlc program to run: {stage.reason}"))
     return stage.program
+
+
+def streamed(work: Callable[[Callable[[Event], None]], Any]) -> Generator[Event, None, Any]:
+    """Run `work(post)` in a thread, yielding what it posts as it comes; returns or raises what it does."""
+    posted: queue.SimpleQueue[Event | None] = queue.SimpleQueue()
+    outcome: list[Any] = []
+    errors: list[BaseException] = []
+
+    def call() -> None:
+        try:
+            outcome.append(work(posted.put))
+        except BaseException as error:
+            errors.append(error)
+        finally:
+            posted.put(None)
+
+    threading.Thread(target=call, name="simulation", daemon=True).start()
+    while (event := posted.get()) is not None:
+        yield event
+    if errors:
+        raise errors[0]
+    return outcome[0]

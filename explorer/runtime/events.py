@@ -28,9 +28,9 @@ def progress(what: str, done: int, total: int) -> Event:
     return {"event": "progress", "what": what, "done": done, "total": total}
 
 
-def timed_sample(index: int, milliseconds: float) -> Event:
-    """One repeat's wall-clock time, as it was measured."""
-    return {"event": "sample", "index": index, "ms": milliseconds}
+def timed_sample(index: int, milliseconds: float, of: str = "") -> Event:
+    """One repeat's time, as it was measured: ours, or that `of` a peer."""
+    return {"event": "sample", "index": index, "ms": milliseconds, **({"of": of} if of else {})}
 
 
 def machine_sample(sample: Mapping[str, Any]) -> Event:
@@ -54,6 +54,11 @@ def failed(kind: FailureKind, message: str, hint: str = "", diagnostics: Sequenc
 def is_last(event: Event) -> bool:
     """Whether a run ends with this event."""
     return event.get("event") in ("result", "failed")
+
+
+def is_end_of_worker(event: Event) -> bool:
+    """Whether the process that says this is of no more use: a kernel has broken its context on the device."""
+    return event.get("event") == "failed" and event.get("kind") == "crashed"
 
 
 def sentence_diagnostic(message: str, detail: str = "") -> dict[str, Any]:

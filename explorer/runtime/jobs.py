@@ -228,7 +228,7 @@ class WorkerPool:
         try:
             async with aclosing(worker.answer(request, deadline)) as answers:
                 async for event in answers:
-                    finished = events.is_last(event)
+                    finished = events.is_last(event) and not events.is_end_of_worker(event)
                     if finished:
                         self._give_back(worker)
                     yield event

@@ -2,7 +2,8 @@
 
 Requests come on stdin and events go to stdout, one JSON object a line. The first line out is `ready`; each
 request is answered by events of which the last is `result` or `failed`. The process ends when stdin closes,
-so it cannot outlive its parent, and the parent may kill it at any moment: it keeps nothing.
+so it cannot outlive its parent, and the parent may kill it at any moment: it keeps nothing. It also ends itself after
+a run that broke its context on a GPU, since nothing can run in that any more.
 """
 
 from __future__ import annotations
@@ -63,18 +64,20 @@ def warm_compile() -> None:
 def warm_run() -> None:
     """Run a tiny model on each target, so that the first Run answers as fast as the next.
 
-    It loads Numba and makes or loads the machine code of the simulator, which takes seconds.
+    It loads Numba and makes or loads the machine code of the simulator, which takes seconds; where there is a GPU, it
+    loads CuPy and makes this process's context on it.
     """
     import numpy as np
 
     import explorer
     import explorer.runtime.run
+    from explorer.runtime.gpu_device import missing
 
     compilation = explorer.compile(
         "score Rehearsal(h: entity, r: relation, t: entity):\n    param E[entity, 2]\n    return norm(E[h] - E[t], 1)\n"
     )
     inputs: dict[str, Any] = {index: np.zeros(1, np.int32) for index in "hrt"}
-    for target in ("cpu", "dae"):
+    for target in ("cpu", "dae", *(() if missing() else ("gpu",))):
         compilation.run({**inputs, "E": np.zeros((1, 2), np.float32)}, on=target)
 
 
@@ -156,6 +159,8 @@ def main(argv: list[str]) -> None:
         try:
             for event in answer(request):
                 send(event)
+                if events.is_end_of_worker(event):
+                    os._exit(1)  # at once: what libraries do at a process's end would ask the broken device again
         except MemoryError:
             send(events.failed("memory", "The model needs more memory than a worker may use.", "Make it smaller."))
         except Exception as error:

@@ -42,6 +42,7 @@ class RunMessage(_Message):
     repeat: Annotated[int, Field(ge=1, le=limits.MAX_REPEAT)] = 20
     seed: Annotated[int, Field(ge=0, lt=2**32)] = 0
     machine: Annotated[dict[Name, int | float], Field(max_length=100)] = {}
+    peers: bool = True
 
 
 class RunOrder(RunMessage):

@@ -21,7 +21,7 @@ from pydantic import TypeAdapter, ValidationError
 from explorer.checkout import CHECKOUT
 from explorer.compiler.options import ARCHITECTURES, LARGEST_NEGATIVE_COUNT, LONGEST_VECTOR, Options
 from explorer.compiler.pipeline import STAGES
-from explorer.runtime.run import NO_GPU
+from explorer.runtime import gpu_device
 from explorer.web import limits, settings, views
 from explorer.web.compiling import Compiled, compile_cached
 from explorer.web.examples import Example, examples
@@ -261,7 +261,7 @@ _templates.env.globals.update(
     parameters=settings.machine_parameters(),
     largest_negative_count=LARGEST_NEGATIVE_COUNT,
     meanings=views.OPERATOR_MEANINGS,
-    gpu_reason=NO_GPU,
+    gpu_missing=gpu_device.missing,
     limits=limits,
     key_of=_key,
     about=_about,

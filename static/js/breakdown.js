@@ -48,6 +48,10 @@ export function showLimits(result) {
   );
 }
 
+// Of a run on a GPU, what stands below its limits and kernels.
+export const showPrepared = (result) =>
+  byId("run-traffic").append(...graphTables(result), ...preparedTable(result), ...gradientTable(result));
+
 const note = (text) =>
   text ? h("details.note", h("summary.label", "what these count"), h("p.label", text)) : null;
 

@@ -1,6 +1,7 @@
 // What a run shows while it goes and when it has ended.
-import { showLimits, showTraffic } from "./breakdown.js";
+import { showLimits, showPrepared, showTraffic } from "./breakdown.js";
 import { quantile, timesChart } from "./charts.js";
+import { ownTimes, showBeside, showKernels, showRoofline } from "./device.js";
 import { byId, h, icon, many, message, ms, short, whole } from "./dom.js";
 import { busyShare, forgetPlane, hasPlane, rememberLevel, showCycles, showPlane } from "./levels.js";
 import { emit, on } from "./state.js";
@@ -37,12 +38,15 @@ export function showQueued(run, { position, message: sentence }) {
   );
 }
 
+export const isTimed = ({ target }) => target !== "dae";
+
 export function showStarted(run) {
-  live = run.target === "cpu" ? timesPanel(run) : queuesPanel(run);
+  live = isTimed(run) ? timesPanel(run) : queuesPanel(run);
 }
 
 function timesPanel(run) {
-  const figures = { median: h("span.big", "–"), spread: h("span.v", "–"), least: h("span.v", "–") };
+  const figures = { median: h("span.big", "–"), spread: h("span.v", "–"), least: h("span.v", "–"), warm: h("span.v", "–") };
+  const isGpu = run.target === "gpu";
   const canvas = h("div.chart", { role: "img", "aria-label": "Milliseconds of each repeat" });
   byId("run-main").replaceChildren(
     h("div.ch", h("h3", "Time per repeat")),
@@ -51,15 +55,19 @@ function timesPanel(run) {
       h("div", figures.median),
       h("div", h("span.label", "p5 to p95"), figures.spread),
       h("div", h("span.label", "least"), figures.least),
+      isGpu ? h("div", h("span.label", "warm"), figures.warm) : null,
     ),
-    h("span.label", "ms"),
+    h("span.label", isGpu ? "ms, cold" : "ms"),
     canvas,
   );
   const chart = timesChart(canvas, run.settings.repeat);
   charts = [chart];
+  const drawBeside = isGpu ? showBeside(run) : () => {};
   return {
+    warm: (time) => (figures.warm.textContent = ms(time)),
     draw() {
-      const samples = run.samples.map((sample) => sample.ms);
+      drawBeside();
+      const samples = ownTimes(run);
       if (!samples.length) return;
       const sorted = [...samples].sort((a, b) => a - b);
       figures.median.replaceChildren(ms(quantile(sorted, 0.5)), h("small", " ms median"));
@@ -119,11 +127,19 @@ export function showResult(run) {
     clearColumns();
     return;
   }
-  if (!live) live = run.target === "cpu" ? timesPanel(run) : queuesPanel(run);
-  if (run.target === "cpu") {
-    live.draw();
-    showLimits(result);
-  } else showSimulated(run, result);
+  if (!live) showStarted(run);
+  if (isTimed(run)) live.draw();
+  if (run.target === "cpu") showLimits(result);
+  else if (run.target === "gpu") showOnGpu(run, result);
+  else showSimulated(run, result);
+}
+
+function showOnGpu(run, result) {
+  live.warm(result.warm_ms);
+  showBeside(run, result);
+  showRoofline(result);
+  showKernels(result);
+  showPrepared(result);
 }
 
 function showSimulated(run, result) {
@@ -185,7 +201,7 @@ export function showHistory(history) {
       ? outcome.event === "result"
         ? "wrong"
         : outcome.kind
-      : run.target === "cpu"
+      : isTimed(run)
         ? `${ms(outcome.median_ms)} ms`
         : `${short(outcome.cycles)} cycles`;
     return h(

@@ -1,5 +1,7 @@
 // Runs: ask for one, follow its events, keep what came of it. At most one is on its way.
+import { ownTimes } from "./device.js";
 import {
+  isTimed,
   showBlank,
   showFailure,
   showHistory,
@@ -57,6 +59,7 @@ const FIELDS = {
   ],
   dae: [["run-batch", "batch"]],
 };
+FIELDS.gpu = FIELDS.cpu;
 
 // Why a run cannot start now; empty where it can.
 function hindrance() {
@@ -105,7 +108,11 @@ function start(changed, isComparison = false) {
     queue: parameter("queue_bytes"),
   };
   const { data, batch, repeat } = settings;
-  const ofTarget = target === "cpu" ? { repeat } : { machine: machineValues() };
+  const ofTarget = {
+    cpu: () => ({ repeat }),
+    dae: () => ({ machine: machineValues() }),
+    gpu: () => ({ repeat, peers: byId("run-peers").checked }),
+  }[target]();
   const { text, sizes, edit } = state;
   const options = { ...state.options, ...changed };
   const asked = { text, sizes, options, on: target, data, batch, ...ofTarget };
@@ -184,16 +191,15 @@ function paint() {
 }
 
 function shareDone() {
-  if (current.target === "cpu" && current.samples.length)
-    return current.samples.length / current.settings.repeat;
+  if (isTimed(current) && current.samples.length) return ownTimes(current).length / current.settings.repeat;
   const last = current.samples.at(-1);
   if (last && current.family === "score") return last.triples / current.settings.batch;
   return current.progress ? current.progress.done / current.progress.total : 0;
 }
 
 function progressLine() {
-  if (current.target === "cpu" && current.samples.length)
-    return `${current.samples.length} of ${current.settings.repeat}`;
+  if (isTimed(current) && current.samples.length)
+    return `${ownTimes(current).length} of ${current.settings.repeat}`;
   const last = current.samples.at(-1);
   if (last && current.family === "score")
     return `cycle ${whole(last.cycle)}, triple ${whole(last.triples)} of ${whole(current.settings.batch)}`;
@@ -218,13 +224,18 @@ function summary(reason) {
   if (outcome.event !== "result") return [...parts, h("span", outcome.title ?? outcome.message)];
   if (!outcome.matches_reference) return [...parts, h("span.bad", "does not match the reference")];
   const figure =
-    current.target === "cpu"
+    isTimed(current)
       ? `${Number(outcome.median_ms.toPrecision(3))} ms`
       : `${whole(outcome.cycles)} cycles`;
   const good = h("span.good", icon("check"));
-  const more = current.target === "dae" ? simulatedFigures(outcome) : [];
+  const more = { cpu: () => [], dae: simulatedFigures, gpu: deviceFigures }[current.target](outcome);
   return [...parts, h("b.num", figure), ...more, good, h("span", "matches the reference")];
 }
+
+const deviceFigures = ({ limit_reached: reached, peers }) => [
+  h("span.num", `median, cold, ${(100 * reached).toFixed(0)} % of what is possible`),
+  ...peers.filter(({ ratio }) => ratio).map(({ name, ratio }) => h("span.num", `${name} takes ${times(ratio)}`)),
+];
 
 function simulatedFigures(outcome) {
   const { microseconds, machine } = outcome;

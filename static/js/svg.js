@@ -20,3 +20,14 @@ export function roundSteps(most, count = 5) {
   const last = Math.ceil(most / step - 1e-9);
   return Array.from({ length: last + 1 }, (_, at) => Number((at * step).toPrecision(6)));
 }
+
+// The powers of 10 within bounds, with multiples of each where there are few, every second one where there are many.
+export function logSteps(low, high, most = 6) {
+  const [first, last] = [Math.floor(Math.log10(low)), Math.ceil(Math.log10(high))];
+  const apart = Math.ceil((last - first) / most);
+  const decades = Math.log10(high / low);
+  const factors = decades > 1.5 ? [1] : decades > 0.5 ? [1, 2, 5] : [1, 1.5, 2, 2.5, 3, 4, 5, 6, 7, 8, 9];
+  const powers = Array.from({ length: last - first + 1 }, (_, at) => first + at).filter((power) => power % apart === 0);
+  const steps = powers.flatMap((power) => factors.map((factor) => Number((factor * 10 ** power).toPrecision(3))));
+  return steps.filter((step) => step >= low && step <= high);
+}

@@ -18,8 +18,6 @@ AXE = CHECKOUT / "node_modules" / "axe-core" / "axe.min.js"
 LEVELS = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa"]
 THEMES: tuple[Theme, ...] = ("light", "dark")
 
-both_themes = pytest.mark.parametrize("theme", THEMES)
-
 
 @pytest.fixture(scope="module")
 def axe() -> str:
@@ -28,28 +26,32 @@ def axe() -> str:
 
 
 def violations(page: Page, axe: str) -> list[str]:
-    """What axe finds: the rule, and the first elements that break it."""
+    """What axe finds in either theme: the rule, and the first elements that break it."""
     page.evaluate(axe)
+    return [found for theme in THEMES for found in _violations_in(page, theme)]
+
+
+def _violations_in(page: Page, theme: Theme) -> list[str]:
+    page.emulate_media(color_scheme=theme)
     found: dict[str, Any] = page.evaluate(
         "async (tags) => axe.run(document, { runOnly: tags, resultTypes: ['violations'] })", LEVELS
     )
     return [
-        f"{rule['id']}: {[node['html'][:160] for node in rule['nodes'][:3]]} {rule['nodes'][0]['failureSummary'][:300]}"
+        f"{theme}: {rule['id']}: {[node['html'][:160] for node in rule['nodes'][:3]]}"
+        f" {rule['nodes'][0]['failureSummary'][:300]}"
         for rule in found["violations"]
     ]
 
 
-@both_themes
 @pytest.mark.parametrize("width", [1600, 1024, 390])
-def test_the_page_as_it_opens(open_page: OpenPage, axe: str, theme: Theme, width: int) -> None:
-    page = open_page(theme=theme, width=width, height=900)
+def test_the_page_as_it_opens(open_page: OpenPage, axe: str, width: int) -> None:
+    page = open_page(width=width, height=900)
     expect(page.locator("#status")).to_contain_text("Up to date")
     assert violations(page, axe) == []
 
 
-@both_themes
-def test_passes_a_difference_and_a_pinned_operation(open_page: OpenPage, axe: str, theme: Theme) -> None:
-    page = open_page(theme=theme)
+def test_passes_a_difference_and_a_pinned_operation(open_page: OpenPage, axe: str) -> None:
+    page = open_page()
     edit_of(page)
     loops = pane(page, "loops")
     loops.locator("[data-act=passes]").click()
@@ -62,28 +64,25 @@ def test_passes_a_difference_and_a_pinned_operation(open_page: OpenPage, axe: st
     assert violations(page, axe) == []
 
 
-@both_themes
-def test_a_broken_model(open_page: OpenPage, axe: str, theme: Theme) -> None:
-    page = open_page(theme=theme)
+def test_a_broken_model(open_page: OpenPage, axe: str) -> None:
+    page = open_page()
     edit_of(page)
     change(page, "+ R[r]", "+ Rr[r]")
     expect(page.locator("#problems")).to_contain_text("Rr")
     assert violations(page, axe) == []
 
 
-@both_themes
 @pytest.mark.parametrize("target", ["dae", "cpu"])
-def test_a_run(open_page: OpenPage, axe: str, theme: Theme, target: str) -> None:
-    page = open_page("/?example=kge/transe_l2", theme=theme)
+def test_a_run(open_page: OpenPage, axe: str, target: str) -> None:
+    page = open_page("/?example=kge/transe_l2")
     edit_of(page)
     run_on(page, target, 64)
     expect(page.locator("#run-check")).to_contain_text("Matches", timeout=60_000)
     assert violations(page, axe) == []
 
 
-@both_themes
-def test_an_operation_with_its_levels_compared(open_page: OpenPage, axe: str, theme: Theme) -> None:
-    page = open_page("/?example=embedding/sls", theme=theme)
+def test_an_operation_with_its_levels_compared(open_page: OpenPage, axe: str) -> None:
+    page = open_page("/?example=embedding/sls")
     edit_of(page)
     page.locator("#dock-toggle").click()
     page.locator("#run-data").select_option("RM1:L0")
@@ -96,9 +95,8 @@ def test_an_operation_with_its_levels_compared(open_page: OpenPage, axe: str, th
     assert violations(page, axe) == []
 
 
-@both_themes
-def test_two_option_sets_and_a_search(open_page: OpenPage, axe: str, theme: Theme) -> None:
-    page = open_page("/?example=embedding/sls", theme=theme)
+def test_two_option_sets_and_a_search(open_page: OpenPage, axe: str) -> None:
+    page = open_page("/?example=embedding/sls")
     edit_of(page)
     page.locator("#compare").click()
     page.locator("#vlen").fill("8")
@@ -110,9 +108,8 @@ def test_two_option_sets_and_a_search(open_page: OpenPage, axe: str, theme: Them
     assert violations(page, axe) == []
 
 
-@both_themes
-def test_a_drawn_graph(open_page: OpenPage, axe: str, theme: Theme) -> None:
-    page = open_page("/?example=rgnn/rgat", theme=theme)
+def test_a_drawn_graph(open_page: OpenPage, axe: str) -> None:
+    page = open_page("/?example=rgnn/rgat")
     edit_of(page)
     pane(page, "graph").locator("[data-act=drawn]").click()
     pane(page, "graph").locator(".nd[data-operations]").first.click()

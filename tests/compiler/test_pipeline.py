@@ -131,7 +131,7 @@ def test_the_longest_sum_in_a_line_compiles():
 @pytest.mark.parametrize("on", ["gpu", "nope", "cuda"])
 def test_running_on_what_does_not_run_is_a_value_error(on):
     compilation = compiled(TRANSR)
-    with pytest.raises(ValueError, match=r"stage or target|interpreter"):
+    with pytest.raises(ValueError, match=r"stage or target|interpreter|no GPU to run on"):
         compilation.run(draw_inputs(compilation), on=on)
     assert "nope" not in compilation.stages
     with pytest.raises(KeyError):

@@ -11,6 +11,7 @@ import textwrap
 import time
 from collections.abc import Awaitable, Callable
 from contextlib import aclosing
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -117,6 +118,25 @@ def test_a_killed_worker_is_reported_and_replaced() -> None:
         assert seen[-1]["kind"] == "crashed"
         assert "SIGKILL" in seen[-1]["message"]
         assert (await last_of(pool, run_request()))["event"] == "result"
+
+    with_pool("run-once", test)
+
+
+def test_a_kernel_that_breaks_the_device_ends_its_worker_alone(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(root / "tests" / "fake_cuda"), str(root)]))
+    monkeypatch.setenv("FAKE_CUDA_BREAKS", "transe")
+
+    async def test(pool: WorkerPool) -> None:
+        await last_of(pool, run_request())
+        (first,) = pool.pids
+        answer = await last_of(pool, run_request(on="gpu", batch=4))
+        assert (answer["kind"], answer["message"]) == (
+            "crashed",
+            "The GPU stopped the kernels: an illegal memory access was encountered.",
+        )
+        wait_until_gone(first)
+        assert (await last_of(pool, run_request()))["event"] == "result"
+        assert pool.pids != [first]
 
     with_pool("run-once", test)
 

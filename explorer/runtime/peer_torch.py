@@ -1,0 +1,205 @@
+"""A graph as its user would write it in PyTorch: gathers by index, batched products, norms, sums by index.
+
+Values have their set's rows first, a batch and its negatives two dimensions, as in the graph's interpreter; a value
+that depends on no map has one row. On any device, so that its numbers are tested where there is no GPU.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from explorer.compiler.ir import graph as g
+from explorer.compiler.ir.index_sets import containment, count_name
+
+FUNCTIONS: Mapping[str, Callable[..., Tensor]] = {
+    "add": torch.add,
+    "sub": torch.sub,
+    "mul": torch.mul,
+    "div": torch.div,
+    "min": torch.minimum,
+    "max": torch.maximum,
+    "neg": torch.neg,
+    "exp": torch.exp,
+    "log": torch.log,
+    "sqrt": torch.sqrt,
+    "abs": torch.abs,
+    "sign": torch.sign,
+    "relu": torch.relu,
+    "leaky_relu": torch.nn.functional.leaky_relu,
+    "sigmoid": torch.sigmoid,
+    "tanh": torch.tanh,
+    "gelu": torch.nn.functional.gelu,
+    "sin": torch.sin,
+    "cos": torch.cos,
+    "step": lambda x: (x > 0).to(x.dtype),
+    "equal": lambda x, y: (x == y).to(x.dtype),
+    "div_or_zero": lambda x, y: torch.where(y == 0, 0.0, x / torch.where(y == 0, 1.0, y)),
+}
+REDUCTIONS: Mapping[str, Callable[[Tensor], Tensor]] = {
+    "sum": lambda x: x.sum(-1),
+    "mean": lambda x: x.mean(-1),
+    "max": lambda x: x.amax(-1),
+    "min": lambda x: x.amin(-1),
+    "norm1": lambda x: torch.linalg.vector_norm(x, 1, -1),
+    "norm2": lambda x: torch.linalg.vector_norm(x, 2, -1),
+}
+EXTREMES = {"max": "amax", "min": "amin"}
+
+
+class TorchModel:
+    """A graph with its arrays on a device; those of `learnt` names have gradients."""
+
+    def __init__(self, graph: g.Graph, inputs: Mapping[str, Any], device: str, learnt: Iterable[str] = ()) -> None:
+        self._graph = graph
+        self._device = device
+        self._lead = 2 if graph.family == "score" else 1
+        self._domains = {entry.name: entry.domain for entry in graph.maps}
+        self._codomains = {entry.name: entry.codomain for entry in graph.maps}
+        self._inside = {entry.name for entry in graph.maps if containment(entry)}
+        self._maps = {
+            entry.name: torch.from_numpy(np.asarray(inputs[entry.name], np.int64)).to(device)
+            for entry in graph.maps
+            if entry.codomain != "unit" and entry.name not in self._inside
+        }
+        self._tensors = {
+            tensor.name: torch.from_numpy(np.asarray(inputs[tensor.name], np.float32)).to(device)
+            for tensor in graph.tensors
+        }
+        self._learnt = tuple(learnt)
+        for name in self._learnt:
+            self._tensors[name].requires_grad_()
+        self._rows = self._row_counts(inputs)
+
+    def run(self, upstream: Tensor | None = None) -> tuple[Tensor, dict[str, Tensor]]:
+        """The result and, where its gradient is given, those of what is learnt, by tensor; on a GPU, before they are
+        computed."""
+        result = self._result()
+        if upstream is None:
+            return result, {}
+        learnt = [self._tensors[name] for name in self._learnt]
+        gradients = torch.autograd.grad(result, learnt, upstream, allow_unused=True, materialize_grads=True)
+        return result.detach(), dict(zip(self._learnt, gradients, strict=True))
+
+    def _row_counts(self, inputs: Mapping[str, Any]) -> dict[str, tuple[int, ...]]:
+        """By set: the leading dimensions of values with a row for each of its elements."""
+        rows: dict[str, tuple[int, ...]] = {"unit": (1,) * self._lead}
+        for entry in self._graph.maps:
+            for name in (entry.domain, entry.codomain):
+                count = inputs.get(str(count_name(name)))
+                if count is not None and np.ndim(count) == 0:
+                    rows[name] = (int(count),)
+        for tensor in self._graph.tensors:
+            if tensor.kind != "upstream":
+                rows |= {s: (size,) for s, size in zip(tensor.sets, self._tensors[tensor.name].shape, strict=False)}
+        rows |= {self._domains[name]: tuple(found.shape) for name, found in self._maps.items()}
+        return rows
+
+    def _result(self) -> Tensor:
+        values = dict(self._tensors)
+        for value in self._graph.values:
+            values[value.name] = self._value(value, values)
+        result, value = values[self._graph.result], self._graph.value(self._graph.result)
+        rows = self._rows[value.index_set]
+        if self._lead == 2:  # of a triple's negatives all, though it depend on none
+            rows = max((tuple(found.shape) for found in self._maps.values()), key=len)
+        shape = result.shape[self._lead :]
+        return result.expand(*self._padded(rows), *shape).reshape(*rows, *shape)
+
+    def _padded(self, rows: tuple[int, ...]) -> tuple[int, ...]:
+        return (*rows, 1)[: self._lead]
+
+    def _value(self, value: g.Value, values: Mapping[str, Tensor]) -> Tensor:
+        match value.operator:
+            case g.Gather() as gather:
+                return self._gather(gather, value, values[gather.tensor])
+            case g.Constant(value=number):
+                return torch.full((1,) * self._lead, number, device=self._device)
+            case g.Elementwise() as elementwise:
+                return self._elementwise(elementwise, value, values)
+            case g.Contract(signature=signature, left=left, right=right):
+                given, _, out = signature.partition("->")
+                first, _, second = given.partition(",")
+                return torch.einsum(f"...{first},...{second}->...{out}", values[left], values[right])
+            case g.Reduce(function=function, operand=operand):
+                return REDUCTIONS[function](values[operand])
+            case g.Segment() as segment:
+                return self._segment(segment, values[segment.operand])
+        return self._view(value, values)
+
+    def _view(self, value: g.Value, values: Mapping[str, Tensor]) -> Tensor:
+        """The operators that compute nothing."""
+        shape = [self._graph.size(extent) for extent in value.shape]
+        match value.operator:
+            case g.Transpose(operand=operand):
+                return values[operand].transpose(-1, -2)
+            case g.Slice(operand=operand, start=start, stop=stop):
+                return values[operand][..., start:stop]
+            case g.Concat(operands=operands):
+                parts = [values[name] for name in operands]
+                rows = torch.broadcast_shapes(*(part.shape[:-1] for part in parts))
+                return torch.cat([part.expand(*rows, part.shape[-1]) for part in parts], -1)
+            case g.Repeat(operand=operand):
+                single = values[operand].unsqueeze(self._lead)
+                return single.expand(*single.shape[: self._lead], shape[0], *single.shape[self._lead + 1 :])
+            case g.Reshape(operand=operand):
+                return values[operand].reshape(*values[operand].shape[: self._lead], *shape)
+        raise TypeError(f"{value.name} has an operator that PyTorch is not asked for")
+
+    def _elementwise(self, elementwise: g.Elementwise, value: g.Value, values: Mapping[str, Tensor]) -> Tensor:
+        """A function; an operand whose shape is a prefix of the result's repeats along the rest."""
+        rank = self._lead + len(value.shape)
+        operands = [values[name] for name in elementwise.operands]
+        operands = [x.reshape(x.shape + (1,) * (rank - x.ndim)) for x in operands]
+        parameters = [] if elementwise.parameter is None else [elementwise.parameter]
+        found = FUNCTIONS[elementwise.function](*operands, *parameters)
+        return found.expand(*found.shape[: self._lead], *map(self._graph.size, value.shape))
+
+    def _gather(self, gather: g.Gather, value: g.Value, table: Tensor) -> Tensor:
+        if not gather.indices:
+            return table[(None,) * self._lead]
+        if gather.tensor.startswith("%") and len(table) == 1:
+            return table
+        rows = self._rows[value.index_set]
+        if gather.indices == (value.index_set,):
+            return table.reshape(*self._padded(rows), *table.shape[len(rows) :])
+        return table[tuple(self._follow(path, value.index_set) for path in gather.indices)]
+
+    def _follow(self, path: str, index_set: str) -> Tensor:
+        """Where a path of maps leads from each row of a set."""
+        if path == index_set:
+            rows = torch.arange(self._rows[index_set][0], device=self._device)
+        else:
+            first, *steps = path.split(".")
+            rows = self._maps[first]
+            for step in steps:
+                rows = self._maps[step][rows]
+        return rows if rows.ndim == self._lead else rows[:, None]
+
+    def _segment(self, segment: g.Segment, operand: Tensor) -> Tensor:
+        """A reduction by a map; 0 for rows to which it takes nothing."""
+        leading, shape = self._rows[self._domains[segment.map]], operand.shape[self._lead :]
+        (count,) = self._rows[self._codomains[segment.map]][:1]
+        rows = self._home(segment.map, leading).reshape(-1)
+        operand = operand.expand(*self._padded(leading), *shape).reshape(-1, *shape)
+        found = torch.zeros(count, *shape, dtype=operand.dtype, device=operand.device)
+        if segment.function in EXTREMES:
+            index = rows.reshape(-1, *(1,) * len(shape)).expand_as(operand)
+            found = found.scatter_reduce(0, index, operand, EXTREMES[segment.function], include_self=False)
+        else:
+            found = found.index_add(0, rows, operand)
+        if segment.function == "mean":
+            found = found / torch.bincount(rows, minlength=count).clamp(min=1).reshape(-1, *(1,) * len(shape))
+        return found.reshape(count, *(1,) * (self._lead - 1), *shape)
+
+    def _home(self, name: str, leading: tuple[int, ...]) -> Tensor:
+        """Where a map takes each row; that of a container follows from the place."""
+        if name in self._maps:
+            return self._maps[name]
+        if name in self._inside:
+            return torch.arange(leading[0], device=self._device)[:, None].expand(leading)
+        return torch.zeros(leading, dtype=torch.int64, device=self._device)

@@ -1,0 +1,273 @@
+"""What the runtime uses of CuPy, without a GPU: device memory is NumPy's, and time is what kernels are said to take.
+
+A kernel cannot run here, so the last of a program's launches has the loops' interpreter compute what all of them
+would, and writes it where they would. `DEVICE` is what tests look at and change: what broke, how long things take.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, field
+from importlib.machinery import ModuleSpec
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+
+from explorer.compiler.codegen.text import Code
+from explorer.compiler.interpret import run_program
+from explorer.compiler.ir.module import Module as Loops
+from explorer.runtime import gpu
+from explorer.runtime.liveness import kept_to_the_end
+
+__spec__ = ModuleSpec("cupy", None)
+
+
+class CUDARuntimeError(RuntimeError):
+    pass
+
+
+class CUDADriverError(RuntimeError):
+    pass
+
+
+class OutOfMemoryError(MemoryError):
+    pass
+
+
+@dataclass
+class Device:
+    """The pretended device: an H100's size, and a log of what was launched in what order."""
+
+    free_bytes: int = 80 << 30
+    capability: tuple[int, int] = (9, 0)
+    kernel_ms: float = 0.25
+    cold_ms: float = 0.5  # what the first kernel after a flush takes besides
+    # A part of the symbol of a kernel that reads where it must not; a worker process is told it by its environment.
+    breaks: str = field(default_factory=lambda: os.environ.get("FAKE_CUDA_BREAKS", ""))
+    spoils: bool = False  # results are wrong
+    now_ms: float = 0.0
+    flushed: bool = False
+    broken: bool = False
+    allocated: int = 0
+    log: list[str] = field(default_factory=list)
+    shared: dict[str, int] = field(default_factory=dict)
+    programs: list[tuple[Code, Any]] = field(default_factory=list)
+    seen: dict[str, Any] = field(default_factory=dict)
+    known: dict[Any, Any] = field(default_factory=dict, repr=False)
+
+    def check(self) -> None:
+        if self.broken:
+            raise CUDARuntimeError("cudaErrorIllegalAddress: an illegal memory access was encountered")
+
+
+DEVICE = Device()
+
+
+class Pointer:
+    """A place in the pretended memory."""
+
+    def __init__(self, memory: np.ndarray, offset: int = 0) -> None:
+        self.memory, self.offset = memory, offset
+
+    @property
+    def ptr(self) -> int:
+        return self.memory.ctypes.data + self.offset
+
+    def __add__(self, offset: int) -> Pointer:
+        return Pointer(self.memory, self.offset + offset)
+
+
+class ndarray:
+    """An array of the pretended memory."""
+
+    def __init__(self, shape: tuple[int, ...], dtype: Any = np.float32, memptr: Pointer | None = None) -> None:
+        size = int(np.prod(shape, dtype=np.int64)) * np.dtype(dtype).itemsize
+        if memptr is None:
+            if size > DEVICE.free_bytes:
+                raise OutOfMemoryError(f"Out of memory allocating {size:,} bytes.")
+            DEVICE.allocated += size
+            memory = np.full(size + 256, 0xFF, np.uint8)  # floats that are NaN
+            memptr = Pointer(memory, -memory.ctypes.data % 256)
+        self.data = memptr
+        self.numpy = memptr.memory[memptr.offset : memptr.offset + size].view(dtype).reshape(shape)
+        self.shape, self.dtype, self.nbytes = self.numpy.shape, self.numpy.dtype, self.numpy.nbytes
+        self.flags = SimpleNamespace(c_contiguous=True)
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return (2, 0)
+
+
+def empty(shape: Any, dtype: Any = np.float32) -> ndarray:
+    return ndarray(shape if isinstance(shape, tuple) else (shape,), dtype)
+
+
+def asarray(array: Any) -> ndarray:
+    made = empty(np.shape(array), np.asarray(array).dtype)
+    made.numpy[...] = array
+    return made
+
+
+def asnumpy(array: ndarray) -> np.ndarray:
+    DEVICE.check()
+    return array.numpy.copy()
+
+
+def from_dlpack(array: Any) -> ndarray:
+    return array.shared
+
+
+class Function:
+    """A kernel by its symbol."""
+
+    def __init__(self, symbol: str) -> None:
+        self.symbol = self.ptr = symbol
+
+    def __call__(self, grid: Any, block: Any, args: Any, shared_mem: int = 0, stream: Any = None) -> None:
+        DEVICE.check()
+        assert all(count > 0 for count in (*grid, *block))
+        DEVICE.log.append(self.symbol)
+        if self.symbol == "hold":
+            return
+        DEVICE.now_ms += DEVICE.kernel_ms + (DEVICE.cold_ms if DEVICE.flushed else 0.0)
+        DEVICE.flushed = False
+        DEVICE.broken = bool(DEVICE.breaks) and DEVICE.breaks.lower() in self.symbol.lower()
+        found = [(code, loops) for code, loops in DEVICE.programs if self.symbol in (s.symbol for s in code.launches)]
+        if found:
+            _launched(*found[-1], self.symbol, args)
+
+
+def _launched(code: Code, loops: Any, symbol: str, args: Any) -> None:
+    """Remembers a kernel's arrays; the last kernel of a program does the work of all."""
+    launch = next(launch for launch in code.launches if launch.symbol == symbol)
+    DEVICE.seen |= dict(zip(launch.arguments, args, strict=True))
+    if launch != code.launches[-1]:
+        return
+    made = [buffer.name for buffer in code.buffers if buffer.kind == "output"]
+    inputs = {name: given.numpy if isinstance(given, ndarray) else given for name, given in DEVICE.seen.items()}
+    key = (id(code), *(inputs[name].tobytes() for name in sorted(inputs.keys() - {*made})))
+    if key not in DEVICE.known:  # repeats would take the interpreter seconds
+        DEVICE.known[key] = run_program(loops, inputs)
+    result, gradients = DEVICE.known[key]
+    wanted = {kept_to_the_end(loops)[0]: result * (2 if DEVICE.spoils else 1)}
+    if isinstance(loops, Loops):
+        wanted |= {name: gradients[tensor] for tensor, name in loops.gradients}
+    for name, array in wanted.items():
+        DEVICE.seen[name].numpy[...] = array.reshape(DEVICE.seen[name].shape)
+    DEVICE.seen.clear()
+
+
+class Module:
+    """Machine code of any content has every kernel."""
+
+    def load(self, image: bytes) -> None:
+        DEVICE.log.append(f"load {len(image)} bytes")
+
+    def get_function(self, symbol: str) -> Function:
+        return Function(symbol)
+
+
+class RawModule:
+    """CUDA C++ of any content has every kernel."""
+
+    def __init__(self, code: str, options: tuple[str, ...] = ()) -> None:
+        DEVICE.log.append(f"compile {len(code)} characters")
+        self.module = Module()
+
+
+class Event:
+    """A moment of the pretended time."""
+
+    def record(self, stream: Any = None) -> None:
+        DEVICE.check()
+        self.at = DEVICE.now_ms
+
+    def synchronize(self) -> None:
+        DEVICE.check()
+
+
+class Stream:
+    """The one stream."""
+
+    ptr = 0
+
+    def synchronize(self) -> None:
+        DEVICE.check()
+
+
+def _memset(pointer: int, value: int, size: int, stream: int) -> None:
+    DEVICE.log.append("flush")
+    DEVICE.flushed = True
+
+
+def _copy(target: int, source: int, size: int, kind: int, stream: int) -> None:
+    DEVICE.now_ms += 2 * size / 3e9  # 3 TB/s
+
+
+def _properties(number: int) -> dict[str, Any]:
+    major, minor = DEVICE.capability
+    return {
+        "name": b"Pretended GPU",
+        "major": major,
+        "minor": minor,
+        "multiProcessorCount": 132,
+        "l2CacheSize": 1 << 16,
+        "totalGlobalMem": DEVICE.free_bytes,
+    }
+
+
+def get_default_memory_pool() -> Any:
+    return SimpleNamespace(free_bytes=lambda: 0)
+
+
+cuda = SimpleNamespace(
+    Event=Event,
+    Stream=Stream,
+    get_elapsed_time=lambda start, end: end.at - start.at,
+    get_current_stream=Stream,
+    function=SimpleNamespace(Module=Module),
+    driver=SimpleNamespace(
+        CUDADriverError=CUDADriverError,
+        CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES=8,
+        funcSetAttribute=lambda function, attribute, value: DEVICE.shared.update({function: value}),
+    ),
+    runtime=SimpleNamespace(
+        CUDARuntimeError=CUDARuntimeError,
+        getDevice=lambda: 0,
+        getDeviceProperties=_properties,
+        memGetInfo=lambda: (DEVICE.free_bytes, 80 << 30),
+        memsetAsync=_memset,
+        memcpyAsync=_copy,
+        memcpyDeviceToDevice=3,
+    ),
+)
+
+
+def _recording(original: Any) -> Any:
+    """`GpuProgram.of`, whose results the device remembers with the loops that they were made of."""
+
+    def of(cls: Any, compilation: Any) -> Any:
+        program = original(compilation)
+        DEVICE.programs.append((program.code, compilation.stages["loops"].program))
+        return program
+
+    return classmethod(of)
+
+
+gpu.GpuProgram.of = _recording(gpu.GpuProgram.of)  # type: ignore[method-assign]
+
+if os.environ.get("FAKE_CUDA_PEERS"):  # PyTorch beside it, on this processor
+    from explorer.runtime import on_gpu, peers
+
+    def _eager(setup: Any) -> list[peers.Peer]:
+        peer = peers.eager(setup, "cpu")
+        launch = peer.launch
+
+        def timed() -> None:
+            launch()
+            DEVICE.now_ms += 3 * DEVICE.kernel_ms
+
+        peer.launch = timed
+        return [peer]
+
+    on_gpu.peers_of = _eager

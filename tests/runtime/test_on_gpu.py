@@ -1,0 +1,164 @@
+"""Runs on a pretended GPU: events, figures, refusals, faults, and PyTorch beside them (on this processor)."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from explorer.runtime import on_gpu, peers
+from explorer.runtime.check import Check
+from explorer.runtime.console import summary
+from explorer.runtime.gpu_timing import Times
+from explorer.runtime.run import RunRequest, execute
+
+EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
+SCORE = (EXAMPLES / "kge" / "transh.emb").read_text()
+LAYER = (EXAMPLES / "rgnn" / "rgcn.emb").read_text()
+SLS = (EXAMPLES / "embedding" / "sls.emb").read_text()
+CASES: dict[str, dict[str, Any]] = {
+    "score": {"text": SCORE, "sizes": {"D": 4}, "batch": 6},
+    "layer": {"text": LAYER, "sizes": {"F": 4, "G": 3}, "data": "tiny"},
+    "op": {"text": SLS, "sizes": {"D": 4}},
+}
+needs_torch = pytest.mark.skipif(importlib.util.find_spec("torch") is None, reason="needs PyTorch")
+
+
+@pytest.fixture(autouse=True)
+def data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Small data for scores and ops: five triples; three bags, the middle one empty."""
+    (tmp_path / "few.tsv").write_text("".join(f"e{i}\tr{i % 2}\te{(i + 1) % 4}\n" for i in range(5)))
+    np.savez(tmp_path / "bags.npz", ptr=np.array([0, 2, 2, 5]), idx=np.array([1, 0, 3, 3, 1]), num_rows=4)
+    monkeypatch.setitem(CASES["score"], "data", str(tmp_path / "few.tsv"))
+    monkeypatch.setitem(CASES["op"], "data", str(tmp_path / "bags.npz"))
+
+
+def run(family: str, **fields: Any) -> list[dict[str, Any]]:
+    asked = {"on": "gpu", "repeat": 4, "peers": False, **CASES[family], **fields}
+    events = list(execute(RunRequest(**asked)))
+    json.dumps(events)
+    return events
+
+
+@pytest.mark.parametrize("grad", [False, True])
+@pytest.mark.parametrize("family", CASES)
+def test_every_family_runs_with_and_without_gradients(fake_cuda: Any, family: str, grad: bool) -> None:
+    *before, last = run(family, options={"grad": grad})
+    assert last["event"] == "result", last
+    assert last["matches_reference"], last["message"]
+    assert (last["target"], last["source"], last["family"]) == ("gpu", "measured", family)
+    assert last["device"] == "Pretended GPU, sm_90, 132 multiprocessors"
+    assert bool(last["gradients"]) is grad
+    samples = [event["ms"] for event in before if event["event"] == "sample"]
+    assert samples == last["samples_ms"]
+    assert len(samples) == last["repeat"] == 4
+    assert last["peak_bytes"] > 0
+    assert last["input_bytes"] > 0
+    assert [kernel["name"] for kernel in last["kernels"]]
+    assert all(kernel["registers"] > 0 and kernel["occupancy_warps"] > 0 for kernel in last["kernels"])
+    assert "matches the float64 reference" in summary(last)
+
+
+def test_cold_times_are_taken_after_a_flush_and_warm_ones_without(fake_cuda: Any) -> None:
+    last = run("score")[-1]
+    kernels = len(last["kernels"])
+    assert last["cache"] == "cold"
+    assert last["median_ms"] == pytest.approx(kernels * fake_cuda.kernel_ms + fake_cuda.cold_ms)
+    assert last["warm_ms"] == pytest.approx(kernels * fake_cuda.kernel_ms)
+    assert last["launch_ms"] > 0
+    assert last["ceilings"]["bytes_per_s"] == pytest.approx(3e12)
+    assert last["bytes_limit_ms"] == pytest.approx(1e3 * last["limits"]["compulsory_bytes"] / 3e12)
+    flush = fake_cuda.log.index("flush")
+    assert fake_cuda.log[flush + 1] == "hold"
+
+
+def test_a_run_is_compiled_for_the_device(fake_cuda: Any) -> None:
+    from explorer.runtime import gpu_device
+
+    fake_cuda.capability = (8, 0)
+    gpu_device._device.cache_clear()
+    assert run("score", options={"arch": "sm_90"})[-1]["options"]["arch"] == "sm_80"
+
+
+def test_a_wrong_result_has_no_time(fake_cuda: Any) -> None:
+    fake_cuda.spoils = True
+    *before, last = run("score")
+    assert not last["matches_reference"]
+    assert last["samples_ms"] is last["median_ms"] is last["warm_ms"] is None
+    assert last["peers"] == []
+    assert all(event["event"] != "sample" for event in before)
+    assert "WRONG" in summary(last)
+
+
+def test_a_kernel_that_breaks_is_reported_and_ends_the_worker(fake_cuda: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    fake_cuda.breaks = run("score")[-1]["kernels"][0]["name"]
+    last = run("score")[-1]
+    assert (last["event"], last["kind"]) == ("failed", "crashed")
+    assert last["message"] == "The GPU stopped the kernels: an illegal memory access was encountered."
+    assert "new one" in last["hint"]
+
+
+def test_what_does_not_fit_is_refused(fake_cuda: Any) -> None:
+    fake_cuda.free_bytes = 256 << 20
+    last = run("score")[-1]
+    assert last["kind"] == "refused"
+    assert "its largest arrays are" in last["message"]
+
+
+def test_without_a_gpu_a_run_is_refused_in_a_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
+    find = importlib.util.find_spec
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None if name == "cupy" else find(name))
+    (last,) = run("score")
+    assert last["kind"] == "refused"
+    assert last["message"].startswith("There is no GPU to run on here: CuPy")
+
+
+@needs_torch
+@pytest.mark.parametrize("family", CASES)
+def test_a_peer_takes_turns_and_its_figures_are_beside_ours(
+    fake_cuda: Any, monkeypatch: pytest.MonkeyPatch, family: str
+) -> None:
+    monkeypatch.setattr(on_gpu, "peers_of", lambda setup: [peers.eager(setup, "cpu")])
+    *before, last = run(family, peers=True, options={"grad": True})
+    (peer,) = last["peers"]
+    assert (peer["name"], peer["reason"]) == ("eager PyTorch", "")
+    assert peer["max_relative_error"] < 1e-4
+    assert len(peer["samples_ms"]) == 4
+    assert peer["ratio"] == peer["median_ms"] / last["median_ms"]
+    turns = [event.get("of", "") for event in before if event["event"] == "sample"]
+    assert turns == ["", "eager PyTorch"] * 4
+    assert "eager PyTorch" in summary(last)
+
+
+@pytest.mark.parametrize(
+    ("error", "matches", "reason"),
+    [(MemoryError, True, "out of memory"), (None, False, "its result differs from the reference's")],
+)
+def test_a_peer_that_fails_says_why_and_has_no_times(error: Any, matches: bool, reason: str) -> None:
+    def outcome() -> Any:
+        if error is not None:
+            raise error
+        return 1.0, {}
+
+    class Judge:
+        probe = None
+
+        def finished(self, got: Any, gradients: Any) -> Any:
+            return got, gradients
+
+        def check(self, got: Any) -> Check:
+            return Check(0.0 if matches else 1.0, 1)
+
+    peer = peers.Peer("peer", lambda: None, outcome).checked(Judge())  # type: ignore[arg-type]
+
+    def watch(launched: Any) -> float:
+        launched()
+        return 1.0
+
+    assert peer.measure(watch) is None
+    told = peer.to_json(Times([1.0]))
+    assert (told["reason"], told["samples_ms"], told["ratio"]) == (reason, None, None)
