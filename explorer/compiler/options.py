@@ -36,7 +36,8 @@ class Options:
     """What a user may choose.
 
     `grad` adds the backward pass; `reorder` permits linear-operator reordering and `compact` compact materialisation
-    (both Hector §3.2), `interchange` the loop interchange, `online` sums of exponentials
+    (both Hector §3.2), `aggregate` a sum by destination and type taken before its product with the type's matrix, which
+    needs no array between the two, `interchange` the loop interchange, `online` sums of exponentials
     taken while their maximum grows (a softmax in one visit of its elements), `inspect` the inspector, which groups
     the rows of a batch on the GPU by the matrix that they are multiplied with (cuKE §VI); `arch` is the GPU that PTX
     and SASS are made for.
@@ -52,6 +53,7 @@ class Options:
     grad: bool = False
     reorder: bool = True
     compact: bool = True
+    aggregate: bool = True
     interchange: bool = True
     online: bool = True
     inspect: bool = True

@@ -36,6 +36,7 @@ from explorer.compiler.passes.report import Report
 from explorer.compiler.passes.schedule import schedule
 from explorer.compiler.passes.separate import separate
 from explorer.compiler.passes.share_rows import share_rows
+from explorer.compiler.passes.split_products import split_products
 from explorer.compiler.passes.store_streams import store_streams
 from explorer.compiler.passes.toggle_callbacks import toggle_callbacks
 from explorer.compiler.passes.vectorize import vectorize
@@ -130,7 +131,7 @@ STAGES: tuple[StageSpec, ...] = (
     StageSpec(
         name="kernels",
         follows="loops",
-        passes=(schedule,),
+        passes=(split_products, schedule),
         title="Kernels",
         summary="the nests scheduled for a GPU: who does an iteration, where tiles live, what waits for what",
         source="cuKE §V and §VI, Hector §3.4.1, G-Sparse §III",

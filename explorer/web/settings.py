@@ -22,6 +22,7 @@ class Switch:
 SWITCHES = (
     Switch("reorder", "reorder linear operators", "layers, graph onward"),
     Switch("compact", "compact values", "layers, graph onward"),
+    Switch("aggregate", "add up before products", "layers, graph onward"),
     Switch("grad", "backward pass", "graph onward"),
     Switch("interchange", "interchange loops", "loops onward"),
     Switch("online", "online softmax", "layers, loops onward"),

@@ -26,6 +26,9 @@ def aggregate_first(graph: Graph, report: Report) -> Graph:
     if not report.options.compact:
         report.refused("products come first: the option compact is off")
         return graph
+    if not report.options.aggregate:
+        report.refused("products come first: the option aggregate is off")
+        return graph
     writer = ValueWriter(graph)
     for value in graph.values:
         match = _match(graph, value)
