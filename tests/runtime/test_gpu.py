@@ -39,7 +39,7 @@ def chain(shared_bytes: int = 0) -> Code:
     buffers = (buffer("x", "param", "n"), *(buffer(name, "output", "n") for name in ("a", "b", "out")))
     steps = (launch("first", "x", "a", "n"), launch("second", "a", "b", "n"))
     last = Launch("third", ("b", "out", "n"), Count((("n", 64),)), 128, 2, shared_bytes)
-    return Code((), (*steps, last), buffers)
+    return Code((), (*steps, last), buffers, made=frozenset({"a", "b", "out"}))
 
 
 def test_arrays_that_are_never_needed_at_once_share_memory(fake_cuda: Any) -> None:
@@ -87,7 +87,9 @@ def test_launching_allocates_nothing_and_passes_grids_and_shared_memory(fake_cud
 
 def test_numbers_reach_kernels_as_64_bit_integers_and_counts_are_computed(fake_cuda: Any) -> None:
     step = Launch("only", ("out", "tiles"), Count((("tiles", 1),)), 32)
-    code = Code((), (step,), (buffer("out", "output", "tiles"),), (("tiles", Count((("n", 64), (5, 1)))),))
+    code = Code(
+        (), (step,), (buffer("out", "output", "tiles"),), (("tiles", Count((("n", 64), (5, 1)))),), frozenset({"out"})
+    )
     (bound,) = GpuProgram(code).bind({}, SIZE).launches
     assert bound.grid[0] == bound.arguments[1] == 21
     assert bound.arguments[1].dtype == np.int64
@@ -96,7 +98,7 @@ def test_numbers_reach_kernels_as_64_bit_integers_and_counts_are_computed(fake_c
 def test_index_arrays_that_nobody_must_give_are_made(fake_cuda: Any) -> None:
     step = Launch("group", ("r", "order", "out", "n"), Count((("n", 64),)), 128)
     buffers = (buffer("r", "index", "n"), buffer("order", "index", "n"), buffer("out", "output", "n"))
-    program = GpuProgram(Code((), (step,), buffers), "out", inputs=frozenset({"r"}))
+    program = GpuProgram(Code((), (step,), buffers, made=frozenset({"order", "out"})), "out")
     bound = program.bind({"r": np.zeros(1000, np.int32)}, SIZE)
     assert (bound.arrays["order"].dtype, bound.arrays["order"].shape) == (np.int32, (1000,))
     with pytest.raises(InputError, match="There is no array for r"):
