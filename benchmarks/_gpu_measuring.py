@@ -123,7 +123,8 @@ def _larger(moving: float, computing: float) -> str:
 def bind(problem: Problem) -> BoundProgram:
     """Our kernels on the row's tensors."""
     arrays, extents = problem.program.arrays(problem.structure, problem.counts, problem.tensors)
-    return GpuProgram.of(problem.program.compilation).bind(arrays, extents)
+    compilation = problem.program.compilation
+    return GpuProgram.of(compilation).bind(arrays, extents, inspect_once=compilation.family == "layer")
 
 
 def symbols(row: Row) -> list[str]:
