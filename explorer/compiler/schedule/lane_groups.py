@@ -14,6 +14,7 @@ from explorer.compiler.passes.report import Report
 from explorer.compiler.passes.statements import all_names
 from explorer.compiler.schedule.heads import rows_nest
 from explorer.compiler.schedule.lanes import (
+    LANES,
     VECTOR,
     Nest,
     Spread,
@@ -55,8 +56,8 @@ def _scheduled(nest: Nest, spread: Spread, report: Report) -> kernels.ScheduledK
     kernel, loop = nest.kernel, nest.loop
     names = Names(all_names(kernel) | ({nest.heads.variable} if nest.heads else set()))
     body, spread = _on_lanes(nest, spread, names)
-    apart = 1 if spread.split else spread.groups
-    rows = WARPS * apart
+    groups = 1 if spread.split else spread.groups
+    rows = WARPS * groups
     lines = [f"split {loop.variable}: a block of {WARPS} warps has kMTile = {rows} rows"]
     lines += lines_of(nest, spread)
     if spread.split:
@@ -67,9 +68,9 @@ def _scheduled(nest: Nest, spread: Spread, report: Report) -> kernels.ScheduledK
         template="rows",
         sizes=kernel.sizes,
         buffers=kernel.buffers,
-        threads=32 * WARPS,
+        threads=LANES * WARPS,
         schedule=tuple(lines),
-        body=(in_blocks(loop, body, names, apart),),
+        body=(in_blocks(loop, body, names, groups),),
         origin=kernel.origin,
     )
     return with_resident(scheduled, spread)
