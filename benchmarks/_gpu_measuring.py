@@ -123,8 +123,7 @@ def _larger(moving: float, computing: float) -> str:
 def bind(problem: Problem) -> BoundProgram:
     """Our kernels on the row's tensors."""
     arrays, extents = problem.program.arrays(problem.structure, problem.counts, problem.tensors)
-    compilation = problem.program.compilation
-    return GpuProgram.of(compilation).bind(arrays, extents, inspect_once=compilation.family == "layer")
+    return GpuProgram.of(problem.program.compilation).bind(arrays, extents)
 
 
 def symbols(row: Row) -> list[str]:

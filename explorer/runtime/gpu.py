@@ -69,17 +69,8 @@ class GpuProgram:
         first = self.result or next(buffer.name for buffer in self.code.buffers if buffer.kind == "output")
         return (first, *(name for _, name in self.gradients))
 
-    def bind(
-        self,
-        arrays: Mapping[str, Any],
-        extents: Mapping[Any, int],
-        limit: int | None = None,
-        inspect_once: bool = False,
-    ) -> BoundProgram:
+    def bind(self, arrays: Mapping[str, Any], extents: Mapping[Any, int], limit: int | None = None) -> BoundProgram:
         """The kernels with arrays by the buffers' names, and the sizes of extents that only a run knows.
-
-        With `inspect_once` the index arrays that are given must stay as they are, a graph's: the inspectors, which read
-        nothing else, run now, and no launch does their work again (Hector's pre-processing, §3.2.2).
 
         Arrays of the device are used as they are, so they must be contiguous float32, or int32 for indices; others are
         copied to it. What kernels make and nobody gives is allocated in one piece. Nothing is checked of indices: see
@@ -96,8 +87,7 @@ class GpuProgram:
                 raise InputError(f"There is no array for {buffer.name}.")
         current_device()
         with faults():
-            kept = (*self.kept, *(b.name for b in made if inspect_once and b.type == "i32"))
-            needed = lifetimes((b.name for b in made), self.code.launches, kept)
+            needed = lifetimes((b.name for b in made), self.code.launches, self.kept)
             placed = place(needed, {buffer.name: buffer_bytes(buffer, sizes) for buffer in made})
             copied = [buffer for buffer in given if not _is_on_device(arrays[buffer.name])]
             total = placed.total + sum(buffer_bytes(buffer, sizes) for buffer in copied)
@@ -109,12 +99,9 @@ class GpuProgram:
                     place_of = arena.data + placed.offsets[buffer.name]
                     shape = shape_of(buffer, sizes)
                     on_device[buffer.name] = cupy_module().ndarray(shape, _element_type(buffer), memptr=place_of)
-            launches = self._launches(on_device, sizes)
+            launches = tuple(self._launches(on_device, sizes))
         given_bytes = sum(on_device[buffer.name].nbytes for buffer in given)
-        once = tuple(each for each in launches if inspect_once and each.launch.inspector)
-        rest = tuple(each for each in launches if each not in once)
-        BoundProgram(self, on_device, once, placed.total, given_bytes).launch()
-        return BoundProgram(self, on_device, rest, placed.total, given_bytes, once)
+        return BoundProgram(self, on_device, launches, placed.total, given_bytes)
 
     def _launches(self, arrays: Mapping[str, DeviceArray], sizes: Mapping[str, int]) -> list[BoundLaunch]:
         """The launches of a run, those of no blocks left out: CUDA refuses a grid of none."""
@@ -135,7 +122,7 @@ class GpuProgram:
         return function
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True)
 class BoundLaunch:
     """One launch of a run: the kernel's function, its grid of blocks, a block's threads, and the arguments."""
 
@@ -149,14 +136,13 @@ class BoundLaunch:
 @dataclass(frozen=True, eq=False)
 class BoundProgram:
     """Kernels with their arrays on the device. `made_bytes` is what was allocated for what they make, `given_bytes`
-    what the arrays of the caller take; `inspected` are the launches that need not be repeated."""
+    what the arrays of the caller take."""
 
     program: GpuProgram
     arrays: Mapping[str, DeviceArray]
     launches: tuple[BoundLaunch, ...]
     made_bytes: int
     given_bytes: int
-    inspected: tuple[BoundLaunch, ...] = ()
 
     def launch(self, stream: Any = None) -> None:
         """Launches all kernels in order on a CuPy stream, by default the current one, and returns at once.

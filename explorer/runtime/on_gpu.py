@@ -49,8 +49,7 @@ def _run(setup: Setup) -> Iterator[Event]:
     yield progress("loading the kernels and their arrays", PREPARING, STEPS)
     loops, program = setup.program("loops"), GpuProgram.of(setup.compilation)
     began = perf_counter()
-    # A graph stays as it is from one run of a layer to the next; a batch of triples, or of lists, does not.
-    bound = program.bind(*check_inputs(loops, setup.inputs()), inspect_once=setup.compilation.family == "layer")
+    bound = program.bind(*check_inputs(loops, setup.inputs()))
     bind_ms = (perf_counter() - began) * 1e3  # in which CuPy compiles what no stage has compiled
     check, gradients = _checked(setup, bound)
     if check.matches and gradients:
@@ -83,7 +82,6 @@ def _run(setup: Setup) -> Iterator[Event]:
             "peak_bytes": bound.made_bytes,
             "input_bytes": bound.given_bytes,
             "kernels": [_kernel(launch, program) for launch in bound.launches],
-            "inspected_once": [launch.launch.symbol for launch in bound.inspected],
             "peers": [peer.to_json(times) for peer in peers],
         }
     )

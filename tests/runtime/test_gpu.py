@@ -105,18 +105,6 @@ def test_index_arrays_that_nobody_must_give_are_made(fake_cuda: Any) -> None:
         program.bind({}, SIZE)
 
 
-def test_inspectors_run_once_where_the_structure_stays(fake_cuda: Any) -> None:
-    group = Launch("group", ("r", "order", "n"), Count((("n", 64),)), 128, inspector=True)
-    use = Launch("use", ("order", "out", "n"), Count((("n", 64),)), 128)
-    buffers = (buffer("r", "index", "n"), buffer("order", "index", "n"), buffer("out", "output", "n"))
-    program = GpuProgram(Code((), (group, use), buffers, made=frozenset({"order", "out"})), "out")
-    inputs = {"r": np.zeros(1000, np.int32)}
-    assert [each.launch for each in program.bind(inputs, SIZE).launches] == [group, use]
-    bound = program.bind(inputs, SIZE, inspect_once=True)
-    assert ([each.launch for each in bound.inspected], [each.launch for each in bound.launches]) == ([group], [use])
-    assert bound.arrays["order"].data.ptr != bound.arrays["out"].data.ptr
-
-
 def test_arrays_must_begin_where_vectors_may(fake_cuda: Any) -> None:
     import cupy
 

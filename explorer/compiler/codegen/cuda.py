@@ -69,8 +69,7 @@ def _function(kernel: ScheduledKernel, writer: Writer) -> tuple[list[Line], Laun
         Line("}"),
     ]
     arguments = (*(buffer.name for buffer in kernel.buffers), *counts)
-    inspector = all(buffer.type == "i32" for buffer in kernel.buffers)
-    launch = Launch(symbol, arguments, _blocks(writer), kernel.threads, columns, writer.memory.launch_bytes, inspector)
+    launch = Launch(symbol, arguments, _blocks(writer), kernel.threads, columns, writer.memory.launch_bytes)
     return lines, launch
 
 

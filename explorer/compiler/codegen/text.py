@@ -23,7 +23,6 @@ class Launch:
 
     `arguments` are the buffers' names in order, then the extents known only at run time, as 64-bit integers.
     `shared_bytes` is the dynamic shared memory that it must be allowed and given: what it declares itself is not in.
-    An inspector has to do with index arrays alone: while those that are given stay as they are, once is enough.
     """
 
     symbol: str
@@ -32,7 +31,6 @@ class Launch:
     threads: int
     columns: int = 1
     shared_bytes: int = 0
-    inspector: bool = False
 
 
 @dataclass(frozen=True)
