@@ -67,7 +67,8 @@ def _function(kernel: ScheduledKernel, helpers: Helpers, arch: str) -> tuple[lis
         Line("}"),
     ]
     arguments = (*(buffer.name for buffer in kernel.buffers), *counts)
-    launch = Launch(symbol, arguments, _blocks(writer), kernel.threads, columns, writer.memory.launch_bytes)
+    shared_bytes = writer.memory.launch_bytes
+    launch = Launch(symbol, arguments, _blocks(writer), kernel.threads, columns, shared_bytes, kernel.once)
     return lines, launch
 
 
