@@ -129,12 +129,19 @@ def lanes_reduction(scope: str, reduction: str) -> tuple[str, ...]:
 LAST_AT_MOST = (
     "__device__ __forceinline__ long long last_at_most(",
     "    const int* offsets, long long value, long long lower, long long upper) {",
-    "  while (lower < upper) {",
-    "    const long long middle = (lower + upper) / 2;",
-    "    if (offsets[middle] <= value) lower = middle + 1;",
-    "    else upper = middle;",
+    "  while (upper - lower > 8) {",
+    "    const long long eighth = (upper - lower) / 8;",
+    "    int passed = 0;",
+    "    #pragma unroll",
+    "    for (int probe = 1; probe < 8; probe++) passed += offsets[lower + probe * eighth] <= value;",
+    "    if (passed < 7) upper = lower + (passed + 1) * eighth;",
+    "    if (passed > 0) lower += passed * eighth + 1;",
     "  }",
-    "  return lower - 1;",
+    "  int passed = 0;",
+    "  #pragma unroll",
+    "  for (int probe = 0; probe < 8; probe++) passed += lower + probe < upper && offsets[lower + probe] <= value;",
+    "  return lower + passed - 1;",
     "}",
 )
-"""By halves: the last place in lower..upper whose offset is at most the value, lower - 1 where none is."""
+"""By eighths, whose seven loads are under way together: the last place in lower..upper whose offset is at most the
+value, lower - 1 where none is."""

@@ -79,12 +79,21 @@ class _Facts(NamedTuple):
 
     widths: Mapping[str, int]  # of vector indices: how many elements each stands for
     indices: frozenset[str]  # the buffers and tiles that hold indices
+    wide: frozenset[str]  # accumulators of vector loops, which are one for each element
 
 
 def _facts(kernel: kernels.ScheduledKernel) -> _Facts:
     tiles = [node for node in walk(kernel) if isinstance(node, kernels.Tile)]
     arrays: list[loops.Buffer | kernels.Tile] = [*kernel.buffers, *tiles]
-    return _Facts(kernels.vector_indices(kernel), frozenset(array.name for array in arrays if array.type == "i32"))
+    wide = {
+        node.name
+        for loop in walk(kernel)
+        if isinstance(loop, kernels.Loop) and loop.step > 1
+        for node in walk(loop)
+        if isinstance(node, loops.Accumulator)
+    }
+    indices = frozenset(array.name for array in arrays if array.type == "i32")
+    return _Facts(kernels.vector_indices(kernel), indices, frozenset(wide))
 
 
 def _run(statement: Node, facts: _Facts) -> Run:
@@ -220,10 +229,12 @@ def _accumulate(statement: loops.Accumulate, facts: _Facts) -> Run:
     """Into an element, a vector of them, or an accumulator; a vector that goes into a scalar is reduced."""
     target, combine = statement.target, _combination(statement.reduction)
     value = _expression(FUNCTIONS, statement.function, statement.operands)
+    wide_sum = target in facts.wide
     if not statement.indices:
 
         def add(environment: Environment) -> None:
-            environment[target] = combine(environment[target], _scalar(combine, value(environment)))
+            part = value(environment)
+            environment[target] = combine(environment[target], part if wide_sum else _scalar(combine, part))
 
         return add
     array, at = _array(target, statement.indices), _place(statement.indices, facts)

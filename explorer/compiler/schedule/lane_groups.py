@@ -9,15 +9,17 @@ from __future__ import annotations
 from dataclasses import replace
 
 from explorer.compiler.ir import kernels, loops
-from explorer.compiler.ir.node import Names
+from explorer.compiler.ir.node import Names, walk
 from explorer.compiler.passes.report import Report
 from explorer.compiler.passes.statements import all_names
 from explorer.compiler.schedule.heads import rows_nest
 from explorer.compiler.schedule.lanes import (
+    LANES,
     VECTOR,
     Nest,
     Spread,
     Unfit,
+    in_flight,
     of_heads,
     on_lanes,
     spread_rows,
@@ -54,8 +56,8 @@ def _scheduled(nest: Nest, spread: Spread, report: Report) -> kernels.ScheduledK
     kernel, loop = nest.kernel, nest.loop
     names = Names(all_names(kernel) | ({nest.heads.variable} if nest.heads else set()))
     body, spread = _on_lanes(nest, spread, names)
-    apart = 1 if spread.split else spread.groups
-    rows = WARPS * apart
+    groups = 1 if spread.split else spread.groups
+    rows = WARPS * groups
     lines = [f"split {loop.variable}: a block of {WARPS} warps has kMTile = {rows} rows"]
     lines += lines_of(nest, spread)
     if spread.split:
@@ -66,9 +68,9 @@ def _scheduled(nest: Nest, spread: Spread, report: Report) -> kernels.ScheduledK
         template="rows",
         sizes=kernel.sizes,
         buffers=kernel.buffers,
-        threads=32 * WARPS,
+        threads=LANES * WARPS,
         schedule=tuple(lines),
-        body=(in_blocks(loop, body, names, apart),),
+        body=(in_blocks(loop, body, names, groups),),
         origin=kernel.origin,
     )
     return with_resident(scheduled, spread)
@@ -85,8 +87,9 @@ def _on_lanes(nest: Nest, spread: Spread, names: Names) -> tuple[tuple[kernels.S
     return of_heads(nest, on_lanes(nest, nest.loop.body, spread, names), spread), spread
 
 
-def lines_of(nest: Nest, spread: Spread) -> list[str]:
-    """What the schedule says of rows on lanes, a primitive a line."""
+def lines_of(nest: Nest, spread: Spread, *bounds: str) -> list[str]:
+    """What the schedule says of rows on lanes, a primitive a line; `bounds` are a segment's first element and what
+    follows its last, where they are not its own."""
     lines = [f"bind a row's elements to {spread.width} lanes"]
     if spread.step == VECTOR:
         lines.append(f"vectorise by {VECTOR}")
@@ -94,10 +97,23 @@ def lines_of(nest: Nest, spread: Spread) -> list[str]:
         lines.append(f"stride: a lane has kNRegTile = {spread.rounds} vectors of a row, {spread.width} lanes apart")
     if nest.rows:
         lines.append(f"keep in registers: {', '.join(nest.rows)}")
-    if nest.segment_loops and spread.unroll > 1:
-        variables = ", ".join(segment.variable for segment in nest.segment_loops)
-        lines.append(f"batch {variables} by {spread.unroll}: its loads in registers before anything uses them")
+    lines += [_preloading(nest, spread, segment, *bounds) for segment in nest.segment_loops if spread.unroll > 1]
     return lines
+
+
+def _preloading(nest: Nest, spread: Spread, segment: loops.For, *bounds: str) -> str:
+    """How many elements of a segment are loaded ahead, and which: the bound is that of the loads' buffers too."""
+    tables = {buffer.name for buffer in nest.kernel.buffers}
+    inner = [
+        child for loop in walk(segment) if isinstance(loop, loops.For) and nest.over_row(loop) for child in loop.body
+    ]
+    rows = sum(isinstance(child, loops.Load) and child.buffer in tables for child in inner)
+    if not rows:
+        return f"unroll {segment.variable} by {spread.unroll}"
+    tile = in_flight(rows, spread) * (spread.groups if spread.split else 1)
+    lower, upper = bounds or (str(segment.lower), str(segment.extent))
+    last = f"min({lower} + {tile} t + {tile}, {upper}) - 1"
+    return f"preload {segment.variable} by kNnzTile = {tile}: [{lower} + {tile} t, {last}]"
 
 
 def in_blocks(loop: loops.For, body: tuple[kernels.Statement, ...], names: Names, groups: int) -> kernels.Statement:

@@ -106,7 +106,7 @@ def nest_of(kernel: loops.Kernel) -> Nest:
     nest = nest_of_any(kernel)
     rows = nest.rows.keys()
     for statement, loop in _with_row_loop(nest, nest.loop.body, None):
-        if loop is None and any(isinstance(s, loops.Load) and s.buffer in rows for s in (statement,)):
+        if loop is None and isinstance(statement, loops.Load) and statement.buffer in rows:
             raise Unfit(f"all lanes read {loops.print_statement(statement)} of a row that they share")
         _check_write(nest, statement, loop)
     if any(node for node in nest.row_loops if any(isinstance(child, loops.Row) for child in node.body)):
@@ -365,6 +365,11 @@ def batch_size(
     rows = sum(isinstance(node, loops.Load) and node.buffer in buffers for node in inner)
     if not rows:
         raise ValueError("no rows are loaded")
+    return in_flight(rows, spread, most)
+
+
+def in_flight(rows: int, spread: Spread, most: int = 0) -> int:
+    """How many iterations that load so many rows each have them in registers at a time."""
     return max(1, min(most or spread.unroll, MOST_IN_FLIGHT // (rows * spread.rounds * spread.step)))
 
 

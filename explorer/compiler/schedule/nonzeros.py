@@ -53,7 +53,7 @@ def schedule_nonzeros(kernel: loops.Kernel, report: Report) -> tuple[kernels.Sch
     except Unfit as reason:
         report.refused(f"{kernel.name} is not split by nonzeros: {reason}")
         return ()
-    report.did(f"{kernel.name} by nonzeros: {chunk} of {segment.elements} a warp, {why}")
+    report.did(f"{kernel.name} by nonzeros, since rows differ in length: {chunk} {segment.elements} a warp, {why}")
     return scheduled
 
 
@@ -94,8 +94,8 @@ class _Pieces:
         lines = [
             f"split {segment.elements}: a block of {WARPS} warps has {WARPS * self.chunk}, a warp {self.chunk}",
             f"search {segment.offsets} for the rows of a piece",
-            f"bound {segment.loop.variable}: [max({self.begin}, first), min({self.end}, last) - 1]",
-            *lines_of(self.nest, spread),
+            f"bound {segment.loop.variable}: [from, upto - 1] = [max({self.begin}, first), min({self.end}, last) - 1]",
+            *lines_of(self.nest, spread, "from", "upto"),
             "end rows that are whole, store what there is of the others",
         ]
         if spread.groups > 1:

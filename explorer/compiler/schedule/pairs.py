@@ -133,7 +133,7 @@ def product_of(found: Pairs, pieces: Pieces, sums: Buffer) -> Product:
         total=found.total.name,
         epilogue=(
             loops.Load(result=value, buffer=found.total.name, indices=(found.columns.variable,), origin=origin),
-            added,  # type: ignore[arg-type]
+            added,
         ),
         accumulators=(),
         origin=origin,

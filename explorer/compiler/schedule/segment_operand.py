@@ -61,7 +61,8 @@ class SegmentOperand:
         steps.add(loops.Accumulator(name=total, start=0.0, origin=product.origin))
         *before, added = product.prologue
         assert isinstance(added, loops.Accumulate)
-        with steps.segment(segment.variable, begin, known[segment.stop], IN_FLIGHT) as element:
+        last = str(known[segment.stop])
+        with steps.segment(segment.variable, begin, last, IN_FLIGHT) as element:
             known = steps.copy([*segment.scalars, *before], {**known, segment.variable: element})
             part = loops.Accumulate(
                 target=added.target,

@@ -56,14 +56,15 @@ class Steps:
         )
 
     @contextmanager
-    def segment(self, hint: str, lower: Atom, upper: Atom, unroll: int) -> Iterator[str]:
+    def segment(self, hint: str, lower: Extent, upper: Extent, unroll: int) -> Iterator[str]:
         """A loop over a segment, whose bounds are known at run time. Gives its variable."""
         variable = self.names.new(hint)
         self._bodies.append([])
         yield variable
         body = tuple(self._bodies.pop())
-        bounds = {"lower": cast(Extent, lower), "extent": cast(Extent, upper)}
-        self.add(kernels.Loop(variable=variable, body=body, unroll=unroll, origin=self._origin, **bounds))
+        self.add(
+            kernels.Loop(variable=variable, lower=lower, extent=upper, body=body, unroll=unroll, origin=self._origin)
+        )
 
     @contextmanager
     def where(self, left: Atom, comparison: str, right: Atom, *, needed: bool = True) -> Iterator[None]:

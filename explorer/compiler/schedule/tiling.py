@@ -58,9 +58,11 @@ def choose_tiling(kernel: loops.Kernel, product: Product) -> Tiling:
     depth = kernel.size(product.depth_extent)
     across = min(ACROSS, width // step)
     matrix_step = _step(kernel, (product.matrix,), product.depth, depth) if product.transposed else step
+    depth_step = _step(kernel, product.prologue, product.depth, depth)
     slab = DEPTH
     if product.segment is not None:
-        slab = next(deep for deep in DEPTHS_OF_SUMS if deep >= min(depth, DEPTHS_OF_SUMS[-1]))
+        deepest = min(DEPTHS_OF_SUMS[-1], GRANULE * across * depth_step // 2)  # two rows at a time or more
+        slab = next(deep for deep in DEPTHS_OF_SUMS if deep >= min(depth, deepest))
     if product.transposed and width * slab < GRANULE * across * matrix_step:
         matrix_step = 1  # there are more threads than vectors in a slab of the matrix
     return Tiling(
@@ -70,7 +72,7 @@ def choose_tiling(kernel: loops.Kernel, product: Product) -> Tiling:
         across=across,
         pieces=width // (across * step),
         step=step,
-        depth_step=_step(kernel, product.prologue, product.depth, depth),
+        depth_step=depth_step,
         matrix_step=matrix_step,
     )
 

@@ -1,5 +1,7 @@
 """Products of rows and matrices: which loops they are found in, and what their kernels compute."""
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 
@@ -11,6 +13,8 @@ from explorer.compiler.passes.report import Report
 from explorer.compiler.passes.schedule import schedule
 from explorer.compiler.schedule.products import find_products
 from tests.compiler.models import EXAMPLES, TRANSR, draw_inputs
+from tests.compiler.schedule.test_numbers import assert_same
+from tests.compiler.test_layers import drawn, tiny_graph
 
 RESCAL, TRANSE = (next(p for p in EXAMPLES if p.stem == name).read_text() for name in ("rescal", "transe_l2"))
 
@@ -77,3 +81,18 @@ def test_few_columns_are_no_tile():
     report = Report.silent()
     schedule(kernel, report)
     assert report.refusals[0] == "TransR: P has fewer than 16 columns, too few for a tile (gemm)"
+
+
+@pytest.mark.parametrize("sizes", [{"F": 20, "G": 17}, {"F": 70, "G": 16}])
+def test_sums_of_pairs_are_rows_of_products(sizes):
+    """Long sums are cut: here a node has more edges of one type than a piece takes."""
+    path = Path(__file__).resolve().parents[3] / "examples" / "rgnn" / "rgcn.emb"
+    compilation = explorer.compile(path.read_text(), sizes=sizes)
+    report = Report.silent()
+    schedule(compilation.stages["loops"].program, report)
+    assert report.done[0] == "RGCN_0: sums of at most 16 edges, grouped by dst_pair_etype, times W"
+    graph = tiny_graph()
+    busy = np.arange(40, dtype=np.int32) % 3
+    more = {"src": busy, "dst": np.zeros_like(busy), "etype": np.zeros_like(busy)}
+    graph |= {name: np.concatenate([graph[name], added]) for name, added in more.items()}
+    assert_same(compilation, drawn(compilation, graph))

@@ -6,8 +6,10 @@ from collections.abc import Callable, Sequence
 
 import pytest
 
+from explorer.compiler.compilation import compile_model
 from explorer.compiler.ir import kernels, loops
 from explorer.compiler.ir.kernels import ScheduledKernel, print_scheduled
+from explorer.compiler.ir.module import Module
 from explorer.compiler.ir.node import walk
 from explorer.compiler.ir.parse.kernels import parse_scheduled
 from explorer.compiler.ir.verify_kernels import verify_scheduled
@@ -17,10 +19,11 @@ from explorer.compiler.schedule.dots import schedule_dots
 from explorer.compiler.schedule.lane_groups import schedule_rows
 from explorer.compiler.schedule.nonzeros import schedule_nonzeros
 from explorer.compiler.schedule.sparse import schedule_sparse
-from tests.compiler.schedule.ragged import arrays_for, kernel_of, largest_error
+from tests.compiler.schedule.ragged import EXAMPLES, arrays_for, kernel_of, largest_error
 
 Schedule = Callable[[loops.Kernel, Report], tuple[ScheduledKernel, ...]]
 
+LAYERS = EXAMPLES.parent / "rgnn"
 SHORT = (3, 0, 1, 5)
 EMPTY = (0, 0)
 CUT = (0, 40, 0, 0, 25, 7, 0, 64, 0, 0)
@@ -111,4 +114,53 @@ def test_lists_say_why_they_are_not_split() -> None:
 
 def test_the_bound_of_a_piece_is_shown() -> None:
     kernel, _ = scheduled(schedule_nonzeros, kernel_of("spmm", 128))
-    assert "bound z: [max(begin, first), min(end, last) - 1]" in kernel.schedule
+    assert "bound z: [from, upto - 1] = [max(begin, first), min(end, last) - 1]" in kernel.schedule
+    assert "preload z by kNnzTile = 4: [from + 4 t, min(from + 4 t + 4, upto) - 1]" in kernel.schedule
+
+
+def layer_kernels(example: str, **options: str | int | bool) -> dict[str, ScheduledKernel]:
+    """The scheduled kernels of a layer of the examples by template, the last of each."""
+    text = (LAYERS / f"{example}.emb").read_text()
+    program = compile_model(text, options=options).stages["kernels"].program
+    assert isinstance(program, Module)
+    return {step.template: step for step in program.programs if isinstance(step, ScheduledKernel)}
+
+
+def test_heads_have_lanes_of_their_own() -> None:
+    kernel = layer_kernels("rgat_heads")["nonzeros"]
+    heads = [node for node in walk(kernel) if isinstance(node, kernels.Loop) and node.variable == "head"]
+    assert [(loop.extent, loop.bind, loop.width) for loop in heads] == [("H", "lane", 4)]
+    made = {buffer.name: buffer.extents for buffer in kernel.buffers if buffer.name.startswith("RGAT_4_")}
+    pieces = "RGAT_4_pieces"
+    assert made == {
+        "RGAT_4_y1": (pieces, 2, "H"),
+        "RGAT_4_y5": (pieces, 2, "H"),
+        "RGAT_4_y": (pieces, 2, "H", "G"),
+    }
+
+
+def test_parts_of_a_softmax_are_scaled_to_the_larger_maximum() -> None:
+    kernel = layer_kernels("rgat", reorder=False)["merge"]
+    (merging,) = [node for node in walk(kernel) if isinstance(node, kernels.Loop) and node.variable == "other"]
+    found = [node for node in walk(merging) if isinstance(node, loops.Compute | loops.Accumulate)]
+    assert sum(isinstance(node, loops.Compute) and node.function == "exp" for node in found) == 2
+    kinds = {node.reduction for node in found if isinstance(node, loops.Accumulate)}
+    assert kinds == {"max", "product", "sum"}
+
+
+def test_edges_in_small_number_make_small_pieces() -> None:
+    kernel = layer_kernels("rgat", reorder=False)["nonzeros"]
+    assert "split edges: a block of 8 warps has 1024, a warp 128" in kernel.schedule  # 4,845 warps of 620,232 edges
+
+
+def test_products_are_left_to_others() -> None:
+    program = compile_model((LAYERS / "gcn.emb").read_text()).stages["loops"].program
+    assert isinstance(program, Module)
+    (kernel,) = program.programs
+    assert isinstance(kernel, loops.Kernel)
+    report = Report(read_options({}))
+    assert schedule_sparse(kernel, report) == ()
+    assert report.refusals == [
+        f"GCN_0 is not {how}: all lanes read y2 = y[f] of a row that they share"
+        for how in ("split by nonzeros", "scheduled by rows")
+    ]
