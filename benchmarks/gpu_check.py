@@ -143,12 +143,13 @@ def all_cases(sizes: Sequence[int]) -> Iterator[Case]:
 
 
 def layer_cases(sizes: Sequence[int]) -> Iterator[Case]:
-    """Every layer of the examples at every size, under the four settings of its passes; `batch` does not matter."""
+    """Every layer of the examples at every size, under the settings of its passes; `batch` does not matter."""
     for path in sorted((CHECKOUT / "examples" / "rgnn").glob("*.emb")):
         for size in sizes:
             for reorder in ("true", "false"):
                 for compact in ("true", "false"):
                     yield Case(path.read_text(), size, 0, {"reorder": reorder, "compact": compact})
+            yield Case(path.read_text(), size, 0, {"aggregate": "false"})
 
 
 def op_cases(sizes: Sequence[int]) -> Iterator[Case]:

@@ -45,7 +45,8 @@ def shape_of(buffer: Buffer, extents: Mapping[str, int]) -> tuple[int, ...]:
 
 
 def lifetimes(names: Iterable[str], launches: Sequence[Launch], kept: Iterable[str]) -> dict[str, Lifetime]:
-    """When each of the arrays is needed; those `kept` to the end, and one that no launch names never."""
+    """When each of the arrays is needed; those `kept` to the end, what is made once always, and one that no launch
+    names never."""
     used: dict[str, list[int]] = {name: [] for name in names}
     for number, launch in enumerate(launches):
         for name in launch.arguments:
@@ -53,6 +54,7 @@ def lifetimes(names: Iterable[str], launches: Sequence[Launch], kept: Iterable[s
                 used[name].append(number)
     last = len(launches)
     found = {name: (numbers[0], numbers[-1]) for name, numbers in used.items() if numbers}
+    found |= {name: (0, last) for launch in launches if launch.once for name in launch.arguments if name in used}
     return found | {name: (found.get(name, (last, last))[0], last) for name in kept if name in used}
 
 

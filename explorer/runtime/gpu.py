@@ -76,6 +76,8 @@ class GpuProgram:
         copied to it. What kernels make and nobody gives is allocated in one piece. Nothing is checked of indices: see
         `explorer.runtime.arrays.check_inputs`. Raises NoGpu; InputError for arrays that are missing or do not fit, and
         where more than `limit` bytes, or than are free, would be needed; MemoryError; DeviceFault.
+
+        Kernels that need run but once run here, so the arrays of indices that they read must stay as they are.
         """
         sizes = {str(name): int(size) for name, size in extents.items() if isinstance(name, str)}
         for name, count in self.code.counts:
@@ -99,7 +101,8 @@ class GpuProgram:
                     place_of = arena.data + placed.offsets[buffer.name]
                     shape = shape_of(buffer, sizes)
                     on_device[buffer.name] = cupy_module().ndarray(shape, _element_type(buffer), memptr=place_of)
-            launches = tuple(self._launches(on_device, sizes))
+            bound = tuple(self._launches(on_device, sizes))
+            launches = _run_once(bound)
         given_bytes = sum(on_device[buffer.name].nbytes for buffer in given)
         return BoundProgram(self, on_device, launches, placed.total, given_bytes)
 
@@ -122,6 +125,16 @@ class GpuProgram:
         return function
 
 
+def _run_once(bound: tuple[BoundLaunch, ...]) -> tuple[BoundLaunch, ...]:
+    """Runs the launches that are to run once, and gives the others."""
+    once = [each for each in bound if each.launch.once]
+    for each in once:
+        each.run(None)
+    if once:  # later launches may be on another stream
+        cupy_module().cuda.get_current_stream().synchronize()
+    return tuple(each for each in bound if not each.launch.once)
+
+
 @dataclass(frozen=True)
 class BoundLaunch:
     """One launch of a run: the kernel's function, its grid of blocks, a block's threads, and the arguments."""
@@ -131,6 +144,10 @@ class BoundLaunch:
     grid: tuple[int, int]
     block: tuple[int]
     arguments: tuple[Any, ...]
+
+    def run(self, stream: Any) -> None:
+        """Queues the kernel on a CuPy stream, None for the current one."""
+        self.function(self.grid, self.block, self.arguments, shared_mem=self.launch.shared_bytes, stream=stream)
 
 
 @dataclass(frozen=True, eq=False)
@@ -150,8 +167,7 @@ class BoundProgram:
         Raises DeviceFault; of a kernel that breaks, only a later call of CUDA knows."""
         with faults():
             for each in self.launches:
-                shared = each.launch.shared_bytes
-                each.function(each.grid, each.block, each.arguments, shared_mem=shared, stream=stream)
+                each.run(stream)
 
     def results(self) -> tuple[DeviceArray, dict[str, DeviceArray]]:
         """The result, and gradients by tensor, of the device: what the next launch will write again."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -103,6 +104,20 @@ def test_index_arrays_that_nobody_must_give_are_made(fake_cuda: Any) -> None:
     assert (bound.arrays["order"].dtype, bound.arrays["order"].shape) == (np.int32, (1000,))
     with pytest.raises(InputError, match="There is no array for r"):
         program.bind({}, SIZE)
+
+
+def test_what_depends_on_the_graph_alone_runs_when_it_is_given(fake_cuda: Any) -> None:
+    steps = (launch("first", "x", "a", "n"), replace(launch("group", "r", "order", "n"), once=True))
+    last = launch("last", "a", "order", "out", "n")
+    indices = (buffer("r", "index", "n"), buffer("order", "index", "n"))
+    buffers = (buffer("x", "param", "n"), *indices, buffer("a", "output", "n"), buffer("out", "output", "n"))
+    program = GpuProgram(Code((), (*steps, last), buffers), "out", inputs=frozenset({"x", "r"}))
+    bound = program.bind({"x": np.zeros(1000, np.float32), "r": np.zeros(1000, np.int32)}, SIZE)
+    assert fake_cuda.log[-1] == "group"
+    bound.launch()
+    assert fake_cuda.log[-3:] == ["group", "first", "last"]
+    assert len({bound.arrays[name].data.ptr for name in ("a", "order", "out")}) == 3
+    assert lifetimes(("a", "order"), (*steps, last), ()) == {"a": (0, 2), "order": (0, 3)}
 
 
 def test_arrays_must_begin_where_vectors_may(fake_cuda: Any) -> None:

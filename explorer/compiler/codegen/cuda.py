@@ -69,7 +69,8 @@ def _function(kernel: ScheduledKernel, writer: Writer) -> tuple[list[Line], Laun
         Line("}"),
     ]
     arguments = (*(buffer.name for buffer in kernel.buffers), *counts)
-    launch = Launch(symbol, arguments, _blocks(writer), kernel.threads, columns, writer.memory.launch_bytes)
+    shared_bytes = writer.memory.launch_bytes
+    launch = Launch(symbol, arguments, _blocks(writer), kernel.threads, columns, shared_bytes, kernel.once)
     return lines, launch
 
 

@@ -23,6 +23,7 @@ class Launch:
 
     `arguments` are the buffers' names in order, then the extents known only at run time, as 64-bit integers.
     `shared_bytes` is the dynamic shared memory that it must be allowed and given: what it declares itself is not in.
+    One that is to run `once` depends on the graph alone: for the same graph, what it wrote may be used again.
     """
 
     symbol: str
@@ -31,6 +32,7 @@ class Launch:
     threads: int
     columns: int = 1
     shared_bytes: int = 0
+    once: bool = False
 
 
 @dataclass(frozen=True)

@@ -179,7 +179,8 @@ class ScheduledKernel(Node):
 
     `resident` is how many blocks a multiprocessor is to have at a time, which leaves each thread so many registers; 0
     leaves it to the assembler. `counts` are the numbers that launching needs besides the extents of arrays that are
-    given: a buffer that the kernel makes may have them as extents."""
+    given: a buffer that the kernel makes may have them as extents. One that runs `once` reads only what is given with
+    a graph and what others of its kind write, so whoever launches need not do it again for the same graph."""
 
     name: str
     template: str
@@ -190,6 +191,7 @@ class ScheduledKernel(Node):
     body: tuple[Statement, ...]
     counts: tuple[tuple[str, Count], ...] = ()
     resident: int = 0
+    once: bool = False
 
     def size(self, extent: Extent) -> int:
         """The number that a static extent stands for; KeyError for those known only at run time."""
@@ -288,7 +290,8 @@ def print_steps(body: tuple[Statement, ...], depth: int) -> Iterator[Line]:
 def print_scheduled(kernel: ScheduledKernel) -> tuple[Line, ...]:
     """The head with the schedule, sizes and buffers, then the nest."""
     resident = f"  resident {kernel.resident}" if kernel.resident else ""
-    lines = [Line(f"scheduled {kernel.name}  template {kernel.template}  threads {kernel.threads}{resident}")]
+    once = "  once" if kernel.once else ""
+    lines = [Line(f"scheduled {kernel.name}  template {kernel.template}  threads {kernel.threads}{resident}{once}")]
     lines += [Line(f"  schedule {primitive}") for primitive in kernel.schedule]
     if kernel.sizes:
         lines.append(Line("  size " + ", ".join(f"{name} = {size}" for name, size in kernel.sizes)))

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+from explorer.compiler.counts import SETS
 from explorer.compiler.ir.kernels import Count, ScheduledKernel
 from explorer.compiler.ir.loops import Buffer
 from explorer.compiler.ir.node import Extent, Names, Origin, walk
@@ -162,7 +163,9 @@ class _Arrays:
 
 
 def group_rows(name: str, chosen: Chosen | Pieces, matrices: Extent, names: Names, origin: Origin) -> Grouping:
-    """The inspector for rows of which each has chosen one of the matrices. `names` are those of the module."""
+    """The inspector for rows of which each has chosen one of the matrices. `names` are those of the module.
+
+    Where the rows are a set of a graph, its kernels need run but once, when the graph is given."""
     rows = chosen.rows
     tiles = names.new("tiles")
 
@@ -182,7 +185,7 @@ def group_rows(name: str, chosen: Chosen | Pieces, matrices: Extent, names: Name
         tiles=(tiles, Count((*chosen.most, (matrices, 1)))),
     )
     builders = (_clear, _count, _tile, _order)
-    kernels = tuple(build(name, arrays, origin) for build in builders)
+    kernels = tuple(replace(build(name, arrays, origin), once=rows in SETS) for build in builders)
     return Grouping(kernels, arrays.order, arrays.matrix, arrays.begin, arrays.end, arrays.tiles)
 
 

@@ -62,6 +62,10 @@ class Resident(NamedTuple):
     blocks: int
 
 
+class Once(NamedTuple):
+    """That a kernel need run but once."""
+
+
 def parse_scheduled(text: str) -> kernels.ScheduledKernel:
     """The scheduled kernel whose printed text this is; raises ParseError for a text that is none."""
     parsed: kernels.ScheduledKernel = read("kernels", text, _ScheduledBuilder(text))
@@ -81,11 +85,15 @@ class _ScheduledBuilder(StatementBuilder):
             body=statements_of(parts),
             counts=tuple((part.name, part.number) for part in parts if isinstance(part, Named)),
             resident=next((part.blocks for part in parts if isinstance(part, Resident)), 0),
+            once=any(isinstance(part, Once) for part in parts),
             origin=self.origin(meta),
         )
 
     def resident(self, meta: Meta, blocks: int) -> Resident:
         return Resident(blocks)
+
+    def once(self, meta: Meta) -> Once:
+        return Once()
 
     def schedule(self, meta: Meta, line: str) -> Primitive:
         return Primitive(line.removeprefix("schedule ").rstrip())
