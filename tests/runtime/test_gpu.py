@@ -111,7 +111,7 @@ def test_what_depends_on_the_graph_alone_runs_when_it_is_given(fake_cuda: Any) -
     last = launch("last", "a", "order", "out", "n")
     indices = (buffer("r", "index", "n"), buffer("order", "index", "n"))
     buffers = (buffer("x", "param", "n"), *indices, buffer("a", "output", "n"), buffer("out", "output", "n"))
-    program = GpuProgram(Code((), (*steps, last), buffers), "out", inputs=frozenset({"x", "r"}))
+    program = GpuProgram(Code((), (*steps, last), buffers, made=frozenset({"a", "order", "out"})), "out")
     bound = program.bind({"x": np.zeros(1000, np.float32), "r": np.zeros(1000, np.int32)}, SIZE)
     assert fake_cuda.log[-1] == "group"
     bound.launch()
