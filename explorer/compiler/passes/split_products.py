@@ -154,11 +154,17 @@ class _Cut:
         )
 
     def _computed_again(self) -> Body:
-        """The scalars of the first that the second computes for itself: those that come of what is given."""
-        changing = {loops.result_of(s) for s in self.first if not pure(s)} | written_names(self.first)
+        """The scalars of the first that the second computes for itself: those that come of what is given, and
+        accumulators that only the second adds to."""
+        written = written_names(self.first)
+
+        def again(statement: loops.Statement) -> bool:
+            return pure(statement) or (isinstance(statement, loops.Accumulator) and statement.name not in written)
+
+        changing = {loops.result_of(s) for s in self.first if not again(s)} | written
         given: list[loops.Statement] = []
         for statement in self.first:
-            if pure(statement) and not changing & set(loops.reads_of(statement)):
+            if again(statement) and not changing & set(loops.reads_of(statement)):
                 given.append(statement)
             else:
                 changing.add(loops.result_of(statement))
