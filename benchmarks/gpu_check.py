@@ -13,7 +13,7 @@ import json
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import cache, partial
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -278,9 +278,14 @@ INPUTS = {"score": score_inputs, "layer": layer_inputs, "op": op_inputs}
 def sizes_of(case: Case) -> dict[str, int]:
     """The first dimension at the case's size, the others larger each, so that none are equal: by 4 where vectors of 4
     divide the first, and so all."""
-    names = explorer.compile(case.text).sizes
     step = 3 if case.size % 4 else 4
-    return {name: case.size + step * place for place, name in enumerate(names)}
+    return {name: case.size + step * place for place, name in enumerate(_dimensions(case.text))}
+
+
+@cache
+def _dimensions(text: str) -> tuple[str, ...]:
+    """The names of a text's dimensions."""
+    return tuple(explorer.compile(text).sizes)
 
 
 def triples() -> Triples:

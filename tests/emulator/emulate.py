@@ -7,6 +7,7 @@ in vain are reported. So one run on small inputs tells what memcheck, initcheck,
 
 from __future__ import annotations
 
+import atexit
 import ctypes
 import hashlib
 import re
@@ -30,7 +31,7 @@ COMPILER = "g++"
 COMMON = ("-std=c++17", "-fPIC", "-U_FORTIFY_SOURCE")
 UNSET = "-ftrivial-auto-var-init=pattern"
 """Arrays in registers start as -1.7e38, and not as zeros. GCC 12 leaves scalars out: `as_cpp` sets those."""
-TEXT_FLAGS = ("-O1", "-g1", "-w", "-fno-exceptions", UNSET, "-fsanitize=thread,bounds,alignment")
+TEXT_FLAGS = ("-O0", "-g1", "-w", "-fno-exceptions", UNSET, "-fsanitize=thread,bounds,alignment")
 RUNTIME_FLAGS = ("-O2",)
 GUARD = 1 << 20
 """Bytes on both sides of each array that belong to none, so that a wrong index meets no other array."""
@@ -55,11 +56,10 @@ def emulate(code: Code, arrays: Mapping[str, Any], extents: Mapping[Extent, int]
     `arrays` are those that are given: contiguous, f32 or int32. The seed sets the order of blocks and of threads.
     Raises EmulatorFault.
     """
-    extents = dict(extents)
+    sizes = {str(name): size for name, size in extents.items()}
     for name, count in code.counts:
-        extents[name] = count.value(extents)
-    library = _Library.of(code)
-    return library.run(code, arrays, extents, seed)
+        sizes[name] = count.value(sizes)
+    return _Library.of(code).run(code, arrays, sizes, seed)
 
 
 class _Library:
@@ -76,7 +76,7 @@ class _Library:
         lines = tuple(line.text for line in code.lines)
         return cls(_compiled(as_cpp(code)), lines)
 
-    def run(self, code: Code, arrays: Mapping[str, Any], extents: Mapping[Extent, int], seed: int) -> Arrays:
+    def run(self, code: Code, arrays: Mapping[str, Any], extents: Mapping[str, int], seed: int) -> Arrays:
         self.functions.emulator_clear()
         held = {buffer.name: self.place(buffer, arrays, extents) for buffer in code.buffers}
         for launch in code.launches:
@@ -89,7 +89,7 @@ class _Library:
                 raise EmulatorFault(f"no kernel writes element {unwritten} of {buffer.name}")
         return {buffer.name: held[buffer.name] for buffer in code.buffers if buffer.name not in arrays}
 
-    def place(self, buffer: Buffer, arrays: Mapping[str, Any], extents: Mapping[Extent, int]) -> npt.NDArray[Any]:
+    def place(self, buffer: Buffer, arrays: Mapping[str, Any], extents: Mapping[str, int]) -> npt.NDArray[Any]:
         """A buffer's array between guards: a copy of what is given; what no kernel should use before it is written."""
         given = arrays.get(buffer.name)
         shape = [extents[extent] if isinstance(extent, str) else extent for extent in buffer.extents]
@@ -100,7 +100,7 @@ class _Library:
         self.functions.emulator_add_array(buffer.name.encode(), address, size, given is not None)
         return array
 
-    def launch(self, launch: Launch, held: Arrays, extents: Mapping[Extent, int], seed: int) -> None:
+    def launch(self, launch: Launch, held: Arrays, extents: Mapping[str, int], seed: int) -> None:
         """One kernel; raises EmulatorFault."""
         blocks = launch.blocks.value(extents)
         if not (0 < launch.threads <= MOST_THREADS and 0 < launch.columns <= MOST_COLUMNS):
@@ -154,9 +154,9 @@ def _guarded(shape: Sequence[int], dtype: np.dtype[Any]) -> npt.NDArray[Any]:
 @cache
 def _folder() -> Path:
     """Where this process keeps what it compiled, until it ends."""
-    held = tempfile.TemporaryDirectory(prefix="emulator-")
-    _folder.held = held  # type: ignore[attr-defined]
-    return Path(held.name)
+    path = tempfile.mkdtemp(prefix="emulator-")
+    atexit.register(shutil.rmtree, path, ignore_errors=True)
+    return Path(path)
 
 
 @cache

@@ -46,7 +46,7 @@ struct Array {
 };
 
 std::vector<Array> arrays;
-Array tiles{"a shared tile", nullptr, 0, false, true, {}};
+Array tiles{"shared memory", nullptr, 0, false, true, {}};
 Array dynamic_tiles{"dynamic shared memory", nullptr, 0, false, true, {}};
 long first_block = 1;
 

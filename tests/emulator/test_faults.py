@@ -46,7 +46,7 @@ def test_a_right_kernel_gives_its_result() -> None:
 @pytest.mark.parametrize("seed", [0, 1])
 @pytest.mark.parametrize("barrier", ["", "__syncwarp();", "__shfl_sync(0xffffffffu, 1.0f, 0);"])
 def test_a_missing_barrier_of_the_block(barrier: str, seed: int) -> None:
-    with pytest.raises(EmulatorFault, match="with no barrier between|nothing has written"):
+    with pytest.raises(EmulatorFault, match=r"with no barrier between|nothing has written"):
         run(reversed_tile(barrier), seed=seed)
 
 
@@ -56,7 +56,7 @@ def in_warps(barrier: str) -> str:
 
 def test_a_barrier_of_the_warp_is_enough_within_it() -> None:
     assert run(in_warps("__syncwarp();"))["out"][0] == 1
-    with pytest.raises(EmulatorFault, match="with no barrier between|nothing has written"):
+    with pytest.raises(EmulatorFault, match=r"with no barrier between|nothing has written"):
         run(in_warps(""))
 
 
@@ -86,7 +86,10 @@ def test_a_tile_overwritten_before_all_have_read_it(seed: int) -> None:
         ("out[n] = x[n + 200000];", "reads 4 bytes at element 2[0-9]* of x"),
         ("out[n + 1] = x[n];", "writes 4 bytes at element 128 of out, which has 128"),
         ("out[n] = 0.0f; if (n == 127) atomicAdd(&out[n + 1], 1.0f);", "adds to 4 bytes at element 128 of out"),
-        ("out[n] = x[n]; if (n == 127) *(float4*)&out[n + 1] = make_float4(1, 2, 3, 4);", "writes 16 bytes at element 128"),
+        (
+            "out[n] = x[n]; if (n == 127) *(float4*)&out[n + 1] = make_float4(1, 2, 3, 4);",
+            "writes 16 bytes at element 128",
+        ),
         ("out[n] = *(float*)(n * 4LL + 64);", "where there is no array"),
     ],
 )
@@ -97,14 +100,14 @@ def test_an_index_outside_an_array(access: str, said: str) -> None:
 
 @pytest.mark.parametrize("tile", ["__shared__ float tile[64];", "float tile[64];"])
 def test_an_index_outside_a_tile_of_known_size(tile: str) -> None:
-    with pytest.raises(EmulatorFault, match="indexes an array of known size with 64"):
+    with pytest.raises(EmulatorFault, match=r"indexes an array of known size with 64"):
         run(f"{tile} tile[i + 1] = x[n]; out[n] = 0.0f;")
 
 
 def test_dynamic_shared_memory_has_the_size_of_its_launch() -> None:
     body = "extern __shared__ __align__(16) float tile[];\ntile[i] = x[n]; out[n] = tile[i];"
     assert np.array_equal(run(body, shared_bytes=4 * THREADS)["out"], np.arange(N))
-    with pytest.raises(EmulatorFault, match="where there is no array"):
+    with pytest.raises(EmulatorFault, match=r"where there is no array"):
         run(body, shared_bytes=4 * THREADS - 4)
 
 
@@ -121,7 +124,7 @@ def test_dynamic_shared_memory_has_the_size_of_its_launch() -> None:
     ],
 )
 def test_threads_that_wait_in_vain(body: str) -> None:
-    with pytest.raises(EmulatorFault, match="wait for each other in vain.*thread .* line [0-9]+"):
+    with pytest.raises(EmulatorFault, match=r"wait for each other in vain.*thread .* line [0-9]+"):
         run(body)
 
 
@@ -145,14 +148,14 @@ def test_an_exchange_takes_the_other_lanes_value(call: str, expected: list[int])
 
 
 def test_a_value_of_a_lane_that_takes_no_part() -> None:
-    with pytest.raises(EmulatorFault, match="takes a value of lane 8, which takes no part"):
+    with pytest.raises(EmulatorFault, match=r"takes a value of lane 8, which takes no part"):
         run("out[n] = i % 32 < 8 ? __shfl_sync(0xffu, x[n], 8) : 0.0f;")
-    with pytest.raises(EmulatorFault, match="waits for lanes that it is not among"):
+    with pytest.raises(EmulatorFault, match=r"waits for lanes that it is not among"):
         run("out[n] = __shfl_sync(0xffu, x[n], 0);")
 
 
 def test_an_element_that_no_kernel_writes() -> None:
-    with pytest.raises(EmulatorFault, match="no kernel writes element 127 of out"):
+    with pytest.raises(EmulatorFault, match=r"no kernel writes element 127 of out"):
         run("if (n < 127) out[n] = x[n];")
 
 
@@ -168,7 +171,7 @@ def test_an_element_that_no_kernel_writes() -> None:
 )
 @pytest.mark.parametrize("seed", [0, 1])
 def test_a_read_of_what_nothing_has_written(body: str, seed: int) -> None:
-    with pytest.raises(EmulatorFault, match="which nothing has written"):
+    with pytest.raises(EmulatorFault, match=r"which nothing has written"):
         run(body, seed=seed)
 
 
@@ -197,7 +200,7 @@ def test_sums_of_many_threads_must_be_atomic() -> None:
     added = run(clear + "atomicAdd(&ranks[n - i], 1); out[n] = x[n];")["ranks"]
     assert added[0] == added[THREADS] == THREADS
     for wrong in ("ranks[n - i] += 1;", "atomicAdd(&ranks[n - i], 1); out[n] = ranks[n - i];"):
-        with pytest.raises(EmulatorFault, match="which another thread .*, with no barrier between"):
+        with pytest.raises(EmulatorFault, match=r"which another thread .*, with no barrier between"):
             run(clear + wrong)
 
 
@@ -211,7 +214,7 @@ def test_the_seed_sets_the_order_of_the_threads() -> None:
 
 def test_a_vector_must_be_aligned() -> None:
     assert run("out[n] = (*(const float4*)&x[n / 4 * 4]).y;")["out"][5] == 5
-    with pytest.raises(EmulatorFault, match="not aligned"):
+    with pytest.raises(EmulatorFault, match=r"not aligned"):
         run("out[n] = (*(const float4*)&x[(n + 1) % 64]).y;")
 
 
@@ -228,7 +231,7 @@ __device__ __forceinline__ void add_vector(float4* target, float4 a) {
 
 
 def test_a_grid_that_no_device_has() -> None:
-    with pytest.raises(EmulatorFault, match="no device has 1 columns of 1056 threads"):
+    with pytest.raises(EmulatorFault, match=r"no device has 1 columns of 1056 threads"):
         run("out[n] = 0.0f;", threads=1056)
 
 
