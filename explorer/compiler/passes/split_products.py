@@ -154,7 +154,8 @@ class _Cut:
         )
 
     def _computed_again(self) -> Body:
-        """The scalars of the first that the second computes for itself: those that come of what is given."""
+        """What the second has for itself of the first: scalars that come of what is given, rows and accumulators that
+        the first only declares."""
         changing = {loops.result_of(s) for s in self.first if not pure(s)} | written_names(self.first)
         given: list[loops.Statement] = []
         for statement in self.first:
@@ -163,7 +164,11 @@ class _Cut:
             else:
                 changing.add(loops.result_of(statement))
         defined = {loops.result_of(statement) for statement in self.second}
-        return tuple(s for s in slice_for(tuple(given), self.second) if loops.result_of(s) not in defined)
+        again = [s for s in slice_for(tuple(given), self.second) if loops.result_of(s) not in defined]
+        # What only the second changes begins there.
+        changed = written_names(self.second) - written_names(self.first)
+        begun = [s for s in self.first if loops.result_of(s) in changed - defined]
+        return (*again, *begun)
 
     def _crossing(self, again: Body) -> Body:
         """The statements of the first that name what the second reads of it: rows, accumulators and scalars."""
