@@ -42,13 +42,14 @@ OWN = (frozenset({"thread"}), frozenset({"warp", "lane"}))
 @dataclass(frozen=True)
 class _Access:
     """An access to an element of memory that threads share. `stale` are variables of loops that went on since, `older`
-    those that went on more than once."""
+    those that went on more than once; `fixed` are shared loops of whose iterations one alone does it."""
 
     array: str
     indices: tuple[Atom, ...]
     kind: Kind
     around: tuple[str, ...]  # the variables of the shared loops
     levels: frozenset[str]  # at which each member does it for itself; at others all read alike, one writes
+    fixed: frozenset[tuple[Atom, Atom]] = frozenset()  # by variable, the iteration
     stale: frozenset[str] = frozenset()
     older: frozenset[str] = frozenset()
     waited: int = NOTHING  # the widest barrier since
@@ -57,7 +58,10 @@ class _Access:
 def _access(array: str, indices: tuple[Atom, ...], kind: Kind, path: Path) -> _Access:
     loops = shared_loops(path)
     levels = frozenset(loop.bind for loop in loops if loop.bind not in GRID)
-    return _Access(array, indices, kind, tuple(loop.variable for loop in loops), levels)
+    variables = tuple(loop.variable for loop in loops)
+    wheres = (step for step in path if isinstance(step, Where) and step.comparison == "==")
+    fixed = frozenset((w.left, w.right) for w in wheres if w.left in variables and isinstance(w.right, int))
+    return _Access(array, indices, kind, variables, levels, fixed)
 
 
 def verify_order(kernel: ScheduledKernel, shared: dict[str, Share]) -> None:
@@ -198,9 +202,9 @@ class _Order:
     def _in_a_warp(self, access: _Access) -> bool:
         return "warp" in access.levels or self.kernel.threads == LANES
 
-    def _covered(self, access: _Access, other: _Access) -> set[str]:
+    def _covered(self, access: _Access, other: _Access) -> frozenset[str]:
         """The bound loops whose iteration is the same where the two accesses meet in an element, by variable."""
-        covered = set(self.scope[access.array])
+        covered = self.scope[access.array] | {str(variable) for variable, _ in access.fixed & other.fixed}
         if len(access.indices) == len(other.indices):
             for index, match in zip(access.indices, other.indices, strict=True):
                 if self._place(index, access) == self._place(match, other):
@@ -212,7 +216,14 @@ class _Order:
         form = self.forms.get(str(index))
         if form is None or not form.tells_apart:
             return self._symbol(index, access)
-        return form.start, frozenset((by, self._symbol(name, access)) for name, by in form.terms)
+        return form.start, frozenset((by, self._digit(name, access)) for name, by in form.terms)
+
+    def _digit(self, name: str, access: _Access) -> object:
+        """What a term stands for: where equal sums have equal terms, a loop's variable need not be the same again."""
+        loop = self.loops.get(name)
+        if loop is None or is_shared(loop):
+            return self._symbol(name, access)
+        return loop.lower, loop.extent, loop.step
 
     def _symbol(self, name: Atom, access: _Access) -> object:
         loop = self.loops.get(str(name))
@@ -234,7 +245,7 @@ class _Order:
             return {name}
         return {other for other in self.depends.get(name, ()) if is_shared(self.loops[other])}
 
-    def _level(self, access: _Access, covered: set[str]) -> int:
+    def _level(self, access: _Access, covered: frozenset[str]) -> int:
         """What threads must have waited at, of whom only the loops in `covered` are known to agree."""
         apart = [self.loops[variable].bind for variable in access.around if variable not in covered]
         if any(level in GRID for level in apart):
