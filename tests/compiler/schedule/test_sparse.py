@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 
 import pytest
@@ -13,7 +14,7 @@ from explorer.compiler.ir.module import Module
 from explorer.compiler.ir.node import walk
 from explorer.compiler.ir.parse.kernels import parse_scheduled
 from explorer.compiler.ir.verify_kernels import verify_scheduled
-from explorer.compiler.options import read_options
+from explorer.compiler.options import OptionError, read_options
 from explorer.compiler.passes.report import Report
 from explorer.compiler.schedule.dots import schedule_dots
 from explorer.compiler.schedule.lane_groups import schedule_rows
@@ -164,3 +165,12 @@ def test_products_are_left_to_others() -> None:
         f"GCN_0 is not {how}: all lanes read y2 = y[f] of a row that they share"
         for how in ("split by nonzeros", "scheduled by rows")
     ]
+
+
+@pytest.mark.parametrize(("option", "message"), [
+    ({"split": "columns"}, "split is one of auto, rows, nonzeros, not 'columns'"),
+    ({"chunk": "100"}, "chunk is one of 0, 32, 64, 128, 256, 512, 1024, 2048, 4096, not '100'"),
+])  # fmt: skip
+def test_what_a_split_cannot_be(option: dict[str, str], message: str) -> None:
+    with pytest.raises(OptionError, match=re.escape(message)):
+        read_options(option)
