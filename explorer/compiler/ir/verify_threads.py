@@ -167,8 +167,10 @@ class _Sums:
         return [loop for loop in inside if loop.variable not in indices]
 
     def _store(self, store: Store, path: Path) -> None:
-        value = set().union(*(self.depends.get(str(operand), ()) for operand in store.operands))
-        apart = [loop for loop in self._outside(store.target, store.indices, path) if loop.variable in value]
+        apart = self._outside(store.target, store.indices, path)
+        if store.indices:  # an element of a tile that several threads keep, and all give the same value
+            value = set().union(*(self.depends.get(str(operand), ()) for operand in store.operands))
+            apart = [loop for loop in apart if loop.variable in value]
         if apart:
             raise broken(store, f"{store.target} is of all iterations over {apart[0].variable}, and each stores it")
         constant = store.operands[0] if store.function == "copy" else None
