@@ -96,6 +96,13 @@ def test_numbers_reach_kernels_as_32_bit_integers_and_counts_are_computed(fake_c
     assert bound.arguments[1].dtype == np.int32
 
 
+def test_more_than_kernels_count_to_is_refused(fake_cuda: Any) -> None:
+    step = Launch("only", ("out", "n"), Count((("n", 64),)), 32)
+    program = GpuProgram(Code((), (step,), (buffer("out", "output", "n"),), made=frozenset({"out"})))
+    with pytest.raises(InputError, match="n is 2,146,435,072, but kernels of the GPU count in 32 bits: to 2,146,435,0"):
+        program.bind({}, {"n": 2**31 - 2**20})
+
+
 def test_index_arrays_that_nobody_must_give_are_made(fake_cuda: Any) -> None:
     step = Launch("group", ("r", "order", "out", "n"), Count((("n", 64),)), 128)
     buffers = (buffer("r", "index", "n"), buffer("order", "index", "n"), buffer("out", "output", "n"))

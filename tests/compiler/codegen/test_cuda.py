@@ -197,7 +197,7 @@ def test_rows_too_large_for_a_block_are_refused_in_a_sentence() -> None:
 def test_offsets_are_64_bits_wide() -> None:
     entities_times_size = text(cuda(kernels.transr(2_000, 1_000)))
     assert "const int ih = h[b];" in entities_times_size
-    assert "P[((long long)ir * D + d) * K + k1]" in entities_times_size
+    assert "P[((long long)ir * D + row4) * K + k1]" in entities_times_size
     without_sets = kernels.kernel(
         "Wide",
         {"D": 70_000},
@@ -213,6 +213,27 @@ def test_offsets_are_64_bits_wide() -> None:
     )
     assert "W[(long long)d * D + k]" in text(cuda(without_sets))
     assert "const long long n = (long long)70000 * 70000;" in text(cuda(without_sets))
+
+
+def test_only_flattened_places_are_64_bits_wide() -> None:
+    flattened = kernels.kernel(
+        "Flat",
+        {"D": 6},
+        [kernels.buffer("index", "h", "B"), kernels.buffer("param", "E", "entity", "D"), kernels.RESULT],
+        kernels.load("ih", "h", "b"),
+        kernels.index("scaled", "mul", "ih", 12),
+        kernels.index("flat", "add", "scaled", 5),
+        kernels.index("column", "mod", "flat", 6),
+        kernels.index("row", "div", "flat", 6),
+        kernels.load("e", "E", "row", "column"),
+        kernels.store("out", ("b",), "copy", "e"),
+    )
+    written = text(cuda(flattened))
+    assert "const int ih = h[b];" in written
+    assert "const long long scaled = (long long)ih * 12;" in written
+    assert "const long long flat = scaled + 5;" in written
+    assert "const int column = flat % 6;" in written
+    assert "E[row * D + column]" in written
 
 
 def test_names_of_the_language_are_renamed() -> None:
