@@ -11,6 +11,7 @@ from explorer.compiler.ir.kernels import ScheduledKernel
 from explorer.compiler.ir.module import Module
 from explorer.compiler.passes.report import Report
 from explorer.compiler.schedule.outer_products import schedule_outer_products
+from explorer.compiler.schedule.outer_rows import split_rows
 from explorer.compiler.schedule.row_products import Groupings, schedule_pairs, schedule_products
 from explorer.compiler.schedule.sparse import schedule_sparse
 from explorer.compiler.schedule.warps import schedule_warps
@@ -48,6 +49,9 @@ def _scheduled(kernel: loops.Kernel, groupings: Groupings, report: Report) -> tu
     if parts is not None:
         each = ((part,) if isinstance(part, ScheduledKernel) else _scheduled(part, groupings, report) for part in parts)
         return tuple(step for steps in each for step in steps)
+    split = split_rows(kernel, groupings.names)
+    if split:
+        return tuple(step for part in split for step in _scheduled(part, groupings, report))
     found = schedule_outer_products(kernel, report) or schedule_sparse(kernel, report)
     if found:
         return found

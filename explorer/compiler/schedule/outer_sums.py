@@ -54,11 +54,11 @@ def find_outer_sum(kernel: loops.Kernel) -> OuterSum | None:
     *bounds, row = loop.body
     if not isinstance(row, loops.For) or not all(pure(s) for s in bounds):
         return None
-    segments = _segments(kernel, loop, tuple(bounds), row)
+    segments = segments_of(kernel, loop, tuple(bounds), row)
     return _sum_in(kernel, loop, segments, row, outputs[0]) if segments else None
 
 
-def _segments(
+def segments_of(
     kernel: loops.Kernel, loop: loops.For, bounds: tuple[loops.Statement, ...], row: loops.For
 ) -> tuple[Extent, Buffer | None] | None:
     """How many rows there are in all segments, and where those begin; None where rows are not in segments."""

@@ -33,3 +33,11 @@ def test_each_head_has_a_column_of_blocks() -> None:
     found = [kernel for kernel in _kernels("hgt", {}) if kernel.template == "outer products"]
     assert len(found) >= 2
     assert all(any(getattr(node, "bind", "") == "column" for node in walk(kernel)) for kernel in found)
+
+
+def test_rows_that_have_to_be_computed_first_are_computed_for_all_segments_together() -> None:
+    kernels = _kernels("hgt", {})
+    made = {buffer.name for kernel in kernels if "_rows" in kernel.name for buffer in kernel.buffers}
+    sums = [kernel for kernel in kernels if "_sums" in kernel.name and kernel.template == "outer products"]
+    assert len(sums) == 3
+    assert all(made & {buffer.name for buffer in kernel.buffers} for kernel in sums)
