@@ -315,7 +315,7 @@ def launch(compilation: explorer.Compilation, inputs: dict[str, Any]) -> tuple[A
             on_device[buffer.name] = cupy.full(shape, -1 if index else np.nan, np.int32 if index else np.float32)
     module = cupy.RawModule(code=compilation.stages["cuda"].text, options=("--std=c++17",))
     for planned in code.launches:
-        arguments = [on_device[name] if name in on_device else np.int64(extents[name]) for name in planned.arguments]
+        arguments = [on_device[name] if name in on_device else np.int32(extents[name]) for name in planned.arguments]
         grid = (planned.blocks.value(extents), planned.columns)
         if 0 not in grid:
             function = module.get_function(planned.symbol)

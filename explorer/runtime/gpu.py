@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from explorer.compiler.codegen.text import Code, Launch
+from explorer.compiler.codegen.text import EXTENT_LIMIT, Code, Launch
 from explorer.compiler.ir.loops import Buffer, Kernel
 from explorer.compiler.ir.module import Module
 from explorer.compiler.ir.node import Line
@@ -82,6 +82,7 @@ class GpuProgram:
         sizes = {str(name): int(size) for name, size in extents.items() if isinstance(name, str)}
         for name, count in self.code.counts:
             sizes[name] = count.value(sizes)
+        _check_extents(sizes)
         given = [buffer for buffer in self.code.buffers if buffer.name in arrays]
         made = [buffer for buffer in self.code.buffers if buffer.name not in arrays]
         for buffer in made:
@@ -112,7 +113,7 @@ class GpuProgram:
         for launch in self.code.launches:
             grid = (launch.blocks.value(sizes), launch.columns)
             if grid[0]:
-                values = [arrays[name] if name in arrays else np.int64(sizes[name]) for name in launch.arguments]
+                values = [arrays[name] if name in arrays else np.int32(sizes[name]) for name in launch.arguments]
                 found.append(BoundLaunch(launch, self._function(launch), grid, (launch.threads,), tuple(values)))
         return found
 
@@ -181,6 +182,13 @@ class BoundProgram:
             cupy = cupy_module()
             result, gradients = self.results()
             return cupy.asnumpy(result), {tensor: cupy.asnumpy(array) for tensor, array in gradients.items()}
+
+
+def _check_extents(sizes: Mapping[str, int]) -> None:
+    """Raises InputError for what kernels cannot count to."""
+    for name, size in sizes.items():
+        if size >= EXTENT_LIMIT:
+            raise InputError(f"{name} is {size:,}, but kernels of the GPU count in 32 bits: to {EXTENT_LIMIT - 1:,}.")
 
 
 def _check_memory(needed: int, limit: int | None, buffers: list[Buffer], sizes: Mapping[str, int]) -> None:

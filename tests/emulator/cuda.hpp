@@ -68,12 +68,13 @@ UNSEEN inline T add_unseen(T* address, T value) {
   return before;
 }
 
-// An argument of a kernel: 8 bytes, read as what the parameter is.
+// An argument of a kernel: 8 bytes, or the lower 4 of them, read as what the parameter is.
 struct Argument {
   unsigned long long bits;
   template <class T>
   UNSEEN operator T() const {
-    return __builtin_bit_cast(T, bits);
+    if constexpr (sizeof(T) == sizeof(unsigned)) return __builtin_bit_cast(T, static_cast<unsigned>(bits));
+    else return __builtin_bit_cast(T, bits);
   }
 };
 

@@ -1,6 +1,6 @@
 """From scheduled kernels to CUDA C++: syntax alone, one operation a line; who does what and where is in the kernels.
 
-The text includes no header, so NVRTC compiles it anywhere. Offsets into buffers are 64 bits wide.
+The text includes no header, so NVRTC compiles it anywhere. How wide integers are, `cuda_integers` says.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ def _function(kernel: ScheduledKernel, writer: Writer) -> tuple[list[Line], Laun
     counts = [name for name in _run_time_names(kernel) if name in writer.used]
     parameters = [f"{_pointer(buffer, writer.written)} __restrict__ {names[buffer.name]}" for buffer in kernel.buffers]
     if counts:
-        parameters.append(", ".join(f"long long {names[count]}" for count in counts))
+        parameters.append(", ".join(f"int {names[count]}" for count in counts))
     columns = writer.columns
     bounds = f"{kernel.threads}, {kernel.resident}" if kernel.resident else str(kernel.threads)
     grid = f", {columns} columns" if columns > 1 else ""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from explorer.compiler.codegen.cuda_integers import INT_LIMIT, Integers
 from explorer.compiler.codegen.cuda_sharing import share_loops, static_number
 from explorer.compiler.codegen.cuda_tiles import accesses, register_tiles
 from explorer.compiler.codegen.cuda_vectors import (
@@ -23,7 +24,6 @@ from explorer.compiler.ir.kernels import AtomicAccumulate, Loop, ScheduledKernel
 from explorer.compiler.ir.loops import INFIX_INDEX, REDUCTION_SIGNS, Accumulate, Compute, Index, Load, Store
 from explorer.compiler.ir.node import Atom, Extent, Line, Node, Origin, merge, walk
 
-INT_LIMIT = 2**31
 CHOICES = {"min": "<", "max": ">"}
 REDUCING = {"sum": "add", "product": "mul", "max": "max", "min": "min"}
 """The function that a reduction applies again and again."""
@@ -67,7 +67,7 @@ class Expressions:
         self.slot_loops = {
             str(index) for name in self.registers for place in found.get(name, []) for index in place
         } & set(self.shares)
-        self.largest: dict[str, int | None] = {}  # of each integer; None where only 64 bits are sure to do
+        self.numbers = Integers(kernel)
         self.slot_of: dict[str, str] = {}  # by the variable of a shared loop that goes round
         self.shift: dict[str, int] = {}  # by vector index: which of its elements is meant
         self.used: set[str] = set()
@@ -91,27 +91,31 @@ class Expressions:
 
     # Integers.
 
-    def largest_of(self, atom: Atom) -> int | None:
-        if not isinstance(atom, str):
-            return int(atom)
-        size = static_number(self.kernel, atom)
-        return size if size is not None else self.largest.get(atom)
-
     def index(self, index: Index) -> str:
-        """Integer arithmetic, on 32 bits where the largest value fits."""
-        largest = [self.largest_of(operand) for operand in index.operands]
-        limit = _largest_result(index.function, largest)
-        self.largest[index.result] = limit
+        """Integer arithmetic, of the width that its result has."""
+        numbers = self.numbers
+        numbers.define_result(index)
+        kind = numbers.type_of(index.result)
         left, right = (self.atom(operand) for operand in index.operands)
-        kind = "long long" if limit is None else "int"
         if index.function in CHOICES:
             value = f"{left} {CHOICES[index.function]} {right} ? {left} : {right}"
         else:
-            if limit is None and None not in largest:
+            if kind == "long long" and not any(map(numbers.is_wide, index.operands)):
                 left = f"(long long){left}"
-            sign = INFIX_INDEX[index.function][0]  # C's / on integers is the loops' // : neither side is negative
+            sign, right = self.sign(index, right)
             value = f"{left} {sign} {right}"
         return f"const {kind} {self.names[index.result]} = {value};"
+
+    def sign(self, index: Index, right: str) -> tuple[str, str]:
+        """The operator, and its right side. The loops' // rounds down, as a shift by bits does; C's / on signed
+        integers rounds to zero, which takes an addition more, unless nvcc knows that neither side is negative."""
+        dividend, divisor = index.operands
+        if self.numbers.largest(dividend) is None and isinstance(divisor, int) and divisor.bit_count() == 1:
+            if index.function == "div":
+                return ">>", str(divisor.bit_length() - 1)
+            if index.function == "mod":
+                return "&", str(divisor - 1)
+        return INFIX_INDEX[index.function][0], right
 
     # Elements.
 
@@ -141,7 +145,7 @@ class Expressions:
         text = self.atom(indices[0])
         if len(indices) == 1:
             return text
-        if all(self.largest_of(index) is not None for index in indices) and self.is_large(extents):
+        if self.is_large(extents) and not self.numbers.is_wide(indices[0]):
             text = f"(long long){text}"
         for place, (index, extent) in enumerate(zip(indices[1:], extents[1:], strict=True), 1):
             text = f"({text})" if place > 1 else text
@@ -199,8 +203,8 @@ class Expressions:
         if load.buffer in self.integers:
             if self.vectors.width(load.result) > 1:
                 raise Unsupported(f"Indices of {load.buffer} are loaded one by one: its loop may have no step.")
-            self.largest[load.result] = None
-            return f"const long long {name} = {self.element(load.buffer, load.indices)};"
+            self.numbers.define(load.result, None)
+            return f"const int {name} = {self.element(load.buffer, load.indices)};"
         width = self.vectors.width(load.result)
         single = self.elements(load.buffer, load.indices)
         kind = vector_type(width)
@@ -236,8 +240,7 @@ class Expressions:
         """The assignments of a store: one, or one for each element of a vector that is stored across rows."""
         value = self.expression(store.function, store.operands)
         if store.target in self.integers:
-            number = self.atom(store.operands[0])
-            return [f"{self.element(store.target, store.indices)} = (int){number}"]
+            return [f"{self.element(store.target, store.indices)} = {self.narrow(store.operands[0])}"]
         width = self.vectors.width_of(store.operands)
         single = self.elements(store.target, store.indices)
         if single and width == 1:
@@ -248,6 +251,10 @@ class Expressions:
             return [f"{e} = {value}.{x}" for e, x in zip(single, ELEMENTS, strict=False)]
         wanted = self.vectors.width(store.indices[-1]) if store.indices else 1
         return [f"{self.element(store.target, store.indices, wanted)} = {self.widened(value, width, wanted)}"]
+
+    def narrow(self, atom: Atom) -> str:
+        """An integer for an array of 32-bit ones."""
+        return f"(int){self.atom(atom)}" if self.numbers.is_wide(atom) else self.atom(atom)
 
     def accumulate(self, statement: Accumulate) -> list[str]:
         """The assignment that adds to an element, a vector of them, or an accumulator."""
@@ -291,10 +298,9 @@ class Expressions:
         width = self.vectors.width(indices[-1]) if indices else 1
         if target in self.integers:
             (operand,) = statement.operands
-            number = self.atom(operand) if isinstance(operand, int) else f"(int){self.atom(operand)}"
-            call = f"atomicAdd(&{self.element(target, indices)}, {number})"
-            self.largest[statement.result] = None
-            return f"const long long {self.names[statement.result]} = {call}" if statement.result else call
+            call = f"atomicAdd(&{self.element(target, indices)}, {self.narrow(operand)})"
+            self.numbers.define(statement.result, None)
+            return f"const int {self.names[statement.result]} = {call}" if statement.result else call
         value = self.expression(statement.function, statement.operands)
         values = self.vectors.width_of(statement.operands)
         if width == 1:
@@ -334,15 +340,3 @@ def _other_atoms(node: Node) -> tuple[Atom, ...]:
         case Loop(extent=str(extent), lower=lower):
             return (lower, extent)
     return ()
-
-
-def _largest_result(function: str, largest: list[int | None]) -> int | None:
-    """The largest value of integer arithmetic on operands from 0 to their largest; None: 64 bits are needed."""
-    left, right = largest
-    if function == "mod" and right is not None:
-        return right - 1
-    if left is None or right is None:
-        return None
-    results = {"add": left + right, "sub": left, "mul": left * right, "div": left}
-    result = {**results, "min": min(left, right), "max": max(left, right)}[function]
-    return result if result < INT_LIMIT else None

@@ -83,9 +83,7 @@ def elementwise(function: str, widths: Sequence[int]) -> tuple[str, Text]:
     kind, formula = vector_type(width), _formula(function)
     names = PARAMETERS[: len(widths)]
     bounds = BOUNDS.get(function, len(widths))
-    types = [
-        "long long" if place >= bounds else vector_type(width if each > 1 else 1) for place, each in enumerate(widths)
-    ]
+    types = ["int" if place >= bounds else vector_type(width if each > 1 else 1) for place, each in enumerate(widths)]
     parameters = ", ".join(f"{kind} {name}" for kind, name in zip(types, names, strict=True))
     elements = [
         formula.format(*(f"{name}.{element}" if each > 1 else name for name, each in zip(names, widths, strict=True)))

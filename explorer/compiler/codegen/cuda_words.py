@@ -127,10 +127,10 @@ def lanes_reduction(scope: str, reduction: str) -> tuple[str, ...]:
 
 
 LAST_AT_MOST = (
-    "__device__ __forceinline__ long long last_at_most(",
-    "    const int* offsets, long long value, long long lower, long long upper) {",
+    "__device__ __forceinline__ int last_at_most(",
+    "    const int* offsets, int value, int lower, int upper) {",
     "  while (upper - lower > 8) {",
-    "    const long long eighth = (upper - lower) / 8;",
+    "    const int eighth = (upper - lower) / 8;",
     "    int passed = 0;",
     "    #pragma unroll",
     "    for (int probe = 1; probe < 8; probe++) passed += offsets[lower + probe * eighth] <= value;",

@@ -14,6 +14,7 @@ from explorer.compiler.codegen.text import WARP, Unsupported
 from explorer.compiler.ir.kernels import (
     AtomicAccumulate,
     Barrier,
+    Count,
     Loop,
     Reduce,
     ScheduledKernel,
@@ -96,7 +97,8 @@ class Writer(Expressions):
                 self.helpers.use("last_at_most", LAST_AT_MOST, origin)
                 atoms = ", ".join(self.atom(atom) for atom in (statement.value, statement.lower, statement.upper))
                 call = f"last_at_most({self.names[statement.buffer]}, {atoms})"
-                self.write(f"const long long {self.names[statement.result]} = {call};", origin)
+                self.numbers.define(statement.result, None)
+                self.write(f"const int {self.names[statement.result]} = {call};", origin)
             case Load():
                 self.write(self.load(statement), origin)
             case Index():
@@ -191,18 +193,17 @@ class Writer(Expressions):
         if loop.lower != 0 or loop.step != 1:
             raise Unsupported("A loop over the grid's blocks counts from 0 by 1.")
         size = static_number(self.kernel, loop.extent)
-        self.largest[loop.variable] = None if loop.bind == "block" else (size or 1) - 1
-        kind = "long long" if loop.bind == "block" else "int"
+        self.numbers.define(loop.variable, None if loop.bind == "block" else (size or 1) - 1)
         if self.is_named(loop):
-            self.write(f"const {kind} {self.names[loop.variable]} = {place};", loop.origin)
+            self.write(f"const int {self.names[loop.variable]} = {place};", loop.origin)
 
     def variable_type(self, loop: Loop) -> str:
-        """32 bits where the bounds are known to fit; notes the variable's largest value."""
+        """As wide as the bounds; notes the variable's largest value."""
         size = static_number(self.kernel, loop.extent)
-        lower = self.largest_of(loop.lower)
-        fits = size is not None and lower is not None
-        self.largest[loop.variable] = max(0, (size or 1) - 1) if fits else None
-        return "int" if fits else "long long"
+        bounds = [bound for bound in (loop.lower, loop.extent) if not isinstance(bound, Count)]
+        wide = any(map(self.numbers.is_wide, bounds))
+        self.numbers.define(loop.variable, None if size is None else max(0, size - 1), wide=wide)
+        return self.numbers.type_of(loop.variable)
 
     def own_loop(self, loop: Loop) -> None:
         """A loop that each thread does by itself."""

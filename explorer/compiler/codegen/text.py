@@ -11,6 +11,8 @@ from explorer.compiler.ir.node import Line
 
 WARP = 32
 """Threads of a warp."""
+EXTENT_LIMIT = 2**31 - 2**20
+"""Above every extent and count of a launch, for kernels count in 32 bits, and a block's share beyond the end."""
 
 
 class Unsupported(Exception):
@@ -21,7 +23,8 @@ class Unsupported(Exception):
 class Launch:
     """How to run a GPU kernel: on a grid of `blocks` by `columns` blocks of `threads` threads.
 
-    `arguments` are the buffers' names in order, then the extents known only at run time, as 64-bit integers.
+    `arguments` are the buffers' names in order, then the extents known only at run time, as 32-bit integers
+    below EXTENT_LIMIT.
     `shared_bytes` is the dynamic shared memory that it must be allowed and given: what it declares itself is not in.
     One that is to run `once` depends on the graph alone: for the same graph, what it wrote may be used again.
     """
