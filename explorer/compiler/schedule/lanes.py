@@ -389,7 +389,7 @@ def with_resident(kernel: kernels.ScheduledKernel, spread: Spread) -> kernels.Sc
     spread_out = {load.buffer for load in loads if load.indices[-1:] and load.indices[-1] in lanes}
     floats = 0
     for node in walk(kernel):
-        if isinstance(node, kernels.Tile):
+        if isinstance(node, kernels.Tile) and node.memory == "register":
             *outer, last = (kernel.size(extent) for extent in node.extents)
             mine = -(-last // (spread.step * spread.width)) * spread.step if node.name in spread_out else last
             floats += prod(outer) * mine

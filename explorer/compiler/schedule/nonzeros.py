@@ -31,6 +31,7 @@ from explorer.compiler.schedule.lanes import (
     with_resident,
 )
 from explorer.compiler.schedule.segments import Part, Segment, segment_of
+from explorer.compiler.schedule.staging import Staging
 from explorer.compiler.schedule.writer import Writer
 
 CHUNK, LARGE_CHUNK = 256, 512
@@ -39,6 +40,9 @@ LARGE = 10_000_000
 FEWEST_WARPS = 4_000
 """Warps that keep all multiprocessors of an H100 busy: fewer elements a warp rather than fewer warps."""
 STATES_IN_FLIGHT = 8
+
+Body = Callable[[str], tuple[kernels.Statement, ...]]
+"""What is done for the piece, or the warp, of a number."""
 
 
 def schedule_nonzeros(kernel: loops.Kernel, report: Report) -> tuple[kernels.ScheduledKernel, ...]:
@@ -86,6 +90,7 @@ class _Pieces:
         self.pieces = write.names.new(f"{self.kernel.name}_pieces")
         # one more, for empty rows behind all elements
         self.counts = ((self.pieces, kernels.Count(((segment.elements, self.size), (1, 1)))),)
+        self.staging = Staging(segment, chunk, write)
         self.stores = {part.name: write.names.new(f"{self.kernel.name}_{part.name}") for part in segment.state}
 
     def summing(self) -> kernels.ScheduledKernel:
@@ -100,9 +105,11 @@ class _Pieces:
         ]
         if spread.groups > 1:
             lines.insert(1, f"share a warp's among {spread.groups} groups of {spread.width} lanes, {self.size} each")
+        if self.staging.arrays:
+            lines.insert(-1, self.staging.line)
         scheduled = self._scheduled(self.kernel.name, "nonzeros", lines)
         buffers = (*self.kernel.buffers, *self._partials("output"))
-        return with_resident(replace(scheduled, buffers=buffers, body=(self._in_blocks(self._piece),)), spread)
+        return with_resident(replace(scheduled, buffers=buffers, body=(self._in_blocks(self._piece, self.staging.fill),)), spread)
 
     def merging(self) -> kernels.ScheduledKernel:
         """The kernel in which a group of lanes merges what pieces have of a row that begins in one of them."""
@@ -116,7 +123,7 @@ class _Pieces:
         spread = replace(self.spread, unroll=1)
         scheduled = self._scheduled(name, "merge", [*lines, *lines_of(self.nest, spread)])
         buffers = (*kept, *(() if known else sized), *self._partials("temporary"))
-        return replace(scheduled, buffers=buffers, body=(self._in_blocks(self._merge),))
+        return replace(scheduled, buffers=buffers, body=(self._in_blocks(self._merge, lambda warp: ()),))
 
     def _scheduled(self, name: str, template: str, lines: list[str]) -> kernels.ScheduledKernel:
         return kernels.ScheduledKernel(
@@ -143,26 +150,24 @@ class _Pieces:
             for part in self.segment.state
         )
 
-    def _in_blocks(self, body: Callable[[str], tuple[kernels.Statement, ...]]) -> kernels.Statement:
-        """The loops over blocks, warps and groups of lanes around what is done for one piece."""
+    def _in_blocks(self, body: Body, ahead: Body) -> kernels.Statement:
+        """The loops over blocks, warps and groups of lanes around what is done for one piece, `ahead` for a warp's."""
         write, groups = self.write, self.spread.groups
         block, warp, group = (write.names.new(hint) for hint in ("block", "warp", "group"))
         base = write.index("base", "mul", block, WARPS)
         own = write.index("own", "add", base.result, warp)
         if groups == 1:
-            inner: tuple[kernels.Statement, ...] = (own, *self._guarded(own.result, body))
+            inner: tuple[kernels.Statement, ...] = (own, *ahead(own.result), *self._guarded(own.result, body))
         else:
             start = write.index("start", "mul", own.result, groups)
             piece = write.index("piece", "add", start.result, group)
             shared = write.loop(group, groups, piece, *self._guarded(piece.result, body), bind="lane", width=groups)
-            inner = (own, start, shared)
+            inner = (own, *ahead(own.result), start, shared)
         warps = write.loop(warp, WARPS, *inner, bind="warp")
         blocks = kernels.Count(((self.pieces, WARPS * groups),))
         return write.loop(block, blocks, base, warps, bind="block")
 
-    def _guarded(
-        self, piece: str, body: Callable[[str], tuple[kernels.Statement, ...]]
-    ) -> tuple[kernels.Statement, ...]:
+    def _guarded(self, piece: str, body: Body) -> tuple[kernels.Statement, ...]:
         return (self.write.where(piece, "<", self.pieces, *body(piece)),)
 
     def _piece(self, piece: str) -> tuple[kernels.Statement, ...]:
@@ -190,7 +195,7 @@ class _Pieces:
         write, segment = self.write, self.segment
         lower = write.index("from", "max", self.begin, first)
         upper = write.index("upto", "min", self.end, last)
-        loop = replace(segment.loop, lower=lower.result, extent=upper.result)
+        loop = replace(self.staging.loop, lower=lower.result, extent=upper.result)
         head = self._summed((*segment.before, lower, upper, loop))
         mine = write.index("mine", "sub", upper.result, lower.result)
         length = write.index("length", "sub", self.end, self.begin)
@@ -201,7 +206,7 @@ class _Pieces:
 
     def _summed(self, body: tuple[loops.Statement, ...]) -> tuple[kernels.Statement, ...]:
         """The statements of a row up to its segment's loop, on lanes."""
-        nest = Nest(self.kernel, replace(self.nest.loop, body=(*body, *self.segment.after)))
+        nest = Nest(self.staging.kernel, replace(self.nest.loop, body=(*body, *self.segment.after)))
         on = on_lanes(nest, body, self.spread, self.write.names)
         if any(isinstance(statement, kernels.Reduce) for statement in on):
             raise Unfit("lanes join what they sum over a row's segment after it")
