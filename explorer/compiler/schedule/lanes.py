@@ -316,13 +316,20 @@ class _Conversion:
             self._check_accumulator(target, sums[0][1].reduction, body[at + 1 : last + 1])
         else:
             self._check_row(target, sums[0][1].reduction, body[:last], body[first : last + 1])
-        join = self._reduce(target.name, sums[0][1], levels.pop())
+        spread = {self._rows_inside(body[place]) for place, _, _ in sums}
+        if len(spread) > 1:
+            raise Unfit(f"{target.name} is summed in by groups of lanes and by single ones")
+        join = self._reduce(target.name, sums[0][1], levels.pop(), spread.pop())
         return last, [join] if join.lanes > 1 else []
 
-    def _reduce(self, name: str, node: loops.Accumulate, levels: frozenset[str]) -> kernels.Reduce:
+    def _rows_inside(self, statement: loops.Statement) -> bool:
+        """Whether lanes share rows in a statement: elsewhere those that take a segment's elements are neighbours."""
+        return any(isinstance(node, loops.For) and self.nest.over_row(node) for node in walk(statement))
+
+    def _reduce(self, name: str, node: loops.Accumulate, levels: frozenset[str], rows_inside: bool) -> kernels.Reduce:
         width, groups = self.spread.width, self.spread.groups
         lanes = (width if "row" in levels else 1) * (groups if "segment" in levels else 1)
-        apart = 1 if "row" in levels else width
+        apart = width if rows_inside and "row" not in levels else 1
         return kernels.Reduce(target=name, reduction=node.reduction, lanes=lanes, apart=apart, origin=node.origin)
 
     def _check_accumulator(self, target: loops.Accumulator, reduction: str, body: tuple[loops.Statement, ...]) -> None:
