@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from explorer.compiler.codegen.cleared import clearing_kernel
+from explorer.compiler.codegen.text import Unsupported
 from explorer.compiler.ir import loops
 from explorer.compiler.ir.kernels import ScheduledKernel
 from explorer.compiler.ir.module import Module
+from explorer.compiler.ir.node import VerificationError
+from explorer.compiler.ir.verify_kernels import verify_scheduled
 from explorer.compiler.passes.report import Report
 from explorer.compiler.schedule.outer_products import schedule_outer_products
 from explorer.compiler.schedule.outer_rows import split_rows
@@ -45,15 +48,35 @@ def schedule(program: loops.Kernel | Module, report: Report) -> ScheduledKernel 
 def _scheduled(kernel: loops.Kernel, groupings: Groupings, report: Report) -> tuple[ScheduledKernel, ...]:
     """A nest's kernels: those of its products, if it starts with some, then a template of sums where one is for
     it, else the first that fits."""
-    parts = schedule_products(kernel, groupings, report) or schedule_pairs(kernel, groupings, report)
-    if parts is not None:
-        each = ((part,) if isinstance(part, ScheduledKernel) else _scheduled(part, groupings, report) for part in parts)
-        return tuple(step for steps in each for step in steps)
+    made = dict(groupings.made)
+    for products in (schedule_products, schedule_pairs):
+        parts = products(kernel, groupings, report)
+        if parts is not None and _shown_right(kernel, parts, report):
+            each = (
+                (part,) if isinstance(part, ScheduledKernel) else _scheduled(part, groupings, report) for part in parts
+            )
+            return tuple(step for steps in each for step in steps)
+        groupings.made = dict(made)  # what a refused template grouped, no kernel does
     split = split_rows(kernel, groupings.names)
     if split:
         return tuple(step for part in split for step in _scheduled(part, groupings, report))
-    found = schedule_outer_products(kernel, report) or schedule_sparse(kernel, report)
-    if found:
-        return found
-    build = next(build for applies, build in TEMPLATES if applies(kernel, report))
-    return build(kernel, report)
+    for sums in (schedule_outer_products, schedule_sparse):
+        found = sums(kernel, report)
+        if found and _shown_right(kernel, found, report):
+            return found
+    for applies, build in TEMPLATES:
+        if applies(kernel, report) and _shown_right(kernel, steps := build(kernel, report), report):
+            return steps
+    raise Unsupported(f"No template's kernels for {kernel.name} can be shown to be right.")
+
+
+def _shown_right(kernel: loops.Kernel, steps: Sequence[ScheduledKernel | loops.Kernel], report: Report) -> bool:
+    """Whether all scheduled kernels keep the rules of the IR; reports what does not."""
+    for step in steps:
+        if isinstance(step, ScheduledKernel):
+            try:
+                verify_scheduled(step)
+            except VerificationError as error:
+                report.refused(f"{kernel.name}: {step.name} ({step.template}) cannot be shown right: {error}")
+                return False
+    return True

@@ -84,6 +84,7 @@ class _Heads:
     def _statement(self, statement: loops.Statement, names: dict[str, str]) -> tuple[loops.Statement, ...]:
         match statement:
             case loops.For() if self.nest.static(statement) and statement.extent == self.extent:
+                self._check_loop(statement, names)
                 return self._body(statement.body, {**names, statement.variable: self.head})
             case loops.For():
                 return self._flat(statement, names) or (replace(statement, body=self._body(statement.body, names)),)
@@ -92,6 +93,15 @@ class _Heads:
             case loops.Row():
                 return (statement,)
         return (self._of_head(rename(statement, names)),)
+
+    def _check_loop(self, loop: loops.For, names: dict[str, str]) -> None:
+        """A loop goes over heads where it is in no other of as many iterations, and sums nothing up over them."""
+        if self.head in names.values():
+            raise Unfit(f"the loop over {loop.variable} has as many iterations as there are heads, and is in one's")
+        local = {loops.result_of(node) for node in walk(loop)}
+        for node in walk(loop):
+            if isinstance(node, loops.Accumulate) and not node.indices and node.target not in local:
+                raise Unfit(f"{node.target} is a sum over {loop.variable}, which has as many iterations as heads")
 
     def _of_head(self, statement: loops.Statement) -> loops.Statement:
         """An access to a row of heads as one to that of this head."""

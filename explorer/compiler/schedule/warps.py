@@ -141,13 +141,15 @@ def _outputs(kernel: loops.Kernel) -> set[str]:
 
 
 def _rereads(kernel: loops.Kernel, batch: loops.For, output: str) -> bool:
-    """Whether the kernel reads or adds to what it has written: only ever elements of its own iteration."""
+    """Whether the kernel goes back to what it has written, or writes in several places: only ever to elements of its
+    own iteration."""
+    stores = [node for node in walk(kernel) if isinstance(node, Store) and node.target == output]
     loads = [node for node in walk(kernel) if isinstance(node, Load) and node.buffer == output]
     sums = [node for node in walk(kernel) if isinstance(node, Accumulate) and node.target == output]
     again: list[Load | Accumulate] = [*loads, *sums]
     if any(node.indices[:1] != (batch.variable,) for node in again):
         raise Unsupported(f"The kernel goes back to elements of {output} that belong to other iterations.")
-    return bool(again)
+    return bool(again) or len(stores) > 1
 
 
 def _only_sums(kernel: loops.Kernel) -> set[str]:
