@@ -25,10 +25,7 @@ from explorer.runtime.torch_programs import TensorProgram
 from explorer.runtime.torch_structure import Structure, prepare
 
 EXAMPLES = Path(__file__).resolve().parents[1] / "examples"
-TF32 = "tf32"
-"""The option that says in what products are computed, and its values by the words of the table."""
-PRECISIONS = {"fp32": "off", "3xTF32": "three", "TF32": "one"}
-TOLERANCES = {"fp32": 1e-5, "3xTF32": 2e-5, "TF32": 2e-2}
+SCORE_TOLERANCE = 1e-5
 LAYER_TOLERANCE = 1e-4
 """Sums over a node's edges, and over the rows that a gradient adds up, have more terms."""
 CHECKED = 256
@@ -74,7 +71,6 @@ class Row:
     against: str = ""
     of_row: tuple[str, float] | None = None
     hand_ms: float | None = None
-    precision: str = "fp32"
 
     def program(self) -> TensorProgram:
         """The row's compiled program."""
@@ -84,17 +80,14 @@ class Row:
         """The row's inputs on a device, with `data` as the knowledge graph."""
         raise NotImplementedError
 
-    def compiled(self, path: str, sizes: Mapping[str, int], grad: bool = False) -> TensorProgram:
+    def compiled(self, path: str, sizes: Mapping[str, int], **options: bool) -> TensorProgram:
         """An example at these sizes. Raises ValueError where it has no CUDA."""
-        options: dict[str, str | bool] = {"grad": grad}
-        if self.precision != "fp32":
-            options[TF32] = PRECISIONS[self.precision]
         made = explorer.compile((EXAMPLES / f"{path}.emb").read_text(), sizes=sizes, options=options)
         if not made.ok:
             raise ValueError("; ".join(diagnostic.message for diagnostic in made.diagnostics))
         if not made.stages["cuda"].available:
             raise ValueError(made.stages["cuda"].reason)
-        return TensorProgram.of(made, grad)
+        return TensorProgram.of(made, made.options.grad)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -145,16 +138,18 @@ class ScoreRow(Row):
 
 @dataclass(frozen=True, kw_only=True)
 class LayerRow(Row):
-    """A layer on a graph: "" is the knowledge graph with the inverse of every triple, others are presets."""
+    """A layer on a graph: "" is the knowledge graph with the inverse of every triple, others are presets. `aggregate`
+    is the compiler's option: of rows that attention weighs, products first are what a GPU does fastest."""
 
     model: str
     graph: str = ""
     sizes: tuple[tuple[str, int], ...] = ()
     training: bool = False
+    aggregate: bool = True
 
     def program(self) -> TensorProgram:
         """The layer, with its backward pass if it trains."""
-        return self.compiled(f"rgnn/{self.model}", dict(self.sizes), grad=self.training)
+        return self.compiled(f"rgnn/{self.model}", dict(self.sizes), grad=self.training, aggregate=self.aggregate)
 
     def problem(self, device: str, data: str) -> Problem:
         """Random features and weights; attention vectors that PyTorch Geometric has once are the same for all types."""
@@ -330,14 +325,13 @@ def _any_layer() -> Graph:
     return program
 
 
-def _score(shown: str, model: str, target_ms: float, hand_ms: float, precision: str = "fp32", size: int = 512) -> Row:
-    suffix = ("" if size == 512 else f" {size}") + ("" if precision == "fp32" else f" {precision}")
+def _score(shown: str, model: str, target_ms: float, hand_ms: float, size: int = 512) -> Row:
+    suffix = "" if size == 512 else f" {size}"
     return ScoreRow(
         name=shown + suffix,
         model=model,
         size=size,
-        tolerance=TOLERANCES[precision],
-        precision=precision,
+        tolerance=SCORE_TOLERANCE,
         target_ms=target_ms,
         hand_ms=hand_ms,
         checked=CHECKED if size == 512 else CHECKED // 4,
@@ -350,20 +344,18 @@ def _layer(
     target_ms: float,
     hand_ms: float | None = None,
     training: bool = False,
-    precision: str = "fp32",
 ) -> Row:
     sizes = {"hgt": (("F", 64), ("H", 1), ("D", 64))}.get(model, (("F", 64), ("G", 64)))
     words = [model.upper(), graph or "fb15k", "training" if training else "inference"]
     return LayerRow(
-        name=" ".join(words) + ("" if precision == "fp32" else f" {precision}"),
+        name=" ".join(words),
         model=model,
         graph=graph,
         sizes=sizes,
         training=training,
+        aggregate=model != "rgat",
         target_ms=target_ms,
         hand_ms=hand_ms,
-        precision=precision,
-        tolerance=TOLERANCES["TF32"] if precision == "TF32" else LAYER_TOLERANCE,
     )
 
 
@@ -379,19 +371,11 @@ ROWS: tuple[Row, ...] = (
     _score("TransH", "transh", 0.021, 0.0200),
     _score("TransF", "transf", 0.019, 0.0176),
     _score("TransR", "transr", 0.30, 0.290),
-    _score("TransR", "transr", 0.21, 0.200, "3xTF32"),
-    _score("TransR", "transr", 0.17, 0.162, "TF32"),
     _score("RESCAL", "rescal", 0.30, 0.272),
-    _score("RESCAL", "rescal", 0.21, 0.191, "3xTF32"),
-    _score("RESCAL", "rescal", 0.17, 0.154, "TF32"),
     _score("TransR", "transr", 1.02, 0.97, size=1024),
-    _score("TransR", "transr", 0.75, 0.70, "3xTF32", size=1024),
-    _score("TransR", "transr", 0.60, 0.575, "TF32", size=1024),
     _layer("rgcn", "", 0.080, 0.071),
-    _layer("rgcn", "", 0.080, 0.055, precision="TF32"),
     _layer("rgcn", "", 0.30, training=True),
     _layer("rgat", "", 0.105, 0.095),
-    _layer("rgat", "", 0.105, 0.081, precision="TF32"),
     _layer("rgat", "", 0.45, training=True),
     _layer("hgt", "", 0.20),
     _layer("hgt", "", 0.8, training=True),

@@ -17,11 +17,9 @@ torch = pytest.importorskip("torch", reason="the suite's peers are PyTorch's, wh
 from benchmarks import _gpu_measuring as measuring  # noqa: E402
 from benchmarks import _gpu_rows as rows  # noqa: E402
 from benchmarks import _gpu_timing as timing  # noqa: E402
-from explorer.compiler.options import Options  # noqa: E402
 from explorer.runtime.cpu import prepare_once  # noqa: E402
 
-HAS_PRECISION = rows.TF32 in Options().to_json()
-SMALL = [rows.smaller(row) for row in rows.ROWS if row.precision == "fp32" and getattr(row, "graph", "") == ""]
+SMALL = [rows.smaller(row) for row in rows.ROWS if getattr(row, "graph", "") == ""]
 SAME = {"CuPy csr @ dense", "eager", "EmbeddingBag", "torch.sparse.mm", "loop of products", "PyG RGCNConv"}
 """Peers that compute what ours does, to the last weight."""
 
@@ -47,13 +45,6 @@ def test_every_row_computes_what_its_reference_and_its_peers_do(row):
     assert counted["flop"] > 0
 
 
-@pytest.mark.skipif(HAS_PRECISION, reason="the compiler has the option, so these rows have programs")
-def test_a_row_whose_option_the_compiler_lacks_says_so():
-    row = next(row for row in rows.ROWS if row.precision == "TF32")
-    with pytest.raises(ValueError, match="there is no option"):
-        row.program()
-
-
 def test_wrong_gradients_are_found():
     row = small(next(row for row in SMALL if row.name == "RGCN fb15k training"))
     problem = row.problem("cpu", "FB15k-237")
@@ -65,7 +56,7 @@ def test_wrong_gradients_are_found():
 def test_the_rows_are_those_of_the_issue():
     names = [row.name for row in rows.ROWS]
     assert len(set(names)) == len(names)
-    assert {"TransE", "RESCAL 3xTF32", "TransR 1024 TF32", "HGT fb15k training", "RGCN am inference"} <= set(names)
+    assert {"TransE", "RESCAL", "TransR 1024", "HGT fb15k training", "RGCN am inference"} <= set(names)
     assert all(row.target_ms or row.of_peer or row.of_row for row in rows.ROWS)
 
 

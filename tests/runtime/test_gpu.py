@@ -86,14 +86,21 @@ def test_launching_allocates_nothing_and_passes_grids_and_shared_memory(fake_cud
     assert [each.grid for each in bound.launches] == [(16, 1), (16, 1), (16, 2)]
 
 
-def test_numbers_reach_kernels_as_64_bit_integers_and_counts_are_computed(fake_cuda: Any) -> None:
+def test_numbers_reach_kernels_as_32_bit_integers_and_counts_are_computed(fake_cuda: Any) -> None:
     step = Launch("only", ("out", "tiles"), Count((("tiles", 1),)), 32)
     code = Code(
         (), (step,), (buffer("out", "output", "tiles"),), (("tiles", Count((("n", 64), (5, 1)))),), frozenset({"out"})
     )
     (bound,) = GpuProgram(code).bind({}, SIZE).launches
     assert bound.grid[0] == bound.arguments[1] == 21
-    assert bound.arguments[1].dtype == np.int64
+    assert bound.arguments[1].dtype == np.int32
+
+
+def test_more_than_kernels_count_to_is_refused(fake_cuda: Any) -> None:
+    step = Launch("only", ("out", "n"), Count((("n", 64),)), 32)
+    program = GpuProgram(Code((), (step,), (buffer("out", "output", "n"),), made=frozenset({"out"})))
+    with pytest.raises(InputError, match="n is 2,146,435,072, but kernels of the GPU count in 32 bits: to 2,146,435,0"):
+        program.bind({}, {"n": 2**31 - 2**20})
 
 
 def test_index_arrays_that_nobody_must_give_are_made(fake_cuda: Any) -> None:

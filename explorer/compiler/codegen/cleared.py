@@ -30,10 +30,15 @@ def clearing_kernel(kernel: loops.Kernel) -> loops.Kernel | None:
     if not isinstance(loop, loops.For) or loop.parallel:
         return None
     (output,) = (buffer for buffer in kernel.buffers if buffer.kind == "output")
-    names = Names(all_names(kernel))
+    return clear_output(kernel, output)
+
+
+def clear_output(kernel: loops.Kernel, output: loops.Buffer) -> loops.Kernel:
+    """The kernel that clears an output which another one sums in."""
+    names, origin = Names(all_names(kernel)), kernel.body[0].origin
     row, rows = names.new("i"), output.extents[0]
-    body = (_clear(output, row, names, loop.origin),)
-    clear = loops.For(variable=row, extent=rows, body=body, parallel=True, origin=loop.origin)
+    body = (_clear(output, row, names, origin),)
+    clear = loops.For(variable=row, extent=rows, body=body, parallel=True, origin=origin)
     name = names.new(f"{kernel.name}_clear")
     return replace(kernel, name=name, template="rows", buffers=(output,), body=(clear,))
 

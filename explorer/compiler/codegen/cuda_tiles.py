@@ -11,7 +11,7 @@ from explorer.compiler.codegen.cuda_vectors import Vectors
 from explorer.compiler.codegen.text import Unsupported
 from explorer.compiler.ir.kernels import ScheduledKernel, Tile
 from explorer.compiler.ir.loops import Accumulate, Load, Store
-from explorer.compiler.ir.node import Atom, walk
+from explorer.compiler.ir.node import Atom, nodes
 
 STATIC_SHARED_BYTES = 48 * 1024
 """What a block may declare on every GPU; more is given at the launch."""
@@ -39,7 +39,7 @@ class RegisterTile:
 def accesses(kernel: ScheduledKernel) -> dict[str, list[tuple[Atom, ...]]]:
     """The indices by which each tile and each buffer is accessed."""
     found: dict[str, list[tuple[Atom, ...]]] = {}
-    for node in walk(kernel):
+    for node in nodes(kernel):
         match node:
             case Load():
                 found.setdefault(node.buffer, []).append(node.indices)
@@ -53,7 +53,7 @@ def register_tiles(kernel: ScheduledKernel, shares: Mapping[str, Share], vectors
     found = accesses(kernel)
     return {
         tile.name: _register_tile(kernel, tile, found.get(tile.name, []), shares, vectors)
-        for tile in walk(kernel)
+        for tile in nodes(kernel)
         if isinstance(tile, Tile) and tile.memory == "register"
     }
 

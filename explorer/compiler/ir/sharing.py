@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from explorer.compiler.ir.kernels import Level, Loop, ScheduledKernel, Statement, Where, print_step, reads_of, result_of
 from explorer.compiler.ir.loops import Accumulate
-from explorer.compiler.ir.node import Atom, Node, VerificationError, walk
+from explorer.compiler.ir.node import Atom, Node, VerificationError, nodes, once
 
 LANES = 32
 """Lanes of a warp."""
@@ -66,6 +66,12 @@ def with_paths(body: Sequence[Statement], path: Path = ()) -> Iterator[tuple[Sta
             yield from with_paths(statement.body, (*path, statement))
 
 
+@once
+def statements(kernel: ScheduledKernel) -> tuple[tuple[Statement, Path], ...]:
+    """Every statement of a kernel with what is around it, in program order."""
+    return tuple(with_paths(kernel.body))
+
+
 def is_shared(loop: Loop) -> bool:
     """Whether members of a level share a loop; one of width 1 each of them does all by itself."""
     return bool(loop.bind) and loop.width != 1
@@ -79,7 +85,7 @@ def shared_loops(path: Path) -> tuple[Loop, ...]:
 def shares(kernel: ScheduledKernel) -> dict[str, Share]:
     """How each bound loop is shared, by its variable; raises VerificationError where loops inside disagree."""
     found: dict[str, Share] = {}
-    for loop in reversed([node for node in walk(kernel) if isinstance(node, Loop) and node.bind]):
+    for loop in reversed([node for node in nodes(kernel) if isinstance(node, Loop) and node.bind]):
         inner = {found[child.variable] for child in _nearest(loop.body, loop.bind)}
         strides = {share.stride * share.members for share in inner} or {1}
         if len(strides) > 1:
@@ -103,10 +109,11 @@ def _nearest(body: Sequence[Statement], level: Level) -> Iterator[Loop]:
             yield from _nearest(statement.body, level)
 
 
+@once
 def dependences(kernel: ScheduledKernel) -> dict[str, frozenset[str]]:
     """For each name, the loop variables that it comes from; what an atomic found depends on all around it."""
     found: dict[str, frozenset[str]] = {}
-    for statement, path in with_paths(kernel.body):
+    for statement, path in statements(kernel):
         name = result_of(statement)
         around = frozenset(loop.variable for loop in path if isinstance(loop, Loop))
         if isinstance(statement, Accumulate):

@@ -31,7 +31,7 @@ from explorer.compiler.ir.loops import (
     Store,
     fixed_names,
 )
-from explorer.compiler.ir.node import Atom, VerificationError, once, walk
+from explorer.compiler.ir.node import Atom, VerificationError, nodes, once
 from explorer.compiler.ir.sharing import (
     GRID,
     LANES,
@@ -43,7 +43,7 @@ from explorer.compiler.ir.sharing import (
     shared_loops,
     shares,
     size_of,
-    with_paths,
+    statements,
 )
 from explorer.compiler.ir.verify_threads import verify_threads
 
@@ -62,7 +62,7 @@ def verify_scheduled(kernel: ScheduledKernel) -> None:
     _verify_names(kernel)
     shared = shares(kernel)
     _verify_grid(kernel)
-    for statement, path in with_paths(kernel.body):
+    for statement, path in statements(kernel):
         _verify_form(kernel, statement)
         if isinstance(statement, Loop) and statement.bind:
             _verify_level(statement, path)
@@ -74,14 +74,14 @@ def verify_scheduled(kernel: ScheduledKernel) -> None:
 def _verify_names(kernel: ScheduledKernel) -> None:
     counts = {name for name, _ in kernel.counts}
     launched = [count for _, count in kernel.counts]
-    launched += [node.extent for node in walk(kernel) if isinstance(node, Loop) and isinstance(node.extent, Count)]
+    launched += [node.extent for node in nodes(kernel) if isinstance(node, Loop) and isinstance(node.extent, Count)]
     extents = {extent for count in launched for extent, _ in count.terms if isinstance(extent, str)}
     known = {buffer.name for buffer in kernel.buffers} | fixed_names(kernel.sizes, kernel.buffers) | counts | extents
     if len(kernel.body) == 1 and isinstance(kernel.body[0], Loop):
         known |= {kernel.body[0].extent} if isinstance(kernel.body[0].extent, str) else set()
     writable = {buffer.name for buffer in kernel.buffers if buffer.kind in ("output", "index")}
     _verify_scope(kernel.body, known, writable)
-    defined = [name for node in walk(kernel) if (name := result_of(node)) is not None]
+    defined = [name for node in nodes(kernel) if (name := result_of(node)) is not None]
     if len(defined) != len(set(defined)):
         twice = sorted({name for name in defined if defined.count(name) > 1})
         raise VerificationError(f"defined twice: {', '.join(twice)}")
@@ -112,10 +112,10 @@ def _verify_grid(kernel: ScheduledKernel) -> None:
     """One loop over blocks, and perhaps one over columns in it: these are the grid that is launched."""
     if not 1 <= kernel.threads <= MOST_THREADS:
         raise VerificationError(f"{kernel.name} has {kernel.threads} threads a block, not 1 to {MOST_THREADS}")
-    by_warps = any(isinstance(node, Loop) and node.bind in ("warp", "lane") for node in walk(kernel))
+    by_warps = any(isinstance(node, Loop) and node.bind in ("warp", "lane") for node in nodes(kernel))
     if by_warps and kernel.threads % LANES:
         raise VerificationError(f"{kernel.name} has {kernel.threads} threads a block, no whole number of warps")
-    grid = [(node, path) for node, path in with_paths(kernel.body) if isinstance(node, Loop) and node.bind in GRID]
+    grid = [(node, path) for node, path in statements(kernel) if isinstance(node, Loop) and node.bind in GRID]
     if len(kernel.body) != 1 or not grid or grid[0] != (kernel.body[0], ()) or grid[0][0].bind != "block":
         raise VerificationError(f"{kernel.name} is not one loop over blocks")
     if len(grid) > 2 or any(loop.bind != "column" or path != (kernel.body[0],) for loop, path in grid[1:]):
@@ -186,10 +186,10 @@ class _Vectors:
         self.values: dict[str, int] = {}  # of the values that are vectors: their elements
         self.factors: dict[str, int] = dict(kernel.sizes)  # of each index: a number that divides it
         self.extents = {buffer.name: (buffer.extents, 0) for buffer in kernel.buffers}
-        self.extents |= {node.name: (node.extents, node.padding) for node in walk(kernel) if isinstance(node, Tile)}
+        self.extents |= {node.name: (node.extents, node.padding) for node in nodes(kernel) if isinstance(node, Tile)}
 
     def verify(self) -> None:
-        for statement, _ in with_paths(self.kernel.body):
+        for statement, _ in statements(self.kernel):
             match statement:
                 case Loop():
                     self._loop(statement)

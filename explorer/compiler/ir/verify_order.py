@@ -1,9 +1,14 @@
-"""The rule of memory that threads share: what one stores and another reads, or stores, has a barrier between."""
+"""The rule of memory that threads share: what one stores and another reads, or stores, has a barrier between.
+
+Each body is looked at once. What matters of it outside is a `_Summary`: which accesses an earlier one may meet, and
+with which barrier before them; which a later one may meet, and with which barrier after them. Statements in a row, and
+the iterations of a loop, are put together of those.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from typing import Literal
+from dataclasses import dataclass, field
+from typing import Literal, NamedTuple, TypeVar
 
 from explorer.compiler.ir.index_forms import index_forms
 from explorer.compiler.ir.kernels import (
@@ -17,7 +22,7 @@ from explorer.compiler.ir.kernels import (
     Where,
 )
 from explorer.compiler.ir.loops import Accumulate, Index, Load, Store
-from explorer.compiler.ir.node import Atom, walk
+from explorer.compiler.ir.node import Atom, nodes
 from explorer.compiler.ir.sharing import (
     GRID,
     LANES,
@@ -28,7 +33,7 @@ from explorer.compiler.ir.sharing import (
     is_shared,
     iterations,
     shared_loops,
-    with_paths,
+    statements,
 )
 
 NOTHING, WARP, BLOCK, KERNEL = range(4)
@@ -37,27 +42,92 @@ MEETS = {"warp": WARP, "block": BLOCK}
 Kind = Literal["read", "write", "atomic"]
 OWN = (frozenset({"thread"}), frozenset({"warp", "lane"}))
 """The levels at which a thread of a block does its own work."""
+NONE: frozenset[str] = frozenset()
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
+class _Place:
+    """An index, as far as it decides who has the element: two that are equal have `common` in common, a number that
+    stands for the form, unless a loop has gone on whose variable is among `changes`. `owners` are the bound loops that
+    decide who has it."""
+
+    common: int
+    changes: frozenset[str]
+    owners: frozenset[str]
+
+
+@dataclass(frozen=True, eq=False)
 class _Access:
-    """An access to an element of memory that threads share. `stale` are variables of loops that went on since, `older`
-    those that went on more than once."""
+    """A statement's access to an element of memory that threads share; `fixed` are shared loops of whose iterations one
+    alone does it."""
 
+    statement: Statement
     array: str
     indices: tuple[Atom, ...]
     kind: Kind
+    places: tuple[_Place, ...]
+    depends: frozenset[str]  # the variables of loops that the indices come from
     around: tuple[str, ...]  # the variables of the shared loops
     levels: frozenset[str]  # at which each member does it for itself; at others all read alike, one writes
-    stale: frozenset[str] = frozenset()
-    older: frozenset[str] = frozenset()
-    waited: int = NOTHING  # the widest barrier since
+    private: bool  # whether each block has an array of its own
+    fixed: frozenset[tuple[Atom, Atom]]  # by variable, the iteration
 
 
-def _access(array: str, indices: tuple[Atom, ...], kind: Kind, path: Path) -> _Access:
-    loops = shared_loops(path)
-    levels = frozenset(loop.bind for loop in loops if loop.bind not in GRID)
-    return _Access(array, indices, kind, tuple(loop.variable for loop in loops), levels)
+class _Past(NamedTuple):
+    """An access as later statements see it: `stale` are variables of loops that went on since, `older` those, of loops
+    whose iterations take turns, that went on more than once."""
+
+    access: _Access
+    stale: frozenset[str] = NONE
+    older: frozenset[str] = NONE
+
+
+@dataclass
+class _Summary:
+    """What statements do. By array: the accesses that earlier ones may meet, each with the widest barrier before it,
+    and those that later ones may meet, with the widest barrier since; where ways differ, the narrowest."""
+
+    first: dict[str, dict[_Access, int]] = field(default_factory=dict)
+    last: dict[str, dict[_Past, int]] = field(default_factory=dict)
+    passed: int = NOTHING  # the widest barrier that is surely passed
+    renewed: set[str] = field(default_factory=set)  # the tiles that are declared: what was before is of another one
+
+    def then(self, later: _Summary) -> None:
+        """This, and `later` after it."""
+        for array, entering in later.first.items():
+            if array not in self.renewed:
+                mine = self.first.setdefault(array, {})
+                for access, waited in entering.items():
+                    _add(mine, access, access, max(waited, self.passed))
+        if later.passed or later.renewed:
+            self.last = {
+                array: past if not later.passed else _after_barrier(past, later.passed)
+                for array, past in self.last.items()
+                if array not in later.renewed
+            }
+        for array, left in later.last.items():
+            mine_left = self.last.setdefault(array, {})
+            for past, waited in left.items():
+                _add(mine_left, past, past.access, waited)
+        self.passed = max(self.passed, later.passed)
+        self.renewed |= later.renewed
+
+
+Known = TypeVar("Known", bound=_Access | _Past)
+
+
+def _add(held: dict[Known, int], key: Known, access: _Access, waited: int) -> None:
+    """Notes an access, unless what each block has for itself is settled by a barrier for the block."""
+    if waited < (BLOCK if access.private else KERNEL):
+        held[key] = min(waited, held.get(key, waited))
+
+
+def _after_barrier(last: dict[_Past, int], met: int) -> dict[_Past, int]:
+    """The accesses as they are seen from behind a barrier."""
+    behind: dict[_Past, int] = {}
+    for past, waited in last.items():
+        _add(behind, past, past.access, max(waited, met))
+    return behind
 
 
 def verify_order(kernel: ScheduledKernel, shared: dict[str, Share]) -> None:
@@ -66,173 +136,211 @@ def verify_order(kernel: ScheduledKernel, shared: dict[str, Share]) -> None:
 
 
 class _Order:
-    """Follows the accesses through a kernel; `pending` are those that a later one may disturb."""
+    """Follows the accesses through a kernel."""
 
     def __init__(self, kernel: ScheduledKernel, shared: dict[str, Share]) -> None:
         self.kernel, self.shared = kernel, shared
-        self.loops = {node.variable: node for node in walk(kernel) if isinstance(node, Loop)}
+        self.loops = {node.variable: node for node in nodes(kernel) if isinstance(node, Loop)}
+        self.bound = frozenset(variable for variable, loop in self.loops.items() if is_shared(loop))
         self.depends = dependences(kernel)
         self.forms = index_forms(kernel)
         # By array, the loops that it is declared in: their iterations have an array each.
         self.scope: dict[str, frozenset[str]] = {
             node.name: frozenset(loop.variable for loop in shared_loops(path))
-            for node, path in with_paths(kernel.body)
+            for node, path in statements(kernel)
             if isinstance(node, Tile) and node.memory == "shared"
         }
-        written = {node.target for node in walk(kernel) if isinstance(node, Store | Accumulate)}
-        self.scope |= {buffer.name: frozenset() for buffer in kernel.buffers if buffer.name in written}
-        self.tiles = {node.name for node in walk(kernel) if isinstance(node, Tile)}
+        written = {node.target for node in nodes(kernel) if isinstance(node, Store | Accumulate)}
+        self.scope |= {buffer.name: NONE for buffer in kernel.buffers if buffer.name in written}
+        self.tiles = {node.name for node in nodes(kernel) if isinstance(node, Tile)}
         # By name, the loop whose iterations take turns: `stage = slab % 2` is another one in the next iteration.
         self.turns = {
             node.result: str(node.operands[0])
-            for node in walk(kernel)
+            for node in nodes(kernel)
             if isinstance(node, Index) and node.function == "mod" and self._takes_turns(*node.operands)
         }
-        self.found = {node.result for node in walk(kernel) if isinstance(node, Load)}
+        self.found = {node.result for node in nodes(kernel) if isinstance(node, Load)}
         self.stored: set[str] = set()
-        self.pending: set[_Access] = set()
+        self.places: dict[Atom, _Place] = {}
+        self.numbers: dict[object, int] = {}
 
-    def body(self, body: tuple[Statement, ...], path: Path) -> None:
+    def body(self, body: tuple[Statement, ...], path: Path) -> _Summary:
+        """What a body does; raises for what goes wrong in it."""
+        before = _Summary()
         for statement in body:
             match statement:
                 case Loop() | Where():
-                    self._block(statement, path)
+                    after = self._block(statement, path)
                 case Barrier():
-                    met = MEETS[statement.level]
-                    self.pending = {replace(access, waited=max(access.waited, met)) for access in self.pending}
+                    after = _Summary(passed=MEETS[statement.level])
                 case Tile():
-                    self.pending = {access for access in self.pending if access.array != statement.name}
+                    after = _Summary(renewed={statement.name})
                 case _:
-                    self._touch(statement, path)
+                    access = self._access(statement, path)
+                    if access is None:
+                        continue
+                    after = _Summary({access.array: {access: NOTHING}}, {access.array: {_Past(access): NOTHING}})
+            self._meet(before.last, after.first)
+            before.then(after)
+        return before
 
-    def _block(self, block: Loop | Where, path: Path) -> None:
+    def _block(self, block: Loop | Where, path: Path) -> _Summary:
         """The body, and for a loop that nobody shares, again after itself; or not at all."""
-        before = self.pending
-        again = isinstance(block, Loop) and not is_shared(block)
-        staged = isinstance(block, Loop) and block.variable in self.turns.values()
-        for _ in range((3 if staged else 2) if again else 1):
-            self.body(block.body, (*path, block))
-            if isinstance(block, Loop) and again:
-                self.pending = {self._after(access, block.variable) for access in self.pending}
-        if staged and isinstance(block, Loop):  # where it begins again, the turns do not go on
-            last = frozenset({block.variable})
-            self.pending = {replace(access, older=access.older | (access.stale & last)) for access in self.pending}
+        summary = self.body(block.body, (*path, block))
+        if isinstance(block, Loop) and not is_shared(block):
+            self._repeat(summary, block.variable)
         if not (isinstance(block, Loop) and iterations(self.kernel, block)):
-            self.pending = self.pending | before
+            summary.passed, summary.renewed = NOTHING, set()
+        return summary
 
-    def _after(self, access: _Access, variable: str) -> _Access:
-        """An access as the next iteration sees it: what depends on the loop's variable has changed."""
-        changes = any(variable in self.depends.get(str(index), ()) for index in access.indices)
-        older = access.older | (access.stale & {variable})
-        return replace(access, stale=access.stale | {variable}, older=older) if changes else access
+    def _repeat(self, summary: _Summary, variable: str) -> None:
+        """The iterations of a loop meet the ones before; where they take turns, also those before these."""
+        once = self._aged(summary.last, variable)
+        self._meet(once, summary.first)
+        if variable in self.turns.values():
+            again = _Summary(last=once)
+            again.then(_Summary(passed=summary.passed, renewed=summary.renewed))
+            once = self._aged(once, variable)  # where the loop begins again, the turns do not go on
+            self._meet(self._aged(again.last, variable), summary.first)
+        summary.last = once
+
+    def _aged(self, last: dict[str, dict[_Past, int]], variable: str) -> dict[str, dict[_Past, int]]:
+        """Accesses as the next iteration sees them: what depends on the loop's variable has changed."""
+        changed = frozenset({variable})
+        turns = changed if variable in self.turns.values() else NONE
+        return {
+            array: {
+                _Past(past.access, past.stale | changed, past.older | (past.stale & turns))
+                if variable in past.access.depends
+                else past: waited
+                for past, waited in left.items()
+            }
+            for array, left in last.items()
+        }
 
     def _takes_turns(self, variable: Atom, turns: Atom) -> bool:
         loop = self.loops.get(str(variable))
         return loop is not None and not loop.bind and loop.step == 1 and isinstance(turns, int) and turns > 1
 
-    def _scattered(self, access: _Access, other: _Access) -> bool:
-        """Whether one store, in another iteration, goes where memory says: then that decides who writes what."""
-        if access.kind != "write" or other.kind != "write" or access.indices != other.indices:
-            return False
-        scattered = (self.depends.get(str(index), frozenset()) for index in access.indices if index in self.found)
-        return any(depends & other.stale for depends in scattered)
-
-    def _by_turns(self, access: _Access, other: _Access) -> bool:
-        """Whether the other access was one iteration before this one, and so has another turn."""
-        shared = (str(mine) for mine, index in zip(access.indices, other.indices, strict=False) if mine == index)
-        return any(self.turns[name] in other.stale - other.older for name in shared if name in self.turns)
-
-    def _touch(self, statement: Statement, path: Path) -> None:
+    def _access(self, statement: Statement, path: Path) -> _Access | None:
+        """What a statement accesses that others may disturb; raises if it is no element that one thread writes."""
+        kind: Kind
         match statement:
             case Load():
-                access = _access(statement.buffer, statement.indices, "read", path)
+                array, indices, kind = statement.buffer, statement.indices, "read"
             case Search():
-                access = _access(statement.buffer, (), "read", path)
+                array, indices, kind = statement.buffer, (), "read"
             case AtomicAccumulate():
-                access = _access(statement.target, statement.indices, "atomic", path)
+                array, indices, kind = statement.target, statement.indices, "atomic"
             case Accumulate() | Store() if statement.indices:
-                access = _access(statement.target, statement.indices, "write", path)
+                array, indices, kind = statement.target, statement.indices, "write"
             case _:
-                return
-        name = access.array
-        if name in self.tiles and not isinstance(statement, Store) and name not in self.stored:
-            raise broken(statement, f"{name} is read before anything is stored in it")
-        self.stored |= {name}
-        if name not in self.scope:
-            return
-        if access.kind == "write":
-            self._alone(statement, access, path)
-        for other in self.pending:
-            self._apart(statement, access, other)
-        self.pending = self.pending | {access}
+                return None
+        if array in self.tiles and not isinstance(statement, Store) and array not in self.stored:
+            raise broken(statement, f"{array} is read before anything is stored in it")
+        self.stored |= {array}
+        if array not in self.scope:
+            return None
+        loops, scope = shared_loops(path), self.scope[array]
+        around = tuple(loop.variable for loop in loops if loop.variable not in scope)
+        depends = NONE.union(*(self.depends.get(str(index), NONE) for index in indices))
+        if kind == "write":
+            self._alone(statement, around, depends, path)
+        return _Access(
+            statement=statement,
+            array=array,
+            indices=indices,
+            kind=kind,
+            places=tuple(self._place(index) for index in indices),
+            depends=depends,
+            around=around,
+            levels=frozenset(loop.bind for loop in loops if loop.bind not in GRID),
+            private=not any(self.loops[variable].bind in GRID for variable in around),
+            fixed=self._fixed(path),
+        )
 
-    def _alone(self, statement: Statement, access: _Access, path: Path) -> None:
+    def _fixed(self, path: Path) -> frozenset[tuple[Atom, Atom]]:
+        """The shared loops around of whose iterations a condition leaves one."""
+        wheres = (step for step in path if isinstance(step, Where) and step.comparison == "==")
+        return frozenset((w.left, w.right) for w in wheres if w.left in self.bound and isinstance(w.right, int))
+
+    def _alone(self, statement: Statement, around: tuple[str, ...], depends: frozenset[str], path: Path) -> None:
         """No two threads write to one element: each bound loop around tells elements apart, or but one writes."""
-        told = set(self.scope[access.array]).union(*(self.depends.get(str(index), ()) for index in access.indices))
+        told = set(depends)
         for where in path:
             if isinstance(where, Where) and where.comparison == "==":
-                left, right = (self.depends.get(str(side), frozenset()) for side in (where.left, where.right))
+                left, right = (self.depends.get(str(side), NONE) for side in (where.left, where.right))
                 told |= left ^ right
-        for variable in access.around:
+        for variable in around:
             if variable not in told and iterations(self.kernel, self.loops[variable]) != 1:
                 raise broken(statement, f"all iterations over {variable} write to the same element")
 
-    def _apart(self, statement: Statement, access: _Access, other: _Access) -> None:
+    def _place(self, index: Atom) -> _Place:
+        if index not in self.places:
+            form = self.forms.get(str(index))
+            if form is None or not form.tells_apart:
+                names, common = [index], self._symbol(index)
+                owners = self.depends.get(str(index), NONE) & self.bound
+            else:
+                names = [name for name, _ in form.terms]
+                common = form.start, frozenset((by, self._symbol(name)) for name, by in form.terms)
+                owners = NONE.union(*(self._deciding(name) for name, _ in form.terms))
+                # Where equal sums have equal terms, a loop's variable need not be the same again.
+                names = [name for name in names if name not in self.loops]
+            changes = (self.depends.get(str(name), NONE) - {name} for name in names if name not in self.bound)
+            number = self.numbers.setdefault(common, len(self.numbers))
+            self.places[index] = _Place(number, NONE.union(*changes), owners)
+        return self.places[index]
+
+    def _symbol(self, name: Atom) -> object:
+        """What stands for a name where two indices are compared: loops with the same iterations are alike."""
+        loop = self.loops.get(str(name))
+        if loop is None:
+            return name
+        return self.shared[loop.variable] if is_shared(loop) else (loop.lower, loop.extent, loop.step)
+
+    def _deciding(self, name: str) -> frozenset[str]:
+        return frozenset({name}) if name in self.bound else self.depends.get(name, NONE) & self.bound
+
+    def _meet(self, last: dict[str, dict[_Past, int]], first: dict[str, dict[_Access, int]]) -> None:
         """Raises if two accesses may be of one element by different threads that have not waited."""
-        kinds = {access.kind, other.kind}
-        if access.array != other.array or kinds in ({"read"}, {"atomic"}) or self._by_turns(access, other):
-            return
-        if self._scattered(access, other):
-            return
-        mine, theirs = self._covered(access, other), self._covered(other, access)
+        for array, entering in first.items():
+            for access, before in entering.items():
+                for past, since in last.get(array, {}).items():
+                    if (access.kind == "write" or past.access.kind != access.kind) and not self._settled(access, past):
+                        self._wait(access, past, max(before, since))
+
+    def _settled(self, access: _Access, past: _Past) -> bool:
+        return self._by_turns(access, past) or self._scattered(access, past)
+
+    def _by_turns(self, access: _Access, past: _Past) -> bool:
+        """Whether the other access was one iteration before this one, and so has another turn."""
+        recent = past.stale - past.older
+        pairs = zip(access.indices, past.access.indices, strict=False) if recent else ()
+        return any(self.turns.get(str(mine)) in recent for mine, index in pairs if mine == index)
+
+    def _scattered(self, access: _Access, past: _Past) -> bool:
+        """Whether one store, in another iteration, goes where memory says: then that decides who writes what."""
+        if access.kind != "write" or past.access.kind != "write" or access.indices != past.access.indices:
+            return False
+        return any(self.depends.get(str(index), NONE) & past.stale for index in access.indices if index in self.found)
+
+    def _wait(self, access: _Access, past: _Past, waited: int) -> None:
+        other = past.access
+        mine, theirs = _covered(access, past)
         needed = max(self._level(access, mine), self._level(other, theirs))
         own = access.levels in OWN or (access.levels == {"lane"} and self.kernel.threads == LANES)
-        alike = access.levels == other.levels and (own or kinds == {"write"})
+        alike = access.levels == other.levels and (own or access.kind == other.kind == "write")
         if needed == NOTHING and not alike:
             needed = WARP if self._in_a_warp(access) and self._in_a_warp(other) else BLOCK
-        if needed > other.waited:
+        if needed > waited:
             waits = {WARP: "barrier warp", BLOCK: "barrier block", KERNEL: "kernel of its own"}[needed]
             verb = "written" if other.kind != "read" else "read"
-            raise broken(statement, f"{access.array} was {verb} by other threads, with no {waits} between")
+            rule = f"{access.array} was {verb} by other threads, with no {waits} between"
+            raise broken(access.statement, rule)
 
     def _in_a_warp(self, access: _Access) -> bool:
         return "warp" in access.levels or self.kernel.threads == LANES
-
-    def _covered(self, access: _Access, other: _Access) -> set[str]:
-        """The bound loops whose iteration is the same where the two accesses meet in an element, by variable."""
-        covered = set(self.scope[access.array])
-        if len(access.indices) == len(other.indices):
-            for index, match in zip(access.indices, other.indices, strict=True):
-                if self._place(index, access) == self._place(match, other):
-                    covered |= self._owners(index)
-        return covered
-
-    def _place(self, index: Atom, access: _Access) -> object:
-        """What two indices that are equal have in common, where it decides who has them."""
-        form = self.forms.get(str(index))
-        if form is None or not form.tells_apart:
-            return self._symbol(index, access)
-        return form.start, frozenset((by, self._symbol(name, access)) for name, by in form.terms)
-
-    def _symbol(self, name: Atom, access: _Access) -> object:
-        loop = self.loops.get(str(name))
-        if loop is not None and is_shared(loop):
-            return self.shared[loop.variable]
-        known: object = name if loop is None else (loop.lower, loop.extent, loop.step)
-        changed = (self.depends.get(str(name), frozenset()) - {name}) & access.stale
-        return (known, access) if changed else known
-
-    def _owners(self, index: Atom) -> set[str]:
-        """The bound loops that decide who has an index."""
-        form = self.forms.get(str(index))
-        if form is None or not form.tells_apart:
-            return {name for name in self.depends.get(str(index), ()) if is_shared(self.loops[name])}
-        return set().union(*(self._deciding(name) for name, _ in form.terms))
-
-    def _deciding(self, name: str) -> set[str]:
-        if name in self.loops and is_shared(self.loops[name]):
-            return {name}
-        return {other for other in self.depends.get(name, ()) if is_shared(self.loops[other])}
 
     def _level(self, access: _Access, covered: set[str]) -> int:
         """What threads must have waited at, of whom only the loops in `covered` are known to agree."""
@@ -242,3 +350,15 @@ class _Order:
         if any(level in ("warp", "thread") for level in apart):
             return BLOCK
         return WARP if "lane" in apart else NOTHING
+
+
+def _covered(access: _Access, past: _Past) -> tuple[set[str], set[str]]:
+    """The bound loops around either whose iteration is the same where the two accesses meet in an element."""
+    same = {str(variable) for variable, _ in access.fixed & past.access.fixed}
+    mine, theirs = set(same), set(same)
+    if len(access.places) == len(past.access.places):
+        for place, match in zip(access.places, past.access.places, strict=True):
+            if place.common == match.common and not match.changes & past.stale:
+                mine |= place.owners
+                theirs |= match.owners
+    return mine, theirs

@@ -15,8 +15,8 @@ from explorer.compiler.ir.kernels import (
     reads_of,
 )
 from explorer.compiler.ir.loops import Accumulate, Accumulator, Load, Store
-from explorer.compiler.ir.node import Atom, walk
-from explorer.compiler.ir.sharing import Path, Share, broken, dependences, iterations, shared_loops, with_paths
+from explorer.compiler.ir.node import Atom, nodes
+from explorer.compiler.ir.sharing import Path, Share, broken, dependences, iterations, shared_loops, statements
 from explorer.compiler.ir.verify_order import verify_order
 
 NEUTRAL = {"sum": 0.0, "product": 1.0}
@@ -36,7 +36,7 @@ def verify_threads(kernel: ScheduledKernel, shared: dict[str, Share]) -> None:
 
 
 def _verify_barriers(kernel: ScheduledKernel) -> None:
-    for statement, path in with_paths(kernel.body):
+    for statement, path in statements(kernel):
         if isinstance(statement, Barrier):
             for loop in shared_loops(path):
                 if loop.bind in BELOW[statement.level]:
@@ -45,9 +45,9 @@ def _verify_barriers(kernel: ScheduledKernel) -> None:
 
 def _verify_joins(kernel: ScheduledKernel, shared: dict[str, Share]) -> None:
     """The lanes that a Reduce joins come by together: loops around it tell only groups of them apart."""
-    accumulators = {node.name for node in walk(kernel) if isinstance(node, Accumulator)}
-    accumulators |= {node.name for node in walk(kernel) if isinstance(node, Tile) and node.memory == "register"}
-    for statement, path in with_paths(kernel.body):
+    accumulators = {node.name for node in nodes(kernel) if isinstance(node, Accumulator)}
+    accumulators |= {node.name for node in nodes(kernel) if isinstance(node, Tile) and node.memory == "register"}
+    for statement, path in statements(kernel):
         if not isinstance(statement, Reduce):
             continue
         if statement.target not in accumulators:
@@ -59,9 +59,9 @@ def _verify_joins(kernel: ScheduledKernel, shared: dict[str, Share]) -> None:
 
 def _registers(kernel: ScheduledKernel, shared: dict[str, Share]) -> dict[str, tuple[Share | None, ...]]:
     """By register tile, how each dimension is spread over threads; None where each thread has all of it."""
-    tiles = {node.name: node for node in walk(kernel) if isinstance(node, Tile) and node.memory == "register"}
+    tiles = {node.name: node for node in nodes(kernel) if isinstance(node, Tile) and node.memory == "register"}
     found: dict[str, tuple[Share | None, ...]] = {}
-    for statement, path in with_paths(kernel.body):
+    for statement, path in statements(kernel):
         for name, indices in _elements(statement):
             if name not in tiles:
                 continue
@@ -113,6 +113,20 @@ class _Sum:
         return _Sum(start, self.parts | other.parts, self.reduction or other.reduction)
 
 
+def _touched_sums(kernel: ScheduledKernel) -> dict[int, frozenset[str]]:
+    """The accumulators and register tiles that each block's statements touch, by the block's identity."""
+    touched: dict[int, set[str]] = {}
+    sums = {node.name for node in nodes(kernel) if isinstance(node, Accumulator | Tile)}
+    for statement, path in statements(kernel):
+        stored = (statement.target,) if isinstance(statement, Store) else ()
+        names = sums.intersection((*reads_of(statement), *stored))
+        for block in path:
+            touched.setdefault(id(block), set()).update(names)
+        if isinstance(statement, Loop | Where):
+            touched.setdefault(id(statement), set())
+    return {block: frozenset(names) for block, names in touched.items()}
+
+
 class _Sums:
     """Follows the accumulators through a kernel."""
 
@@ -123,6 +137,8 @@ class _Sums:
         self.depends = dependences(kernel)
         self.sums: dict[str, _Sum] = {}
         self.declared: dict[str, Path] = {}
+        self.touched = _touched_sums(kernel)
+        self.after: dict[tuple[tuple[int, ...], tuple[_Sum, ...]], tuple[_Sum, ...]] = {}
 
     def body(self, body: tuple[Statement, ...], path: Path) -> None:
         for statement in body:
@@ -143,12 +159,28 @@ class _Sums:
 
     def _block(self, block: Loop | Where, path: Path) -> None:
         """The body once, and again after itself where it is a loop's; or not at all."""
-        before = dict(self.sums)
+        names = [name for name in self.touched[id(block)] if name in self.sums]
+        before = self._held(names)
+        skipped = not (isinstance(block, Loop) and iterations(self.kernel, block))
         for _ in range(2 if isinstance(block, Loop) else 1):
+            after = self._body_after(block, path, names)
+            if skipped:
+                after = tuple(held.meet(start) for held, start in zip(after, before, strict=True))
+            self.sums |= zip(names, after, strict=True)
+
+    def _body_after(self, block: Loop | Where, path: Path, names: list[str]) -> tuple[_Sum, ...]:
+        """What the sums from outside hold after a block's body, which is followed once for all that they held before:
+        what goes round in nested loops soon stays the same."""
+        key = tuple(map(id, (*path, block))), self._held(names)
+        if key not in self.after:
+            outside = dict(self.sums)
             self.body(block.body, (*path, block))
-            if not (isinstance(block, Loop) and iterations(self.kernel, block)):
-                for name, held in before.items():
-                    self.sums[name] = self.sums[name].meet(held)
+            self.after[key] = self._held(names)
+            self.sums = outside
+        return self.after[key]
+
+    def _held(self, names: list[str]) -> tuple[_Sum, ...]:
+        return tuple(self.sums[name] for name in names)
 
     def _reads(self, statement: Statement) -> None:
         """What is read is whole; an accumulation's own target, and a Reduce's, may be in parts."""

@@ -29,7 +29,7 @@ def reorder(graph: Graph, report: Report) -> Graph:
         report.refused("no product is reordered: the option reorder is off")
         return graph
     counts = report.counts
-    chosen = _choose(graph, found, counts)
+    chosen = _choose(graph, found, counts, kept=not report.options.aggregate)
     after = total_work(_apply(graph, chosen), counts)
     for value, pair in found:
         weights = f"{_tensor(pair.matrix)} and {_tensor(pair.factor)}"
@@ -108,10 +108,16 @@ def _common_set(matrix: Value, factor: Value) -> str | None:
     return matrix.index_set
 
 
-def _choose(graph: Graph, found: list[tuple[Value, _Pair]], counts: Counts) -> list[tuple[Value, _Pair]]:
-    """All candidates if they lower the work together, else those that lower it one by one."""
-    if total_work(_apply(graph, found), counts) < total_work(graph, counts):
-        return found
+def _choose(graph: Graph, found: list[tuple[Value, _Pair]], counts: Counts, kept: bool) -> list[tuple[Value, _Pair]]:
+    """All candidates if they lower the work together, else those that lower it one by one.
+
+    Where products are `kept`, since sums do not come before them, those left out that the rest takes less work
+    without: their product is computed for others anyway. A sum that comes first may leave them no other reader."""
+    together = total_work(_apply(graph, found), counts)
+    if together < total_work(graph, counts):
+        without = {value.name: [other for other in found if other[0] is not value] for value, _ in found}
+        more = {name: total_work(_apply(graph, others), counts) > together for name, others in without.items()}
+        return [(value, pair) for value, pair in found if more[value.name] or not kept]
     chosen: list[tuple[Value, _Pair]] = []
     for candidate in found:
         if total_work(_apply(graph, [*chosen, candidate]), counts) < total_work(_apply(graph, chosen), counts):

@@ -10,6 +10,8 @@ from explorer.compiler.ir import loops
 from explorer.compiler.ir.kernels import ScheduledKernel
 from explorer.compiler.ir.module import Module
 from explorer.compiler.passes.report import Report
+from explorer.compiler.schedule.outer_products import schedule_outer_products
+from explorer.compiler.schedule.outer_rows import split_rows
 from explorer.compiler.schedule.row_products import Groupings, schedule_pairs, schedule_products
 from explorer.compiler.schedule.sparse import schedule_sparse
 from explorer.compiler.schedule.warps import schedule_warps
@@ -41,14 +43,17 @@ def schedule(program: loops.Kernel | Module, report: Report) -> ScheduledKernel 
 
 
 def _scheduled(kernel: loops.Kernel, groupings: Groupings, report: Report) -> tuple[ScheduledKernel, ...]:
-    """A nest's kernels: those of its products, if it starts with some, then a sparse template where one is for
+    """A nest's kernels: those of its products, if it starts with some, then a template of sums where one is for
     it, else the first that fits."""
     parts = schedule_products(kernel, groupings, report) or schedule_pairs(kernel, groupings, report)
     if parts is not None:
         each = ((part,) if isinstance(part, ScheduledKernel) else _scheduled(part, groupings, report) for part in parts)
         return tuple(step for steps in each for step in steps)
-    sparse = schedule_sparse(kernel, report)
-    if sparse:
-        return sparse
+    split = split_rows(kernel, groupings.names)
+    if split:
+        return tuple(step for part in split for step in _scheduled(part, groupings, report))
+    found = schedule_outer_products(kernel, report) or schedule_sparse(kernel, report)
+    if found:
+        return found
     build = next(build for applies, build in TEMPLATES if applies(kernel, report))
     return build(kernel, report)

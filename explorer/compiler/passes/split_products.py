@@ -154,22 +154,21 @@ class _Cut:
         )
 
     def _computed_again(self) -> Body:
-        """The scalars of the first that the second computes for itself: those that come of what is given, and
-        accumulators that only the second adds to."""
-        written = written_names(self.first)
-
-        def again(statement: loops.Statement) -> bool:
-            return pure(statement) or (isinstance(statement, loops.Accumulator) and statement.name not in written)
-
-        changing = {loops.result_of(s) for s in self.first if not again(s)} | written
+        """What the second has for itself of the first: scalars that come of what is given, rows and accumulators that
+        the first only declares."""
+        changing = {loops.result_of(s) for s in self.first if not pure(s)} | written_names(self.first)
         given: list[loops.Statement] = []
         for statement in self.first:
-            if again(statement) and not changing & set(loops.reads_of(statement)):
+            if pure(statement) and not changing & set(loops.reads_of(statement)):
                 given.append(statement)
             else:
                 changing.add(loops.result_of(statement))
         defined = {loops.result_of(statement) for statement in self.second}
-        return tuple(s for s in slice_for(tuple(given), self.second) if loops.result_of(s) not in defined)
+        again = [s for s in slice_for(tuple(given), self.second) if loops.result_of(s) not in defined]
+        # What only the second changes begins there.
+        changed = written_names(self.second) - written_names(self.first)
+        begun = [s for s in self.first if loops.result_of(s) in changed - defined]
+        return (*again, *begun)
 
     def _crossing(self, again: Body) -> Body:
         """The statements of the first that name what the second reads of it: rows, accumulators and scalars."""

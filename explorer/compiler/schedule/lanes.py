@@ -274,11 +274,16 @@ class _Conversion:
             return in_batches(made, size, self.spread.groups if shared else 1, buffers, self.names)
         except ValueError:
             made = replace(made, unroll=self.spread.unroll)
-        return (replace(made, bind="lane", width=self.spread.groups) if shared else made,)
+        width = self.spread.groups if self._holds_rows(loop) else LANES
+        return (replace(made, bind="lane", width=width) if shared else made,)
 
     def _shared(self, loop: loops.For) -> bool:
         """Whether groups of lanes take this loop's iterations in turn: the outermost over a segment."""
         return self.spread.split and loop in self.nest.loop.body
+
+    def _holds_rows(self, loop: loops.For) -> bool:
+        """Whether lanes share rows inside a loop; otherwise each lane has an iteration of its own."""
+        return any(isinstance(node, loops.For) and self.nest.over_row(node) for node in walk(loop))
 
     def _check_shared(self, loop: loops.For) -> None:
         """Raises Unfit where an iteration of a segment's loop leaves something to the next, sums apart."""
@@ -323,6 +328,8 @@ class _Conversion:
         width, groups = self.spread.width, self.spread.groups
         lanes = (width if "row" in levels else 1) * (groups if "segment" in levels else 1)
         apart = 1 if "row" in levels else width
+        if "alone" in levels:
+            lanes, apart = LANES, 1
         return kernels.Reduce(target=name, reduction=node.reduction, lanes=lanes, apart=apart, origin=node.origin)
 
     def _check_accumulator(self, target: loops.Accumulator, reduction: str, body: tuple[loops.Statement, ...]) -> None:
@@ -352,7 +359,7 @@ class _Conversion:
             if self.nest.over_row(statement):
                 levels |= {"row"}
             elif not self.nest.static(statement) and self._shared(statement):
-                levels |= {"segment"}
+                levels |= {"segment" if self._holds_rows(statement) else "alone"}
             for child in statement.body:
                 yield from self._with_levels(child, levels)
 

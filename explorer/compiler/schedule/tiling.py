@@ -54,11 +54,11 @@ def choose_tiling(kernel: loops.Kernel, product: Product) -> Tiling:
     columns = kernel.size(product.column_extent)
     width = next(width for width in WIDTHS if width >= min(columns, WIDTHS[-1]))
     by_column = (*product.epilogue, *(() if product.transposed else (product.matrix,)))
-    step = _step(kernel, by_column, product.column, columns)
+    step = vector_step(kernel, by_column, product.column, columns)
     depth = kernel.size(product.depth_extent)
     across = min(ACROSS, width // step)
-    matrix_step = _step(kernel, (product.matrix,), product.depth, depth) if product.transposed else step
-    depth_step = _step(kernel, product.prologue, product.depth, depth)
+    matrix_step = vector_step(kernel, (product.matrix,), product.depth, depth) if product.transposed else step
+    depth_step = vector_step(kernel, product.prologue, product.depth, depth)
     slab = DEPTH
     if product.segment is not None:
         deepest = min(DEPTHS_OF_SUMS[-1], GRANULE * across * depth_step // 2)  # two rows at a time or more
@@ -77,7 +77,7 @@ def choose_tiling(kernel: loops.Kernel, product: Product) -> Tiling:
     )
 
 
-def _step(kernel: loops.Kernel, statements: Sequence[loops.Statement], variable: str, extent: int) -> int:
+def vector_step(kernel: loops.Kernel, statements: Sequence[loops.Statement], variable: str, extent: int) -> int:
     """How many elements accesses by the variable may be of: a vector where it is always the last index."""
     last_extents = {buffer.name: buffer.extents[-1] for buffer in kernel.buffers}
     if extent % VECTOR:

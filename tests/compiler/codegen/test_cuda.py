@@ -91,8 +91,8 @@ def test_every_operation_is_in_the_cuda_and_in_the_ptx(kernel: Kernel) -> None:
 @every_kernel
 def test_only_declarations_and_braces_have_no_origin(kernel: Kernel) -> None:
     structure = re.compile(
-        r"\s*(}|#pragma unroll( 4)?|constexpr int .*|//.*|extern .*|\w+_kernel\(|(const )?(int|float)\* __restrict__ .*"
-        r"|long long .*\) {)"
+        r"\s*(|}|#pragma unroll( 4)?|constexpr int .*|//.*|extern .*|\w+_kernel\("
+        r"|(const )?(int|float)\* __restrict__ .*|int .*\) {)"
     )
     for line in cuda(kernel).lines:
         assert bool(line.origin) != bool(structure.fullmatch(line.text)), line.text
@@ -111,9 +111,9 @@ def test_the_text_of_transr_reads_like_the_loops() -> None:
     assert (
         body
         == """\
-  const long long ih = h[b];
-  const long long it = t[b];
-  const long long ir = r[b];
+  const int ih = h[b];
+  const int it = t[b];
+  const int ir = r[b];
   float y[2];
   #pragma unroll
   for (int slot = 0; slot < 2; slot++) {
@@ -124,14 +124,14 @@ def test_the_text_of_transr_reads_like_the_loops() -> None:
   }
   #pragma unroll 4
   for (int d = 0; d < D; d++) {
-    const float e = E[ih * D + d];
-    const float e1 = E[it * D + d];
+    const float e = E[(long long)ih * D + d];
+    const float e1 = E[(long long)it * D + d];
     const float u = e - e1;
     #pragma unroll
     for (int slot1 = 0; slot1 < 2; slot1++) {
       const int k1 = lane + 32 * slot1;
       if (k1 < K) {
-        const float p = P[(ir * D + d) * K + k1];
+        const float p = P[((long long)ir * D + d) * K + k1];
         y[slot1] = fmaf(u, p, y[slot1]);
       }
     }
@@ -142,7 +142,7 @@ def test_the_text_of_transr_reads_like_the_loops() -> None:
     const int k2 = lane + 32 * slot2;
     if (k2 < K) {
       const float y1 = y[slot2];
-      const float r1 = R[ir * K + k2];
+      const float r1 = R[(long long)ir * K + k2];
       const float v = y1 + r1;
       s = fmaf(v, v, s);
     }
@@ -196,8 +196,8 @@ def test_rows_too_large_for_a_block_are_refused_in_a_sentence() -> None:
 
 def test_offsets_are_64_bits_wide() -> None:
     entities_times_size = text(cuda(kernels.transr(2_000, 1_000)))
-    assert "const long long ih = h[b];" in entities_times_size
-    assert "P[(ir * D + d) * K + k1]" in entities_times_size
+    assert "const int ih = h[b];" in entities_times_size
+    assert "P[((long long)ir * D + row4) * K + k1]" in entities_times_size
     without_sets = kernels.kernel(
         "Wide",
         {"D": 70_000},
@@ -213,6 +213,27 @@ def test_offsets_are_64_bits_wide() -> None:
     )
     assert "W[(long long)d * D + k]" in text(cuda(without_sets))
     assert "const long long n = (long long)70000 * 70000;" in text(cuda(without_sets))
+
+
+def test_only_flattened_places_are_64_bits_wide() -> None:
+    flattened = kernels.kernel(
+        "Flat",
+        {"D": 6},
+        [kernels.buffer("index", "h", "B"), kernels.buffer("param", "E", "entity", "D"), kernels.RESULT],
+        kernels.load("ih", "h", "b"),
+        kernels.index("scaled", "mul", "ih", 12),
+        kernels.index("flat", "add", "scaled", 5),
+        kernels.index("column", "mod", "flat", 6),
+        kernels.index("row", "div", "flat", 6),
+        kernels.load("e", "E", "row", "column"),
+        kernels.store("out", ("b",), "copy", "e"),
+    )
+    written = text(cuda(flattened))
+    assert "const int ih = h[b];" in written
+    assert "const long long scaled = (long long)ih * 12;" in written
+    assert "const long long flat = scaled + 5;" in written
+    assert "const int column = flat % 6;" in written
+    assert "E[row * D + column]" in written
 
 
 def test_names_of_the_language_are_renamed() -> None:

@@ -74,7 +74,7 @@ def test_every_operation_is_in_the_text(kernel: ScheduledKernel) -> None:
 def test_only_declarations_and_braces_have_no_origin(kernel: ScheduledKernel) -> None:
     structure = re.compile(
         r"\s*(}|#pragma unroll.*|constexpr int .*|//.*|extern \"C\" .*|\w+_kernel\("
-        r"|(const )?(int|float)\* __restrict__ .*|long long .*\) {)"
+        r"|(const )?(int|float)\* __restrict__ .*|int .*\) {)"
     )
     for line in cuda(kernel).lines:
         assert bool(line.origin) != bool(structure.fullmatch(line.text)), line.text
@@ -85,8 +85,8 @@ def test_a_row_of_vectors_reads_like_the_kernel() -> None:
     assert (
         body
         == """\
-  const long long ih = h[b];
-  const long long ir = r[b];
+  const int ih = h[b];
+  const int ir = r[b];
   float4 y[2];
   #pragma unroll
   for (int slot = 0; slot < 2; slot++) {
@@ -94,11 +94,11 @@ def test_a_row_of_vectors_reads_like_the_kernel() -> None:
   }
   #pragma unroll 4
   for (int d = 0; d < D; d++) {
-    const float e = E[ih * D + d];
+    const float e = E[(long long)ih * D + d];
     #pragma unroll
     for (int slot1 = 0; slot1 < 2; slot1++) {
       const int k1 = 4 * (lane + 32 * slot1);
-      const float4 p = *reinterpret_cast<const float4*>(&P[(ir * D + d) * K + k1]);
+      const float4 p = *reinterpret_cast<const float4*>(&P[((long long)ir * D + d) * K + k1]);
       y[slot1] = fma_float4(e, p, y[slot1]);
     }
   }
@@ -107,7 +107,7 @@ def test_a_row_of_vectors_reads_like_the_kernel() -> None:
   for (int slot2 = 0; slot2 < 2; slot2++) {
     const int k2 = 4 * (lane + 32 * slot2);
     const float4 y1 = y[slot2];
-    const float4 r1 = *reinterpret_cast<const float4*>(&R[ir * K + k2]);
+    const float4 r1 = *reinterpret_cast<const float4*>(&R[(long long)ir * K + k2]);
     const float4 v = y1 + r1;
     const float4 a = relu_float4(v);
     s = fmaxf(s, max_elements(a));
@@ -122,7 +122,7 @@ def test_a_row_of_vectors_reads_like_the_kernel() -> None:
 def test_lanes_that_part_are_reduced_by_groups_and_one_of_each_stores() -> None:
     written = text(cuda(scheduled_segments.sampled_dots(64, 8)))
     assert "s = group_sum<8>(s);\n    if (lane % 8 == 0) out[z] = s;" in written
-    assert "for (long long z = begin + lane / 8; z < end; z += 4) {" in written
+    assert "for (int z = begin + lane / 8; z < end; z += 4) {" in written
 
 
 @pytest.mark.parametrize("step", [2, 4])

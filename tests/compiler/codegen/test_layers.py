@@ -137,10 +137,10 @@ def test_nvrtc_compiles_a_module_with_its_rows_in_registers(
 
 def test_segments_are_walked_by_the_lanes_together_or_shared_among_them() -> None:
     code = text(cuda(make.attention(ROWS, COLUMNS)))
-    assert "for (long long e = begin + lane; e < end; e += 32) {" in code
+    assert "for (int e = begin + lane; e < end; e += 32) {" in code
     assert "m = warp_max(m);" in code
     assert "const float top = begin < end ? m : 0.0f;" in code
-    assert "for (long long e2 = begin; e2 < end; e2++) {" in code
+    assert "for (int e2 = begin; e2 < end; e2++) {" in code
     assert len(re.findall("__device__ __forceinline__ float warp_", code)) == 2
 
 

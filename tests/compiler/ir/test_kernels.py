@@ -291,7 +291,7 @@ BROKEN = [
         "        reduce s sum over 32 lanes\n        out[b] =",
         "s is whole, and would be counted 32",
     ),
-    (WARPS, "          y[d] = e * 2.0", "          s = 1.0\n          y[d] = e * 2.0", "of all iterations over d"),
+    (WARPS, "          y[d] = e * 2.0", "          s = d\n          y[d] = e * 2.0", "of all iterations over d"),
     (WARPS, "          s += e1 * e1", "          s += e1 * e1\n          x = s", "s is read before its parts"),
     (GROUPS, "apart 8", "apart 4", "it joins fewer than all that hold parts of y"),
     (GROUPS, "4 lanes apart 8", "32 lanes", "it joins lanes that hold different elements of y"),

@@ -15,3 +15,9 @@ def test_it_needs_the_pairs():
     said = report(layer("rgcn", compact=False), "aggregate_first")
     assert not said.changed
     assert said.refusals == ("products come first: the option compact is off",)
+
+
+def test_the_option_switches_it_off():
+    said = report(layer("rgcn", aggregate=False), "aggregate_first")
+    assert not said.changed
+    assert said.refusals == ("products come first: the option aggregate is off",)

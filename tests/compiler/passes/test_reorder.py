@@ -44,3 +44,11 @@ def test_the_option_switches_it_off():
     said = report(layer("rgat", reorder=False), "reorder")
     assert not said.changed
     assert said.refusals == ("no product is reordered: the option reorder is off",)
+
+
+def test_a_product_that_is_needed_anyway_is_not_folded():
+    said = report(layer("rgat", aggregate=False), "reorder")
+    assert said.summary.count("multiplies W and") == 1  # the destination's, which is a logit and nothing else
+    assert "W and w_t first" in said.summary
+    assert len(said.refusals) == 1
+    assert "W and w_s multiplied first would take" in said.refusals[0]

@@ -1,0 +1,196 @@
+"""The template for sums of outer products over segments: the gradients of matrices that rows are multiplied with.
+
+Rows lie segment by segment. A block takes a piece of them and a tile of the matrix (Hector §3.3.1, with atomics in the
+place of its segments' sizes: segments are very unequal). It walks through the segments that its piece meets, a slab of
+rows at a time: both operands are gathered and computed on their way into shared memory, each thread sums a rectangle
+in registers, and a segment's sums go into memory by vector atomics. A kernel before it clears the matrices.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from explorer.compiler.codegen.cleared import clear_output
+from explorer.compiler.ir import loops
+from explorer.compiler.ir.kernels import Count, ScheduledKernel
+from explorer.compiler.ir.node import Atom, Extent, Names, walk
+from explorer.compiler.passes.report import Report
+from explorer.compiler.passes.statements import all_names, slice_for
+from explorer.compiler.schedule.outer_sums import OuterSum, find_outer_sum
+from explorer.compiler.schedule.steps import ALL, Steps, arrays_of
+from explorer.compiler.schedule.tiling import vector_step
+from explorer.compiler.schedule.warps import schedule_warps
+
+PIECE = 128
+"""Rows of a block's piece."""
+SLAB = 16
+"""Rows that are in shared memory at a time."""
+TILES = (16, 32, 64)
+"""Rows or columns of the matrix that a tile may have."""
+HEIGHTS = (1, 2, 4, 8, 16)
+"""Rows of the tile that a thread may have."""
+MOST_THREADS = 256
+
+
+def schedule_outer_products(kernel: loops.Kernel, report: Report) -> tuple[ScheduledKernel, ...]:
+    """The kernels that clear the matrices and sum the outer products; none where the nest does something else."""
+    found = find_outer_sum(kernel)
+    if found is None:
+        return ()
+    report.did(f"{kernel.name}: sums of outer products, {PIECE} rows and a tile of {found.output.name} a block")
+    return (schedule_warps(clear_output(kernel, found.output), report), _Writer(kernel, found).write())
+
+
+def _tile_of(extent: int) -> int:
+    return next((tile for tile in TILES if tile >= extent), TILES[-1])
+
+
+class _Writer:
+    """Writes the kernel of a sum of outer products."""
+
+    def __init__(self, kernel: loops.Kernel, found: OuterSum) -> None:
+        self.kernel, self.found = kernel, found
+        self.steps = Steps(Names(all_names(kernel)), found.origin)
+        self.extents = (kernel.size(found.down.extent), kernel.size(found.across.extent))
+        self.tiles = (_tile_of(self.extents[0]), _tile_of(self.extents[1]))
+        self.step = vector_step(kernel, found.statements, found.across.variable, self.extents[1])
+        self.down_step = vector_step(kernel, found.of_down, found.down.variable, self.extents[0])
+        width = self.tiles[1] // self.step
+        self.height = next(height for height in HEIGHTS if self.tiles[0] // height * width <= MOST_THREADS)
+        self.threads = self.tiles[0] // self.height * width
+        self.left = self.right = self.sums = ""
+
+    def write(self) -> ScheduledKernel:
+        """The kernel: blocks of pieces, columns of heads and tiles."""
+        steps, found = self.steps, self.found
+        heads = self.kernel.size(found.head.extent) if found.head else 1
+        downs, acrosses = (-(-extent // tile) for extent, tile in zip(self.extents, self.tiles, strict=True))
+        with steps.loop("piece", Count(((found.rows, PIECE),)), "block") as piece:
+            if heads * downs * acrosses == 1:
+                self._piece(piece, 0, 0, 0)
+            else:
+                with steps.loop("column", heads * downs * acrosses, "column") as column:
+                    tile = steps.index("tile", "mod", column, downs * acrosses)
+                    head = steps.index("head", "div", column, downs * acrosses)
+                    first = steps.index("down", "mul", steps.index("t", "div", tile, acrosses), self.tiles[0])
+                    left = steps.index("across", "mul", steps.index("t", "mod", tile, acrosses), self.tiles[1])
+                    self._piece(piece, head, first, left)
+        used = {name for statement in steps.body for node in walk(statement) for name in arrays_of(node)}
+        return ScheduledKernel(
+            name=self.kernel.name,
+            template="outer products",
+            sizes=self.kernel.sizes,
+            buffers=tuple(buffer for buffer in self.kernel.buffers if buffer.name in used),
+            threads=self.threads,
+            schedule=self._schedule(),
+            body=steps.body,
+            origin=self.kernel.origin,
+        )
+
+    def _schedule(self) -> tuple[str, ...]:
+        found, (high, wide) = self.found, self.tiles
+        return (
+            f"split {found.row.variable} by {PIECE} @block, of all segments together",
+            f"tile {found.down.variable} by {high}, {found.across.variable} by {wide} @column",
+            f"stage slabs of {SLAB} rows of both operands in shared memory",
+            f"keep {self.height} x {self.step} sums a thread in registers",
+            f"add to {found.output.name} by atomics, a segment at a time",
+        )
+
+    def _piece(self, piece: Extent, head: Extent, down: Extent, across: Extent) -> None:
+        """The segments that a piece of rows meets."""
+        steps, found = self.steps, self.found
+        begin = steps.index("begin", "mul", piece, PIECE)
+        end = steps.index("end", "min", steps.index("past", "add", begin, PIECE), found.rows)
+        known: dict[str, Atom] = {found.head.variable: head} if found.head else {}
+        self.left = steps.tile("a", [SLAB, self.tiles[0]], "shared", padding=4)
+        self.right = steps.tile("b", [SLAB, self.tiles[1]], "shared", padding=4)
+        if found.offsets is None:
+            self._segment(begin, end, {**known, found.segment: 0}, down, across)
+            return
+        offsets = found.offsets
+        first = steps.search("first", offsets.name, begin, offsets.extents[0])
+        last = steps.search("last", offsets.name, steps.index("final", "sub", end, 1), offsets.extents[0])
+        with steps.segment("r", first, steps.index("stop", "add", last, 1), 1) as segment:
+            low = steps.load("low", offsets.name, segment)
+            high = steps.load("high", offsets.name, steps.index("next", "add", segment, 1))
+            lower, upper = steps.index("lower", "max", low, begin), steps.index("upper", "min", high, end)
+            with steps.where(lower, "<", upper):
+                self._segment(lower, upper, {**known, found.segment: segment}, down, across)
+
+    def _segment(self, lower: Extent, upper: Extent, known: dict[str, Atom], down: Extent, across: Extent) -> None:
+        """Sums the rows of a segment from `lower` to `upper`, and adds the sums to its matrix."""
+        steps, (high, wide) = self.steps, self.tiles
+        self.sums = steps.tile("y", [high // self.height, self.height, wide], "register")
+        with (
+            steps.loop("ty", high // self.height, "thread") as ty,
+            steps.loop("x", wide, "thread", step=self.step) as x,
+            steps.loop("i", self.height, unroll=ALL) as i,
+        ):
+            steps.store(self.sums, [ty, i, x], 0.0)
+        rows = steps.index("rows", "sub", upper, lower)
+        slabs = steps.index("slabs", "div", steps.index("more", "add", rows, SLAB - 1), SLAB)
+        with steps.segment("slab", 0, slabs, 1) as slab:
+            start = steps.index("start", "add", lower, steps.index("before", "mul", slab, SLAB))
+            self._stage(True, start, upper, known, down)
+            self._stage(False, start, upper, known, across)
+            steps.barrier()
+            self._multiply()
+            steps.barrier()
+        self._add(known, down, across)
+
+    def _stage(self, left: bool, start: Extent, upper: Extent, known: dict[str, Atom], first: Extent) -> None:
+        """A slab of one operand into shared memory; zeros behind the last row and the last element."""
+        steps, found, side = self.steps, self.found, 0 if left else 1
+        tile, step = (self.left, self.down_step) if left else (self.right, self.step)
+        loop, statements = (found.down, found.of_down) if left else (found.across, found.of_across)
+        value = found.factors[side]
+        partial = bool(self.extents[side] % self.tiles[side])
+        with (
+            steps.loop("k", SLAB, "thread") as k,
+            steps.loop("d", self.tiles[side], "thread", step=step) as d,
+        ):
+            row = steps.index("row", "add", start, k)
+            element = steps.index(loop.variable, "add", first, d)
+            with steps.where(row, "<", upper), steps.where(element, "<", loop.extent, needed=partial):
+                chosen = slice_for(statements, (replace(found.product, operands=(value,)),))
+                names = steps.copy(chosen, {**known, found.row.variable: row, loop.variable: element})
+                steps.store(tile, [k, d], names.get(value, value))
+            with steps.where(upper, "<=", row):
+                steps.store(tile, [k, d], 0.0)
+            if partial:
+                with steps.where(loop.extent, "<=", element):
+                    steps.store(tile, [k, d], 0.0)
+
+    def _multiply(self) -> None:
+        """A slab's part of the sums."""
+        steps, (high, wide) = self.steps, self.tiles
+        with (
+            steps.loop("ty", high // self.height, "thread") as ty,
+            steps.loop("x", wide, "thread", step=self.step) as x,
+        ):
+            first = steps.index("first", "mul", ty, self.height)
+            with steps.loop("k", SLAB, unroll=ALL) as k:
+                right = steps.load("v", self.right, k, x)
+                with steps.loop("i", self.height, unroll=ALL) as i:
+                    left = steps.load("u", self.left, k, steps.index("row", "add", first, i))
+                    steps.accumulate(self.sums, [ty, i, x], "mul", left, right)
+
+    def _add(self, known: dict[str, Atom], down: Extent, across: Extent) -> None:
+        """The sums of a segment into its matrix."""
+        steps, found, (high, wide) = self.steps, self.found, self.tiles
+        with (
+            steps.loop("ty", high // self.height, "thread") as ty,
+            steps.loop("x", wide, "thread", step=self.step) as x,
+        ):
+            first = steps.index("first", "add", down, steps.index("before", "mul", ty, self.height))
+            column = steps.index("column", "add", across, x)
+            with (
+                steps.where(column, "<", found.across.extent, needed=bool(self.extents[1] % wide)),
+                steps.loop("i", self.height, unroll=ALL) as i,
+            ):
+                row = steps.index("row", "add", first, i)
+                with steps.where(row, "<", found.down.extent, needed=bool(self.extents[0] % high)):
+                    value = steps.load("s", self.sums, ty, i, x)
+                    places = {**known, found.down.variable: row, found.across.variable: column}
+                    steps.atomic(found.output.name, [places[str(index)] for index in found.indices], value)

@@ -1,0 +1,160 @@
+"""Finds sums of outer products over segments: `out[r, f, g] += x[z, f] * v[z, g]` for the rows z of each segment r."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from explorer.compiler.ir import loops
+from explorer.compiler.ir.loops import Buffer
+from explorer.compiler.ir.node import Atom, Extent, Origin, walk
+from explorer.compiler.passes.statements import pure
+
+
+@dataclass(frozen=True)
+class OuterSum:
+    """`segment` is the variable of the segments, whose `row`s lie between `offsets` (None: there is one segment, of
+    all `rows`); `head` the loop over matrices of a segment, if there are several; `factors` what is multiplied, of
+    `of_down` and `of_across`: the straight-line code that makes them in each iteration of `down` and of `across`."""
+
+    segment: str
+    row: loops.For
+    rows: Extent
+    offsets: Buffer | None
+    head: loops.For | None
+    down: loops.For
+    across: loops.For
+    of_down: tuple[loops.Statement, ...]
+    of_across: tuple[loops.Statement, ...]
+    factors: tuple[str, str]
+    product: loops.Compute
+    output: Buffer
+    indices: tuple[Atom, ...]
+    origin: Origin
+
+    @property
+    def statements(self) -> tuple[loops.Statement, ...]:
+        """What accesses memory along a row of the matrix."""
+        sums = loops.Accumulate(
+            target=self.output.name,
+            indices=self.indices,
+            reduction="sum",
+            function="copy",
+            operands=(self.product.result,),
+            origin=self.origin,
+        )
+        return (*self.of_across, sums)
+
+
+def find_outer_sum(kernel: loops.Kernel) -> OuterSum | None:
+    """The sum that a kernel is; None where it is something else."""
+    outputs = [buffer for buffer in kernel.buffers if buffer.kind == "output"]
+    loop = kernel.body[0] if len(kernel.body) == 1 else None
+    if len(outputs) != 1 or not isinstance(loop, loops.For) or not loop.parallel or loop.lower != 0:
+        return None
+    *bounds, row = loop.body
+    if not isinstance(row, loops.For) or not all(pure(s) for s in bounds):
+        return None
+    segments = segments_of(kernel, loop, tuple(bounds), row)
+    return _sum_in(kernel, loop, segments, row, outputs[0]) if segments else None
+
+
+def segments_of(
+    kernel: loops.Kernel, loop: loops.For, bounds: tuple[loops.Statement, ...], row: loops.For
+) -> tuple[Extent, Buffer | None] | None:
+    """How many rows there are in all segments, and where those begin; None where rows are not in segments."""
+    if not bounds:
+        return (row.extent, None) if (loop.extent, row.lower) == (1, 0) else None
+    match bounds:
+        case (loops.Load() as begin, loops.Index() as following, loops.Load() as end):
+            pass
+        case _:
+            return None
+    buffers = {buffer.name: buffer for buffer in kernel.buffers}
+    if begin.buffer != end.buffer or begin.indices != (loop.variable,) or end.indices != (following.result,):
+        return None
+    if (following.function, following.operands) != ("add", (loop.variable, 1)):
+        return None
+    if (row.lower, row.extent) != (begin.result, end.result):
+        return None
+    loads = [node for node in walk(row) if isinstance(node, loops.Load) and node.buffer in buffers]
+    extents = {buffers[load.buffer].extents[0] for load in loads if load.indices[:1] == (row.variable,)}
+    return (extents.pop(), buffers[begin.buffer]) if len(extents) == 1 else None
+
+
+def _sum_in(
+    kernel: loops.Kernel,
+    loop: loops.For,
+    segments: tuple[Extent, Buffer | None],
+    row: loops.For,
+    output: Buffer,
+) -> OuterSum | None:
+    """The sum that the body of a loop over rows adds to."""
+    nest, head = _straight(row.body), None
+    if nest is None:
+        return None
+    before, down = nest
+    inside = _straight(down.body)
+    if inside is not None and isinstance(inside[1].body[-1], loops.For):
+        head, (more, down) = down, inside
+        before = (*before, *more)
+        inside = _straight(down.body)
+    if inside is None:
+        return None
+    of_down, across = inside
+    *of_across, sums = across.body
+    static = (head, down, across) if head else (down, across)
+    if not all(each.lower == 0 and _is_static(kernel, each.extent) for each in static):
+        return None
+    if not all(pure(s) for s in of_across) or not isinstance(sums, loops.Accumulate) or sums.target != output.name:
+        return None
+    expected = (loop.variable, *((head.variable,) if head else ()), down.variable, across.variable)
+    product = next((s for s in of_across if isinstance(s, loops.Compute) and (s.result,) == sums.operands), None)
+    if sums.indices != expected or (sums.reduction, sums.function) != ("sum", "copy") or product is None:
+        return None
+    code = (*before, *of_down, *(s for s in of_across if s is not product))
+    factors = _factors(product, code, down.variable, across.variable)
+    if factors is None or loop.variable in {name for s in code for name in loops.reads_of(s)}:
+        return None
+    return OuterSum(
+        segment=loop.variable,
+        row=row,
+        rows=segments[0],
+        offsets=segments[1],
+        head=head,
+        down=down,
+        across=across,
+        of_down=code,
+        of_across=code,
+        factors=factors,
+        product=product,
+        output=output,
+        indices=sums.indices,
+        origin=sums.origin,
+    )
+
+
+def _straight(body: tuple[loops.Statement, ...]) -> tuple[tuple[loops.Statement, ...], loops.For] | None:
+    """Straight-line code and the one loop that ends it."""
+    *before, loop = body
+    return (tuple(before), loop) if isinstance(loop, loops.For) and all(pure(s) for s in before) else None
+
+
+def _is_static(kernel: loops.Kernel, extent: Extent) -> bool:
+    return isinstance(extent, int) or extent in dict(kernel.sizes)
+
+
+def _factors(
+    product: loops.Compute, code: tuple[loops.Statement, ...], down: str, across: str
+) -> tuple[str, str] | None:
+    """The factor that depends on the row of the matrix alone, and that of the column alone; None for other values."""
+    depends: dict[str, set[str]] = {down: {down}, across: {across}}
+    for statement in code:
+        found = set().union(*(depends.get(name, set()) for name in loops.reads_of(statement)))
+        depends[loops.result_of(statement) or ""] = found
+    operands = [operand for operand in product.operands if isinstance(operand, str)]
+    if product.function != "mul" or len(operands) != 2:
+        return None
+    for left, right in (operands, operands[::-1]):
+        if (depends.get(left, set()), depends.get(right, set())) == ({down}, {across}):
+            return left, right
+    return None
