@@ -109,7 +109,9 @@ class _Pieces:
             lines.insert(-1, self.staging.line)
         scheduled = self._scheduled(self.kernel.name, "nonzeros", lines)
         buffers = (*self.kernel.buffers, *self._partials("output"))
-        return with_resident(replace(scheduled, buffers=buffers, body=(self._in_blocks(self._piece, self.staging.fill),)), spread)
+        return with_resident(
+            replace(scheduled, buffers=buffers, body=(self._in_blocks(self._piece, self.staging.fill),)), spread
+        )
 
     def merging(self) -> kernels.ScheduledKernel:
         """The kernel in which a group of lanes merges what pieces have of a row that begins in one of them."""
@@ -123,7 +125,8 @@ class _Pieces:
         spread = replace(self.spread, unroll=1)
         scheduled = self._scheduled(name, "merge", [*lines, *lines_of(self.nest, spread)])
         buffers = (*kept, *(() if known else sized), *self._partials("temporary"))
-        return replace(scheduled, buffers=buffers, body=(self._in_blocks(self._merge, lambda warp: ()),))
+        body = (self._in_blocks(self._merge, lambda warp: ()),)
+        return with_resident(replace(scheduled, buffers=buffers, body=body), spread)
 
     def _scheduled(self, name: str, template: str, lines: list[str]) -> kernels.ScheduledKernel:
         return kernels.ScheduledKernel(
@@ -265,7 +268,8 @@ class _Pieces:
         loop = loops.For(variable=other, lower=piece, extent=stop.result, body=tuple(body), origin=write.origin)
         everything = (*segment.before, final, last, stop, loop, *segment.after)
         spread = replace(self.spread, unroll=STATES_IN_FLIGHT)
-        nest = Nest(self.kernel, replace(self.nest.loop, body=everything))
+        kernel = replace(self.kernel, buffers=(*self.kernel.buffers, *self._partials("temporary")))
+        nest = Nest(kernel, replace(self.nest.loop, body=everything))
         return of_heads(self.nest, on_lanes(nest, everything, spread, self.write.names), spread)
 
     def _merge_part(

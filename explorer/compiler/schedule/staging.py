@@ -56,10 +56,11 @@ class Staging:
     def _staged(self, statement: loops.Statement) -> loops.Statement:
         if isinstance(statement, loops.For):
             return replace(statement, body=tuple(self._staged(child) for child in statement.body))
-        mine = isinstance(statement, loops.Load) and statement.indices == (self.segment.loop.variable,)
-        if mine and statement.buffer in self.tiles:
-            return replace(statement, buffer=self.tiles[statement.buffer], indices=(self.place,))
-        return statement
+        if not isinstance(statement, loops.Load) or statement.buffer not in self.tiles:
+            return statement
+        if statement.indices != (self.segment.loop.variable,):
+            return statement
+        return replace(statement, buffer=self.tiles[statement.buffer], indices=(self.place,))
 
     def fill(self, warp: str) -> tuple[kernels.Statement, ...]:
         """The tiles, filled with the elements of the warp of this number; past the end with the last one again."""
@@ -75,7 +76,13 @@ class Staging:
         stores = (write.store(self.tiles[load.buffer], load.result, t) for load in loads)
         each = write.loop(t, self.chunk, ahead, element, *loads, *stores, bind="lane", width=LANES)
         tiles = (
-            kernels.Tile(name=tile, extents=(self.chunk,), memory="shared", type=array.type, origin=write.origin)
+            kernels.Tile(
+                name=tile,
+                extents=(self.chunk,),
+                memory="shared",
+                type="i32" if array.type == "i32" else "f32",
+                origin=write.origin,
+            )
             for array, tile in zip(self.arrays, self.tiles.values(), strict=True)
         )
         filled = write.where(self.start, "<", elements, final, replace(each, unroll=0))

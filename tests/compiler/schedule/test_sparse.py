@@ -119,6 +119,19 @@ def test_the_bound_of_a_piece_is_shown() -> None:
     assert "preload z by kNnzTile = 4: [from + 4 t, min(from + 4 t + 4, upto) - 1]" in kernel.schedule
 
 
+def test_columns_and_values_of_a_piece_are_staged() -> None:
+    kernel, _ = scheduled(schedule_nonzeros, kernel_of("spmm", 128), chunk=256)
+    tiles = [node for node in walk(kernel) if isinstance(node, kernels.Tile) and node.memory == "shared"]
+    assert [(tile.name, tile.extents, tile.type) for tile in tiles] == [
+        ("col_tile", (256,), "i32"),
+        ("value_tile", (256,), "f32"),
+    ]
+    stage = "stage col, value in shared memory, a warp's 256 together: [start, min(start + 256, nonzeros) - 1]"
+    assert stage in kernel.schedule
+    large, _ = scheduled(schedule_nonzeros, kernel_of("spmm", 128), chunk=1024)  # 64 KB a block
+    assert not any(isinstance(node, kernels.Tile) and node.memory == "shared" for node in walk(large))
+
+
 def layer_kernels(example: str, **options: str | int | bool) -> dict[str, ScheduledKernel]:
     """The scheduled kernels of a layer of the examples by template, the last of each."""
     text = (LAYERS / f"{example}.emb").read_text()
@@ -142,8 +155,7 @@ def test_heads_have_lanes_of_their_own() -> None:
 
 def test_parts_of_a_softmax_are_scaled_to_the_larger_maximum() -> None:
     kernel = layer_kernels("rgat", reorder=False)["merge"]
-    (merging,) = [node for node in walk(kernel) if isinstance(node, kernels.Loop) and node.variable == "other"]
-    found = [node for node in walk(merging) if isinstance(node, loops.Compute | loops.Accumulate)]
+    found = [node for node in walk(kernel) if isinstance(node, loops.Compute | loops.Accumulate)]
     assert sum(isinstance(node, loops.Compute) and node.function == "exp" for node in found) == 2
     kinds = {node.reduction for node in found if isinstance(node, loops.Accumulate)}
     assert kinds == {"max", "product", "sum"}
