@@ -96,9 +96,10 @@ def test_sass_is_made_only_for_an_open_pane(client: TestClient) -> None:
 
 def test_what_kernels_take_stands_over_cuda_when_it_is_known(client: TestClient) -> None:
     panes: list[dict[str, object]] = [{"stage": "loops"}, {"stage": "cuda"}, {"stage": "ptx"}]
-    first = client.post("/compile", data=form(TRANSR, panes)).text
+    rows = {"inspect": "false"}  # one kernel
+    first = client.post("/compile", data=form(TRANSR, panes, options=rows)).text
     assert "registers" not in first
-    late = client.post("/late", data=form(TRANSR, panes)).text
+    late = client.post("/late", data=form(TRANSR, panes, options=rows)).text
     assert 'id="meta-0"' not in late
     assert re.search(
         r'<span class="meta" id="meta-1" title="TransR_kernel: \d+ registers[^"]*" hx-swap-oob="true">', late

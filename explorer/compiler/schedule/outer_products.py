@@ -78,7 +78,7 @@ class _Writer:
         used = {name for statement in steps.body for node in walk(statement) for name in arrays_of(node)}
         return ScheduledKernel(
             name=self.kernel.name,
-            template="outer products",
+            template="outer_products",
             sizes=self.kernel.sizes,
             buffers=tuple(buffer for buffer in self.kernel.buffers if buffer.name in used),
             threads=self.threads,

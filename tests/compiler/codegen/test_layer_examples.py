@@ -74,10 +74,9 @@ def test_both_targets_give_the_gradients_of_the_graph(path: Path) -> None:
 @pytest.mark.parametrize("arch", ["sm_80", "sm_90"])
 def test_nvrtc_compiles_every_kernel_and_no_row_is_in_local_memory(path: Path, grad: bool, arch: str) -> None:
     compilation = explorer.compile(path.read_text(), options={"grad": grad, "arch": arch})
-    _, module = programs(compilation)
     cuda, ptx = compilation.stages["cuda"], compilation.stages["ptx"]
     assert ptx.available, ptx.reason
-    assert ptx.text.count(".entry") == cuda.text.count("__global__") == len(module.programs)
+    assert ptx.text.count(".entry") == cuda.text.count("__global__") == len(cuda.program.launches)
     assert ".local" not in ptx.text
     operations = {span for line in compilation.stages["loops"].lines for span in line.origin}
     assert {span for line in cuda.lines for span in line.origin} == operations

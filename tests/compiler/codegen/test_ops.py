@@ -47,7 +47,7 @@ def test_on_a_gpu_coordinates_add_atomically_to_what_a_kernel_before_has_cleared
     clear, add = code.program.launches
     assert (str(clear.blocks), str(add.blocks)) == ("ceil(rows / 4)", "ceil(nonzeros / 4)")
     assert code.text.count("= broadcast_float4(0.0f);") == 1
-    assert "add_vector(reinterpret_cast<float4*>(&out[irow" in code.text
+    assert "add_vector(reinterpret_cast<float4*>(&out[(long long)irow" in code.text
 
 
 def test_rows_are_cleared_by_the_iteration_that_sums_in_them():

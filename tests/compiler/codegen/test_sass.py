@@ -21,7 +21,7 @@ from explorer.compiler.passes.report import Report
 from tests.compiler.codegen.elf import sections
 
 EXAMPLES = sorted((Path(__file__).resolve().parents[3] / "examples").glob("*/*.emb"))
-INSTRUCTION = re.compile(r" {4}/\*[0-9a-f]{4,}\*/ (     |[ @!UPT0-9]{5}) [A-Z][A-Z0-9_.]*( .*)?;.*")
+INSTRUCTION = re.compile(r" {4}/\*[0-9a-f]{4,}\*/ (     |[ @!UPT0-9]{5}) [A-Z][A-Z0-9_.x]*( .*)?;.*")
 COMPUTES = re.compile(r"\*/ .{5} (F(ADD|MUL|FMA)|MUFU|LDG|STG|LDS|STS|SHFL|RED|ATOM)\b")
 
 CHAIN = """
@@ -83,9 +83,9 @@ def test_a_backward_pass_has_sass_too() -> None:
 
 
 def test_what_kernels_take_stands_above_them() -> None:
-    stage = explorer.compile(next(path for path in EXAMPLES if path.stem == "transr").read_text()).stages["sass"]
+    stage = explorer.compile(next(path for path in EXAMPLES if path.stem == "transe_l2").read_text()).stages["sass"]
     (resources,) = stage.resources
-    head = [line.text for line in stage.lines[: stage.text.split("\n").index("TransR_kernel:")]]
+    head = [line.text for line in stage.lines[: stage.text.split("\n").index("TransE_L2_kernel:")]]
     assert head[0] == "// sm_90"
     assert all(part.strip() in "\n".join(head) for part in str(resources).split(";"))
 

@@ -21,7 +21,7 @@ def _kernels(model: str, sizes: dict[str, int]) -> list[ScheduledKernel]:
 
 def test_the_gradients_of_weights_are_sums_of_pieces_after_a_kernel_that_clears_them() -> None:
     kernels = _kernels("rgcn", {"F": 64, "G": 33})
-    found = [at for at, kernel in enumerate(kernels) if kernel.template == "outer products"]
+    found = [at for at, kernel in enumerate(kernels) if kernel.template == "outer_products"]
     assert len(found) == 2
     for at in found:
         (target,) = {node.target for node in walk(kernels[at]) if isinstance(node, AtomicAccumulate)}
@@ -30,7 +30,7 @@ def test_the_gradients_of_weights_are_sums_of_pieces_after_a_kernel_that_clears_
 
 
 def test_each_head_has_a_column_of_blocks() -> None:
-    found = [kernel for kernel in _kernels("hgt", {}) if kernel.template == "outer products"]
+    found = [kernel for kernel in _kernels("hgt", {}) if kernel.template == "outer_products"]
     assert len(found) >= 2
     assert all(any(getattr(node, "bind", "") == "column" for node in walk(kernel)) for kernel in found)
 
@@ -38,6 +38,6 @@ def test_each_head_has_a_column_of_blocks() -> None:
 def test_rows_that_have_to_be_computed_first_are_computed_for_all_segments_together() -> None:
     kernels = _kernels("hgt", {})
     made = {buffer.name for kernel in kernels if "_rows" in kernel.name for buffer in kernel.buffers}
-    sums = [kernel for kernel in kernels if "_sums" in kernel.name and kernel.template == "outer products"]
+    sums = [kernel for kernel in kernels if "_sums" in kernel.name and kernel.template == "outer_products"]
     assert len(sums) == 3
     assert all(made & {buffer.name for buffer in kernel.buffers} for kernel in sums)
