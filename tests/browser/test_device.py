@@ -54,7 +54,7 @@ def run_on_gpu(page: Page, data: str = "family.tsv", repeat: int = 6) -> None:
 
 
 def test_a_run_shows_times_peers_limits_and_kernels(open_page: OpenPage) -> None:
-    page = open_page()
+    page = open_page("/?example=kge/transh")
     run_on_gpu(page)
     expect(page.locator("#run-check")).to_contain_text("Matches the float64 reference", timeout=60 * SECONDS)
     expect(page.locator("#run-source")).to_have_text("measured")

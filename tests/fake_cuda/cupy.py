@@ -154,7 +154,8 @@ def _launched(code: Code, loops: Any, symbol: str, args: Any) -> None:
         wanted |= {name: gradients[tensor] for tensor, name in loops.gradients}
     for name, array in wanted.items():
         DEVICE.seen[name].numpy[...] = array.reshape(DEVICE.seen[name].shape)
-    DEVICE.seen.clear()
+    once = {name for each in code.launches if each.once for name in each.arguments}  # they come but with the graph
+    DEVICE.seen = {name: given for name, given in DEVICE.seen.items() if name in once}
 
 
 class Module:
