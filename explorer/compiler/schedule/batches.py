@@ -161,7 +161,7 @@ def in_batches(
     last = index("end", "sub", loop.extent, 1)
     number = names.new("batch")
     done = index("done", "mul", number, whole)
-    first = index("first", "add", done.result, loop.lower)
+    first = index("first", "add", loop.lower, done.result)
     if groups == 1:
         body = (done, first, *batch.statements(first.result, 1, last.result, loop, guard))
     else:

@@ -98,15 +98,17 @@ class _ScheduledBuilder(StatementBuilder):
     def schedule(self, meta: Meta, line: str) -> Primitive:
         return Primitive(line.removeprefix("schedule ").rstrip())
 
-    def count(self, meta: Meta, name: str, *terms: tuple[Extent, int]) -> Named:
-        return Named(name, Count(terms))
+    def count(self, meta: Meta, name: str, *terms: tuple[Extent, int] | str) -> Named:
+        return Named(name, _count(terms))
 
     def term(self, meta: Meta, extent: Extent, by: int = 1) -> tuple[Extent, int]:
         return extent, by
 
-    def loop_extent(self, meta: Meta, *terms: tuple[Extent, int]) -> Extent | Count:
+    def loop_extent(self, meta: Meta, *terms: tuple[Extent, int] | str) -> Extent | Count:
         """The extent itself where it is all there is."""
-        return terms[0][0] if len(terms) == 1 and terms[0][1] == 1 else Count(terms)
+        count = _count(terms)
+        ((extent, by), *rest) = count.terms
+        return extent if by == 1 and not rest else count
 
     def bound_loop(
         self, meta: Meta, variable: str, lower: Extent, extent: Extent | Count, *rest: object
@@ -182,3 +184,8 @@ class _ScheduledBuilder(StatementBuilder):
         if function not in INDEX_CALLS:
             raise self.refuse(meta, f"there is no function {function} of indices")
         return loops.Index(result=result, function=function, operands=(left, right), origin=self.origin(meta))
+
+
+def _count(terms: tuple[tuple[Extent, int] | str, ...]) -> Count:
+    """The count of terms, between which there are signs."""
+    return Count(tuple(term for term in terms if not isinstance(term, str)))
