@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 
 from explorer.compiler.codegen.cleared import clearing_kernel
@@ -19,17 +19,11 @@ from explorer.compiler.schedule.row_products import Groupings, schedule_pairs, s
 from explorer.compiler.schedule.sparse import schedule_sparse
 from explorer.compiler.schedule.warps import schedule_warps
 
-Template = tuple[Callable[[loops.Kernel, Report], bool], Callable[[loops.Kernel, Report], tuple[ScheduledKernel, ...]]]
-"""Whether a template fits a nest, telling the report why not, and the kernels that it makes of it, in order."""
-
 
 def warps(kernel: loops.Kernel, report: Report) -> tuple[ScheduledKernel, ...]:
     """A warp an iteration, after what clears the sums that iterations take together."""
     steps = [step for step in (clearing_kernel(kernel), kernel) if step]
     return tuple(schedule_warps(step, report) for step in steps)
-
-
-TEMPLATES: tuple[Template, ...] = ((lambda kernel, report: True, warps),)
 
 
 def schedule(program: loops.Kernel | Module, report: Report) -> ScheduledKernel | Module:
@@ -46,9 +40,14 @@ def schedule(program: loops.Kernel | Module, report: Report) -> ScheduledKernel 
 
 
 def _scheduled(kernel: loops.Kernel, groupings: Groupings, report: Report) -> tuple[ScheduledKernel, ...]:
-    """A nest's kernels: those of its products, if it starts with some, then a template of sums where one is for
-    it, else the first that fits."""
-    made = dict(groupings.made)
+    """A nest's kernels: those of its products, if it starts with some, then of a template of sums where one is for
+    it, else a warp an iteration."""
+    made, said = dict(groupings.made), list(report.done)
+
+    def step_back() -> None:
+        """A refused template has grouped and done nothing."""
+        groupings.made, report.done = dict(made), list(said)
+
     for products in (schedule_products, schedule_pairs):
         parts = products(kernel, groupings, report)
         if parts is not None and _shown_right(kernel, parts, report):
@@ -56,7 +55,7 @@ def _scheduled(kernel: loops.Kernel, groupings: Groupings, report: Report) -> tu
                 (part,) if isinstance(part, ScheduledKernel) else _scheduled(part, groupings, report) for part in parts
             )
             return tuple(step for steps in each for step in steps)
-        groupings.made = dict(made)  # what a refused template grouped, no kernel does
+        step_back()
     split = split_rows(kernel, groupings.names)
     if split:
         return tuple(step for part in split for step in _scheduled(part, groupings, report))
@@ -64,9 +63,10 @@ def _scheduled(kernel: loops.Kernel, groupings: Groupings, report: Report) -> tu
         found = sums(kernel, report)
         if found and _shown_right(kernel, found, report):
             return found
-    for applies, build in TEMPLATES:
-        if applies(kernel, report) and _shown_right(kernel, steps := build(kernel, report), report):
-            return steps
+        step_back()
+    steps = warps(kernel, report)
+    if _shown_right(kernel, steps, report):
+        return steps
     raise Unsupported(f"No template's kernels for {kernel.name} can be shown to be right.")
 
 
