@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from math import prod
 
 from explorer.compiler.ir import kernels, loops
-from explorer.compiler.ir.node import Names, Node, Origin, walk
+from explorer.compiler.ir.node import Names, Node, walk
 from explorer.compiler.passes.rows import COSTLY
 from explorer.compiler.schedule.batches import in_batches
 
@@ -424,10 +424,3 @@ def over_row(loop: kernels.Loop, spread: Spread) -> kernels.Loop:
     """A loop over a row's elements, shared by the lanes of a group."""
     unroll = 0 if spread.rounds > 1 else 1
     return replace(loop, bind="lane", step=spread.step, width=spread.width, unroll=unroll)
-
-
-def row_loop(
-    variable: str, extent: int | str, body: tuple[kernels.Statement, ...], spread: Spread, origin: Origin
-) -> kernels.Loop:
-    """A new loop over a row's elements."""
-    return over_row(kernels.Loop(variable=variable, extent=extent, body=body, origin=origin), spread)

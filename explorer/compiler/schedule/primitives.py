@@ -20,20 +20,17 @@ from explorer.compiler.ir.kernels import (
     Where,
 )
 from explorer.compiler.ir.loops import Accumulate, Compute, Index, Load, Store
-from explorer.compiler.ir.node import Atom, Extent, Node, walk
+from explorer.compiler.ir.node import Atom, Extent, walk
 from explorer.compiler.schedule.tree import (
     Body,
     ScheduleError,
     access_of,
-    accesses,
     array_of,
-    defined_name,
     edit,
     edit_loop,
     find_loop,
     find_tile,
     names_of,
-    renamed,
     scheduled,
     static_extent,
 )
@@ -247,55 +244,6 @@ def reorder(kernel: ScheduledKernel, outer: str, inner: str) -> ScheduledKernel:
         raise ScheduleError(f"the order in which the loop {inner} changes its targets matters")
     changed = replace(inside, body=(replace(around, body=inside.body),))
     return scheduled(edit_loop(kernel, outer, lambda _: changed), f"reorder {outer}, {inner} to {inner}, {outer}")
-
-
-def fission(kernel: ScheduledKernel, variable: str, at: int, second: str) -> ScheduledKernel:
-    """A loop as two, the second from statement `at` of its body on, which must read nothing but memory of the first,
-    at the elements of its own iteration."""
-    loop = find_loop(kernel, variable)
-    first, rest = loop.body[:at], loop.body[at:]
-    if not first or not rest:
-        raise ScheduleError(f"{variable} has no statements on both sides of {at}")
-    named = {defined_name(statement) for statement in first}
-    read = {name for s in rest for node in walk(s) for name in loops.reads_of(_as_loop(node))}
-    if common := sorted(name for name in named & read if name):
-        raise ScheduleError(f"the second half of {variable} reads {', '.join(common)}")
-    for target in sorted(_written(first) | _written(rest)):
-        if target in _touched(first) & _touched(rest) and not _own_element(loop, target):
-            raise ScheduleError(f"both halves of {variable} touch {target}")
-    half = _renamed_loop(replace(loop, body=rest), second)
-    return scheduled(
-        kernel,
-        f"fission {variable} into {variable}, {second}",
-        edit(kernel.body, lambda s: (replace(loop, body=first), half) if s == loop else (s,)),
-    )
-
-
-def _as_loop(node: Node) -> Node:
-    """A loop in the form in which its bounds are read."""
-    if isinstance(node, Loop) and not isinstance(node.extent, Count):
-        return loops.For(origin=node.origin, variable=node.variable, lower=node.lower, extent=node.extent, body=())
-    return node
-
-
-def _written(body: Body) -> set[str]:
-    return {node.target for s in body for node in walk(s) if isinstance(node, Store | Accumulate)}
-
-
-def _touched(body: Body) -> set[str]:
-    """What statements read or write, by name."""
-    return _written(body) | {name for s in body for node in walk(s) for name in loops.reads_of(_as_loop(node))}
-
-
-def _own_element(loop: Loop, array: str) -> bool:
-    """Whether each iteration touches one element of an array, its own."""
-    places = {access.indices for access in accesses(loop, array)}
-    return len(places) == 1 and all(loop.variable in indices for indices in places)
-
-
-def _renamed_loop(loop: Loop, variable: str) -> Loop:
-    names = {loop.variable: variable}
-    return replace(loop, variable=variable, body=edit(loop.body, lambda s: (renamed(s, names),)))
 
 
 def bind_buffer(kernel: ScheduledKernel, variable: str, order: str) -> ScheduledKernel:

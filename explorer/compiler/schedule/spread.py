@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from explorer.compiler.ir.kernels import Loop, Statement, Tile
+from explorer.compiler.ir.kernels import Loop, Statement, Tile, result_of
 from explorer.compiler.ir.loops import Accumulate, Store, reads_of
-from explorer.compiler.schedule.tree import accesses, defined_name
+from explorer.compiler.schedule.tree import accesses
 
 
 def spreads(loop: Loop, outputs: set[str]) -> bool:
     """Whether lanes may share the iterations: each writes elements of its own, or all reduce into one."""
-    local = {name for statement in loop.body if (name := defined_name(statement)) is not None}
+    local = {name for statement in loop.body if (name := result_of(statement)) is not None}
     read = {name for statement in loop.body for name in _operands(statement)}
     for statement in loop.body:
         if isinstance(statement, Tile):

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 
 from explorer.compiler.ir import loops
-from explorer.compiler.ir.kernels import Loop, ScheduledKernel, Search, Statement, Tile, Where
+from explorer.compiler.ir.kernels import Loop, ScheduledKernel, Statement, Tile, Where, result_of
 from explorer.compiler.ir.node import Atom, Names, Node, walk
-from explorer.compiler.passes.statements import rename
 
 Body = tuple[Statement, ...]
 
@@ -50,21 +49,9 @@ def _unshared(statement: loops.Statement) -> Statement:
     return statement
 
 
-def defined_name(statement: Node) -> str | None:
-    """The name that a statement gives to something, if any."""
-    match statement:
-        case Loop():
-            return statement.variable
-        case Tile():
-            return statement.name
-        case Search():
-            return statement.result
-    return loops.result_of(statement)
-
-
 def names_of(kernel: ScheduledKernel) -> Names:
     """Allocates names that the kernel does not use."""
-    defined = {name for node in walk(kernel) if (name := defined_name(node)) is not None}
+    defined = {name for node in walk(kernel) if (name := result_of(node)) is not None}
     buffers = {buffer.name for buffer in kernel.buffers}
     return Names(defined | buffers | loops.fixed_names(kernel.sizes, kernel.buffers))
 
@@ -156,18 +143,6 @@ def moved(statement: Statement, array: str, indices: tuple[Atom, ...]) -> Statem
             return replace(statement, buffer=array, indices=indices)
         case loops.Store() | loops.Accumulate():
             return replace(statement, target=array, indices=indices)
-    return statement
-
-
-def renamed(statement: Statement, names: Mapping[str, str]) -> Statement:
-    """A statement that holds no others, with names exchanged."""
-    match statement:
-        case loops.Load() | loops.Index() | loops.Compute() | loops.Accumulate() | loops.Store():
-            changed = rename(statement, names)
-            assert not isinstance(changed, loops.For | loops.Row)
-            return changed
-        case loops.Accumulator() | Tile():
-            return replace(statement, name=names.get(statement.name, statement.name))
     return statement
 
 

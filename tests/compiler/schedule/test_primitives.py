@@ -149,25 +149,3 @@ def test_loops_that_only_add_may_change_places():
     assert text.index("for j in 0..6") + 1 == text.index("for i in 0..4")
     with pytest.raises(ScheduleError, match="d is not all that b does"):
         primitives.reorder(nest(kernels.transe(8)), "b", "d")
-
-
-def test_a_loop_is_cut_where_its_halves_share_nothing():
-    halves = kernels.loop(
-        "i",
-        4,
-        *(kernels.load("w", "W", "i"), kernels.store("m", ("i",), "copy", "w")),
-        *(kernels.load("x", "m", "i"), kernels.accumulate("s", "copy", "x")),
-    )
-    buffers = [kernels.buffer("param", "W", 4), kernels.RESULT]
-    body = (kernels.accumulator("s"), kernels.row("m", 4), halves, kernels.store("out", ("b",), "copy", "s"))
-    kernel = nest(kernels.kernel("Cut", {}, buffers, *body))
-    cut = primitives.fission(kernel, "i", 2, "i2")
-    assert cut.schedule == ("fission i into i, i2",)
-    text = lines(cut)
-    assert text[text.index("for i2 in 0..4") + 1] == "x = m[i2]"
-    with pytest.raises(ScheduleError, match="reads w"):
-        primitives.fission(kernel, "i", 1, "i2")
-    twice = kernels.loop("i", 4, *(kernels.accumulate("s", "copy", 1.0), kernels.accumulate("s", "mul", "s", 2.0)))
-    body = (kernels.accumulator("s"), twice, kernels.store("out", ("b",), "copy", "s"))
-    with pytest.raises(ScheduleError, match="both halves of i touch s"):
-        primitives.fission(nest(kernels.kernel("Twice", {}, [kernels.RESULT], *body)), "i", 1, "i2")
