@@ -6,6 +6,7 @@ make the same rows small.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cache, lru_cache
@@ -60,7 +61,7 @@ class Problem:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Row:
+class Row(ABC):
     """A line of the table. `target_ms` is what ours may take; `of_peer` the share of the time of the peer `against`
     (by default the fastest), `of_row` that of another row of ours; `hand_ms` what hand-written kernels take."""
 
@@ -72,13 +73,13 @@ class Row:
     of_row: tuple[str, float] | None = None
     hand_ms: float | None = None
 
+    @abstractmethod
     def program(self) -> TensorProgram:
         """The row's compiled program."""
-        raise NotImplementedError
 
+    @abstractmethod
     def problem(self, device: str, data: str) -> Problem:
         """The row's inputs on a device, with `data` as the knowledge graph."""
-        raise NotImplementedError
 
     def compiled(self, path: str, sizes: Mapping[str, int], **options: bool) -> TensorProgram:
         """An example at these sizes. Raises ValueError where it has no CUDA."""
