@@ -54,7 +54,7 @@ def run_on_gpu(page: Page, data: str = "family.tsv", repeat: int = 6) -> None:
 
 
 def test_a_run_shows_times_peers_limits_and_kernels(open_page: OpenPage) -> None:
-    page = open_page("/?example=kge/transh")
+    page = open_page()
     run_on_gpu(page)
     expect(page.locator("#run-check")).to_contain_text("Matches the float64 reference", timeout=60 * SECONDS)
     expect(page.locator("#run-source")).to_have_text("measured")
@@ -68,7 +68,8 @@ def test_a_run_shows_times_peers_limits_and_kernels(open_page: OpenPage) -> None
     expect(rows.nth(2)).to_contain_text("limit")
     expect(page.locator("#run-detail circle.dot")).to_have_count(12)
     expect(page.locator("#run-plane svg")).to_have_attribute("aria-label", re.compile("operations a byte"))
-    expect(page.locator("#run-traffic tr", has_text="registers").first).to_be_visible()
+    page.locator("#run-traffic summary", has_text="product").click()
+    expect(page.locator("#run-traffic details[open] tr", has_text="registers")).to_be_visible()
     expect(page.locator("#run-summary")).to_contain_text("of what is possible")
     expect(page.locator("#run-history")).to_contain_text("gpu")
 
