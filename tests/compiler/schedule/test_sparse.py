@@ -58,6 +58,14 @@ def test_pieces_merge_to_what_the_loops_sum(example: str, lengths: Sequence[int]
     assert largest_error(kernel, pieces, arrays_for(kernel, lengths)) < 1e-5
 
 
+@pytest.mark.parametrize("lengths", [(5, 23 * 32 + 7, 0, 40), (8 * 32, 3), (20, 8 * 32 - 20), (16 * 32,)])
+@pytest.mark.parametrize("example", ["spmm", "spmm_max", "spmm_mean"])
+def test_rows_of_more_pieces_than_a_block_has(example: str, lengths: Sequence[int]) -> None:
+    kernel = kernel_of(example, 128)  # a group of lanes is a warp, so a block has 8 pieces
+    pieces = scheduled(schedule_nonzeros, kernel, chunk=32)
+    assert largest_error(kernel, pieces, arrays_for(kernel, lengths)) < 1e-5
+
+
 @pytest.mark.parametrize("size", [1, 3, 32, 33, 64, 100, 512])
 @pytest.mark.parametrize(("schedule", "example"), [(schedule_rows, "spmm"), (schedule_nonzeros, "mp")])
 def test_rows_of_any_length(schedule: Schedule, example: str, size: int) -> None:
@@ -150,13 +158,14 @@ def test_heads_have_lanes_of_their_own() -> None:
         "RGAT_4_y1": (pieces, 2, "H"),
         "RGAT_4_y5": (pieces, 2, "H"),
         "RGAT_4_y": (pieces, 2, "H", "G"),
+        "RGAT_4_rows": (pieces,),
     }
 
 
 def test_parts_of_a_softmax_are_scaled_to_the_larger_maximum() -> None:
     kernel = layer_kernels("rgat", reorder=False)["merge"]
     found = [node for node in walk(kernel) if isinstance(node, loops.Compute | loops.Accumulate)]
-    assert sum(isinstance(node, loops.Compute) and node.function == "exp" for node in found) == 2
+    assert sum(isinstance(node, loops.Compute) and node.function == "exp" for node in found) == 3 * 2
     kinds = {node.reduction for node in found if isinstance(node, loops.Accumulate)}
     assert kinds == {"max", "product", "sum"}
 
