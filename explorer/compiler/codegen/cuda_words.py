@@ -37,7 +37,7 @@ MACRO_FAMILIES = ("cuda", "CUDA", "CU_", "NV_", "va_")
 USED = (
     _words(
         """threadIdx blockIdx lane warp thread expf logf sqrtf fabsf fmaf fmaxf fminf tanhf erff sinf cosf atomicAdd
-    float2 float4 make_float2 make_float4 last_at_most add_vector add_products shared_memory"""
+    float2 float4 make_float2 make_float4 __ldcs __stcs last_at_most add_vector add_products shared_memory"""
     )
     | {f"{scope}_{reduction}" for scope in ("warp", "lanes", "group") for reduction in ("sum", "product", "max", "min")}
     | {f"{reduction}_elements" for reduction in ("sum", "product", "max", "min")}

@@ -94,7 +94,9 @@ class _Summing:
             lines.insert(-1, self.staging.line)
         scheduled = pieces.scheduled(pieces.kernel.name, "nonzeros", lines)
         buffers = (*pieces.kernel.buffers, *pieces.states("output"))
-        return with_resident(replace(scheduled, buffers=buffers, body=(self._in_blocks(),)), spread)
+        streamed = tuple(array.name for array in self.staging.arrays)
+        body = (self._in_blocks(),)
+        return with_resident(replace(scheduled, buffers=buffers, body=body, streamed=streamed), spread)
 
     def _in_blocks(self) -> kernels.Statement:
         """The loops over blocks, warps and groups of lanes around what is done for one piece."""
