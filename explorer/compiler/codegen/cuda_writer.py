@@ -9,7 +9,7 @@ from explorer.compiler.codegen.cuda_expressions import Expressions, Helpers
 from explorer.compiler.codegen.cuda_sharing import Share, iterations_of, static_number
 from explorer.compiler.codegen.cuda_tiles import SharedMemory, SharedTile, floats_of
 from explorer.compiler.codegen.cuda_vectors import over_lanes, vector_type
-from explorer.compiler.codegen.cuda_words import LAST_AT_MOST, constant, lanes_reduction
+from explorer.compiler.codegen.cuda_words import LAST_AT_MOST, LAST_FROM, constant, lanes_reduction
 from explorer.compiler.codegen.text import WARP, Unsupported
 from explorer.compiler.ir.kernels import (
     AtomicAccumulate,
@@ -95,8 +95,11 @@ class Writer(Expressions):
                 self.write(BARRIERS[statement.level], origin)
             case Search():
                 self.helpers.use("last_at_most", LAST_AT_MOST, origin)
+                search = "last_at_most" if statement.lower == 0 else "last_from"
+                if search == "last_from":
+                    self.helpers.use(search, LAST_FROM, origin)
                 atoms = ", ".join(self.atom(atom) for atom in (statement.value, statement.lower, statement.upper))
-                call = f"last_at_most({self.names[statement.buffer]}, {atoms})"
+                call = f"{search}({self.names[statement.buffer]}, {atoms})"
                 self.numbers.define(statement.result, None)
                 self.write(f"const int {self.names[statement.result]} = {call};", origin)
             case Load():
