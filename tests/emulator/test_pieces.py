@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 
@@ -10,12 +11,15 @@ import numpy as np
 import pytest
 
 import explorer
+from benchmarks.gpu_check import Case, Setting, check_layer
 from explorer.compiler.codegen.text import Code
+from explorer.runtime.graphs import GraphPreset, generate
 from tests.emulator.emulate import emulate
 
 pytestmark = pytest.mark.usefixtures("compiler")
 
-TEXT = (Path(explorer.__file__).parents[1] / "examples" / "embedding" / "spmm.emb").read_text()
+EXAMPLES = Path(explorer.__file__).parents[1] / "examples"
+TEXT = (EXAMPLES / "embedding" / "spmm.emb").read_text()
 COLUMNS = 9
 CHUNK = 32
 LONG = 3 * 8 * CHUNK + 7
@@ -38,3 +42,11 @@ def test_pieces_of_rows(lengths: Sequence[int], size: int) -> None:
     wide = value[:, None].astype(np.float64) * rows[col]
     want = np.array([wide[begin:end].sum(0) for begin, end in pairwise(ends)])
     assert np.abs(out - want).max() < 1e-5 * want.max()
+
+
+def test_states_of_a_softmax_that_many_pieces_have(emulated: Setting) -> None:
+    hubs = generate("hubs", GraphPreset(num_nodes=3, num_edges=1200, num_ntypes=2, num_etypes=2, reach=1.0))
+    text = (EXAMPLES / "rgnn" / "rgat.emb").read_text()
+    case = Case(text, 128, 0, {"aggregate": "false", "chunk": str(CHUNK)})
+    outcome = check_layer(replace(emulated, graph=hubs), case)
+    assert outcome["agrees"], outcome
