@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, fields, replace
-from functools import cache, wraps
+from functools import wraps
 from typing import Any, Literal, TypeVar
 
 Extent = str | int
@@ -59,16 +59,18 @@ def merge(*origins: Origin) -> Origin:
     return tuple(sorted({span for origin in origins for span in origin}))
 
 
-@cache
 def _members(node_class: type[Node]) -> tuple[str, ...]:
     """The fields of a class that may hold nodes, by their annotations."""
-    return tuple(
-        member.name
-        for member in fields(node_class)
-        if member.name != "origin" and not set(re.findall(r"\w+", str(member.type))) <= PLAIN
-    )
+    if node_class not in _MEMBERS:
+        _MEMBERS[node_class] = tuple(
+            member.name
+            for member in fields(node_class)
+            if member.name != "origin" and not set(re.findall(r"\w+", str(member.type))) <= PLAIN
+        )
+    return _MEMBERS[node_class]
 
 
+_MEMBERS: dict[type, tuple[str, ...]] = {}
 PLAIN = frozenset({"str", "int", "float", "bool", "None", "tuple", "Atom", "Extent", "Shape"})
 """Words of the annotations of fields that hold no nodes; a walk need not look into those."""
 
