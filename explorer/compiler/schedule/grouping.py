@@ -200,7 +200,13 @@ def _steps(arrays: _Arrays, origin: Origin) -> Steps:
 
 
 def _kernel(
-    name: str, schedule: tuple[str, ...], threads: int, used: tuple[Buffer, ...], arrays: _Arrays, steps: Steps, origin: Origin
+    name: str,
+    schedule: tuple[str, ...],
+    threads: int,
+    used: tuple[Buffer, ...],
+    arrays: _Arrays,
+    steps: Steps,
+    origin: Origin,
 ) -> ScheduledKernel:
     touched = {name for statement in steps.body for node in walk(statement) for name in arrays_of(node)}
     return ScheduledKernel(
