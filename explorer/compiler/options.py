@@ -8,6 +8,7 @@ from typing import Any
 
 LARGEST_NEGATIVE_COUNT = 4096
 ARCHITECTURES = ("sm_80", "sm_90")
+PRECISIONS = ("float32", "tf32x3", "tf32")
 SPLITS = ("auto", "rows", "nonzeros")
 CHUNKS = (0, *(1 << power for power in range(5, 13)))
 """Elements of a warp: from one a lane to where the largest graphs still keep a GPU busy; 0 is a choice by size."""
@@ -57,6 +58,7 @@ class Options:
     interchange: bool = True
     online: bool = True
     inspect: bool = True
+    precision: str = "float32"
     arch: str = "sm_90"
     split: str = "auto"
     chunk: int = 0
@@ -90,6 +92,7 @@ def read_options(values: Mapping[str, str | int | bool]) -> Options:
         Options(**switches),
         negatives=_read_negatives(texts.get("negatives", "none")),
         arch=_read_choice("arch", texts.get("arch", "sm_90"), ARCHITECTURES),
+        precision=_read_choice("precision", texts.get("precision", "float32"), PRECISIONS),
         split=_read_choice("split", texts.get("split", "auto"), SPLITS),
         chunk=int(_read_choice("chunk", texts.get("chunk", "0"), tuple(map(str, CHUNKS)))),
         opt=_read_number("opt", texts.get("opt", "3"), range(OPT_LEVELS)),

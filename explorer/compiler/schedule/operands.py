@@ -128,7 +128,9 @@ class LeftOperand:
 class RightOperand:
     """The matrix: walked along its rows, whichever of its dimensions those are."""
 
-    def __init__(self, product: Product, tiling: Tiling, depth: int, columns: int) -> None:
+    def __init__(self, product: Product, tiling: Tiling, depth: int, columns: int, padded: bool) -> None:
+        """`padded`: places along the depth that are read at once lie in different banks."""
+        self._padding = PADDING if padded or product.transposed else 0
         self._product, self._depth, self._columns, self._tiling = product, depth, columns, tiling
         self._step = tiling.matrix_step
         if product.transposed:
@@ -143,9 +145,8 @@ class RightOperand:
 
     def declare(self, steps: Steps) -> None:
         """The tiles: what a slab's loads bring, and the slab in shared memory."""
-        padding = PADDING if self._product.transposed else 0
         self.name = steps.tile(
-            "right", [self._tiling.stages, self._tiling.depth, self._tiling.columns], "shared", padding=padding
+            "right", [self._tiling.stages, self._tiling.depth, self._tiling.columns], "shared", padding=self._padding
         )
         last = self._tiling.depth if self._product.transposed else self._tiling.piece
         pieces = 1 if self._product.transposed else self._tiling.pieces

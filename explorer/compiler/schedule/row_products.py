@@ -65,7 +65,7 @@ def schedule_products(
             grouping, new = groupings.by(kernel.name, buffers[chosen.buffer], product, matrices)
             kernels += grouping.kernels if new else ()
         name = f"{kernel.name}_product{place if len(found.products) > 1 else ''}"
-        written.append(write_product(kernel, product, grouping, name, groupings.names))
+        written.append(write_product(kernel, product, grouping, name, groupings.names, report.options.precision))
         kernels.append(written[-1].kernel)
         grouped = f"grouped by {chosen.buffer}" if chosen else "that share it"
         report.did(f"{kernel.name}: rows {grouped} times {product.matrix.buffer}, a tile a block (gemm)")
@@ -107,7 +107,7 @@ def schedule_pairs(
     matrices = buffers[found.matrix.buffer].extents[0]
     grouping = group_rows(f"{kernel.name}_group", pieces, matrices, names, origin)
     among = replace(kernel, buffers=(*kernel.buffers, *pieces.found, sums))
-    written = write_product(among, product, grouping, f"{kernel.name}_product", names)
+    written = write_product(among, product, grouping, f"{kernel.name}_product", names, report.options.precision)
     report.did(
         f"{kernel.name}: sums of at most {PIECE} edges, grouped by {found.chosen.buffer}, times {found.matrix.buffer}"
     )
@@ -234,7 +234,7 @@ def _sum_parts(steps: Steps, last: ProductKernel, product: Product, accumulator:
     """An accumulator's value in a row: its start, and a part of each block of columns."""
     name = steps.names.new(accumulator.name)
     steps.add(replace(accumulator, name=name))
-    with steps.loop("column", last.blocks, unroll=ALL) as column:
+    with steps.loop("column", last.count, unroll=ALL) as column:
         part = steps.load("part", last.parts[accumulator.name].name, column, row)
         steps.add(
             loops.Accumulate(
