@@ -7,12 +7,12 @@ from pathlib import Path
 import pytest
 
 import explorer
-from benchmarks.gpu_check import SHARED_ROWS, Case, Setting, check, check_gradients, check_layer, sizes_of
+from benchmarks.gpu_check import TWO_SETS, Case, Setting, check, check_gradients, check_layer, sizes_of
 from explorer.compiler.ir.kernels import Multiply
 from explorer.compiler.ir.node import nodes
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
-SCORES = {name: (EXAMPLES / "kge" / f"{name}.emb").read_text() for name in ("transr", "rescal")} | {"two": SHARED_ROWS}
+SCORES = {name: (EXAMPLES / "kge" / f"{name}.emb").read_text() for name in ("transr", "rescal")} | {"two": TWO_SETS}
 LAYERS = {name: (EXAMPLES / "rgnn" / f"{name}.emb").read_text() for name in ("rgcn", "rgat", "hgt")}
 ERRORS = {"tf32x3": (0.0, 1e-5), "tf32": (2e-5, 1e-2)}
 """The least and the most of each precision: less than the least is that of float32."""

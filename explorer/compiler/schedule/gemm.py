@@ -64,7 +64,10 @@ class _Writer:
         rows = product.rows.extent
         self.parts = {
             accumulator.name: Buffer(
-                name=names.new("part"), kind="output", extents=(self.blocks * self.sums.parts, rows), origin=accumulator.origin
+                name=names.new("part"),
+                kind="output",
+                extents=(self.blocks * self.sums.parts, rows),
+                origin=accumulator.origin,
             )
             for accumulator in product.accumulators
         }
