@@ -8,7 +8,12 @@ from typing import Any
 
 LARGEST_NEGATIVE_COUNT = 4096
 ARCHITECTURES = ("sm_80", "sm_90")
-PRECISIONS = ("float32", "tf32x3", "tf32")
+PRECISIONS = {
+    "float32": "on CUDA cores",
+    "tf32x3": "on tensor cores, each factor as the sum of two TF32 numbers: errors of 3e-6",
+    "tf32": "on tensor cores, each factor rounded to the 11 bits of TF32: errors of 1e-3",
+}
+"""What a GPU multiplies rows and matrices in, and what that costs: the largest error of a TransR score."""
 SPLITS = ("auto", "rows", "nonzeros")
 CHUNKS = (0, *(1 << power for power in range(5, 13)))
 """Elements of a warp: from one a lane to where the largest graphs still keep a GPU busy; 0 is a choice by size."""
@@ -41,7 +46,7 @@ class Options:
     needs no array between the two, `interchange` the loop interchange, `online` sums of exponentials
     taken while their maximum grows (a softmax in one visit of its elements), `inspect` the inspector, which groups
     the rows of a batch on the GPU by the matrix that they are multiplied with (cuKE §VI); `arch` is the GPU that PTX
-    and SASS are made for.
+    and SASS are made for. `precision` is what a GPU multiplies rows and matrices in, with sums in float32 always.
 
     `split` is what a GPU's warps share out of a sum over segments: the rows, or the elements ("nonzeros", G-Sparse), or
     ("auto") what suits the set; `chunk` is how many elements a warp then takes, 0 for as many as suit their number.
@@ -92,7 +97,7 @@ def read_options(values: Mapping[str, str | int | bool]) -> Options:
         Options(**switches),
         negatives=_read_negatives(texts.get("negatives", "none")),
         arch=_read_choice("arch", texts.get("arch", "sm_90"), ARCHITECTURES),
-        precision=_read_choice("precision", texts.get("precision", "float32"), PRECISIONS),
+        precision=_read_choice("precision", texts.get("precision", "float32"), tuple(PRECISIONS)),
         split=_read_choice("split", texts.get("split", "auto"), SPLITS),
         chunk=int(_read_choice("chunk", texts.get("chunk", "0"), tuple(map(str, CHUNKS)))),
         opt=_read_number("opt", texts.get("opt", "3"), range(OPT_LEVELS)),

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import numpy.typing as npt
 
@@ -17,8 +15,8 @@ HALF = np.int32(0x1000)
 
 def truncated(x: Floats) -> Floats:
     """The first 11 bits of each number, which is what the hardware reads."""
-    kept: Any = x.view(np.int32) & CUT
-    return kept.view(np.float32)  # type: ignore[no-any-return]
+    kept: npt.NDArray[np.int32] = x.view(np.int32) & CUT
+    return kept.view(np.float32)
 
 
 def rounded(x: Floats) -> Floats:
@@ -31,7 +29,9 @@ def product(left: Floats, right: Floats, precision: Precision) -> Floats:
     """`left` [depth, rows] transposed times `right` [depth, columns], with sums in float32."""
     left, right = np.ascontiguousarray(left.T), np.ascontiguousarray(right)
     if precision == "tf32":
-        return rounded(left) @ rounded(right)
+        sums: Floats = rounded(left) @ rounded(right)
+        return sums
     high, wide = truncated(left), truncated(right)
     low, narrow = truncated(left - high), truncated(right - wide)
-    return low @ wide + high @ narrow + high @ wide
+    sums = low @ wide + high @ narrow + high @ wide
+    return sums

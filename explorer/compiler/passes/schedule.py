@@ -30,13 +30,23 @@ def schedule(program: loops.Kernel | Module, report: Report) -> ScheduledKernel 
     """The program's kernels scheduled; raises Unsupported, with a sentence, for one that no template fits."""
     if isinstance(program, loops.Kernel):
         kernels = _scheduled(program, Groupings.of([program]), report)
+        _say_precision(program.name, kernels, report)
         if len(kernels) == 1:
             return kernels[0]
         result = next(buffer.name for buffer in program.buffers if buffer.kind == "output")
         return Module(origin=program.origin, name=program.name, result=result, gradients=(), programs=kernels)
     nests = [kernel for kernel in program.programs if isinstance(kernel, loops.Kernel)]
     groupings = Groupings.of(nests)
-    return replace(program, programs=tuple(step for nest in nests for step in _scheduled(nest, groupings, report)))
+    kernels = tuple(step for nest in nests for step in _scheduled(nest, groupings, report))
+    _say_precision(program.name, kernels, report)
+    return replace(program, programs=kernels)
+
+
+def _say_precision(name: str, kernels: Sequence[ScheduledKernel], report: Report) -> None:
+    """That the option has no effect, where it has none."""
+    precision = report.options.precision
+    if precision != "float32" and all(kernel.template != "gemm" for kernel in kernels):
+        report.refused(f"{name}: multiply in {precision}: nothing, for no product of rows and matrices is by tiles")
 
 
 def _scheduled(kernel: loops.Kernel, groupings: Groupings, report: Report) -> tuple[ScheduledKernel, ...]:

@@ -16,7 +16,7 @@ from explorer.compiler.ir.kernels import Count, Precision, Reduce, ScheduledKern
 from explorer.compiler.ir.loops import Buffer
 from explorer.compiler.ir.node import Atom, Extent, Names, walk
 from explorer.compiler.passes.statements import slice_for
-from explorer.compiler.schedule.grouping import GRANULE, HEIGHTS, ROWS_A_TILE, Grouping
+from explorer.compiler.schedule.grouping import HEIGHTS, ROWS_A_TILE, Grouping
 from explorer.compiler.schedule.operands import LeftOperand, RightOperand
 from explorer.compiler.schedule.products import Product
 from explorer.compiler.schedule.segment_operand import SegmentOperand
@@ -116,7 +116,9 @@ class _Writer:
             *self.sums.schedule,
         ]
         if chosen is not None:
-            lines.insert(0, f"group {product.rows.variable} by {chosen.result} = {chosen.buffer}, heights by {GRANULE}")
+            lines.insert(
+                0, f"group {product.rows.variable} by {chosen.result} = {chosen.buffer}, heights by {self.sums.granule}"
+            )
         if tiling.step > 1:
             lines.append(f"vectorise {product.column} by {tiling.step}")
         if tiling.depth_step > 1:

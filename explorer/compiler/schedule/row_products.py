@@ -16,6 +16,7 @@ from explorer.compiler.schedule.grouping import PIECE, Chosen, Grouping, Pieces,
 from explorer.compiler.schedule.pairs import cleared_rows, find_pairs, product_of, rest_of
 from explorer.compiler.schedule.products import Found, Product, find_products
 from explorer.compiler.schedule.steps import ALL, Steps, arrays_of
+from explorer.compiler.schedule.tiling import VECTOR
 
 LEAST_COLUMNS = 16
 """Columns of a matrix that are worth a tile."""
@@ -69,6 +70,7 @@ def schedule_products(
         kernels.append(written[-1].kernel)
         grouped = f"grouped by {chosen.buffer}" if chosen else "that share it"
         report.did(f"{kernel.name}: rows {grouped} times {product.matrix.buffer}, a tile a block (gemm)")
+        _say_precision(kernel, product, written[-1], report)
     return (*kernels, *_rest(kernel, found, written[-1], groupings.names))
 
 
@@ -111,8 +113,21 @@ def schedule_pairs(
     report.did(
         f"{kernel.name}: sums of at most {PIECE} edges, grouped by {found.chosen.buffer}, times {found.matrix.buffer}"
     )
+    _say_precision(kernel, product, written, report)
     cleared = cleared_rows(kernel, sums, names)
     return (cleared, *grouping.kernels, written.kernel, rest_of(kernel, found, sums))
+
+
+def _say_precision(kernel: loops.Kernel, product: Product, written: ProductKernel, report: Report) -> None:
+    """What the product is multiplied in, where the option asks for something else than float32."""
+    precision, matrix = report.options.precision, product.matrix.buffer
+    if written.on_tensor_cores:
+        report.did(f"{kernel.name}: multiply in {precision}: rows times {matrix}, on tensor cores")
+    elif precision != "float32":
+        report.refused(
+            f"{kernel.name}: multiply in {precision}: rows times {matrix} stay in float32, since"
+            f" {kernel.size(product.column_extent)} columns are not all vectors of {VECTOR}"
+        )
 
 
 def _refusal(kernel: loops.Kernel, found: Found, report: Report) -> str | None:

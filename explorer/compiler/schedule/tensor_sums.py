@@ -17,6 +17,7 @@ from explorer.compiler.schedule.tiling import VECTOR, Tiling
 class TensorSums:
     """Sums of `parts` warps: rows come by `TALL`, of which a lane has `PAIR`, and columns by `WIDE`."""
 
+    granule = TALL
     level: Level = "lane"
     lanes = COLUMNS_OF_LANES.members
 

@@ -18,6 +18,7 @@ UNROLLED = 4
 class ThreadSums:
     """Sums of `GRANULE` by `across` threads: a row of threads has as many rows as the tile's height says."""
 
+    granule = GRANULE
     level: Level = "thread"
     parts = 1
 
