@@ -24,6 +24,8 @@ import explorer
 from explorer.compiler.ir.kernels import AtomicAccumulate
 from explorer.compiler.ir.module import Module
 from explorer.compiler.ir.node import walk
+from explorer.compiler.schedule.row_products import LEAST_COLUMNS
+from explorer.compiler.schedule.tiling import VECTOR
 from explorer.runtime.arrays import check_inputs, kernels_of
 from explorer.runtime.batch import draw
 from explorer.runtime.encodings import encode
@@ -145,7 +147,12 @@ def all_cases(sizes: Sequence[int]) -> Iterator[Case]:
                 for negatives in NEGATIVES:
                     yield Case(text, size, batch, {"negatives": negatives})
             yield Case(text, size, BATCHES[-1], {"interchange": "false"})
-            yield from (Case(text, size, BATCHES[-1], {"precision": precision}) for precision in list(PRECISIONS)[1:])
+            yield from (Case(text, size, BATCHES[-1], {"precision": precision}) for precision in precisions(size))
+
+
+def precisions(size: int) -> Sequence[str]:
+    """The precisions of tensor cores, for sizes of which they multiply tiles."""
+    return ("tf32x3", "tf32") if size >= LEAST_COLUMNS and size % VECTOR == 0 else ()
 
 
 def layer_cases(sizes: Sequence[int]) -> Iterator[Case]:
@@ -156,7 +163,7 @@ def layer_cases(sizes: Sequence[int]) -> Iterator[Case]:
                 for compact in ("true", "false"):
                     yield Case(path.read_text(), size, 0, {"reorder": reorder, "compact": compact})
             yield Case(path.read_text(), size, 0, {"aggregate": "false"})
-            for precision in list(PRECISIONS)[1:]:
+            for precision in precisions(size):
                 for aggregate in ("true", "false"):
                     yield Case(path.read_text(), size, 0, {"precision": precision, "aggregate": aggregate})
 

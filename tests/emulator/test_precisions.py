@@ -13,7 +13,7 @@ from explorer.compiler.ir.node import nodes
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 SCORES = {name: (EXAMPLES / "kge" / f"{name}.emb").read_text() for name in ("transr", "rescal")} | {"two": TWO_SETS}
-LAYERS = {name: (EXAMPLES / "rgnn" / f"{name}.emb").read_text() for name in ("rgcn", "rgat", "hgt")}
+LAYERS = {name: (EXAMPLES / "rgnn" / f"{name}.emb").read_text() for name in ("rgcn", "rgat")}
 ERRORS = {"tf32x3": (0.0, 1e-5), "tf32": (2e-5, 1e-2)}
 """The least and the most of each precision: less than the least is that of float32."""
 
@@ -37,16 +37,13 @@ def test_scores(emulated: Setting, name: str, size: int, precision: str) -> None
 
 
 @pytest.mark.parametrize("precision", ERRORS)
-@pytest.mark.parametrize("aggregate", ["true", "false"])
-@pytest.mark.parametrize("size", [20, 64])
-@pytest.mark.parametrize("name", LAYERS)
-def test_layers(emulated: Setting, name: str, size: int, aggregate: str, precision: str) -> None:
-    case = Case(LAYERS[name], size, 0, {"precision": precision, "aggregate": aggregate})
+@pytest.mark.parametrize(("name", "size"), [("rgcn", 20), ("rgcn", 64), ("rgat", 20)])
+def test_layers(emulated: Setting, name: str, size: int, precision: str) -> None:
+    case = Case(LAYERS[name], size, 0, {"precision": precision, "aggregate": "false"})
+    assert multiplies(case)
     outcome = check_layer(emulated, case)
-    print(outcome, multiplies(case))
     least, most = ERRORS[precision]
-    assert outcome["error"] <= most, outcome
-    assert not multiplies(case) or outcome["error"] >= least, outcome
+    assert least <= outcome["error"] <= most, outcome
 
 
 @pytest.mark.parametrize("precision", ERRORS)
