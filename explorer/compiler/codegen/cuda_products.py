@@ -46,15 +46,9 @@ def multiply(precision: Precision) -> dict[str, Text]:
 
 
 def _text(name: str, part: str, split: bool) -> Text:
-    """With `split`, small times large comes first, so that it is not lost beside the large sums."""
-    left = [f"{part}({x})" for x in ("u.x", "u.y", "v.x", "v.y")]
+    """The function. With `split`, small times large comes first, so that it is not lost beside the large sums; each of
+    the passes is over all sums, so that none waits for the one before it."""
     factors = (("a_low", "b"), ("a", "b_low"), ("a", "b")) if split else (("a", "b"),)
-    sums = ("even.x, even.z, odd.x, odd.z", "even.y, even.w, odd.y, odd.w")
-    calls = [
-        f"        mma_tf32({elements}, {a}, {b}[piece][{which}]);"
-        for a, b in factors
-        for which, elements in enumerate(sums)
-    ]
     return (
         "template <int TALL, int WIDE, int DEPTH, int LEFT, int RIGHT>",
         f"__device__ __forceinline__ void {name}(",
@@ -63,34 +57,45 @@ def _text(name: str, part: str, split: bool) -> Text:
         "  right += threadIdx.x % 4 * 2 * RIGHT + threadIdx.x % 32 / 4 * 2;",
         "  #pragma unroll 2",
         "  for (int d = 0; d < DEPTH; d += 8) {",
-        f"    float b[WIDE][2][2]{', b_low[WIDE][2][2]' if split else ''};",
+        f"    float a[TALL][4], b[WIDE][2][2]{', a_low[TALL][4], b_low[WIDE][2][2]' if split else ''};",
         "    #pragma unroll",
-        "    for (int piece = 0; piece < WIDE; piece++) {",
+        "    for (int k = 0; k < 2; k++) {",
         "      #pragma unroll",
-        "      for (int k = 0; k < 2; k++) {",
-        "        const float2 w = *reinterpret_cast<const float2*>(&right[(d + k) * RIGHT + piece * 16]);",
-        *_right(part, split),
+        "      for (int tall = 0; tall < TALL; tall++) {",
+        "        const float2 u = *reinterpret_cast<const float2*>(&left[(d + k) * LEFT + tall * 16]);",
+        *_pair("a", "[tall][2 * k]", "[tall][2 * k + 1]", "u", part, split),
         "      }",
-        "    }",
-        "    #pragma unroll",
-        "    for (int tall = 0; tall < TALL; tall++) {",
-        "      const float2 u = *reinterpret_cast<const float2*>(&left[d * LEFT + tall * 16]);",
-        "      const float2 v = *reinterpret_cast<const float2*>(&left[(d + 1) * LEFT + tall * 16]);",
-        f"      const float a[4] = {{{'u.x, u.y, v.x, v.y' if split else ', '.join(left)}}};",
-        *([f"      const float a_low[4] = {{{', '.join(left)}}};"] if split else []),
         "      #pragma unroll",
         "      for (int piece = 0; piece < WIDE; piece++) {",
-        "        float4 &even = sums[tall][0][piece], &odd = sums[tall][1][piece];",
-        *calls,
+        "        const float2 w = *reinterpret_cast<const float2*>(&right[(d + k) * RIGHT + piece * 16]);",
+        *_pair("b", "[piece][0][k]", "[piece][1][k]", "w", part, split),
         "      }",
         "    }",
+        *(line for a, b in factors for line in _pass(a, b)),
         "  }",
         "}",
     )
 
 
-def _right(part: str, split: bool) -> Text:
-    value = "w.{1}" if split else f"{part}(w.{{1}})"
-    lines = [f"        b[piece][{{0}}][k] = {value};"]
-    lines += [f"        b_low[piece][{{0}}][k] = {part}(w.{{1}});"] if split else []
-    return tuple(line.format(*place) for line in lines for place in ((0, "x"), (1, "y")))
+def _pair(name: str, first: str, second: str, value: str, part: str, split: bool) -> Text:
+    """Keeps a pair of an operand: rounded, or with what is below it."""
+    elements = ((first, f"{value}.x"), (second, f"{value}.y"))
+    if not split:
+        return tuple(f"        {name}{place} = {part}({x});" for place, x in elements)
+    whole = (f"        {name}{place} = {x};" for place, x in elements)
+    return (*whole, *(f"        {name}_low{place} = {part}({x});" for place, x in elements))
+
+
+def _pass(a: str, b: str) -> Text:
+    """Adds the products of two fragments to all sums: of even columns, and of odd ones."""
+    return (
+        "    #pragma unroll",
+        "    for (int tall = 0; tall < TALL; tall++) {",
+        "      #pragma unroll",
+        "      for (int piece = 0; piece < WIDE; piece++) {",
+        "        float4 &even = sums[tall][0][piece], &odd = sums[tall][1][piece];",
+        f"        mma_tf32(even.x, even.z, odd.x, odd.z, {a}[tall], {b}[piece][0]);",
+        f"        mma_tf32(even.y, even.w, odd.y, odd.w, {a}[tall], {b}[piece][1]);",
+        "      }",
+        "    }",
+    )
