@@ -47,8 +47,16 @@ def multiply(precision: Precision) -> dict[str, Text]:
 
 def _text(name: str, part: str, split: bool) -> Text:
     """The function. With `split`, small times large comes first, so that it is not lost beside the large sums; each of
-    the passes is over all sums, so that none waits for the one before it."""
-    factors = (("a_low", "b"), ("a", "b_low"), ("a", "b")) if split else (("a", "b"),)
+    the passes is over all sums, so that none waits for the one before it. One pass needs fewer registers."""
+    rows = (
+        "      #pragma unroll",
+        "      for (int k = 0; k < 2; k++) {",
+        "        const float2 u = *reinterpret_cast<const float2*>(&left[(d + k) * LEFT + tall * 16]);",
+        *_pair("a", "[tall][2 * k]", "[tall][2 * k + 1]", "u", part, split),
+        "      }",
+    )
+    passes = (("a_low", "b"), ("a", "b_low"), ("a", "b"))
+    products = [_each_tall(rows), *(_each_tall(_pass(*factors)) for factors in passes)]
     return (
         "template <int TALL, int WIDE, int DEPTH, int LEFT, int RIGHT>",
         f"__device__ __forceinline__ void {name}(",
@@ -59,22 +67,22 @@ def _text(name: str, part: str, split: bool) -> Text:
         "  for (int d = 0; d < DEPTH; d += 8) {",
         f"    float a[TALL][4], b[WIDE][2][2]{', a_low[TALL][4], b_low[WIDE][2][2]' if split else ''};",
         "    #pragma unroll",
-        "    for (int k = 0; k < 2; k++) {",
+        "    for (int piece = 0; piece < WIDE; piece++) {",
         "      #pragma unroll",
-        "      for (int tall = 0; tall < TALL; tall++) {",
-        "        const float2 u = *reinterpret_cast<const float2*>(&left[(d + k) * LEFT + tall * 16]);",
-        *_pair("a", "[tall][2 * k]", "[tall][2 * k + 1]", "u", part, split),
-        "      }",
-        "      #pragma unroll",
-        "      for (int piece = 0; piece < WIDE; piece++) {",
+        "      for (int k = 0; k < 2; k++) {",
         "        const float2 w = *reinterpret_cast<const float2*>(&right[(d + k) * RIGHT + piece * 16]);",
         *_pair("b", "[piece][0][k]", "[piece][1][k]", "w", part, split),
         "      }",
         "    }",
-        *(line for a, b in factors for line in _pass(a, b)),
+        *(line for lines in products for line in lines if split),
+        *(() if split else _each_tall((*rows, *_pass("a", "b")))),
         "  }",
         "}",
     )
+
+
+def _each_tall(body: Text) -> Text:
+    return ("    #pragma unroll", "    for (int tall = 0; tall < TALL; tall++) {", *body, "    }")
 
 
 def _pair(name: str, first: str, second: str, value: str, part: str, split: bool) -> Text:
@@ -87,15 +95,12 @@ def _pair(name: str, first: str, second: str, value: str, part: str, split: bool
 
 
 def _pass(a: str, b: str) -> Text:
-    """Adds the products of two fragments to all sums: of even columns, and of odd ones."""
+    """Adds the products of two fragments to the sums of 16 rows: of even columns, and of odd ones."""
     return (
-        "    #pragma unroll",
-        "    for (int tall = 0; tall < TALL; tall++) {",
         "      #pragma unroll",
         "      for (int piece = 0; piece < WIDE; piece++) {",
         "        float4 &even = sums[tall][0][piece], &odd = sums[tall][1][piece];",
         f"        mma_tf32(even.x, even.z, odd.x, odd.z, {a}[tall], {b}[piece][0]);",
         f"        mma_tf32(even.y, even.w, odd.y, odd.w, {a}[tall], {b}[piece][1]);",
         "      }",
-        "    }",
     )
