@@ -52,6 +52,11 @@ def _split(
     named = {name for s in before for node in walk(s) for name in (*loops.reads_of(node), *arrays_of(node))}
     if (outputs | {loop.variable}) & named or any(tile.name in arrays_of(n) for n in walk(nest) if _writes(n)):
         return ()
+    used = tuple(slice_for(tuple(s for s in before if pure(s)), (nest,)))
+    used = (*slice_for(scalars, (*used, nest)), *used)
+    computed = {loops.result_of(node) for s in before if not pure(s) for node in walk(s)} - {tile.name}
+    if any(computed & set(loops.reads_of(node)) for s in (*used, nest) for node in walk(s)):
+        return ()
     made = Buffer(name=names.new("rows"), kind="output", extents=(segments[0], *tile.extents), origin=tile.origin)
     writer = Writer(kernel, tile.origin)
     variables = writer.over(tile.extents)
@@ -61,7 +66,6 @@ def _split(
     )
     head = tuple(slice_for(scalars, tuple(before)))
     rows = replace(row, lower=0, extent=segments[0], parallel=True, body=(*head, *before, *stored))
-    used = tuple(slice_for(tuple(s for s in before if pure(s)), (nest,)))
     sums = replace(
         loop, body=(*bounds, replace(row, body=(*used, _redirected(nest, tile.name, made.name, row.variable))))
     )
