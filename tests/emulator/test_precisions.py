@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -20,7 +21,8 @@ ERRORS = {"tf32x3": (0.0, 1e-5), "tf32": (2e-5, 1e-2)}
 
 def multiplies(case: Case) -> int:
     """How many products of tiles there are in a case's kernels."""
-    program = explorer.compile(case.text, sizes=sizes_of(case), options=case.options).stages["kernels"].program
+    compilation = explorer.compile(case.text, sizes=sizes_of(case), options=case.options)
+    program: Any = compilation.stages["kernels"].program
     kernels = getattr(program, "programs", (program,))
     return sum(isinstance(node, Multiply) for kernel in kernels for node in nodes(kernel))
 
