@@ -14,7 +14,7 @@ PRECISIONS = {
     "tf32": "on tensor cores, each factor rounded to the 11 bits of TF32: errors of up to 2e-3",
 }
 """What a GPU multiplies rows and matrices in, and what that costs: the largest error of 16,384 RESCAL scores of 512
-dimensions, relative to the mean one. TransR's are a tenth of it: its terms do not cancel."""
+dimensions, relative to the mean one. Those of TransR, whose terms do not cancel, are smaller."""
 SPLITS = ("auto", "rows", "nonzeros")
 CHUNKS = (0, *(1 << power for power in range(5, 13)))
 """Elements of a warp: from one a lane to where the largest graphs still keep a GPU busy; 0 is a choice by size."""
