@@ -31,6 +31,7 @@ TOLERANCES = {"float32": 1e-5, "tf32x3": 2e-5, "tf32": 5e-3}
 SHOWN = {"float32": "", "tf32x3": " 3xTF32", "tf32": " TF32"}
 LAYER_TOLERANCE = 1e-4
 """Sums over a node's edges, and over the rows that a gradient adds up, have more terms."""
+LAYER_TOLERANCES = {"float32": LAYER_TOLERANCE, "tf32x3": LAYER_TOLERANCE, "tf32": 8e-3}
 CHECKED = 256
 """Rows, or nonzeros, whose float64 values are computed where all would take too long."""
 MOST_PLAIN_BYTES = 20 << 30
@@ -363,7 +364,7 @@ def _layer(
         sizes=sizes,
         training=training,
         aggregate=model != "rgat",
-        tolerance=max(TOLERANCES[precision], LAYER_TOLERANCE),
+        tolerance=LAYER_TOLERANCES[precision],
         precision=precision,
         target_ms=target_ms,
         hand_ms=hand_ms,

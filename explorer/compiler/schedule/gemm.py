@@ -12,7 +12,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from explorer.compiler.ir import loops
-from explorer.compiler.ir.kernels import Count, Precision, Reduce, ScheduledKernel
+from explorer.compiler.ir.kernels import Count, Reduce, ScheduledKernel
 from explorer.compiler.ir.loops import Buffer
 from explorer.compiler.ir.node import Atom, Extent, Names, walk
 from explorer.compiler.passes.statements import slice_for
@@ -23,10 +23,8 @@ from explorer.compiler.schedule.segment_operand import SegmentOperand
 from explorer.compiler.schedule.steps import Steps, arrays_of
 from explorer.compiler.schedule.tensor_sums import TensorSums
 from explorer.compiler.schedule.thread_sums import ThreadSums
-from explorer.compiler.schedule.tiling import VECTOR, TilePlace, choose_tiling
+from explorer.compiler.schedule.tiling import TilePlace, choose_tiling
 
-PRECISIONS: dict[str, Precision] = {"tf32": "tf32", "tf32x3": "tf32x3"}
-"""The options that are for tensor cores."""
 NEUTRAL = {"sum": 0.0, "product": 1.0}
 """What a block's part of a reduction starts with; a maximum or minimum may start with the whole's start."""
 
@@ -49,10 +47,10 @@ class _Writer:
         self, kernel: loops.Kernel, product: Product, grouping: Grouping | None, names: Names, precision: str
     ) -> None:
         self.kernel, self.product, self.grouping = kernel, product, grouping
-        self.tiling = choose_tiling(kernel, product)
+        self.tiling = choose_tiling(kernel, product, precision)
         self.sums: ThreadSums | TensorSums = ThreadSums(self.tiling)
-        if precision in PRECISIONS and self.tiling.step == VECTOR:
-            self.sums = TensorSums(self.tiling, PRECISIONS[precision], product.origin)
+        if self.tiling.precision is not None:
+            self.sums = TensorSums(self.tiling, self.tiling.precision, product.origin)
         self.depth, self.columns = kernel.size(product.depth_extent), kernel.size(product.column_extent)
         self.blocks = -(-self.columns // self.tiling.columns)
         self.left: LeftOperand | SegmentOperand
@@ -60,7 +58,7 @@ class _Writer:
             self.left = LeftOperand(kernel, product, self.tiling, self.depth)
         else:
             self.left = SegmentOperand(product, product.segment, self.tiling, self.depth)
-        self.right = RightOperand(product, self.tiling, self.depth, self.columns, isinstance(self.sums, TensorSums))
+        self.right = RightOperand(product, self.tiling, self.depth, self.columns)
         rows = product.rows.extent
         self.parts = {
             accumulator.name: Buffer(
@@ -105,7 +103,7 @@ class _Writer:
             counts=(self.grouping.tiles,) if self.grouping else (),
             origin=product.origin,
         )
-        return ProductKernel(kernel, self.parts, self.blocks * self.sums.parts, isinstance(self.sums, TensorSums))
+        return ProductKernel(kernel, self.parts, self.blocks * self.sums.parts, self.tiling.precision is not None)
 
     def _schedule(self) -> tuple[str, ...]:
         product, tiling = self.product, self.tiling

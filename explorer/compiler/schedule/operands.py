@@ -6,7 +6,7 @@ Between the two the slab before is multiplied, so nothing uses what has been loa
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 
 from explorer.compiler.ir import loops
 from explorer.compiler.ir.kernels import ElementType
@@ -18,7 +18,8 @@ from explorer.compiler.schedule.steps import ALL, Steps
 from explorer.compiler.schedule.tiling import TilePlace, Tiling
 
 PADDING = 4
-"""Elements behind each row of a tile that is stored by columns: neighbours in a column fall into different banks."""
+"""Elements behind each row of a tile that is stored by columns, or read in several at once: neighbours in a column
+fall into different banks."""
 
 
 class LeftOperand:
@@ -121,8 +122,9 @@ class LeftOperand:
 
     def _there(self, steps: Steps, place: TilePlace, row: Extent) -> AbstractContextManager[None]:
         """What a tile of this height has: whole warps have nothing to do with the rows behind it."""
-        rows = steps.index("rows", "mul", place.height, GRANULE)
-        return steps.where(row, "<", rows, needed=not isinstance(place.height, int))
+        if self._tiling.whole or isinstance(place.height, int):
+            return nullcontext()
+        return steps.where(row, "<", steps.index("rows", "mul", place.height, GRANULE))
 
     def _store(
         self, steps: Steps, place: TilePlace, at: tuple[Extent, str, Extent], row: tuple[Extent, Extent], depth: Extent
@@ -142,9 +144,8 @@ class LeftOperand:
 class RightOperand:
     """The matrix: walked along its rows, whichever of its dimensions those are."""
 
-    def __init__(self, product: Product, tiling: Tiling, depth: int, columns: int, padded: bool) -> None:
-        """`padded`: places along the depth that are read at once lie in different banks."""
-        self._padding = PADDING if padded or product.transposed else 0
+    def __init__(self, product: Product, tiling: Tiling, depth: int, columns: int) -> None:
+        self._padding = PADDING if tiling.precision or product.transposed else 0
         self._product, self._depth, self._columns, self._tiling = product, depth, columns, tiling
         self._step = tiling.matrix_step
         if product.transposed:
