@@ -17,6 +17,8 @@ from explorer.runtime.gpu import BoundProgram, GpuProgram
 from explorer.runtime.op_inputs import Sets
 
 QUICK_REPEAT = 3
+PASSES = {"tf32x3": 3, "tf32": 1}
+"""Products on tensor cores for one of the model's."""
 """Products on the tensor cores for one of the model's."""
 
 
@@ -56,7 +58,8 @@ class Bench:
             "target_of_row": row.of_row,
             "against": row.against,
             "hand_ms": row.hand_ms,
-            **self.limits(problem),
+            "precision": row.precision,
+            **self.limits(row, problem),
         }
         peers = self.ready_peers(problem)
         failed = {name: peer for name, peer in peers.items() if isinstance(peer, Samples)}
@@ -95,11 +98,14 @@ class Bench:
     def _left_out(self, name: str) -> bool:
         return any(word in name.lower() for word in self.without)
 
-    def limits(self, problem: Problem) -> dict[str, Any]:
+    def limits(self, row: Row, problem: Problem) -> dict[str, Any]:
         """The fewest bytes and the operations, and the time that either takes at the device's ceilings."""
         counted = counted_limits(problem)
         moving = counted["compulsory_bytes"] / self.ceilings.bytes_per_second * 1e3
-        computing = counted["flop"] / self.ceilings.fp32_per_second * 1e3
+        peak = self.ceilings.fp32_per_second
+        if row.precision in PASSES:
+            peak = self.ceilings.tf32_per_second / PASSES[row.precision]
+        computing = counted["flop"] / peak * 1e3
         return {**counted, "limit_ms": round(max(moving, computing), 5), "limited_by": _larger(moving, computing)}
 
     def free(self) -> None:

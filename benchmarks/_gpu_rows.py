@@ -26,9 +26,12 @@ from explorer.runtime.torch_programs import TensorProgram
 from explorer.runtime.torch_structure import Structure, prepare
 
 EXAMPLES = Path(__file__).resolve().parents[1] / "examples"
-SCORE_TOLERANCE = 1e-5
+TOLERANCES = {"float32": 1e-5, "tf32x3": 2e-5, "tf32": 5e-3}
+"""Of scores, by what products are multiplied in."""
+SHOWN = {"float32": "", "tf32x3": " 3xTF32", "tf32": " TF32"}
 LAYER_TOLERANCE = 1e-4
 """Sums over a node's edges, and over the rows that a gradient adds up, have more terms."""
+LAYER_TOLERANCES = {"float32": LAYER_TOLERANCE, "tf32x3": LAYER_TOLERANCE, "tf32": 8e-3}
 CHECKED = 256
 """Rows, or nonzeros, whose float64 values are computed where all would take too long."""
 MOST_PLAIN_BYTES = 20 << 30
@@ -63,7 +66,8 @@ class Problem:
 @dataclass(frozen=True, kw_only=True)
 class Row(ABC):
     """A line of the table. `target_ms` is what ours may take; `of_peer` the share of the time of the peer `against`
-    (by default the fastest), `of_row` that of another row of ours; `hand_ms` what hand-written kernels take."""
+    (by default the fastest), `of_row` that of another row of ours; `hand_ms` what hand-written kernels take.
+    `precision` is the compiler's option."""
 
     name: str
     tolerance: float = LAYER_TOLERANCE
@@ -72,6 +76,7 @@ class Row(ABC):
     against: str = ""
     of_row: tuple[str, float] | None = None
     hand_ms: float | None = None
+    precision: str = "float32"
 
     @abstractmethod
     def program(self) -> TensorProgram:
@@ -83,7 +88,8 @@ class Row(ABC):
 
     def compiled(self, path: str, sizes: Mapping[str, int], **options: bool) -> TensorProgram:
         """An example at these sizes. Raises ValueError where it has no CUDA."""
-        made = explorer.compile((EXAMPLES / f"{path}.emb").read_text(), sizes=sizes, options=options)
+        chosen: dict[str, str | bool] = {"precision": self.precision, **options}
+        made = explorer.compile((EXAMPLES / f"{path}.emb").read_text(), sizes=sizes, options=chosen)
         if not made.ok:
             raise ValueError("; ".join(diagnostic.message for diagnostic in made.diagnostics))
         if not made.stages["cuda"].available:
@@ -326,13 +332,15 @@ def _any_layer() -> Graph:
     return program
 
 
-def _score(shown: str, model: str, target_ms: float, hand_ms: float, size: int = 512) -> Row:
-    suffix = "" if size == 512 else f" {size}"
+def _score(
+    shown: str, model: str, target_ms: float, hand_ms: float, size: int = 512, precision: str = "float32"
+) -> Row:
     return ScoreRow(
-        name=shown + suffix,
+        name=shown + ("" if size == 512 else f" {size}") + SHOWN[precision],
         model=model,
         size=size,
-        tolerance=SCORE_TOLERANCE,
+        tolerance=TOLERANCES[precision],
+        precision=precision,
         target_ms=target_ms,
         hand_ms=hand_ms,
         checked=CHECKED if size == 512 else CHECKED // 4,
@@ -345,16 +353,19 @@ def _layer(
     target_ms: float,
     hand_ms: float | None = None,
     training: bool = False,
+    precision: str = "float32",
 ) -> Row:
     sizes = {"hgt": (("F", 64), ("H", 1), ("D", 64))}.get(model, (("F", 64), ("G", 64)))
     words = [model.upper(), graph or "fb15k", "training" if training else "inference"]
     return LayerRow(
-        name=" ".join(words),
+        name=" ".join(words) + SHOWN[precision],
         model=model,
         graph=graph,
         sizes=sizes,
         training=training,
         aggregate=model != "rgat",
+        tolerance=LAYER_TOLERANCES[precision],
+        precision=precision,
         target_ms=target_ms,
         hand_ms=hand_ms,
     )
@@ -372,11 +383,19 @@ ROWS: tuple[Row, ...] = (
     _score("TransH", "transh", 0.021, 0.0200),
     _score("TransF", "transf", 0.019, 0.0176),
     _score("TransR", "transr", 0.30, 0.290),
+    _score("TransR", "transr", 0.21, 0.200, precision="tf32x3"),
+    _score("TransR", "transr", 0.17, 0.162, precision="tf32"),
     _score("RESCAL", "rescal", 0.30, 0.272),
+    _score("RESCAL", "rescal", 0.21, 0.191, precision="tf32x3"),
+    _score("RESCAL", "rescal", 0.17, 0.154, precision="tf32"),
     _score("TransR", "transr", 1.02, 0.97, size=1024),
+    _score("TransR", "transr", 0.75, 0.70, size=1024, precision="tf32x3"),
+    _score("TransR", "transr", 0.60, 0.575, size=1024, precision="tf32"),
     _layer("rgcn", "", 0.080, 0.071),
+    _layer("rgcn", "", 0.080, 0.055, precision="tf32"),
     _layer("rgcn", "", 0.30, training=True),
     _layer("rgat", "", 0.105, 0.095),
+    _layer("rgat", "", 0.105, 0.081, precision="tf32"),
     _layer("rgat", "", 0.45, training=True),
     _layer("hgt", "", 0.20),
     _layer("hgt", "", 0.8, training=True),

@@ -24,6 +24,8 @@ import explorer
 from explorer.compiler.ir.kernels import AtomicAccumulate
 from explorer.compiler.ir.module import Module
 from explorer.compiler.ir.node import walk
+from explorer.compiler.schedule.row_products import LEAST_COLUMNS
+from explorer.compiler.schedule.tiling import VECTOR
 from explorer.runtime.arrays import check_inputs, kernels_of
 from explorer.runtime.batch import draw
 from explorer.runtime.encodings import encode
@@ -40,6 +42,8 @@ NEEDS_GPU = True
 
 CHECKOUT = Path(__file__).resolve().parents[1]
 TOLERANCE = 1e-5
+PRECISIONS = {"float32": 1.0, "tf32x3": 2.0, "tf32": 1000.0}
+"""How much larger errors may be by the precision of products."""
 LAYER_TOLERANCE = 1e-4
 """Sums over the edges of a node, and over the rows that a gradient adds up, have more terms."""
 LAYER_SIZES = (1, 33, 64)
@@ -143,6 +147,12 @@ def all_cases(sizes: Sequence[int]) -> Iterator[Case]:
                 for negatives in NEGATIVES:
                     yield Case(text, size, batch, {"negatives": negatives})
             yield Case(text, size, BATCHES[-1], {"interchange": "false"})
+            yield from (Case(text, size, BATCHES[-1], {"precision": precision}) for precision in precisions(size))
+
+
+def precisions(size: int) -> Sequence[str]:
+    """The precisions of tensor cores, for sizes of which they multiply tiles."""
+    return ("tf32x3", "tf32") if size >= LEAST_COLUMNS and size % VECTOR == 0 else ()
 
 
 def layer_cases(sizes: Sequence[int]) -> Iterator[Case]:
@@ -153,6 +163,9 @@ def layer_cases(sizes: Sequence[int]) -> Iterator[Case]:
                 for compact in ("true", "false"):
                     yield Case(path.read_text(), size, 0, {"reorder": reorder, "compact": compact})
             yield Case(path.read_text(), size, 0, {"aggregate": "false"})
+            for precision in precisions(size):
+                for aggregate in ("true", "false"):
+                    yield Case(path.read_text(), size, 0, {"precision": precision, "aggregate": aggregate})
 
 
 def op_cases(sizes: Sequence[int]) -> Iterator[Case]:
@@ -186,8 +199,13 @@ def check_layer(setting: Setting, case: Case) -> dict[str, Any]:
     want = layer(case.text, {**data.arrays(), **counts, **tensors}, compilation.sizes)
     error = float(np.abs(launches[0] - want).max() / np.abs(want).max())
     same = all(np.array_equal(launches[0], other) for other in launches)
-    right = error <= LAYER_TOLERANCE and (same or sums_atomically(compilation))
+    right = error <= LAYER_TOLERANCE * coarser(case) and (same or sums_atomically(compilation))
     return report | {"agrees": right, "error": error, "same_each_time": same}
+
+
+def coarser(case: Case) -> float:
+    """How much larger errors may be than those of float32."""
+    return PRECISIONS[case.options.get("precision", "float32")]
 
 
 def sums_atomically(compilation: explorer.Compilation) -> bool:
@@ -212,7 +230,7 @@ def check(setting: Setting, case: Case) -> dict[str, Any]:
     scale = np.maximum(np.abs(want), np.abs(want).mean())
     error = float((np.abs(launches[0] - want) / np.maximum(scale, 1e-30)).max())
     same = all(np.array_equal(launches[0], other) for other in launches)
-    return report | {"agrees": error <= TOLERANCE and same, "error": error, "same_each_time": same}
+    return report | {"agrees": error <= TOLERANCE * coarser(case) and same, "error": error, "same_each_time": same}
 
 
 def check_op(setting: Setting, case: Case) -> dict[str, Any]:

@@ -19,7 +19,7 @@ from fastapi.templating import Jinja2Templates
 from pydantic import TypeAdapter, ValidationError
 
 from explorer.checkout import CHECKOUT
-from explorer.compiler.options import ARCHITECTURES, LARGEST_NEGATIVE_COUNT, LONGEST_VECTOR, Options
+from explorer.compiler.options import ARCHITECTURES, LARGEST_NEGATIVE_COUNT, LONGEST_VECTOR, PRECISIONS, Options
 from explorer.compiler.pipeline import STAGES
 from explorer.runtime import gpu_device
 from explorer.web import limits, settings, views
@@ -255,6 +255,7 @@ _templates.env.globals.update(
     most_panes=MOST_PANES,
     default_graph=DEFAULT_GRAPH,
     architectures=ARCHITECTURES,
+    precisions=PRECISIONS,
     switches=settings.SWITCHES,
     levels=settings.LEVELS,
     longest_vector=LONGEST_VECTOR,

@@ -1,7 +1,7 @@
 // Sizes and options: what they are, and an edit when they change.
 import { edited, repaint } from "./compile.js";
 import { byId } from "./dom.js";
-import { on, state } from "./state.js";
+import { on, state, WORDS } from "./state.js";
 
 const LARGEST = 4096; // at the right end of a slider; the field takes more
 
@@ -138,7 +138,7 @@ function showEffects({ ok, effects }) {
 function optionEvent({ target }) {
   const count = byId("options").querySelector('[data-act="negative-count"]');
   const end = byId("negatives").value;
-  if (target.id === "arch") setOption("arch", target.value);
+  if (WORDS.includes(target.id)) setOption(target.id, target.value);
   if (target.id !== "negatives" && target !== count) return;
   count.disabled = end === "none";
   if (end === "none") setOption("negatives", "none");
@@ -147,7 +147,7 @@ function optionEvent({ target }) {
 
 // The controls as the state has them: after a reload, or another example.
 export function showOptions() {
-  const { negatives = "none", arch, ...others } = state.options;
+  const { negatives = "none", ...others } = state.options;
   const options = byId("options");
   for (const button of options.querySelectorAll(".sw")) {
     const isOn = others[button.dataset.option] ?? button.dataset.usual === "true";
@@ -158,7 +158,7 @@ export function showOptions() {
   const count = options.querySelector('[data-act="negative-count"]');
   count.disabled = end === "none";
   if (number) count.value = number;
-  if (arch) byId("arch").value = arch;
+  for (const name of WORDS) if (others[name]) byId(name).value = others[name];
   showLevel();
   showComparison();
   for (const name of numberNames()) {

@@ -96,8 +96,9 @@ const isSize = ([, size]) => Number.isSafeInteger(size) && size >= 1;
 const isSwitch = (name) =>
   [...document.querySelectorAll("[data-option]")].some(({ dataset }) => dataset.option === name);
 const NUMBERS = ["opt", "vlen"];
+export const WORDS = ["precision", "arch"]; // options that are one of a few words
 function isOption([name, value]) {
-  if (["negatives", "arch"].includes(name)) return typeof value === "string";
+  if (["negatives", ...WORDS].includes(name)) return typeof value === "string";
   if (NUMBERS.includes(name)) return Number.isSafeInteger(value) && value >= 0 && value <= 64;
   return isSwitch(name) && typeof value === "boolean";
 }

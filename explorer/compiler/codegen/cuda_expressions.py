@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from explorer.compiler.codegen.cuda_integers import INT_LIMIT, Integers
+from explorer.compiler.codegen.cuda_products import multiply
 from explorer.compiler.codegen.cuda_sharing import share_loops, static_number
 from explorer.compiler.codegen.cuda_tiles import accesses, register_tiles
 from explorer.compiler.codegen.cuda_vectors import (
@@ -20,9 +21,10 @@ from explorer.compiler.codegen.cuda_vectors import (
 from explorer.compiler.codegen.cuda_words import FUNCTIONS, REDUCTIONS, USED, constant, is_taken
 from explorer.compiler.codegen.names import TargetNames
 from explorer.compiler.codegen.text import Unsupported
-from explorer.compiler.ir.kernels import AtomicAccumulate, Loop, ScheduledKernel, Search, Tile, Where
+from explorer.compiler.ir.kernels import AtomicAccumulate, Loop, Multiply, ScheduledKernel, Search, Tile, Where
 from explorer.compiler.ir.loops import INFIX_INDEX, REDUCTION_SIGNS, Accumulate, Compute, Index, Load, Store
 from explorer.compiler.ir.node import Atom, Extent, Line, Node, Origin, merge, nodes, walk
+from explorer.compiler.ir.verify_products import TALL, WIDE
 
 CHOICES = {"min": "<", "max": ">"}
 REDUCING = {"sum": "add", "product": "mul", "max": "max", "min": "min"}
@@ -325,6 +327,21 @@ class Expressions:
         place = f"reinterpret_cast<{vector_type(width)}*>(&{self.element(target, indices)})"
         return f"{name}({place}, {self.widened(value, values, width)})"
 
+    def multiply(self, statement: Multiply) -> str:
+        """The call in which a warp adds a product to its lanes' sums."""
+        for name, text in multiply(statement.precision).items():
+            self.helpers.use(name, text, self.origin)
+        left, right = self.tiles[statement.left], self.tiles[statement.right]
+        sums = self.element(statement.target, statement.indices, self.registers[statement.target].width)
+        lengths = [f"{self.atom(tile.extents[-1])} + {tile.padding}" for tile in (left, right)]
+        sizes = f"{statement.rows // TALL}, {statement.columns // WIDE}, {statement.depth}, {', '.join(lengths)}"
+        places = (*statement.left_indices, 0, 0), (*statement.right_indices, 0, statement.column)
+        operands = [
+            f"&{self.names[tile.name]}[{self.offset(tile.name, place)}]"
+            for tile, place in zip((left, right), places, strict=True)
+        ]
+        return f"multiply_{statement.precision}<{sizes}>({sums}, {', '.join(operands)});"
+
 
 def _pointer_to(element: str) -> str:
     return element[1:] if element.startswith("*") else f"&{element}"
@@ -349,6 +366,8 @@ def _other_atoms(node: Node) -> tuple[Atom, ...]:
             return node.operands
         case Where():
             return (node.left, node.right)
+        case Multiply():
+            return (*node.left_indices, *node.right_indices, node.column)
         case Search():
             return (node.value, node.lower, node.upper)
         case Loop(extent=str(extent), lower=lower):

@@ -10,6 +10,8 @@ these names; R is sum, product, max or min, V is float2 or float4):
 - `last_from(offsets, value, lower, upper)`: the same by strides that grow, where the place is probably near `lower`.
 - `add_vector(target, a)`: the atomic sum of a V into memory.
 - `operator+` and its like, `FUNCTION_V(a, ...)`, `fma_V(a, b, c)`, `broadcast_V(a)`: element by element.
+- `multiply_tf32<...>(sums, left, right)`, `multiply_tf32x3<...>`: a warp's product of tiles in shared memory, of
+  `as_tf32(x)` or `below_tf32(x)`, and `mma_tf32(s0, s1, s2, s3, a, b)`, the instruction.
 - `R_elements(a)`, `add_products(a, b, sum)`: of a vector's elements to a float.
 """
 
@@ -38,7 +40,8 @@ MACRO_FAMILIES = ("cuda", "CUDA", "CU_", "NV_", "va_")
 USED = (
     _words(
         """threadIdx blockIdx lane warp thread expf logf sqrtf fabsf fmaf fmaxf fminf tanhf erff sinf cosf atomicAdd
-    float2 float4 make_float2 make_float4 __ldcs __stcs last_at_most last_from add_vector add_products shared_memory"""
+    float2 float4 make_float2 make_float4 __ldcs __stcs last_at_most last_from add_vector add_products shared_memory
+    mma_tf32 as_tf32 below_tf32 multiply_tf32 multiply_tf32x3"""
     )
     | {f"{scope}_{reduction}" for scope in ("warp", "lanes", "group") for reduction in ("sum", "product", "max", "min")}
     | {f"{reduction}_elements" for reduction in ("sum", "product", "max", "min")}

@@ -16,6 +16,7 @@ from explorer.compiler.ir.kernels import (
     Barrier,
     Count,
     Loop,
+    Multiply,
     Reduce,
     ScheduledKernel,
     Search,
@@ -102,6 +103,8 @@ class Writer(Expressions):
                 call = f"{search}({self.names[statement.buffer]}, {atoms})"
                 self.numbers.define(statement.result, None)
                 self.write(f"const int {self.names[statement.result]} = {call};", origin)
+            case Multiply():
+                self.write(self.multiply(statement), origin)
             case Load():
                 self.write(self.load(statement), origin)
             case Index():

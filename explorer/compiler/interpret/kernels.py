@@ -16,6 +16,7 @@ import numpy as np
 
 from explorer.compiler.interpret.functions import FUNCTIONS, INDEX_FUNCTIONS, REDUCTIONS, Number
 from explorer.compiler.interpret.loops import Environment, Outputs, bind
+from explorer.compiler.interpret.tensor_cores import product
 from explorer.compiler.ir import kernels, loops
 from explorer.compiler.ir.node import Atom, Node, walk
 
@@ -107,6 +108,8 @@ def _run(statement: Node, facts: _Facts) -> Run:
             return _tile(statement)
         case kernels.Search():
             return _search(statement)
+        case kernels.Multiply():
+            return _multiply(statement)
         case kernels.Reduce() | kernels.Barrier():
             return lambda environment: None
         case loops.Load():
@@ -180,6 +183,26 @@ def _search(search: kernels.Search) -> Run:
         return int(first + found - 1)
 
     return _define(search.result, last)
+
+
+def _multiply(statement: kernels.Multiply) -> Run:
+    """Adds to the rows of a register tile, whose elements in order are those of a matrix."""
+    rows, columns, depth = statement.rows, statement.columns, statement.depth
+    places = (statement.indices, statement.left_indices, statement.right_indices)
+    sums, left, right = ([_atom(index) for index in indices] for indices in places)
+    column = _atom(statement.column)
+
+    def at(environment: Environment, array: str, indices: list[Value]) -> Number:
+        return environment[array][tuple(index(environment) for index in indices)]
+
+    def run(environment: Environment) -> None:
+        first = column(environment)
+        tall = at(environment, statement.left, left)[:depth, :rows]
+        wide = at(environment, statement.right, right)[:depth, first : first + columns]
+        total = at(environment, statement.target, sums).reshape(-1, columns)
+        total[:rows] += product(tall, wide, statement.precision)
+
+    return run
 
 
 def _define(name: str, value: Value) -> Run:

@@ -18,6 +18,7 @@ tile lives (registers, shared memory), how wide an access is (a loop's step), an
   each warp. A register tile's dimensions are each indexed by one bound loop's variable, always of the same bounds,
   step and level (the element then lives with the thread that has that iteration), or by unrolled loops' variables and
   constants (each thread has all of them).
+- A Multiply adds a product of matrices to a register tile: a warp does it together, on tensor cores.
 - What stands inside a loop over lanes is done by the lanes, each for its iterations; what stands outside is done by
   all lanes alike, and stored by one. An accumulator of the outside that lanes add to holds a part in each lane until
   a Reduce. Likewise for warps and threads.
@@ -56,6 +57,9 @@ Memory = Literal["register", "shared"]
 
 ElementType = Literal["f32", "i32"]
 """What the elements of a tile are: numbers, or indices."""
+
+Precision = Literal["tf32", "tf32x3"]
+"""What tensor cores multiply in."""
 
 
 @dataclass(frozen=True)
@@ -155,6 +159,31 @@ class Search(Node):
     upper: Atom
 
 
+@dataclass(frozen=True, kw_only=True)
+class Multiply(Node):
+    """`multiply y[strip] += left[stage] * right[stage] from first over 64 x 32 x 16 in tf32x3`: to the elements of a
+    register tile, `left` transposed times `right`: rows x columns, summed over the depth.
+
+    Both operands lie in shared memory, `left` as depth x rows, `right` as depth x columns, of which those from
+    `column` on are meant. A warp does it together, so no loop over lanes is around it, and the tile must be spread over
+    lanes as `verify_products` says: behind its `indices`, its elements in order are the rows, and those the columns.
+
+    The sums are float32. In tf32 the operands are rounded to 11 bits; in tf32x3 each is the sum of two such numbers,
+    and three of the four products are taken. As a sequential program: a product of such numbers."""
+
+    target: str
+    indices: tuple[Atom, ...]
+    left: str
+    left_indices: tuple[Atom, ...]
+    right: str
+    right_indices: tuple[Atom, ...]
+    column: Atom
+    rows: int
+    columns: int
+    depth: int
+    precision: Precision
+
+
 Statement = (
     Loop
     | Where
@@ -162,6 +191,7 @@ Statement = (
     | Reduce
     | Barrier
     | Search
+    | Multiply
     | Load
     | Index
     | Compute
@@ -228,6 +258,10 @@ def reads_of(statement: Node) -> tuple[str, ...]:
             atoms = (statement.buffer, statement.value, statement.lower, statement.upper)
         case Reduce():
             atoms = (statement.target,)
+        case Multiply():
+            arrays = (statement.target, statement.left, statement.right)
+            indices = (*statement.indices, *statement.left_indices, *statement.right_indices, statement.column)
+            atoms = (*arrays, *indices)
         case _:
             return loops.reads_of(statement)
     return tuple(atom for atom in atoms if isinstance(atom, str))
@@ -271,6 +305,14 @@ def print_step(statement: Node) -> str:
                 f"index {statement.result} = last {statement.buffer}[{statement.lower}..{statement.upper}]"
                 f" <= {statement.value}"
             )
+        case Multiply():
+            target = element(statement.target, statement.indices)
+            left, right = (
+                element(statement.left, statement.left_indices),
+                element(statement.right, statement.right_indices),
+            )
+            over = f"{statement.rows} x {statement.columns} x {statement.depth}"
+            return f"multiply {target} += {left} * {right} from {statement.column} over {over} in {statement.precision}"
         case AtomicAccumulate():
             target = element(statement.target, statement.indices)
             value = print_expression(statement.function, statement.operands)

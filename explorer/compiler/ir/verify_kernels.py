@@ -10,6 +10,7 @@ from explorer.compiler.ir.kernels import (
     Count,
     Level,
     Loop,
+    Multiply,
     Reduce,
     ScheduledKernel,
     Search,
@@ -98,7 +99,7 @@ def _verify_scope(body: tuple[Statement, ...], known: set[str], writable: set[st
         for name in reads_of(statement):
             if name not in known:
                 raise broken(statement, f"{name} is used before its definition")
-        if isinstance(statement, Accumulate | Store) and statement.target not in writable:
+        if isinstance(statement, Accumulate | Store | Multiply) and statement.target not in writable:
             raise broken(statement, f"{statement.target} may not be written")
         defined = result_of(statement)
         if defined is not None and defined in known:
@@ -206,6 +207,8 @@ class _Vectors:
                     self.values |= {statement.result: width} if width > 1 else {}
                 case Store() | Accumulate():
                     self._write(statement)
+                case Multiply() if self._factor(statement.column) % 2:
+                    raise broken(statement, f"{statement.column} is not known to be even")
                 case Where() | Search():
                     self._operands(statement, tuple(reads_of(statement)), most=1)
 

@@ -7,6 +7,7 @@ the iterations of a loop, are put together of those.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Literal, NamedTuple, TypeVar
 
@@ -15,6 +16,7 @@ from explorer.compiler.ir.kernels import (
     AtomicAccumulate,
     Barrier,
     Loop,
+    Multiply,
     ScheduledKernel,
     Search,
     Statement,
@@ -168,21 +170,25 @@ class _Order:
         """What a body does; raises for what goes wrong in it."""
         before = _Summary()
         for statement in body:
-            match statement:
-                case Loop() | Where():
-                    after = self._block(statement, path)
-                case Barrier():
-                    after = _Summary(passed=MEETS[statement.level])
-                case Tile():
-                    after = _Summary(renewed={statement.name})
-                case _:
-                    access = self._access(statement, path)
-                    if access is None:
-                        continue
-                    after = _Summary({access.array: {access: NOTHING}}, {access.array: {_Past(access): NOTHING}})
-            self._meet(before.last, after.first)
-            before.then(after)
+            for after in self._summaries(statement, path):
+                self._meet(before.last, after.first)
+                before.then(after)
         return before
+
+    def _summaries(self, statement: Statement, path: Path) -> Iterator[_Summary]:
+        """What a statement does, one thing after another."""
+        match statement:
+            case Loop() | Where():
+                yield self._block(statement, path)
+            case Barrier():
+                yield _Summary(passed=MEETS[statement.level])
+            case Tile():
+                yield _Summary(renewed={statement.name})
+            case _:
+                for array, indices, kind in _touched(statement):
+                    access = self._access(statement, array, indices, kind, path)
+                    if access is not None:
+                        yield _Summary({array: {access: NOTHING}}, {array: {_Past(access): NOTHING}})
 
     def _block(self, block: Loop | Where, path: Path) -> _Summary:
         """The body, and for a loop that nobody shares, again after itself; or not at all."""
@@ -222,20 +228,10 @@ class _Order:
         loop = self.loops.get(str(variable))
         return loop is not None and not loop.bind and loop.step == 1 and isinstance(turns, int) and turns > 1
 
-    def _access(self, statement: Statement, path: Path) -> _Access | None:
-        """What a statement accesses that others may disturb; raises if it is no element that one thread writes."""
-        kind: Kind
-        match statement:
-            case Load():
-                array, indices, kind = statement.buffer, statement.indices, "read"
-            case Search():
-                array, indices, kind = statement.buffer, (), "read"
-            case AtomicAccumulate():
-                array, indices, kind = statement.target, statement.indices, "atomic"
-            case Accumulate() | Store() if statement.indices:
-                array, indices, kind = statement.target, statement.indices, "write"
-            case _:
-                return None
+    def _access(
+        self, statement: Statement, array: str, indices: tuple[Atom, ...], kind: Kind, path: Path
+    ) -> _Access | None:
+        """A statement's access, if others may disturb it; raises if it is no element that one thread writes."""
         if array in self.tiles and not isinstance(statement, Store) and array not in self.stored:
             raise broken(statement, f"{array} is read before anything is stored in it")
         self.stored |= {array}
@@ -354,6 +350,23 @@ class _Order:
         if any(level in ("warp", "thread") for level in apart):
             return BLOCK
         return WARP if "lane" in apart else NOTHING
+
+
+def _touched(statement: Statement) -> tuple[tuple[str, tuple[Atom, ...], Kind], ...]:
+    """The arrays that a statement accesses, where and how."""
+    match statement:
+        case Load():
+            return ((statement.buffer, statement.indices, "read"),)
+        case Search():
+            return ((statement.buffer, (), "read"),)
+        case Multiply():
+            operands = (statement.left, statement.left_indices), (statement.right, statement.right_indices)
+            return tuple((name, indices, "read") for name, indices in ((statement.target, ()), *operands))
+        case AtomicAccumulate():
+            return ((statement.target, statement.indices, "atomic"),)
+        case Accumulate() | Store() if statement.indices:
+            return ((statement.target, statement.indices, "write"),)
+    return ()
 
 
 def _covered(access: _Access, past: _Past) -> tuple[set[str], set[str]]:

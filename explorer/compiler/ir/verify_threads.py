@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from explorer.compiler.ir.kernels import (
     Barrier,
     Loop,
+    Multiply,
     Reduce,
     ScheduledKernel,
     Statement,
@@ -18,6 +19,7 @@ from explorer.compiler.ir.loops import Accumulate, Accumulator, Load, Store
 from explorer.compiler.ir.node import Atom, nodes
 from explorer.compiler.ir.sharing import Path, Share, broken, dependences, iterations, shared_loops, statements
 from explorer.compiler.ir.verify_order import verify_order
+from explorer.compiler.ir.verify_products import SPREAD, verify_product
 
 NEUTRAL = {"sum": 0.0, "product": 1.0}
 """Where parts begin, so that putting them together counts the start once; a maximum may begin anywhere."""
@@ -62,13 +64,17 @@ def _registers(kernel: ScheduledKernel, shared: dict[str, Share]) -> dict[str, t
     tiles = {node.name: node for node in nodes(kernel) if isinstance(node, Tile) and node.memory == "register"}
     found: dict[str, tuple[Share | None, ...]] = {}
     for statement, path in statements(kernel):
+        lanes: tuple[Share | None, ...] = ()
+        if isinstance(statement, Multiply):
+            verify_product(kernel, statement, path)
+            lanes = SPREAD
         for name, indices in _elements(statement):
             if name not in tiles:
                 continue
-            if len(indices) != len(tiles[name].extents):
+            if len(indices) + len(lanes) != len(tiles[name].extents):
                 raise broken(statement, f"{name} has {len(tiles[name].extents)} dimensions")
             loops = {loop.variable: loop for loop in path if isinstance(loop, Loop)}
-            spread = tuple(_dimension(kernel, statement, index, loops, shared) for index in indices)
+            spread = (*(_dimension(kernel, statement, index, loops, shared) for index in indices), *lanes)
             if found.setdefault(name, spread) != spread:
                 raise broken(statement, f"{name} is spread over other threads elsewhere")
     return found
@@ -95,6 +101,8 @@ def _elements(statement: Statement) -> list[tuple[str, tuple[Atom, ...]]]:
         case Load():
             return [(statement.buffer, statement.indices)]
         case Store() | Accumulate() if statement.indices:
+            return [(statement.target, statement.indices)]
+        case Multiply():
             return [(statement.target, statement.indices)]
     return []
 
@@ -154,6 +162,8 @@ class _Sums:
                     self._store(statement, path)
                 case Accumulate() if statement.target in self.sums:
                     self._accumulate(statement, path)
+                case Multiply():
+                    self._multiply(statement, path)
                 case Reduce() if statement.target in self.sums:
                     self._reduce(statement)
 
@@ -224,6 +234,12 @@ class _Sums:
             raise broken(statement, f"every thread that adds to {statement.target} begins with what it holds already")
         parts = frozenset(self.shared[loop.variable] for loop in outside)
         self.sums[statement.target] = _Sum(held.start, held.parts | parts, statement.reduction)
+
+    def _multiply(self, product: Multiply, path: Path) -> None:
+        apart = self._outside(product.target, product.indices, path)
+        if apart:
+            raise broken(product, f"nothing joins what {apart[0].bind}s add to {product.target}")
+        self.sums[product.target] = replace(self.sums[product.target], start=None)
 
     def _reduce(self, reduce: Reduce) -> None:
         held, reach = self.sums[reduce.target], reduce.lanes * reduce.apart

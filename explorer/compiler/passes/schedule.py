@@ -30,6 +30,7 @@ def schedule(program: loops.Kernel | Module, report: Report) -> ScheduledKernel 
     """The program's kernels scheduled; raises Unsupported, with a sentence, for one that no template fits."""
     if isinstance(program, loops.Kernel):
         kernels = _scheduled(program, Groupings.of([program]), report)
+        _say_precision(program.name, kernels, report)
         if len(kernels) == 1:
             return kernels[0]
         result = next(buffer.name for buffer in program.buffers if buffer.kind == "output")
@@ -38,6 +39,7 @@ def schedule(program: loops.Kernel | Module, report: Report) -> ScheduledKernel 
     nests = [kernel for kernel in program.programs if isinstance(kernel, loops.Kernel)]
     groupings = Groupings.of(nests)
     steps = tuple(step for nest in nests for step in _scheduled(nest, groupings, report))
+    _say_precision(program.name, steps, report)
     return replace(program, programs=_streaming(program.result, steps))
 
 
@@ -53,6 +55,13 @@ def _streaming(result: str, kernels: tuple[ScheduledKernel, ...]) -> tuple[Sched
         return replace(kernel, streamed=(*kernel.streamed, result)) if over_pieces else kernel
 
     return tuple(map(one, kernels))
+
+
+def _say_precision(name: str, kernels: Sequence[ScheduledKernel], report: Report) -> None:
+    """That the option has no effect, where it has none."""
+    precision = report.options.precision
+    if precision != "float32" and all(kernel.template != "gemm" for kernel in kernels):
+        report.refused(f"{name}: multiply in {precision}: nothing, for no product of rows and matrices is by tiles")
 
 
 def _scheduled(kernel: loops.Kernel, groupings: Groupings, report: Report) -> tuple[ScheduledKernel, ...]:

@@ -16,15 +16,15 @@ from explorer.compiler.ir.kernels import Count, Reduce, ScheduledKernel
 from explorer.compiler.ir.loops import Buffer
 from explorer.compiler.ir.node import Atom, Extent, Names, walk
 from explorer.compiler.passes.statements import slice_for
-from explorer.compiler.schedule.grouping import GRANULE, HEIGHTS, ROWS_A_TILE, Grouping
+from explorer.compiler.schedule.grouping import HEIGHTS, ROWS_A_TILE, Grouping
 from explorer.compiler.schedule.operands import LeftOperand, RightOperand
 from explorer.compiler.schedule.products import Product
 from explorer.compiler.schedule.segment_operand import SegmentOperand
-from explorer.compiler.schedule.steps import ALL, Steps, arrays_of
+from explorer.compiler.schedule.steps import Steps, arrays_of
+from explorer.compiler.schedule.tensor_sums import TensorSums
+from explorer.compiler.schedule.thread_sums import ThreadSums
 from explorer.compiler.schedule.tiling import TilePlace, choose_tiling
 
-UNROLLED = 4
-"""Steps along the depth that stand side by side: enough to load ahead of the arithmetic, and little to compile."""
 NEUTRAL = {"sum": 0.0, "product": 1.0}
 """What a block's part of a reduction starts with; a maximum or minimum may start with the whole's start."""
 
@@ -32,19 +32,25 @@ NEUTRAL = {"sum": 0.0, "product": 1.0}
 @dataclass(frozen=True)
 class ProductKernel:
     """A product's kernel. `parts` has, for each accumulator of the epilogue, the output with a part of it from each
-    block of columns, by block and row."""
+    block of columns and warp in it that has some, `count` in all, by row. `on_tensor_cores` says what multiplies."""
 
     kernel: ScheduledKernel
     parts: dict[str, Buffer]
-    blocks: int
+    count: int
+    on_tensor_cores: bool
 
 
 class _Writer:
     """Writes one product's kernel."""
 
-    def __init__(self, kernel: loops.Kernel, product: Product, grouping: Grouping | None, names: Names) -> None:
+    def __init__(
+        self, kernel: loops.Kernel, product: Product, grouping: Grouping | None, names: Names, precision: str
+    ) -> None:
         self.kernel, self.product, self.grouping = kernel, product, grouping
-        self.tiling = choose_tiling(kernel, product)
+        self.tiling = choose_tiling(kernel, product, precision)
+        self.sums: ThreadSums | TensorSums = ThreadSums(self.tiling)
+        if self.tiling.precision is not None:
+            self.sums = TensorSums(self.tiling, self.tiling.precision, product.origin)
         self.depth, self.columns = kernel.size(product.depth_extent), kernel.size(product.column_extent)
         self.blocks = -(-self.columns // self.tiling.columns)
         self.left: LeftOperand | SegmentOperand
@@ -56,13 +62,15 @@ class _Writer:
         rows = product.rows.extent
         self.parts = {
             accumulator.name: Buffer(
-                name=names.new("part"), kind="output", extents=(self.blocks, rows), origin=accumulator.origin
+                name=names.new("part"),
+                kind="output",
+                extents=(self.blocks * self.sums.parts, rows),
+                origin=accumulator.origin,
             )
             for accumulator in product.accumulators
         }
         taken = {name for name, _ in kernel.sizes} | loops.fixed_names(kernel.sizes, self._arrays())
         self.steps = Steps(Names(taken | {buffer.name for buffer in self._arrays()}), product.origin)
-        self.sums = ""
 
     def _arrays(self) -> tuple[Buffer, ...]:
         """All buffers that the kernel may name."""
@@ -95,7 +103,7 @@ class _Writer:
             counts=(self.grouping.tiles,) if self.grouping else (),
             origin=product.origin,
         )
-        return ProductKernel(kernel, self.parts, self.blocks)
+        return ProductKernel(kernel, self.parts, self.blocks * self.sums.parts, self.tiling.precision is not None)
 
     def _schedule(self) -> tuple[str, ...]:
         product, tiling = self.product, self.tiling
@@ -103,11 +111,12 @@ class _Writer:
         lines = [
             f"tile {product.rows.variable} by {ROWS_A_TILE} @block, {product.column} by {tiling.columns} @column",
             f"tile {product.depth} by {tiling.depth}: slabs of both operands in shared memory, stages {tiling.stages}",
-            f"bind {GRANULE} x {tiling.across} @thread",
-            f"keep {HEIGHTS} x {tiling.pieces * tiling.step} sums a thread in registers",
+            *self.sums.schedule,
         ]
         if chosen is not None:
-            lines.insert(0, f"group {product.rows.variable} by {chosen.result} = {chosen.buffer}, heights by {GRANULE}")
+            lines.insert(
+                0, f"group {product.rows.variable} by {chosen.result} = {chosen.buffer}, heights by {self.sums.granule}"
+            )
         if tiling.step > 1:
             lines.append(f"vectorise {product.column} by {tiling.step}")
         if tiling.depth_step > 1:
@@ -128,8 +137,7 @@ class _Writer:
         rows = steps.index("rows", "sub", end, begin)
         with steps.where(0, "<", rows):
             matrix = steps.load(chosen.result, grouping.matrix.name, tile)
-            height = steps.index("height", "div", steps.index("more", "add", rows, GRANULE - 1), GRANULE)
-            self._rows(begin, end, height, column, {chosen.result: matrix})
+            self._rows(begin, end, self.sums.height(steps, rows), column, {chosen.result: matrix})
 
     def _rows(self, begin: Extent, end: Extent, height: Extent, column: Extent, known: dict[str, Atom]) -> None:
         """Does a tile: rows from position `begin` to `end`, of which each row of threads has up to `height`."""
@@ -142,9 +150,7 @@ class _Writer:
         place = TilePlace(self.grouping, begin, last, first, height, known)
         self.left.declare(steps)
         self.right.declare(steps)
-        extents = [GRANULE, HEIGHTS, self.tiling.pieces, self.tiling.piece]
-        self.sums = steps.tile(product.total, extents, "register")
-        self._clear()
+        self.sums.clear(steps, product.total)
         self.left.prepare(steps, place)
         self._slabs(place)
         self._epilogue(place, end, height, block)
@@ -173,78 +179,39 @@ class _Writer:
             following = steps.index("following", "add", depth, tiling.depth)
             with steps.where(following, "<", slabs * tiling.depth):
                 self._load(place, following)
-        self._multiply(stage, place.height)
+        self.sums.multiply(steps, (self.left.name, self.right.name), stage, place.height)
 
     def _load(self, place: TilePlace, depth: Extent) -> None:
         self.left.load(self.steps, place, depth)
         self.right.load(self.steps, place, depth)
 
-    def _clear(self) -> None:
-        steps, tiling = self.steps, self.tiling
-        with (
-            steps.loop("ty", GRANULE, "thread") as down,
-            steps.loop("x", tiling.piece, "thread", step=tiling.step) as across,
-            steps.loop("i", HEIGHTS, unroll=ALL) as row,
-            steps.loop("piece", tiling.pieces, unroll=ALL) as piece,
-        ):
-            steps.store(self.sums, [down, row, piece, across], 0.0)
-
-    def _multiply(self, stage: Extent, height: Extent) -> None:
-        """A slab's part of the sums. For each height there is code of its own: rows that are not there cost nothing."""
-        if isinstance(height, int):
-            self._rectangle(stage, height)
-            return
-        for rows in range(1, HEIGHTS + 1):
-            with self.steps.where(height, "==", rows):
-                self._rectangle(stage, rows)
-
-    def _rectangle(self, stage: Extent, height: int) -> None:
-        steps, tiling = self.steps, self.tiling
-        with (
-            steps.loop("ty", GRANULE, "thread") as down,
-            steps.loop("x", tiling.piece, "thread", step=tiling.step) as across,
-        ):
-            first = steps.index("first", "mul", down, height)
-            with (
-                steps.loop("d", tiling.depth, unroll=UNROLLED) as depth,
-                steps.loop("piece", tiling.pieces, unroll=ALL) as piece,
-            ):
-                column = steps.index("column", "add", steps.index("before", "mul", piece, tiling.piece), across)
-                right = steps.load("w", self.right.name, stage, depth, column)
-                with steps.loop("i", height, unroll=ALL) as row:
-                    left = steps.load("u", self.left.name, stage, depth, steps.index("row", "add", first, row))
-                    steps.accumulate(self.sums, [down, row, piece, across], "mul", left, right)
-
     def _epilogue(self, place: TilePlace, end: Extent, height: Extent, block: Extent) -> None:
         """What the loops do with the sums, a row at a time."""
         steps, product = self.steps, self.product
-        with (
-            steps.loop("ty", GRANULE, "thread") as down,
-            steps.loop("i", HEIGHTS, unroll=ALL) as which,
-            steps.where(which, "<", height, needed=not isinstance(height, int)),
-        ):
-            row = steps.index("row", "add", steps.index("first", "mul", down, height), which)
+        with self.sums.rows(steps, height) as (row, at, part_of_columns):
             position = steps.index("position", "add", place.begin, row)
             known = {**place.known, product.rows.variable: place.row(steps, row)}
             head = tuple(s for s in product.head if s is not product.matrix_index)
             known = steps.copy(slice_for(head, product.epilogue), known)
             for accumulator in product.accumulators:
                 known[accumulator.name] = self._part(accumulator)
-            self._columns(place, known, (down, which), position, end)
+            self._columns(place, known, (at, part_of_columns), (position, end))
             for accumulator in product.accumulators:
                 part, reduction = known[accumulator.name], reduction_of(product, accumulator.name)
                 assert isinstance(part, str)
-                steps.add(Reduce(target=part, reduction=reduction, lanes=self.tiling.across, origin=accumulator.origin))
+                steps.add(Reduce(target=part, reduction=reduction, lanes=self.sums.lanes, origin=accumulator.origin))
             if product.accumulators:
+                parts = steps.index("parts", "mul", block, self.sums.parts)
+                own_part = steps.index("part", "add", parts, part_of_columns)
                 with (
-                    steps.loop("lane", self.tiling.across, "thread") as lane,
+                    steps.loop("lane", self.sums.lanes, self.sums.level) as lane,
                     steps.where(lane, "==", 0),
                     steps.where(position, "<", end),
                 ):
                     for accumulator in product.accumulators:
                         target = self.parts[accumulator.name].name
                         own = position if self.grouping is None else known[product.rows.variable]
-                        steps.store(target, [block, own], known[accumulator.name])
+                        steps.store(target, [own_part, own], known[accumulator.name])
 
     def _part(self, accumulator: loops.Accumulator) -> str:
         """An accumulator for this block's columns."""
@@ -254,21 +221,21 @@ class _Writer:
         return name
 
     def _columns(
-        self, place: TilePlace, known: dict[str, Atom], row: tuple[Extent, Extent], position: Extent, end: Extent
+        self,
+        place: TilePlace,
+        known: dict[str, Atom],
+        sums: tuple[tuple[Extent, ...], Extent],
+        rows: tuple[Extent, Extent],
     ) -> None:
         """The epilogue for a thread's columns of a row; only a row that is there is stored."""
-        steps, product, tiling = self.steps, self.product, self.tiling
-        with (
-            steps.loop("x", tiling.piece, "thread", step=tiling.step) as across,
-            steps.loop("piece", tiling.pieces, unroll=ALL) as piece,
-        ):
-            inside = steps.index("column", "add", steps.index("before", "mul", piece, tiling.piece), across)
+        steps, product, (at, part), (position, end) = self.steps, self.product, sums, rows
+        with self.sums.columns(steps, part) as (inside, element):
             column = steps.index(product.column, "add", place.column, inside)
-            with steps.where(column, "<", product.column_extent, needed=bool(self.columns % tiling.columns)):
+            with steps.where(column, "<", product.column_extent, needed=bool(self.columns % self.tiling.columns)):
                 names = {**known, product.column: column}
                 for statement in product.epilogue:
                     if isinstance(statement, loops.Load) and statement.buffer == product.total:
-                        names[statement.result] = steps.load(statement.result, self.sums, *row, piece, across)
+                        names[statement.result] = steps.load(statement.result, self.sums.name, *at, *element)
                     elif isinstance(statement, loops.Store | loops.Accumulate) and statement.indices:
                         with steps.where(position, "<", end):
                             # Rows that are not grouped are their own position, which no other row is clamped to.
@@ -284,7 +251,8 @@ def reduction_of(product: Product, accumulator: str) -> str:
 
 
 def write_product(
-    kernel: loops.Kernel, product: Product, grouping: Grouping | None, name: str, names: Names
+    kernel: loops.Kernel, product: Product, grouping: Grouping | None, name: str, names: Names, precision: str
 ) -> ProductKernel:
-    """The kernel of one of a kernel's products. `names` are those of the module's buffers."""
-    return _Writer(kernel, product, grouping, names).write(name)
+    """The kernel of one of a kernel's products, in a precision of the options where rows of the columns are whole
+    vectors. `names` are those of the module's buffers."""
+    return _Writer(kernel, product, grouping, names, precision).write(name)

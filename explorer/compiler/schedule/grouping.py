@@ -282,10 +282,10 @@ def _count(steps: Steps, arrays: _Arrays, tiles_of: str, rows_of: str) -> None:
                 steps.store(arrays.rank.name, [row], steps.atomic(counts, [place], 1, "rank"))
         steps.barrier()
         with steps.loop("k", WINDOW, "thread") as each:
-            matrix = steps.index("m", "add", first, each)
-            with steps.where(matrix, "<", arrays.matrices):
+            counted = steps.index("m", "add", first, each)
+            with steps.where(counted, "<", arrays.matrices):
                 population = steps.load("n", counts, each)
-                steps.store(arrays.population.name, [matrix], population)
+                steps.store(arrays.population.name, [counted], population)
                 with _with_tiles(steps, population) as (tiles, height):
                     steps.atomic(tiles_of, [height], tiles)
                     steps.atomic(rows_of, [height], population)

@@ -6,19 +6,20 @@ Between the two the slab before is multiplied, so nothing uses what has been loa
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 
 from explorer.compiler.ir import loops
 from explorer.compiler.ir.kernels import ElementType
 from explorer.compiler.ir.node import Atom, Extent
 from explorer.compiler.passes.statements import slice_for
-from explorer.compiler.schedule.grouping import ROWS_A_TILE
+from explorer.compiler.schedule.grouping import GRANULE, ROWS_A_TILE
 from explorer.compiler.schedule.products import Product
 from explorer.compiler.schedule.steps import ALL, Steps
 from explorer.compiler.schedule.tiling import TilePlace, Tiling
 
 PADDING = 4
-"""Elements behind each row of a tile that is stored by columns: neighbours in a column fall into different banks."""
+"""Elements behind each row of a tile that is stored by columns, or read in several at once: neighbours in a column
+fall into different banks."""
 
 
 class LeftOperand:
@@ -100,8 +101,12 @@ class LeftOperand:
     def load(self, steps: Steps, place: TilePlace, slab: Extent) -> None:
         """Loads a slab, from depth `slab` on, into registers."""
         with self._each(steps) as (which, down, along):
+            row = steps.index("row", "add", steps.index("first", "mul", which, self._down), down)
             depth = steps.index("d", "add", slab, along)
-            with steps.where(depth, "<", self._product.depth_extent, needed=bool(self._depth % self._tiling.depth)):
+            with (
+                self._there(steps, place, row),
+                steps.where(depth, "<", self._product.depth_extent, needed=bool(self._depth % self._tiling.depth)),
+            ):
                 known = {**self._scalars_of(steps, place, (which, down), self._loads), self._product.depth: depth}
                 for load in self._loads:
                     known = steps.copy([load], known)
@@ -109,26 +114,38 @@ class LeftOperand:
 
     def store(self, steps: Steps, place: TilePlace, slab: Extent, stage: Extent) -> None:
         """Computes the slab from what was loaded, and stores it by columns; what lies behind the depth is 0."""
-        product = self._product
         with self._each(steps) as (which, down, along):
             row = steps.index("row", "add", steps.index("first", "mul", which, self._down), down)
             depth = steps.index("d", "add", slab, along)
-            with steps.where(depth, "<", product.depth_extent, needed=bool(self._depth % self._tiling.depth)):
-                known = {**self._scalars_of(steps, place, (which, down), self._arithmetic), product.depth: depth}
-                for load in self._loads:
-                    known[load.result] = steps.load(load.result, self._loaded[load.result], which, down, along)
-                known = steps.copy(self._arithmetic, known)
-                factor = known[product.factor] if isinstance(product.factor, str) else product.factor
-                steps.store(self.name, [stage, along, row], factor)
-            if self._depth % self._tiling.depth:
-                with steps.where(product.depth_extent, "<=", depth):
-                    steps.store(self.name, [stage, along, row], 0.0)
+            with self._there(steps, place, row):
+                self._store(steps, place, (stage, along, row), (which, down), depth)
+
+    def _there(self, steps: Steps, place: TilePlace, row: Extent) -> AbstractContextManager[None]:
+        """What a tile of this height has: whole warps have nothing to do with the rows behind it."""
+        if self._tiling.whole or isinstance(place.height, int):
+            return nullcontext()
+        return steps.where(row, "<", steps.index("rows", "mul", place.height, GRANULE))
+
+    def _store(
+        self, steps: Steps, place: TilePlace, at: tuple[Extent, str, Extent], row: tuple[Extent, Extent], depth: Extent
+    ) -> None:
+        product, along = self._product, at[1]
+        with steps.where(depth, "<", product.depth_extent, needed=bool(self._depth % self._tiling.depth)):
+            known = {**self._scalars_of(steps, place, row, self._arithmetic), product.depth: depth}
+            for load in self._loads:
+                known[load.result] = steps.load(load.result, self._loaded[load.result], *row, along)
+            known = steps.copy(self._arithmetic, known)
+            steps.store(self.name, at, known[product.factor] if isinstance(product.factor, str) else product.factor)
+        if self._depth % self._tiling.depth:
+            with steps.where(product.depth_extent, "<=", depth):
+                steps.store(self.name, at, 0.0)
 
 
 class RightOperand:
     """The matrix: walked along its rows, whichever of its dimensions those are."""
 
     def __init__(self, product: Product, tiling: Tiling, depth: int, columns: int) -> None:
+        self._padding = PADDING if tiling.precision or product.transposed else 0
         self._product, self._depth, self._columns, self._tiling = product, depth, columns, tiling
         self._step = tiling.matrix_step
         if product.transposed:
@@ -143,9 +160,8 @@ class RightOperand:
 
     def declare(self, steps: Steps) -> None:
         """The tiles: what a slab's loads bring, and the slab in shared memory."""
-        padding = PADDING if self._product.transposed else 0
         self.name = steps.tile(
-            "right", [self._tiling.stages, self._tiling.depth, self._tiling.columns], "shared", padding=padding
+            "right", [self._tiling.stages, self._tiling.depth, self._tiling.columns], "shared", padding=self._padding
         )
         last = self._tiling.depth if self._product.transposed else self._tiling.piece
         pieces = 1 if self._product.transposed else self._tiling.pieces

@@ -16,6 +16,7 @@ from explorer.compiler.schedule.grouping import PIECE, Chosen, Grouping, Pieces,
 from explorer.compiler.schedule.pairs import cleared_rows, find_pairs, product_of, rest_of
 from explorer.compiler.schedule.products import Found, Product, find_products
 from explorer.compiler.schedule.steps import ALL, Steps, arrays_of
+from explorer.compiler.schedule.tiling import VECTOR
 
 LEAST_COLUMNS = 16
 """Columns of a matrix that are worth a tile."""
@@ -65,10 +66,11 @@ def schedule_products(
             grouping, new = groupings.by(kernel.name, buffers[chosen.buffer], product, matrices)
             kernels += grouping.kernels if new else ()
         name = f"{kernel.name}_product{place if len(found.products) > 1 else ''}"
-        written.append(write_product(kernel, product, grouping, name, groupings.names))
+        written.append(write_product(kernel, product, grouping, name, groupings.names, report.options.precision))
         kernels.append(written[-1].kernel)
         grouped = f"grouped by {chosen.buffer}" if chosen else "that share it"
         report.did(f"{kernel.name}: rows {grouped} times {product.matrix.buffer}, a tile a block (gemm)")
+        _say_precision(kernel, product, written[-1], report)
     return (*kernels, *_rest(kernel, found, written[-1], groupings.names))
 
 
@@ -107,12 +109,25 @@ def schedule_pairs(
     matrices = buffers[found.matrix.buffer].extents[0]
     grouping = group_rows(f"{kernel.name}_group", pieces, matrices, names, origin)
     among = replace(kernel, buffers=(*kernel.buffers, *pieces.found, sums))
-    written = write_product(among, product, grouping, f"{kernel.name}_product", names)
+    written = write_product(among, product, grouping, f"{kernel.name}_product", names, report.options.precision)
     report.did(
         f"{kernel.name}: sums of at most {PIECE} edges, grouped by {found.chosen.buffer}, times {found.matrix.buffer}"
     )
+    _say_precision(kernel, product, written, report)
     cleared = cleared_rows(kernel, sums, names)
     return (cleared, *grouping.kernels, written.kernel, rest_of(kernel, found, sums))
+
+
+def _say_precision(kernel: loops.Kernel, product: Product, written: ProductKernel, report: Report) -> None:
+    """What the product is multiplied in, where the option asks for something else than float32."""
+    precision, matrix = report.options.precision, product.matrix.buffer
+    if written.on_tensor_cores:
+        report.did(f"{kernel.name}: multiply in {precision}: rows times {matrix}, on tensor cores")
+    elif precision != "float32":
+        report.refused(
+            f"{kernel.name}: multiply in {precision}: rows times {matrix} stay in float32, since"
+            f" {kernel.size(product.column_extent)} columns are not all vectors of {VECTOR}"
+        )
 
 
 def _refusal(kernel: loops.Kernel, found: Found, report: Report) -> str | None:
@@ -234,7 +249,7 @@ def _sum_parts(steps: Steps, last: ProductKernel, product: Product, accumulator:
     """An accumulator's value in a row: its start, and a part of each block of columns."""
     name = steps.names.new(accumulator.name)
     steps.add(replace(accumulator, name=name))
-    with steps.loop("column", last.blocks, unroll=ALL) as column:
+    with steps.loop("column", last.count, unroll=ALL) as column:
         part = steps.load("part", last.parts[accumulator.name].name, column, row)
         steps.add(
             loops.Accumulate(

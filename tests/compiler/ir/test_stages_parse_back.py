@@ -79,6 +79,15 @@ def test_the_stages_of_a_layer(path: Path, grad: bool, compact: bool, reorder: b
     assert_parses_back(compilation, passes=compact and reorder)
 
 
+@pytest.mark.parametrize("precision", ["tf32x3", "tf32"])
+def test_the_stages_of_products_on_tensor_cores(precision: str) -> None:
+    for path in (*EXAMPLES, *LAYERS):
+        if path.stem in ("transr", "rgcn"):
+            compilation = compiled(path.read_text(), options={"precision": precision})
+            assert f" in {precision}\n" in compilation.stages["kernels"].text, path.stem
+            assert_parses_back(compilation, passes=False)
+
+
 def golden_texts() -> list[Path]:
     """The golden texts that are programs of an IR, known by their first word."""
     return [path for path in sorted(GOLDEN.rglob("*.txt")) if path.read_text().split(maxsplit=1)[0] in PARSERS]

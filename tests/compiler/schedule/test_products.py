@@ -76,6 +76,38 @@ def test_the_inspector_can_be_left_out():
     assert report.refusals[0] == "TransR: rows are not grouped by their matrices: the option inspect is off"
 
 
+@pytest.mark.parametrize(("precision", "within"), [("tf32x3", 1e-5), ("tf32", 5e-3)])
+@pytest.mark.parametrize("text", [TRANSR, RESCAL], ids=["transr", "rescal"])
+@pytest.mark.parametrize("sizes", [{"D": 36, "K": 100}, {"D": 20, "K": 16}])
+def test_products_on_tensor_cores_give_nearly_the_numbers_of_the_loops(text, sizes, precision, within):
+    sizes = {name: size for name, size in sizes.items() if f"{name} =" in text}
+    compilation, (kernel,) = loops_of(text, sizes)
+    inputs = draw_inputs(compilation, batch=75, entities=7, relations=2)
+    want, _ = run_program(kernel, inputs)
+    report = Report(Options(precision=precision))
+    got, _ = run_program(schedule(kernel, report), inputs)
+    np.testing.assert_allclose(got, want, rtol=within, atol=within * np.abs(want).max())
+    assert not np.array_equal(got, want)
+    assert f"{kernel.name}: multiply in {precision}: rows times P, on tensor cores" in report.done
+    assert not report.refusals
+
+
+@pytest.mark.parametrize(
+    ("text", "sizes", "said"),
+    [
+        (TRANSR, {"D": 32, "K": 33}, "rows times P stay in float32, since 33 columns are not all vectors of 4"),
+        (TRANSE, {"D": 32}, "nothing, for no product of rows and matrices is by tiles"),
+    ],
+    ids=["transr", "transe"],
+)
+def test_a_precision_without_effect_says_so(text, sizes, said):
+    _, (kernel,) = loops_of(text, sizes)
+    report = Report(Options(precision="tf32"))
+    made = schedule(kernel, report)
+    assert f"{kernel.name}: multiply in tf32: {said}" in report.refusals
+    assert made == schedule(kernel, Report.silent())
+
+
 def test_few_columns_are_no_tile():
     _, (kernel,) = loops_of(TRANSR, {"D": 32, "K": 8})
     report = Report.silent()

@@ -13,6 +13,7 @@ from explorer.compiler.ir.kernels import Count
 from explorer.compiler.ir.node import Atom, Extent
 from explorer.compiler.ir.parse.reader import read
 from explorer.compiler.ir.parse.statements import (
+    Element,
     StatementBuilder,
     Step,
     buffers_of,
@@ -188,6 +189,30 @@ class _ScheduledBuilder(StatementBuilder):
     ) -> kernels.Search:
         return kernels.Search(
             result=result, buffer=buffer, value=value, lower=lower, upper=upper, origin=self.origin(meta)
+        )
+
+    def part(self, meta: Meta, name: str, indices: tuple[Atom, ...] = ()) -> Element:
+        return Element(name, indices)
+
+    def multiply(
+        self, meta: Meta, target: Element, sign: str, left: Element, times: str, right: Element, *over: Any
+    ) -> kernels.Multiply:
+        if (sign, times) != ("+=", "*"):
+            raise self.refuse(meta, "a product is added: 'multiply y += left * right'")
+        column, rows, columns, depth, precision = over
+        return kernels.Multiply(
+            target=target.buffer,
+            indices=target.indices,
+            left=left.buffer,
+            left_indices=left.indices,
+            right=right.buffer,
+            right_indices=right.indices,
+            column=column,
+            rows=rows,
+            columns=columns,
+            depth=depth,
+            precision=cast(kernels.Precision, precision),
+            origin=self.origin(meta),
         )
 
     def index_call(self, meta: Meta, word: str, result: str, function: str, left: Atom, right: Atom) -> loops.Index:

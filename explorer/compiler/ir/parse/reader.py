@@ -56,6 +56,8 @@ PLAIN_WORDS = {
     "COMPARISON": "'<', '<=' or '=='",
     "_LAST": "'last'",
     "_ATOMIC": "'atomic'",
+    "_MULTIPLY": "'multiply'",
+    "PRECISION": "'tf32' or 'tf32x3'",
 }
 
 

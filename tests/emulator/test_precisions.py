@@ -1,0 +1,54 @@
+"""Products on tensor cores on the emulator: no fault, and errors that show in which precision they were taken."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import explorer
+from benchmarks.gpu_check import TWO_SETS, Case, Setting, check, check_gradients, check_layer, sizes_of
+from explorer.compiler.ir.kernels import Multiply
+from explorer.compiler.ir.node import nodes
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
+SCORES = {name: (EXAMPLES / "kge" / f"{name}.emb").read_text() for name in ("transr", "rescal")} | {"two": TWO_SETS}
+LAYERS = {name: (EXAMPLES / "rgnn" / f"{name}.emb").read_text() for name in ("rgcn", "rgat")}
+ERRORS = {"tf32x3": (0.0, 1e-5), "tf32": (2e-5, 1e-2)}
+"""The least and the most of each precision: less than the least is that of float32."""
+
+
+def multiplies(case: Case) -> int:
+    """How many products of tiles there are in a case's kernels."""
+    compilation = explorer.compile(case.text, sizes=sizes_of(case), options=case.options)
+    program: Any = compilation.stages["kernels"].program
+    kernels = getattr(program, "programs", (program,))
+    return sum(isinstance(node, Multiply) for kernel in kernels for node in nodes(kernel))
+
+
+@pytest.mark.parametrize("precision", ERRORS)
+@pytest.mark.parametrize("size", [20, 64, 132])
+@pytest.mark.parametrize("name", SCORES)
+def test_scores(emulated: Setting, name: str, size: int, precision: str) -> None:
+    case = Case(SCORES[name], size, 75, {"precision": precision})
+    assert multiplies(case)
+    outcome = check(emulated, case)
+    least, most = ERRORS[precision]
+    assert least <= outcome["error"] <= most, outcome
+
+
+@pytest.mark.parametrize("precision", ERRORS)
+@pytest.mark.parametrize(("name", "size"), [("rgcn", 20), ("rgcn", 64), ("rgat", 20)])
+def test_layers(emulated: Setting, name: str, size: int, precision: str) -> None:
+    case = Case(LAYERS[name], size, 0, {"precision": precision, "aggregate": "false"})
+    assert multiplies(case)
+    outcome = check_layer(emulated, case)
+    least, most = ERRORS[precision]
+    assert least <= outcome["error"] <= most, outcome
+
+
+@pytest.mark.parametrize("precision", ERRORS)
+def test_gradients(emulated: Setting, precision: str) -> None:
+    outcome = check_gradients(emulated, Case(SCORES["transr"], 36, 75, {"precision": precision, "grad": "true"}))
+    assert outcome["error"] <= ERRORS[precision][1], outcome
