@@ -64,6 +64,14 @@ def test_an_edit_gets_its_panes_counts_and_facts(client: TestClient) -> None:
     assert 'data-operation="0"' in answer.text
 
 
+def test_the_precision_of_products_is_chosen_with_what_it_costs(client: TestClient) -> None:
+    page = client.get("/").text
+    assert re.search(r'<option title="on CUDA cores[^"]*" selected>float32</option>', page)
+    assert re.search(r'<option title="on tensor cores[^"]*errors of up to 2e-3">tf32</option>', page)
+    answer = client.post("/compile", data=form(TRANSR, [{"stage": "kernels"}], options={"precision": "tf32x3"})).text
+    assert "in tf32x3" in unescape(re.sub("<[^>]+>", "", answer))
+
+
 def test_a_broken_edit_leaves_the_panes_alone(client: TestClient) -> None:
     answer = client.post("/compile", data=form(TRANSR.replace("R[r]", "Rr[r]")))
     assert answer.headers["hx-reswap"] == "none"

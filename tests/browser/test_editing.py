@@ -130,6 +130,17 @@ def test_options_change_the_stages(open_page: OpenPage) -> None:
     expect(pane(page, "graph")).to_contain_text("negative")
 
 
+def test_a_precision_is_chosen_and_kept(open_page: OpenPage) -> None:
+    page = open_page()
+    edit_of(page)
+    page.locator("#precision").select_option("tf32")
+    expect(pane(page, "cuda")).to_contain_text("multiply_tf32<")
+    page.wait_for_timeout(300)
+    page.reload()
+    expect(page.locator("#precision")).to_have_value("tf32")
+    expect(pane(page, "cuda")).to_contain_text("multiply_tf32<")
+
+
 def test_a_reload_keeps_a_broken_text_and_the_settings(open_page: OpenPage) -> None:
     page = open_page()
     change(page, "+ R[r]", "+ Rr[r]")

@@ -109,6 +109,14 @@ def test_an_option_that_does_not_exist_is_a_diagnostic():
     ]
 
 
+def test_a_precision_that_does_not_exist_is_a_diagnostic():
+    import explorer
+
+    compilation = explorer.compile(TRANSR, options={"precision": "half"})
+    said = "precision is one of float32, tf32x3, tf32, not 'half'"
+    assert [d.message for d in compilation.diagnostics] == [said]
+
+
 def test_the_longest_chain_of_operations_compiles():
     steps = "".join(f"    x{n + 1} = x{n} * 0.5 + E[h]\n" for n in range(240))
     text = f"dim D = 2\nscore Chain(h: entity, r: relation, t: entity):\n    param E[entity, D]\n    x0 = E[t]\n{steps}"

@@ -2,9 +2,9 @@
 
 A block takes a tile of rows that share a matrix, and a tile of columns. It walks along the depth a slab at a time: the
 left operand is computed by the rows' own code (the prologue) on its way into shared memory and never stored anywhere
-else; the matrix's slab is staged beside it; each thread sums a small rectangle in registers. Slabs are loaded into
-registers while the one before is multiplied, and there are two stages of shared memory, so one barrier a slab is
-enough. What the loops do with the sums (the epilogue) is done from the registers.
+else; the matrix's slab is staged beside it; each thread sums a small rectangle in registers, or each warp multiplies
+on tensor cores. Slabs are loaded into registers while the one before is multiplied, and there are two stages of shared
+memory, so one barrier a slab is enough. What the loops do with the sums (the epilogue) is done from the registers.
 """
 
 from __future__ import annotations
