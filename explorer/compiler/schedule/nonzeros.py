@@ -146,7 +146,7 @@ class _Summing:
         begin = write.load("from", self.segment.offsets, top)
         return tile, begin, write.store(self.bounds, begin.result, 0), *self._end_ahead(top, 1)
 
-    def _end_ahead(self, row: str, further: int) -> tuple[loops.Statement, ...]:
+    def _end_ahead(self, row: str, further: int) -> tuple[kernels.Statement, ...]:
         """The load of where the row `further - 1` after a row ends, into the tile; behind the last row, its end."""
         write = self.write
         following = write.index("following", "add", row, further)
