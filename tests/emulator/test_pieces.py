@@ -37,7 +37,13 @@ def test_pieces_of_rows(lengths: Sequence[int], size: int) -> None:
     nonzeros = int(ends[-1])
     col = random.integers(0, COLUMNS, nonzeros).astype(np.int32)
     value, rows = (random.random(shape, dtype=np.float32) for shape in (nonzeros, (COLUMNS, size)))
-    extents = {"rows": len(lengths), "row_ends": len(ends), "cols": COLUMNS, "nonzeros": nonzeros, "D": size}
+    extents: dict[str | int, int] = {
+        "rows": len(lengths),
+        "row_ends": len(ends),
+        "cols": COLUMNS,
+        "nonzeros": nonzeros,
+        "D": size,
+    }
     out = emulate(code, {"row_ptr": ends, "col": col, "value": value, "X": rows}, extents)["out"]
     wide = value[:, None].astype(np.float64) * rows[col]
     want = np.array([wide[begin:end].sum(0) for begin, end in pairwise(ends)])

@@ -391,7 +391,7 @@ def with_resident(kernel: kernels.ScheduledKernel, spread: Spread) -> kernels.Sc
     def most_at_once(body: tuple[kernels.Statement, ...]) -> int:
         floats, inside = 0, 0
         for node in body:
-            if isinstance(node, kernels.Tile) and node.memory == "register":
+            if isinstance(node, kernels.Tile) and node.memory == "register" and node.type == "f32":
                 *outer, last = (kernel.size(extent) for extent in node.extents)
                 mine = -(-last // (spread.step * spread.width)) * spread.step if node.name in spread_out else last
                 floats += prod(outer) * mine

@@ -15,6 +15,7 @@ from dataclasses import replace
 
 from explorer.compiler.counts import SETS
 from explorer.compiler.ir import kernels, loops
+from explorer.compiler.ir.node import walk
 from explorer.compiler.passes.report import Report
 from explorer.compiler.schedule.heads import rows_nest
 from explorer.compiler.schedule.lane_groups import LOADS_OF_ROWS, WARPS, lines_of
@@ -77,6 +78,7 @@ class _Summing:
         self.nest = pieces.nest
         self.begin, self.end = str(self.segment.loop.lower), str(self.segment.loop.extent)
         self.staging = Staging(self.segment, pieces.chunk, self.write)
+        self.bounds = self.write.names.new("bounds")
 
     def kernel(self) -> kernels.ScheduledKernel:
         """The kernel, with the states of its pieces as outputs."""
@@ -135,7 +137,22 @@ class _Summing:
         rows = replace(write.loop(segment.row, stop.result, *body), lower=top.result)
         known = write.store(self.pieces.rows, bottom.result, piece)
         found = (first, after, last, ahead, above, top, final, within, bottom, stop, known)
-        return (*found, *of_heads(self.nest, (rows,), self.spread))
+        return (*found, *of_heads(self.nest, (*self._first_bounds(top.result), rows), self.spread))
+
+    def _first_bounds(self, top: str) -> tuple[kernels.Statement, ...]:
+        """The tile of where a row begins and ends, with the bounds of a piece's first row."""
+        write = self.write
+        tile = kernels.Tile(name=self.bounds, extents=(2,), memory="register", type="i32", origin=write.origin)
+        begin = write.load("from", self.segment.offsets, top)
+        return tile, begin, write.store(self.bounds, begin.result, 0), *self._end_ahead(top, 1)
+
+    def _end_ahead(self, row: str, further: int) -> tuple[kernels.Statement, ...]:
+        """The load of where the row `further - 1` after a row ends, into the tile; behind the last row, its end."""
+        write = self.write
+        following = write.index("following", "add", row, further)
+        known = write.index("known", "min", following.result, self.segment.rows)
+        end = write.load("ahead", self.segment.offsets, known.result)
+        return following, known, end, write.store(self.bounds, end.result, 1)
 
     def _row(self, piece: str, first: str, last: str) -> tuple[kernels.Statement, ...]:
         """What a piece does for one row."""
@@ -143,13 +160,29 @@ class _Summing:
         lower = write.index("from", "max", self.begin, first)
         upper = write.index("upto", "min", self.end, last)
         loop = replace(self.staging.loop, lower=lower.result, extent=upper.result)
-        head = self._summed((*segment.before, lower, upper, loop))
+        head = self._summed((*self._before(), lower, upper, loop))
         mine = write.index("mine", "sub", upper.result, lower.result)
         length = write.index("length", "sub", self.end, self.begin)
         missed = write.index("missed", "sub", lower.result, self.begin)
         whole = write.where(mine.result, "==", length.result, *self._ended())
         part = write.where(mine.result, "<", length.result, *self._stored(piece, missed))
+        moved = (write.store(self.bounds, self.end, 0), *self._end_ahead(segment.row, 2))
+        at = 1 + max(at for at, statement in enumerate(head) if statement in (lower, upper))
+        head = (*head[:at], *moved, *head[at:])
         return (*head, mine, length, whole, write.where(0, "<", mine.result, missed, part))
+
+    def _before(self) -> tuple[loops.Statement, ...]:
+        """The statements before a segment, with a row's bounds from the tile, where they are since the row before."""
+        places = {self.begin: 0, self.end: 1}
+        found = tuple(
+            replace(statement, buffer=self.bounds, indices=(places[statement.result],))
+            if isinstance(statement, loops.Load) and statement.result in places
+            else statement
+            for statement in self.segment.before
+        )
+        row = (*found, self.segment.loop, *self.segment.after)
+        read = {name for statement in row for node in walk(statement) for name in loops.reads_of(node)}
+        return tuple(each for each in found if not isinstance(each, loops.Index) or each.result in read)
 
     def _summed(self, body: tuple[loops.Statement, ...]) -> tuple[kernels.Statement, ...]:
         """The statements of a row up to its segment's loop, on lanes."""
