@@ -13,10 +13,12 @@ from explorer.compiler.ir.module import Module
 from explorer.compiler.ir.node import VerificationError
 from explorer.compiler.ir.verify_kernels import verify_scheduled
 from explorer.compiler.passes.report import Report
+from explorer.compiler.schedule.join_segments import join_segments
 from explorer.compiler.schedule.outer_products import schedule_outer_products
-from explorer.compiler.schedule.outer_rows import split_rows
 from explorer.compiler.schedule.row_products import Groupings, schedule_pairs, schedule_products
 from explorer.compiler.schedule.sparse import schedule_sparse
+from explorer.compiler.schedule.split_rows import split_rows
+from explorer.compiler.schedule.split_sums import split_sums
 from explorer.compiler.schedule.warps import schedule_warps
 
 
@@ -56,11 +58,11 @@ def _scheduled(kernel: loops.Kernel, groupings: Groupings, report: Report) -> tu
             )
             return tuple(step for steps in each for step in steps)
         step_back()
-    split = split_rows(kernel, groupings.names)
+    split = split_sums(kernel, groupings.names) or split_rows(kernel, groupings.names)
     if split:
         return tuple(step for part in split for step in _scheduled(part, groupings, report))
-    for sums in (schedule_outer_products, schedule_sparse):
-        found = sums(kernel, report)
+    for sums, nest in ((schedule_outer_products, kernel), (schedule_sparse, join_segments(kernel))):
+        found = sums(nest, report)
         if found and _shown_right(kernel, found, report):
             return found
         step_back()

@@ -51,6 +51,11 @@ class _Heads:
         self.names = Names(all_names(nest.kernel))
         self.head = self.names.new("head")
         self.scalars = {name for name, row in nest.rows.items() if len(row.extents) == 1}
+        writes = [node for node in walk(nest.loop) if isinstance(node, loops.Store | loops.Accumulate)]
+        stored = [node.target for node in writes if node.target in self.scalars]
+        summed = {node.target for node in writes if isinstance(node, loops.Accumulate)}
+        self.named = {name for name in stored if stored.count(name) == 1} - summed
+        """Rows of one number a head that are no sum: scalars, once there is one head."""
 
     def moved(self) -> tuple[Nest, loops.For]:
         """The nest of one head, and the loop over all."""
@@ -91,7 +96,7 @@ class _Heads:
             case loops.Row() if len(statement.extents) > 1:
                 return (replace(statement, extents=statement.extents[1:]),)
             case loops.Row():
-                return (statement,)
+                return () if statement.name in self.named else (statement,)
         return (self._of_head(rename(statement, names)),)
 
     def _check_loop(self, loop: loops.For, names: dict[str, str]) -> None:
@@ -114,6 +119,11 @@ class _Heads:
                 return loops.Compute(result=statement.result, function="copy", operands=value, origin=origin)
             case loops.Store() | loops.Accumulate() if statement.target in self.nest.rows:
                 self._check(statement.indices, statement)
+                if statement.target in self.named:
+                    function, values = statement.function, statement.operands
+                    return loops.Compute(
+                        result=statement.target, function=function, operands=values, origin=statement.origin
+                    )
                 return replace(statement, indices=statement.indices[1:])
         return statement
 
