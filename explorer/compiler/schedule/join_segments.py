@@ -6,12 +6,12 @@ sum of two things, which may be shared out by its elements, and what both comput
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
 from explorer.compiler.ir import loops
-from explorer.compiler.ir.node import Node, rewrite
-from explorer.compiler.passes.statements import closure, is_segment, names_read, pure, rename, written_names
+from explorer.compiler.ir.node import rewrite
+from explorer.compiler.passes.statements import closure, is_segment, names_read, rename, written_names
 from explorer.compiler.schedule.distribute import Body, only_loop
 
 
@@ -21,17 +21,24 @@ def join_segments(kernel: loops.Kernel) -> loops.Kernel:
     if loop is None:
         return kernel
     body = loop.body
-    places = [at for at, statement in enumerate(body) if is_segment(kernel, statement)]
-    if len(places) < 2:
-        return kernel
-    for later in places[:0:-1]:
-        body = _joined(body, places[0], later) or body
+    while (joined := _join_two(kernel, body)) is not None:
+        body = joined
     if body is loop.body:
         return kernel
     outputs = {buffer.name for buffer in kernel.buffers if buffer.kind == "output"}
     given = {buffer.name for buffer in kernel.buffers} - outputs
-    joined = tuple(_computed_once(s, given) if is_segment(kernel, s) else s for s in body)
-    return replace(kernel, body=(replace(loop, body=joined),))
+    body = tuple(_computed_once(s, given) if is_segment(kernel, s) else s for s in body)
+    return replace(kernel, body=(replace(loop, body=body),))
+
+
+def _join_two(kernel: loops.Kernel, body: Body) -> Body | None:
+    """The statements with two of their loops over one segment joined; None where there are none."""
+    places = [at for at, statement in enumerate(body) if is_segment(kernel, statement)]
+    for number, first in enumerate(places):
+        for later in places[number + 1 :]:
+            if (joined := _joined(body, first, later)) is not None:
+                return joined
+    return None
 
 
 def _joined(body: Body, at: int, later: int) -> Body | None:
@@ -48,10 +55,8 @@ def _joined(body: Body, at: int, later: int) -> Body | None:
     if written_names([first]) & _touched(ahead) or written_names(ahead) & (_touched([first]) | _touched(stay)):
         return None
 
-    def change(node: Node) -> Node:
-        return rename(node, {second.variable: first.variable}) if not isinstance(node, loops.For) else node
-
-    joined = replace(first, body=(*first.body, *(rewrite(statement, change) for statement in second.body)))
+    names = {second.variable: first.variable}
+    joined = replace(first, body=(*first.body, *(_renamed(statement, names) for statement in second.body)))
     return (*body[:at], *moved, joined, *stay, *body[later + 1 :])
 
 
@@ -61,20 +66,35 @@ def _touched(body: Iterable[loops.Statement]) -> set[str | None]:
     return names_read(body) | written_names(body)
 
 
+def _renamed(statement: loops.Statement, names: Mapping[str, str]) -> loops.Statement:
+    """A statement and those below it with names exchanged for others."""
+
+    def change(node: loops.Statement) -> loops.Statement:
+        return rename(node, names)
+
+    return rewrite(statement, change)
+
+
 def _computed_once(segment: loops.Statement, given: set[str]) -> loops.Statement:
     """A segment's loop with each scalar of an element under one name."""
     assert isinstance(segment, loops.For)
     names: dict[str, str] = {}
-    seen: dict[Node, str] = {}
+    seen: dict[loops.Statement, str] = {}
     found: list[loops.Statement] = []
-    for statement in segment.body:
-        statement = rewrite(statement, lambda node: node if isinstance(node, loops.For) else rename(node, names))
-        if pure(statement) and not (isinstance(statement, loops.Load) and statement.buffer not in given):
-            result = str(loops.result_of(statement))
-            key = replace(statement, result="")  # type: ignore[call-arg]
-            if key in seen:
-                names[result] = seen[key]
+    for each in segment.body:
+        statement = _renamed(each, names)
+        match statement:
+            case loops.Index() | loops.Compute():
+                key: loops.Statement = replace(statement, result="")
+            case loops.Load() if statement.buffer in given:
+                key = replace(statement, result="")
+            case _:
+                found.append(statement)
                 continue
+        result = str(loops.result_of(statement))
+        if key in seen:
+            names[result] = seen[key]
+        else:
             seen[key] = result
-        found.append(statement)
+            found.append(statement)
     return replace(segment, body=tuple(found))
