@@ -19,7 +19,7 @@ from explorer.compiler.ir import kernels, loops
 from explorer.compiler.ir.node import walk
 from explorer.compiler.passes.report import Report
 from explorer.compiler.schedule.heads import rows_nest
-from explorer.compiler.schedule.lane_groups import LOADS_OF_ROWS, WARPS, lines_of
+from explorer.compiler.schedule.lane_groups import LOADS_OF_ROWS, WARPS, in_blocks, lines_of
 from explorer.compiler.schedule.lanes import (
     LANES,
     Nest,
@@ -40,6 +40,8 @@ LARGE = 10_000_000
 FEWEST_WARPS = 4_000
 """Warps that keep all multiprocessors of an H100 busy: fewer elements a warp rather than fewer warps."""
 STATES_IN_FLIGHT = 8
+SMALL_PIECE = 16
+"""Elements of a piece up to which a row's states are merged by a whole warp: there are as many as it has pieces."""
 
 Body = Callable[[str], tuple[kernels.Statement, ...]]
 """What is done for the piece, or the warp, of a number."""
@@ -121,12 +123,36 @@ class _Pieces:
         sized = tuple(buffer for buffer in self.kernel.buffers if self.segment.elements in buffer.extents[:1])[:1]
         known = any(self.segment.elements in buffer.extents for buffer in kept)
         name = self.write.names.new(f"{self.kernel.name}_merge")
-        lines = [f"a piece's last row, where it goes on: {STATES_IN_FLIGHT} of its states in flight"]
-        spread = replace(self.spread, unroll=1)
-        scheduled = self._scheduled(name, "merge", [*lines, *lines_of(self.nest, spread)])
+        body, line, spread = self._by_rows() or self._by_pieces()
+        scheduled = self._scheduled(name, "merge", [line, *lines_of(self.nest, replace(spread, unroll=1))])
         buffers = (*kept, *(() if known else sized), *self._partials("temporary"))
-        body = (self._in_blocks(self._merge, lambda warp: ()),)
-        return with_resident(replace(scheduled, buffers=buffers, body=body), spread)
+        return with_resident(replace(scheduled, buffers=buffers, body=(body,)), spread)
+
+    def _by_pieces(self) -> tuple[kernels.Statement, str, Spread]:
+        """A group of lanes a piece: it merges the row that goes on behind it."""
+        line = f"a piece's last row, where it goes on: {STATES_IN_FLIGHT} of its states in flight"
+        return self._in_blocks(self._merge, lambda warp: ()), line, self.spread
+
+    def _by_rows(self) -> tuple[kernels.Statement, str, Spread] | None:
+        """A warp a row, whose lanes share the states of all of its pieces; None where a piece is not so small that a
+        row may have thousands, or the parts must be put together in order."""
+        if self.size > SMALL_PIECE or self.nest.heads is not None or any(part.scale for part in self.segment.state):
+            return None
+        write, loop = self.write, self.nest.loop
+        spread = replace(self.spread, split=True)
+        begin = write.load("from", self.segment.offsets, loop.variable)
+        following = write.index("next", "add", loop.variable, 1)
+        end = write.load("upto", self.segment.offsets, following.result)
+        final = write.index("final", "sub", end.result, 1)
+        first = write.index("first", "div", begin.result, self.size)
+        last = write.index("last", "div", final.result, self.size)
+        try:
+            merged = self._merged(first.result, end.result, spread)
+        except Unfit:
+            return None
+        body = (begin, following, end, final, first, last, write.where(first.result, "<", last.result, *merged))
+        line = f"a row of more than one piece: its warp shares the states, {STATES_IN_FLIGHT} a lane in flight"
+        return in_blocks(loop, body, write.names, 1), line, spread
 
     def _scheduled(self, name: str, template: str, lines: list[str]) -> kernels.ScheduledKernel:
         return kernels.ScheduledKernel(
@@ -246,14 +272,14 @@ class _Pieces:
         begin = write.load("from", segment.offsets, segment.row)
         following = write.index("next", "add", segment.row, 1)
         end = write.load("upto", segment.offsets, following.result)
-        merged = self._merged(piece, end.result)
+        merged = self._merged(piece, end.result, self.spread)
         goes_on = write.where(boundary.result, "<", end.result, *merged)
         begins = write.where(first.result, "<=", begin.result, goes_on)
         inside = write.where(boundary.result, "<", segment.elements, row, begin, following, end, begins)
         return first, boundary, final, inside
 
-    def _merged(self, piece: str, end: str) -> tuple[kernels.Statement, ...]:
-        """What the pieces have of the row, from its first to its last, and its end."""
+    def _merged(self, piece: str, end: str, spread: Spread) -> tuple[kernels.Statement, ...]:
+        """What the pieces have of the row, from its first one to its last, and its end."""
         write, segment = self.write, self.segment
         final = write.index("final", "sub", end, 1)
         last = write.index("last", "div", final.result, self.size)
@@ -267,7 +293,7 @@ class _Pieces:
             body += self._merge_part(part, (other, place.result, *self.head), grown)
         loop = loops.For(variable=other, lower=piece, extent=stop.result, body=tuple(body), origin=write.origin)
         everything = (*segment.before, final, last, stop, loop, *segment.after)
-        spread = replace(self.spread, unroll=STATES_IN_FLIGHT)
+        spread = replace(spread, unroll=STATES_IN_FLIGHT)
         kernel = replace(self.kernel, buffers=(*self.kernel.buffers, *self._partials("temporary")))
         nest = Nest(kernel, replace(self.nest.loop, body=everything))
         return of_heads(self.nest, on_lanes(nest, everything, spread, self.write.names), spread)
