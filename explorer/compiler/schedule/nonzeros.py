@@ -107,7 +107,7 @@ class _Pieces:
         ]
         if spread.groups > 1:
             lines.insert(1, f"share a warp's among {spread.groups} groups of {spread.width} lanes, {self.size} each")
-        if self.staging.arrays:
+        if self.staging.kept:
             lines.insert(-1, self.staging.line)
         scheduled = self._scheduled(self.kernel.name, "nonzeros", lines)
         buffers = (*self.kernel.buffers, *self._partials("output"))
