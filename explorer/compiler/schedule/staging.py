@@ -150,7 +150,7 @@ class Staging:
     @property
     def line(self) -> str:
         """What the schedule says of it, with the bound."""
-        names = ", ".join(self.tiles.values())
+        names = ", ".join(map(_hint, self.kept))
         upto = f"min({self.start} + {self.chunk}, {self.segment.elements}) - 1"
         return f"stage {names} in shared memory, a warp's {self.chunk} together: [{self.start}, {upto}]"
 
