@@ -12,7 +12,7 @@ from explorer.compiler.ir.kernels import Loop, ScheduledKernel, Statement, Where
 from explorer.compiler.ir.loops import Accumulate, Load, Store
 from explorer.compiler.ir.node import walk
 from explorer.compiler.schedule.primitives import split, unroll
-from explorer.compiler.schedule.tree import Body, edit, names_of, scheduled, static_extent
+from explorer.compiler.schedule.tree import edit, names_of, scheduled, static_extent
 
 ROWS = (8, 4, 2, 1)
 """Iterations that a block has side by side, so that their loads are in flight together: the first that divides."""
