@@ -14,6 +14,7 @@ from typing import cast
 from explorer.compiler.ir import loops
 from explorer.compiler.ir.node import Atom, Names, walk
 from explorer.compiler.passes.statements import all_names, rename
+from explorer.compiler.schedule.computed_once import computed_once
 from explorer.compiler.schedule.lanes import Nest, Unfit, nest_of, nest_of_any
 from explorer.compiler.schedule.output_rows import sums_in_rows
 
@@ -23,9 +24,9 @@ def rows_nest(kernel: loops.Kernel) -> Nest:
     nest = sums_in_rows(nest_of_any(kernel))
     moved = heads_outside(nest)
     if moved is None:
-        return nest_of(nest.kernel)
+        return nest_of(computed_once(nest.kernel))
     several = nest.kernel.size(moved[1].extent) > 1
-    return replace(nest_of(moved[0].kernel), heads=moved[1] if several else None)
+    return replace(nest_of(computed_once(moved[0].kernel)), heads=moved[1] if several else None)
 
 
 def heads_outside(nest: Nest) -> tuple[Nest, loops.For] | None:

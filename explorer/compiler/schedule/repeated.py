@@ -6,12 +6,12 @@ two nests are the same kernel up to its names.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 
 from explorer.compiler.ir import loops
-from explorer.compiler.ir.node import Extent, rewrite, walk
-from explorer.compiler.passes.statements import rename
+from explorer.compiler.ir.node import Extent, walk
+from explorer.compiler.schedule.distribute import renamed
 
 Key = tuple[tuple[tuple[str, int], ...], tuple[tuple[Extent, ...], ...], frozenset[str], tuple[loops.Statement, ...]]
 """What a kernel is, whatever it calls things: sizes, its outputs' extents, what it reads, its statements."""
@@ -37,8 +37,8 @@ class Repeated:
         buffers = {self.names.get(b.name, b.name): b for b in kernel.buffers}
         if not any(buffer.name in self.names for buffer in kernel.buffers):
             return kernel
-        renamed = tuple(replace(buffer, name=name) for name, buffer in buffers.items())
-        return replace(kernel, buffers=renamed, body=tuple(_renamed(s, self.names) for s in kernel.body))
+        known = tuple(replace(buffer, name=name) for name, buffer in buffers.items())
+        return replace(kernel, buffers=known, body=tuple(renamed(s, self.names) for s in kernel.body))
 
     def leaves_out(self, kernel: loops.Kernel) -> bool:
         """Whether another kernel has computed what this one would, and nobody knows its outputs by name."""
@@ -58,24 +58,6 @@ def _key(kernel: loops.Kernel) -> Key:
             name = node.variable if isinstance(node, loops.For) else loops.result_of(node)
             if name is not None:
                 names.setdefault(name, f"name {len(names)}")
-    body = tuple(_renamed(statement, names) for statement in kernel.body)
+    body = tuple(renamed(statement, names) for statement in kernel.body)
     read = frozenset(buffer.name for buffer in kernel.buffers if buffer.kind != "output")
     return kernel.sizes, tuple(buffer.extents for buffer in outputs), read, body
-
-
-def _renamed(statement: loops.Statement, names: Mapping[str, str]) -> loops.Statement:
-    """A statement and those below it with all names exchanged, those of loops, rows and accumulators too."""
-
-    def atom(value: Extent) -> Extent:
-        return names.get(value, value) if isinstance(value, str) else value
-
-    def change(node: loops.Statement) -> loops.Statement:
-        match node:
-            case loops.For():
-                variable = names.get(node.variable, node.variable)
-                return replace(node, variable=variable, lower=atom(node.lower), extent=atom(node.extent), note="")
-            case loops.Row() | loops.Accumulator():
-                return replace(node, name=names.get(node.name, node.name))
-        return rename(node, names)
-
-    return rewrite(statement, change)
