@@ -153,40 +153,61 @@ class _Split:
     def kernels(self) -> tuple[loops.Kernel, ...]:
         """The kernels of the sums, in order, and that of the rest; none where a sum needs what the iteration computes
         otherwise."""
-        row, made = self.loop.variable, dict[str, Buffer]()
-        body = self.loop.body
+        body, made = self.loop.body, dict[str, Buffer]()
+        totals: dict[str, tuple[Body, Body]] = {}
         for each in self.sums:
-            if each.target is not None:
-                body, array = self._stored(body, each.target)
-                made |= {} if array in self.kernel.buffers else {array.name: array}
+            match each.target:
+                case loops.Row() as row:
+                    body, array = self._row_stored(body, row)
+                    made |= {} if array in self.kernel.buffers else {array.name: array}
+                case loops.Accumulator() as total:
+                    array = self._array(total)
+                    made[array.name] = array
+                    body = self._total_loaded(body, total, array)
+                    totals[each.loop.variable] = (total,), (self._total_stored(total, array),)
+        segments = [s for s in body if isinstance(s, loops.For) and is_segment(self.kernel, s)]
+        rest = tuple(s for s in body if not any(s is segment for segment in segments))
         parts: list[loops.Kernel] = []
-        segments = [s for s in body if is_segment(self.kernel, s)]
         for place, segment in enumerate(segments):
-            before = closure([s for s in body if s not in segments], names_read([segment]))
+            before = closure(rest, names_read([segment]) - set(made) - {t.name for t in self._totals()})
             if not all(pure(statement) for statement in before):
                 return ()
-            own = replace(self.loop, body=(*before, segment))
-            parts.append(part(self.kernel, f"{self.kernel.name}_sums{place}", own, *made.values()))
-        rest = alive([statement for statement in body if statement not in segments])
-        if rest:
-            last = replace(self.loop, variable=row, body=rest)
-            parts.append(replace(part(self.kernel, self.kernel.name, last, *made.values()), template="rows"))
+            declared, stored = totals.get(segment.variable, ((), ()))
+            own = (*before, *declared, segment, *stored)
+            name = f"{self.kernel.name}_sums{place}"
+            parts.append(part(self.kernel, name, replace(self.loop, body=own), *made.values()))
+        left = alive(rest)
+        if any(not pure(statement) for statement in left):
+            last = part(self.kernel, self.kernel.name, replace(self.loop, body=left), *made.values())
+            parts.append(replace(last, template="rows"))
         return tuple(parts)
 
-    def _stored(self, body: Body, target: loops.Row | loops.Accumulator) -> tuple[Body, Buffer]:
-        """An iteration that adds to an array instead of a row or an accumulator, and reads it from there."""
-        row = self.loop.variable
+    def _totals(self) -> list[loops.Accumulator]:
+        return [each.target for each in self.sums if isinstance(each.target, loops.Accumulator)]
+
+    def _total_loaded(self, body: Body, total: loops.Accumulator, array: Buffer) -> Body:
+        """An iteration that loads an accumulator's sum, from where its own kernel has stored it."""
+        load = loops.Load(result=total.name, buffer=array.name, indices=(self.loop.variable,), origin=total.origin)
+        return tuple(load if statement is total else statement for statement in body)
+
+    def _total_stored(self, total: loops.Accumulator, array: Buffer) -> loops.Store:
+        return loops.Store(
+            target=array.name,
+            indices=(self.loop.variable,),
+            function="copy",
+            operands=(total.name,),
+            origin=total.origin,
+        )
+
+    def _row_stored(self, body: Body, target: loops.Row) -> tuple[Body, Buffer]:
+        """An iteration that adds to an array instead of a row, and reads it from there."""
         copy, array = self._output(body, target) or (None, self._array(target))
         found: list[loops.Statement] = []
         for statement in body:
             if statement is target or statement is copy:
                 continue
-            if not is_segment(self.kernel, statement) and _clears(self.kernel, statement, target.name):
-                continue
-            found.append(stored_in(statement, target.name, array.name, row))
-            if isinstance(target, loops.Accumulator) and array.name in written_names([found[-1]]):
-                load = loops.Load(result=target.name, buffer=array.name, indices=(row,), origin=target.origin)
-                found.append(load)
+            if is_segment(self.kernel, statement) or not _clears(self.kernel, statement, target.name):
+                found.append(stored_in(statement, target.name, array.name, self.loop.variable))
         return tuple(found), array
 
     def _array(self, target: loops.Row | loops.Accumulator) -> Buffer:
@@ -194,7 +215,7 @@ class _Split:
         name = self.names.new(f"{self.kernel.name}_{target.name}")
         return Buffer(name=name, kind="output", extents=(self.loop.extent, *extents), origin=target.origin)
 
-    def _output(self, body: Body, target: loops.Row | loops.Accumulator) -> tuple[loops.Statement, Buffer] | None:
+    def _output(self, body: Body, target: loops.Row) -> tuple[loops.Statement, Buffer] | None:
         """The statement that does nothing but store a row in an output, and that output, where there is no other use
         of either."""
         readers = [
@@ -205,7 +226,7 @@ class _Split:
             and not _clears(self.kernel, s, target.name)
         ]
         found = _copy(self.kernel, readers[0]) if len(readers) == 1 else None
-        if found is None or isinstance(target, loops.Accumulator):
+        if found is None:
             return None
         load, store = found
         others = [s for s in body if s is not readers[0]]
