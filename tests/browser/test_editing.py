@@ -23,7 +23,7 @@ def test_a_typed_model_changes_every_pane(open_page: OpenPage) -> None:
     expect_edit_after(page, edit)
     for stage in ("graph", "loops", "slc"):
         expect(pane(page, stage)).to_contain_text("DistMult")
-    expect(pane(page, "cuda")).to_contain_text("E[ih * D + d]")
+    expect(pane(page, "cuda")).to_contain_text("&E[(long long)ih * D + d]")
     expect(page.locator('.st[data-open="ptx"] .n')).to_have_text(re.compile(r"^\d+$"))
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import pytest
 from hypothesis import given, note, settings
 from hypothesis import strategies as st
 
@@ -21,6 +22,38 @@ from tests.compiler.random_ops import list_arrays, op_inputs, op_texts
 TOLERANCE = 3e-4
 """Relative to 1 or the value, whichever is more: intermediate values go up to some hundreds in float32."""
 SEEDS = st.integers(0, 1000)
+FOUND = {
+    "adds to the number 0": """
+dim D = 1, F = 2
+
+op Model(b: bag of row):
+    param T[D, F]
+    b["y"] = sum(-T for j in b)
+    return -b["y"]
+""",
+    "lanes of loops of unlike lengths": """
+dim D = 1
+
+op Model(b: bag of row):
+    param z[D]
+    param P[row, D]
+    for j, w in b:
+        b["y"] += tanh(concat(reshape(z, D), z, (z - P[j])))
+    return b["y"]
+""",
+    "a number computed beside a row": """
+dim D = 1
+
+op Model(b: bag of row):
+    param T[row, D]
+    for j, w in b:
+        u = sqrt(abs(T[j]) + 0.5)
+        b["y"] += tanh(inner_prod(u, u) / (abs(T[j]) + 1))
+    return b["y"]
+""",
+}
+"""What random ops have found."""
+LISTS = (([0, 0, 1, 3], [0, 2, 1, 1], 4), ([], [], 2))
 
 
 def assert_close(got: Any, want: Any, what: str) -> None:
@@ -57,6 +90,11 @@ def test_both_targets_run_a_random_op(text: str, lists: Any, seed: int) -> None:
 @given(op_texts(), list_arrays(), SEEDS)
 def test_the_gradients_of_a_random_op_are_its_slopes(text: str, lists: Any, seed: int) -> None:
     note(text)
+    assert_slopes(text, lists, seed)
+
+
+def assert_slopes(text: str, lists: Any, seed: int) -> None:
+    """The gradients of every stage are the slopes of the reference along a random direction."""
     compilation = compiled(text, options={"grad": True})
     graph = compilation.stages["graph"].program
     inputs = op_inputs(graph, lists, seed)
@@ -81,3 +119,12 @@ def test_the_gradients_of_a_random_op_are_its_slopes(text: str, lists: Any, seed
 def test_every_stage_of_a_random_op_parses_back(text: str, grad: bool) -> None:
     note(text)
     assert_parses_back(compiled(text, options={"grad": grad}), passes=False)
+
+
+@pytest.mark.parametrize("case", FOUND)
+def test_what_random_ops_found(case: str) -> None:
+    for seed, lists in enumerate(LISTS):
+        assert_agrees(FOUND[case], lists, seed, INTERPRETED)
+        assert_slopes(FOUND[case], lists, seed)
+    for grad in (False, True):
+        assert_parses_back(compiled(FOUND[case], options={"grad": grad}), passes=False)

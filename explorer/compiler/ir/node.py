@@ -81,14 +81,12 @@ def walk(node: Node) -> Iterator[Node]:
     while pending:
         current = pending.pop()
         yield current
-        children: list[Node] = []
-        for name in _members(type(current)):
+        for name in reversed(_members(type(current))):
             value = getattr(current, name)
             if isinstance(value, Node):
-                children.append(value)
+                pending.append(value)
             elif isinstance(value, tuple):
-                children += [child for child in value if isinstance(child, Node)]
-        pending += reversed(children)
+                pending += [child for child in reversed(value) if isinstance(child, Node)]
 
 
 def rewrite(node: AnyNode, change: Callable[[Any], Any]) -> AnyNode:

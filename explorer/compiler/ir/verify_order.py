@@ -242,7 +242,7 @@ class _Order:
         if array not in self.scope:
             return None
         loops, scope = shared_loops(path), self.scope[array]
-        around = tuple(loop.variable for loop in loops if loop.variable not in scope)
+        around = tuple(loop.variable for loop in loops if loop.variable not in scope and not self._one_block(loop))
         depends = NONE.union(*(self.depends.get(str(index), NONE) for index in indices))
         if kind == "write":
             self._alone(statement, around, depends, path)
@@ -258,6 +258,10 @@ class _Order:
             private=not any(self.loops[variable].bind in GRID for variable in around),
             fixed=self._fixed(path),
         )
+
+    def _one_block(self, loop: Loop) -> bool:
+        """Whether a loop over blocks has but one, whose threads may wait for one another."""
+        return loop.bind in GRID and iterations(self.kernel, loop) == 1
 
     def _fixed(self, path: Path) -> frozenset[tuple[Atom, Atom]]:
         """The shared loops around of whose iterations a condition leaves one."""

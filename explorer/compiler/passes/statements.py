@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from typing import TypeVar
 
 from explorer.compiler.ir import loops
-from explorer.compiler.ir.node import Atom, walk
+from explorer.compiler.ir.node import Atom, Node, walk
+
+AnyStatement = TypeVar("AnyStatement", bound=Node)
 
 
 def pure(statement: loops.Statement) -> bool:
@@ -47,10 +50,10 @@ def rename(statement: loops.Statement, names: Mapping[str, str]) -> loops.Statem
     return statement
 
 
-def slice_for(candidates: tuple[loops.Statement, ...], readers: Iterable[loops.Statement]) -> list[loops.Statement]:
+def slice_for(candidates: tuple[AnyStatement, ...], readers: Iterable[Node]) -> list[AnyStatement]:
     """The candidates that the readers need, directly or through one another, in order."""
     needed = {name for statement in readers for node in walk(statement) for name in loops.reads_of(node)}
-    kept: list[loops.Statement] = []
+    kept: list[AnyStatement] = []
     for statement in reversed(candidates):
         if loops.result_of(statement) in needed:
             kept.insert(0, statement)

@@ -15,7 +15,7 @@ class Touch:
     """What accesses of one kind do to a tile in shared memory, or to an output that the kernel reads again.
 
     `lanes` says which lanes touch which elements. Two accesses alike in it touch an element from the same lane:
-    `own p s` by the lane of that index p in steps of s, `first` by the first lane; `all` is any other."""
+    `own p n s` by the lane of that index p below n in steps of s, `first` by the first lane; `all` is any other."""
 
     array: str
     lanes: str
@@ -69,7 +69,7 @@ def _touches(statement: Statement, arrays: frozenset[str], loop: Loop | None) ->
         return set()
     writes = not isinstance(access, Load)
     if loop is not None and loop.lower == 0 and loop.variable in access.indices:
-        lanes = f"own {access.indices.index(loop.variable)} {loop.step}"
+        lanes = f"own {access.indices.index(loop.variable)} {loop.extent} {loop.step}"
     else:
         lanes = "first" if writes and loop is None else "all"
     return {Touch(array_of(access), lanes, writes)}

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from explorer.compiler.ir import kernels, loops
 from explorer.compiler.ir.kernels import reads_of
 from explorer.compiler.ir.node import Atom, Names, walk
-from explorer.compiler.passes.statements import rename
+from explorer.compiler.passes.statements import rename, slice_for
 
 Guard = Callable[[tuple[kernels.Statement, ...]], tuple[kernels.Statement, ...]]
 """Makes the computing part of an iteration do nothing where it is past the last one."""
@@ -79,12 +79,17 @@ class Batch:
         self.fresh[loop.variable] = variable
         loads: list[kernels.Statement] = []
         rest: list[kernels.Statement] = []
+        places = tuple(child for child in loop.body if isinstance(child, loops.Index))
         for child in loop.body:
             if isinstance(child, loops.Load) and self._gathers(child):
                 rest.append(self._kept(child, (loop,), loads))
+            elif isinstance(child, loops.Index):
+                loads.append(self._renewed(child))
             else:
                 rest.append(child)
-        del self.fresh[loop.variable]
+        rest = [*slice_for(places, tuple(rest)), *rest]
+        for name in (loop.variable, *(place.result for place in places)):
+            del self.fresh[name]
         self.parts.loads.append(replace(loop, variable=variable, body=tuple(loads)))
         self.parts.rest.append(replace(loop, body=tuple(rest)))
 

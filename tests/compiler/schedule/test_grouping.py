@@ -7,7 +7,7 @@ from explorer.compiler.interpret.kernels import run_scheduled
 from explorer.compiler.ir.loops import Buffer
 from explorer.compiler.ir.node import Names, Span
 from explorer.compiler.ir.verify_kernels import verify_scheduled
-from explorer.compiler.schedule.grouping import GRANULE, ROWS_A_TILE, Chosen, group_rows
+from explorer.compiler.schedule.grouping import GRANULE, ROWS_A_TILE, WINDOW, Chosen, group_rows
 
 BATCHES = {
     "one row": [0],
@@ -15,6 +15,7 @@ BATCHES = {
     "a row more than a tile": [1] * 65,
     "all distinct": range(7),
     "most are empty": [6] * 3 + [1] * 70 + [6] * 9,
+    "more matrices than are counted at a time": [WINDOW - 1] * 70 + [WINDOW, 0, 2 * WINDOW] + [WINDOW] * 5,
     "skewed": np.random.default_rng(1).zipf(1.5, 500) % 40,
 }
 
@@ -58,8 +59,6 @@ def test_tiles_are_few_and_equal_and_the_highest_come_first(chosen):
 def test_the_kernels_are_sound():
     _, grouping = group([0, 1], 2)
     assert [kernel.name for kernel in grouping.kernels] == [
-        "model_clear",
-        "model_count",
         "model_tile",
         "model_order",
     ]
