@@ -37,12 +37,15 @@ def in_columns(nest: ScheduledKernel, outputs: set[str]) -> ScheduledKernel:
 
 
 def _only_loop(nest: ScheduledKernel) -> Loop | None:
-    """The loop over rows that is the one thing that an iteration does, where it holds loops of its own."""
+    """The loop over rows that is the one thing that an iteration, or one of its heads, does, where it holds loops of
+    its own."""
     found: Statement = nest.body[0]
     alone = False
     while isinstance(found, Where) or (isinstance(found, Loop) and found.bind):
         alone = len(found.body) == 1
         found = found.body[-1]
+    while isinstance(found, Loop) and len(found.body) == 1 and (static_extent(nest, found.extent) or 0) < FEWEST:
+        found = found.body[0]
     return found if alone and isinstance(found, Loop) and any(isinstance(s, Loop) for s in found.body) else None
 
 
