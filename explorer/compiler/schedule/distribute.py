@@ -65,31 +65,24 @@ def renamed(statement: loops.Statement, names: Mapping[str, str]) -> loops.State
     return rewrite(statement, change)
 
 
-def multiplies(statement: loops.Statement, around: tuple[str, ...] = ()) -> bool:
-    """Whether a statement computes a product of a row and a matrix: in a loop inside of another it adds up products
-    of what depends on both of them and of what depends on one."""
+def multiplies(statement: loops.Statement, outer: str = "") -> bool:
+    """Whether a statement computes a product of a row and a matrix: a loop in the loop `outer` adds up, for one of the
+    two, products of an element of both and of something that is not of both."""
     if not isinstance(statement, loops.For):
         return False
-    variables = (*around, statement.variable)
-    if any(multiplies(child, variables) for child in statement.body):
+    if any(multiplies(child, statement.variable) for child in statement.body):
         return True
-    local = {child.name for child in statement.body if isinstance(child, loops.Accumulator)}
-    sums = [
-        s
+    both = {outer, statement.variable}
+    matrix = {s.result for s in statement.body if isinstance(s, loops.Load) and both <= set(s.indices)}
+    local = {s.name for s in statement.body if isinstance(s, loops.Accumulator)}
+    return any(
+        isinstance(s, loops.Accumulate)
+        and (s.reduction, s.function) == ("sum", "mul")
+        and s.target not in local
+        and not both <= set(s.indices)
+        and len(matrix & set(s.operands)) == 1
         for s in statement.body
-        if isinstance(s, loops.Accumulate) and s.reduction == "sum" and s.target not in local and len(variables) > 1
-    ]
-    matrices = [s for s in statement.body if isinstance(s, loops.Load) and set(variables[-2:]) <= set(s.indices)]
-    summed = [s for s in sums if not set(variables[-2:]) <= set(s.indices)]
-    return bool(summed) and any(_is_factor(statement, s, matrices, variables[-2:]) for s in summed)
-
-
-def _is_factor(loop: loops.For, sums: loops.Accumulate, matrices: list[loops.Load], variables: tuple[str, ...]) -> bool:
-    """Whether a sum is of a matrix's element times something that is not of both loops."""
-    if sums.function != "mul":
-        return False
-    of_both = {load.result for load in matrices}
-    return len(of_both & set(sums.operands)) == 1
+    )
 
 
 def is_deep(kernel: loops.Kernel, body: Body) -> bool:
