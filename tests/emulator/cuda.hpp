@@ -31,6 +31,11 @@ struct alignas(16) int4 {
 inline float2 make_float2(float x, float y) { return {x, y}; }
 inline float4 make_float4(float x, float y, float z, float w) { return {x, y, z, w}; }
 
+template <class T>
+inline T __ldcs(const T* address) { return *address; }
+template <class T>
+inline void __stcs(T* address, T value) { *address = value; }
+
 namespace emulator {
 
 constexpr int WARP = 32;

@@ -204,12 +204,21 @@ class Expressions:
             if self.vectors.width(load.result) > 1:
                 raise Unsupported(f"Indices of {load.buffer} are loaded one by one: its loop may have no step.")
             self.numbers.define(load.result, None)
-            return f"const int {name} = {self.element(load.buffer, load.indices)};"
+            return f"const int {name} = {self.loaded(load.buffer, self.element(load.buffer, load.indices))};"
         width = self.vectors.width(load.result)
         single = self.elements(load.buffer, load.indices)
         kind = vector_type(width)
-        value = f"make_{kind}({', '.join(single)})" if single else self.element(load.buffer, load.indices, width)
-        return f"const {kind} {name} = {value};"
+        if single:
+            return f"const {kind} {name} = make_{kind}({', '.join(single)});"
+        return f"const {kind} {name} = {self.loaded(load.buffer, self.element(load.buffer, load.indices, width))};"
+
+    def loaded(self, array: str, element: str) -> str:
+        """The value of an element, of one that is streamed by the load that caches forget first."""
+        return f"__ldcs({_pointer_to(element)})" if array in self.kernel.streamed else element
+
+    def stored(self, array: str, element: str, value: str) -> str:
+        """The assignment to an element, likewise."""
+        return f"__stcs({_pointer_to(element)}, {value})" if array in self.kernel.streamed else f"{element} = {value}"
 
     def expression(self, function: str, operands: tuple[Atom, ...]) -> str:
         """A function of scalars, or of vectors element by element."""
@@ -250,7 +259,8 @@ class Expressions:
                 value = f"({value})"
             return [f"{e} = {value}.{x}" for e, x in zip(single, ELEMENTS, strict=False)]
         wanted = self.vectors.width(store.indices[-1]) if store.indices else 1
-        return [f"{self.element(store.target, store.indices, wanted)} = {self.widened(value, width, wanted)}"]
+        element = self.element(store.target, store.indices, wanted)
+        return [self.stored(store.target, element, self.widened(value, width, wanted))]
 
     def narrow(self, atom: Atom) -> str:
         """An integer for an array of 32-bit ones."""
@@ -314,6 +324,10 @@ class Expressions:
         self.helpers.use(name, text, self.origin)
         place = f"reinterpret_cast<{vector_type(width)}*>(&{self.element(target, indices)})"
         return f"{name}({place}, {self.widened(value, values, width)})"
+
+
+def _pointer_to(element: str) -> str:
+    return element[1:] if element.startswith("*") else f"&{element}"
 
 
 def _access(node: Node) -> tuple[str, tuple[Atom, ...]]:

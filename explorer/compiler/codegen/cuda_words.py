@@ -7,6 +7,7 @@ these names; R is sum, product, max or min, V is float2 or float4):
 - `lanes_R<LANES, APART = 1>(x)`: over LANES lanes APART apart, where all of the warp is there to take part.
 - `group_R<LANES, APART = 1>(x)`: the same where only the LANES * APART neighbouring lanes are there.
 - `last_at_most(offsets, value, lower, upper)`: the last place of lower..upper with an offset of at most the value.
+- `last_from(offsets, value, lower, upper)`: the same by strides that grow, where the place is probably near `lower`.
 - `add_vector(target, a)`: the atomic sum of a V into memory.
 - `operator+` and its like, `FUNCTION_V(a, ...)`, `fma_V(a, b, c)`, `broadcast_V(a)`: element by element.
 - `R_elements(a)`, `add_products(a, b, sum)`: of a vector's elements to a float.
@@ -37,7 +38,7 @@ MACRO_FAMILIES = ("cuda", "CUDA", "CU_", "NV_", "va_")
 USED = (
     _words(
         """threadIdx blockIdx lane warp thread expf logf sqrtf fabsf fmaf fmaxf fminf tanhf erff sinf cosf atomicAdd
-    float2 float4 make_float2 make_float4 last_at_most add_vector add_products shared_memory"""
+    float2 float4 make_float2 make_float4 __ldcs __stcs last_at_most last_from add_vector add_products shared_memory"""
     )
     | {f"{scope}_{reduction}" for scope in ("warp", "lanes", "group") for reduction in ("sum", "product", "max", "min")}
     | {f"{reduction}_elements" for reduction in ("sum", "product", "max", "min")}
@@ -145,3 +146,15 @@ LAST_AT_MOST = (
 )
 """By eighths, whose seven loads are under way together: the last place in lower..upper whose offset is at most the
 value, lower - 1 where none is."""
+LAST_FROM = (
+    "__device__ __forceinline__ int last_from(",
+    "    const int* offsets, int value, int lower, int upper) {",
+    "  int stride = 32;",
+    "  while (upper - lower > stride && offsets[lower + stride] <= value) {",
+    "    lower += stride;",
+    "    if (stride < 1 << 26) stride *= 8;",
+    "  }",
+    "  return last_at_most(offsets, value, lower, upper - lower > stride ? lower + stride : upper);",
+    "}",
+)
+"""For a search from a place that was found: the next boundary of the same offsets is some rows further."""

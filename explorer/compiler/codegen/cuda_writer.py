@@ -9,7 +9,7 @@ from explorer.compiler.codegen.cuda_expressions import Expressions, Helpers
 from explorer.compiler.codegen.cuda_sharing import Share, iterations_of, static_number
 from explorer.compiler.codegen.cuda_tiles import SharedMemory, SharedTile, floats_of
 from explorer.compiler.codegen.cuda_vectors import over_lanes, vector_type
-from explorer.compiler.codegen.cuda_words import LAST_AT_MOST, constant, lanes_reduction
+from explorer.compiler.codegen.cuda_words import LAST_AT_MOST, LAST_FROM, constant, lanes_reduction
 from explorer.compiler.codegen.text import WARP, Unsupported
 from explorer.compiler.ir.kernels import (
     AtomicAccumulate,
@@ -95,8 +95,11 @@ class Writer(Expressions):
                 self.write(BARRIERS[statement.level], origin)
             case Search():
                 self.helpers.use("last_at_most", LAST_AT_MOST, origin)
+                search = "last_at_most" if statement.lower == 0 else "last_from"
+                if search == "last_from":
+                    self.helpers.use(search, LAST_FROM, origin)
                 atoms = ", ".join(self.atom(atom) for atom in (statement.value, statement.lower, statement.upper))
-                call = f"last_at_most({self.names[statement.buffer]}, {atoms})"
+                call = f"{search}({self.names[statement.buffer]}, {atoms})"
                 self.numbers.define(statement.result, None)
                 self.write(f"const int {self.names[statement.result]} = {call};", origin)
             case Load():
@@ -245,13 +248,35 @@ class Writer(Expressions):
         """The variable of a member's iteration at `place`, and the body, where there is such an iteration."""
         kind, name = self.variable_type(loop), self.names[loop.variable]
         whole = share.iterations is not None and share.iterations % share.width == 0
-        if not whole or self.is_named(loop):
+        alike = not whole and share.rounds == 1 and self.may_be_done_again(loop)
+        if alike and self.is_named(loop):
+            first, bound = self.first(loop, place), self.bound(loop)
+            self.write(f"const {kind} {name} = {first} < {bound} ? {first} : {bound} - {loop.step};", loop.origin)
+        elif not (whole or alike) or self.is_named(loop):
             self.write(f"const {kind} {name} = {self.first(loop, place)};", loop.origin)
-        if whole:
+        if whole or alike:
             self.block(loop.body, at_end=at_end)
         else:
             with self.braces(f"if ({name} < {self.bound(loop)})", loop.origin):
                 self.block(loop.body)
+
+    def may_be_done_again(self, loop: Loop) -> bool:
+        """Whether members without an iteration may do the last one again, in place of a condition around the body:
+        where it reads arrays that nobody writes, and changes nothing but each member's own registers of tiles."""
+        own = {name for name in self.registers if self.registers[name].shared[-1:] == (True,)}
+        for node in loop.body:
+            match node:
+                case Compute() | Index():
+                    continue
+                case Load(buffer=buffer):
+                    if buffer not in self.registers and (buffer in self.tiles or buffer in self.written):
+                        return False
+                case Store(target=target, indices=(*_, last)) | Accumulate(target=target, indices=(*_, last)):
+                    if isinstance(node, AtomicAccumulate) or target not in own or last != loop.variable:
+                        return False
+                case _:
+                    return False
+        return loop.lower == 0
 
     def first(self, loop: Loop, place: str) -> str:
         """The loop's variable at a place among the iterations."""

@@ -180,7 +180,8 @@ class ScheduledKernel(Node):
     `resident` is how many blocks a multiprocessor is to have at a time, which leaves each thread so many registers; 0
     leaves it to the assembler. `counts` are the numbers that launching needs besides the extents of arrays that are
     given: a buffer that the kernel makes may have them as extents. One that runs `once` reads only what is given with
-    a graph and what others of its kind write, so whoever launches need not do it again for the same graph."""
+    a graph and what others of its kind write, so whoever launches need not do it again for the same graph. Elements of
+    the arrays that are `streamed` are read or stored but once, so caches need not keep them."""
 
     name: str
     template: str
@@ -192,6 +193,7 @@ class ScheduledKernel(Node):
     counts: tuple[tuple[str, Count], ...] = ()
     resident: int = 0
     once: bool = False
+    streamed: tuple[str, ...] = ()
 
     def size(self, extent: Extent) -> int:
         """The number that a static extent stands for; KeyError for those known only at run time."""
@@ -291,7 +293,9 @@ def print_scheduled(kernel: ScheduledKernel) -> tuple[Line, ...]:
     """The head with the schedule, sizes and buffers, then the nest."""
     resident = f"  resident {kernel.resident}" if kernel.resident else ""
     once = "  once" if kernel.once else ""
-    lines = [Line(f"scheduled {kernel.name}  template {kernel.template}  threads {kernel.threads}{resident}{once}")]
+    streamed = f"  streamed {', '.join(kernel.streamed)}" if kernel.streamed else ""
+    head = f"scheduled {kernel.name}  template {kernel.template}  threads {kernel.threads}"
+    lines = [Line(f"{head}{resident}{once}{streamed}")]
     lines += [Line(f"  schedule {primitive}") for primitive in kernel.schedule]
     if kernel.sizes:
         lines.append(Line("  size " + ", ".join(f"{name} = {size}" for name, size in kernel.sizes)))

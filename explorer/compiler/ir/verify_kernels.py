@@ -79,6 +79,9 @@ def _verify_names(kernel: ScheduledKernel) -> None:
     known = {buffer.name for buffer in kernel.buffers} | fixed_names(kernel.sizes, kernel.buffers) | counts | extents
     if len(kernel.body) == 1 and isinstance(kernel.body[0], Loop):
         known |= {kernel.body[0].extent} if isinstance(kernel.body[0].extent, str) else set()
+    for array in kernel.streamed:
+        if array not in {buffer.name for buffer in kernel.buffers}:
+            raise VerificationError(f"{kernel.name} has no array {array} to stream")
     writable = {buffer.name for buffer in kernel.buffers if buffer.kind in ("output", "index")}
     _verify_scope(kernel.body, known, writable)
     defined = [name for node in nodes(kernel) if (name := result_of(node)) is not None]

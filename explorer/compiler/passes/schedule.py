@@ -10,7 +10,7 @@ from explorer.compiler.codegen.text import Unsupported
 from explorer.compiler.ir import loops
 from explorer.compiler.ir.kernels import ScheduledKernel
 from explorer.compiler.ir.module import Module
-from explorer.compiler.ir.node import VerificationError
+from explorer.compiler.ir.node import VerificationError, walk
 from explorer.compiler.ir.verify_kernels import verify_scheduled
 from explorer.compiler.passes.report import Report
 from explorer.compiler.schedule.join_segments import join_segments
@@ -36,10 +36,26 @@ def schedule(program: loops.Kernel | Module, report: Report) -> ScheduledKernel 
         if len(kernels) == 1:
             return kernels[0]
         result = next(buffer.name for buffer in program.buffers if buffer.kind == "output")
-        return Module(origin=program.origin, name=program.name, result=result, gradients=(), programs=kernels)
+        steps = _streaming(result, kernels)
+        return Module(origin=program.origin, name=program.name, result=result, gradients=(), programs=steps)
     nests = [kernel for kernel in program.programs if isinstance(kernel, loops.Kernel)]
     scheduling = _Scheduling.of(nests, report)
-    return replace(program, programs=tuple(step for nest in nests for step in scheduling.kernels(nest)))
+    steps = tuple(step for nest in nests for step in scheduling.kernels(nest))
+    return replace(program, programs=_streaming(program.result, steps))
+
+
+def _streaming(result: str, kernels: tuple[ScheduledKernel, ...]) -> tuple[ScheduledKernel, ...]:
+    """The kernels, those over pieces storing the program's result past the caches if nothing reads it again."""
+    nodes = [node for kernel in kernels for node in walk(kernel)]
+    if any(isinstance(node, loops.Load) and node.buffer == result for node in nodes):
+        return kernels
+
+    def one(kernel: ScheduledKernel) -> ScheduledKernel:
+        stores = any(isinstance(node, loops.Store) and node.target == result for node in walk(kernel))
+        over_pieces = kernel.template == "nonzeros" and stores
+        return replace(kernel, streamed=(*kernel.streamed, result)) if over_pieces else kernel
+
+    return tuple(map(one, kernels))
 
 
 @dataclass(frozen=True)

@@ -50,6 +50,24 @@ def rename(statement: loops.Statement, names: Mapping[str, str]) -> loops.Statem
     return statement
 
 
+def renamed(body: Iterable[loops.Statement], names: Mapping[str, str]) -> tuple[loops.Statement, ...]:
+    """Statements of any kind with names exchanged for others, also those that they define."""
+
+    def one(statement: loops.Statement) -> loops.Statement:
+        match statement:
+            case loops.For(variable=variable, lower=lower, extent=extent):
+                lower, extent = (
+                    names.get(bound, bound) if isinstance(bound, str) else bound for bound in (lower, extent)
+                )
+                body = renamed(statement.body, names)
+                return replace(statement, variable=names.get(variable, variable), lower=lower, extent=extent, body=body)
+            case loops.Row() | loops.Accumulator():
+                return replace(statement, name=names.get(statement.name, statement.name))
+        return rename(statement, names)
+
+    return tuple(map(one, body))
+
+
 def slice_for(candidates: tuple[AnyStatement, ...], readers: Iterable[Node]) -> list[AnyStatement]:
     """The candidates that the readers need, directly or through one another, in order."""
     needed = {name for statement in readers for node in walk(statement) for name in loops.reads_of(node)}

@@ -10,7 +10,8 @@ from dataclasses import dataclass, replace
 
 from explorer.compiler.ir import loops
 from explorer.compiler.ir.node import walk
-from explorer.compiler.schedule.distribute import Body, renamed
+from explorer.compiler.passes.statements import renamed
+from explorer.compiler.schedule.distribute import Body
 
 
 def computed_once(kernel: loops.Kernel) -> loops.Kernel:
@@ -35,11 +36,11 @@ class _Scalars:
         found: list[loops.Statement] = []
         for each in body:
             if isinstance(each, loops.For):
-                head = renamed(replace(each, body=()), names)
+                (head,) = renamed((replace(each, body=()),), names)
                 assert isinstance(head, loops.For)
                 found.append(replace(head, body=self.once(each.body, known, names)))
                 continue
-            statement = renamed(each, names)
+            (statement,) = renamed((each,), names)
             key = self._key(statement)
             if isinstance(key, str):
                 names[str(loops.result_of(statement))] = key

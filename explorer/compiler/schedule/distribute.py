@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import replace
 
 from explorer.compiler.ir import loops
 from explorer.compiler.ir.loops import Buffer
 from explorer.compiler.ir.node import Extent, Node, merge, rewrite, walk
-from explorer.compiler.passes.statements import is_segment, names_read, rename, written_names
+from explorer.compiler.passes.statements import is_segment, names_read, written_names
 
 Body = tuple[loops.Statement, ...]
 
@@ -43,24 +42,6 @@ def stored_in(statement: loops.Statement, name: str, buffer: str, row: str) -> l
             case loops.Store() | loops.Accumulate() if node.target == name:
                 return replace(node, target=buffer, indices=(row, *node.indices))
         return node
-
-    return rewrite(statement, change)
-
-
-def renamed(statement: loops.Statement, names: Mapping[str, str]) -> loops.Statement:
-    """A statement and those below it with names exchanged, those of loops, rows and accumulators too."""
-
-    def atom(value: Extent) -> Extent:
-        return names.get(value, value) if isinstance(value, str) else value
-
-    def change(node: loops.Statement) -> loops.Statement:
-        match node:
-            case loops.For():
-                variable = names.get(node.variable, node.variable)
-                return replace(node, variable=variable, lower=atom(node.lower), extent=atom(node.extent))
-            case loops.Row() | loops.Accumulator():
-                return replace(node, name=names.get(node.name, node.name))
-        return rename(node, names)
 
     return rewrite(statement, change)
 

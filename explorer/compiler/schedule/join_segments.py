@@ -10,8 +10,8 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from explorer.compiler.ir import loops
-from explorer.compiler.passes.statements import closure, is_segment, names_read, written_names
-from explorer.compiler.schedule.distribute import Body, only_loop, renamed
+from explorer.compiler.passes.statements import closure, is_segment, names_read, renamed, written_names
+from explorer.compiler.schedule.distribute import Body, only_loop
 
 
 def join_segments(kernel: loops.Kernel) -> loops.Kernel:
@@ -50,7 +50,7 @@ def _joined(body: Body, at: int, later: int) -> Body | None:
         return None
 
     names = {second.variable: first.variable}
-    joined = replace(first, body=(*first.body, *(renamed(statement, names) for statement in second.body)))
+    joined = replace(first, body=(*first.body, *renamed(second.body, names)))
     return (*body[:at], *moved, joined, *stay, *body[later + 1 :])
 
 

@@ -387,12 +387,19 @@ def with_resident(kernel: kernels.ScheduledKernel, spread: Spread) -> kernels.Sc
     lanes = {node.variable for node in walk(kernel) if isinstance(node, kernels.Loop) and node.bind == "lane"}
     loads = [node for node in walk(kernel) if isinstance(node, loops.Load)]
     spread_out = {load.buffer for load in loads if load.indices[-1:] and load.indices[-1] in lanes}
-    floats = 0
-    for node in walk(kernel):
-        if isinstance(node, kernels.Tile) and node.memory == "register":
-            *outer, last = (kernel.size(extent) for extent in node.extents)
-            mine = -(-last // (spread.step * spread.width)) * spread.step if node.name in spread_out else last
-            floats += prod(outer) * mine
+
+    def most_at_once(body: tuple[kernels.Statement, ...]) -> int:
+        floats, inside = 0, 0
+        for node in body:
+            if isinstance(node, kernels.Tile) and node.memory == "register":
+                *outer, last = (kernel.size(extent) for extent in node.extents)
+                mine = -(-last // (spread.step * spread.width)) * spread.step if node.name in spread_out else last
+                floats += prod(outer) * mine
+            elif isinstance(node, kernels.Loop | kernels.Where):
+                inside = max(inside, most_at_once(node.body))
+        return floats + inside
+
+    floats = most_at_once(kernel.body)
     if floats < FEWEST_FLOATS:
         return kernel
     fitting = REGISTERS // (kernel.threads * (OTHER_REGISTERS + _working(kernel) + floats))

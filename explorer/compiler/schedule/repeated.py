@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 
 from explorer.compiler.ir import loops
 from explorer.compiler.ir.node import Extent, walk
-from explorer.compiler.schedule.distribute import renamed
+from explorer.compiler.passes.statements import renamed
 
 Key = tuple[tuple[tuple[str, int], ...], tuple[tuple[Extent, ...], ...], frozenset[str], tuple[loops.Statement, ...]]
 """What a kernel is, whatever it calls things: sizes, its outputs' extents, what it reads, its statements."""
@@ -38,7 +38,7 @@ class Repeated:
         if not any(buffer.name in self.names for buffer in kernel.buffers):
             return kernel
         known = tuple(replace(buffer, name=name) for name, buffer in buffers.items())
-        return replace(kernel, buffers=known, body=tuple(renamed(s, self.names) for s in kernel.body))
+        return replace(kernel, buffers=known, body=renamed(kernel.body, self.names))
 
     def leaves_out(self, kernel: loops.Kernel) -> bool:
         """Whether another kernel has computed what this one would, and nobody knows its outputs by name."""
@@ -58,6 +58,6 @@ def _key(kernel: loops.Kernel) -> Key:
             name = node.variable if isinstance(node, loops.For) else loops.result_of(node)
             if name is not None:
                 names.setdefault(name, f"name {len(names)}")
-    body = tuple(renamed(statement, names) for statement in kernel.body)
+    body = renamed(kernel.body, names)
     read = frozenset(buffer.name for buffer in kernel.buffers if buffer.kind != "output")
     return kernel.sizes, tuple(buffer.extents for buffer in outputs), read, body

@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from explorer.compiler.ir import kernels, loops
+from explorer.compiler.ir.node import walk
 from explorer.compiler.passes.statements import names_read, rename, slice_for
 from explorer.compiler.schedule.lane_groups import WARPS
 from explorer.compiler.schedule.lanes import LANES
@@ -71,6 +72,14 @@ class Staging:
         """Those of them that are loaded from an element's place."""
         own = (self.segment.loop.variable,)
         return tuple(each for each in self._closed() if isinstance(each, loops.Load) and each.indices == own)
+
+    @property
+    def streamed(self) -> tuple[str, ...]:
+        """The arrays that are read at each element's own place alone, so once."""
+        loads = [node for node in walk(self.segment.loop) if isinstance(node, loops.Load)]
+        again = {load.buffer for load in loads if load.indices != (self.segment.loop.variable,)}
+        taken = {each.buffer for each in self.scalars if isinstance(each, loops.Load)} - again
+        return tuple(buffer.name for buffer in self.segment.nest.kernel.buffers if buffer.name in taken)
 
     def _read_outside(self, scalars: Sequence[Scalar]) -> tuple[Scalar, ...]:
         """Those that the rest of an element's statements read."""

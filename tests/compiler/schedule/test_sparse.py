@@ -58,6 +58,14 @@ def test_pieces_merge_to_what_the_loops_sum(example: str, lengths: Sequence[int]
     assert largest_error(kernel, pieces, arrays_for(kernel, lengths)) < 1e-5
 
 
+@pytest.mark.parametrize("lengths", [(5, 23 * 32 + 7, 0, 40), (8 * 32, 3), (20, 8 * 32 - 20)])
+@pytest.mark.parametrize("example", ["spmm", "spmm_max"])
+def test_rows_of_more_pieces_than_a_block_has(example: str, lengths: Sequence[int]) -> None:
+    kernel = kernel_of(example, 128)  # a group of lanes is a warp, so a block has 8 pieces
+    pieces = scheduled(schedule_nonzeros, kernel, chunk=32)
+    assert largest_error(kernel, pieces, arrays_for(kernel, lengths)) < 1e-5
+
+
 @pytest.mark.parametrize("size", [1, 3, 32, 33, 64, 100, 512])
 @pytest.mark.parametrize(("schedule", "example"), [(schedule_rows, "spmm"), (schedule_nonzeros, "mp")])
 def test_rows_of_any_length(schedule: Schedule, example: str, size: int) -> None:
@@ -132,6 +140,21 @@ def test_columns_and_values_of_a_piece_are_staged() -> None:
     assert not any(isinstance(node, kernels.Tile) and node.memory == "shared" for node in walk(large))
 
 
+def streamed(text: str, **options: bool) -> list[tuple[str, ...]]:
+    """What each kernel of a program streams, where it streams anything."""
+    program = compile_model(text, options=options).stages["kernels"].program
+    assert isinstance(program, Module)
+    return [step.streamed for step in program.programs if isinstance(step, ScheduledKernel) and step.streamed]
+
+
+def test_what_is_touched_once_is_streamed() -> None:
+    assert streamed((EXAMPLES / "spmm.emb").read_text()) == [("col", "value", "out")]
+    attention = (LAYERS / "rgat.emb").read_text()
+    assert streamed(attention, aggregate=False) == [("src_pair", "dst_pair", "out")]
+    # The backward pass reads the result again.
+    assert streamed(attention, grad=True) == [("dst_pair", "src_pair"), ("src", "src_pair")]
+
+
 def layer_kernels(example: str, **options: str | int | bool) -> dict[str, ScheduledKernel]:
     """The scheduled kernels of a layer of the examples by template, the last of each."""
     text = (LAYERS / f"{example}.emb").read_text()
@@ -150,13 +173,14 @@ def test_heads_have_lanes_of_their_own() -> None:
         "RGAT_4_y1": (pieces, 2, "H"),
         "RGAT_4_y5": (pieces, 2, "H"),
         "RGAT_4_y": (pieces, 2, "H", "G"),
+        "RGAT_4_rows": (pieces,),
     }
 
 
 def test_parts_of_a_softmax_are_scaled_to_the_larger_maximum() -> None:
     kernel = layer_kernels("rgat", reorder=False)["merge"]
     found = [node for node in walk(kernel) if isinstance(node, loops.Compute | loops.Accumulate)]
-    assert sum(isinstance(node, loops.Compute) and node.function == "exp" for node in found) == 2
+    assert sum(isinstance(node, loops.Compute) and node.function == "exp" for node in found) == 3 * 2
     kinds = {node.reduction for node in found if isinstance(node, loops.Accumulate)}
     assert kinds == {"max", "product", "sum"}
 

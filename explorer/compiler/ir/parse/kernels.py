@@ -66,6 +66,12 @@ class Once(NamedTuple):
     """That a kernel need run but once."""
 
 
+class Streamed(NamedTuple):
+    """The arrays whose elements a kernel touches but once."""
+
+    arrays: tuple[str, ...]
+
+
 def parse_scheduled(text: str) -> kernels.ScheduledKernel:
     """The scheduled kernel whose printed text this is; raises ParseError for a text that is none."""
     parsed: kernels.ScheduledKernel = read("kernels", text, _ScheduledBuilder(text))
@@ -86,6 +92,7 @@ class _ScheduledBuilder(StatementBuilder):
             counts=tuple((part.name, part.number) for part in parts if isinstance(part, Named)),
             resident=next((part.blocks for part in parts if isinstance(part, Resident)), 0),
             once=any(isinstance(part, Once) for part in parts),
+            streamed=next((part.arrays for part in parts if isinstance(part, Streamed)), ()),
             origin=self.origin(meta),
         )
 
@@ -94,6 +101,9 @@ class _ScheduledBuilder(StatementBuilder):
 
     def once(self, meta: Meta) -> Once:
         return Once()
+
+    def streamed(self, meta: Meta, *arrays: str) -> Streamed:
+        return Streamed(arrays)
 
     def schedule(self, meta: Meta, line: str) -> Primitive:
         return Primitive(line.removeprefix("schedule ").rstrip())

@@ -1,0 +1,58 @@
+"""Matrices whose rows try the pieces of nonzeros: long ones that many pieces share, and long runs of empty ones."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from itertools import pairwise
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import explorer
+from benchmarks.gpu_check import Case, Setting, check_layer
+from explorer.compiler.codegen.text import Code
+from explorer.runtime.graphs import GraphPreset, generate
+from tests.emulator.emulate import emulate
+
+pytestmark = pytest.mark.usefixtures("compiler")
+
+EXAMPLES = Path(explorer.__file__).parents[1] / "examples"
+TEXT = (EXAMPLES / "embedding" / "spmm.emb").read_text()
+COLUMNS = 9
+CHUNK = 32
+LONG = 3 * 8 * CHUNK + 7
+"""Nonzeros of more pieces than three blocks have, of rows that are as wide as a warp."""
+
+
+@pytest.mark.parametrize("size", [32, 100, 128])
+@pytest.mark.parametrize("lengths", [(5, *[0] * 700, LONG, *[0] * 40, *[3] * 20), (LONG, 2, LONG), (0,) * 300 + (1,)])
+def test_pieces_of_rows(lengths: Sequence[int], size: int) -> None:
+    made = explorer.compile(TEXT, sizes={"D": size}, options={"chunk": CHUNK})
+    code = made.stages["cuda"].program
+    assert isinstance(code, Code)
+    random = np.random.default_rng(0)
+    ends = np.cumsum([0, *lengths]).astype(np.int32)
+    nonzeros = int(ends[-1])
+    col = random.integers(0, COLUMNS, nonzeros).astype(np.int32)
+    value, rows = (random.random(shape, dtype=np.float32) for shape in (nonzeros, (COLUMNS, size)))
+    extents: dict[str | int, int] = {
+        "rows": len(lengths),
+        "row_ends": len(ends),
+        "cols": COLUMNS,
+        "nonzeros": nonzeros,
+        "D": size,
+    }
+    out = emulate(code, {"row_ptr": ends, "col": col, "value": value, "X": rows}, extents)["out"]
+    wide = value[:, None].astype(np.float64) * rows[col]
+    want = np.array([wide[begin:end].sum(0) for begin, end in pairwise(ends)])
+    assert np.abs(out - want).max() < 1e-5 * want.max()
+
+
+def test_states_of_a_softmax_that_many_pieces_have(emulated: Setting) -> None:
+    hubs = generate("hubs", GraphPreset(num_nodes=3, num_edges=1200, num_ntypes=2, num_etypes=2, reach=1.0))
+    text = (EXAMPLES / "rgnn" / "rgat.emb").read_text()
+    case = Case(text, 128, 0, {"aggregate": "false", "chunk": str(CHUNK)})
+    outcome = check_layer(replace(emulated, graph=hubs), case)
+    assert outcome["agrees"], outcome
