@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from explorer.compiler.codegen.cleared import clearing_kernel
 from explorer.compiler.codegen.text import Unsupported
@@ -13,10 +13,13 @@ from explorer.compiler.ir.module import Module
 from explorer.compiler.ir.node import VerificationError, walk
 from explorer.compiler.ir.verify_kernels import verify_scheduled
 from explorer.compiler.passes.report import Report
+from explorer.compiler.schedule.join_segments import join_segments
 from explorer.compiler.schedule.outer_products import schedule_outer_products
-from explorer.compiler.schedule.outer_rows import split_rows
+from explorer.compiler.schedule.repeated import Repeated
 from explorer.compiler.schedule.row_products import Groupings, schedule_pairs, schedule_products
 from explorer.compiler.schedule.sparse import schedule_sparse
+from explorer.compiler.schedule.split_rows import split_rows
+from explorer.compiler.schedule.split_sums import split_sums
 from explorer.compiler.schedule.warps import schedule_warps
 
 
@@ -29,7 +32,7 @@ def warps(kernel: loops.Kernel, report: Report) -> tuple[ScheduledKernel, ...]:
 def schedule(program: loops.Kernel | Module, report: Report) -> ScheduledKernel | Module:
     """The program's kernels scheduled; raises Unsupported, with a sentence, for one that no template fits."""
     if isinstance(program, loops.Kernel):
-        kernels = _scheduled(program, Groupings.of([program]), report)
+        kernels = _Scheduling.of([program], report).kernels(program)
         _say_precision(program.name, kernels, report)
         if len(kernels) == 1:
             return kernels[0]
@@ -37,8 +40,8 @@ def schedule(program: loops.Kernel | Module, report: Report) -> ScheduledKernel 
         steps = _streaming(result, kernels)
         return Module(origin=program.origin, name=program.name, result=result, gradients=(), programs=steps)
     nests = [kernel for kernel in program.programs if isinstance(kernel, loops.Kernel)]
-    groupings = Groupings.of(nests)
-    steps = tuple(step for nest in nests for step in _scheduled(nest, groupings, report))
+    scheduling = _Scheduling.of(nests, report)
+    steps = tuple(step for nest in nests for step in scheduling.kernels(nest))
     _say_precision(program.name, steps, report)
     return replace(program, programs=_streaming(program.result, steps))
 
@@ -64,35 +67,60 @@ def _say_precision(name: str, kernels: Sequence[ScheduledKernel], report: Report
         report.refused(f"{name}: multiply in {precision}: nothing, for no product of rows and matrices is by tiles")
 
 
-def _scheduled(kernel: loops.Kernel, groupings: Groupings, report: Report) -> tuple[ScheduledKernel, ...]:
-    """A nest's kernels: those of its products, if it starts with some, then of a template of sums where one is for
-    it, else a warp an iteration."""
-    made, said = dict(groupings.made), list(report.done)
+@dataclass(frozen=True)
+class _Scheduling:
+    """What the kernels of a module have in common."""
 
-    def step_back() -> None:
-        """A refused template has grouped and done nothing."""
-        groupings.made, report.done = dict(made), list(said)
+    groupings: Groupings
+    repeated: Repeated
+    report: Report
 
-    for products in (schedule_products, schedule_pairs):
-        parts = products(kernel, groupings, report)
-        if parts is not None and _shown_right(kernel, parts, report):
-            each = (
-                (part,) if isinstance(part, ScheduledKernel) else _scheduled(part, groupings, report) for part in parts
-            )
-            return tuple(step for steps in each for step in steps)
-        step_back()
-    split = split_rows(kernel, groupings.names)
-    if split:
-        return tuple(step for part in split for step in _scheduled(part, groupings, report))
-    for sums in (schedule_outer_products, schedule_sparse):
-        found = sums(kernel, report)
-        if found and _shown_right(kernel, found, report):
-            return found
-        step_back()
-    steps = warps(kernel, report)
-    if _shown_right(kernel, steps, report):
-        return steps
-    raise Unsupported(f"No template's kernels for {kernel.name} can be shown to be right.")
+    @classmethod
+    def of(cls, nests: Sequence[loops.Kernel], report: Report) -> _Scheduling:
+        """Nothing yet, of a module of these nests."""
+        return cls(Groupings.of(nests), Repeated.of(nests), report)
+
+    def kernels(self, kernel: loops.Kernel) -> tuple[ScheduledKernel, ...]:
+        """A nest's kernels: those of its products, if it starts with some, then those of its parts, where its sums
+        are split, else of a template of sums where one is for it, else a warp an iteration."""
+        kernel = self.repeated.reading(kernel)
+        products = self._of_products(kernel)
+        if products is not None:
+            return products
+        names = self.groupings.names
+        split = split_sums(kernel, names) or split_rows(kernel, names)
+        if split:
+            return tuple(step for part in split for step in self._part(part))
+        for sums, nest in ((schedule_outer_products, kernel), (schedule_sparse, join_segments(kernel))):
+            said = list(self.report.done)
+            found = sums(nest, self.report)
+            if found and _shown_right(kernel, found, self.report):
+                return found
+            self.report.done[:] = said
+        steps = warps(kernel, self.report)
+        if _shown_right(kernel, steps, self.report):
+            return steps
+        raise Unsupported(f"No template's kernels for {kernel.name} can be shown to be right.")
+
+    def _of_products(self, kernel: loops.Kernel) -> tuple[ScheduledKernel, ...] | None:
+        """The kernels of a nest that starts with products, None for another; a refused template has grouped and done
+        nothing."""
+        made, said = dict(self.groupings.made), list(self.report.done)
+        for products in (schedule_products, schedule_pairs):
+            parts = products(kernel, self.groupings, self.report)
+            if parts is not None and _shown_right(kernel, parts, self.report):
+                each = ((part,) if isinstance(part, ScheduledKernel) else self.kernels(part) for part in parts)
+                return tuple(step for steps in each for step in steps)
+            self.groupings.made, self.report.done[:] = dict(made), said
+        return None
+
+    def _part(self, kernel: loops.Kernel) -> tuple[ScheduledKernel, ...]:
+        """The kernels of a part that a nest was split in; none where another part of the module is the same."""
+        kernel = self.repeated.reading(kernel)
+        if self.repeated.leaves_out(kernel):
+            self.report.did(f"{kernel.name} is left out: another kernel has computed the same")
+            return ()
+        return self.kernels(kernel)
 
 
 def _shown_right(kernel: loops.Kernel, steps: Sequence[ScheduledKernel | loops.Kernel], report: Report) -> bool:

@@ -13,9 +13,18 @@ from dataclasses import dataclass, replace
 from explorer.compiler.ir import loops
 from explorer.compiler.ir.loops import Buffer
 from explorer.compiler.ir.module import Module
-from explorer.compiler.ir.node import Extent, Names, merge, rewrite, walk
+from explorer.compiler.ir.node import Extent, Names, merge, rewrite
 from explorer.compiler.passes.report import Report
-from explorer.compiler.passes.statements import all_names, pure, slice_for, written_names
+from explorer.compiler.passes.statements import (
+    alive,
+    all_names,
+    closure,
+    is_segment,
+    names_read,
+    pure,
+    slice_for,
+    written_names,
+)
 
 Body = tuple[loops.Statement, ...]
 
@@ -43,7 +52,7 @@ def _split(kernel: loops.Kernel, names: Names, report: Report) -> tuple[loops.Ke
     """The kernels that one is split into, in order: itself where there is nothing to split."""
     if len(kernel.body) != 1 or not isinstance(rows := kernel.body[0], loops.For) or not rows.parallel:
         return (kernel,)
-    if not any(_is_segment(kernel, statement) for statement in rows.body):
+    if not any(is_segment(kernel, statement) for statement in rows.body):
         return (kernel,)
     for at in range(len(rows.body) - STATEMENTS + 1):
         product = _product_at(kernel, rows.body, at)
@@ -56,14 +65,6 @@ def _split(kernel: loops.Kernel, names: Names, report: Report) -> tuple[loops.Ke
         report.did(f"{kernel.name}: the product with {product} in a kernel of its own")
         return tuple(piece for part in parts for piece in _split(part, names, report))
     return (kernel,)
-
-
-def _is_segment(kernel: loops.Kernel, statement: loops.Statement) -> bool:
-    """Whether a statement is a loop whose bounds were loaded."""
-    fixed = loops.fixed_names(kernel.sizes, kernel.buffers)
-    return isinstance(statement, loops.For) and any(
-        isinstance(bound, str) and bound not in fixed for bound in (statement.lower, statement.extent)
-    )
 
 
 def _product_at(kernel: loops.Kernel, body: Body, at: int) -> str | None:
@@ -86,34 +87,10 @@ def _cut_at(kernel: loops.Kernel, rows: loops.For, at: int, names: Names) -> tup
     """The kernel cut in front of the product at a place, or behind it where the product needs no segment's sums; None
     where a row or an array is written on both sides."""
     before, product, after = rows.body[:at], rows.body[at : at + STATEMENTS], rows.body[at + STATEMENTS :]
-    needed = _closure(before, product)
-    if any(_is_segment(kernel, statement) for statement in needed):
+    needed = closure(before, names_read(product))
+    if any(is_segment(kernel, statement) for statement in needed):
         return _Cut(kernel, rows, before, (*product, *after), names).parts("sums")
     return _Cut(kernel, rows, (*needed, *product), (*before, *after), names).parts("rows")
-
-
-def _closure(before: Body, readers: Body) -> Body:
-    """The statements that readers need, directly or through one another, in order: what names, and what writes."""
-    needed = _names_read(readers)
-    kept: list[loops.Statement] = []
-    for statement in reversed(before):
-        if needed & {loops.result_of(statement), *written_names([statement])}:
-            kept.insert(0, statement)
-            needed |= _names_read((statement,))
-    return tuple(kept)
-
-
-def _names_read(body: Body) -> set[str | None]:
-    return {name for statement in body for node in walk(statement) for name in loops.reads_of(node)}
-
-
-def _alive(body: Body) -> Body:
-    """The statements without scalars that nothing reads."""
-    kept: list[loops.Statement] = []
-    for statement in reversed(body):
-        if not pure(statement) or loops.result_of(statement) in _names_read(tuple(kept)):
-            kept.insert(0, statement)
-    return tuple(kept)
 
 
 @dataclass(frozen=True)
@@ -173,7 +150,7 @@ class _Cut:
     def _crossing(self, again: Body) -> Body:
         """The statements of the first that name what the second reads of it: rows, accumulators and scalars."""
         own = {loops.result_of(statement) for statement in (*again, *self.second)}
-        wanted = _names_read((*again, *self.second)) - own
+        wanted = names_read((*again, *self.second)) - own
         return tuple(s for s in self.first if loops.result_of(s) in wanted and not isinstance(s, loops.For))
 
     def _array(self, statement: loops.Statement, hint: str) -> Buffer:
@@ -215,15 +192,15 @@ class _Cut:
 
     def _kernel(self, name: str, body: Body, added: dict[str, Buffer], kind: str) -> loops.Kernel:
         """A kernel of some of the statements, with the buffers that it accesses."""
-        alive = _alive(body)
-        rows = replace(self.rows, body=alive, origin=merge(*(statement.origin for statement in alive)))
-        written = written_names(alive)
-        used = written | _names_read(alive)
+        kept = alive(body)
+        rows = replace(self.rows, body=kept, origin=merge(*(statement.origin for statement in kept)))
+        written = written_names(kept)
+        used = written | names_read(kept)
         arrays = (*self.kernel.buffers, *(replace(buffer, kind=kind) for buffer in added.values()))
         buffers = tuple(
             replace(buffer, kind="temporary") if buffer.kind == "output" and buffer.name not in written else buffer
             for buffer in arrays
             if buffer.name in used
         )
-        template = self.kernel.template if any(_is_segment(self.kernel, s) for s in alive) else "gemm"
+        template = self.kernel.template if any(is_segment(self.kernel, s) for s in kept) else "gemm"
         return replace(self.kernel, name=name, template=template, buffers=buffers, body=(rows,), origin=rows.origin)

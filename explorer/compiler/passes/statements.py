@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import TypeVar
 
@@ -77,3 +77,36 @@ def slice_for(candidates: tuple[AnyStatement, ...], readers: Iterable[Node]) -> 
             kept.insert(0, statement)
             needed.update(loops.reads_of(statement))
     return kept
+
+
+def names_read(body: Iterable[loops.Statement]) -> set[str | None]:
+    """The names that statements read, at any depth."""
+    return {name for statement in body for node in walk(statement) for name in loops.reads_of(node)}
+
+
+def closure(before: Sequence[loops.Statement], needed: set[str | None]) -> tuple[loops.Statement, ...]:
+    """The statements that these names need, directly or through one another, in order: what names, and what writes."""
+    needed = set(needed)
+    kept: list[loops.Statement] = []
+    for statement in reversed(before):
+        if needed & {loops.result_of(statement), *written_names([statement])}:
+            kept.insert(0, statement)
+            needed |= names_read((statement,))
+    return tuple(kept)
+
+
+def alive(body: Sequence[loops.Statement]) -> tuple[loops.Statement, ...]:
+    """The statements without scalars that nothing reads."""
+    kept: list[loops.Statement] = []
+    for statement in reversed(body):
+        if not pure(statement) or loops.result_of(statement) in names_read(kept):
+            kept.insert(0, statement)
+    return tuple(kept)
+
+
+def is_segment(kernel: loops.Kernel, statement: loops.Statement) -> bool:
+    """Whether a statement is a loop whose bounds were loaded."""
+    fixed = loops.fixed_names(kernel.sizes, kernel.buffers)
+    return isinstance(statement, loops.For) and any(
+        isinstance(bound, str) and bound not in fixed for bound in (statement.lower, statement.extent)
+    )

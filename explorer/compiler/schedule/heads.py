@@ -7,11 +7,14 @@ one head, whose scalars it keeps, and a row on it is that of a head.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
+from typing import cast
 
 from explorer.compiler.ir import loops
-from explorer.compiler.ir.node import Names, walk
+from explorer.compiler.ir.node import Atom, Names, walk
 from explorer.compiler.passes.statements import all_names, rename
+from explorer.compiler.schedule.computed_once import computed_once
 from explorer.compiler.schedule.lanes import Nest, Unfit, nest_of, nest_of_any
 from explorer.compiler.schedule.output_rows import sums_in_rows
 
@@ -21,8 +24,9 @@ def rows_nest(kernel: loops.Kernel) -> Nest:
     nest = sums_in_rows(nest_of_any(kernel))
     moved = heads_outside(nest)
     if moved is None:
-        return nest_of(nest.kernel)
-    return replace(nest_of(moved[0].kernel), heads=moved[1])
+        return nest_of(computed_once(nest.kernel))
+    several = nest.kernel.size(moved[1].extent) > 1
+    return replace(nest_of(computed_once(moved[0].kernel)), heads=moved[1] if several else None)
 
 
 def heads_outside(nest: Nest) -> tuple[Nest, loops.For] | None:
@@ -49,8 +53,14 @@ class _Heads:
     def __init__(self, nest: Nest, extent: str | int) -> None:
         self.nest, self.extent = nest, extent
         self.names = Names(all_names(nest.kernel))
-        self.head = self.names.new("head")
+        self.variable = self.names.new("head")
+        self.head: Atom = self.variable if nest.kernel.size(extent) > 1 else 0
         self.scalars = {name for name, row in nest.rows.items() if len(row.extents) == 1}
+        writes = [node for node in walk(nest.loop) if isinstance(node, loops.Store | loops.Accumulate)]
+        stored = [node.target for node in writes if node.target in self.scalars]
+        summed = {node.target for node in writes if isinstance(node, loops.Accumulate)}
+        self.named = {name for name in stored if stored.count(name) == 1} - summed
+        """Rows of one number a head that are no sum: scalars, once there is one head."""
 
     def moved(self) -> tuple[Nest, loops.For]:
         """The nest of one head, and the loop over all."""
@@ -61,7 +71,7 @@ class _Heads:
         loop = replace(self.nest.loop, body=declared)
         nest = Nest(replace(self.nest.kernel, body=(loop,)), loop)
         origin = self.nest.loop.origin
-        return nest, loops.For(variable=self.head, extent=self.extent, body=(), origin=origin)
+        return nest, loops.For(variable=self.variable, extent=self.extent, body=(), origin=origin)
 
     def _declared(self, statement: loops.Statement, starts: dict[str, loops.Store]) -> loops.Statement:
         """A row of one number a head as an accumulator, of the number that it starts with."""
@@ -75,13 +85,13 @@ class _Heads:
             raise Unfit(f"{statement.target} is stored more than once")
         return statement
 
-    def _body(self, body: tuple[loops.Statement, ...], names: dict[str, str]) -> tuple[loops.Statement, ...]:
+    def _body(self, body: tuple[loops.Statement, ...], names: dict[str, Atom]) -> tuple[loops.Statement, ...]:
         found: list[loops.Statement] = []
         for statement in body:
             found += self._statement(statement, names)
         return tuple(found)
 
-    def _statement(self, statement: loops.Statement, names: dict[str, str]) -> tuple[loops.Statement, ...]:
+    def _statement(self, statement: loops.Statement, names: dict[str, Atom]) -> tuple[loops.Statement, ...]:
         match statement:
             case loops.For() if self.nest.static(statement) and statement.extent == self.extent:
                 self._check_loop(statement, names)
@@ -91,10 +101,11 @@ class _Heads:
             case loops.Row() if len(statement.extents) > 1:
                 return (replace(statement, extents=statement.extents[1:]),)
             case loops.Row():
-                return (statement,)
-        return (self._of_head(rename(statement, names)),)
+                return () if statement.name in self.named else (statement,)
+        # it puts atoms of any kind in the place of names
+        return (self._of_head(rename(statement, cast(Mapping[str, str], names))),)
 
-    def _check_loop(self, loop: loops.For, names: dict[str, str]) -> None:
+    def _check_loop(self, loop: loops.For, names: dict[str, Atom]) -> None:
         """A loop goes over heads where it is in no other of as many iterations, and sums nothing up over them."""
         if self.head in names.values():
             raise Unfit(f"the loop over {loop.variable} has as many iterations as there are heads, and is in one's")
@@ -114,6 +125,11 @@ class _Heads:
                 return loops.Compute(result=statement.result, function="copy", operands=value, origin=origin)
             case loops.Store() | loops.Accumulate() if statement.target in self.nest.rows:
                 self._check(statement.indices, statement)
+                if statement.target in self.named:
+                    function, values = statement.function, statement.operands
+                    return loops.Compute(
+                        result=statement.target, function=function, operands=values, origin=statement.origin
+                    )
                 return replace(statement, indices=statement.indices[1:])
         return statement
 
@@ -121,7 +137,7 @@ class _Heads:
         if indices[:1] != (self.head,):
             raise Unfit(f"{loops.print_statement(statement)} is of all heads")
 
-    def _flat(self, loop: loops.For, names: dict[str, str]) -> tuple[loops.Statement, ...]:
+    def _flat(self, loop: loops.For, names: dict[str, Atom]) -> tuple[loops.Statement, ...]:
         """`for i in 0..64 { d = i % 16; h = i // 16; ... }` as the loop over one head's elements; empty for others."""
         splits = [node for node in loop.body if isinstance(node, loops.Index) and node.operands[:1] == (loop.variable,)]
         if sorted(node.function for node in splits) != ["div", "mod"]:

@@ -36,12 +36,7 @@ class _Merging:
 
     def kernel(self) -> kernels.ScheduledKernel:
         """The kernel; of the segment's arrays it has those that rows begin and end with."""
-        pieces, segment = self.pieces, self.segment
-        written = {buffer.name for buffer in pieces.kernel.buffers if buffer.kind == "output"}
-        read = loops_read((*segment.before, *segment.after)) | written | {segment.offsets}
-        kept = tuple(buffer for buffer in pieces.kernel.buffers if buffer.name in read)
-        sized = tuple(buffer for buffer in pieces.kernel.buffers if segment.elements in buffer.extents[:1])[:1]
-        known = any(segment.elements in buffer.extents for buffer in kept)
+        pieces = self.pieces
         spread = replace(self.spread, unroll=1)
         lines = [
             f"a piece's last row, where it goes on: {STATES_IN_FLIGHT} of its states in flight",
@@ -49,8 +44,7 @@ class _Merging:
             *lines_of(pieces.nest, spread),
         ]
         scheduled = pieces.scheduled(self.write.names.new(f"{pieces.kernel.name}_merge"), "merge", lines)
-        buffers = (*kept, *(() if known else sized), *pieces.states("temporary"))
-        return with_resident(replace(scheduled, buffers=buffers, body=(self._in_blocks(),)), spread)
+        return with_resident(replace(scheduled, buffers=merged_arrays(pieces), body=(self._in_blocks(),)), spread)
 
     def _in_blocks(self) -> kernels.Statement:
         """The loop over blocks around the row that goes on past a block's pieces, and those of each of them."""
@@ -187,7 +181,7 @@ class _Merging:
         body = [*found]
         grown: dict[str, tuple[str, str]] = {}
         for part in self.segment.state:
-            body += self._merge_part(part, arrays[part.name], (*indices, *self.pieces.head), grown)
+            body += merge_part(self.pieces, part, arrays[part.name], (*indices, *self.pieces.head), grown)
         return loops.For(variable=other, lower=lower, extent=upper, body=tuple(body), origin=self.write.origin)
 
     def _on_lanes(self, nest: Nest, row: str, body: tuple[loops.Statement, ...]) -> tuple[kernels.Statement, ...]:
@@ -202,29 +196,41 @@ class _Merging:
         spread = replace(self.spread, unroll=STATES_IN_FLIGHT)
         return of_heads(nest, on_lanes(Nest(kernel, loop), body, spread, self.write.names), spread)
 
-    def _merge_part(
-        self, part: Part, array: str, place: tuple[str | int, ...], grown: dict[str, tuple[str, str]]
-    ) -> tuple[loops.Statement, ...]:
-        """One target's part from its place; `grown` has, by maximum, what shrinks the old and the new to its growth."""
-        write, variables = self.write, self.write.over(part.extents)
-        value = write.load(part.name, array, *place, *variables)
-        if part.scale:
-            shrink, grow = grown[part.scale]
-            scaled = write.compute("scaled", "mul", value.result, grow)
-            shrunk = write.add(part.name, "product", shrink, *variables)
-            body = (value, scaled, shrunk, write.add(part.name, "sum", scaled.result, *variables))
-            return write.nested(variables, part.extents, body)
-        add = write.add(part.name, part.reduction, value.result, *variables)
-        if all(other.scale != part.name for other in self.segment.state):
-            return write.nested(variables, part.extents, (value, add))
-        before = write.compute("before", "copy", part.name)
-        now = write.compute("now", "copy", part.name)
-        fallen = write.compute("fallen", "sub", before.result, now.result)
-        shrink_by = write.compute("shrink", "exp", fallen.result)
-        below = write.compute("below", "sub", value.result, now.result)
-        grow_by = write.compute("grow", "exp", below.result)
-        grown[part.name] = shrink_by.result, grow_by.result
-        return value, before, add, now, fallen, shrink_by, below, grow_by
+
+def merge_part(
+    pieces: Pieces, part: Part, array: str, place: tuple[str | int, ...], grown: dict[str, tuple[str, str]]
+) -> tuple[loops.Statement, ...]:
+    """One target's part from its place; `grown` has, by maximum, what shrinks the old and the new to its growth."""
+    write, variables = pieces.write, pieces.write.over(part.extents)
+    value = write.load(part.name, array, *place, *variables)
+    if part.scale:
+        shrink, grow = grown[part.scale]
+        scaled = write.compute("scaled", "mul", value.result, grow)
+        shrunk = write.add(part.name, "product", shrink, *variables)
+        body = (value, scaled, shrunk, write.add(part.name, "sum", scaled.result, *variables))
+        return write.nested(variables, part.extents, body)
+    add = write.add(part.name, part.reduction, value.result, *variables)
+    if all(other.scale != part.name for other in pieces.segment.state):
+        return write.nested(variables, part.extents, (value, add))
+    before = write.compute("before", "copy", part.name)
+    now = write.compute("now", "copy", part.name)
+    fallen = write.compute("fallen", "sub", before.result, now.result)
+    shrink_by = write.compute("shrink", "exp", fallen.result)
+    below = write.compute("below", "sub", value.result, now.result)
+    grow_by = write.compute("grow", "exp", below.result)
+    grown[part.name] = shrink_by.result, grow_by.result
+    return value, before, add, now, fallen, shrink_by, below, grow_by
+
+
+def merged_arrays(pieces: Pieces) -> tuple[loops.Buffer, ...]:
+    """The arrays that a kernel that merges has: those that rows begin and end with, and the states."""
+    segment = pieces.segment
+    written = {buffer.name for buffer in pieces.kernel.buffers if buffer.kind == "output"}
+    read = loops_read((*segment.before, *segment.after)) | written | {segment.offsets}
+    kept = tuple(buffer for buffer in pieces.kernel.buffers if buffer.name in read)
+    sized = tuple(buffer for buffer in pieces.kernel.buffers if segment.elements in buffer.extents[:1])[:1]
+    known = any(segment.elements in buffer.extents for buffer in kept)
+    return (*kept, *(() if known else sized), *pieces.states("temporary"))
 
 
 def loops_read(body: tuple[loops.Statement, ...]) -> set[str]:

@@ -29,6 +29,7 @@ from explorer.compiler.schedule.lanes import (
     with_resident,
 )
 from explorer.compiler.schedule.merging import merging
+from explorer.compiler.schedule.merging_by_rows import merging_by_rows
 from explorer.compiler.schedule.pieces import Pieces
 from explorer.compiler.schedule.segments import segment_of
 from explorer.compiler.schedule.staging import Staging
@@ -49,7 +50,7 @@ def schedule_nonzeros(kernel: loops.Kernel, report: Report) -> tuple[kernels.Sch
         chunk, why = chunk_of(segment.elements, report)
         spread = replace(spread_rows(nest), unroll=LOADS_OF_ROWS)
         pieces = Pieces(segment, spread, chunk, Writer(nest.kernel, nest.loop.origin))
-        scheduled = _Summing(pieces).kernel(), merging(pieces)
+        scheduled = _Summing(pieces).kernel(), merging_by_rows(pieces) or merging(pieces)
     except Unfit as reason:
         report.refused(f"{kernel.name} is not split by nonzeros: {reason}")
         return ()
@@ -92,13 +93,12 @@ class _Summing:
         ]
         if spread.groups > 1:
             lines.insert(1, f"share a warp's among {spread.groups} groups of {spread.width} lanes, {pieces.size} each")
-        if self.staging.arrays:
+        if self.staging.kept:
             lines.insert(-1, self.staging.line)
         scheduled = pieces.scheduled(pieces.kernel.name, "nonzeros", lines)
         buffers = (*pieces.kernel.buffers, *pieces.states("output"))
-        streamed = tuple(array.name for array in self.staging.arrays)
         body = (self._in_blocks(),)
-        return with_resident(replace(scheduled, buffers=buffers, body=body, streamed=streamed), spread)
+        return with_resident(replace(scheduled, buffers=buffers, body=body, streamed=self.staging.streamed), spread)
 
     def _in_blocks(self) -> kernels.Statement:
         """The loops over blocks, warps and groups of lanes around what is done for one piece."""

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from explorer.compiler.ir import loops
 from explorer.compiler.ir.loops import Buffer
 from explorer.compiler.ir.node import Atom, Extent, Origin, walk
-from explorer.compiler.passes.statements import pure
+from explorer.compiler.passes.statements import pure, slice_for
 
 
 @dataclass(frozen=True)
@@ -51,31 +51,32 @@ def find_outer_sum(kernel: loops.Kernel) -> OuterSum | None:
     loop = kernel.body[0] if len(kernel.body) == 1 else None
     if len(outputs) != 1 or not isinstance(loop, loops.For) or not loop.parallel or loop.lower != 0:
         return None
-    *bounds, row = loop.body
-    if not isinstance(row, loops.For) or not all(pure(s) for s in bounds):
+    *before, row = loop.body
+    if not isinstance(row, loops.For) or not all(pure(s) for s in before):
         return None
-    segments = segments_of(kernel, loop, tuple(bounds), row)
-    return _sum_in(kernel, loop, segments, row, outputs[0]) if segments else None
+    segments = segments_of(kernel, loop, tuple(before), row)
+    if segments is None:
+        return None
+    used = tuple(slice_for(tuple(before), row.body))
+    return _sum_in(kernel, loop, segments, replace(row, body=(*used, *row.body)), outputs[0])
 
 
 def segments_of(
-    kernel: loops.Kernel, loop: loops.For, bounds: tuple[loops.Statement, ...], row: loops.For
+    kernel: loops.Kernel, loop: loops.For, before: tuple[loops.Statement, ...], row: loops.For
 ) -> tuple[Extent, Buffer | None] | None:
     """How many rows there are in all segments, and where those begin; None where rows are not in segments."""
-    if not bounds:
-        return (row.extent, None) if (loop.extent, row.lower) == (1, 0) else None
-    match bounds:
-        case (loops.Load() as begin, loops.Index() as following, loops.Load() as end):
-            pass
-        case _:
-            return None
-    buffers = {buffer.name: buffer for buffer in kernel.buffers}
-    if begin.buffer != end.buffer or begin.indices != (loop.variable,) or end.indices != (following.result,):
+    if (loop.extent, row.lower) == (1, 0):
+        return row.extent, None
+    named = {loops.result_of(statement): statement for statement in before}
+    begin, end = named.get(str(row.lower)), named.get(str(row.extent))
+    if not isinstance(begin, loops.Load) or not isinstance(end, loops.Load) or begin.buffer != end.buffer:
+        return None
+    following = named.get(str(end.indices[0]))
+    if begin.indices != (loop.variable,) or not isinstance(following, loops.Index):
         return None
     if (following.function, following.operands) != ("add", (loop.variable, 1)):
         return None
-    if (row.lower, row.extent) != (begin.result, end.result):
-        return None
+    buffers = {buffer.name: buffer for buffer in kernel.buffers}
     loads = [node for node in walk(row) if isinstance(node, loops.Load) and node.buffer in buffers]
     extents = {buffers[load.buffer].extents[0] for load in loads if load.indices[:1] == (row.variable,)}
     return (extents.pop(), buffers[begin.buffer]) if len(extents) == 1 else None
@@ -113,7 +114,7 @@ def _sum_in(
         return None
     code = (*before, *of_down, *(s for s in of_across if s is not product))
     factors = _factors(product, code, down.variable, across.variable)
-    if factors is None or loop.variable in {name for s in code for name in loops.reads_of(s)}:
+    if factors is None:
         return None
     return OuterSum(
         segment=loop.variable,

@@ -145,7 +145,7 @@ def _take_loop(search: _Search, loop: loops.For) -> bool:
         return False
     if _fills(search, loop) or _extends(search, loop):
         return True
-    product = _summed_inside(search, loop) or _of_heads(search, loop)
+    product = _summed_inside(search, loop, None) or _of_heads(search, loop)
     if product is not None:
         search.products.append(product)
     return product is not None
@@ -191,7 +191,7 @@ def _interchanged(search: _Search, body: Sequence[loops.Statement], heads: loops
     return None
 
 
-def _summed_inside(search: _Search, columns: loops.For) -> Product | None:
+def _summed_inside(search: _Search, columns: loops.For, heads: loops.For | None) -> Product | None:
     """`for k { acc s = 0; for d { ...; s += u * p }; out[b, k] = s }`."""
     match columns.body:
         case (
@@ -211,7 +211,7 @@ def _summed_inside(search: _Search, columns: loops.For) -> Product | None:
     matrix, (left, right) = loads[0], operands
     factor = left if right == matrix.result else right
     prologue = tuple(s for s in inner if s is not matrix)
-    product = _product(search, None, depths, columns, prologue, factor, matrix, total.name)
+    product = _product(search, heads, depths, columns, prologue, factor, matrix, total.name)
     if product is None:
         return None
     read = loops.Load(result=total.name, buffer=total.name, indices=(columns.variable,), origin=total.origin)
@@ -221,6 +221,9 @@ def _summed_inside(search: _Search, columns: loops.For) -> Product | None:
 
 def _of_heads(search: _Search, heads: loops.For) -> Product | None:
     """A product inside a loop over heads, with what is done with its sums."""
+    match heads.body:
+        case (loops.For(lower=0) as columns,):
+            return _summed_inside(search, columns, heads)
     product = _interchanged(search, heads.body, heads)
     if product is None:
         return None

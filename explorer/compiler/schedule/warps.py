@@ -19,6 +19,7 @@ from explorer.compiler.ir.loops import Accumulate, Load, Store
 from explorer.compiler.ir.node import Atom, walk
 from explorer.compiler.passes.report import Report
 from explorer.compiler.schedule.barriers import add_barriers, holds_barriers
+from explorer.compiler.schedule.columns import in_columns
 from explorer.compiler.schedule.primitives import (
     accesses_in_lanes,
     bind,
@@ -76,7 +77,7 @@ def schedule_warps(kernel: loops.Kernel, report: Report) -> ScheduledKernel:
     nest = _rows_in_registers(nest, batch.variable)
     lanes = [node.variable for node in walk(nest) if isinstance(node, Loop) and node.bind == "lane"]
     shared = {t.name: floats(nest, t) or 0 for t in walk(nest) if isinstance(t, Tile) and t.memory == "shared"}
-    return _mapped(nest, batch.variable, lanes, shared, reread, report)
+    return _mapped(nest, batch.variable, lanes, shared, reread, _outputs(kernel), report)
 
 
 def _mapped(
@@ -85,6 +86,7 @@ def _mapped(
     lanes: list[str],
     shared: dict[str, int],
     reread: frozenset[str],
+    outputs: set[str],
     report: Report,
 ) -> ScheduledKernel:
     """The nest with its iterations given to warps, or to groups of lanes, and its rows cut into vectors."""
@@ -101,6 +103,7 @@ def _mapped(
         nest = _narrowed(nest, lanes, width)
     nest = reduce_parts(nest, width) if width > 1 else nest
     nest = add_barriers(nest, frozenset(shared) | reread)
+    nest = nest if shared else in_columns(nest, outputs)
     nest = _side_by_side(nest, lanes)
     _tell(nest, variable, warps, LANES // width, lanes, shared, report)
     return replace(nest, threads=LANES * warps)
@@ -309,7 +312,7 @@ def _side_by_side(nest: ScheduledKernel, lanes: list[str]) -> ScheduledKernel:
     for loop in [node for node in walk(nest) if isinstance(node, Loop)]:
         if loop.variable in lanes and (_few_rounds(nest, loop) or any(accesses(loop, tile) for tile in registers)):
             nest = unroll(nest, loop.variable)
-        elif not loop.bind and not holds_barriers(loop.body) and _gathers(loop):
+        elif not loop.bind and loop.unroll == 1 and not holds_barriers(loop.body) and _gathers(loop):
             nest = unroll(nest, loop.variable, ROWS_IN_FLIGHT)
     return nest
 

@@ -131,10 +131,10 @@ def test_columns_and_values_of_a_piece_are_staged() -> None:
     kernel, _ = scheduled(schedule_nonzeros, kernel_of("spmm", 128), chunk=256)
     tiles = [node for node in walk(kernel) if isinstance(node, kernels.Tile) and node.memory == "shared"]
     assert [(tile.name, tile.extents, tile.type) for tile in tiles] == [
-        ("col_tile", (256,), "i32"),
         ("value_tile", (256,), "f32"),
+        ("col_tile", (256,), "i32"),
     ]
-    stage = "stage col, value in shared memory, a warp's 256 together: [start, min(start + 256, nonzeros) - 1]"
+    stage = "stage value, col in shared memory, a warp's 256 together: [start, min(start + 256, nonzeros) - 1]"
     assert stage in kernel.schedule
     large, _ = scheduled(schedule_nonzeros, kernel_of("spmm", 128), chunk=1024)  # 64 KB a block
     assert not any(isinstance(node, kernels.Tile) and node.memory == "shared" for node in walk(large))

@@ -1,0 +1,77 @@
+"""Gradients of layers are sums over segments of thousands of rows, of few types: no kernel walks one alone."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import explorer
+from benchmarks.gpu_check import Case, Setting, check_gradients
+from explorer.compiler.ir.kernels import ScheduledKernel
+from explorer.compiler.ir.module import Module
+from explorer.runtime.graphs import RelationalGraph
+from tests.emulator.conftest import compiler, launch
+
+__all__ = ["compiler"]
+
+EXAMPLES = Path(__file__).resolve().parents[3] / "examples" / "rgnn"
+LAYERS = sorted(path.stem for path in EXAMPLES.glob("*.emb"))
+LONG = 700
+"""Edges of one type, into one node: more than a warp's piece has, and many pieces of a few edges."""
+
+
+def kernels_of(model: str, **options: Any) -> list[ScheduledKernel]:
+    compilation = explorer.compile((EXAMPLES / f"{model}.emb").read_text(), options={"grad": True, **options})
+    program = compilation.stages["kernels"].program
+    assert isinstance(program, Module)
+    return [kernel for kernel in program.programs if isinstance(kernel, ScheduledKernel)]
+
+
+def graph(src: Any, dst: Any, etype: Any, nodes: int, etypes: int) -> RelationalGraph:
+    """Edges among nodes of one type."""
+    ids = {name: np.asarray(array, dtype=np.int32) for name, array in (("src", src), ("dst", dst), ("etype", etype))}
+    ntype = np.zeros(nodes, dtype=np.int32)
+    return RelationalGraph("few edges", "made for a test", nodes, etypes, 1, **ids, ntype=ntype)
+
+
+def random_edges(count: int, nodes: int, seed: int) -> tuple[Any, Any]:
+    random = np.random.default_rng(seed)
+    return random.integers(0, nodes, count), random.integers(0, nodes, count)
+
+
+GRAPHS: Mapping[str, RelationalGraph] = {
+    "one edge": graph([1], [0], [0], 3, 1),
+    "parallel edges": graph([0, 0, 0, 2], [1, 1, 1, 1], [0, 0, 2, 2], 5, 4),
+    "one relation": graph(*random_edges(150, 12, 0), np.zeros(150), 12, 1),
+    "a long segment": graph(
+        np.arange(LONG) % 40, np.where(np.arange(LONG) % 7, 3, np.arange(LONG) % 41), np.arange(LONG) % 11 == 0, 41, 3
+    ),
+}
+
+
+@pytest.mark.parametrize("model", LAYERS)
+@pytest.mark.parametrize("aggregate", [True, False])
+def test_no_iteration_walks_its_segments_alone(model: str, aggregate: bool) -> None:
+    assert [k.name for k in kernels_of(model, aggregate=aggregate) if k.template == "traversal"] == []
+
+
+def test_a_sum_that_two_gradients_need_is_taken_once() -> None:
+    compilation = explorer.compile((EXAMPLES / "rgat.emb").read_text(), options={"grad": True, "aggregate": False})
+    said = [each.summary for each in compilation.stages["kernels"].passes]
+    assert any("another kernel has computed the same" in summary for summary in said)
+    program = compilation.stages["kernels"].program
+    assert isinstance(program, Module)
+    writers = [b.name for k in program.programs for b in getattr(k, "buffers", ()) if b.name == "RGAT_7_y2"]
+    assert len(writers) > 2  # the gradients of w_t and of W both read it
+
+
+@pytest.mark.parametrize("model", LAYERS)
+@pytest.mark.parametrize("edges", GRAPHS.values(), ids=GRAPHS)
+def test_gradients_on_the_emulator(compiler: str, model: str, edges: RelationalGraph) -> None:
+    case = Case((EXAMPLES / f"{model}.emb").read_text(), 8, 0, {"grad": "true", "aggregate": "false"})
+    outcome = check_gradients(Setting(launch, 1, edges, 0), case)
+    assert outcome.get("agrees"), outcome
