@@ -152,7 +152,7 @@ def test_what_is_touched_once_is_streamed() -> None:
     attention = (LAYERS / "rgat.emb").read_text()
     assert streamed(attention, aggregate=False) == [("src_pair", "dst_pair", "out")]
     # The backward pass reads the result again.
-    assert streamed(attention, grad=True) == [("dst_pair", "src_pair"), ("src", "src_pair")]
+    assert not any("out" in arrays for arrays in streamed(attention, grad=True))
 
 
 def layer_kernels(example: str, **options: str | int | bool) -> dict[str, ScheduledKernel]:
