@@ -90,11 +90,12 @@ def test_the_gpu_check_covers_odd_sizes_and_both_kinds_of_negatives() -> None:
 
 def test_the_gpu_check_covers_layers_under_all_settings() -> None:
     cases = list(gpu_check.layer_cases(gpu_check.LAYER_SIZES))
-    settings = {(c.options["reorder"], c.options["compact"]) for c in cases if "reorder" in c.options}
-    assert len(settings) == 4
-    layers = list((gpu_check.CHECKOUT / "examples" / "rgnn").glob("*.emb"))
-    others = {tuple(c.options) for c in cases if "reorder" not in c.options}
-    assert len(cases) == len(layers) * len(gpu_check.LAYER_SIZES) * (len(settings) + len(others))
+    for path in (gpu_check.CHECKOUT / "examples" / "rgnn").glob("*.emb"):
+        for size in gpu_check.LAYER_SIZES:
+            settings = [case.options for case in cases if (case.text, case.size) == (path.read_text(), size)]
+            assert len({(s["reorder"], s["compact"]) for s in settings if "reorder" in s}) == 4
+            assert {"aggregate": "false"} in settings
+    assert {case.options.get("precision", "float32") for case in cases} == set(gpu_check.PRECISIONS)
 
 
 def test_the_machines_ratios_are_those_that_its_costs_are_calibrated_on() -> None:
