@@ -71,13 +71,11 @@ def test_both_targets_give_the_gradients_of_the_graph(path: Path) -> None:
 
 @every_example
 @pytest.mark.parametrize("grad", [False, True], ids=["forward", "backward"])
-@pytest.mark.parametrize("arch", ["sm_80", "sm_90"])
-def test_nvrtc_compiles_every_kernel_and_no_row_is_in_local_memory(path: Path, grad: bool, arch: str) -> None:
-    compilation = explorer.compile(path.read_text(), options={"grad": grad, "arch": arch})
+def test_ptx_leads_back_to_every_operation(path: Path, grad: bool) -> None:
+    compilation = explorer.compile(path.read_text(), options={"grad": grad})
     cuda, ptx = compilation.stages["cuda"], compilation.stages["ptx"]
     assert ptx.available, ptx.reason
     assert ptx.text.count(".entry") == cuda.text.count("__global__") == len(cuda.program.launches)
-    assert ".local" not in ptx.text
     operations = {span for line in compilation.stages["loops"].lines for span in line.origin}
     assert {span for line in cuda.lines for span in line.origin} == operations
     assert {span for line in ptx.lines for span in line.origin} <= operations

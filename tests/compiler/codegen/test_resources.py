@@ -41,11 +41,12 @@ def compiled(text: str, arch: str, **threads: int) -> tuple[Resources, ...]:
 @every_arch
 @pytest.mark.parametrize("grad", [False, True], ids=["forward", "backward"])
 @pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
-def test_every_kernel_has_the_resources_that_its_cubin_says(path: Path, grad: bool, arch: str) -> None:
+def test_no_row_is_in_local_memory_and_resources_are_those_of_the_cubin(path: Path, grad: bool, arch: str) -> None:
     stage = explorer.compile(path.read_text(), options={"grad": grad, "arch": arch}).stages["ptx"]
     program = stage.program
     assert isinstance(program, explorer.compiler.codegen.text.Code)
     assert program.binary is not None
+    assert ".local" not in stage.text
     told = {
         each.kernel: Usage(each.registers, each.shared_bytes, each.stack_bytes, each.block_threads)
         for each in stage.resources
