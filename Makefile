@@ -44,8 +44,9 @@ lint: $(PACKAGES) ## ruff
 types: $(PACKAGES) ## mypy --strict on explorer/
 	$(BIN)/mypy --strict explorer
 
+# Tests start dozens of processes that import the explorer, so bytecode is kept whatever the environment says.
 pytest: setup
-	$(BIN)/python -m pytest --numprocesses=auto --dist=loadscope $(ARGS)
+	PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest --numprocesses=auto --dist=loadscope $(ARGS)
 
 bench: setup ## the benchmark table, or the one SUITE named
 	$(BIN)/explorer bench $(SUITE) $(ARGS)
