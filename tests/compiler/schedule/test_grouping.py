@@ -1,11 +1,14 @@
 """The inspector: every row in one tile, of its own matrix, and no tile higher than it need be."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from explorer.compiler.interpret.kernels import run_scheduled
+from explorer.compiler.ir.kernels import Barrier, Loop, Where
 from explorer.compiler.ir.loops import Buffer
-from explorer.compiler.ir.node import Names, Span
+from explorer.compiler.ir.node import Names, Span, VerificationError
 from explorer.compiler.ir.verify_kernels import verify_scheduled
 from explorer.compiler.schedule.grouping import GRANULE, ROWS_A_TILE, WINDOW, Chosen, group_rows
 
@@ -64,3 +67,27 @@ def test_the_kernels_are_sound():
     ]
     for kernel in grouping.kernels:
         verify_scheduled(kernel)
+
+
+def without_barrier(body, place):
+    """Statements without the barrier of that place among all, and how many there were."""
+    kept, met = [], 0
+    for statement in body:
+        if isinstance(statement, Barrier):
+            met += 1
+            if met - 1 == place:
+                continue
+        if isinstance(statement, Loop | Where):
+            inner, count = without_barrier(statement.body, place - met)
+            statement, met = replace(statement, body=inner), met + count
+        kept.append(statement)
+    return tuple(kept), met
+
+
+def test_the_one_block_waits_wherever_it_must():
+    tile, _ = group([0, 1], 2)[1].kernels
+    _, barriers = without_barrier(tile.body, -1)
+    assert barriers == 5
+    for place in range(barriers):
+        with pytest.raises(VerificationError, match="no barrier block between"):
+            verify_scheduled(replace(tile, body=without_barrier(tile.body, place)[0]))
