@@ -90,7 +90,8 @@ def _run(setup: Setup) -> Iterator[Event]:
 def _checked(setup: Setup, bound: BoundProgram) -> tuple[Check, Mapping[str, Any]]:
     """The check of what the kernels give, and the gradients."""
     got, gradients = setup.finished(*bound.run())
-    return setup.check(got), gradients
+    check = setup.check(got)
+    return replace(check, tolerance=check.tolerance * setup.coarser), gradients
 
 
 def _timed(watch: Stopwatch, bound: BoundProgram, times: Times, peers: Sequence[Peer], repeat: int) -> Iterator[Event]:

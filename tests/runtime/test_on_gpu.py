@@ -18,6 +18,7 @@ from explorer.runtime.run import RunRequest, execute
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 SCORE = (EXAMPLES / "kge" / "transh.emb").read_text()
+PRODUCT = (EXAMPLES / "kge" / "transr.emb").read_text()
 LAYER = (EXAMPLES / "rgnn" / "rgcn.emb").read_text()
 SLS = (EXAMPLES / "embedding" / "sls.emb").read_text()
 CASES: dict[str, dict[str, Any]] = {
@@ -61,6 +62,16 @@ def test_every_family_runs_with_and_without_gradients(fake_cuda: Any, family: st
     assert [kernel["name"] for kernel in last["kernels"]]
     assert all(kernel["registers"] > 0 and kernel["occupancy_warps"] > 0 for kernel in last["kernels"])
     assert "matches the float64 reference" in summary(last)
+
+
+@pytest.mark.parametrize(("precision", "tolerance"), [("float32", 1e-5), ("tf32x3", 8e-5), ("tf32", 4096e-5)])
+def test_products_are_held_to_what_their_precision_can_give(fake_cuda: Any, precision: str, tolerance: float) -> None:
+    asked = {"text": PRODUCT, "sizes": {"D": 32, "K": 64}, "options": {"precision": precision}}
+    last = run("score", **asked)[-1]
+    assert last["matches_reference"], last["message"]
+    assert last["tolerance"] == pytest.approx(tolerance)
+    # Elsewhere products are in float32, whatever the option says.
+    assert run("score", **asked, on="cpu")[-1]["tolerance"] == 1e-5
 
 
 def test_cold_times_are_taken_after_a_flush_and_warm_ones_without(fake_cuda: Any) -> None:
