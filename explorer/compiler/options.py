@@ -18,6 +18,15 @@ dimensions, relative to the mean one. Those of TransR, whose terms do not cancel
 SPLITS = ("auto", "rows", "nonzeros")
 CHUNKS = (0, *(1 << power for power in range(5, 13)))
 """Elements of a warp: from one a lane to where the largest graphs still keep a GPU busy; 0 is a choice by size."""
+INSPECTIONS = {
+    "false": "nothing is grouped or cached: the ablation",
+    "true": "rows are grouped by the matrix that they are multiplied with: all of a batch, or once a graph",
+    "chunks": "each block finds out what its chunk of edges shares, and keeps that in shared memory",
+}
+"""What the inspector of a GPU's kernels does (cuKE §VI)."""
+CHUNK_EDGES, CACHED_MATRICES = range(2, 65), range(1, 9)
+BLOCK_ELEMENTS = (32, 64, 128)
+CHUNKS_A_GROUP = tuple(1 << power for power in range(8))
 OPT_LEVELS = 4
 LONGEST_VECTOR = 64
 SWITCH = {"true": True, "on": True, "1": True, "false": False, "off": False, "0": False}
@@ -45,9 +54,13 @@ class Options:
     `grad` adds the backward pass; `reorder` permits linear-operator reordering and `compact` compact materialisation
     (both Hector §3.2), `aggregate` a sum by destination and type taken before its product with the type's matrix, which
     needs no array between the two, `interchange` the loop interchange, `online` sums of exponentials
-    taken while their maximum grows (a softmax in one visit of its elements), `inspect` the inspector, which groups
-    the rows of a batch on the GPU by the matrix that they are multiplied with (cuKE §VI); `arch` is the GPU that PTX
-    and SASS are made for. `precision` is what a GPU multiplies rows and matrices in, with sums in float32 always.
+    taken while their maximum grows (a softmax in one visit of its elements); `arch` is the GPU that PTX and SASS are
+    made for. `precision` is what a GPU multiplies rows and matrices in, with sums in float32 always.
+
+    `inspect` says what the inspector does on the GPU (`INSPECTIONS`): "true" is what measures best. The others beside
+    it are read where it is "chunks" and a score allows it (cuKE §V-A, §VI): `inspect_edges` are the edges of a chunk
+    (the paper's C), `inspect_cached` the matrices in shared memory (C1), `inspect_block` the elements of a row that
+    are there at a time (D), and `inspect_group` the chunks whose edges are sorted together (p), 1 for no sorting.
 
     `split` is what a GPU's warps share out of a sum over segments: the rows, or the elements ("nonzeros", G-Sparse), or
     ("auto") what suits the set; `chunk` is how many elements a warp then takes, 0 for as many as suit their number.
@@ -63,7 +76,11 @@ class Options:
     aggregate: bool = True
     interchange: bool = True
     online: bool = True
-    inspect: bool = True
+    inspect: str = "true"
+    inspect_edges: int = 16
+    inspect_cached: int = 2
+    inspect_block: int = 64
+    inspect_group: int = 128
     precision: str = "float32"
     arch: str = "sm_90"
     split: str = "auto"
@@ -98,9 +115,14 @@ def read_options(values: Mapping[str, str | int | bool]) -> Options:
         Options(**switches),
         negatives=_read_negatives(texts.get("negatives", "none")),
         arch=_read_choice("arch", texts.get("arch", "sm_90"), ARCHITECTURES),
+        inspect=_read_inspection(texts.get("inspect", "true")),
+        inspect_edges=_read_number("inspect_edges", texts.get("inspect_edges", "16"), CHUNK_EDGES),
+        inspect_cached=_read_number("inspect_cached", texts.get("inspect_cached", "2"), CACHED_MATRICES),
+        inspect_block=_read_one_of("inspect_block", texts.get("inspect_block", "64"), BLOCK_ELEMENTS),
+        inspect_group=_read_one_of("inspect_group", texts.get("inspect_group", "128"), CHUNKS_A_GROUP),
         precision=_read_choice("precision", texts.get("precision", "float32"), tuple(PRECISIONS)),
         split=_read_choice("split", texts.get("split", "auto"), SPLITS),
-        chunk=int(_read_choice("chunk", texts.get("chunk", "0"), tuple(map(str, CHUNKS)))),
+        chunk=_read_one_of("chunk", texts.get("chunk", "0"), CHUNKS),
         opt=_read_number("opt", texts.get("opt", "3"), range(OPT_LEVELS)),
         vlen=_read_number("vlen", texts.get("vlen", "16"), range(1, LONGEST_VECTOR + 1)),
     )
@@ -121,6 +143,16 @@ def _read_switch(name: str, text: str) -> bool:
     if text not in SWITCH:
         raise OptionError(f"{name} is 'true' or 'false', not '{text}'")
     return SWITCH[text]
+
+
+def _read_inspection(text: str) -> str:
+    """The word itself, or what a switch says."""
+    word = str(SWITCH[text]).lower() if text in SWITCH else text
+    return _read_choice("inspect", word, tuple(INSPECTIONS))
+
+
+def _read_one_of(name: str, text: str, choices: tuple[int, ...]) -> int:
+    return int(_read_choice(name, text, tuple(map(str, choices))))
 
 
 def _read_choice(name: str, text: str, choices: tuple[str, ...]) -> str:

@@ -46,6 +46,14 @@ def run_scheduled(programs: Sequence[kernels.ScheduledKernel], inputs: Mapping[s
     return written
 
 
+def shared_tiles(kernel: kernels.ScheduledKernel, inputs: Mapping[str, Number]) -> Outputs:
+    """What the shared tiles of a kernel hold when its last block has ended, by name: for looking into a program."""
+    environment = _environment(kernel, {**inputs, **_extents((kernel,), inputs)}, {})
+    _body(kernel.body, _facts(kernel))(environment)
+    tiles = (node for node in walk(kernel) if isinstance(node, kernels.Tile) and node.memory == "shared")
+    return {tile.name: environment[tile.name] for tile in tiles}
+
+
 def written_buffers(kernel: kernels.ScheduledKernel) -> tuple[str, ...]:
     """The buffers that a kernel stores in or adds to, and its outputs."""
     targets = {node.target for node in walk(kernel) if isinstance(node, loops.Store | loops.Accumulate)}

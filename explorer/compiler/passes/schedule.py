@@ -13,6 +13,7 @@ from explorer.compiler.ir.module import Module
 from explorer.compiler.ir.node import VerificationError, walk
 from explorer.compiler.ir.verify_kernels import verify_scheduled
 from explorer.compiler.passes.report import Report
+from explorer.compiler.schedule.chunks import say_unread, schedule_chunks
 from explorer.compiler.schedule.join_segments import join_segments
 from explorer.compiler.schedule.outer_products import schedule_outer_products
 from explorer.compiler.schedule.repeated import Repeated
@@ -33,7 +34,7 @@ def schedule(program: loops.Kernel | Module, report: Report) -> ScheduledKernel 
     """The program's kernels scheduled; raises Unsupported, with a sentence, for one that no template fits."""
     if isinstance(program, loops.Kernel):
         kernels = _Scheduling.of([program], report).kernels(program)
-        _say_precision(program.name, kernels, report)
+        _say_unread(program.name, kernels, report)
         if len(kernels) == 1:
             return kernels[0]
         result = next(buffer.name for buffer in program.buffers if buffer.kind == "output")
@@ -42,7 +43,7 @@ def schedule(program: loops.Kernel | Module, report: Report) -> ScheduledKernel 
     nests = [kernel for kernel in program.programs if isinstance(kernel, loops.Kernel)]
     scheduling = _Scheduling.of(nests, report)
     steps = tuple(step for nest in nests for step in scheduling.kernels(nest))
-    _say_precision(program.name, steps, report)
+    _say_unread(program.name, steps, report)
     return replace(program, programs=_streaming(program.result, steps))
 
 
@@ -60,8 +61,9 @@ def _streaming(result: str, kernels: tuple[ScheduledKernel, ...]) -> tuple[Sched
     return tuple(map(one, kernels))
 
 
-def _say_precision(name: str, kernels: Sequence[ScheduledKernel], report: Report) -> None:
-    """That the option has no effect, where it has none."""
+def _say_unread(name: str, kernels: Sequence[ScheduledKernel], report: Report) -> None:
+    """That options have no effect, where they have none."""
+    say_unread(name, kernels, report)
     precision = report.options.precision
     if precision != "float32" and all(kernel.template != "gemm" for kernel in kernels):
         report.refused(f"{name}: multiply in {precision}: nothing, for no product of rows and matrices is by tiles")
@@ -81,9 +83,15 @@ class _Scheduling:
         return cls(Groupings.of(nests), Repeated.of(nests), report)
 
     def kernels(self, kernel: loops.Kernel) -> tuple[ScheduledKernel, ...]:
-        """A nest's kernels: those of its products, if it starts with some, then those of its parts, where its sums
-        are split, else of a template of sums where one is for it, else a warp an iteration."""
+        """A nest's kernels: by chunks, where the options ask for it; those of its products, if it starts with some,
+        then those of its parts, where its sums are split, else of a template of sums where one is for it, else a warp
+        an iteration."""
         kernel = self.repeated.reading(kernel)
+        said = list(self.report.done)
+        chunks = schedule_chunks(kernel, self.report)
+        if chunks is not None and _shown_right(kernel, (chunks,), self.report):
+            return (chunks,)
+        self.report.done[:] = said
         products = self._of_products(kernel)
         if products is not None:
             return products

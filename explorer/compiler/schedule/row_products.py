@@ -81,7 +81,7 @@ def schedule_pairs(
     found = find_pairs(kernel)
     if found is None:
         return None
-    if not report.options.inspect:
+    if report.options.inspect == "false":
         report.refused(f"{kernel.name}: pairs are not grouped by their matrices: the option inspect is off")
         return None
     if kernel.size(found.columns.extent) < LEAST_COLUMNS:
@@ -146,7 +146,7 @@ def _refusal(kernel: loops.Kernel, found: Found, report: Report) -> str | None:
         known = {chosen.result if chosen else "", product.heads.variable if product.heads else ""}
         if not {index for index in outer if isinstance(index, str)} <= known:
             return f"a row's matrix is found by more than one index of {product.matrix.buffer} (gemm)"
-    if any(product.matrix_index for product in found.products) and not report.options.inspect:
+    if any(product.matrix_index for product in found.products) and report.options.inspect == "false":
         return "rows are not grouped by their matrices: the option inspect is off"
     return ""
 

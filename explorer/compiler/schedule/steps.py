@@ -97,10 +97,12 @@ class Steps:
         self.add(loops.Load(result=result, buffer=buffer, indices=indices, origin=self._origin))
         return result
 
-    def search(self, hint: str, offsets: str, value: Atom, upper: Extent) -> str:
-        """The last of the places 0 to `upper` of ascending offsets that hold at most the value."""
+    def search(self, hint: str, offsets: str, value: Atom, upper: Extent, lower: Extent = 0) -> str:
+        """The last of the places `lower` to `upper` of ascending offsets that hold at most the value."""
         result = self.names.new(hint)
-        self.add(kernels.Search(result=result, buffer=offsets, value=value, lower=0, upper=upper, origin=self._origin))
+        self.add(
+            kernels.Search(result=result, buffer=offsets, value=value, lower=lower, upper=upper, origin=self._origin)
+        )
         return result
 
     def store(self, target: str, indices: Sequence[Atom], value: Atom) -> None:

@@ -38,7 +38,7 @@ KERNELS = {
 every_kernel = pytest.mark.parametrize("kernel", [pytest.param(kernel, id=name) for name, kernel in KERNELS.items()])
 
 
-ROWS = Options(inspect=False)
+ROWS = Options(inspect="false")
 """A warp a row, whatever it is multiplied by: products as tiles have tests of their own."""
 
 

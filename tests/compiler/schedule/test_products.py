@@ -71,7 +71,7 @@ def test_more_rows_than_a_tile():
 
 def test_the_inspector_can_be_left_out():
     _, (kernel,) = loops_of(TRANSR, {"D": 32, "K": 32})
-    report = Report(Options(inspect=False))
+    report = Report(Options(inspect="false"))
     assert schedule(kernel, report).template != "gemm"
     assert report.refusals[0] == "TransR: rows are not grouped by their matrices: the option inspect is off"
 
