@@ -88,20 +88,20 @@ class Inspector:
         return cls(steps, chunk, tuple(matrices), tuple(rows), cached, Tiles(**names))
 
     def inspect(self) -> None:
-        """Writes the inspection, with a wait after each of its parts."""
+        """Writes the inspection, with a wait before each of its parts: `buf_idx` is read after the first rows are
+        staged, for which there is one. What `_unique` needs, each thread has found itself."""
         steps, chunk = self.steps, self.chunk
         with steps.loop("i", chunk.most, "thread") as place, steps.where(place, "<", chunk.here):
             edge = chunk.edge(place)
             for array in (*self.matrices, *self.rows):
                 steps.store(self.tiles.idx, [self._row(array), place], steps.load("chosen", array, edge))
-        steps.barrier()
-        for part in (self._sort, self._mark, self._number, self._unique, self._count, self._order, self._remap):
+        for part in (self._sort, self._mark, self._unique, self._count, self._order, self._remap):
+            steps.barrier()
             with (
                 steps.loop("a", len(self.matrices) + len(self.rows), "thread") as array,
                 steps.loop("i", chunk.most, "thread") as place,
             ):
                 part(array, place)
-            steps.barrier()
 
     def at(self, array: str, edge: Extent) -> str:
         """Where an edge's row or matrix is: the element of `buf_idx`."""
@@ -152,21 +152,23 @@ class Inspector:
             differs = flag(steps, "differs", steps.index("rise", "sub", value, before))
             steps.store(tiles.is_uniq, [row, place], differs)
 
-    def _number(self, row: str, place: str) -> None:
+    def _number(self, row: str, place: str) -> str:
+        """The prefix sum of `is_uniq`."""
         steps, tiles = self.steps, self.tiles
-        with steps.where(place, "<", self.chunk.here):
-            total = steps.tile("total", [1], "register", type="i32")
-            steps.store(total, [0], 0)
-            with steps.segment("j", 1, steps.index("past", "add", place, 1), unroll=UNROLLED) as other:
-                differs = steps.load("differs", tiles.is_uniq, row, other)
-                steps.store(total, [0], steps.index("n", "add", steps.load("n", total, 0), differs))
-            steps.store(tiles.position, [row, place], steps.load("n", total, 0))
+        extents = len(self.matrices) + len(self.rows), self.chunk.most
+        total = steps.tile("total", extents, "register", type="i32")
+        steps.store(total, [row, place], 0)
+        with steps.segment("j", 1, steps.index("past", "add", place, 1), unroll=UNROLLED) as other:
+            differs = steps.load("differs", tiles.is_uniq, row, other)
+            steps.store(total, [row, place], steps.index("n", "add", steps.load("n", total, row, place), differs))
+        return steps.load("u", total, row, place)
 
     def _unique(self, row: str, place: str) -> None:
         """The first of each value says where it begins and what it is; the last edge, how many values there are."""
         steps, tiles = self.steps, self.tiles
         with steps.where(place, "<", self.chunk.here):
-            which = steps.load("u", tiles.position, row, place)
+            which = self._number(row, place)
+            steps.store(tiles.position, [row, place], which)
             value = steps.load("value", tiles.sorted, row, place)
 
             def begins() -> None:

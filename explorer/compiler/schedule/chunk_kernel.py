@@ -49,7 +49,8 @@ class ChunkSizes:
 
 @dataclass(frozen=True)
 class _Span:
-    """A block of `size` elements from `base` on, of rows of `extent`, `length` of them; whether blocks reach past it."""
+    """A block of `size` elements from `base` on, of rows of `extent`, which is `length`; whether the last is `ragged`,
+    and whether there are `several`."""
 
     base: Extent
     size: int
@@ -59,6 +60,10 @@ class _Span:
     @property
     def ragged(self) -> bool:
         return bool(self.length % self.size)
+
+    @property
+    def several(self) -> bool:
+        return self.length > self.size
 
 
 class ChunkWriter:
@@ -82,12 +87,17 @@ class ChunkWriter:
             self.inspector = Inspector.declare(steps, self.chunk, tuple(plan.matrices), rows, sizes.cached)
             self.inspector.inspect()
             self._declare()
+            waited = True
             for place, phase in enumerate(plan.phases):
+                if not (waited or isinstance(phase, loops.Store)):
+                    steps.barrier()  # before rows are staged where those of the last phase were
                 match phase:
                     case Product():
                         self._product(phase)
+                        waited = False
                     case loops.For():
                         self._elements(phase)
+                        waited = plan.kernel.size(phase.extent) > sizes.block
                     case loops.Store():
                         with self._each_edge((phase,)) as (_, known):
                             steps.copy((phase,), known)
@@ -190,8 +200,11 @@ class ChunkWriter:
 
     @contextmanager
     def _blocks(self, hint: str, extent: Extent) -> Iterator[_Span]:
-        """The blocks of rows of a length, one after another."""
+        """The blocks of rows of a length, one after another; no loop where there is but one."""
         steps, size, length = self.steps, self.sizes.block, self.plan.kernel.size(extent)
+        if length <= size:
+            yield _Span(0, size, extent, length)
+            return
         with steps.loop(hint, -(-length // size)) as number:
             yield _Span(steps.index("base", "mul", number, size), size, extent, length)
 
@@ -289,7 +302,8 @@ class ChunkWriter:
                 places = self._places(loop.body, loop.variable, edge)
                 with self._each_element(span, self._step(loop.body, loop.variable, span)) as (inside, element):
                     self._body(loop.body, known, (edge, places), (loop.variable, inside, element))
-            steps.barrier()
+            if span.several:
+                steps.barrier()
 
     def _product(self, product: Product) -> None:
         """A block of columns after another: the products of all edges, and what follows from them."""
@@ -307,7 +321,8 @@ class ChunkWriter:
                 self._stage_matrices(product, depths, columns, step)
                 steps.barrier()
                 self._multiply(product, depths, columns, (total, step))
-                steps.barrier()
+                if depths.several or columns.several:
+                    steps.barrier()
             self._epilogue(product, columns, (total, step))
 
     def _stage_matrices(self, product: Product, depths: _Span, columns: _Span, step: int) -> None:
@@ -377,7 +392,6 @@ class ChunkWriter:
                 for name in totals:
                     known[name] = steps.load(name, total, edge, inside)
                 self._body(body, known, (edge, places), (column, inside, element))
-        steps.barrier()
 
 
 def _chosen(product: Product) -> str:

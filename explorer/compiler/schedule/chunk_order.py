@@ -13,9 +13,7 @@ from explorer.compiler.schedule.chunk_inspector import rank
 from explorer.compiler.schedule.steps import Steps
 
 
-def sort_group(
-    steps: Steps, array: str, first: Extent, edges: tuple[int, int], rows: Extent, behind: Extent
-) -> str:
+def sort_group(steps: Steps, array: str, first: Extent, edges: tuple[int, int], rows: Extent, behind: Extent) -> str:
     """Writes the sorting of a group's edges, the batch's from `first` on; gives the tile with their numbers in order.
 
     `edges` are C and p; `rows` is how many edges there are, and `behind` an index that is above all of them, by which

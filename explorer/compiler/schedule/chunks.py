@@ -56,7 +56,9 @@ def _tell(plan: Plan, sizes: ChunkSizes, report: Report) -> None:
     name, arrays = plan.kernel.name, ", ".join(plan.chosen)
     report.did(f"{name}: {sizes.edges} edges a block, inspected in shared memory by {arrays} (chunks)")
     if sizes.group > 1:
-        report.did(f"{name}: groups of {sizes.group} chunks sorted by {sort_index(plan)}; scores go to their own places")
+        report.did(
+            f"{name}: groups of {sizes.group} chunks sorted by {sort_index(plan)}; scores go to their own places"
+        )
     for table in plan.matrices.values():
         report.did(f"{name}: {sizes.cached} matrices of {table} by {sizes.block} x {sizes.block} in shared memory")
     if plan.gathers:

@@ -1,0 +1,176 @@
+"""Scores by chunks of edges: cuKE's inspection to the element, what is read from memory, and the numbers."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+import explorer
+from explorer.compiler.interpret.kernels import run_scheduled, shared_tiles
+from explorer.compiler.ir.kernels import AtomicAccumulate, Loop, Where
+from explorer.compiler.ir.loops import Buffer, Load
+from explorer.compiler.ir.node import VerificationError
+from explorer.compiler.ir.verify_kernels import verify_scheduled
+from explorer.runtime.reference import score
+from tests.compiler.models import EXAMPLES, draw_inputs
+from tests.compiler.schedule.test_grouping import without_barrier
+
+KGE = {path.stem: path.read_text() for path in EXAMPLES}
+PASTED = """dim D = 20, K = 34
+score Pasted(h: entity, r: relation, t: entity):
+    "a matrix an edge, rows of two tables by its relation, and two sums of their product"
+    param E[entity, D]
+    param R[relation, K]
+    param S[relation, K]
+    param P[relation, D, K]
+    param bias[entity]
+    u = tanh(E[h] * E[t]) @ P[r]
+    return max(u + R[r]) - dot(u, S[r]) + bias[t]
+"""
+FIGURE = {
+    "idx": [1, 3, 1, 3, 4, 2],
+    "sorted": [1, 1, 2, 3, 3, 4],
+    "ord": [0, 3, 1, 4, 5, 2],
+    "is_uniq": [-1, 0, 1, 1, 0, 1],
+    "position": [0, 0, 1, 2, 2, 3],
+    "pcount": [0, 2, 3, 5],
+    "count": [2, 1, 2, 1],
+    "cache": [1, 2, 3, 4],
+    "sorted_cache": [1, 3, 2, 4],
+    "cache_ord": [0, 2, 1, 3],
+    "buf_idx": [0, 1, 0, 1, 10, 8],
+}
+"""cuKE's Figure 7 with chunks of 6 edges and 2 cached matrices; -1 is what nothing stores."""
+
+
+def by_chunks(text, edges=6, cached=2, block=32, group=1, sizes=None):
+    """The compilation, and its one kernel."""
+    options = {"inspect_edges": edges, "inspect_cached": cached, "inspect_block": block, "inspect_group": group}
+    compilation = explorer.compile(text, sizes=sizes, options={"inspect": "chunks", **options})
+    kernel = compilation.stages["kernels"].program
+    assert kernel.template == "chunks"
+    return compilation, kernel
+
+
+def refusals(text, **options):
+    """What the scheduling of a text refuses."""
+    compilation = explorer.compile(text, options=options)
+    return [said for report in compilation.stages["kernels"].passes for said in report.refusals]
+
+
+def test_figure_7_to_the_element():
+    compilation, kernel = by_chunks(KGE["rescal"], sizes={"D": 8})
+    inputs = draw_inputs(compilation, batch=6, entities=50, relations=5)
+    inputs["r"] = np.array(FIGURE["idx"], np.int32)
+    tiles = shared_tiles(kernel, inputs)
+    for name, want in FIGURE.items():
+        assert list(tiles[name][0])[: len(want)] == want, name
+        assert set(tiles[name][0][len(want) :]) <= {-1}, name
+    assert tiles["unique"][0, 0] == 4
+
+
+def test_rows_are_cached_where_edges_repeat_them():
+    compilation, kernel = by_chunks(KGE["distmult"], sizes={"D": 8})
+    inputs = draw_inputs(compilation, batch=6, entities=9, relations=9)
+    inputs["t"] = np.array(FIGURE["idx"], np.int32)
+    inputs["r"] = np.array([4, 4, 4, 4, 4, 7], np.int32)
+    inputs["h"] = np.arange(6, dtype=np.int32)
+    tiles = shared_tiles(kernel, inputs)
+    by_array = {tuple(row): place for place, row in enumerate(tiles["idx"])}
+    buffers = {name: list(tiles["buf_idx"][by_array[tuple(inputs[name])]]) for name in "hrt"}
+    assert buffers == {"h": [6, 7, 8, 9, 10, 11], "r": [0, 0, 0, 0, 0, 13], "t": [0, 1, 0, 1, 10, 8]}
+
+
+def counting(kernel, table):
+    """A kernel that also counts the vectors that it loads from each row or matrix of a table."""
+
+    def of(statement):
+        if isinstance(statement, Loop | Where):
+            return (replace(statement, body=tuple(s for child in statement.body for s in of(child))),)
+        if not isinstance(statement, Load) or statement.buffer != table:
+            return (statement,)
+        count = AtomicAccumulate(
+            target="loads",
+            indices=statement.indices[:1],
+            reduction="sum",
+            function="copy",
+            operands=(1,),
+            origin=statement.origin,
+        )
+        return statement, count
+
+    extents = next(buffer.extents for buffer in kernel.buffers if buffer.name == table)
+    loads = Buffer(name="loads", kind="index", extents=extents[:1], origin=kernel.origin)
+    return replace(kernel, buffers=(*kernel.buffers, loads), body=of(kernel.body[0]))
+
+
+def matrices_loaded(chosen, group=1, **options):
+    """How often each matrix is loaded whole from global memory, by edges that choose these."""
+    compilation, kernel = by_chunks(KGE["rescal"], edges=8, sizes={"D": 9}, group=group, **options)
+    inputs = draw_inputs(compilation, batch=len(chosen), entities=50, relations=20)
+    inputs["r"] = np.array(chosen, np.int32)
+    loads = run_scheduled((counting(kernel, "P"),), inputs)["loads"] + 1
+    assert not (loads % 81).any()
+    return {matrix: int(count) // 81 for matrix, count in enumerate(loads) if count}
+
+
+def test_each_matrix_is_loaded_as_often_as_the_cache_says():
+    assert matrices_loaded([7] * 8) == {7: 1}
+    assert matrices_loaded(range(8)) == dict.fromkeys(range(8), 1)
+    assert matrices_loaded([5, 5, 9, 3, 9, 5, 3, 9]) == {5: 1, 9: 1, 3: 2}  # one more than are cached
+    assert matrices_loaded([5, 5, 9, 3, 9, 5, 3, 9], cached=3) == {5: 1, 9: 1, 3: 1}
+
+
+def test_the_last_chunk_is_one_of_fewer_edges():
+    assert matrices_loaded([7] * 17) == {7: 3}
+    assert matrices_loaded([2] * 8 + [7, 4, 4]) == {2: 1, 4: 1, 7: 1}
+
+
+def test_sorted_edges_load_fewer_matrices():
+    mixed = [0, 1, 2, 3] * 7 + [3, 2]
+    apart, together = (sum(matrices_loaded(mixed, group=group).values()) for group in (1, 4))
+    assert (apart, together) == (3 * (2 + 2 + 2) + 4, 7)
+
+
+@pytest.mark.parametrize("text", [*KGE.values(), PASTED], ids=[*KGE, "pasted"])
+@pytest.mark.parametrize("batch", [1, 23])
+def test_scores_are_the_references_in_every_grouping(text, batch):
+    results = []
+    for group in (1, 2, 4):
+        sizes = {name: 9 + at for at, name in enumerate(explorer.compile(text).sizes)}
+        compilation, kernel = by_chunks(text, edges=5, group=group, sizes=sizes)
+        inputs = draw_inputs(compilation, batch=batch, entities=6, relations=4)
+        results.append(run_scheduled((kernel,), inputs)["out"])
+        want = score(text, inputs, compilation.sizes)
+        assert np.allclose(results[-1], want, rtol=1e-4, atol=1e-4)
+    assert all(np.array_equal(results[0], other) for other in results)  # nothing is permuted, in sums either
+
+
+@pytest.mark.parametrize(
+    ("name", "sizes", "waits"),
+    [("transr", (40, 72), 14), ("transr", (32, 32), 13), ("transh", (40,), 14), ("transh", (32,), 13)],
+)
+def test_the_block_waits_wherever_it_must_and_nowhere_else(name, sizes, waits):
+    _, kernel = by_chunks(KGE[name], edges=16, group=4, sizes=dict(zip("DK", sizes, strict=False)))
+    assert without_barrier(kernel.body, -1)[1] == waits
+    for place in range(waits):
+        with pytest.raises(VerificationError, match="no barrier (block|warp) between"):
+            verify_scheduled(replace(kernel, body=without_barrier(kernel.body, place)[0]))
+
+
+def test_what_does_not_fit_is_said():
+    rows = "RESCAL is not inspected by chunks: "
+    assert refusals(KGE["rescal"], inspect="chunks", negatives="tail:3")[0].startswith(rows)
+    large = {"inspect": "chunks", "inspect_block": 128, "inspect_cached": 8}
+    assert refusals(KGE["rescal"], **large)[0] == (
+        rows + "its tiles take 567,744 bytes of shared memory, and a block of sm_90 has 232,448: make inspect_edges,"
+        " inspect_cached, inspect_block or inspect_group smaller"
+    )
+
+
+def test_options_that_nothing_reads_are_named():
+    said = "RESCAL: inspect_edges, inspect_group: nothing, for no score is inspected by chunks"
+    assert said in refusals(KGE["rescal"], inspect_edges=8, inspect_group=1)
+    said = "DistMult: inspect_cached=3: nothing, for edges choose no matrices"
+    assert said in refusals(KGE["distmult"], inspect="chunks", inspect_cached=3)
+    assert not any("inspect" in said for said in refusals(KGE["rescal"], inspect="chunks", inspect_edges=8))
