@@ -38,8 +38,9 @@ def schedule_chunks(kernel: loops.Kernel, report: Report) -> ScheduledKernel | N
     needed, there = shared_bytes(made), MOST_SHARED_BYTES[options.arch]
     if needed > there:
         report.refused(
-            f"{kernel.name} is not inspected by chunks: its tiles take {needed:,} bytes of shared memory, and a block of"
-            f" {options.arch} has {there:,}: make inspect_edges, inspect_cached, inspect_block or inspect_group smaller"
+            f"{kernel.name} is not inspected by chunks: its tiles take {needed:,} bytes of shared memory, and a block"
+            f" of {options.arch} has {there:,}: make inspect_edges, inspect_cached, inspect_block or inspect_group"
+            " smaller"
         )
         return None
     _tell(plan, sizes, report)

@@ -154,7 +154,7 @@ def test_the_block_waits_wherever_it_must_and_nowhere_else(name, sizes, waits):
     _, kernel = by_chunks(KGE[name], edges=16, group=4, sizes=dict(zip("DK", sizes, strict=False)))
     assert without_barrier(kernel.body, -1)[1] == waits
     for place in range(waits):
-        with pytest.raises(VerificationError, match="no barrier (block|warp) between"):
+        with pytest.raises(VerificationError, match=r"no barrier (block|warp) between"):
             verify_scheduled(replace(kernel, body=without_barrier(kernel.body, place)[0]))
 
 

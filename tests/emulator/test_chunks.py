@@ -1,0 +1,38 @@
+"""Scores by chunks of edges on the emulator: no race, nothing read before it is written, and the reference's numbers."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+import explorer
+from benchmarks.gpu_check import BATCHES, Case, Setting, check, sizes_of
+from tests.compiler.schedule.test_chunks import PASTED
+from tests.emulator.cases import as_parameters
+
+EXAMPLES = Path(__file__).parents[2] / "examples" / "kge"
+NAMES = ("transr", "rescal", "transh", "transf", "distmult")
+SETTINGS = (
+    (8, {"inspect_group": "1", "inspect_edges": "6"}),  # chunks of no power of two, rows of less than a vector a lane
+    (33, {"inspect_group": "2", "inspect_edges": "16", "inspect_block": "32", "inspect_cached": "1"}),  # odd, ragged
+    (72, {"inspect_group": "4", "inspect_edges": "20", "inspect_cached": "3"}),  # two edges a warp, blocks of vectors
+)
+
+
+def cases() -> list[Case]:
+    texts = [*((EXAMPLES / f"{name}.emb").read_text() for name in NAMES), PASTED]
+    return [
+        Case(text, size, batch, {"inspect": "chunks", **options})
+        for text in texts
+        for size, options in SETTINGS
+        for batch in BATCHES
+    ]
+
+
+@pytest.mark.parametrize("case", as_parameters(cases()))
+def test_the_kernel_of_a_score(emulated: Setting, case: Case) -> None:
+    compilation = explorer.compile(case.text, sizes=sizes_of(case), options=case.options)
+    assert compilation.stages["kernels"].program.template == "chunks"
+    outcome = check(emulated, case)
+    assert outcome["agrees"], outcome
