@@ -24,7 +24,8 @@ INSPECTIONS = {
     "chunks": "each block finds out what its chunk of edges shares, and keeps that in shared memory",
 }
 """What the inspector of a GPU's kernels does (cuKE §VI)."""
-CHUNK_EDGES, CACHED_MATRICES = range(2, 65), range(1, 9)
+CHUNK_EDGES = (2, 4, 6, 8, 12, 16, 24, 32, 48, 64)
+CACHED_MATRICES = range(1, 9)
 BLOCK_ELEMENTS = (32, 64, 128)
 CHUNKS_A_GROUP = tuple(1 << power for power in range(8))
 OPT_LEVELS = 4
@@ -116,7 +117,7 @@ def read_options(values: Mapping[str, str | int | bool]) -> Options:
         negatives=_read_negatives(texts.get("negatives", "none")),
         arch=_read_choice("arch", texts.get("arch", "sm_90"), ARCHITECTURES),
         inspect=_read_inspection(texts.get("inspect", "true")),
-        inspect_edges=_read_number("inspect_edges", texts.get("inspect_edges", "16"), CHUNK_EDGES),
+        inspect_edges=_read_one_of("inspect_edges", texts.get("inspect_edges", "16"), CHUNK_EDGES),
         inspect_cached=_read_number("inspect_cached", texts.get("inspect_cached", "2"), CACHED_MATRICES),
         inspect_block=_read_one_of("inspect_block", texts.get("inspect_block", "64"), BLOCK_ELEMENTS),
         inspect_group=_read_one_of("inspect_group", texts.get("inspect_group", "128"), CHUNKS_A_GROUP),

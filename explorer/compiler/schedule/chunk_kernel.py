@@ -8,8 +8,8 @@ for the second block of columns on; here they are computed again, since two gath
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, replace
 
 from explorer.compiler.ir import loops
@@ -24,8 +24,8 @@ from explorer.compiler.schedule.products import Product
 from explorer.compiler.schedule.steps import ALL, Steps, arrays_of
 
 LANES = 32
-MOST_WARPS = 16
-"""Warps of a block, at most: 512 threads, four blocks of which a multiprocessor can have."""
+EDGES_A_WARP = 4
+"""Edges of a warp, at most: where all choose the same matrix, what is read of it serves each of them."""
 VECTORS = (4, 2)
 DEPTHS_AT_ONCE = 8
 """Steps along the depth side by side, so that loads are under way together."""
@@ -41,10 +41,14 @@ class ChunkSizes:
     group: int
 
     @property
+    def each(self) -> int:
+        """Edges of a warp, as many for each."""
+        return next(each for each in range(EDGES_A_WARP, 0, -1) if self.edges % each == 0)
+
+    @property
     def warps(self) -> int:
-        """Warps of a block: one an edge, or as few rounds of the same length as there can be."""
-        rounds = -(-self.edges // MOST_WARPS)
-        return -(-self.edges // rounds)
+        """Warps of a block."""
+        return self.edges // self.each
 
 
 @dataclass(frozen=True)
@@ -64,6 +68,24 @@ class _Span:
     @property
     def several(self) -> bool:
         return self.length > self.size
+
+
+@dataclass(frozen=True)
+class _Edge:
+    """A place of the chunk, and whose it is: the warp's edge `which`."""
+
+    warp: str
+    which: Extent
+    place: Extent
+
+    @property
+    def register(self) -> tuple[Extent, Extent]:
+        """Where its sums are."""
+        return self.warp, self.which
+
+
+_Sums = tuple[Callable[[str], AbstractContextManager[_Edge]], str, str, int]
+"""The edges of a warp whose sums are meant, the warp, the tile of sums, and the length of its vectors."""
 
 
 class ChunkWriter:
@@ -99,8 +121,8 @@ class ChunkWriter:
                         self._elements(phase)
                         waited = plan.kernel.size(phase.extent) > sizes.block
                     case loops.Store():
-                        with self._each_edge((phase,)) as (_, known):
-                            steps.copy((phase,), known)
+                        with self._each_edge() as edge, steps.where(edge.place, "<", self.chunk.here):
+                            steps.copy((phase,), self._known(edge, edge.place, (phase,)))
                 self._join(place)
         used = {name for statement in steps.body for node in walk(statement) for name in arrays_of(node)}
         return ScheduledKernel(
@@ -116,7 +138,7 @@ class ChunkWriter:
 
     def _schedule(self) -> tuple[str, ...]:
         plan, sizes, edge = self.plan, self.sizes, self.plan.rows.variable
-        lines = [f"split {edge} by {sizes.edges} @block @warp", f"split rows by {sizes.block} @lane"]
+        lines = [f"split {edge} by {sizes.edges} @block, by {sizes.each} @warp", f"split rows by {sizes.block} @lane"]
         if self._sorted_by is not None:
             lines.insert(0, f"sort {edge} by {self._sorted_by} in groups of {sizes.group} x {sizes.edges}")
         lines += [f"inspect {array} in shared memory" for array in plan.chosen]
@@ -162,11 +184,11 @@ class ChunkWriter:
             self.matrix = steps.tile("matrix", [most, sizes.block, sizes.block], "shared")
             self.vector = steps.tile("vector", [sizes.edges, sizes.block], "shared")
         for accumulator in self.plan.accumulators:
-            self.sums[accumulator.name] = steps.tile(accumulator.name, [sizes.edges], "register")
+            self.sums[accumulator.name] = steps.tile(accumulator.name, [sizes.warps, sizes.each], "register")
         if self.sums:
-            with steps.loop("i", sizes.edges, "warp") as place:
+            with self._each_edge() as edge:
                 for accumulator in self.plan.accumulators:
-                    steps.store(self.sums[accumulator.name], [place], accumulator.start)
+                    steps.store(self.sums[accumulator.name], edge.register, accumulator.start)
 
     def _join(self, place: int) -> None:
         """After the last phase that adds to a sum, its parts in lanes are put together."""
@@ -183,20 +205,42 @@ class ChunkWriter:
                 self.steps.add(Reduce(target=target, reduction=adding[-1][1], lanes=LANES, origin=origin))
 
     @contextmanager
-    def _each_edge(self, readers: Sequence[loops.Statement]) -> Iterator[tuple[str, dict[str, Atom]]]:
-        """A warp for each edge: its place in the chunk, and what names stand for that the readers need."""
+    def _each_edge(self) -> Iterator[_Edge]:
+        """Every edge, by warps."""
+        with self._warps() as warp, self._edges_of(warp) as edge:
+            yield edge
+
+    def _warps(self) -> AbstractContextManager[str]:
+        return self.steps.loop("w", self.sizes.warps, "warp")
+
+    @contextmanager
+    def _edges_of(self, warp: str) -> Iterator[_Edge]:
+        """A warp's edges, side by side."""
+        steps, each = self.steps, self.sizes.each
+        first = steps.index("i", "mul", warp, each)
+        if each == 1:
+            yield _Edge(warp, 0, first)
+            return
+        with steps.loop("e", each, unroll=ALL) as which:
+            yield _Edge(warp, which, steps.index("i", "add", first, which))
+
+    def _there(self, edge: _Edge) -> Extent:
+        """A place that has an edge: the last one's for what has none."""
+        steps, sizes = self.steps, self.sizes
+        return steps.index("own", "min", edge.place, steps.index("last", "sub", self.chunk.here, 1))
+
+    def _known(self, edge: _Edge, there: Extent, readers: Sequence[loops.Statement]) -> dict[str, Atom]:
+        """What names stand for that the readers need of an edge, `there` in the chunk."""
         steps, plan = self.steps, self.plan
         needed = slice_for(plan.scalars, readers)
         read = {name for statement in (*needed, *readers) for name in loops.reads_of(statement)}
-        with steps.loop("i", self.sizes.edges, "warp") as place, steps.where(place, "<", self.chunk.here):
-            known: dict[str, Atom] = {}
-            if plan.rows.variable in read:
-                edge = self.chunk.edge(place)
-                known[plan.rows.variable] = edge
-            for name, tile in self.sums.items():
-                if any(name in loops.reads_of(s)[isinstance(s, Accumulate) :] for s in (*needed, *readers)):
-                    known[name] = steps.load(name, tile, place)
-            yield place, steps.copy(needed, known)
+        known: dict[str, Atom] = {}
+        if plan.rows.variable in read:
+            known[plan.rows.variable] = self.chunk.edge(there)
+        for name, tile in self.sums.items():
+            if any(name in loops.reads_of(s)[isinstance(s, Accumulate) :] for s in (*needed, *readers)):
+                known[name] = steps.load(name, tile, *edge.register)
+        return steps.copy(needed, known)
 
     @contextmanager
     def _blocks(self, hint: str, extent: Extent) -> Iterator[_Span]:
@@ -244,14 +288,14 @@ class ChunkWriter:
                 value = steps.load("value", gather.table, row, element)
                 steps.store(self.rows[gather], [which, inside], value)
 
-    def _places(self, body: Sequence[loops.Statement], variable: str, edge: str) -> dict[Gather, tuple[str, str]]:
+    def _places(self, body: Sequence[loops.Statement], variable: str, there: Extent) -> dict[Gather, tuple[str, str]]:
         """Where an edge's rows are, for each gather of a body, and the register that its elements go through."""
         steps = self.steps
         found: dict[Gather, tuple[str, str]] = {}
         at: dict[str, str] = {}
         for gather in dict.fromkeys(g for s in body if (g := self.plan.gather(s, variable))):
             if gather.chosen not in at:
-                at[gather.chosen] = self.inspector.at(gather.chosen, edge)
+                at[gather.chosen] = self.inspector.at(gather.chosen, there)
             held = steps.tile("held", [self.sizes.block], "register")
             found[gather] = at[gather.chosen], held
         return found
@@ -271,7 +315,7 @@ class ChunkWriter:
         self,
         body: Sequence[loops.Statement],
         known: dict[str, Atom],
-        at: tuple[str, dict[Gather, tuple[str, str]]],
+        at: tuple[_Edge, dict[Gather, tuple[str, str]]],
         where: tuple[str, str, Extent],
     ) -> dict[str, Atom]:
         """Straight-line code for an element; what it adds to sums goes to the edge's. Gives what names stand for."""
@@ -282,7 +326,7 @@ class ChunkWriter:
             if gather and isinstance(statement, loops.Load):
                 known[statement.result] = self._loaded(statement, gather, places[gather], (inside, element))
             elif isinstance(statement, Accumulate):
-                target = replace(statement, target=self.sums[statement.target], indices=(edge,))
+                target = replace(statement, target=self.sums[statement.target], indices=edge.register)
                 steps.copy((target,), known)
             else:
                 known = steps.copy((statement,), known)
@@ -298,8 +342,10 @@ class ChunkWriter:
         with self._blocks("block", loop.extent) as span:
             self._stage(loop.body, loop.variable, span)
             steps.barrier()
-            with self._each_edge(self._others(loop.body, loop.variable)) as (edge, known):
-                places = self._places(loop.body, loop.variable, edge)
+            with self._each_edge() as edge:
+                there = self._there(edge)
+                known = self._known(edge, there, self._others(loop.body, loop.variable))
+                places = self._places(loop.body, loop.variable, there)
                 with self._each_element(span, self._step(loop.body, loop.variable, span)) as (inside, element):
                     self._body(loop.body, known, (edge, places), (loop.variable, inside, element))
             if span.several:
@@ -310,12 +356,9 @@ class ChunkWriter:
         steps, sizes = self.steps, self.sizes
         with self._blocks("columns", product.column_extent) as columns:
             step = self._step((*product.epilogue, product.matrix), product.column, columns)
-            total = steps.tile(product.total, [sizes.edges, sizes.block], "register")
-            with (
-                steps.loop("i", sizes.edges, "warp") as edge,
-                steps.loop("j", sizes.block, "lane", step=step, unroll=ALL) as inside,
-            ):
-                steps.store(total, [edge, inside], 0.0)
+            total = steps.tile(product.total, [sizes.warps, sizes.each, sizes.block], "register")
+            with self._each_edge() as edge, steps.loop("j", sizes.block, "lane", step=step, unroll=ALL) as inside:
+                steps.store(total, [*edge.register, inside], 0.0)
             with self._blocks("depths", product.depth_extent) as depths:
                 self._stage(product.prologue, product.depth, depths)
                 self._stage_matrices(product, depths, columns, step)
@@ -345,39 +388,68 @@ class ChunkWriter:
         return self.steps.load(product.matrix.result, product.matrix.buffer, matrix, depth, column)
 
     def _multiply(self, product: Product, depths: _Span, columns: _Span, sums: tuple[str, int]) -> None:
-        """An edge's block of the row, then its product with the block of its matrix, wherever that is."""
-        steps, edges = self.steps, self.sizes.edges
-        with self._each_edge(self._others(product.prologue, product.depth)) as (edge, known):
-            places = self._places(product.prologue, product.depth, edge)
-            with self._each_element(depths, self._step(product.prologue, product.depth, depths)) as (inside, depth):
-                names = self._body(product.prologue, known, (edge, places), (product.depth, inside, depth))
-                factor = names[product.factor] if isinstance(product.factor, str) else product.factor
-                steps.store(self.vector, [edge, inside], factor)
+        """A warp's blocks of its edges' rows, then their products with the blocks of their matrices: where all edges
+        have the same matrix, for all at once."""
+        steps, array = self.steps, _chosen(product)
+        with self._warps() as warp:
+            with self._edges_of(warp) as edge:
+                self._row(product, depths, edge)
             steps.add(Barrier(level="warp", origin=product.origin))
-            at = self.inspector.at(_chosen(product), edge)
-            with steps.where(at, "<", edges):
-                self._sum(product, depths, columns, (edge, *sums), at, staged=True)
-            with steps.where(edges, "<=", at):
-                matrix = steps.index("m", "sub", at, edges)
-                self._sum(product, depths, columns, (edge, *sums), matrix, staged=False)
+            first = steps.index("i", "mul", warp, self.sizes.each)
+            places = [_Edge(warp, which, steps.index("i", "add", first, which)) for which in range(self.sizes.each)]
+            at = [self.inspector.at(array, self._there(edge)) for edge in places]
+            spread = self._spread(at)
+            with steps.where(spread, "==", 0, needed=len(at) > 1):
+                self._sum_where(product, depths, columns, (self._edges_of, warp, *sums), at[0])
+            if len(at) == 1:
+                return
+            with steps.where(0, "<", spread), self._edges_of(warp) as edge:
+                its = self.inspector.at(array, self._there(edge))
+                self._sum_where(product, depths, columns, (lambda _: nullcontext(edge), warp, *sums), its)
+
+    def _spread(self, at: Sequence[str]) -> Extent:
+        """How far apart the places of matrices are."""
+        low: Extent = at[0]
+        high: Extent = at[0]
+        for other in at[1:]:
+            low, high = self.steps.index("low", "min", low, other), self.steps.index("high", "max", high, other)
+        return self.steps.index("spread", "sub", high, low)
+
+    def _row(self, product: Product, depths: _Span, edge: _Edge) -> None:
+        """A block of an edge's row."""
+        steps, prologue = self.steps, product.prologue
+        there = self._there(edge)
+        known = self._known(edge, there, self._others(prologue, product.depth))
+        places = self._places(prologue, product.depth, there)
+        with self._each_element(depths, self._step(prologue, product.depth, depths)) as (inside, depth):
+            names = self._body(prologue, known, (edge, places), (product.depth, inside, depth))
+            factor = names[product.factor] if isinstance(product.factor, str) else product.factor
+            steps.store(self.vector, [edge.place, inside], factor)
+
+    def _sum_where(self, product: Product, depths: _Span, columns: _Span, sums: _Sums, at: str) -> None:
+        """Adds products with the matrix at a place of `buf_idx`: one that is staged, or one of the table."""
+        steps, edges = self.steps, self.sizes.edges
+        with steps.where(at, "<", edges):
+            self._sum(product, depths, columns, sums, at, staged=True)
+        with steps.where(edges, "<=", at):
+            self._sum(product, depths, columns, sums, steps.index("m", "sub", at, edges), staged=False)
 
     def _sum(
-        self, product: Product, depths: _Span, columns: _Span, sums: tuple[str, str, int], matrix: Atom, *, staged: bool
+        self, product: Product, depths: _Span, columns: _Span, sums: _Sums, matrix: Extent, *, staged: bool
     ) -> None:
-        """Adds the products of a block with a matrix: the one staged at a place, or one of the table."""
-        steps, (edge, total, step) = self.steps, sums
+        """Adds the products of edges' blocks with a block of a matrix."""
+        steps, (edges_of, warp, total, step) = self.steps, sums
         rest: Extent = depths.size
         if depths.ragged:
             rest = steps.index("rest", "min", steps.index("left", "sub", depths.extent, depths.base), depths.size)
-        with steps.segment("q", 0, rest, DEPTHS_AT_ONCE) as row:
-            factor = steps.load("u", self.vector, edge, row)
-            with self._each_element(columns, step) as (inside, column):
-                if staged:
-                    value = steps.load(product.matrix.result, self.matrix, matrix, row, inside)
-                else:
-                    depth = steps.index("d", "add", depths.base, row)
-                    value = self._of_matrix(product, matrix, depth, column)
-                steps.accumulate(total, [edge, inside], "mul", factor, value)
+        with steps.segment("q", 0, rest, DEPTHS_AT_ONCE) as row, self._each_element(columns, step) as (inside, column):
+            if staged:
+                value = steps.load(product.matrix.result, self.matrix, matrix, row, inside)
+            else:
+                value = self._of_matrix(product, matrix, steps.index("d", "add", depths.base, row), column)
+            with edges_of(warp) as edge:
+                factor = steps.load("u", self.vector, edge.place, row)
+                steps.accumulate(total, [*edge.register, inside], "mul", factor, value)
 
     def _epilogue(self, product: Product, columns: _Span, sums: tuple[str, int]) -> None:
         """What each edge does with a block of its product."""
@@ -386,11 +458,13 @@ class ChunkWriter:
         steps.barrier()
         body = tuple(s for s in product.epilogue if not (isinstance(s, loops.Load) and s.buffer == product.total))
         totals = {s.result for s in product.epilogue if isinstance(s, loops.Load) and s.buffer == product.total}
-        with self._each_edge(self._others(body, column)) as (edge, known):
-            places = self._places(body, column, edge)
+        with self._each_edge() as edge:
+            there = self._there(edge)
+            known = self._known(edge, there, self._others(body, column))
+            places = self._places(body, column, there)
             with self._each_element(columns, step) as (inside, element):
                 for name in totals:
-                    known[name] = steps.load(name, total, edge, inside)
+                    known[name] = steps.load(name, total, *edge.register, inside)
                 self._body(body, known, (edge, places), (column, inside, element))
 
 
