@@ -72,6 +72,15 @@ def test_the_precision_of_products_is_chosen_with_what_it_costs(client: TestClie
     assert "in tf32x3" in unescape(re.sub("<[^>]+>", "", answer))
 
 
+def test_the_inspector_and_the_sizes_of_its_chunks_are_chosen(client: TestClient) -> None:
+    page = client.get("/").text
+    assert re.search(r'<option value="true" title="[^"]*all of a batch[^"]*" selected>whole batch</option>', page)
+    assert re.search(r'<div class="op" data-of-chunks hidden>.*?<label for="inspect_edges">', page)
+    options: dict[str, object] = {"inspect": "chunks", "inspect_edges": "32"}
+    answer = client.post("/compile", data=form(TRANSR, [{"stage": "kernels"}], options=options)).text
+    assert "scheduled TransR  template chunks" in unescape(re.sub("<[^>]+>", "", answer))
+
+
 def test_a_broken_edit_leaves_the_panes_alone(client: TestClient) -> None:
     answer = client.post("/compile", data=form(TRANSR.replace("R[r]", "Rr[r]")))
     assert answer.headers["hx-reswap"] == "none"

@@ -256,6 +256,8 @@ _templates.env.globals.update(
     default_graph=DEFAULT_GRAPH,
     architectures=ARCHITECTURES,
     precisions=PRECISIONS,
+    inspections=settings.INSPECTIONS,
+    chunk_sizes=settings.CHUNK_SIZES,
     switches=settings.SWITCHES,
     levels=settings.LEVELS,
     longest_vector=LONGEST_VECTOR,

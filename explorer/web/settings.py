@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import Any
 
-from explorer.compiler.options import OPT_LEVELS
+from explorer.compiler import options
 from explorer.machine.parameters import MachineParameters
 
 
@@ -26,14 +26,34 @@ SWITCHES = (
     Switch("grad", "backward pass", "graph onward"),
     Switch("interchange", "interchange loops", "loops onward"),
     Switch("online", "online softmax", "layers, loops onward"),
-    Switch("inspect", "inspector", "scores and layers, kernels onward"),
     Switch("address_streams", "address streams", "slc.opt3 onward"),
     Switch("store_streams", "store streams", "slc.opt1 onward"),
     Switch("level_hints", "cache-level hints", "slc onward"),
     Switch("accumulate_streams", "accumulate streams", "slc onward"),
     Switch("toggle_callbacks", "toggle callbacks", "slc onward"),
 )
-LEVELS = tuple(f"opt{level}" for level in range(OPT_LEVELS))
+SHOWN_INSPECTIONS = {"true": "whole batch", "chunks": "chunks", "false": "off"}
+INSPECTIONS = tuple((word, shown, options.INSPECTIONS[word]) for word, shown in SHOWN_INSPECTIONS.items())
+"""What the inspector does: the option's word, what the page calls it, and what it means."""
+
+
+@dataclass(frozen=True)
+class ChunkSize:
+    """An option of the inspection by chunks: its name, its label, its values, and what cuKE calls it."""
+
+    name: str
+    label: str
+    values: tuple[int, ...]
+    about: str
+
+
+CHUNK_SIZES = (
+    ChunkSize("inspect_edges", "edges a chunk", options.CHUNK_EDGES, "C, of a block"),
+    ChunkSize("inspect_group", "chunks a group", options.CHUNKS_A_GROUP, "p, sorted together"),
+    ChunkSize("inspect_block", "elements a block", options.BLOCK_ELEMENTS, "D, of rows"),
+    ChunkSize("inspect_cached", "cached matrices", tuple(options.CACHED_MATRICES), "C1, of a chunk"),
+)
+LEVELS = tuple(f"opt{level}" for level in range(options.OPT_LEVELS))
 """Ember's optimisation levels; `dlc`, and so the machine, takes one of them."""
 
 SLIDERS = {"queue_bytes": "queue", "mshrs": "misses", "hbm_ns": "latency", "hbm_gbs": "memory", "cores": "cores"}

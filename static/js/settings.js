@@ -135,10 +135,16 @@ function showEffects({ ok, effects }) {
     label.textContent = effects[label.dataset.effect] ?? label.title;
 }
 
+// The sizes of chunks are there to choose where the inspector looks at chunks.
+function showChunks() {
+  for (const row of document.querySelectorAll("[data-of-chunks]")) row.hidden = byId("inspect").value !== "chunks";
+}
+
 function optionEvent({ target }) {
   const count = byId("options").querySelector('[data-act="negative-count"]');
   const end = byId("negatives").value;
   if (WORDS.includes(target.id)) setOption(target.id, target.value);
+  if (target.id === "inspect") showChunks();
   if (target.id !== "negatives" && target !== count) return;
   count.disabled = end === "none";
   if (end === "none") setOption("negatives", "none");
@@ -158,7 +164,8 @@ export function showOptions() {
   const count = options.querySelector('[data-act="negative-count"]');
   count.disabled = end === "none";
   if (number) count.value = number;
-  for (const name of WORDS) if (others[name]) byId(name).value = others[name];
+  for (const name of WORDS) if (name in others) byId(name).value = String(others[name]);
+  showChunks();
   showLevel();
   showComparison();
   for (const name of numberNames()) {

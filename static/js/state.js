@@ -96,8 +96,10 @@ const isSize = ([, size]) => Number.isSafeInteger(size) && size >= 1;
 const isSwitch = (name) =>
   [...document.querySelectorAll("[data-option]")].some(({ dataset }) => dataset.option === name);
 const NUMBERS = ["opt", "vlen"];
-export const WORDS = ["precision", "arch"]; // options that are one of a few words
+const CHUNKS = ["inspect_edges", "inspect_group", "inspect_block", "inspect_cached"];
+export const WORDS = ["precision", "inspect", ...CHUNKS, "arch"]; // options that are one of a few words
 function isOption([name, value]) {
+  if (name === "inspect" && typeof value === "boolean") return true; // a link from when it was a switch
   if (["negatives", ...WORDS].includes(name)) return typeof value === "string";
   if (NUMBERS.includes(name)) return Number.isSafeInteger(value) && value >= 0 && value <= 64;
   return isSwitch(name) && typeof value === "boolean";

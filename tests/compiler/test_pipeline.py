@@ -6,6 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from explorer.compiler.options import OptionError, read_options
 from explorer.compiler.pipeline import STAGES
 from explorer.runtime import reference
 from tests.compiler.models import EXAMPLES, TRANSR, compiled, draw_inputs
@@ -104,9 +105,19 @@ def test_an_option_that_does_not_exist_is_a_diagnostic():
     compilation = explorer.compile(TRANSR, options={"inspector": "off"})
     assert [d.message for d in compilation.diagnostics] == [
         "there is no option 'inspector': the options are negatives, grad, reorder, compact, aggregate, interchange, "
-        "online, inspect, precision, arch, split, chunk, opt, vlen, address_streams, store_streams, level_hints, "
-        "accumulate_streams, toggle_callbacks"
+        "online, inspect, inspect_edges, inspect_cached, inspect_block, inspect_group, precision, arch, split, chunk, "
+        "opt, vlen, address_streams, store_streams, level_hints, accumulate_streams, toggle_callbacks"
     ]
+
+
+def test_inspection_takes_its_words_and_those_of_a_switch():
+    said = [read_options({"inspect": word}).inspect for word in ("off", "on", False, True, 1, "Chunks")]
+    assert said == ["false", "true", "false", "true", "true", "chunks"]
+    for name, wrong in (("inspect", "yes"), ("inspect_edges", 5), ("inspect_cached", 9), ("inspect_block", 48)):
+        with pytest.raises(OptionError, match=name):
+            read_options({name: wrong})
+    with pytest.raises(OptionError, match="inspect_group is one of 1, 2, 4, 8, 16, 32, 64, 128, not '256'"):
+        read_options({"inspect_group": "256"})
 
 
 def test_a_precision_that_does_not_exist_is_a_diagnostic():

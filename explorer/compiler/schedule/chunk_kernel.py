@@ -253,10 +253,14 @@ class ChunkWriter:
             yield _Span(steps.index("base", "mul", number, size), size, extent, length)
 
     @contextmanager
-    def _each_element(self, span: _Span, step: int) -> Iterator[tuple[str, Extent]]:
-        """A lane for each element, or vector, of a block: its place there, and in the row."""
+    def _each_element(self, span: _Span, step: int, *, staged: bool = False) -> Iterator[tuple[str, Extent]]:
+        """A lane for each element, or vector, of a block: its place there, and in the row, which what is `staged` is
+        not asked for."""
         steps = self.steps
         with steps.loop("j", span.size, "lane", step=step, unroll=ALL) as inside:
+            if staged and not span.ragged:
+                yield inside, inside
+                return
             element = steps.index("k", "add", span.base, inside)
             with steps.where(element, "<", span.extent, needed=span.ragged):
                 yield inside, element
@@ -442,7 +446,10 @@ class ChunkWriter:
         rest: Extent = depths.size
         if depths.ragged:
             rest = steps.index("rest", "min", steps.index("left", "sub", depths.extent, depths.base), depths.size)
-        with steps.segment("q", 0, rest, DEPTHS_AT_ONCE) as row, self._each_element(columns, step) as (inside, column):
+        with (
+            steps.segment("q", 0, rest, DEPTHS_AT_ONCE) as row,
+            self._each_element(columns, step, staged=staged) as (inside, column),
+        ):
             if staged:
                 value = steps.load(product.matrix.result, self.matrix, matrix, row, inside)
             else:
