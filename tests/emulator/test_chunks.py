@@ -1,8 +1,9 @@
-"""Scores by chunks of edges on the emulator: no race, nothing read before it is written, and the reference's numbers."""
+"""Scores by chunks of edges on the emulator: no race, nothing read before it is written, the reference's numbers."""
 
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -33,6 +34,7 @@ def cases() -> list[Case]:
 @pytest.mark.parametrize("case", as_parameters(cases()))
 def test_the_kernel_of_a_score(emulated: Setting, case: Case) -> None:
     compilation = explorer.compile(case.text, sizes=sizes_of(case), options=case.options)
-    assert compilation.stages["kernels"].program.template == "chunks"
+    program: Any = compilation.stages["kernels"].program
+    assert program.template == "chunks"
     outcome = check(emulated, case)
     assert outcome["agrees"], outcome

@@ -226,8 +226,8 @@ class ChunkWriter:
 
     def _there(self, edge: _Edge) -> Extent:
         """A place that has an edge: the last one's for what has none."""
-        steps, sizes = self.steps, self.sizes
-        return steps.index("own", "min", edge.place, steps.index("last", "sub", self.chunk.here, 1))
+        last = self.steps.index("last", "sub", self.chunk.here, 1)
+        return self.steps.index("own", "min", edge.place, last)
 
     def _known(self, edge: _Edge, there: Extent, readers: Sequence[loops.Statement]) -> dict[str, Atom]:
         """What names stand for that the readers need of an edge, `there` in the chunk."""
