@@ -24,11 +24,14 @@ from explorer.compiler.schedule.products import Product
 from explorer.compiler.schedule.steps import ALL, Steps, arrays_of
 
 LANES = 32
-EDGES_A_WARP = 4
-"""Edges of a warp, at most: where all choose the same matrix, what is read of it serves each of them."""
+MOST_WARPS = 16
+"""Warps of a block, at most: 512 threads. Where there are more edges, a warp has several; where all of those choose
+the same matrix, what is read of it serves each of them."""
 VECTORS = (4, 2)
-DEPTHS_AT_ONCE = 8
-"""Steps along the depth side by side, so that loads are under way together."""
+STAGED_AT_ONCE, FAR_AT_ONCE = 8, 16
+"""Steps along the depth side by side, so that loads are under way together: of a staged matrix, and of one that is
+not, whose loads take longer."""
+PREFETCH = True
 
 
 @dataclass(frozen=True)
@@ -43,7 +46,8 @@ class ChunkSizes:
     @property
     def each(self) -> int:
         """Edges of a warp, as many for each."""
-        return next(each for each in range(EDGES_A_WARP, 0, -1) if self.edges % each == 0)
+        fewest = -(-self.edges // MOST_WARPS)
+        return next(each for each in range(fewest, self.edges + 1) if self.edges % each == 0)
 
     @property
     def warps(self) -> int:
@@ -363,20 +367,33 @@ class ChunkWriter:
             total = steps.tile(product.total, [sizes.warps, sizes.each, sizes.block], "register")
             with self._each_edge() as edge, steps.loop("j", sizes.block, "lane", step=step, unroll=ALL) as inside:
                 steps.store(total, [*edge.register, inside], 0.0)
+            if PREFETCH:
+                first = _Span(0, sizes.block, product.depth_extent, self.plan.kernel.size(product.depth_extent))
+                most = self.inspector.most_cached(_chosen(product))
+                following = steps.tile("next", [most, sizes.block, sizes.block], "register")
+                self._stage_matrices(product, first, columns, step, load=following)
             with self._blocks("depths", product.depth_extent) as depths:
                 self._stage(product.prologue, product.depth, depths)
-                self._stage_matrices(product, depths, columns, step)
+                if PREFETCH:
+                    self._stage_matrices(product, depths, columns, step, store=following)
+                else:
+                    self._stage_matrices(product, depths, columns, step)
                 steps.barrier()
+                if PREFETCH and depths.several:
+                    base = steps.index("base", "add", depths.base, sizes.block)
+                    ahead = _Span(base, sizes.block, depths.extent, depths.length)
+                    with steps.where(base, "<", product.depth_extent):
+                        self._stage_matrices(product, ahead, columns, step, load=following)
                 self._multiply(product, depths, columns, (total, step))
                 if depths.several or columns.several:
                     steps.barrier()
             self._epilogue(product, columns, (total, step))
 
-    def _stage_matrices(self, product: Product, depths: _Span, columns: _Span, step: int) -> None:
+    def _stage_matrices(self, product: Product, depths: _Span, columns: _Span, step: int, load="", store="") -> None:
         """Brings a block of the matrices that most edges choose into shared memory."""
         steps, sizes, array = self.steps, self.sizes, _chosen(product)
         with (
-            steps.loop("c", self.inspector.most_cached(array)) as which,
+            steps.loop("c", self.inspector.most_cached(array), unroll=ALL) as which,
             self.inspector.each_cached(array, which) as matrix,
             steps.loop("q", sizes.block, "warp", unroll=ALL) as row,
         ):
@@ -385,8 +402,9 @@ class ChunkWriter:
                 steps.where(depth, "<", depths.extent, needed=depths.ragged),
                 self._each_element(columns, step) as (inside, column),
             ):
-                value = self._of_matrix(product, matrix, depth, column)
-                steps.store(self.matrix, [which, row, inside], value)
+                at = [which, row, inside]
+                value = steps.load("p", store, *at) if store else self._of_matrix(product, matrix, depth, column)
+                steps.store(load or self.matrix, at, value)
 
     def _of_matrix(self, product: Product, matrix: Atom, depth: Extent, column: Extent) -> str:
         return self.steps.load(product.matrix.result, product.matrix.buffer, matrix, depth, column)
@@ -447,7 +465,7 @@ class ChunkWriter:
         if depths.ragged:
             rest = steps.index("rest", "min", steps.index("left", "sub", depths.extent, depths.base), depths.size)
         with (
-            steps.segment("q", 0, rest, DEPTHS_AT_ONCE) as row,
+            steps.segment("q", 0, rest, STAGED_AT_ONCE if staged else FAR_AT_ONCE) as row,
             self._each_element(columns, step, staged=staged) as (inside, column),
         ):
             if staged:
