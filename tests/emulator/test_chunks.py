@@ -17,7 +17,7 @@ NAMES = ("transr", "rescal", "transh", "transf", "distmult")
 SETTINGS = (
     (8, {"inspect_group": "1", "inspect_edges": "6"}),  # chunks of no power of two, rows of less than a vector a lane
     (33, {"inspect_group": "2", "inspect_edges": "2", "inspect_block": "32", "inspect_cached": "1"}),  # odd, ragged
-    (72, {"inspect_group": "4", "inspect_edges": "24", "inspect_cached": "3"}),  # four edges a warp, vectors
+    (72, {"inspect_group": "4", "inspect_edges": "64", "inspect_cached": "3"}),  # four edges a warp, vectors
 )
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from explorer.compiler.ir import loops
-from explorer.compiler.ir.node import walk
+from explorer.compiler.ir.node import Extent, walk
 from explorer.compiler.passes.statements import names_read, pure, written_names
 from explorer.compiler.schedule.products import Product, find_products
 
@@ -150,3 +150,19 @@ def _check_loop(kernel: loops.Kernel, rows: loops.For, loop: loops.For) -> None:
                 raise Unfit(f"sums are taken in {node.target}, by element")
             case loops.Store() if node.indices[:1] != (rows.variable,) or node.target not in buffers:
                 raise Unfit(f"the row {node.target} of an edge is needed as a whole")
+
+
+def chosen_from(plan: Plan) -> dict[str, Extent]:
+    """By index array, how many rows or matrices there are to choose from."""
+    extents = {buffer.name: buffer.extents[0] for buffer in plan.kernel.buffers}
+    tables = {gather.chosen: gather.table for gather in plan.gathers} | plan.matrices
+    return {array: extents[table] for array, table in tables.items()}
+
+
+def sort_index(plan: Plan) -> str:
+    """The index array that sorting by brings most: that of the matrices; else the one that alone chooses from its
+    tables, and from most of them (both ends of an edge are entities, which are many; relations are few)."""
+    if plan.matrices:
+        return next(iter(plan.matrices))
+    sets, gathered = chosen_from(plan), [gather.chosen for gather in plan.gathers]
+    return min(plan.chosen, key=lambda array: (list(sets.values()).count(sets[array]), -gathered.count(array)))

@@ -17,8 +17,9 @@ from explorer.compiler.ir.kernels import ScheduledKernel, Tile
 from explorer.compiler.ir.node import nodes
 from explorer.compiler.options import Options
 from explorer.compiler.passes.report import Report
-from explorer.compiler.schedule.chunk_kernel import ChunkSizes, ChunkWriter, sort_index
-from explorer.compiler.schedule.chunk_plan import Plan, Unfit, plan_of
+from explorer.compiler.schedule.chunk_edges import ChunkSizes
+from explorer.compiler.schedule.chunk_kernel import write_chunks
+from explorer.compiler.schedule.chunk_plan import Plan, Unfit, plan_of, sort_index
 
 CHOICES = tuple(field.name for field in fields(Options) if field.name.startswith("inspect_"))
 
@@ -34,7 +35,7 @@ def schedule_chunks(kernel: loops.Kernel, report: Report) -> ScheduledKernel | N
         report.refused(f"{kernel.name} is not inspected by chunks: {reason}")
         return None
     sizes = ChunkSizes(options.inspect_edges, options.inspect_cached, options.inspect_block, options.inspect_group)
-    made = ChunkWriter(plan, sizes).write()
+    made = write_chunks(plan, sizes)
     needed, there = shared_bytes(made), MOST_SHARED_BYTES[options.arch]
     if needed > there:
         report.refused(
