@@ -147,6 +147,7 @@ def all_cases(sizes: Sequence[int]) -> Iterator[Case]:
                 for negatives in NEGATIVES:
                     yield Case(text, size, batch, {"negatives": negatives})
             yield Case(text, size, BATCHES[-1], {"interchange": "false"})
+            yield Case(text, size, BATCHES[-1], {"inspect": "chunks"})
             yield from (Case(text, size, BATCHES[-1], {"precision": precision}) for precision in precisions(size))
 
 

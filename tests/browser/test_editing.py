@@ -141,6 +141,22 @@ def test_a_precision_is_chosen_and_kept(open_page: OpenPage) -> None:
     expect(pane(page, "cuda")).to_contain_text("multiply_tf32<")
 
 
+def test_the_inspector_by_chunks_shows_their_sizes(open_page: OpenPage) -> None:
+    page = open_page()
+    edit_of(page)
+    expect(page.locator("#inspect_edges")).to_be_hidden()
+    page.locator("#inspect").select_option("chunks")
+    expect(pane(page, "cuda")).to_contain_text("buf_idx")
+    page.locator("#inspect_edges").select_option("32")
+    expect(pane(page, "cuda")).to_contain_text("chunk * 32")
+    page.wait_for_timeout(300)
+    page.reload()
+    expect(page.locator("#inspect_edges")).to_have_value("32")
+    page.locator("#inspect").select_option("true")
+    expect(page.locator("#inspect_edges")).to_be_hidden()
+    expect(pane(page, "cuda")).not_to_contain_text("buf_idx")
+
+
 def test_a_reload_keeps_a_broken_text_and_the_settings(open_page: OpenPage) -> None:
     page = open_page()
     change(page, "+ R[r]", "+ Rr[r]")
