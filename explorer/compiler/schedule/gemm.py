@@ -158,7 +158,7 @@ class _Writer:
     def _slabs(self, place: TilePlace) -> None:
         """The sums, slab by slab: while one is multiplied, the next one is on its way into registers."""
         steps, slabs = self.steps, -(-self.depth // self.tiling.depth)
-        self._load(place, 0)
+        self._load(place, 0, 0)
         if slabs == 1:
             self._slab(place, 0, slabs)
             return
@@ -174,16 +174,17 @@ class _Writer:
         stage = steps.index("stage", "mod", slab, tiling.stages)
         self.left.store(steps, place, depth, stage)
         self.right.store(steps, stage)
-        steps.barrier()
+        steps.barrier(copies=self.left.copied or self.right.copied)
         if slabs > 1:
             following = steps.index("following", "add", depth, tiling.depth)
+            next_stage = steps.index("next", "mod", steps.index("next", "add", slab, 1), tiling.stages)
             with steps.where(following, "<", slabs * tiling.depth):
-                self._load(place, following)
+                self._load(place, following, next_stage)
         self.sums.multiply(steps, (self.left.name, self.right.name), stage, place.height)
 
-    def _load(self, place: TilePlace, depth: Extent) -> None:
-        self.left.load(self.steps, place, depth)
-        self.right.load(self.steps, place, depth)
+    def _load(self, place: TilePlace, depth: Extent, stage: Extent) -> None:
+        self.left.load(self.steps, place, depth, stage)
+        self.right.load(self.steps, place, depth, stage)
 
     def _epilogue(self, place: TilePlace, end: Extent, height: Extent, block: Extent) -> None:
         """What the loops do with the sums, a row at a time."""

@@ -11,12 +11,13 @@ from explorer.compiler.schedule.grouping import GRANULE, HEIGHTS
 from explorer.compiler.schedule.steps import ALL, Steps
 from explorer.compiler.schedule.tiling import Tiling
 
-UNROLLED = 4
-"""Steps along the depth that stand side by side: enough to load ahead of the arithmetic, and little to compile."""
+HELD = 16
+"""Elements of the matrix that a thread holds while it multiplies rows with them: with more, fewer blocks have room on a
+multiprocessor."""
 
 
 class ThreadSums:
-    """Sums of `GRANULE` by `across` threads: a row of threads has as many rows as the tile's height says."""
+    """Sums of `GRANULE` by `across` threads: a row of threads has every `GRANULE`th row."""
 
     granule = GRANULE
     level: Level = "thread"
@@ -52,30 +53,41 @@ class ThreadSums:
             steps.store(self.name, [down, row, piece, across], 0.0)
 
     def multiply(self, steps: Steps, operands: tuple[str, str], stage: Extent, height: Extent) -> None:
-        """A slab's part of the sums. For each height there is code of its own: rows that are not there cost nothing."""
-        if isinstance(height, int):
-            self._rectangle(steps, operands, stage, height)
-            return
-        for rows in range(1, HEIGHTS + 1):
-            with steps.where(height, "==", rows):
-                self._rectangle(steps, operands, stage, rows)
-
-    def _rectangle(self, steps: Steps, operands: tuple[str, str], stage: Extent, height: int) -> None:
+        """A slab's part of the sums, some steps along the depth at a time: what a thread needs of the matrix is held in
+        registers, and rows, which lie along the depth, come one after another. Those that are not there cost nothing.
+        """
         tiling, (left, right) = self._tiling, operands
+        together = max(1, HELD // (tiling.pieces * tiling.step))
         with (
             steps.loop("ty", GRANULE, "thread") as down,
             steps.loop("x", tiling.piece, "thread", step=tiling.step) as across,
+            steps.loop("together", tiling.depth // together) as which,
         ):
-            first = steps.index("first", "mul", down, height)
+            first = steps.index("first", "mul", which, together)
+            held = steps.tile("w", [together, tiling.pieces, tiling.piece], "register")
             with (
-                steps.loop("d", tiling.depth, unroll=UNROLLED) as depth,
+                steps.loop("q", together, unroll=ALL) as next_step,
                 steps.loop("piece", tiling.pieces, unroll=ALL) as piece,
             ):
-                column = steps.index("column", "add", steps.index("before", "mul", piece, tiling.piece), across)
-                wide = steps.load("w", right, stage, depth, column)
-                with steps.loop("i", height, unroll=ALL) as row:
-                    tall = steps.load("u", left, stage, depth, steps.index("row", "add", first, row))
-                    steps.accumulate(self.name, [down, row, piece, across], "mul", tall, wide)
+                depth = steps.index("d", "add", first, next_step)
+                wide = steps.load("w", right, stage, depth, self._column(steps, piece, across))
+                steps.store(held, [next_step, piece, across], wide)
+            with (
+                steps.loop("i", HEIGHTS, unroll=ALL) as which_row,
+                steps.where(which_row, "<", height, needed=not isinstance(height, int)),
+            ):
+                row = self._row(steps, which_row, down)
+                with steps.loop("q", together, unroll=ALL) as next_step:
+                    tall = steps.load("u", left, stage, row, steps.index("d", "add", first, next_step))
+                    with steps.loop("piece", tiling.pieces, unroll=ALL) as piece:
+                        wide = steps.load("w", held, next_step, piece, across)
+                        steps.accumulate(self.name, [down, which_row, piece, across], "mul", tall, wide)
+
+    def _row(self, steps: Steps, which: Extent, down: Extent) -> Extent:
+        return steps.index("row", "add", steps.index("above", "mul", which, GRANULE), down)
+
+    def _column(self, steps: Steps, piece: Extent, across: Extent) -> Extent:
+        return steps.index("column", "add", steps.index("before", "mul", piece, self._tiling.piece), across)
 
     @contextmanager
     def rows(self, steps: Steps, height: Extent) -> Iterator[tuple[Extent, tuple[Extent, ...], Extent]]:
@@ -85,7 +97,7 @@ class ThreadSums:
             steps.loop("i", HEIGHTS, unroll=ALL) as which,
             steps.where(which, "<", height, needed=not isinstance(height, int)),
         ):
-            yield steps.index("row", "add", steps.index("first", "mul", down, height), which), (down, which), 0
+            yield self._row(steps, which, down), (down, which), 0
 
     @contextmanager
     def columns(self, steps: Steps, part: Extent) -> Iterator[tuple[Extent, tuple[Extent, ...]]]:
@@ -95,5 +107,4 @@ class ThreadSums:
             steps.loop("x", tiling.piece, "thread", step=tiling.step) as across,
             steps.loop("piece", tiling.pieces, unroll=ALL) as piece,
         ):
-            inside = steps.index("column", "add", steps.index("before", "mul", piece, tiling.piece), across)
-            yield inside, (piece, across)
+            yield self._column(steps, piece, across), (piece, across)

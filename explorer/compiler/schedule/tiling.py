@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from explorer.compiler.ir import loops
 from explorer.compiler.ir.kernels import Precision
 from explorer.compiler.ir.node import Atom, Extent
-from explorer.compiler.schedule.grouping import GRANULE, Grouping
+from explorer.compiler.schedule.grouping import GRANULE, ROWS_A_TILE, Grouping
 from explorer.compiler.schedule.products import Product
 from explorer.compiler.schedule.steps import Steps
 
@@ -50,6 +50,20 @@ class Tiling:
     whole: bool
 
     @property
+    def by_rows(self) -> bool:
+        """Whether a slab of the rows lies in shared memory row by row, or by columns, as tensor cores read it."""
+        return self.precision is None
+
+    @property
+    def left_extents(self) -> list[int]:
+        """The extents of the rows' slabs in shared memory."""
+        return [self.stages, *((ROWS_A_TILE, self.depth) if self.by_rows else (self.depth, ROWS_A_TILE))]
+
+    def left_place(self, stage: Extent, row: Extent, along: Extent) -> list[Extent]:
+        """Where an element of the rows lies in a slab."""
+        return [stage, row, along] if self.by_rows else [stage, along, row]
+
+    @property
     def threads(self) -> int:
         """Threads of a block."""
         return GRANULE * self.across
@@ -80,7 +94,7 @@ def choose_tiling(kernel: loops.Kernel, product: Product, asked: str) -> Tiling:
         matrix_step = 1  # there are more threads than vectors in a slab of the matrix
     return Tiling(
         depth=slab,
-        stages=STAGES if product.segment is None else 1,
+        stages=STAGES if product.segment is None and depth > slab else 1,
         columns=width,
         across=across,
         pieces=width // (across * step),
