@@ -99,6 +99,7 @@ class _Writer:
             sizes=self.kernel.sizes,
             buffers=tuple(buffer for buffer in self._arrays() if buffer.name in used),
             threads=self.tiling.threads,
+            resident=self.tiling.resident,
             schedule=self._schedule(),
             body=steps.body,
             counts=(self.grouping.tiles,) if self.grouping else (),

@@ -167,7 +167,7 @@ class RightOperand:
         self._step = tiling.matrix_step
         whole = depth % tiling.depth == 0 and columns % tiling.columns == 0
         room = tiling.stages > 1 or depth <= tiling.depth
-        self.copied = whole and room and self._step == VECTOR and not product.transposed
+        self.copied = whole and room and self._step == VECTOR and not product.transposed and not tiling.precision
         if product.transposed:
             self._across = tiling.depth // self._step
             self._down = tiling.threads // self._across

@@ -56,15 +56,6 @@ class Steps:
         )
 
     @contextmanager
-    def member(self, hint: str, extent: int, bind: kernels.Level) -> Iterator[Extent]:
-        """A loop over members of a level; none at all, but the number 0, where there is one."""
-        if extent == 1:
-            yield 0
-        else:
-            with self.loop(hint, extent, bind) as variable:
-                yield variable
-
-    @contextmanager
     def segment(self, hint: str, lower: Extent, upper: Extent, unroll: int) -> Iterator[str]:
         """A loop over a segment, whose bounds are known at run time. Gives its variable."""
         variable = self.names.new(hint)
