@@ -36,3 +36,48 @@ UNSEEN inline void mma_tf32(float& s0, float& s1, float& s2, float& s3, const fl
     *sums[which] = float(sum);
   }
 }
+
+// Asynchronous copies into shared memory: cp.async of 16 bytes, cp.async.wait_all. What is copied is there when its thread
+// has waited; before, the elements are NaN. Both are stores by the thread, so that whoever reads between them has raced.
+namespace emulator {
+struct Copy {
+  float4* target;
+  float4 value;
+};
+struct Copies {
+  static constexpr int MOST = 256;
+  unsigned block;
+  int count;
+  Copy pending[MOST];
+};
+inline Copies copies[1024];
+
+UNSEEN inline Copies& own_copies() {
+  Copies& own = copies[thread_index().x];
+  const unsigned block = block_index().y * grid_dimensions().x + block_index().x + 1;
+  if (own.block != block) own.count = 0;
+  own.block = block;
+  return own;
+}
+UNSEEN inline void start_copy(float4* target, float4 value) {
+  Copies& own = own_copies();
+  if (own.count == Copies::MOST) __builtin_trap();
+  own.pending[own.count++] = {target, value};
+}
+UNSEEN inline bool next_copy(Copy& next) {
+  Copies& own = own_copies();
+  if (!own.count) return false;
+  next = own.pending[--own.count];
+  return true;
+}
+}  // namespace emulator
+
+__forceinline__ void copy_async(float* target, const float* source) {
+  float4* const place = reinterpret_cast<float4*>(target);
+  emulator::start_copy(place, *reinterpret_cast<const float4*>(source));
+  *place = emulator::Unset();
+}
+__forceinline__ void wait_for_copies() {
+  emulator::Copy next;
+  while (emulator::next_copy(next)) *next.target = next.value;
+}

@@ -18,10 +18,10 @@ from explorer.compiler.codegen.cuda_vectors import (
     horizontal,
     vector_type,
 )
-from explorer.compiler.codegen.cuda_words import FUNCTIONS, REDUCTIONS, USED, constant, is_taken
+from explorer.compiler.codegen.cuda_words import COPY, FUNCTIONS, REDUCTIONS, USED, constant, is_taken
 from explorer.compiler.codegen.names import TargetNames
 from explorer.compiler.codegen.text import Unsupported
-from explorer.compiler.ir.kernels import AtomicAccumulate, Loop, Multiply, ScheduledKernel, Search, Tile, Where
+from explorer.compiler.ir.kernels import AtomicAccumulate, Copy, Loop, Multiply, ScheduledKernel, Search, Tile, Where
 from explorer.compiler.ir.loops import INFIX_INDEX, REDUCTION_SIGNS, Accumulate, Compute, Index, Load, Store
 from explorer.compiler.ir.node import Atom, Extent, Line, Node, Origin, merge, nodes, walk
 from explorer.compiler.ir.verify_products import TALL, WIDE
@@ -327,6 +327,12 @@ class Expressions:
         place = f"reinterpret_cast<{vector_type(width)}*>(&{self.element(target, indices)})"
         return f"{name}({place}, {self.widened(value, values, width)})"
 
+    def copy(self, statement: Copy) -> str:
+        """The call that starts a copy."""
+        self.helpers.use("copy_async", COPY, self.origin)
+        target = self.element(statement.target, statement.indices)
+        return f"copy_async(&{target}, &{self.element(statement.buffer, statement.buffer_indices)})"
+
     def multiply(self, statement: Multiply) -> str:
         """The call in which a warp adds a product to its lanes' sums."""
         for name, text in multiply(statement.precision).items():
@@ -360,6 +366,8 @@ def _access(node: Node) -> tuple[str, tuple[Atom, ...]]:
 def _other_atoms(node: Node) -> tuple[Atom, ...]:
     """What a statement reads besides the indices of its element."""
     match node:
+        case Copy():
+            return node.buffer_indices
         case Store() | Accumulate():
             return node.operands
         case Index() | Compute():

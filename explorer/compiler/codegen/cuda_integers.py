@@ -14,7 +14,7 @@ makes positions: bounded by an extent, but for a block's or a piece's share beyo
 from __future__ import annotations
 
 from explorer.compiler.codegen.cuda_sharing import static_number
-from explorer.compiler.ir.kernels import Loop, ScheduledKernel, Search, Where
+from explorer.compiler.ir.kernels import Copy, Loop, ScheduledKernel, Search, Where
 from explorer.compiler.ir.loops import Accumulate, Index, Load, Store
 from explorer.compiler.ir.node import Atom, walk
 
@@ -81,6 +81,8 @@ def _positions(kernel: ScheduledKernel) -> frozenset[str]:
         match node:
             case Load() | Store() | Accumulate():
                 found.update(node.indices)
+                if isinstance(node, Copy):
+                    found.update(node.buffer_indices)
             case Where():
                 found |= {node.left, node.right}
             case Search():

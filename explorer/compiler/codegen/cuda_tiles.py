@@ -9,7 +9,7 @@ from math import prod
 from explorer.compiler.codegen.cuda_sharing import Share
 from explorer.compiler.codegen.cuda_vectors import Vectors
 from explorer.compiler.codegen.text import Unsupported
-from explorer.compiler.ir.kernels import ScheduledKernel, Tile
+from explorer.compiler.ir.kernels import Copy, ScheduledKernel, Tile
 from explorer.compiler.ir.loops import Accumulate, Load, Store
 from explorer.compiler.ir.node import Atom, nodes
 
@@ -45,6 +45,8 @@ def accesses(kernel: ScheduledKernel) -> dict[str, list[tuple[Atom, ...]]]:
                 found.setdefault(node.buffer, []).append(node.indices)
             case Store() | Accumulate() if node.indices:
                 found.setdefault(node.target, []).append(node.indices)
+                if isinstance(node, Copy):
+                    found.setdefault(node.buffer, []).append(node.buffer_indices)
     return found
 
 

@@ -12,6 +12,8 @@ these names; R is sum, product, max or min, V is float2 or float4):
 - `operator+` and its like, `FUNCTION_V(a, ...)`, `fma_V(a, b, c)`, `broadcast_V(a)`: element by element.
 - `multiply_tf32<...>(sums, left, right)`, `multiply_tf32x3<...>`: a warp's product of tiles in shared memory, of
   `as_tf32(x)` or `below_tf32(x)`, and `mma_tf32(s0, s1, s2, s3, a, b)`, the instruction.
+- `copy_async(target, source)`: starts to copy 16 bytes into shared memory; `wait_for_copies()`: until the thread's own
+  have arrived.
 - `R_elements(a)`, `add_products(a, b, sum)`: of a vector's elements to a float.
 """
 
@@ -41,7 +43,7 @@ USED = (
     _words(
         """threadIdx blockIdx lane warp thread expf logf sqrtf fabsf fmaf fmaxf fminf tanhf erff sinf cosf atomicAdd
     float2 float4 make_float2 make_float4 __ldcs __stcs last_at_most last_from add_vector add_products shared_memory
-    mma_tf32 as_tf32 below_tf32 multiply_tf32 multiply_tf32x3"""
+    copy_async wait_for_copies mma_tf32 as_tf32 below_tf32 multiply_tf32 multiply_tf32x3"""
     )
     | {f"{scope}_{reduction}" for scope in ("warp", "lanes", "group") for reduction in ("sum", "product", "max", "min")}
     | {f"{reduction}_elements" for reduction in ("sum", "product", "max", "min")}
@@ -161,3 +163,14 @@ LAST_FROM = (
     "}",
 )
 """For a search from a place that was found: the next boundary of the same offsets is some rows further."""
+COPY = (
+    "__device__ __forceinline__ void copy_async(float* target, const float* source) {",
+    "  const unsigned place = (unsigned)__cvta_generic_to_shared(target);",
+    '  asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" :: "r"(place), "l"(source) : "memory");',
+    "}",
+)
+WAIT_FOR_COPIES = (
+    "__device__ __forceinline__ void wait_for_copies() {",
+    '  asm volatile("cp.async.wait_all;" ::: "memory");',
+    "}",
+)

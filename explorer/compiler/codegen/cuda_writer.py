@@ -9,11 +9,12 @@ from explorer.compiler.codegen.cuda_expressions import Expressions, Helpers
 from explorer.compiler.codegen.cuda_sharing import Share, iterations_of, static_number
 from explorer.compiler.codegen.cuda_tiles import SharedMemory, SharedTile, floats_of
 from explorer.compiler.codegen.cuda_vectors import over_lanes, vector_type
-from explorer.compiler.codegen.cuda_words import LAST_AT_MOST, LAST_FROM, constant, lanes_reduction
+from explorer.compiler.codegen.cuda_words import LAST_AT_MOST, LAST_FROM, WAIT_FOR_COPIES, constant, lanes_reduction
 from explorer.compiler.codegen.text import WARP, Unsupported
 from explorer.compiler.ir.kernels import (
     AtomicAccumulate,
     Barrier,
+    Copy,
     Count,
     Loop,
     Multiply,
@@ -93,6 +94,9 @@ class Writer(Expressions):
             case Reduce():
                 self.reduce(statement)
             case Barrier():
+                if statement.copies:
+                    self.helpers.use("wait_for_copies", WAIT_FOR_COPIES, origin)
+                    self.write("wait_for_copies();", origin)
                 self.write(BARRIERS[statement.level], origin)
             case Search():
                 self.helpers.use("last_at_most", LAST_AT_MOST, origin)
@@ -119,6 +123,8 @@ class Writer(Expressions):
                 self.write(f"{vector_type(width)} {self.names[statement.name]} = {start};", origin)
             case AtomicAccumulate():
                 self.write(f"{self.once(statement.result)}{self.atomic(statement)};", origin)
+            case Copy():
+                self.changes(statement, [self.copy(statement)])
             case Store():
                 self.changes(statement, self.store(statement))
             case Accumulate():

@@ -131,6 +131,8 @@ def _run(statement: Node, facts: _Facts) -> Run:
             return _define(statement.name, lambda environment: start)
         case loops.Accumulate():
             return _accumulate(statement, facts)
+        case kernels.Copy():
+            return _copy(statement, facts)
         case loops.Store():
             return _store(statement, facts)
     raise TypeError(f"not a statement of scheduled kernels: {statement!r}")
@@ -293,6 +295,16 @@ def _scalar(combine: Callable[[Number, Number], Number], value: Number) -> Numbe
 def _store(statement: loops.Store, facts: _Facts) -> Run:
     array, at = _array(statement.target, statement.indices), _place(statement.indices, facts)
     value = _expression(FUNCTIONS, statement.function, statement.operands)
+
+    def run(environment: Environment) -> None:
+        array(environment)[at(environment)] = value(environment)
+
+    return run
+
+
+def _copy(statement: kernels.Copy, facts: _Facts) -> Run:
+    array, at = _array(statement.target, statement.indices), _place(statement.indices, facts)
+    value = _element(statement.buffer, statement.buffer_indices, facts)
 
     def run(environment: Environment) -> None:
         array(environment)[at(environment)] = value(environment)

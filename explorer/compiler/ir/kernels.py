@@ -18,6 +18,7 @@ tile lives (registers, shared memory), how wide an access is (a loop's step), an
   each warp. A register tile's dimensions are each indexed by one bound loop's variable, always of the same bounds,
   step and level (the element then lives with the thread that has that iteration), or by unrolled loops' variables and
   constants (each thread has all of them).
+- A Copy goes from memory into shared memory while its thread goes on; a barrier that waits for copies has them arrive.
 - A Multiply adds a product of matrices to a register tile: a warp does it together, on tensor cores.
 - What stands inside a loop over lanes is done by the lanes, each for its iterations; what stands outside is done by
   all lanes alike, and stored by one. An accumulator of the outside that lanes add to holds a part in each lane until
@@ -134,9 +135,22 @@ class Reduce(Node):
 @dataclass(frozen=True, kw_only=True)
 class Barrier(Node):
     """`barrier block`, `barrier warp`: all threads of the block, or of the warp, have come this far, and see what the
-    others stored before."""
+    others stored before. `barrier block after copies`: and what they copied before."""
 
     level: Literal["block", "warp"]
+    copies: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class Copy(Store):
+    """`copy right[stage, d, x] = P[r, k, n]`: a vector of 4 elements of an array that the kernel only reads, into
+    shared memory. Its thread goes on at once; until a barrier after copies nobody may touch the elements, not even that
+    thread. As a sequential program: a load and a store."""
+
+    function: str = "copy"
+    operands: tuple[Atom, ...] = ()
+    buffer: str
+    buffer_indices: tuple[Atom, ...]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -198,6 +212,7 @@ Statement = (
     | Accumulator
     | AtomicAccumulate
     | Accumulate
+    | Copy
     | Store
 )
 
@@ -258,6 +273,8 @@ def reads_of(statement: Node) -> tuple[str, ...]:
             atoms = (statement.buffer, statement.value, statement.lower, statement.upper)
         case Reduce():
             atoms = (statement.target,)
+        case Copy():
+            atoms = (statement.target, *statement.indices, statement.buffer, *statement.buffer_indices)
         case Multiply():
             arrays = (statement.target, statement.left, statement.right)
             indices = (*statement.indices, *statement.left_indices, *statement.right_indices, statement.column)
@@ -299,7 +316,10 @@ def print_step(statement: Node) -> str:
             apart = f" apart {statement.apart}" if statement.apart != 1 else ""
             return f"reduce {statement.target} {statement.reduction} over {statement.lanes} lanes{apart}"
         case Barrier():
-            return f"barrier {statement.level}"
+            return f"barrier {statement.level}{' after copies' if statement.copies else ''}"
+        case Copy():
+            target = element(statement.target, statement.indices)
+            return f"copy {target} = {element(statement.buffer, statement.buffer_indices)}"
         case Search():
             return (
                 f"index {statement.result} = last {statement.buffer}[{statement.lower}..{statement.upper}]"

@@ -7,6 +7,8 @@ from math import gcd
 
 from explorer.compiler.ir.kernels import (
     AtomicAccumulate,
+    Barrier,
+    Copy,
     Count,
     Level,
     Loop,
@@ -52,6 +54,8 @@ MOST_THREADS = 1024
 """Threads that a block may have."""
 VECTORS = (2, 4)
 """Floats that one access may be of."""
+COPIED = 4
+"""Floats that one copy is of."""
 COMPARISONS = ("<", "<=", "==")
 ORDER: tuple[Level, ...] = ("block", "column", "warp", "lane")
 """Levels from the outside in; a loop over threads stands in the place of warps and lanes."""
@@ -144,6 +148,10 @@ def _verify_form(kernel: ScheduledKernel, statement: Statement) -> None:
             raise broken(statement, f"a comparison is one of {', '.join(COMPARISONS)}")
         case Reduce():
             _verify_reduce(statement)
+        case Copy():
+            _verify_copy(kernel, statement)
+        case Barrier() if statement.copies and statement.level != "block":
+            raise broken(statement, "what threads copied is waited for by all of the block")
         case AtomicAccumulate() if statement.reduction != "sum" or not statement.indices:
             raise broken(statement, "an atomic adds to an element")
         case Tile() if any(size_of(kernel, extent) is None for extent in statement.extents):
@@ -156,6 +164,17 @@ def _verify_reduce(reduce: Reduce) -> None:
     powers = all(number > 0 and number & (number - 1) == 0 for number in (reduce.lanes, reduce.apart))
     if not powers or reduce.lanes * reduce.apart > LANES or reduce.reduction not in REDUCTION_SIGNS:
         raise broken(reduce, f"lanes are joined by powers of 2, within {LANES}")
+
+
+def _verify_copy(kernel: ScheduledKernel, copy: Copy) -> None:
+    """From an array that stays as it is, to a tile of numbers in shared memory."""
+    tiles = {node.name: node for node in nodes(kernel) if isinstance(node, Tile)}
+    written = {node.target for node in nodes(kernel) if isinstance(node, Store | Accumulate)}
+    target, read = tiles.get(copy.target), {buffer.name for buffer in kernel.buffers if buffer.type == "f32"} - written
+    if target is None or target.memory != "shared" or target.type != "f32":
+        raise broken(copy, f"{copy.target} is no tile of numbers in shared memory")
+    if copy.buffer not in read:
+        raise broken(copy, f"{copy.buffer} is no array of numbers that the kernel only reads")
 
 
 def _verify_level(loop: Loop, path: Path) -> None:
@@ -205,6 +224,8 @@ class _Vectors:
                 case Compute():
                     width = self._operands(statement, statement.operands)
                     self.values |= {statement.result: width} if width > 1 else {}
+                case Copy():
+                    self._copy(statement)
                 case Store() | Accumulate():
                     self._write(statement)
                 case Multiply() if self._factor(statement.column) % 2:
@@ -255,6 +276,15 @@ class _Vectors:
         if len(widths) > 1 or any(width > most for width in widths):
             raise broken(statement, "vectors of different lengths meet")
         return widths.pop() if widths else 1
+
+    def _copy(self, copy: Copy) -> None:
+        widths = {
+            self._access(copy, array, indices)
+            for array, indices in ((copy.target, copy.indices), (copy.buffer, copy.buffer_indices))
+            if indices and indices[-1] in self.wide
+        }
+        if widths != {COPIED} or not {copy.indices[-1], copy.buffer_indices[-1]} <= self.wide.keys():
+            raise broken(copy, f"a copy is of {COPIED} consecutive elements")
 
     def _write(self, statement: Store | Accumulate) -> None:
         target = self._access(statement, statement.target, statement.indices) if statement.indices else 1

@@ -3,6 +3,8 @@
 Each body is looked at once. What matters of it outside is a `_Summary`: which accesses an earlier one may meet, and
 with which barrier before them; which a later one may meet, and with which barrier after them. Statements in a row, and
 the iterations of a loop, are put together of those.
+
+Where there are copies to a tile, only a barrier after copies settles what they touch: a copy is done by no thread.
 """
 
 from __future__ import annotations
@@ -15,6 +17,7 @@ from explorer.compiler.ir.index_forms import index_forms
 from explorer.compiler.ir.kernels import (
     AtomicAccumulate,
     Barrier,
+    Copy,
     Loop,
     Multiply,
     ScheduledKernel,
@@ -38,13 +41,26 @@ from explorer.compiler.ir.sharing import (
     statements,
 )
 
-NOTHING, WARP, BLOCK, KERNEL = range(4)
-"""What threads may wait for one another at; the blocks of a kernel cannot."""
+NOTHING, WARP, BLOCK, ARRIVED, KERNEL = range(5)
+"""What threads may wait for one another at, and for their copies; the blocks of a kernel cannot."""
 MEETS = {"warp": WARP, "block": BLOCK}
-Kind = Literal["read", "write", "atomic"]
+Kind = Literal["read", "write", "copy", "atomic"]
+WRITES: tuple[Kind, ...] = ("write", "copy")
 OWN = (frozenset({"thread"}), frozenset({"warp", "lane"}))
 """The levels at which a thread of a block does its own work."""
 NONE: frozenset[str] = frozenset()
+WAITS = {
+    WARP: "barrier warp",
+    BLOCK: "barrier block",
+    ARRIVED: "barrier block after copies",
+    KERNEL: "kernel of its own",
+}
+VERBS: dict[Kind, str] = {
+    "read": "read by other threads",
+    "write": "written by other threads",
+    "copy": "copied to",
+    "atomic": "written by other threads",
+}
 
 
 @dataclass(frozen=True, eq=False)
@@ -71,17 +87,26 @@ class _Access:
     depends: frozenset[str]  # the variables of loops that the indices come from
     around: tuple[str, ...]  # the variables of the shared loops
     levels: frozenset[str]  # at which each member does it for itself; at others all read alike, one writes
-    private: bool  # whether each block has an array of its own
+    settled: int  # the barrier behind which it disturbs nothing: the block's own is settled in the block
     fixed: frozenset[tuple[Atom, Atom]]  # by variable, the iteration
 
 
 class _Past(NamedTuple):
     """An access as later statements see it: `stale` are variables of loops that went on since, `older` those, of loops
-    whose iterations take turns, that went on more than once."""
+    whose iterations take turns, that went on more than once, `left` those whose loop has ended since."""
 
     access: _Access
     stale: frozenset[str] = NONE
     older: frozenset[str] = NONE
+    left: frozenset[str] = NONE
+
+
+class _Turn(NamedTuple):
+    """`(slab + 1) % 2`: an index that goes round with a loop nobody shares."""
+
+    loop: str
+    ahead: int
+    every: int
 
 
 @dataclass
@@ -119,8 +144,8 @@ Known = TypeVar("Known", bound=_Access | _Past)
 
 
 def _add(held: dict[Known, int], key: Known, access: _Access, waited: int) -> None:
-    """Notes an access, unless what each block has for itself is settled by a barrier for the block."""
-    if waited < (BLOCK if access.private else KERNEL):
+    """Notes an access, unless it is settled."""
+    if waited < access.settled:
         held[key] = min(waited, held.get(key, waited))
 
 
@@ -156,11 +181,10 @@ class _Order:
         self.scope |= {buffer.name: NONE for buffer in kernel.buffers if buffer.name in written}
         self.tiles = {node.name for node in nodes(kernel) if isinstance(node, Tile)}
         # By name, the loop whose iterations take turns: `stage = slab % 2` is another one in the next iteration.
-        self.turns = {
-            node.result: str(node.operands[0])
-            for node in nodes(kernel)
-            if isinstance(node, Index) and node.function == "mod" and self._takes_turns(*node.operands)
-        }
+        turns = ((node.result, self._turn(node)) for node in nodes(kernel) if isinstance(node, Index))
+        self.turns = {name: turn for name, turn in turns if turn is not None}
+        self.turning = {turn.loop for turn in self.turns.values()}
+        self.copied = {node.target for node in nodes(kernel) if isinstance(node, Copy)}
         self.found = {node.result for node in nodes(kernel) if isinstance(node, Load)}
         self.stored: set[str] = set()
         self.places: dict[Atom, _Place] = {}
@@ -181,7 +205,7 @@ class _Order:
             case Loop() | Where():
                 yield self._block(statement, path)
             case Barrier():
-                yield _Summary(passed=MEETS[statement.level])
+                yield _Summary(passed=ARRIVED if statement.copies else MEETS[statement.level])
             case Tile():
                 yield _Summary(renewed={statement.name})
             case _:
@@ -195,6 +219,10 @@ class _Order:
         summary = self.body(block.body, (*path, block))
         if isinstance(block, Loop) and not is_shared(block):
             self._repeat(summary, block.variable)
+            summary.last = {
+                array: {past._replace(left=past.left | (past.stale & {block.variable})): w for past, w in left.items()}
+                for array, left in summary.last.items()
+            }
         if not (isinstance(block, Loop) and iterations(self.kernel, block)):
             summary.passed, summary.renewed = NOTHING, set()
         return summary
@@ -203,7 +231,7 @@ class _Order:
         """The iterations of a loop meet the ones before; where they take turns, also those before these."""
         once = self._aged(summary.last, variable)
         self._meet(once, summary.first)
-        if variable in self.turns.values():
+        if variable in self.turning:
             again = _Summary(last=once)
             again.then(_Summary(passed=summary.passed, renewed=summary.renewed))
             once = self._aged(once, variable)  # where the loop begins again, the turns do not go on
@@ -213,10 +241,10 @@ class _Order:
     def _aged(self, last: dict[str, dict[_Past, int]], variable: str) -> dict[str, dict[_Past, int]]:
         """Accesses as the next iteration sees them: what depends on the loop's variable has changed."""
         changed = frozenset({variable})
-        turns = changed if variable in self.turns.values() else NONE
+        turns = changed if variable in self.turning else NONE
         return {
             array: {
-                _Past(past.access, past.stale | changed, past.older | (past.stale & turns))
+                past._replace(stale=past.stale | changed, older=past.older | (past.stale & turns))
                 if variable in past.access.depends
                 else past: waited
                 for past, waited in left.items()
@@ -224,9 +252,17 @@ class _Order:
             for array, left in last.items()
         }
 
-    def _takes_turns(self, variable: Atom, turns: Atom) -> bool:
-        loop = self.loops.get(str(variable))
-        return loop is not None and not loop.bind and loop.step == 1 and isinstance(turns, int) and turns > 1
+    def _turn(self, index: Index) -> _Turn | None:
+        """`(variable + start) % every`, of a loop by 1 that nobody shares."""
+        counted, every = index.operands
+        form = self.forms.get(str(counted))
+        if index.function != "mod" or form is None or len(form.terms) != 1 or not isinstance(every, int) or every < 2:
+            return None
+        ((variable, by),) = form.terms
+        loop = self.loops.get(variable)
+        if loop is None or loop.bind or loop.step != 1 or by != 1 or form.start < 0:
+            return None
+        return _Turn(variable, form.start, every)
 
     def _access(
         self, statement: Statement, array: str, indices: tuple[Atom, ...], kind: Kind, path: Path
@@ -240,7 +276,7 @@ class _Order:
         loops, scope = shared_loops(path), self.scope[array]
         around = tuple(loop.variable for loop in loops if loop.variable not in scope and not self._one_block(loop))
         depends = NONE.union(*(self.depends.get(str(index), NONE) for index in indices))
-        if kind == "write":
+        if kind in WRITES:
             self._alone(statement, around, depends, path)
         return _Access(
             statement=statement,
@@ -251,9 +287,14 @@ class _Order:
             depends=depends,
             around=around,
             levels=frozenset(loop.bind for loop in loops if loop.bind not in GRID),
-            private=not any(self.loops[variable].bind in GRID for variable in around),
+            settled=self._settling(array, around),
             fixed=self._fixed(path),
         )
+
+    def _settling(self, array: str, around: tuple[str, ...]) -> int:
+        if any(self.loops[variable].bind in GRID for variable in around):
+            return KERNEL
+        return ARRIVED if array in self.copied else BLOCK
 
     def _one_block(self, loop: Loop) -> bool:
         """Whether a loop over blocks has but one, whose threads may wait for one another."""
@@ -307,17 +348,30 @@ class _Order:
         for array, entering in first.items():
             for access, before in entering.items():
                 for past, since in last.get(array, {}).items():
-                    if (access.kind == "write" or past.access.kind != access.kind) and not self._settled(access, past):
+                    if (access.kind in WRITES or past.access.kind != access.kind) and not self._settled(access, past):
                         self._wait(access, past, max(before, since))
 
     def _settled(self, access: _Access, past: _Past) -> bool:
         return self._by_turns(access, past) or self._scattered(access, past)
 
     def _by_turns(self, access: _Access, past: _Past) -> bool:
-        """Whether the other access was one iteration before this one, and so has another turn."""
-        recent = past.stale - past.older
-        pairs = zip(access.indices, past.access.indices, strict=False) if recent else ()
-        return any(self.turns.get(str(mine)) in recent for mine, index in pairs if mine == index)
+        """Whether the other access was in this iteration or the one before, and has another turn."""
+        for mine, theirs in zip(access.indices, past.access.indices, strict=False):
+            own, other = self.turns.get(str(mine)), self.turns.get(str(theirs))
+            if own and other and (own.loop, own.every) == (other.loop, other.every) and own.loop not in past.older:
+                since = int(own.loop in past.stale)
+                if (own.ahead - other.ahead + since) % own.every:
+                    return True
+        return False
+
+    def _elsewhere(self, access: _Access, past: _Past) -> bool:
+        """Whether the other access was in an earlier iteration of a loop that tells their elements apart."""
+        gone_on = past.stale - past.left
+        for mine, theirs in zip(access.indices, past.access.indices, strict=False):
+            form = self.forms.get(str(mine))
+            if mine == theirs and form and form.tells_apart and any(name in gone_on for name, _ in form.terms):
+                return True
+        return False
 
     def _scattered(self, access: _Access, past: _Past) -> bool:
         """Whether one store, in another iteration, goes where memory says: then that decides who writes what."""
@@ -331,12 +385,12 @@ class _Order:
         needed = max(self._level(access, mine), self._level(other, theirs))
         own = access.levels in OWN or (access.levels == {"lane"} and self.kernel.threads == LANES)
         alike = access.levels == other.levels and (own or access.kind == other.kind == "write")
+        if "copy" in (access.kind, other.kind) and not (access.kind == other.kind and self._elsewhere(access, past)):
+            needed = max(needed, ARRIVED if other.kind == "copy" else BLOCK)
         if needed == NOTHING and not alike:
             needed = WARP if self._in_a_warp(access) and self._in_a_warp(other) else BLOCK
         if needed > waited:
-            waits = {WARP: "barrier warp", BLOCK: "barrier block", KERNEL: "kernel of its own"}[needed]
-            verb = "written" if other.kind != "read" else "read"
-            rule = f"{access.array} was {verb} by other threads, with no {waits} between"
+            rule = f"{access.array} was {VERBS[other.kind]}, with no {WAITS[needed]} between"
             raise broken(access.statement, rule)
 
     def _in_a_warp(self, access: _Access) -> bool:
@@ -359,6 +413,8 @@ def _touched(statement: Statement) -> tuple[tuple[str, tuple[Atom, ...], Kind], 
             return ((statement.buffer, statement.indices, "read"),)
         case Search():
             return ((statement.buffer, (), "read"),)
+        case Copy():
+            return ((statement.target, statement.indices, "copy"),)
         case Multiply():
             operands = (statement.left, statement.left_indices), (statement.right, statement.right_indices)
             return tuple((name, indices, "read") for name, indices in ((statement.target, ()), *operands))

@@ -9,6 +9,7 @@ memory, so one barrier a slab is enough. What the loops do with the sums (the ep
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from explorer.compiler.ir import loops
@@ -98,6 +99,7 @@ class _Writer:
             sizes=self.kernel.sizes,
             buffers=tuple(buffer for buffer in self._arrays() if buffer.name in used),
             threads=self.tiling.threads,
+            resident=self.tiling.resident,
             schedule=self._schedule(),
             body=steps.body,
             counts=(self.grouping.tiles,) if self.grouping else (),
@@ -153,12 +155,12 @@ class _Writer:
         self.sums.clear(steps, product.total)
         self.left.prepare(steps, place)
         self._slabs(place)
-        self._epilogue(place, end, height, block)
+        self._epilogue(place, end, block)
 
     def _slabs(self, place: TilePlace) -> None:
         """The sums, slab by slab: while one is multiplied, the next one is on its way into registers."""
         steps, slabs = self.steps, -(-self.depth // self.tiling.depth)
-        self._load(place, 0)
+        self._load(place, 0, 0)
         if slabs == 1:
             self._slab(place, 0, slabs)
             return
@@ -174,44 +176,50 @@ class _Writer:
         stage = steps.index("stage", "mod", slab, tiling.stages)
         self.left.store(steps, place, depth, stage)
         self.right.store(steps, stage)
-        steps.barrier()
+        steps.barrier(copies=self.left.copied or self.right.copied)
         if slabs > 1:
             following = steps.index("following", "add", depth, tiling.depth)
+            next_stage = steps.index("next", "mod", steps.index("next", "add", slab, 1), tiling.stages)
             with steps.where(following, "<", slabs * tiling.depth):
-                self._load(place, following)
+                self._load(place, following, next_stage)
         self.sums.multiply(steps, (self.left.name, self.right.name), stage, place.height)
 
-    def _load(self, place: TilePlace, depth: Extent) -> None:
-        self.left.load(self.steps, place, depth)
-        self.right.load(self.steps, place, depth)
+    def _load(self, place: TilePlace, depth: Extent, stage: Extent) -> None:
+        self.left.load(self.steps, place, depth, stage)
+        self.right.load(self.steps, place, depth, stage)
 
-    def _epilogue(self, place: TilePlace, end: Extent, height: Extent, block: Extent) -> None:
-        """What the loops do with the sums, a row at a time."""
-        steps, product = self.steps, self.product
-        with self.sums.rows(steps, height) as (row, at, part_of_columns):
+    def _epilogue(self, place: TilePlace, end: Extent, block: Extent) -> None:
+        """What the loops do with the sums, a row that is there at a time."""
+        steps, product, grouping = self.steps, self.product, self.grouping
+        with self.sums.rows(steps) as (row, at, part_of_columns):
             position = steps.index("position", "add", place.begin, row)
-            known = {**place.known, product.rows.variable: place.row(steps, row)}
-            head = tuple(s for s in product.head if s is not product.matrix_index)
-            known = steps.copy(slice_for(head, product.epilogue), known)
-            for accumulator in product.accumulators:
-                known[accumulator.name] = self._part(accumulator)
-            self._columns(place, known, (at, part_of_columns), (position, end))
-            for accumulator in product.accumulators:
-                part, reduction = known[accumulator.name], reduction_of(product, accumulator.name)
-                assert isinstance(part, str)
-                steps.add(Reduce(target=part, reduction=reduction, lanes=self.sums.lanes, origin=accumulator.origin))
-            if product.accumulators:
-                parts = steps.index("parts", "mul", block, self.sums.parts)
-                own_part = steps.index("part", "add", parts, part_of_columns)
-                with (
-                    steps.loop("lane", self.sums.lanes, self.sums.level) as lane,
-                    steps.where(lane, "==", 0),
-                    steps.where(position, "<", end),
-                ):
-                    for accumulator in product.accumulators:
-                        target = self.parts[accumulator.name].name
-                        own = position if self.grouping is None else known[product.rows.variable]
-                        steps.store(target, [own_part, own], known[accumulator.name])
+            with steps.where(position, "<", end):
+                own = position if grouping is None else steps.load("b", grouping.order.name, position)
+                known = {**place.known, product.rows.variable: own}
+                head = tuple(s for s in product.head if s is not product.matrix_index)
+                known = steps.copy(slice_for(head, product.epilogue), known)
+                for accumulator in product.accumulators:
+                    known[accumulator.name] = self._part(accumulator)
+                self._columns(place, known, (at, part_of_columns))
+                for accumulator in product.accumulators:
+                    self._reduce(accumulator, known[accumulator.name])
+                if product.accumulators:
+                    self._store_parts(known, own, (block, part_of_columns))
+
+    def _reduce(self, accumulator: loops.Accumulator, part: Atom) -> None:
+        assert isinstance(part, str)
+        reduction = reduction_of(self.product, accumulator.name)
+        self.steps.add(Reduce(target=part, reduction=reduction, lanes=self.sums.lanes, origin=accumulator.origin))
+
+    def _store_parts(self, known: Mapping[str, Atom], row: Extent, column: tuple[Extent, Extent]) -> None:
+        """A row's part of each accumulator, of this block and of this part of its columns: one of the lanes that share
+        the row stores it."""
+        steps, (block, part_of_columns) = self.steps, column
+        parts = steps.index("parts", "mul", block, self.sums.parts)
+        own_part = steps.index("part", "add", parts, part_of_columns)
+        with steps.loop("lane", self.sums.lanes, self.sums.level) as lane, steps.where(lane, "==", 0):
+            for accumulator in self.product.accumulators:
+                steps.store(self.parts[accumulator.name].name, [own_part, row], known[accumulator.name])
 
     def _part(self, accumulator: loops.Accumulator) -> str:
         """An accumulator for this block's columns."""
@@ -220,15 +228,9 @@ class _Writer:
         self.steps.add(loops.Accumulator(name=name, start=start, origin=accumulator.origin))
         return name
 
-    def _columns(
-        self,
-        place: TilePlace,
-        known: dict[str, Atom],
-        sums: tuple[tuple[Extent, ...], Extent],
-        rows: tuple[Extent, Extent],
-    ) -> None:
-        """The epilogue for a thread's columns of a row; only a row that is there is stored."""
-        steps, product, (at, part), (position, end) = self.steps, self.product, sums, rows
+    def _columns(self, place: TilePlace, known: dict[str, Atom], sums: tuple[tuple[Extent, ...], Extent]) -> None:
+        """The epilogue for a thread's columns of a row."""
+        steps, product, (at, part) = self.steps, self.product, sums
         with self.sums.columns(steps, part) as (inside, element):
             column = steps.index(product.column, "add", place.column, inside)
             with steps.where(column, "<", product.column_extent, needed=bool(self.columns % self.tiling.columns)):
@@ -236,11 +238,6 @@ class _Writer:
                 for statement in product.epilogue:
                     if isinstance(statement, loops.Load) and statement.buffer == product.total:
                         names[statement.result] = steps.load(statement.result, self.sums.name, *at, *element)
-                    elif isinstance(statement, loops.Store | loops.Accumulate) and statement.indices:
-                        with steps.where(position, "<", end):
-                            # Rows that are not grouped are their own position, which no other row is clamped to.
-                            own = {product.rows.variable: position} if self.grouping is None else {}
-                            steps.copy([statement], {**names, **own})
                     else:
                         names = steps.copy([statement], names)
 

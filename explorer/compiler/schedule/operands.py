@@ -1,7 +1,9 @@
-"""The operands of a matrix product, a slab at a time: from memory into registers, and from those into shared memory.
+"""The operands of a matrix product, a slab at a time: from memory into shared memory, meanwhile the slab before is
+multiplied.
 
-Between the two the slab before is multiplied, so nothing uses what has been loaded until it has had time to arrive.
-"""
+What goes there as it is, in whole vectors, is copied on the side. Anything else is loaded into registers, and computed
+and stored once the slab before has been multiplied, so nothing uses what has been loaded until it has had time to
+arrive."""
 
 from __future__ import annotations
 
@@ -15,7 +17,7 @@ from explorer.compiler.passes.statements import slice_for
 from explorer.compiler.schedule.grouping import GRANULE, ROWS_A_TILE
 from explorer.compiler.schedule.products import Product
 from explorer.compiler.schedule.steps import ALL, Steps
-from explorer.compiler.schedule.tiling import TilePlace, Tiling
+from explorer.compiler.schedule.tiling import VECTOR, TilePlace, Tiling
 
 PADDING = 4
 """Elements behind each row of a tile that is stored by columns, or read in several at once: neighbours in a column
@@ -46,15 +48,20 @@ class LeftOperand:
         self._head = tuple(s for s in product.head if s is not product.matrix_index)
         self._scalars = [s for s in self._head if loops.result_of(s) in read]
         self._row_read = product.rows.variable in read
+        self.copied = self._is_copied()
         self._kept: dict[str, str] = {}
         self._loaded: dict[str, str] = {}
         self.name = ""
 
+    def _is_copied(self) -> bool:
+        """Whether the rows are gathered as they are."""
+        tiling, only = self._tiling, self._loads[0] if len(self._loads) == 1 else None
+        gathered = only is not None and only.result == self._product.factor and not self._arithmetic
+        return gathered and tiling.by_rows and self._step == VECTOR and self._depth % tiling.depth == 0
+
     def declare(self, steps: Steps) -> None:
         """The tiles: scalars of the rows, a slab's loads, and the slab in shared memory."""
-        self.name = steps.tile(
-            "left", [self._tiling.stages, self._tiling.depth, ROWS_A_TILE], "shared", padding=PADDING
-        )
+        self.name = steps.tile("left", self._tiling.left_extents, "shared", padding=PADDING)
         rows = [self._passes, self._down]
         if self._row_read:
             self._kept[self._product.rows.variable] = steps.tile("kept", rows, "register", type="i32")
@@ -62,7 +69,7 @@ class LeftOperand:
             name = loops.result_of(scalar)
             assert name is not None
             self._kept[name] = steps.tile("kept", rows, "register", type=self._type(scalar))
-        for load in self._loads:
+        for load in () if self.copied else self._loads:
             self._loaded[load.result] = steps.tile("next", [*rows, self._tiling.depth], "register")
 
     def _type(self, scalar: loops.Statement) -> ElementType:
@@ -98,8 +105,8 @@ class LeftOperand:
             for name, tile in self._kept.items():
                 steps.store(tile, [which, down], known[name])
 
-    def load(self, steps: Steps, place: TilePlace, slab: Extent) -> None:
-        """Loads a slab, from depth `slab` on, into registers."""
+    def load(self, steps: Steps, place: TilePlace, slab: Extent, stage: Extent) -> None:
+        """Loads a slab, from depth `slab` on, into registers, or starts to copy it into a stage."""
         with self._each(steps) as (which, down, along):
             row = steps.index("row", "add", steps.index("first", "mul", which, self._down), down)
             depth = steps.index("d", "add", slab, along)
@@ -108,17 +115,22 @@ class LeftOperand:
                 steps.where(depth, "<", self._product.depth_extent, needed=bool(self._depth % self._tiling.depth)),
             ):
                 known = {**self._scalars_of(steps, place, (which, down), self._loads), self._product.depth: depth}
-                for load in self._loads:
+                if self.copied:
+                    steps.copy_async(self.name, self._tiling.left_place(stage, row, along), self._loads[0], known)
+                for load in () if self.copied else self._loads:
                     known = steps.copy([load], known)
                     steps.store(self._loaded[load.result], [which, down, along], known[load.result])
 
     def store(self, steps: Steps, place: TilePlace, slab: Extent, stage: Extent) -> None:
-        """Computes the slab from what was loaded, and stores it by columns; what lies behind the depth is 0."""
+        """Computes the slab from what was loaded, and stores it; what lies behind the depth is 0."""
+        if self.copied:
+            return
         with self._each(steps) as (which, down, along):
             row = steps.index("row", "add", steps.index("first", "mul", which, self._down), down)
             depth = steps.index("d", "add", slab, along)
             with self._there(steps, place, row):
-                self._store(steps, place, (stage, along, row), (which, down), depth)
+                at = self._tiling.left_place(stage, row, along)
+                self._store(steps, place, (at, along), (which, down), depth)
 
     def _there(self, steps: Steps, place: TilePlace, row: Extent) -> AbstractContextManager[None]:
         """What a tile of this height has: whole warps have nothing to do with the rows behind it."""
@@ -127,9 +139,14 @@ class LeftOperand:
         return steps.where(row, "<", steps.index("rows", "mul", place.height, GRANULE))
 
     def _store(
-        self, steps: Steps, place: TilePlace, at: tuple[Extent, str, Extent], row: tuple[Extent, Extent], depth: Extent
+        self,
+        steps: Steps,
+        place: TilePlace,
+        element: tuple[Sequence[Extent], str],
+        row: tuple[Extent, Extent],
+        depth: Extent,
     ) -> None:
-        product, along = self._product, at[1]
+        product, (at, along) = self._product, element
         with steps.where(depth, "<", product.depth_extent, needed=bool(self._depth % self._tiling.depth)):
             known = {**self._scalars_of(steps, place, row, self._arithmetic), product.depth: depth}
             for load in self._loads:
@@ -148,6 +165,9 @@ class RightOperand:
         self._padding = PADDING if tiling.precision or product.transposed else 0
         self._product, self._depth, self._columns, self._tiling = product, depth, columns, tiling
         self._step = tiling.matrix_step
+        whole = depth % tiling.depth == 0 and columns % tiling.columns == 0
+        room = tiling.stages > 1 or depth <= tiling.depth
+        self.copied = whole and room and self._step == VECTOR and not product.transposed and not tiling.precision
         if product.transposed:
             self._across = tiling.depth // self._step
             self._down = tiling.threads // self._across
@@ -163,6 +183,8 @@ class RightOperand:
         self.name = steps.tile(
             "right", [self._tiling.stages, self._tiling.depth, self._tiling.columns], "shared", padding=self._padding
         )
+        if self.copied:
+            return
         last = self._tiling.depth if self._product.transposed else self._tiling.piece
         pieces = 1 if self._product.transposed else self._tiling.pieces
         self._loaded = steps.tile("next", [self._passes, pieces, self._down, last], "register")
@@ -196,8 +218,9 @@ class RightOperand:
         ):
             yield
 
-    def load(self, steps: Steps, place: TilePlace, slab: Extent) -> None:
-        """Loads a slab, from depth `slab` on, into registers; what lies outside of the matrix is 0."""
+    def load(self, steps: Steps, place: TilePlace, slab: Extent, stage: Extent) -> None:
+        """Loads a slab, from depth `slab` on, into registers, or starts to copy it into a stage; what lies outside of
+        the matrix is 0."""
         product = self._product
         with self._each(steps) as (kept, along, column):
             depth = steps.index("d", "add", slab, along)
@@ -206,11 +229,16 @@ class RightOperand:
                 steps.store(self._loaded, kept, 0.0)
             with self._inside(steps, depth, of_matrix):
                 known = {**place.known, product.depth: depth, product.column: of_matrix}
-                known = steps.copy([product.matrix], known)
-                steps.store(self._loaded, kept, known[product.matrix.result])
+                if self.copied:
+                    steps.copy_async(self.name, [stage, along, column], product.matrix, known)
+                else:
+                    known = steps.copy([product.matrix], known)
+                    steps.store(self._loaded, kept, known[product.matrix.result])
 
     def store(self, steps: Steps, stage: Extent) -> None:
         """Stores what was loaded."""
+        if self.copied:
+            return
         with self._each(steps) as (kept, along, column):
             value = steps.load(self._product.matrix.result, self._loaded, *kept)
             steps.store(self.name, [stage, along, column], value)

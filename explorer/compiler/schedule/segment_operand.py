@@ -17,24 +17,25 @@ IN_FLIGHT = 4
 class SegmentOperand:
     """The rows: each has as many threads as there are vectors in a slab, and those walk its segment."""
 
+    copied = False
+
     def __init__(self, product: Product, segment: Segment, tiling: Tiling, depth: int) -> None:
         self._product, self._segment, self._tiling, self._depth = product, segment, tiling, depth
         self._down = tiling.threads // (tiling.depth // tiling.depth_step)
         self.name = ""
 
     def declare(self, steps: Steps) -> None:
-        """The slab in shared memory, stored by columns."""
-        extents = [self._tiling.stages, self._tiling.depth, ROWS_A_TILE]
-        self.name = steps.tile("left", extents, "shared", padding=PADDING)
+        """The slab in shared memory."""
+        self.name = steps.tile("left", self._tiling.left_extents, "shared", padding=PADDING)
 
     def prepare(self, steps: Steps, place: TilePlace) -> None:
         """Nothing: what a row needs is found while its segment is walked."""
 
-    def load(self, steps: Steps, place: TilePlace, slab: Extent) -> None:
+    def load(self, steps: Steps, place: TilePlace, slab: Extent, stage: Extent) -> None:
         """Nothing: a sum is not a load that could wait in registers."""
 
     def store(self, steps: Steps, place: TilePlace, slab: Extent, stage: Extent) -> None:
-        """Takes the sums and stores them by columns; what lies behind the depth is 0."""
+        """Takes the sums and stores them; what lies behind the depth is 0."""
         product, tiling = self._product, self._tiling
         with (
             steps.loop("row", self._down, "thread") as down,
@@ -44,12 +45,13 @@ class SegmentOperand:
             first = steps.index("first", "mul", which, self._down)
             rows = steps.index("rows", "mul", place.height, GRANULE)
             row, depth = steps.index("row", "add", first, down), steps.index("d", "add", slab, along)
+            at = tiling.left_place(stage, row, along)
             with steps.where(first, "<", rows):
                 with steps.where(depth, "<", product.depth_extent, needed=bool(self._depth % tiling.depth)):
-                    steps.store(self.name, [stage, along, row], self._sum(steps, place, row, depth))
+                    steps.store(self.name, at, self._sum(steps, place, row, depth))
                 if self._depth % tiling.depth:
                     with steps.where(product.depth_extent, "<=", depth):
-                        steps.store(self.name, [stage, along, row], 0.0)
+                        steps.store(self.name, at, 0.0)
 
     def _sum(self, steps: Steps, place: TilePlace, row: Extent, depth: Extent) -> str:
         product, segment = self._product, self._segment

@@ -158,9 +158,23 @@ class Steps:
         )
         return name
 
-    def barrier(self) -> None:
-        """All threads of the block come this far."""
-        self.add(kernels.Barrier(level="block", origin=self._origin))
+    def copy_async(self, target: str, indices: Sequence[Atom], load: loops.Load, known: Mapping[str, Atom]) -> None:
+        """A copy of what one of the loops' loads would bring, into shared memory."""
+        exchanged = _exchange(load, {**known, load.result: load.result})
+        assert isinstance(exchanged, loops.Load)
+        self.add(
+            kernels.Copy(
+                target=target,
+                indices=tuple(indices),
+                buffer=exchanged.buffer,
+                buffer_indices=exchanged.indices,
+                origin=exchanged.origin,
+            )
+        )
+
+    def barrier(self, *, copies: bool = False) -> None:
+        """All threads of the block come this far, and their copies arrive."""
+        self.add(kernels.Barrier(level="block", copies=copies, origin=self._origin))
 
     def copy(self, statements: Sequence[loops.Statement], known: Mapping[str, Atom]) -> dict[str, Atom]:
         """Straight-line statements of the loops, with `known` names exchanged and new ones for their results; gives
@@ -179,6 +193,8 @@ def arrays_of(node: Node) -> tuple[str, ...]:
     match node:
         case loops.Load() | kernels.Search():
             return (node.buffer,)
+        case kernels.Copy():
+            return (node.target, node.buffer)
         case loops.Store() | loops.Accumulate():
             return (node.target,)
     return ()

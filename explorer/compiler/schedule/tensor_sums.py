@@ -88,14 +88,12 @@ class TensorSums:
         )
 
     @contextmanager
-    def rows(self, steps: Steps, height: Extent) -> Iterator[tuple[Extent, tuple[Extent, ...], Extent]]:
+    def rows(self, steps: Steps) -> Iterator[tuple[Extent, tuple[Extent, ...], Extent]]:
         """Each row: its place in the tile, where its sums are, and which part of the columns they are of."""
-        fragments = steps.index("fragments", "div", height, TALL // GRANULE)
         with (
             steps.loop("strip", self.parts, "warp") as strip,
             steps.loop("y", ROWS_OF_LANES.members, "lane") as down,
             steps.loop("tall", ROWS_A_TILE // TALL, unroll=ALL) as tall,
-            steps.where(tall, "<", fragments, needed=not isinstance(height, int)),
             steps.loop("i", PAIR, unroll=ALL) as which,
         ):
             first = steps.index("first", "add", steps.index("first", "mul", down, PAIR), which)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 
 from explorer.compiler.ir.kernels import Level
 from explorer.compiler.ir.node import Extent
@@ -11,12 +11,12 @@ from explorer.compiler.schedule.grouping import GRANULE, HEIGHTS
 from explorer.compiler.schedule.steps import ALL, Steps
 from explorer.compiler.schedule.tiling import Tiling
 
-UNROLLED = 4
-"""Steps along the depth that stand side by side: enough to load ahead of the arithmetic, and little to compile."""
+TOGETHER = 4
+"""Steps along the depth that are taken together: a thread loads a vector of each row, and holds the matrix's part."""
 
 
 class ThreadSums:
-    """Sums of `GRANULE` by `across` threads: a row of threads has as many rows as the tile's height says."""
+    """Sums of `GRANULE` by `across` threads, of which a thread has every `GRANULE`th row."""
 
     granule = GRANULE
     level: Level = "thread"
@@ -45,55 +45,70 @@ class ThreadSums:
         self.name = steps.tile(hint, [GRANULE, HEIGHTS, tiling.pieces, tiling.piece], "register")
         with (
             steps.loop("ty", GRANULE, "thread") as down,
-            steps.loop("x", tiling.piece, "thread", step=tiling.step) as across,
+            self._across(steps) as across,
             steps.loop("i", HEIGHTS, unroll=ALL) as row,
             steps.loop("piece", tiling.pieces, unroll=ALL) as piece,
         ):
             steps.store(self.name, [down, row, piece, across], 0.0)
 
-    def multiply(self, steps: Steps, operands: tuple[str, str], stage: Extent, height: Extent) -> None:
-        """A slab's part of the sums. For each height there is code of its own: rows that are not there cost nothing."""
-        if isinstance(height, int):
-            self._rectangle(steps, operands, stage, height)
-            return
-        for rows in range(1, HEIGHTS + 1):
-            with steps.where(height, "==", rows):
-                self._rectangle(steps, operands, stage, rows)
+    def _across(self, steps: Steps) -> AbstractContextManager[str]:
+        return steps.loop("x", self._tiling.piece, "thread", step=self._tiling.step)
 
-    def _rectangle(self, steps: Steps, operands: tuple[str, str], stage: Extent, height: int) -> None:
+    def multiply(self, steps: Steps, operands: tuple[str, str], stage: Extent, height: Extent) -> None:
+        """A slab's part of the sums. For each two heights there is code of its own: rows that are not there cost
+        nothing, and only the last of the others is asked for."""
+        if isinstance(height, int):
+            self._rectangle(steps, operands, stage, height, height)
+            return
+        above = steps.index("more", "add", height, 1)
+        variant, even = steps.index("variant", "div", above, 2), steps.index("even", "mod", above, 2)
+        for rows in range(2, HEIGHTS + 1, 2):
+            with steps.where(variant, "==", rows // 2):
+                # As a sum, and not as the height, it tells the compiler that all rows but one are there.
+                self._rectangle(steps, operands, stage, rows, steps.index("there", "add", even, rows - 1))
+
+    def _rectangle(self, steps: Steps, operands: tuple[str, str], stage: Extent, rows: int, there: Extent) -> None:
+        """The sums of at most so many rows a thread, of those that are there."""
         tiling, (left, right) = self._tiling, operands
         with (
             steps.loop("ty", GRANULE, "thread") as down,
-            steps.loop("x", tiling.piece, "thread", step=tiling.step) as across,
+            self._across(steps) as across,
+            steps.loop("group", tiling.depth // TOGETHER) as group,
         ):
-            first = steps.index("first", "mul", down, height)
+            first = steps.index("first", "mul", group, TOGETHER)
+            held = steps.tile("w", [TOGETHER, tiling.pieces, tiling.piece], "register")
             with (
-                steps.loop("d", tiling.depth, unroll=UNROLLED) as depth,
+                steps.loop("q", TOGETHER, unroll=ALL) as following,
                 steps.loop("piece", tiling.pieces, unroll=ALL) as piece,
             ):
-                column = steps.index("column", "add", steps.index("before", "mul", piece, tiling.piece), across)
-                wide = steps.load("w", right, stage, depth, column)
-                with steps.loop("i", height, unroll=ALL) as row:
-                    tall = steps.load("u", left, stage, depth, steps.index("row", "add", first, row))
-                    steps.accumulate(self.name, [down, row, piece, across], "mul", tall, wide)
+                depth = steps.index("d", "add", first, following)
+                wide = steps.load("w", right, stage, depth, self._column(steps, piece, across))
+                steps.store(held, [following, piece, across], wide)
+            with (
+                steps.loop("i", rows, unroll=ALL) as which,
+                steps.where(which, "<", there, needed=not isinstance(there, int)),
+            ):
+                row = self._row(steps, which, down)
+                with steps.loop("q", TOGETHER, unroll=ALL) as following:
+                    tall = steps.load("u", left, stage, row, steps.index("d", "add", first, following))
+                    with steps.loop("piece", tiling.pieces, unroll=ALL) as piece:
+                        wide = steps.load("w", held, following, piece, across)
+                        steps.accumulate(self.name, [down, which, piece, across], "mul", tall, wide)
+
+    def _row(self, steps: Steps, which: Extent, down: Extent) -> Extent:
+        return steps.index("row", "add", steps.index("above", "mul", which, GRANULE), down)
+
+    def _column(self, steps: Steps, piece: Extent, across: Extent) -> Extent:
+        return steps.index("column", "add", steps.index("before", "mul", piece, self._tiling.piece), across)
 
     @contextmanager
-    def rows(self, steps: Steps, height: Extent) -> Iterator[tuple[Extent, tuple[Extent, ...], Extent]]:
+    def rows(self, steps: Steps) -> Iterator[tuple[Extent, tuple[Extent, ...], Extent]]:
         """Each row: its place in the tile, where its sums are, and which part of the columns they are of."""
-        with (
-            steps.loop("ty", GRANULE, "thread") as down,
-            steps.loop("i", HEIGHTS, unroll=ALL) as which,
-            steps.where(which, "<", height, needed=not isinstance(height, int)),
-        ):
-            yield steps.index("row", "add", steps.index("first", "mul", down, height), which), (down, which), 0
+        with steps.loop("ty", GRANULE, "thread") as down, steps.loop("i", HEIGHTS, unroll=ALL) as which:
+            yield self._row(steps, which, down), (down, which), 0
 
     @contextmanager
     def columns(self, steps: Steps, part: Extent) -> Iterator[tuple[Extent, tuple[Extent, ...]]]:
         """Each vector of columns in a part of them: its place in the tile, and where in a row's sums it is."""
-        tiling = self._tiling
-        with (
-            steps.loop("x", tiling.piece, "thread", step=tiling.step) as across,
-            steps.loop("piece", tiling.pieces, unroll=ALL) as piece,
-        ):
-            inside = steps.index("column", "add", steps.index("before", "mul", piece, tiling.piece), across)
-            yield inside, (piece, across)
+        with self._across(steps) as across, steps.loop("piece", self._tiling.pieces, unroll=ALL) as piece:
+            yield self._column(steps, piece, across), (piece, across)

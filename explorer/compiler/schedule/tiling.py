@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from explorer.compiler.ir import loops
 from explorer.compiler.ir.kernels import Precision
 from explorer.compiler.ir.node import Atom, Extent
-from explorer.compiler.schedule.grouping import GRANULE, Grouping
+from explorer.compiler.schedule.grouping import GRANULE, ROWS_A_TILE, Grouping
 from explorer.compiler.schedule.products import Product
 from explorer.compiler.schedule.steps import Steps
 
@@ -23,6 +23,9 @@ WIDTHS = (16, 32, 64, 128)
 ACROSS = 16
 """Threads beside each other in a tile, at most."""
 VECTOR = 4
+REGISTERS, REGISTERS_A_COLUMN = 65_536, 20
+"""What a multiprocessor has, and what a thread takes for each of its columns: eight sums, four of the matrix, the rest
+goes with them."""
 PRECISIONS: dict[str, Precision] = {"tf32": "tf32", "tf32x3": "tf32x3"}
 """The precisions of the options that are for tensor cores."""
 
@@ -48,6 +51,27 @@ class Tiling:
     matrix_step: int
     precision: Precision | None
     whole: bool
+
+    @property
+    def by_rows(self) -> bool:
+        """Whether a slab of the rows lies in shared memory row by row, or by columns, as tensor cores read it."""
+        return self.precision is None
+
+    @property
+    def left_extents(self) -> list[int]:
+        """The extents of the rows' slabs in shared memory."""
+        return [self.stages, *((ROWS_A_TILE, self.depth) if self.by_rows else (self.depth, ROWS_A_TILE))]
+
+    def left_place(self, stage: Extent, row: Extent, along: Extent) -> list[Extent]:
+        """Where an element of the rows lies in a slab."""
+        return [stage, row, along] if self.by_rows else [stage, along, row]
+
+    @property
+    def resident(self) -> int:
+        """Blocks that a multiprocessor is to have at a time; 0 where the assembler knows best. There is room for more
+        of them where threads multiply, but they spill, or take their loads apart."""
+        columns = max(self.pieces * self.step, VECTOR)
+        return 0 if self.precision else REGISTERS // (self.threads * columns * REGISTERS_A_COLUMN)
 
     @property
     def threads(self) -> int:
@@ -80,7 +104,7 @@ def choose_tiling(kernel: loops.Kernel, product: Product, asked: str) -> Tiling:
         matrix_step = 1  # there are more threads than vectors in a slab of the matrix
     return Tiling(
         depth=slab,
-        stages=STAGES if product.segment is None else 1,
+        stages=STAGES if product.segment is None and depth > slab else 1,
         columns=width,
         across=across,
         pieces=width // (across * step),

@@ -166,10 +166,12 @@ class _ScheduledBuilder(StatementBuilder):
             raise self.refuse(meta, f"there is no reduction {reduction}")
         return kernels.Reduce(target=target, reduction=reduction, lanes=lanes, apart=apart, origin=self.origin(meta))
 
-    def barrier(self, meta: Meta, level: str) -> kernels.Barrier:
+    def barrier(self, meta: Meta, level: str, after: str = "") -> kernels.Barrier:
         if level not in ("block", "warp"):
             raise self.refuse(meta, f"a barrier is of a block or a warp, not of a {level}")
-        return kernels.Barrier(level=cast(Literal["block", "warp"], level), origin=self.origin(meta))
+        return kernels.Barrier(
+            level=cast(Literal["block", "warp"], level), copies=bool(after), origin=self.origin(meta)
+        )
 
     def atomic(self, meta: Meta, added: loops.Accumulate) -> kernels.AtomicAccumulate:
         return kernels.AtomicAccumulate(
@@ -193,6 +195,15 @@ class _ScheduledBuilder(StatementBuilder):
 
     def part(self, meta: Meta, name: str, indices: tuple[Atom, ...] = ()) -> Element:
         return Element(name, indices)
+
+    def copying(self, meta: Meta, target: Element, source: Element) -> kernels.Copy:
+        return kernels.Copy(
+            target=target.buffer,
+            indices=target.indices,
+            buffer=source.buffer,
+            buffer_indices=source.indices,
+            origin=self.origin(meta),
+        )
 
     def multiply(
         self, meta: Meta, target: Element, sign: str, left: Element, times: str, right: Element, *over: Any
