@@ -28,6 +28,8 @@ from explorer.compiler.schedule.writer import Writer
 
 PIECE = 128
 """Elements of a piece."""
+STATES_IN_FLIGHT = 4
+"""States of a row that are merged at a time: most rows have two."""
 LONG = 16
 """Elements that rows have on average from which on one is enough for a warp."""
 
@@ -44,7 +46,7 @@ def schedule_row_pieces(kernel: loops.Kernel, report: Report) -> tuple[kernels.S
         size = report.options.chunk or PIECE
         spread = replace(spread_rows(nest), unroll=LOADS_OF_ROWS)
         pieces = Pieces(segment, spread, size * spread.groups, Writer(nest.kernel, nest.loop.origin))
-        scheduled = _Summing(pieces).kernel(), merging(pieces)
+        scheduled = _Summing(pieces).kernel(), merging(pieces, STATES_IN_FLIGHT)
     except Unfit:
         return ()
     report.did(
