@@ -1,7 +1,7 @@
 """A segment's elements in phases: their scalars by all lanes of a warp, and then their rows.
 
-Every lane that has a part of a row needs what the row is weighed with, so that a weight that costs an exp is computed by
-all of them alike, and a softmax that is taken online scales its sums at every element. Where a warp has one row at a
+Every lane that has a part of a row needs what the row is weighed with, so that a weight that costs an exp is computed
+by all of them alike, and a softmax that is taken online scales its sums at every element. Where a warp has one row at a
 time, each lane may compute the scalars of other elements than its own into shared memory. A softmax's maximum is then
 taken before anything is summed, and the numerators after it: nothing is scaled (Milakov and Gimelshein 2018, whose
 pieces are merged as they were).
@@ -105,7 +105,7 @@ class RowElements:
             return "i32" if types.get(scalar.buffer) == "i32" else "f32"
         return "i32" if isinstance(scalar, loops.Index) else "f32"
 
-    def loops(self, first: str, upto: str) -> tuple[loops.For, ...]:
+    def phased(self, first: str, upto: str) -> tuple[loops.For, ...]:
         """The loops over the elements, one a phase, of which the last is over rows."""
         before: set[str] = set()
         made: list[loops.For] = []
@@ -114,7 +114,7 @@ class RowElements:
             before |= {each.result for each in phase.scalars}
         place = self.write.index("at", "sub", self.element, first)
         loads = self._loads(names_read(self.rows), place.result)
-        body = (place, *loads, *self.rows) if loads else self.rows
+        body: Body = (place, *loads, *self.rows) if loads else self.rows
         return (*made, replace(self.segment.loop, lower=first, extent=upto, body=body))
 
     def _scalars(self, phase: _Phase, before: set[str], first: str, upto: str) -> loops.For:
@@ -148,11 +148,14 @@ def _unscaled(body: Iterable[loops.Statement], scaled: set[str]) -> Body:
     for statement in body:
         if isinstance(statement, loops.For):
             statement = replace(statement, body=_unscaled(statement.body, scaled))
-        elif isinstance(statement, loops.Accumulate) and statement.reduction == "product":
-            if statement.target in scaled:
-                continue
+        elif isinstance(statement, loops.Accumulate) and _scales(statement, scaled):
+            continue
         kept.append(statement)
     return tuple(kept)
+
+
+def _scales(statement: loops.Accumulate, scaled: set[str]) -> bool:
+    return statement.reduction == "product" and statement.target in scaled
 
 
 def _needed(body: Body) -> Body:
@@ -183,4 +186,3 @@ def _phase(body: Body, late: set[str], later: bool) -> _Phase:
         if isinstance(s, loops.Accumulate) and not s.indices and bool(set(map(str, s.operands)) & late) == later
     )
     return _Phase(scalars, sums)
-

@@ -5,8 +5,8 @@ piece. Here each row has a warp of its own for its first elements, and every pla
 the row that is cut there: a warp never has more than one row, nor more than a piece's elements. What there is of rows
 that are cut is stored as pieces have it, and merged as there.
 
-The warp's lanes compute the scalars of an element each, so that what a row waits for is looked up once, for all elements
-together; then the warp's groups of lanes sum rows. Source: the mapping of Hector's hand-tuned attention kernels.
+The warp's lanes compute the scalars of an element each, so that what a row waits for is looked up once, for all
+elements together; then the warp's groups of lanes sum rows. That is how attention is best written by hand.
 """
 
 from __future__ import annotations
@@ -147,7 +147,7 @@ class _Summing:
         boundary = write.index("boundary", "mul", following.result, self.size)
         upper = write.index("upto", "min", self.end, boundary.result)
         phases: list[kernels.Statement | loops.Statement] = []
-        for loop in self.elements.loops(start, upper.result):
+        for loop in self.elements.phased(start, upper.result):
             phases += [*([kernels.Barrier(level="warp", origin=write.origin)] if phases else []), loop]
         found = (piece, following, boundary, upper)
         head = self._on_lanes((*segment.before, *found, *phases))  # type: ignore[arg-type]

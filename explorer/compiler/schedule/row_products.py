@@ -123,7 +123,9 @@ def schedule_pairs(
     )
     _say_precision(kernel, product, written, report)
     if begun:
-        report.did(f"{kernel.name}: its pairs are added to {begun}, where another kernel has stored what they begin with")
+        report.did(
+            f"{kernel.name}: its pairs are added to {begun}, where another kernel has stored what they begin with"
+        )
         return (*grouping.kernels, written.kernel, rest_of(replace(kernel, buffers=others), found, sums))
     return (cleared_rows(kernel, sums, names), *grouping.kernels, written.kernel, rest_of(kernel, found, sums))
 
