@@ -21,6 +21,7 @@ from explorer.compiler.schedule.heads import rows_nest
 from explorer.compiler.schedule.lane_groups import LOADS_OF_ROWS, WARPS, lines_of
 from explorer.compiler.schedule.lanes import Nest, Unfit, on_lanes, spread_rows, with_resident
 from explorer.compiler.schedule.merging import merging
+from explorer.compiler.schedule.nonzeros import FEWEST_WARPS
 from explorer.compiler.schedule.pieces import Pieces
 from explorer.compiler.schedule.row_elements import RowElements
 from explorer.compiler.schedule.segments import Segment, segment_of
@@ -35,8 +36,8 @@ LONG = 16
 
 
 def schedule_row_pieces(kernel: loops.Kernel, report: Report) -> tuple[kernels.ScheduledKernel, ...]:
-    """The kernel over pieces of rows and the one that merges; empty where rows are not long, or not a graph's, and
-    where it cannot be."""
+    """The kernel over pieces of rows and the one that merges; empty where rows are few or short, or not a graph's,
+    and where it cannot be."""
     try:
         nest = rows_nest(kernel)
         segment = segment_of(nest)
@@ -57,10 +58,12 @@ def schedule_row_pieces(kernel: loops.Kernel, report: Report) -> tuple[kernels.S
 
 
 def length_of(segment: Segment, report: Report) -> float:
-    """How many elements a row of a graph has on average; 0 where nobody knows."""
+    """How many elements a row of a graph has on average; 0 where nobody knows, or where rows are too few for warps
+    that keep a device busy."""
     if segment.elements not in SETS or segment.rows not in SETS:
         return 0.0
-    return report.counts[SETS[segment.elements]] / max(1, report.counts[SETS[segment.rows]])
+    rows = report.counts[SETS[segment.rows]]
+    return report.counts[SETS[segment.elements]] / rows if rows >= FEWEST_WARPS else 0.0
 
 
 class _Summing:
