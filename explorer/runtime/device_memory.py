@@ -19,6 +19,8 @@ ELEMENT_BYTES = 4
 """Of a float32 and of an int32."""
 ALIGNMENT = 256
 """What cudaMalloc promises, and more than the widest access of a kernel needs."""
+SHARED = 1 << 20
+"""Bytes from which on an array shares its place with others."""
 NAMED = 3
 """So many of the largest arrays are named where a run does not fit."""
 
@@ -56,6 +58,13 @@ def lifetimes(names: Iterable[str], launches: Sequence[Launch], kept: Iterable[s
     found = {name: (numbers[0], numbers[-1]) for name, numbers in used.items() if numbers}
     found |= {name: (0, last) for launch in launches if launch.once for name in launch.arguments if name in used}
     return found | {name: (found.get(name, (last, last))[0], last) for name in kept if name in used}
+
+
+def apart(needed: Mapping[str, Lifetime], sizes: Mapping[str, int]) -> dict[str, Lifetime]:
+    """The lifetimes with small arrays needed always, so that no kernel has to wait for another only because their
+    arrays lie in one place."""
+    last = max((until for _, until in needed.values()), default=0)
+    return {name: span if sizes[name] >= SHARED else (0, last) for name, span in needed.items()}
 
 
 def place(needed: Mapping[str, Lifetime], sizes: Mapping[str, int]) -> Placement:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -18,8 +19,9 @@ from explorer.compiler.codegen.text import EXTENT_LIMIT, Code, Launch
 from explorer.compiler.ir.loops import Buffer, Kernel
 from explorer.compiler.ir.module import Module
 from explorer.compiler.ir.node import Line
-from explorer.runtime.device_memory import buffer_bytes, check_fits, lifetimes, place, shape_of
+from explorer.runtime.device_memory import apart, buffer_bytes, check_fits, lifetimes, place, shape_of
 from explorer.runtime.gpu_device import available_bytes, cupy_module, current_device, faults
+from explorer.runtime.gpu_graph import Replayed, Span
 from explorer.runtime.inputs import InputError
 from explorer.runtime.liveness import kept_to_the_end
 
@@ -91,7 +93,8 @@ class GpuProgram:
         current_device()
         with faults():
             needed = lifetimes((b.name for b in made), self.code.launches, self.kept)
-            placed = place(needed, {buffer.name: buffer_bytes(buffer, sizes) for buffer in made})
+            taken = {buffer.name: buffer_bytes(buffer, sizes) for buffer in made}
+            placed = place(apart(needed, taken), taken)
             copied = [buffer for buffer in given if not _is_on_device(arrays[buffer.name])]
             total = placed.total + sum(buffer_bytes(buffer, sizes) for buffer in copied)
             _check_memory(total, limit, [*made, *copied], sizes)
@@ -150,6 +153,14 @@ class BoundLaunch:
         """Queues the kernel on a CuPy stream, None for the current one."""
         self.function(self.grid, self.block, self.arguments, shared_mem=self.launch.shared_bytes, stream=stream)
 
+    @property
+    def spans(self) -> tuple[list[Span], list[Span]]:
+        """Where the arrays lie that the kernel touches, and those of them that it writes."""
+        named = zip(self.launch.arguments, self.arguments, strict=True)
+        arrays = {name: value for name, value in named if not isinstance(value, np.int32)}
+        spans = {name: (array.data.ptr, array.data.ptr + array.nbytes) for name, array in arrays.items()}
+        return [*spans.values()], [span for name, span in spans.items() if name in self.launch.written]
+
 
 @dataclass(frozen=True, eq=False)
 class BoundProgram:
@@ -162,13 +173,17 @@ class BoundProgram:
     made_bytes: int
     given_bytes: int
 
+    @cached_property
+    def _replayed(self) -> Replayed:
+        return Replayed(self.launches)
+
     def launch(self, stream: Any = None) -> None:
-        """Launches all kernels in order on a CuPy stream, by default the current one, and returns at once.
+        """Launches all kernels on a CuPy stream, by default the current one, and returns at once: in their order, or,
+        from the second time on, as a graph, in which those that need nothing of one another need not wait.
 
         Raises DeviceFault; of a kernel that breaks, only a later call of CUDA knows."""
         with faults():
-            for each in self.launches:
-                each.run(stream)
+            self._replayed.launch(stream)
 
     def results(self) -> tuple[DeviceArray, dict[str, DeviceArray]]:
         """The result, and gradients by tensor, of the device: what the next launch will write again."""

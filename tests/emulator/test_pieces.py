@@ -50,9 +50,19 @@ def test_pieces_of_rows(lengths: Sequence[int], size: int) -> None:
     assert np.abs(out - want).max() < 1e-5 * want.max()
 
 
-def test_states_of_a_softmax_that_many_pieces_have(emulated: Setting) -> None:
-    hubs = generate("hubs", GraphPreset(num_nodes=3, num_edges=1200, num_ntypes=2, num_etypes=2, reach=1.0))
+GRAPHS = {
+    "hubs": GraphPreset(num_nodes=3, num_edges=1200, num_ntypes=2, num_etypes=2, reach=1.0),
+    "few at an end": GraphPreset(num_nodes=300, num_edges=500, num_ntypes=2, num_etypes=2, reach=0.3),
+}
+
+
+@pytest.mark.parametrize("graph", GRAPHS)
+@pytest.mark.parametrize("split", ["auto", "nonzeros"])
+def test_states_of_a_softmax_that_many_pieces_have(emulated: Setting, graph: str, split: str) -> None:
+    """By rows that are cut, a warp each, and by pieces of many rows: some of them empty."""
     text = (EXAMPLES / "rgnn" / "rgat.emb").read_text()
-    case = Case(text, 128, 0, {"aggregate": "false", "chunk": str(CHUNK)})
-    outcome = check_layer(replace(emulated, graph=hubs), case)
+    options = {"aggregate": "false", "chunk": str(CHUNK), "split": split}
+    kernels = explorer.compile(text, options=options).stages["kernels"].text
+    assert (f"cut edges at every {CHUNK}" in kernels) == (split == "auto")
+    outcome = check_layer(replace(emulated, graph=generate(graph, GRAPHS[graph])), Case(text, 128, 0, options))
     assert outcome["agrees"], outcome

@@ -55,6 +55,7 @@ class Device:
     programs: list[tuple[Code, Any]] = field(default_factory=list)
     seen: dict[str, Any] = field(default_factory=dict)
     known: dict[Any, Any] = field(default_factory=dict, repr=False)
+    recording: list[Any] | None = None  # the launches of a graph
 
     def check(self) -> None:
         if self.broken:
@@ -125,6 +126,9 @@ class Function:
 
     def __call__(self, grid: Any, block: Any, args: Any, shared_mem: int = 0, stream: Any = None) -> None:
         DEVICE.check()
+        if DEVICE.recording is not None:
+            DEVICE.recording.append(lambda: self(grid, block, args, shared_mem))
+            return
         assert all(count > 0 for count in (*grid, *block))
         DEVICE.log.append(self.symbol)
         if self.symbol == "hold":
@@ -179,6 +183,9 @@ class RawModule:
 class Event:
     """A moment of the pretended time."""
 
+    def __init__(self, disable_timing: bool = False) -> None:
+        self.at = 0.0
+
     def record(self, stream: Any = None) -> None:
         DEVICE.check()
         self.at = DEVICE.now_ms
@@ -187,10 +194,35 @@ class Event:
         DEVICE.check()
 
 
+class Graph:
+    """Launches that run in the order in which they were recorded."""
+
+    def __init__(self, launches: list[Any]) -> None:
+        self.launches = launches
+
+    def launch(self, stream: Any = None) -> None:
+        DEVICE.log.append("graph")
+        for each in self.launches:
+            each()
+
+
 class Stream:
     """The one stream."""
 
     ptr = 0
+
+    def __init__(self, non_blocking: bool = False) -> None:
+        pass
+
+    def begin_capture(self) -> None:
+        DEVICE.recording = []
+
+    def end_capture(self) -> Graph:
+        launches, DEVICE.recording = DEVICE.recording, None
+        return Graph(launches or [])
+
+    def wait_event(self, event: Event) -> None:
+        DEVICE.check()
 
     def synchronize(self) -> None:
         DEVICE.check()

@@ -20,6 +20,7 @@ from explorer.runtime.batch import draw
 from explorer.runtime.device_memory import lifetimes, place
 from explorer.runtime.gpu import GpuProgram
 from explorer.runtime.gpu_device import DeviceFault, NoGpu, current_device, missing
+from explorer.runtime.gpu_graph import waiting
 from explorer.runtime.inputs import InputError, Triples
 from explorer.runtime.score_inputs import graph_of, upstream_name
 
@@ -44,11 +45,17 @@ def chain(shared_bytes: int = 0) -> Code:
 
 
 def test_arrays_that_are_never_needed_at_once_share_memory(fake_cuda: Any) -> None:
-    bound = GpuProgram(chain(), "out").bind({"x": np.zeros(1000, np.float32)}, SIZE)
+    bound = GpuProgram(chain(), "out").bind({"x": np.zeros(300_000, np.float32)}, {"n": 300_000})
     pointers = {name: bound.arrays[name].data.ptr for name in ("a", "b", "out")}
     assert pointers["a"] == pointers["out"] != pointers["b"]
-    assert bound.made_bytes == 4_096 + 4_000  # two of them, the first up to the next 256 bytes
-    assert bound.given_bytes == 4_000
+    assert bound.made_bytes == 1_200_128 + 1_200_000  # two of them, the first up to the next 256 bytes
+    assert bound.given_bytes == 1_200_000
+
+
+def test_small_arrays_share_nothing(fake_cuda: Any) -> None:
+    """Kernels that run side by side would have to wait for the place."""
+    bound = GpuProgram(chain(), "out").bind({"x": np.zeros(1000, np.float32)}, SIZE)
+    assert len({bound.arrays[name].data.ptr for name in ("a", "b", "out")}) == 3
 
 
 def test_a_place_is_free_only_while_nobody_else_needs_it() -> None:
@@ -81,7 +88,7 @@ def test_launching_allocates_nothing_and_passes_grids_and_shared_memory(fake_cud
     bound.launch()
     bound.launch()
     assert fake_cuda.allocated == allocated
-    assert fake_cuda.log == ["first", "second", "third"] * 2
+    assert fake_cuda.log == ["first", "second", "third", "graph", "first", "second", "third"]
     assert fake_cuda.shared == {"third": 70_000}
     assert [each.grid for each in bound.launches] == [(16, 1), (16, 1), (16, 2)]
 
@@ -180,7 +187,7 @@ def test_a_run_that_does_not_fit_is_refused_before_anything_is_allocated(fake_cu
         program.bind(inputs, SIZE)
     assert fake_cuda.allocated == 0
     fake_cuda.free_bytes = 1 << 30
-    program.bind(inputs, SIZE, limit=13_000)
+    program.bind(inputs, SIZE, limit=17_000)
 
 
 def test_a_kernel_that_breaks_is_told_in_a_sentence(fake_cuda: Any) -> None:
@@ -243,3 +250,22 @@ def test_without_cupy_there_is_a_reason(monkeypatch: pytest.MonkeyPatch) -> None
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
     assert "CuPy, which drives it, is not installed" in missing()
     missing.cache_clear()
+
+
+def test_kernels_wait_for_those_whose_arrays_they_touch() -> None:
+    """Two that only read an array do not wait for one another; what others wait for is waited for once."""
+    a, b, c, part = (0, 8), (8, 16), (16, 24), (4, 6)
+    writes_a, a_to_b, a_to_c = ([a], [a]), ([a, b], [b]), ([a, c], [c])
+    assert waiting([writes_a, a_to_b, a_to_c]) == [(), (0,), (0,)]
+    assert waiting([writes_a, a_to_b, ([b, c], [c])]) == [(), (0,), (1,)]
+    assert waiting([a_to_b, ([part], [part]), ([b, c], [c])]) == [(), (0,), (0,)]
+    assert waiting([writes_a, a_to_b, a_to_c, ([a, b, c], [a])]) == [(), (0,), (0,), (1, 2)]
+    assert waiting([]) == []
+
+
+def test_a_kernel_knows_what_it_writes() -> None:
+    text = (Path(explorer.__file__).parents[1] / "examples" / "rgnn" / "rgcn.emb").read_text()
+    code = explorer.compile(text).stages["cuda"].program
+    written = {each.symbol: each.written for each in code.launches}
+    assert written["RGCN_0_rest_kernel"] == {"out"}
+    assert written["RGCN_0_product_kernel"] == written["RGCN_0_rows_product_kernel"] == {"RGCN_0_y5"}

@@ -70,7 +70,8 @@ def _function(kernel: ScheduledKernel, writer: Writer) -> tuple[list[Line], Laun
     ]
     arguments = (*(buffer.name for buffer in kernel.buffers), *counts)
     shared_bytes = writer.memory.launch_bytes
-    launch = Launch(symbol, arguments, _blocks(writer), kernel.threads, columns, shared_bytes, kernel.once)
+    written = frozenset(arguments) & frozenset(writer.written)
+    launch = Launch(symbol, arguments, _blocks(writer), kernel.threads, columns, shared_bytes, kernel.once, written)
     return lines, launch
 
 

@@ -41,7 +41,7 @@ def schedule(program: loops.Kernel | Module, report: Report) -> ScheduledKernel 
         steps = _streaming(result, kernels)
         return Module(origin=program.origin, name=program.name, result=result, gradients=(), programs=steps)
     nests = [kernel for kernel in program.programs if isinstance(kernel, loops.Kernel)]
-    scheduling = _Scheduling.of(nests, report)
+    scheduling = _Scheduling.of(nests, report, (program.result, *(name for _, name in program.gradients)))
     steps = tuple(step for nest in nests for step in scheduling.kernels(nest))
     _say_unread(program.name, steps, report)
     return replace(program, programs=_streaming(program.result, steps))
@@ -78,9 +78,9 @@ class _Scheduling:
     report: Report
 
     @classmethod
-    def of(cls, nests: Sequence[loops.Kernel], report: Report) -> _Scheduling:
-        """Nothing yet, of a module of these nests."""
-        return cls(Groupings.of(nests), Repeated.of(nests), report)
+    def of(cls, nests: Sequence[loops.Kernel], report: Report, kept: Sequence[str] = ()) -> _Scheduling:
+        """Nothing yet, of a module of these nests, of which a caller gets the arrays `kept`."""
+        return cls(Groupings.of(nests, kept), Repeated.of(nests), report)
 
     def kernels(self, kernel: loops.Kernel) -> tuple[ScheduledKernel, ...]:
         """A nest's kernels: by chunks, where the options ask for it; those of its products, if it starts with some,

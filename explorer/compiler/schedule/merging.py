@@ -24,13 +24,14 @@ Found = tuple[tuple[loops.Statement, ...], tuple[str | int, ...]]
 """Where a state is: what finds the place, and its indices, those of its own elements apart."""
 
 
-def merging(pieces: Pieces) -> kernels.ScheduledKernel:
-    """The kernel that follows the one over pieces."""
-    return _Merging(pieces).kernel()
+def merging(pieces: Pieces, in_flight: int = STATES_IN_FLIGHT) -> kernels.ScheduledKernel:
+    """The kernel that follows the one over pieces, with so many states of a row in flight."""
+    return _Merging(pieces, in_flight).kernel()
 
 
 class _Merging:
-    def __init__(self, pieces: Pieces) -> None:
+    def __init__(self, pieces: Pieces, in_flight: int) -> None:
+        self.in_flight = in_flight
         self.pieces, self.segment, self.spread, self.write = pieces, pieces.segment, pieces.spread, pieces.write
         self.joined = {part.name: self.write.names.new(f"{part.name}_joined") for part in self.segment.state}
 
@@ -39,7 +40,7 @@ class _Merging:
         pieces = self.pieces
         spread = replace(self.spread, unroll=1)
         lines = [
-            f"a piece's last row, where it goes on: {STATES_IN_FLIGHT} of its states in flight",
+            f"a piece's last row, where it goes on: {self.in_flight} of its states in flight",
             f"share a row's states past a block's {pieces.in_block} pieces among all of its groups",
             *lines_of(pieces.nest, spread),
         ]
@@ -193,7 +194,7 @@ class _Merging:
         )
         kernel = replace(kernel, buffers=(*kernel.buffers, *self.pieces.states("temporary"), *joined))
         loop = replace(self.pieces.nest.loop, variable=row, body=body)
-        spread = replace(self.spread, unroll=STATES_IN_FLIGHT)
+        spread = replace(self.spread, unroll=self.in_flight)
         return of_heads(nest, on_lanes(Nest(kernel, loop), body, spread, self.write.names), spread)
 
 

@@ -141,9 +141,53 @@ def product_of(found: Pairs, pieces: Pieces, sums: Buffer) -> Product:
     )
 
 
+def sums_begun(found: Pairs, kernel: loops.Kernel, handed: frozenset[str]) -> str:
+    """The array that the pairs may be added to in place of one that starts with 0: of what another kernel has made for
+    this one alone, each element is only ever added to the total's. "" where there is none."""
+    added = _added(found)
+    extents = (found.rows.extent, found.columns.extent)
+    known = {buffer.name for buffer in kernel.buffers if buffer.kind == "temporary" and buffer.extents == extents}
+    return added.buffer if added is not None and added.buffer in handed & known else ""
+
+
+def _added(found: Pairs) -> loops.Load | None:
+    """The load of what is added to an element of the total as soon as that is read, if neither is read for more."""
+    match found.after:
+        case (
+            loops.For(
+                body=(
+                    loops.Load() as first,
+                    loops.Load() as second,
+                    loops.Compute(function="add", operands=operands),
+                    *rest,
+                )
+            ) as elements,
+        ) if sorted(map(str, operands)) == sorted((first.result, second.result)):
+            pass
+        case _:
+            return None
+    total, other = (first, second) if first.buffer == found.total.name else (second, first)
+    whole = (elements.lower, elements.extent) == (0, found.columns.extent)
+    own = (total.buffer, total.indices) == (found.total.name, (elements.variable,))
+    if not whole or not own or other.indices != (found.rows.variable, elements.variable):
+        return None
+    read = {name for statement in rest for node in walk(statement) for name in loops.reads_of(node)}
+    return None if read & {first.result, second.result, total.buffer, other.buffer} else other
+
+
 def rest_of(kernel: loops.Kernel, found: Pairs, sums: Buffer) -> loops.Kernel:
-    """What an iteration does after its pairs, with the sums read from memory."""
-    after = tuple(_reading(statement, found, sums.name) for statement in found.after)
+    """What an iteration does after its pairs, with the sums read from memory: with what is added to them, if that is
+    where they began."""
+    added = _added(found)
+    if added is not None and added.buffer == sums.name:
+        (elements,) = found.after
+        assert isinstance(elements, loops.For)
+        _, _, whole, *rest = elements.body
+        assert isinstance(whole, loops.Compute)
+        begun = replace(added, result=whole.result, origin=merge(added.origin, whole.origin))
+        after: tuple[loops.Statement, ...] = (replace(elements, body=(begun, *rest)),)
+    else:
+        after = tuple(_reading(statement, found, sums.name) for statement in found.after)
     rows = replace(found.rows, body=after, origin=merge(*(s.origin for s in after)))
     accessed = {name for node in walk(rows) for name in loops.reads_of(node)}
     written = {node.target for node in walk(rows) if isinstance(node, loops.Store | loops.Accumulate)}

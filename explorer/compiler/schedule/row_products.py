@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections import Counter
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from explorer.compiler.ir import loops
@@ -13,7 +14,7 @@ from explorer.compiler.passes.report import Report
 from explorer.compiler.passes.statements import all_names, pure, slice_for
 from explorer.compiler.schedule.gemm import ProductKernel, reduction_of, write_product
 from explorer.compiler.schedule.grouping import PIECE, Chosen, Grouping, Pieces, group_rows
-from explorer.compiler.schedule.pairs import cleared_rows, find_pairs, product_of, rest_of
+from explorer.compiler.schedule.pairs import cleared_rows, find_pairs, product_of, rest_of, sums_begun
 from explorer.compiler.schedule.products import Found, Product, find_products
 from explorer.compiler.schedule.steps import ALL, Steps, arrays_of
 from explorer.compiler.schedule.tiling import VECTOR
@@ -25,15 +26,20 @@ THREADS = 128
 
 @dataclass
 class Groupings:
-    """The groupings of a module's rows: one for each array that rows choose their matrix by."""
+    """The groupings of a module's rows: one for each array that rows choose their matrix by. `handed` are the arrays
+    that one of its kernels makes for one other alone."""
 
     names: Names
     made: dict[str, Grouping]
+    handed: frozenset[str] = frozenset()
 
     @classmethod
-    def of(cls, kernels: Iterable[loops.Kernel]) -> Groupings:
-        """None yet, of the rows of a module's kernels."""
-        return cls(Names({name for kernel in kernels for name in all_names(kernel)}), {})
+    def of(cls, kernels: Sequence[loops.Kernel], kept: Iterable[str] = ()) -> Groupings:
+        """None yet, of the rows of a module's kernels, which a caller gets the arrays `kept` of."""
+        having = Counter(buffer.name for kernel in kernels for buffer in kernel.buffers)
+        made = {buffer.name for kernel in kernels for buffer in kernel.buffers if buffer.kind == "output"}
+        handed = frozenset(name for name in made - set(kept) if having[name] == 2)
+        return cls(Names({name for kernel in kernels for name in all_names(kernel)}), {}, handed)
 
     def by(self, kernel: str, chosen: Buffer, product: Product, matrices: Buffer) -> tuple[Grouping, bool]:
         """The grouping by an array, and whether it is new, so that its kernels have to run."""
@@ -104,18 +110,24 @@ def schedule_pairs(
         stop=array("piece_stop"),
     )
     extents = (found.rows.extent, found.columns.extent)
-    sums = Buffer(name=names.new("sums"), kind="output", extents=extents, origin=origin)
+    begun = sums_begun(found, kernel, groupings.handed)
+    sums = Buffer(name=begun or names.new("sums"), kind="output", extents=extents, origin=origin)
     product = product_of(found, pieces, sums)
     matrices = buffers[found.matrix.buffer].extents[0]
     grouping = group_rows(f"{kernel.name}_group", pieces, matrices, names, origin)
-    among = replace(kernel, buffers=(*kernel.buffers, *pieces.found, sums))
+    others = tuple(buffer for buffer in kernel.buffers if buffer.name != begun)
+    among = replace(kernel, buffers=(*others, *pieces.found, sums))
     written = write_product(among, product, grouping, f"{kernel.name}_product", names, report.options.precision)
     report.did(
         f"{kernel.name}: sums of at most {PIECE} edges, grouped by {found.chosen.buffer}, times {found.matrix.buffer}"
     )
     _say_precision(kernel, product, written, report)
-    cleared = cleared_rows(kernel, sums, names)
-    return (cleared, *grouping.kernels, written.kernel, rest_of(kernel, found, sums))
+    if begun:
+        report.did(
+            f"{kernel.name}: its pairs are added to {begun}, where another kernel has stored what they begin with"
+        )
+        return (*grouping.kernels, written.kernel, rest_of(replace(kernel, buffers=others), found, sums))
+    return (cleared_rows(kernel, sums, names), *grouping.kernels, written.kernel, rest_of(kernel, found, sums))
 
 
 def _say_precision(kernel: loops.Kernel, product: Product, written: ProductKernel, report: Report) -> None:

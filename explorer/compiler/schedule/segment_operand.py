@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 from explorer.compiler.ir import loops
 from explorer.compiler.ir.node import Extent
 from explorer.compiler.schedule.grouping import GRANULE, ROWS_A_TILE
 from explorer.compiler.schedule.operands import PADDING
 from explorer.compiler.schedule.products import Product, Segment
-from explorer.compiler.schedule.steps import Steps
+from explorer.compiler.schedule.steps import ALL, Steps
 from explorer.compiler.schedule.tiling import TilePlace, Tiling
 
 IN_FLIGHT = 4
@@ -22,49 +25,68 @@ class SegmentOperand:
     def __init__(self, product: Product, segment: Segment, tiling: Tiling, depth: int) -> None:
         self._product, self._segment, self._tiling, self._depth = product, segment, tiling, depth
         self._down = tiling.threads // (tiling.depth // tiling.depth_step)
-        self.name = ""
+        self._passes = ROWS_A_TILE // self._down
+        stop = next(s for s in product.head if loops.result_of(s) == segment.stop)
+        assert isinstance(stop, loops.Load)
+        self._stop = stop
+        self._begins = self._stops = self.name = ""
 
     def declare(self, steps: Steps) -> None:
-        """The slab in shared memory."""
+        """The slab in shared memory, and where the segments of a thread's rows begin and stop."""
         self.name = steps.tile("left", self._tiling.left_extents, "shared", padding=PADDING)
+        rows = [self._passes, self._down]
+        self._begins, self._stops = (steps.tile(hint, rows, "register", type="i32") for hint in ("begins", "stops"))
 
     def prepare(self, steps: Steps, place: TilePlace) -> None:
-        """Nothing: what a row needs is found while its segment is walked."""
+        """Where each row's segment begins and stops: looked up for all rows of a thread before the first is summed."""
+        product, stop = self._product, self._stop
+        with self._each(steps) as (which, down, _):
+            row = steps.index("row", "add", steps.index("first", "mul", which, self._down), down)
+            begin = place.row(steps, row)
+            known = steps.copy([stop], {**place.known, product.rows.variable: begin})
+            steps.store(self._begins, [which, down], begin)
+            steps.store(self._stops, [which, down], known[stop.result])
 
     def load(self, steps: Steps, place: TilePlace, slab: Extent, stage: Extent) -> None:
         """Nothing: a sum is not a load that could wait in registers."""
 
-    def store(self, steps: Steps, place: TilePlace, slab: Extent, stage: Extent) -> None:
-        """Takes the sums and stores them; what lies behind the depth is 0."""
-        product, tiling = self._product, self._tiling
+    @contextmanager
+    def _each(self, steps: Steps) -> Iterator[tuple[str, str, str]]:
+        """Each element of a slab: the pass, the row in it, and the place along the depth."""
+        tiling = self._tiling
         with (
             steps.loop("row", self._down, "thread") as down,
             steps.loop("q", tiling.depth, "thread", step=tiling.depth_step) as along,
-            steps.loop("pass", ROWS_A_TILE // self._down) as which,
+            steps.loop("pass", self._passes, unroll=ALL) as which,
         ):
+            yield which, down, along
+
+    def store(self, steps: Steps, place: TilePlace, slab: Extent, stage: Extent) -> None:
+        """Takes the sums and stores them; what lies behind the depth is 0."""
+        product, tiling = self._product, self._tiling
+        with self._each(steps) as (which, down, along):
             first = steps.index("first", "mul", which, self._down)
             rows = steps.index("rows", "mul", place.height, GRANULE)
             row, depth = steps.index("row", "add", first, down), steps.index("d", "add", slab, along)
             at = tiling.left_place(stage, row, along)
             with steps.where(first, "<", rows):
                 with steps.where(depth, "<", product.depth_extent, needed=bool(self._depth % tiling.depth)):
-                    steps.store(self.name, at, self._sum(steps, place, row, depth))
+                    begin = steps.load("begin", self._begins, which, down)
+                    stop = steps.load("stop", self._stops, which, down)
+                    steps.store(self.name, at, self._sum(steps, place, (begin, stop), depth))
                 if self._depth % tiling.depth:
                     with steps.where(product.depth_extent, "<=", depth):
                         steps.store(self.name, at, 0.0)
 
-    def _sum(self, steps: Steps, place: TilePlace, row: Extent, depth: Extent) -> str:
+    def _sum(self, steps: Steps, place: TilePlace, bounds: tuple[str, str], depth: Extent) -> str:
         product, segment = self._product, self._segment
-        begin = place.row(steps, row)
+        begin, stop = bounds
         known = {**place.known, product.rows.variable: begin, product.depth: depth}
-        stop = next(s for s in product.head if loops.result_of(s) == segment.stop)
-        known = steps.copy([stop], known)
         total = steps.names.new("s")
         steps.add(loops.Accumulator(name=total, start=0.0, origin=product.origin))
         *before, added = product.prologue
         assert isinstance(added, loops.Accumulate)
-        last = str(known[segment.stop])
-        with steps.segment(segment.variable, begin, last, IN_FLIGHT) as element:
+        with steps.segment(segment.variable, begin, stop, IN_FLIGHT) as element:
             known = steps.copy([*segment.scalars, *before], {**known, segment.variable: element})
             part = loops.Accumulate(
                 target=added.target,

@@ -8,6 +8,7 @@ from explorer.compiler.passes.report import Report
 from explorer.compiler.schedule.dots import schedule_dots
 from explorer.compiler.schedule.lane_groups import LISTS, schedule_rows
 from explorer.compiler.schedule.nonzeros import schedule_nonzeros
+from explorer.compiler.schedule.row_pieces import schedule_row_pieces
 
 MANY = ("nonzeros", "entries", "edges", "src_pairs", "dst_pairs")
 """Extents of sets with so many elements that a warp may have 32 of them."""
@@ -24,7 +25,8 @@ def schedule_sparse(kernel: loops.Kernel, report: Report) -> tuple[kernels.Sched
         return schedule_dots(kernel, report) if loop.extent in MANY else ()
     lists = any(buffer.extents[:1] == (LISTS,) for buffer in kernel.buffers)
     if report.options.split == "nonzeros" or (report.options.split == "auto" and not lists):
-        pieces = schedule_nonzeros(kernel, report)
+        by_rows = schedule_row_pieces(kernel, report) if report.options.split == "auto" else ()
+        pieces = by_rows or schedule_nonzeros(kernel, report)
         if pieces:
             return pieces
     elif lists:

@@ -128,3 +128,19 @@ def test_sums_of_pairs_are_rows_of_products(sizes):
     more = {"src": busy, "dst": np.zeros_like(busy), "etype": np.zeros_like(busy)}
     graph |= {name: np.concatenate([graph[name], added]) for name, added in more.items()}
     assert_same(compilation, drawn(compilation, graph))
+
+
+RGCN = (Path(__file__).resolve().parents[3] / "examples" / "rgnn" / "rgcn.emb").read_text()
+
+
+@pytest.mark.parametrize(
+    ("text", "cleared"),
+    [(RGCN, False), (RGCN.replace("@ w0 +", "@ w0 -"), True)],
+    ids=["sum", "difference"],
+)
+def test_pairs_are_added_to_what_the_sum_begins_with(text, cleared):
+    """Where the layer adds a product to them that has a kernel of its own, nothing is cleared."""
+    compilation = explorer.compile(text)
+    names = [kernel.name for kernel in compilation.stages["kernels"].program.programs]
+    assert ("RGCN_0_clear" in names) == cleared
+    assert_same(compilation, drawn(compilation, tiny_graph()))
