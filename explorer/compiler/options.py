@@ -51,6 +51,9 @@ class Options:
 
     `split` is what a GPU's warps share out of a sum over segments: the rows, or the elements ("nonzeros", G-Sparse), or
     ("auto") what suits the set; `chunk` is how many elements a warp then takes, 0 for as many as suit their number.
+    `popular` has an inspector mark the rows that are gathered most often, once for a graph, and the L2 cache keep them:
+    for tables many times as large as the cache, where rows differ in how often they are gathered, and arrays that are
+    bound once and launched often.
 
     `opt` is the level of SLC that the DLC is made of (Ember, Table 4), `vlen` the length of its vectors. Beside the
     levels, and off so that each shows what it does by itself: `address_streams` (Ember §7.3), `store_streams`,
@@ -68,6 +71,7 @@ class Options:
     arch: str = "sm_90"
     split: str = "auto"
     chunk: int = 0
+    popular: bool = False
     opt: int = 3
     vlen: int = 16
     address_streams: bool = False

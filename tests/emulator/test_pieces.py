@@ -28,8 +28,9 @@ LONG = 3 * 8 * CHUNK + 7
 
 @pytest.mark.parametrize("size", [32, 100, 128])
 @pytest.mark.parametrize("lengths", [(5, *[0] * 700, LONG, *[0] * 40, *[3] * 20), (LONG, 2, LONG), (0,) * 300 + (1,)])
-def test_pieces_of_rows(lengths: Sequence[int], size: int) -> None:
-    made = explorer.compile(TEXT, sizes={"D": size}, options={"chunk": CHUNK})
+@pytest.mark.parametrize("popular", [False, True])
+def test_pieces_of_rows(lengths: Sequence[int], size: int, popular: bool) -> None:
+    made = explorer.compile(TEXT, sizes={"D": size}, options={"chunk": CHUNK, "popular": popular})
     code = made.stages["cuda"].program
     assert isinstance(code, Code)
     random = np.random.default_rng(0)

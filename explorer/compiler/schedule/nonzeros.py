@@ -31,6 +31,7 @@ from explorer.compiler.schedule.lanes import (
 from explorer.compiler.schedule.merging import merging
 from explorer.compiler.schedule.merging_by_rows import merging_by_rows
 from explorer.compiler.schedule.pieces import Pieces
+from explorer.compiler.schedule.popular import keep_popular
 from explorer.compiler.schedule.segments import segment_of
 from explorer.compiler.schedule.staging import Staging
 from explorer.compiler.schedule.writer import Writer
@@ -50,12 +51,25 @@ def schedule_nonzeros(kernel: loops.Kernel, report: Report) -> tuple[kernels.Sch
         chunk, why = chunk_of(segment.elements, report)
         spread = replace(spread_rows(nest), unroll=LOADS_OF_ROWS)
         pieces = Pieces(segment, spread, chunk, Writer(nest.kernel, nest.loop.origin))
-        scheduled = _Summing(pieces).kernel(), merging_by_rows(pieces) or merging(pieces)
+        summing, merged = _Summing(pieces).kernel(), merging_by_rows(pieces) or merging(pieces)
     except Unfit as reason:
         report.refused(f"{kernel.name} is not split by nonzeros: {reason}")
         return ()
     report.did(f"{kernel.name} by nonzeros, since rows differ in length: {chunk} {segment.elements} a warp, {why}")
-    return scheduled
+    return *_with_popular(summing, report), merged
+
+
+def _with_popular(kernel: kernels.ScheduledKernel, report: Report) -> tuple[kernels.ScheduledKernel, ...]:
+    """The kernel, behind the inspector that marks popular rows for it where the option says so and it can be."""
+    if not report.options.popular:
+        return (kernel,)
+    try:
+        found = keep_popular(kernel)
+    except Unfit as reason:
+        report.refused(f"no rows that {kernel.name} gathers are marked as popular: {reason}")
+        return (kernel,)
+    report.did(f"{kernel.name} has popular rows kept in the L2 cache, marked once for a graph")
+    return found
 
 
 def chunk_of(elements: str, report: Report) -> tuple[int, str]:

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
+from typing import Any
 
+import numpy as np
 import pytest
 
 from explorer.compiler.compilation import compile_model
+from explorer.compiler.interpret.kernels import run_scheduled
 from explorer.compiler.ir import kernels, loops
 from explorer.compiler.ir.kernels import ScheduledKernel, print_scheduled
 from explorer.compiler.ir.module import Module
@@ -64,6 +67,36 @@ def test_rows_of_more_pieces_than_a_block_has(example: str, lengths: Sequence[in
     kernel = kernel_of(example, 128)  # a group of lanes is a warp, so a block has 8 pieces
     pieces = scheduled(schedule_nonzeros, kernel, chunk=32)
     assert largest_error(kernel, pieces, arrays_for(kernel, lengths)) < 1e-5
+
+
+@pytest.mark.parametrize("lengths", [SHORT, EMPTY, CUT])
+@pytest.mark.parametrize("example", ["spmm", "spmm_max", "mp", "sls"])
+def test_popular_rows_are_the_same_rows(example: str, lengths: Sequence[int]) -> None:
+    kernel = kernel_of(example, 4)
+    steps = scheduled(schedule_nonzeros, kernel, chunk=32, popular=True)
+    assert [step.once for step in steps] == [True, True, True, True, False, False]
+    assert any(isinstance(node, kernels.KeptLoad) for node in walk(steps[4]))
+    assert largest_error(kernel, steps, arrays_for(kernel, lengths)) < 1e-5
+
+
+@pytest.mark.parametrize(
+    ("room", "popular"), [(1, {5}), (2, {5, 2}), (3, {5, 2}), (4, {5, 2, 0, 7}), (9, {0, 1, 2, 5, 7})]
+)
+def test_no_more_rows_are_popular_than_there_is_room_for(room: int, popular: set[int], monkeypatch: Any) -> None:
+    monkeypatch.setattr("explorer.compiler.schedule.popular.KEPT_BYTES", room * 4 * 4)
+    inspector = scheduled(schedule_nonzeros, kernel_of("spmm", 4), popular=True)[:4]
+    col = np.array([5, 2, 5, 0, 7, 5, 2, 1, 5, 7, 2, 0])
+    arrays = {"col": col, "cols": 9, "nonzeros": len(col)}
+    marked = run_scheduled(inspector, arrays)[inspector[3].buffers[-1].name]
+    assert marked.tolist() == [i if i in popular else -1 - i for i in col]
+
+
+def test_rows_that_are_not_gathered_at_staged_indices_are_not_marked() -> None:
+    report = Report(read_options({"popular": True, "chunk": 4096}))
+    kernel = kernel_of("spmm", 512)
+    found = schedule_nonzeros(kernel, report)
+    assert not any(step.once for step in found)
+    assert report.refusals == ["no rows that SpMM_0 gathers are marked as popular: it does not stage one index array"]
 
 
 @pytest.mark.parametrize("size", [1, 3, 32, 33, 64, 100, 512])
