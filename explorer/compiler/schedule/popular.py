@@ -99,18 +99,18 @@ def _reading(kernel: ScheduledKernel, gathers: _Gathers, marked: loops.Buffer) -
             return (statement,)
         if statement.buffer == gathers.index.name:
             return (replace(statement, buffer=marked.name),)
-        if statement.buffer == gathers.tile:
-            mark = marks[statement.result] = names.new("mark")
-            steps = Steps(names, statement.origin)
-            steps.add(replace(statement, result=mark))
+        load = statement
+        if load.buffer == gathers.tile:
+            mark = marks[load.result] = names.new("mark")
+            steps = Steps(names, load.origin)
+            steps.add(replace(load, result=mark))
             other = steps.index("other", "sub", -1, mark)
-            row = loops.Index(result=statement.result, function="max", operands=(mark, other), origin=statement.origin)
-            return (*steps.body, row)
-        kept = marks.get(str(statement.indices[0]))
+            steps.add(loops.Index(result=load.result, function="max", operands=(mark, other), origin=load.origin))
+            return steps.body
+        kept = marks.get(str(load.indices[0]))
         if kept is None:
-            return (statement,)
-        row = statement
-        return (KeptLoad(result=row.result, buffer=row.buffer, indices=row.indices, kept=kept, origin=row.origin),)
+            return (load,)
+        return (KeptLoad(result=load.result, buffer=load.buffer, indices=load.indices, kept=kept, origin=load.origin),)
 
     exchanged = {gathers.index.name: marked}
     return replace(
