@@ -51,6 +51,7 @@ class Options:
 
     `split` is what a GPU's warps share out of a sum over segments: the rows, or the elements ("nonzeros", G-Sparse), or
     ("auto") what suits the set; `chunk` is how many elements a warp then takes, 0 for as many as suit their number.
+    Where they are the rows, `balance` has an inspector sort them by length, once for a graph (G-Sparse §III-B).
     `popular` has an inspector mark the rows that are gathered most often, once for a graph, and the L2 cache keep them:
     for tables many times as large as the cache, where rows differ in how often they are gathered, and arrays that are
     bound once and launched often.
@@ -71,6 +72,7 @@ class Options:
     arch: str = "sm_90"
     split: str = "auto"
     chunk: int = 0
+    balance: bool = False
     popular: bool = False
     opt: int = 3
     vlen: int = 16

@@ -16,9 +16,10 @@ from explorer.compiler.ir import kernels, loops
 from explorer.compiler.ir.node import walk
 from explorer.compiler.passes.statements import names_read, renamed, slice_for, written_names
 from explorer.compiler.schedule.batches import Batch
+from explorer.compiler.schedule.lane_groups import WARPS
 from explorer.compiler.schedule.lanes import LANES, Nest, batch_size, on_lanes
 from explorer.compiler.schedule.pieces import Pieces
-from explorer.compiler.schedule.staging import Staging
+from explorer.compiler.schedule.staging import BYTES, MOST_BYTES, Staging
 
 CROSSING = "batch across rows: stage the row of each element of a piece, end rows where the next one begins"
 
@@ -26,10 +27,11 @@ Body = tuple[kernels.Statement, ...]
 
 
 def crosses(pieces: Pieces, staging: Staging) -> bool:
-    """Whether a warp has a piece for itself, and its rows begin alike with rows in registers, of which elements need
-    nothing but what they add to."""
+    """Whether a warp has a piece for itself, with shared memory for what is staged, and its rows begin alike with rows
+    in registers, of which elements need nothing but what they add to."""
     segment = pieces.segment
-    if pieces.spread.groups > 1 or pieces.nest.heads is not None or not staging.kept:
+    tiles = (len(staging.kept) + 1) * pieces.chunk * WARPS * BYTES
+    if pieces.spread.groups > 1 or pieces.nest.heads is not None or not staging.kept or tiles > MOST_BYTES:
         return False
     of_row = {segment.row}
     for statement in segment.before:

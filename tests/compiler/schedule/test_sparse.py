@@ -19,6 +19,7 @@ from explorer.compiler.ir.parse.kernels import parse_scheduled
 from explorer.compiler.ir.verify_kernels import verify_scheduled
 from explorer.compiler.options import OptionError, read_options
 from explorer.compiler.passes.report import Report
+from explorer.compiler.schedule.crossing import CROSSING
 from explorer.compiler.schedule.dots import schedule_dots
 from explorer.compiler.schedule.lane_groups import schedule_rows
 from explorer.compiler.schedule.nonzeros import schedule_nonzeros
@@ -67,6 +68,47 @@ def test_rows_of_more_pieces_than_a_block_has(example: str, lengths: Sequence[in
     kernel = kernel_of(example, 128)  # a group of lanes is a warp, so a block has 8 pieces
     pieces = scheduled(schedule_nonzeros, kernel, chunk=32)
     assert largest_error(kernel, pieces, arrays_for(kernel, lengths)) < 1e-5
+
+
+@pytest.mark.parametrize(
+    "lengths", [SHORT, EMPTY, CUT, (0, 32, 0), (31, 1, 0, 33), (0, 0, 64, 0), (300, 0), (32, 0, 32)]
+)
+@pytest.mark.parametrize("example", ["spmm", "spmm_max", "sls_mean"])
+def test_batches_go_on_across_rows(example: str, lengths: Sequence[int]) -> None:
+    kernel = kernel_of(example, 68)  # 17 vectors: a warp has one row at a time
+    pieces = scheduled(schedule_nonzeros, kernel, chunk=32)
+    assert CROSSING in pieces[0].schedule
+    assert largest_error(kernel, pieces, arrays_for(kernel, lengths)) < 1e-5
+
+
+def test_batches_end_with_a_row_where_elements_read_something_of_it() -> None:
+    found = [step.schedule for step in layer_kernels("rgat", aggregate=False).values()]
+    assert found
+    assert not any(CROSSING in lines for lines in found)
+    kernel, _ = scheduled(schedule_nonzeros, kernel_of("spmm", 128), chunk=512)  # 48 KB a block
+    assert CROSSING not in kernel.schedule
+
+
+@pytest.mark.parametrize("lengths", [SHORT, EMPTY, CUT, (300,), (2, 1030, 1023, 5000, 0, 31, 32, 33, 64)])
+@pytest.mark.parametrize("example", ["spmm", "sls"])
+def test_balanced_rows_are_taken_by_length(example: str, lengths: Sequence[int]) -> None:
+    kernel = kernel_of(example, 4)
+    inspector, rows = scheduled(schedule_rows, kernel, balance=True)
+    assert (inspector.once, rows.once) == (True, False)
+    arrays = arrays_for(kernel, lengths)
+    assert largest_error(kernel, [inspector, rows], arrays) < 1e-5
+    sizes = {"bags": len(lengths), "rows": len(lengths)}
+    order = run_scheduled([inspector], arrays | sizes)[inspector.buffers[-1].name].astype(int)
+    assert sorted(order) == list(range(len(lengths)))
+    taken = [min(lengths[row], 1023) for row in order]
+    assert taken == sorted(taken, reverse=True)
+
+
+def test_rows_without_lengths_are_not_balanced() -> None:
+    report = Report(read_options({"balance": True}))
+    (step,) = schedule_rows(kernel_of("sddmm", 4), report)
+    assert not step.once
+    assert report.refusals == ["the rows of SDDMM_0 are not balanced: a row has no segment"]
 
 
 @pytest.mark.parametrize("lengths", [SHORT, EMPTY, CUT])
@@ -166,6 +208,7 @@ def test_columns_and_values_of_a_piece_are_staged() -> None:
     assert [(tile.name, tile.extents, tile.type) for tile in tiles] == [
         ("value_tile", (256,), "f32"),
         ("col_tile", (256,), "i32"),
+        ("row_tile", (257,), "i32"),
     ]
     stage = "stage value, col in shared memory, a warp's 256 together: [start, min(start + 256, nonzeros) - 1]"
     assert stage in kernel.schedule
