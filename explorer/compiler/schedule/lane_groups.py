@@ -41,7 +41,7 @@ def schedule_rows(kernel: loops.Kernel, report: Report) -> tuple[kernels.Schedul
     """The kernel with a group of lanes a row; empty, and the reason reported, where it cannot be."""
     try:
         nest = rows_nest(kernel)
-        spread = replace(spread_rows(nest), unroll=loads_in_flight(nest))
+        spread = replace(spread_rows(nest, report.options.lanes or LANES), unroll=loads_in_flight(nest))
         return _with_balance(_scheduled(nest, spread, report), nest, report)
     except Unfit as reason:
         report.refused(f"{kernel.name} is not scheduled by rows: {reason}")

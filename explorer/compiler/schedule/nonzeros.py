@@ -50,7 +50,7 @@ def schedule_nonzeros(kernel: loops.Kernel, report: Report) -> tuple[kernels.Sch
         nest = rows_nest(kernel)
         segment = segment_of(nest)
         chunk, why = chunk_of(segment.elements, report)
-        spread = replace(spread_rows(nest), unroll=LOADS_OF_ROWS)
+        spread = replace(spread_rows(nest, report.options.lanes or LANES), unroll=LOADS_OF_ROWS)
         pieces = Pieces(segment, spread, chunk, Writer(nest.kernel, nest.loop.origin))
         summing, merged = _Summing(pieces).kernel(), merging_by_rows(pieces) or merging(pieces)
     except Unfit as reason:

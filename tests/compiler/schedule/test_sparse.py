@@ -162,6 +162,18 @@ def test_lanes_share_a_dot_product(size: int, width: int) -> None:
     assert joins == ([width] if width > 1 else [])
 
 
+@pytest.mark.parametrize("lanes", [2, 4, 8, 16, 32])
+@pytest.mark.parametrize(
+    ("schedule", "example"), [(schedule_dots, "sddmm"), (schedule_rows, "sls"), (schedule_nonzeros, "spmm")]
+)
+def test_as_many_lanes_share_a_row_as_are_asked_for(schedule: Schedule, example: str, lanes: int) -> None:
+    kernel = kernel_of(example, 64)
+    steps = scheduled(schedule, kernel, lanes=lanes)
+    line = "stride: a lane has kNRegTile = {} vectors of a row, {} lanes apart"
+    assert (line.format(16 // lanes, lanes) in steps[0].schedule) == (lanes < 16)
+    assert largest_error(kernel, steps, arrays_for(kernel, SHORT)) < 1e-5
+
+
 def test_short_rows_share_a_warp() -> None:
     (kernel,) = scheduled(schedule_rows, kernel_of("sls", 32))
     joins = [(node.lanes, node.apart) for node in walk(kernel) if isinstance(node, kernels.Reduce)]
