@@ -50,7 +50,8 @@ class Crossing:
     def __init__(self, pieces: Pieces, staging: Staging, above: str, top: str) -> None:
         self.pieces, self.segment, self.staging, self.write = pieces, pieces.segment, staging, pieces.write
         self.row, self.above, self.top = pieces.segment.row, above, top
-        self.rows, self.current = (self.write.names.new(hint) for hint in ("row_tile", "current"))
+        self.rows, self.owners, self.current = (self.write.names.new(hint) for hint in ("row_tile", "owners", "current"))
+        self.stop = self.write.names.new("stop")
 
     def _tile(self, name: str, extent: int, memory: kernels.Memory) -> kernels.Tile:
         return kernels.Tile(name=name, extents=(extent,), memory=memory, type="i32", origin=self.write.origin)
@@ -59,9 +60,9 @@ class Crossing:
         """What is done for a piece's elements from `first` to `last`, whose last row ends at `end`: all rows that end
         among them, and the state of the one that does not."""
         write = self.write
-        stop = write.index("stop", "add", self.row, 1)
+        stop = replace(write.index("", "add", self.row, 1), result=self.stop)
         row = write.names.new("row")
-        filled = replace(write.loop(row, stop.result, *self._filled(row, first, last)), lower=self.top)
+        filled = replace(write.loop(row, self.stop, *self._filled(row, first, last)), lower=self.top)
         return (
             self._tile(self.rows, self.pieces.chunk + 1, "shared"),
             stop,
@@ -117,23 +118,36 @@ class Crossing:
         begin = write.index("first", "add", first, done.result)
 
         def guard(added: Body) -> Body:
-            ended = write.where(loop.variable, "<=", last, *self._step(piece, loop.variable))
-            return ended, write.where(loop.variable, "<", last, *added)
+            return (write.where(loop.variable, "<", last, *added),)
 
         batch = Batch(body, loop.variable, size, buffers, write.names)
         around = kernels.Loop(variable=loop.variable, extent=last, body=(), origin=loop.origin)
         *tiles, loads, computing = batch.statements(begin.result, 1, final.result, around, guard)
+        owners = self._owners(begin.result, last, size)
+        assert isinstance(computing, kernels.Loop)
+        computing = replace(computing, body=(*self._step(piece, computing.variable), *computing.body))
         loaded = write.where(begin.result, "<", last, loads)
-        return final, span, whole, count, write.loop(number, count.result, done, begin, *tiles, loaded, computing)
+        steps = (done, begin, *tiles, *owners, loaded, computing)
+        return final, span, whole, count, write.loop(number, count.result, *steps)
 
-    def _step(self, piece: str, element: str) -> Body:
+    def _owners(self, begin: str, last: str, size: int) -> Body:
+        """The rows of a batch's elements, in registers before any is needed; past the last one the place behind it."""
+        write, slot = self.write, self.write.names.new("slot")
+        ahead = write.index("ahead", "add", begin, slot)
+        element = write.index(self.segment.loop.variable, "min", ahead.result, last)
+        place = write.index("at", "sub", element.result, self.staging.start)
+        owner = write.load("owner", self.rows, place.result)
+        kept = write.store(self.owners, owner.result, slot)
+        loop = replace(write.loop(slot, size, ahead, element, place, owner, kept), unroll=0)
+        return self._tile(self.owners, size, "register"), loop
+
+    def _step(self, piece: str, slot: str) -> Body:
         """The rows before an element's own ended."""
         write = self.write
-        place = write.index("at", "sub", element, self.staging.start)
-        row = write.load("row", self.rows, place.result)
+        owner = write.load("owner", self.owners, slot)
         now = write.load("now", self.current, 0)
-        ended = (*self._ended(piece, now.result, row.result), write.store(self.current, row.result, 0))
-        return place, row, now, write.where(now.result, "<", row.result, *ended)
+        ended = (*self._ended(piece, now.result, owner.result), write.store(self.current, owner.result, 0))
+        return owner, now, write.where(now.result, "<", owner.result, *ended)
 
     def _ended(self, piece: str, now: str, row: str) -> Body:
         """The end of the rows from `now`, whose state there is, to the one before `row`: that of one that comes from
@@ -148,14 +162,15 @@ class Crossing:
         needed = slice_for(segment.before, segment.after)
         ended = self._again((*(s for s in needed if not isinstance(s, loops.Row)), *segment.after), each)
         begun = self._again((s for s in segment.before if isinstance(s, loops.For | loops.Store)), each)
+        limit = write.index("limit", "min", row, self.stop)  # which rows a piece has does not depend on what it staged
         of_each = write.loop(
             each,
-            row,
+            limit.result,
             write.where(self.above, "<", each, *self._on_lanes(ended)),
             *self._on_lanes(begun),
         )
         cut = write.where(now, "<=", self.above, *self._on_lanes(stored))
-        return cut, replace(of_each, lower=now)
+        return cut, limit, replace(of_each, lower=now)
 
     def _again(self, body: Iterable[loops.Statement], row: str) -> tuple[loops.Statement, ...]:
         """Statements of a row for another one, under new names."""
