@@ -163,6 +163,14 @@ class AtomicAccumulate(Accumulate):
 
 
 @dataclass(frozen=True, kw_only=True)
+class KeptLoad(Load):
+    """`x = X[c, d] kept marked`: a load of what caches are to keep longest, or, where the index `kept` is negative,
+    to give up first. Nobody writes the array in this kernel. As a sequential program: the load."""
+
+    kept: Atom
+
+
+@dataclass(frozen=True, kw_only=True)
 class Search(Node):
     """`index r = last row_ptr[lower..upper] <= z`: the last place of ascending offsets that hold at most `value`."""
 
@@ -269,6 +277,8 @@ def reads_of(statement: Node) -> tuple[str, ...]:
             atoms = (statement.lower, extent)
         case Where():
             atoms = (statement.left, statement.right)
+        case KeptLoad():
+            atoms = (*loops.reads_of(statement), statement.kept)
         case Search():
             atoms = (statement.buffer, statement.value, statement.lower, statement.upper)
         case Reduce():
@@ -320,6 +330,8 @@ def print_step(statement: Node) -> str:
         case Copy():
             target = element(statement.target, statement.indices)
             return f"copy {target} = {element(statement.buffer, statement.buffer_indices)}"
+        case KeptLoad():
+            return f"{print_statement(statement)} kept {statement.kept}"
         case Search():
             return (
                 f"index {statement.result} = last {statement.buffer}[{statement.lower}..{statement.upper}]"

@@ -10,6 +10,7 @@ from explorer.compiler.ir.kernels import (
     Barrier,
     Copy,
     Count,
+    KeptLoad,
     Level,
     Loop,
     Multiply,
@@ -146,6 +147,10 @@ def _verify_form(kernel: ScheduledKernel, statement: Statement) -> None:
             raise broken(statement, "what a loop has is counted from 0")
         case Where() if statement.comparison not in COMPARISONS:
             raise broken(statement, f"a comparison is one of {', '.join(COMPARISONS)}")
+        case KeptLoad() if statement.buffer not in {b.name for b in kernel.buffers if b.type == "f32"}:
+            raise broken(statement, "caches keep what is loaded from an array of numbers")
+        case KeptLoad() if any(getattr(node, "target", "") == statement.buffer for node in nodes(kernel)):
+            raise broken(statement, f"{statement.buffer} is written in this kernel, so caches may hold old elements")
         case Reduce():
             _verify_reduce(statement)
         case Copy():

@@ -17,6 +17,7 @@ from explorer.compiler.counts import SETS
 from explorer.compiler.ir import kernels, loops
 from explorer.compiler.ir.node import walk
 from explorer.compiler.passes.report import Report
+from explorer.compiler.schedule.crossing import CROSSING, Crossing, crosses
 from explorer.compiler.schedule.heads import rows_nest
 from explorer.compiler.schedule.lane_groups import LOADS_OF_ROWS, WARPS, lines_of
 from explorer.compiler.schedule.lanes import (
@@ -31,6 +32,7 @@ from explorer.compiler.schedule.lanes import (
 from explorer.compiler.schedule.merging import merging
 from explorer.compiler.schedule.merging_by_rows import merging_by_rows
 from explorer.compiler.schedule.pieces import Pieces
+from explorer.compiler.schedule.popular import keep_popular
 from explorer.compiler.schedule.segments import segment_of
 from explorer.compiler.schedule.staging import Staging
 from explorer.compiler.schedule.writer import Writer
@@ -48,14 +50,27 @@ def schedule_nonzeros(kernel: loops.Kernel, report: Report) -> tuple[kernels.Sch
         nest = rows_nest(kernel)
         segment = segment_of(nest)
         chunk, why = chunk_of(segment.elements, report)
-        spread = replace(spread_rows(nest), unroll=LOADS_OF_ROWS)
+        spread = replace(spread_rows(nest, report.options.lanes or LANES), unroll=LOADS_OF_ROWS)
         pieces = Pieces(segment, spread, chunk, Writer(nest.kernel, nest.loop.origin))
-        scheduled = _Summing(pieces).kernel(), merging_by_rows(pieces) or merging(pieces)
+        summing, merged = _Summing(pieces).kernel(), merging_by_rows(pieces) or merging(pieces)
     except Unfit as reason:
         report.refused(f"{kernel.name} is not split by nonzeros: {reason}")
         return ()
     report.did(f"{kernel.name} by nonzeros, since rows differ in length: {chunk} {segment.elements} a warp, {why}")
-    return scheduled
+    return *_with_popular(summing, report), merged
+
+
+def _with_popular(kernel: kernels.ScheduledKernel, report: Report) -> tuple[kernels.ScheduledKernel, ...]:
+    """The kernel, behind the inspector that marks popular rows for it where the option says so and it can be."""
+    if not report.options.popular:
+        return (kernel,)
+    try:
+        found = keep_popular(kernel)
+    except Unfit as reason:
+        report.refused(f"no rows that {kernel.name} gathers are marked as popular: {reason}")
+        return (kernel,)
+    report.did(f"{kernel.name} has popular rows kept in the L2 cache, marked once for a graph")
+    return found
 
 
 def chunk_of(elements: str, report: Report) -> tuple[int, str]:
@@ -80,6 +95,7 @@ class _Summing:
         self.begin, self.end = str(self.segment.loop.lower), str(self.segment.loop.extent)
         self.staging = Staging(self.segment, pieces.chunk, self.write)
         self.bounds = self.write.names.new("bounds")
+        self.crosses = crosses(pieces, self.staging)
 
     def kernel(self) -> kernels.ScheduledKernel:
         """The kernel, with the states of its pieces as outputs."""
@@ -95,6 +111,8 @@ class _Summing:
             lines.insert(1, f"share a warp's among {spread.groups} groups of {spread.width} lanes, {pieces.size} each")
         if self.staging.kept:
             lines.insert(-1, self.staging.line)
+        if self.crosses:
+            lines.insert(-1, CROSSING)
         scheduled = pieces.scheduled(pieces.kernel.name, "nonzeros", lines)
         buffers = (*pieces.kernel.buffers, *pieces.states("output"))
         body = (self._in_blocks(),)
@@ -132,12 +150,16 @@ class _Summing:
         final = write.index("final", "sub", after.result, 1)
         within = write.index("within", "min", final.result, segment.elements)
         bottom = write.search("bottom", segment.offsets, within.result, top.result, segment.rows)
-        stop = write.index("stop", "add", bottom.result, 1)
-        body = self._row(piece, first.result, last.result)
-        rows = replace(write.loop(segment.row, stop.result, *body), lower=top.result)
+        if self.crosses:
+            bottom = replace(bottom, result=segment.row)
+            rows = self._crossed(piece, first.result, last.result, above.result, top.result)
+        else:
+            stop = write.index("stop", "add", bottom.result, 1)
+            body = self._row(piece, first.result, last.result)
+            each = replace(write.loop(segment.row, stop.result, *body), lower=top.result)
+            rows = stop, *of_heads(self.nest, (*self._first_bounds(top.result), each), self.spread)
         known = write.store(self.pieces.rows, bottom.result, piece)
-        found = (first, after, last, ahead, above, top, final, within, bottom, stop, known)
-        return (*found, *of_heads(self.nest, (*self._first_bounds(top.result), rows), self.spread))
+        return first, after, last, ahead, above, top, final, within, bottom, known, *rows
 
     def _first_bounds(self, top: str) -> tuple[kernels.Statement, ...]:
         """The tile of where a row begins and ends, with the bounds of a piece's first row."""
@@ -170,6 +192,16 @@ class _Summing:
         at = 1 + max(at for at, statement in enumerate(head) if statement in (lower, upper))
         head = (*head[:at], *moved, *head[at:])
         return (*head, mine, length, whole, write.where(0, "<", mine.result, missed, part))
+
+    def _crossed(self, piece: str, first: str, last: str, above: str, top: str) -> tuple[kernels.Statement, ...]:
+        """What a piece does for its rows where batches go on across them; the last of them may go on behind it."""
+        write = self.write
+        started = on_lanes(self.nest, self.segment.before, self.spread, write.names)
+        walked = Crossing(self.pieces, self.staging, above, top).walk(piece, first, last, self.end)
+        lower = write.index("from", "max", self.begin, first)
+        missed = write.index("missed", "sub", lower.result, self.begin)
+        cut = write.where(last, "<", self.end, lower, missed, *self._stored(piece, missed))
+        return *started, *walked, cut
 
     def _before(self) -> tuple[loops.Statement, ...]:
         """The statements before a segment, with a row's bounds from the tile, where they are since the row before."""
