@@ -18,6 +18,7 @@ from explorer.compiler.codegen.text import EXTENT_LIMIT, Code, Launch
 from explorer.compiler.ir.loops import Buffer, Kernel
 from explorer.compiler.ir.module import Module
 from explorer.compiler.ir.node import Line
+from explorer.runtime.arrays import as_declared
 from explorer.runtime.device_memory import buffer_bytes, check_fits, lifetimes, place, shape_of
 from explorer.runtime.gpu_device import available_bytes, cupy_module, current_device, faults
 from explorer.runtime.inputs import InputError
@@ -61,7 +62,7 @@ class GpuProgram:
             raise InputError(f"there are no loops to run: {compilation.stages['loops'].reason}")
         result, *_ = kept_to_the_end(program)
         gradients = program.gradients if isinstance(program, Module) else ()
-        return cls(stage.program, result, gradients)
+        return cls(as_declared(stage.program, program), result, gradients)
 
     @property
     def kept(self) -> tuple[str, ...]:

@@ -35,15 +35,47 @@ COMPARISONS: dict[str, Callable[[Number, Number], bool]] = {"<": operator.lt, "<
 def run_scheduled(programs: Sequence[kernels.ScheduledKernel], inputs: Mapping[str, Number]) -> Outputs:
     """Everything that the kernels, run in order, write, by name: float32, or int64 for index arrays.
 
-    What one kernel wrote, later ones read, and write again where it is their output as well."""
+    What one kernel wrote, later ones read, and write again where it is their output as well. Where an extent stands for
+    the first two dimensions of what is given, it does so in what is written."""
     written: Outputs = {}
+    merged = _merged(programs, inputs)
+    inputs = {name: _joined(programs, name, value, merged) for name, value in inputs.items()}
     extents = _extents(programs, inputs)
     for kernel in programs:
         environment = _environment(kernel, {**inputs, **extents}, written)
         _body(kernel.body, _facts(kernel))(environment)
         written |= {name: environment[name] for name in written_buffers(kernel)}
         extents |= {name: environment[name] for name, _ in kernel.counts}
-    return written
+    firsts = {buffer.name: buffer.extents[:1] for kernel in programs for buffer in kernel.buffers}
+    shapes = {name: merged[first] for name, extents_ in firsts.items() for first in extents_ if first in merged}
+    return {
+        name: array.reshape(*shapes[name], *np.shape(array)[1:]) if name in shapes else array
+        for name, array in written.items()
+    }
+
+
+def _merged(
+    programs: Sequence[kernels.ScheduledKernel], inputs: Mapping[str, Number]
+) -> dict[loops.Extent, tuple[int, ...]]:
+    """The extents that stand for the first two dimensions of given arrays, and what those are."""
+    return {
+        buffer.extents[0]: np.shape(inputs[buffer.name])[:2]
+        for kernel in programs
+        for buffer in kernel.buffers
+        if buffer.name in inputs and np.ndim(inputs[buffer.name]) == len(buffer.extents) + 1
+    }
+
+
+def _joined(
+    programs: Sequence[kernels.ScheduledKernel],
+    name: str,
+    value: Number,
+    merged: Mapping[loops.Extent, tuple[int, ...]],
+) -> Number:
+    """A given array with the dimensions that its buffer has."""
+    extents = next((b.extents for kernel in programs for b in kernel.buffers if b.name == name), ())
+    joins = bool(extents) and extents[0] in merged and np.ndim(value) == len(extents) + 1
+    return np.reshape(value, (-1, *np.shape(value)[2:])) if joins else value
 
 
 def written_buffers(kernel: kernels.ScheduledKernel) -> tuple[str, ...]:

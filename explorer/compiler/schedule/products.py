@@ -64,6 +64,24 @@ class Product:
                 return statement
         return None
 
+    @property
+    def shared(self) -> int:
+        """How many rows next to each other have the same matrix by its index; 0 where no such rule tells."""
+        chosen = self.matrix_index
+        return 1 if chosen is None else rows_at(self.head, self.rows.variable, chosen.indices)
+
+
+def rows_at(head: Sequence[loops.Statement], row: str, indices: tuple[Atom, ...]) -> int:
+    """How many rows next to each other have the same element of an array, by its index: 1 where it is the row's, 17
+    where it is that of `row // 17`; 0 for other elements."""
+    if indices == (row,):
+        return 1
+    for statement in head:
+        match statement:
+            case loops.Index(function="div", operands=(whole, int(by))) if (indices, whole) == ((statement.result,), row):
+                return by
+    return 0
+
 
 @dataclass(frozen=True)
 class Found:
