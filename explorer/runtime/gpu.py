@@ -83,7 +83,7 @@ class GpuProgram:
         sizes = {str(name): int(size) for name, size in extents.items() if isinstance(name, str)}
         for name, count in self.code.counts:
             sizes[name] = count.value(sizes)
-        _check_extents(sizes)
+        check_extents(sizes)
         given = [buffer for buffer in self.code.buffers if buffer.name in arrays]
         made = [buffer for buffer in self.code.buffers if buffer.name not in arrays]
         for buffer in made:
@@ -115,10 +115,11 @@ class GpuProgram:
             grid = (launch.blocks.value(sizes), launch.columns)
             if grid[0]:
                 values = [arrays[name] if name in arrays else np.int32(sizes[name]) for name in launch.arguments]
-                found.append(BoundLaunch(launch, self._function(launch), grid, (launch.threads,), tuple(values)))
+                found.append(BoundLaunch(launch, self.function_of(launch), grid, (launch.threads,), tuple(values)))
         return found
 
-    def _function(self, launch: Launch) -> Any:
+    def function_of(self, launch: Launch) -> Any:
+        """A launch's kernel on the current device, allowed the shared memory that it needs."""
         function = _loaded(_image(self.code), current_device().number).get_function(launch.symbol)
         if launch.shared_bytes:
             driver = cupy_module().cuda.driver
@@ -185,7 +186,7 @@ class BoundProgram:
             return cupy.asnumpy(result), {tensor: cupy.asnumpy(array) for tensor, array in gradients.items()}
 
 
-def _check_extents(sizes: Mapping[str, int]) -> None:
+def check_extents(sizes: Mapping[str, int]) -> None:
     """Raises InputError for what kernels cannot count to."""
     for name, size in sizes.items():
         if size >= EXTENT_LIMIT:

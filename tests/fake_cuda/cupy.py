@@ -132,28 +132,36 @@ class Function:
         DEVICE.now_ms += DEVICE.kernel_ms + (DEVICE.cold_ms if DEVICE.flushed else 0.0)
         DEVICE.flushed = False
         DEVICE.broken = bool(DEVICE.breaks) and DEVICE.breaks.lower() in self.symbol.lower()
-        found = [(code, loops) for code, loops in DEVICE.programs if self.symbol in (s.symbol for s in code.launches)]
+        own = self.symbol, len(args)  # programs with a backward pass and without have kernels of one name
+        found = [p for p in DEVICE.programs if own in ((s.symbol, len(s.arguments)) for s in p[0].launches)]
         if found:
             _launched(*found[-1], self.symbol, args)
 
 
 def _launched(code: Code, loops: Any, symbol: str, args: Any) -> None:
-    """Remembers a kernel's arrays; the last kernel of a program does the work of all."""
+    """Remembers a kernel's arrays, but for those of which only the address is told; the last kernel of a program does
+    the work of all, and the last that writes the result makes that, where the result's gradient is not there yet."""
     launch = next(launch for launch in code.launches if launch.symbol == symbol)
-    DEVICE.seen |= dict(zip(launch.arguments, args, strict=True))
-    if launch != code.launches[-1]:
+    DEVICE.seen |= {n: v for n, v in zip(launch.arguments, args, strict=True) if not isinstance(v, int)}
+    result = kept_to_the_end(loops)[0]
+    writers = [step.symbol for step in code.launches if result in step.writes]
+    absent = {buffer.name for buffer in code.buffers if buffer.kind == "upstream"} - DEVICE.seen.keys()
+    if launch != code.launches[-1] and not (absent and symbol in writers[-1:]):
         return
     made = [buffer.name for buffer in code.buffers if buffer.kind == "output"]
     inputs = {name: given.numpy if isinstance(given, ndarray) else given for name, given in DEVICE.seen.items()}
+    inputs |= {name: np.zeros_like(inputs[result]) for name in absent}
     key = (id(code), *(inputs[name].tobytes() for name in sorted(inputs.keys() - {*made})))
     if key not in DEVICE.known:  # repeats would take the interpreter seconds
         DEVICE.known[key] = run_program(loops, inputs)
-    result, gradients = DEVICE.known[key]
-    wanted = {kept_to_the_end(loops)[0]: result * (2 if DEVICE.spoils else 1)}
-    if isinstance(loops, Loops):
+    found, gradients = DEVICE.known[key]
+    wanted = {result: found * (2 if DEVICE.spoils else 1)}
+    if isinstance(loops, Loops) and not absent:
         wanted |= {name: gradients[tensor] for tensor, name in loops.gradients}
     for name, array in wanted.items():
         DEVICE.seen[name].numpy[...] = array.reshape(DEVICE.seen[name].shape)
+    if absent:
+        return
     once = {name for each in code.launches if each.once for name in each.arguments}  # they come but with the graph
     DEVICE.seen = {name: given for name, given in DEVICE.seen.items() if name in once}
 
@@ -249,7 +257,9 @@ def _recording(original: Any) -> Any:
 
     def of(cls: Any, compilation: Any) -> Any:
         program = original(compilation)
-        DEVICE.programs.append((program.code, compilation.stages["loops"].program))
+        loops = compilation.stages["loops"].program
+        scatters = isinstance(loops, Loops) and loops.inverses  # and is given no order of the batch, as loops need
+        DEVICE.programs.append((program.code, compilation.stages["kernels"].program if scatters else loops))
         return program
 
     return classmethod(of)

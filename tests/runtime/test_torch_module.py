@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 import explorer
-from explorer.runtime import gpu
+from explorer.runtime import torch_cuda
 
 torch = pytest.importorskip("torch", reason="the modules are PyTorch's, which this machine does without")
 
@@ -237,18 +237,17 @@ def pretended_gpu(fake_cuda, monkeypatch):
     """Tensors of this machine's memory as if it were a GPU's; the streams that were made current."""
     import cupy
 
-    def wrapped(tensor):
+    def wrapped(name, tensor):
         memory = cupy.Pointer(tensor.numpy().reshape(-1).view(np.uint8))
         return cupy.ndarray(tuple(tensor.shape), tensor.numpy().dtype, memory)
 
     streams = []
-    monkeypatch.setattr(cupy, "from_dlpack", wrapped)
+    monkeypatch.setattr(torch_cuda, "address_of", wrapped)
     monkeypatch.setattr(cupy.cuda, "Device", lambda number: nullcontext(), raising=False)
     monkeypatch.setattr(cupy.cuda, "ExternalStream", lambda *of: nullcontext(streams.append(of)), raising=False)
     monkeypatch.setattr(torch.cuda, "device", lambda device: nullcontext())
     monkeypatch.setattr(torch.cuda, "current_stream", lambda device: SimpleNamespace(cuda_stream=7))
-    monkeypatch.setattr(gpu, "CUDA_MEMORY", (1, 2))
-    monkeypatch.setattr(torch_programs, "EXECUTORS", {"cpu": torch_programs.OnCuda})
+    monkeypatch.setattr(torch_programs, "EXECUTORS", {"cpu": torch_cuda.OnCuda})
     return streams
 
 
