@@ -7,7 +7,7 @@ would, and writes it where they would. `DEVICE` is what tests look at and change
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from importlib.machinery import ModuleSpec
 from types import SimpleNamespace
 from typing import Any
@@ -153,7 +153,7 @@ def _launched(code: Code, loops: Any, symbol: str, args: Any) -> None:
     inputs |= {name: np.zeros_like(inputs[result]) for name in absent}
     key = (id(code), *(inputs[name].tobytes() for name in sorted(inputs.keys() - {*made})))
     if key not in DEVICE.known:  # repeats would take the interpreter seconds
-        DEVICE.known[key] = run_program(loops, inputs)
+        DEVICE.known[key] = run_program(_first_part(loops) if absent else loops, inputs)
     found, gradients = DEVICE.known[key]
     wanted = {result: found * (2 if DEVICE.spoils else 1)}
     if isinstance(loops, Loops) and not absent:
@@ -164,6 +164,16 @@ def _launched(code: Code, loops: Any, symbol: str, args: Any) -> None:
         return
     once = {name for each in code.launches if each.once for name in each.arguments}  # they come but with the graph
     DEVICE.seen = {name: given for name, given in DEVICE.seen.items() if name in once}
+
+
+def _first_part(module: Any) -> Any:
+    """The programs of a module as far as the last that writes the result."""
+    writers = [
+        at
+        for at, program in enumerate(module.programs)
+        if any((buffer.name, buffer.kind) == (module.result, "output") for buffer in program.buffers)
+    ]
+    return replace(module, programs=module.programs[: writers[-1] + 1], gradients=())
 
 
 class Module:

@@ -17,8 +17,8 @@ from explorer.compiler.ir.loops import Buffer
 from explorer.compiler.ir.node import Atom, Names, walk
 from explorer.compiler.passes.report import Report
 from explorer.compiler.passes.split_products import cut
-from explorer.compiler.passes.statements import alive, all_names, pure
-from explorer.compiler.schedule.distribute import Body, every_loop, multiplies
+from explorer.compiler.passes.statements import alive, all_names, names_read, pure, written_names
+from explorer.compiler.schedule.distribute import Body, every_loop, multiplies, stored_in
 from explorer.compiler.schedule.inlined import inlined
 from explorer.compiler.schedule.split_sums import without_copies
 
@@ -90,6 +90,12 @@ def _extent_of_all(kernels: Iterable[loops.Kernel], count: int) -> str | None:
     return next((over[str(node.operands[0])] for node in divided if node.operands[0] in over), None)
 
 
+def _steps(kernel: loops.Kernel) -> int:
+    """How many statements of an iteration do more than name a scalar."""
+    loop = every_loop(kernel)
+    return sum(not pure(statement) for statement in loop.body) if loop else 0
+
+
 @dataclass(frozen=True)
 class _Flattening:
     """What all kernels have in common: the batch's extent, how many candidates a triple has, the extent of all."""
@@ -121,12 +127,36 @@ class _Flattening:
         """The kernel with the loop at a place in a kernel of its own: over all candidates, if nothing else is in it."""
         before, after = loop.body[:at], loop.body[at + 1 :]
         if any(not pure(statement) for statement in after):
-            parts = cut(kernel, loop, loop.body[: at + 1], after, self.names)
-            return tuple(p for part in parts for p in self.parts(part)) if parts else (self._in_place(kernel),)
+            return self._parts_of(kernel, loop, at + 1)
         if any(not pure(statement) for statement in before):
-            parts = cut(kernel, loop, before, loop.body[at:], self.names)
-            return tuple(p for part in parts for p in self.parts(part)) if parts else (self._in_place(kernel),)
+            return self._parts_of(kernel, loop, at)
         return (self._spread(kernel, loop, before, loop.body[at]),)
+
+    def _parts_of(self, kernel: loops.Kernel, loop: loops.For, at: int) -> tuple[loops.Kernel, ...]:
+        """A kernel cut in front of a place, in parts; the kernel as it is where it has not become less."""
+        stored, rows = self._with_rows_stored(kernel, loop, at)
+        at -= len(loop.body) - len(rows.body)
+        cuts = cut(stored, rows, rows.body[:at], rows.body[at:], self.names)
+        if cuts is None or any(_steps(each) >= _steps(kernel) for each in cuts):
+            return (self._in_place(kernel),)
+        return tuple(part for each in cuts for part in self.parts(each))
+
+    def _with_rows_stored(
+        self, kernel: loops.Kernel, loop: loops.For, at: int
+    ) -> tuple[loops.Kernel, loops.For]:
+        """The kernel with the rows that are filled in front of a place, and read behind it, in arrays."""
+        first, second = loop.body[:at], loop.body[at:]
+        body, added = loop.body, list[Buffer]()
+        for row in [statement for statement in first if isinstance(statement, loops.Row)]:
+            writes = [n for s in loop.body for n in walk(s) if isinstance(n, loops.Store | loops.Accumulate)]
+            stores = [isinstance(write, loops.Store) for write in writes if write.target == row.name]
+            if row.name in names_read(second) and all(stores) and row.name not in written_names(second):
+                name = self.names.new(f"{kernel.name}_{row.name}")
+                extents = (loop.extent, *row.extents)
+                added.append(Buffer(name=name, kind="output", extents=extents, origin=row.origin))
+                body = tuple(stored_in(s, row.name, name, loop.variable) for s in body if s is not row)
+        rows = replace(loop, body=body)
+        return replace(kernel, buffers=(*kernel.buffers, *added), body=(rows,)), rows
 
     def _spread(
         self, kernel: loops.Kernel, loop: loops.For, before: Body, candidates: loops.Statement

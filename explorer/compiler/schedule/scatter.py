@@ -16,9 +16,9 @@ from explorer.compiler.ir import loops
 from explorer.compiler.ir.loops import Buffer
 from explorer.compiler.ir.node import Names, walk
 from explorer.compiler.passes.report import Report
-from explorer.compiler.passes.statements import all_names, names_read, pure, renamed, slice_for, written_names
-from explorer.compiler.schedule.distribute import Body, only_loop, part, static_loop
-from explorer.compiler.schedule.split_rows import split_rows
+from explorer.compiler.passes.statements import all_names, closure, names_read, pure, renamed, slice_for, written_names
+from explorer.compiler.schedule.distribute import Body, multiplies, only_loop, part, static_loop, stored_in
+from explorer.compiler.schedule.split_rows import products_first
 from explorer.compiler.schedule.split_sums import distribute_sums
 from explorer.compiler.schedule.writer import Writer
 
@@ -54,15 +54,13 @@ class _Scatter:
             return ()
         found: list[loops.Kernel] = []
         for each in _summed_in_place(distribute_sums(kernel, self.names)):
-            split = split_rows(each, self.names) if self._map_of(each) else ()
-            *rows, sums = split or (each,)
-            if self._map_of(sums) is None:
-                found += (*rows, sums)
+            if self._map_of(each) is None:
+                found.append(each)
                 continue
-            added = self._added(sums)
-            if added is None:
+            added = self._added(each)
+            if not added:
                 return ()
-            found += (*rows, *added)
+            found += added
         return _cleared_once(found)
 
     def _map_of(self, kernel: loops.Kernel) -> Buffer | None:
@@ -70,28 +68,45 @@ class _Scatter:
         orders = [self.maps[buffer.name] for buffer in kernel.buffers if buffer.name in self.maps]
         return orders[0] if len(orders) == 1 else None
 
-    def _added(self, kernel: loops.Kernel) -> tuple[loops.Kernel, loops.Kernel] | None:
-        """What clears the rows, and what adds to them element by element."""
+    def _added(self, kernel: loops.Kernel) -> tuple[loops.Kernel, ...]:
+        """What clears the rows, and what adds to them element by element; none where it is more than a sum."""
         loop, index = only_loop(kernel), self._map_of(kernel)
         assert loop is not None and index is not None
         *scalars, segment = loop.body
         outputs = [buffer for buffer in kernel.buffers if buffer.kind == "output"]
         if not isinstance(segment, loops.For) or not all(map(pure, scalars)) or len(outputs) != 1:
-            return None
+            return ()
         order, *body = segment.body
         if not isinstance(order, loops.Load) or order.buffer not in self.maps:
-            return None
+            return ()
         if order.indices != (segment.variable,) or segment.variable in names_read(body):
-            return None
+            return ()
         (output,) = outputs
         if not _only_adds(body, output.name, loop.variable):
-            return None
+            return ()
         extent = next(buffer.extents[0] for buffer in kernel.buffers if buffer.name == order.buffer)
         row = self._row(kernel, index, order, loop.variable)
         own = (*row, *slice_for(tuple(scalars), body), *_summed_first(kernel, tuple(body), output, loop.variable))
         elements = replace(loop, variable=order.result, extent=extent, body=own, parallel=False, note="")
-        made = part(replace(kernel, buffers=_with(kernel.buffers, index)), kernel.name, elements)
-        return clear_output(kernel, output), replace(made, template=ADDS)
+        within = replace(kernel, buffers=_with(kernel.buffers, index))
+        return clear_output(kernel, output), *self._apart(within, elements, output)
+
+    def _apart(self, kernel: loops.Kernel, elements: loops.For, output: Buffer) -> tuple[loops.Kernel, ...]:
+        """The kernel of the elements; two where what they add are products, of which the first stores them."""
+        body = products_first(kernel, elements.body, Writer(replace(kernel, body=(elements,)), elements.origin))
+        *before, add = body
+        rows = [row for row in before if isinstance(row, loops.Row) and row.name in names_read([add])]
+        if not any(map(multiplies, before)) or len(rows) != 1 or output.name in written_names(before):
+            return (replace(part(kernel, kernel.name, elements), template=ADDS),)
+        (row,) = rows
+        name = self.names.new(f"{kernel.name}_{row.name}")
+        array = Buffer(name=name, kind="output", extents=(elements.extent, *row.extents), origin=row.origin)
+        stored = [stored_in(s, row.name, name, elements.variable) for s in body if s is not row]
+        scalars = slice_for(tuple(s for s in stored[:-1] if pure(s)), (stored[-1],))
+        needed = closure(stored[:-1], {name})
+        first = part(kernel, f"{kernel.name}_rows", replace(elements, body=needed, parallel=True), array)
+        second = part(kernel, kernel.name, replace(elements, body=(*scalars, stored[-1])), array)
+        return replace(first, template="gemm"), replace(second, template=ADDS)
 
     @staticmethod
     def _row(kernel: loops.Kernel, index: Buffer, order: loops.Load, row: str) -> Body:
