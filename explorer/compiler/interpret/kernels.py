@@ -35,47 +35,38 @@ COMPARISONS: dict[str, Callable[[Number, Number], bool]] = {"<": operator.lt, "<
 def run_scheduled(programs: Sequence[kernels.ScheduledKernel], inputs: Mapping[str, Number]) -> Outputs:
     """Everything that the kernels, run in order, write, by name: float32, or int64 for index arrays.
 
-    What one kernel wrote, later ones read, and write again where it is their output as well. Where an extent stands for
-    the first two dimensions of what is given, it does so in what is written."""
+    What one kernel wrote, later ones read, and write again where it is their output as well. Where a kernel sees the
+    first two dimensions of given arrays as one, what is written has two again."""
     written: Outputs = {}
-    merged = _merged(programs, inputs)
-    inputs = {name: _joined(programs, name, value, merged) for name, value in inputs.items()}
     extents = _extents(programs, inputs)
     for kernel in programs:
-        environment = _environment(kernel, {**inputs, **extents}, written)
+        known = {**inputs, **written}
+        own = {b.name: _shaped(b, known[b.name]) for b in kernel.buffers if b.name in known}
+        environment = _environment(kernel, {**inputs, **extents, **own}, {n: a for n, a in own.items() if n in written})
         _body(kernel.body, _facts(kernel))(environment)
         written |= {name: environment[name] for name in written_buffers(kernel)}
         extents |= {name: environment[name] for name, _ in kernel.counts}
-    firsts = {buffer.name: buffer.extents[:1] for kernel in programs for buffer in kernel.buffers}
-    shapes = {name: merged[first] for name, extents_ in firsts.items() for first in extents_ if first in merged}
+    buffers = [buffer for kernel in programs for buffer in kernel.buffers]
+    merged = {
+        b.extents[0]: np.shape(inputs[b.name])[:2]
+        for b in buffers
+        if b.name in inputs and np.ndim(inputs[b.name]) == len(b.extents) + 1
+    }
+    ends = {b.name: merged[b.extents[0]] for b in buffers if b.extents and b.extents[0] in merged}
     return {
-        name: array.reshape(*shapes[name], *np.shape(array)[1:]) if name in shapes else array
+        name: np.reshape(array, (*ends[name], *np.shape(array)[1:])) if len(array) == np.prod(ends.get(name, -1)) else array
         for name, array in written.items()
     }
 
 
-def _merged(
-    programs: Sequence[kernels.ScheduledKernel], inputs: Mapping[str, Number]
-) -> dict[loops.Extent, tuple[int, ...]]:
-    """The extents that stand for the first two dimensions of given arrays, and what those are."""
-    return {
-        buffer.extents[0]: np.shape(inputs[buffer.name])[:2]
-        for kernel in programs
-        for buffer in kernel.buffers
-        if buffer.name in inputs and np.ndim(inputs[buffer.name]) == len(buffer.extents) + 1
-    }
-
-
-def _joined(
-    programs: Sequence[kernels.ScheduledKernel],
-    name: str,
-    value: Number,
-    merged: Mapping[loops.Extent, tuple[int, ...]],
-) -> Number:
-    """A given array with the dimensions that its buffer has."""
-    extents = next((b.extents for kernel in programs for b in kernel.buffers if b.name == name), ())
-    joins = bool(extents) and extents[0] in merged and np.ndim(value) == len(extents) + 1
-    return np.reshape(value, (-1, *np.shape(value)[2:])) if joins else value
+def _shaped(buffer: loops.Buffer, array: Number) -> Number:
+    """An array with as many dimensions as a kernel's buffer has: a kernel may see the first two as one."""
+    if np.ndim(array) == len(buffer.extents) + 1:
+        return np.reshape(array, (-1, *np.shape(array)[2:]))
+    if 0 < np.ndim(array) == len(buffer.extents) - 1:
+        _, inner, *_ = buffer.extents
+        return np.reshape(array, (-1, inner, *np.shape(array)[1:]))
+    return array
 
 
 def written_buffers(kernel: kernels.ScheduledKernel) -> tuple[str, ...]:
@@ -86,8 +77,9 @@ def written_buffers(kernel: kernels.ScheduledKernel) -> tuple[str, ...]:
 
 def _extents(programs: Sequence[kernels.ScheduledKernel], inputs: Mapping[str, Number]) -> dict[str, int]:
     """The extents that the given arrays bring, of all kernels: one may be launched on those of another's arrays."""
-    given = (buffer for kernel in programs for buffer in kernel.buffers if buffer.name in inputs)
-    pairs = (pair for buffer in given for pair in zip(buffer.extents, np.shape(inputs[buffer.name]), strict=True))
+    given = [buffer for kernel in programs for buffer in kernel.buffers if buffer.name in inputs]
+    shapes = ((buffer.extents, np.shape(_shaped(buffer, inputs[buffer.name]))) for buffer in given)
+    pairs = (pair for names, shape in shapes for pair in zip(names, shape, strict=True))
     return {extent: length for extent, length in pairs if isinstance(extent, str)}
 
 

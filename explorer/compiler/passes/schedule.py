@@ -52,13 +52,11 @@ def _scheduled(
 ) -> tuple[ScheduledKernel, ...]:
     """The kernels of a program's nests, in order: with what a batch's sums are scattered, and its negatives flattened;
     where some kernel of those cannot be made, as the nests are."""
-    flat = flatten_negatives(scatter_sums(nests, inverses, report), report)
     try:
+        flat = flatten_negatives(scatter_sums(nests, inverses, report), report)
         return tuple(_with_count(step, flat.count) for step in _each_scheduled(flat.kernels, report))
     except Unsupported as error:
-        if flat.kernels == nests:
-            raise
-        report.refused(f"sums stay as they are: {error}")
+        report.refused(f"{nests[0].name}: neither scattered nor flattened: {error}")
         return _each_scheduled(nests, report)
 
 

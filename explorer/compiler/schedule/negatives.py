@@ -1,4 +1,4 @@
-"""Flattens a score's negatives: arrays [B, N] become [BN], and a product for each candidate a loop over all of them.
+"""Flattens a score's negatives: a product for each candidate becomes a loop over all of them, [B, N] an array [BN].
 
 A candidate needs its own product with a matrix of its triple's relation. As rows `n` of a loop over all candidates,
 `b = n // N` their triple, they are grouped by relation and multiplied as tiles like any other rows; what is the
@@ -10,7 +10,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import product
 
+from explorer.compiler.codegen.text import Unsupported
 from explorer.compiler.ir import loops
 from explorer.compiler.ir.kernels import Count
 from explorer.compiler.ir.loops import Buffer
@@ -32,8 +34,9 @@ class Flat:
 
 
 def flatten_negatives(kernels: Sequence[loops.Kernel], report: Report) -> Flat:
-    """The kernels with all arrays of candidates flattened, where some candidate needs a product of its own, or a kernel
-    is over all candidates already."""
+    """The kernels with loops over all candidates, and their arrays flat in these, where a kernel of triples with
+    candidates multiplies, or is over all candidates already. Raises Unsupported for a kernel over all candidates that
+    is more than a loop over each."""
     found = _candidates(kernels)
     if found is None:
         return Flat(tuple(kernels), None)
@@ -53,8 +56,8 @@ def _candidates(kernels: Iterable[loops.Kernel]) -> tuple[str, int] | None:
         for batch, count in shapes:
             if loop is None or not isinstance(batch, str) or not isinstance(count, int):
                 continue
-            each = (s for s in loop.body if loop.extent == batch and _of_candidates(kernel, loop, s, count))
-            if any(map(multiplies, each)) or _is_divided(loop, count):
+            goes = loop.extent == batch and any(_of_candidates(kernel, loop, s, count) for s in loop.body)
+            if (goes and any(map(multiplies, loop.body))) or _is_divided(loop, count):
                 return batch, count
     return None
 
@@ -90,12 +93,6 @@ def _extent_of_all(kernels: Iterable[loops.Kernel], count: int) -> str | None:
     return next((over[str(node.operands[0])] for node in divided if node.operands[0] in over), None)
 
 
-def _steps(kernel: loops.Kernel) -> int:
-    """How many statements of an iteration do more than name a scalar."""
-    loop = every_loop(kernel)
-    return sum(not pure(statement) for statement in loop.body) if loop else 0
-
-
 @dataclass(frozen=True)
 class _Flattening:
     """What all kernels have in common: the batch's extent, how many candidates a triple has, the extent of all."""
@@ -107,7 +104,7 @@ class _Flattening:
     report: Report
 
     def parts(self, kernel: loops.Kernel) -> tuple[loops.Kernel, ...]:
-        """A kernel, or those that it is cut into, with flat arrays."""
+        """A kernel, or those that it is cut into."""
         loop = every_loop(kernel)
         if loop is not None and not loop.parallel:
             *before, last = inlined(loop.body, self.names)
@@ -118,7 +115,19 @@ class _Flattening:
             at = next((p for p, s in enumerate(body) if self._is_product(kernel, loop, s)), None)
             if at is not None:
                 return self._cut(replace(kernel, body=(replace(loop, body=body),)), replace(loop, body=body), at)
+            at = self._behind_product(kernel, loop)
+            if at is not None:
+                return self._parts_of(kernel, loop, at)
         return (self._in_place(kernel),)
+
+    def _behind_product(self, kernel: loops.Kernel, loop: loops.For) -> int | None:
+        """Where the candidates' loop is, if it reads a row that is a product of the triple's own."""
+        body = loop.body
+        at = next((p for p, s in enumerate(body) if _of_candidates(kernel, loop, s, self.count)), None)
+        if at is None or not any(map(multiplies, body[:at])):
+            return None
+        rows = {statement.name for statement in body[:at] if isinstance(statement, loops.Row)}
+        return at if rows & names_read(body[at:]) else None
 
     def _is_product(self, kernel: loops.Kernel, loop: loops.For, statement: loops.Statement) -> bool:
         return _of_candidates(kernel, loop, statement, self.count) and multiplies(statement)
@@ -137,9 +146,15 @@ class _Flattening:
         stored, rows = self._with_rows_stored(kernel, loop, at)
         at -= len(loop.body) - len(rows.body)
         cuts = cut(stored, rows, rows.body[:at], rows.body[at:], self.names)
-        if cuts is None or any(_steps(each) >= _steps(kernel) for each in cuts):
+        if cuts is None or any(self._work(each) >= self._work(kernel) for each in cuts):
             return (self._in_place(kernel),)
         return tuple(part for each in cuts for part in self.parts(each))
+
+    def _work(self, kernel: loops.Kernel) -> int:
+        """How many of an iteration's statements go over candidates, or multiply."""
+        loop = every_loop(kernel)
+        body = loop.body if loop else ()
+        return sum(multiplies(s) or _of_candidates(kernel, loop, s, self.count) for s in body if loop)
 
     def _with_rows_stored(
         self, kernel: loops.Kernel, loop: loops.For, at: int
@@ -175,8 +190,10 @@ class _Flattening:
         return replace(kernel, buffers=self._buffers(kernel), body=(rows,))
 
     def _in_place(self, kernel: loops.Kernel) -> loops.Kernel:
-        """The kernel as it is, but for where candidates' arrays are accessed."""
-        return replace(kernel, buffers=self._buffers(kernel), body=self._flat_body(kernel.body, kernel, {}))
+        """The kernel as it is, but with flat arrays where it is over all candidates."""
+        loop = every_loop(kernel)
+        flat = loop is not None and _is_divided(loop, self.count)
+        return replace(kernel, buffers=self._buffers(kernel), body=self._flat_body(kernel.body, kernel, {})) if flat else kernel
 
     def _buffers(self, kernel: loops.Kernel) -> tuple[Buffer, ...]:
         return tuple(
@@ -190,38 +207,23 @@ class _Flattening:
     def _flat_body(
         self, body: Body, kernel: loops.Kernel, places: Mapping[tuple[Atom, Atom], str]
     ) -> tuple[loops.Statement, ...]:
-        """Statements whose accesses to candidates' arrays have one index in the place of two. `places` are the flat
-        indices that are known, by those."""
-        places, parents = dict(places), dict[Atom, tuple[str, Atom]]()
+        """Statements whose accesses to candidates' arrays have one index in the place of two: of those that `places`
+        knows, and of those that it is divided into."""
+        places, parents = dict(places), dict[str, dict[Atom, str]]()
         shaped = {buffer.name for buffer in kernel.buffers if self._is_shaped(buffer)}
         found: list[loops.Statement] = []
         for statement in body:
             match statement:
                 case loops.For():
-                    inner = self._flat_body(statement.body, kernel, places)
-                    statement = replace(statement, body=inner)
-                case loops.Index(function="div" | "mod", operands=(whole, by)) if by == self.count:
-                    parents[statement.result] = statement.function, whole
-                    pairs = {function: name for name, (function, of) in parents.items() if of == whole}
-                    if len(pairs) > 1:
-                        places[pairs["div"], pairs["mod"]] = str(whole)
+                    statement = replace(statement, body=self._flat_body(statement.body, kernel, places))
+                case loops.Index(function="div" | "mod", operands=(str() as whole, by)) if by == self.count:
+                    parents.setdefault(statement.function, {})[statement.result] = whole
+                    pairs = product(parents.get("div", {}).items(), parents.get("mod", {}).items())
+                    places |= {(first, second): of for (first, of), (second, other) in pairs if of == other}
                 case loops.Load() | loops.Store() | loops.Accumulate() if _array(statement) in shaped:
                     first, second, *rest = statement.indices
                     if (first, second) not in places:
-                        found += self._sum(first, second, places, statement)
+                        raise Unsupported(f"{kernel.name} goes from one candidate to another.")
                     statement = replace(statement, indices=(places[first, second], *rest))
             found.append(statement)
         return tuple(found)
-
-    def _sum(
-        self, first: Atom, second: Atom, places: dict[tuple[Atom, Atom], str], statement: loops.Statement
-    ) -> Body:
-        """The statements that compute a flat index, which is then known."""
-        before = loops.Index(
-            result=self.names.new("n"), function="mul", operands=(first, self.count), origin=statement.origin
-        )
-        whole = loops.Index(
-            result=self.names.new("n"), function="add", operands=(before.result, second), origin=statement.origin
-        )
-        places[first, second] = whole.result
-        return before, whole

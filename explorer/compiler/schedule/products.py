@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 
 from explorer.compiler.ir import loops
 from explorer.compiler.ir.node import Atom, Extent, Origin, walk
-from explorer.compiler.passes.statements import pure, rename
+from explorer.compiler.passes.statements import names_read, pure, rename, written_names
 
 
 @dataclass(frozen=True)
@@ -115,6 +115,7 @@ def find_products(kernel: loops.Kernel) -> Found | None:
     """The products that each iteration of the kernel's parallel loop starts with; None where there are none."""
     if len(kernel.body) != 1 or not isinstance(rows := kernel.body[0], loops.For) or not rows.parallel:
         return None
+    rows = replace(rows, body=_declared_late(rows.body))
     search, at = _Search(rows, {buffer.name for buffer in kernel.buffers if buffer.kind == "output"}), 0
     while at < len(rows.body):
         taken = _take(search, rows.body[at:])
@@ -125,6 +126,20 @@ def find_products(kernel: loops.Kernel) -> Found | None:
         return None
     rest = _unfinished(search, rows.body[at:])
     return None if rest is None else Found(rows, tuple(search.head), tuple(search.products), rest)
+
+
+def _declared_late(body: Sequence[loops.Statement]) -> tuple[loops.Statement, ...]:
+    """An iteration's statements with rows declared where they are first used."""
+    found: list[loops.Statement] = []
+    waiting: dict[str, loops.Row] = {}
+    for statement in body:
+        if isinstance(statement, loops.Row):
+            waiting[statement.name] = statement
+            continue
+        used = names_read([statement]) | written_names([statement])
+        found += [waiting.pop(name) for name in list(waiting) if name in used]
+        found.append(statement)
+    return tuple(found)
 
 
 def _unfinished(search: _Search, rest: tuple[loops.Statement, ...]) -> tuple[loops.Statement, ...] | None:

@@ -101,11 +101,15 @@ class _Scatter:
         (row,) = rows
         name = self.names.new(f"{kernel.name}_{row.name}")
         array = Buffer(name=name, kind="output", extents=(elements.extent, *row.extents), origin=row.origin)
-        stored = [stored_in(s, row.name, name, elements.variable) for s in body if s is not row]
-        scalars = slice_for(tuple(s for s in stored[:-1] if pure(s)), (stored[-1],))
-        needed = closure(stored[:-1], {name})
-        first = part(kernel, f"{kernel.name}_rows", replace(elements, body=needed, parallel=True), array)
-        second = part(kernel, kernel.name, replace(elements, body=(*scalars, stored[-1])), array)
+        needed = [s for s in closure(before, {row.name}) if s is not row]
+        if any(isinstance(n, loops.Accumulate) and n.target == row.name for s in needed for n in walk(s)):
+            needed = [row, *needed, *_copied(kernel, row, name, elements)]
+        else:
+            needed = [stored_in(s, row.name, name, elements.variable) for s in needed]
+        first = part(kernel, f"{kernel.name}_rows", replace(elements, body=tuple(needed), parallel=True), array)
+        added = stored_in(add, row.name, name, elements.variable)
+        scalars = slice_for(tuple(s for s in before if pure(s)), (added,))
+        second = part(kernel, kernel.name, replace(elements, body=(*scalars, added)), array)
         return replace(first, template="gemm"), replace(second, template=ADDS)
 
     @staticmethod
@@ -117,6 +121,15 @@ class _Scatter:
             split = tuple(writer.index("n", function, order.result, index.extents[1]) for function in ("div", "mod"))
             places = tuple(str(loops.result_of(statement)) for statement in split)
         return *split, loops.Load(result=row, buffer=index.name, indices=places, origin=order.origin)
+
+
+def _copied(kernel: loops.Kernel, row: loops.Row, array: str, elements: loops.For) -> Body:
+    """Stores an element's row in an array."""
+    writer = Writer(replace(kernel, body=(elements,)), row.origin)
+    variables = writer.over(row.extents)
+    value = writer.load("s", row.name, *variables)
+    store = writer.store(array, value.result, elements.variable, *variables)
+    return writer.nested(variables, row.extents, (value, store))
 
 
 def _with(buffers: tuple[Buffer, ...], index: Buffer) -> tuple[Buffer, ...]:
@@ -172,12 +185,14 @@ def _summed_in_place(parts: Sequence[loops.Kernel]) -> tuple[loops.Kernel, ...]:
     *sums, last = parts
     outputs = {buffer.name: buffer for each in sums for buffer in each.buffers if buffer.kind == "output"}
     found = _total(last)
-    if found is None or set(found[1]) != outputs.keys() or len(outputs) != len(sums):
+    if found is None or not set(found[1]) <= outputs.keys() or len(outputs) != len(sums):
         return tuple(parts)
-    total, _ = found
+    total, arrays = found
 
     def one(kernel: loops.Kernel) -> loops.Kernel:
         own = next(buffer.name for buffer in kernel.buffers if buffer.kind == "output")
+        if own not in arrays:
+            return kernel
         kept = tuple(buffer for buffer in kernel.buffers if buffer.name != own)
         return replace(kernel, buffers=(*kept, total), body=renamed(kernel.body, {own: total.name}))
 
