@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from threading import Lock
 from typing import Any
 
 import numpy as np
@@ -67,19 +68,48 @@ def divide(code: Code, result: str, upstream: str) -> Parts | None:
 
 @dataclass(frozen=True, eq=False)
 class Plan:
-    """Launches where sizes are known: each one's function, grid, block, shared memory, and its arguments, numbers or
-    the names of arrays; and where the arrays that they make, and nobody gets, lie in `total` bytes."""
+    """Launches where sizes are known, ready for the driver.
 
-    launches: tuple[tuple[Any, tuple[int, int], tuple[int], int, tuple[str | np.int32, ...]], ...]
+    `slots` has eight bytes for each number that kernels take and, at `places`, for each of the `arrays`; `steps` are
+    by launch the function, blocks, columns, threads, bytes of shared memory, and where `parameters` has the addresses
+    of its arguments' slots. `offsets` says where the arrays that the launches make, and nobody gets, lie in `total`
+    bytes, `shapes` what a caller gets."""
+
+    steps: tuple[tuple[Any, int, int, int, int, int], ...]
+    slots: np.ndarray[Any, np.dtype[np.uint64]]
+    parameters: np.ndarray[Any, np.dtype[np.uint64]]
+    arrays: tuple[str, ...]
+    places: np.ndarray[Any, np.dtype[np.intp]]
     offsets: Mapping[str, int]
     total: int
+    shapes: Mapping[str, tuple[int, ...]]
+    lock: Lock = field(default_factory=Lock)
 
-    def launch(self, addresses: Mapping[str, Any], stream: Any) -> None:
-        """Queues all kernels on a stream of CuPy's."""
-        with faults():
-            for function, grid, block, shared_bytes, arguments in self.launches:
-                values = tuple([addresses[each] if each.__class__ is str else each for each in arguments])
-                function(grid, block, values, shared_mem=shared_bytes, stream=stream)
+    @classmethod
+    def of(cls, launches: Sequence[tuple[Any, tuple[int, int], Launch]], sizes: Mapping[str, int], **rest: Any) -> Plan:
+        """The plan of launches with their functions and grids, all of one device."""
+        names = dict.fromkeys(name for *_, launch in launches for name in launch.arguments)
+        slots = np.zeros(max(1, len(names)), np.uint64)
+        place_of = {name: slots.ctypes.data + slots.itemsize * place for place, name in enumerate(names)}
+        parameters = np.array([place_of[n] for *_, launch in launches for n in launch.arguments], np.uint64)
+        steps, first = [], parameters.ctypes.data
+        for function, grid, launch in launches:
+            steps.append((function.ptr, *grid, launch.threads, launch.shared_bytes, first))
+            first += parameters.itemsize * len(launch.arguments)
+        numbers = {name: place for place, name in enumerate(names) if name in sizes}
+        for name, place in numbers.items():
+            slots[place] = sizes[name]
+        places = np.array([place for place, name in enumerate(names) if name not in numbers], np.intp)
+        arrays = tuple(name for name in names if name not in numbers)
+        return cls(tuple(steps), slots, parameters, arrays, places, **rest)
+
+    def launch(self, addresses: Mapping[str, int], stream: Any) -> None:
+        """Queues all kernels on a stream of CuPy's; the driver reads the slots as it does."""
+        launch_kernel, pointer = cupy_module().cuda.driver.launchKernel, stream.ptr
+        with faults(), self.lock:
+            self.slots[self.places] = [addresses[name] for name in self.arrays]
+            for function, blocks, columns, threads, shared_bytes, parameters in self.steps:
+                launch_kernel(function, blocks, columns, 1, threads, 1, 1, shared_bytes, pointer, parameters, 0)
 
 
 @dataclass(frozen=True, eq=False)
@@ -87,7 +117,7 @@ class Started:
     """A run whose result is there: what its second part needs. `held` are tensors whose memory that reads."""
 
     plan: Plan
-    addresses: Mapping[str, Any]
+    addresses: Mapping[str, int]
     held: Sequence[Tensor]
     sizes: Mapping[str, int]
 
@@ -113,9 +143,9 @@ class OnCuda:
         sizes = self._sizes_of(extents)
         with self._current(device) as stream:
             (plan,) = self._planned(sizes, device, "whole")
-            made = self._made(self.program.kept, sizes, device)
+            made = _made(plan, device)
             arena = self._arena(plan, sizes, device)
-            plan.launch(self._addresses({**arrays, **made}, plan, arena), stream)
+            plan.launch(_addresses({**arrays, **made}, plan, arena), stream)
         return made[self.result], self._gradients(made)
 
     def start(self, arrays: Mapping[str, Tensor], extents: Extents) -> tuple[Tensor, Started]:
@@ -124,9 +154,9 @@ class OnCuda:
         sizes = self._sizes_of(extents)
         with self._current(device) as stream:
             forward, backward = self._planned(sizes, device, "parts")
-            made = self._made((self.result,), sizes, device)
+            made = _made(forward, device)
             arena = self._arena(forward, sizes, device)
-            addresses = self._addresses({**arrays, **made}, forward, arena)
+            addresses = _addresses({**arrays, **made}, forward, arena)
             forward.launch(addresses, stream)
         return made[self.result], Started(backward, addresses, (arena, made[self.result], *arrays.values()), sizes)
 
@@ -134,10 +164,9 @@ class OnCuda:
         """Launches the rest, when the gradient of the result is there: the gradients by tensor."""
         device = upstream.device
         with self._current(device) as stream:
-            names = tuple(name for _, name in self.program.gradients)
-            made = self._made(names, started.sizes, device)
+            made = _made(started.plan, device)
             arena = self._arena(started.plan, started.sizes, device)
-            own = self._addresses({self.upstream: upstream, **made}, started.plan, arena)
+            own = _addresses({self.upstream: upstream, **made}, started.plan, arena)
             started.plan.launch({**started.addresses, **own}, stream)
         return self._gradients(made)
 
@@ -185,24 +214,17 @@ class OnCuda:
     ) -> Plan:
         """The plan of launches: arrays that are `there` were made before, those `kept` are needed after."""
         got = {*self.program.kept, *there}
-        names = sorted({n for launch in launches for n in launch.arguments if n in self.code.made and n not in got})
-        placed = place(
-            lifetimes(names, launches, kept), {name: buffer_bytes(self._buffers[name], sizes) for name in names}
-        )
-        return Plan(tuple(self._launches(launches, sizes)), placed.offsets, placed.total)
-
-    def _launches(self, launches: Sequence[Launch], sizes: Mapping[str, int]) -> Iterator[Any]:
-        """The launches with numbers for extents, those of no blocks left out: CUDA refuses a grid of none."""
-        for launch in launches:
-            grid = (launch.blocks.value(sizes), launch.columns)
-            if grid[0]:
-                values = tuple(n if n in self._buffers else np.int32(sizes[n]) for n in launch.arguments)
-                yield self.program.function_of(launch), grid, (launch.threads,), launch.shared_bytes, values
-
-    def _made(self, names: Sequence[str], sizes: Mapping[str, int], device: Any) -> dict[str, Tensor]:
-        """What a caller gets."""
-        shapes = {name: shape_of(self._buffers[name], sizes) for name in names}
-        return {name: torch.empty(shape, dtype=torch.float32, device=device) for name, shape in shapes.items()}
+        used = sorted({name for launch in launches for name in launch.arguments if name in self.code.made})
+        own = [name for name in used if name not in got]
+        placed = place(lifetimes(own, launches, kept), {n: buffer_bytes(self._buffers[n], sizes) for n in own})
+        shapes = {n: shape_of(self._buffers[n], sizes) for n in used if n in self.program.kept and n not in there}
+        ready = [
+            (self.program.function_of(launch), grid, launch)
+            for launch in launches
+            if (grid := (launch.blocks.value(sizes), launch.columns))[0]  # CUDA refuses a grid of none
+        ]
+        numbers = {name: size for name, size in sizes.items() if name not in self._buffers}
+        return Plan.of(ready, numbers, offsets=placed.offsets, total=placed.total, shapes=shapes)
 
     def _arena(self, plan: Plan, sizes: Mapping[str, int], device: Any) -> Tensor:
         """The memory of what nobody gets; raises InputError, with the largest arrays, where there is not so much."""
@@ -212,18 +234,24 @@ class OnCuda:
             check_fits(plan.total, available_bytes(), [self._buffers[name] for name in plan.offsets], sizes)
             raise
 
-    def _addresses(self, tensors: Mapping[str, Tensor], plan: Plan, arena: Tensor) -> dict[str, Any]:
-        """Where all arrays lie."""
-        first = arena.data_ptr()
-        found = {name: first + offset for name, offset in plan.offsets.items()}
-        for name, tensor in tensors.items():
-            found[name] = address_of(name, tensor)
-        return found
+
+def _made(plan: Plan, device: Any) -> dict[str, Tensor]:
+    """What a caller gets."""
+    return {name: torch.empty(shape, dtype=torch.float32, device=device) for name, shape in plan.shapes.items()}
 
 
-def address_of(name: str, tensor: Tensor) -> Any:
+def _addresses(tensors: Mapping[str, Tensor], plan: Plan, arena: Tensor) -> dict[str, int]:
+    """Where all arrays lie."""
+    first = arena.data_ptr()
+    found = {name: first + offset for name, offset in plan.offsets.items()}
+    for name, tensor in tensors.items():
+        found[name] = address_of(name, tensor)
+    return found
+
+
+def address_of(name: str, tensor: Tensor) -> int:
     """Where a contiguous tensor lies on the device. Raises InputError where vectors cannot be read from there."""
-    address = tensor.data_ptr()
+    address = int(tensor.data_ptr())
     if address % VECTOR_BYTES:
         raise InputError(
             f"{name} begins at an address of the device that is no multiple of {VECTOR_BYTES} bytes: copy it."

@@ -7,6 +7,7 @@ pass. Both run where the tensors are, a GPU's on PyTorch's current stream.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -18,7 +19,10 @@ from explorer.compiler.ir.graph import Tensor as Declared
 from explorer.runtime.inputs import InputError
 from explorer.runtime.layer_inputs import upstream_name
 from explorer.runtime.torch_programs import Run, TensorProgram
-from explorer.runtime.torch_structure import Structure, Tensor, known_names, prepare, structure_names
+from explorer.runtime.torch_structure import Structure, Tensor, known_names, narrowed, prepare, structure_names
+
+MOST_CALLS = 64
+"""Kinds of calls that a module remembers."""
 
 
 def make_module(compilation: Compilation, sizes: Mapping[str, int], check_indices: bool) -> CompiledModule:
@@ -42,6 +46,7 @@ class CompiledModule(nn.Module):  # type: ignore[misc]  # type checking does wit
         self._backward: TensorProgram | None = None  # compiled when a gradient is first needed
         self.check_indices = check_indices
         graph = self._forward.graph
+        self._calls: dict[Any, tuple[Structure, Mapping[str, int]]] = {}  # what calls were found to be, by their shapes
         self._order, self._known = structure_names(graph), known_names(graph)
         # The tensors that a call needs: not those that the graph of a layer brings.
         self._declared = [tensor for tensor in graph.tensors if tensor.kind != "structure" or graph.family == "op"]
@@ -97,9 +102,9 @@ class CompiledModule(nn.Module):  # type: ignore[misc]  # type checking does wit
                 structure, given = indices[0], {n: v for n, v in named.items() if n in known}
                 if given or len(indices) > 1:
                     raise InputError("A call takes either a prepared structure or its indices, not both.")
+                counts = self._check(structure, tensors)
             else:
-                structure = self._prepare(indices, {n: v for n, v in named.items() if n in known}, tensors)
-            counts = self._check(structure, tensors)
+                structure, counts = self._called(indices, {n: v for n, v in named.items() if n in known}, tensors)
         except InputError as error:
             raise ValueError(str(error)) from None
         tensors = {declared.name: tensors[declared.name] for declared in self._declared if declared.name in tensors}
@@ -134,6 +139,25 @@ class CompiledModule(nn.Module):  # type: ignore[misc]  # type checking does wit
         program = self.backward_program()
         name = upstream_name(program.graph) or ""
         return program.run(structure, counts, {**tensors, name: upstream})[1]
+
+    def _called(
+        self, indices: tuple[Any, ...], named: Mapping[str, Any], tensors: Mapping[str, Tensor]
+    ) -> tuple[Structure, Mapping[str, int]]:
+        """The structure of a call and the sizes of all sets. Where ids need not be looked at, a call like an earlier one
+        has the same."""
+        ids = {**dict(zip(self._order, indices, strict=False)), **named}
+        like = None
+        if self._forward.graph.family == "score" and not self.check_indices and len(indices) <= len(self._order):
+            given = (*ids.items(), *tensors.items())
+            like = tuple([(name, getattr(each, "shape", None), type(each), *_kind(each)) for name, each in given])
+            if like in self._calls:
+                structure, counts = self._calls[like]
+                return replace(structure, maps=narrowed(ids)), counts
+        structure = self._prepare(indices, named, tensors)
+        found = structure, self._check(structure, tensors)
+        if like is not None and len(self._calls) < MOST_CALLS:
+            self._calls[like] = replace(structure, maps={}), found[1]
+        return found
 
     def _prepare(self, indices: tuple[Any, ...], named: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> Structure:
         graph = self._forward.graph
@@ -209,6 +233,11 @@ class _Run(torch.autograd.Function):  # type: ignore[misc]
             gradients = ctx.module.run_backward(ctx.structure, ctx.counts, tensors, upstream)
         wanted = zip(ctx.names, ctx.needs_input_grad[4:], strict=True)
         return (None, None, None, None, *(gradients.get(name) if needed else None for name, needed in wanted))
+
+
+def _kind(each: Any) -> tuple[Any, ...]:
+    """A tensor's type and device."""
+    return (each.dtype, each.device) if isinstance(each, torch.Tensor) else ()
 
 
 def _learnt(graph: Graph) -> list[Declared]:

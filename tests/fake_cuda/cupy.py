@@ -6,6 +6,7 @@ would, and writes it where they would. `DEVICE` is what tests look at and change
 
 from __future__ import annotations
 
+import ctypes
 import os
 from dataclasses import dataclass, field, replace
 from importlib.machinery import ModuleSpec
@@ -54,6 +55,7 @@ class Device:
     shared: dict[str, int] = field(default_factory=dict)
     programs: list[tuple[Code, Any]] = field(default_factory=list)
     seen: dict[str, Any] = field(default_factory=dict)
+    arrays: dict[int, Any] = field(default_factory=dict, repr=False)  # by address, where only that is told
     known: dict[Any, Any] = field(default_factory=dict, repr=False)
 
     def check(self) -> None:
@@ -117,11 +119,18 @@ def from_dlpack(array: Any) -> ndarray:
     return array.shared
 
 
+class Symbol(str):
+    """A kernel's name as its handle, which knows its image too: programs have kernels of one name."""
+
+    image: bytes | str = b""
+
+
 class Function:
     """A kernel by its symbol."""
 
-    def __init__(self, symbol: str) -> None:
-        self.symbol = self.ptr = symbol
+    def __init__(self, symbol: str, image: bytes | str = b"") -> None:
+        self.symbol = self.ptr = Symbol(symbol)
+        self.ptr.image = image
 
     def __call__(self, grid: Any, block: Any, args: Any, shared_mem: int = 0, stream: Any = None) -> None:
         DEVICE.check()
@@ -132,10 +141,31 @@ class Function:
         DEVICE.now_ms += DEVICE.kernel_ms + (DEVICE.cold_ms if DEVICE.flushed else 0.0)
         DEVICE.flushed = False
         DEVICE.broken = bool(DEVICE.breaks) and DEVICE.breaks.lower() in self.symbol.lower()
-        own = self.symbol, len(args)  # programs with a backward pass and without have kernels of one name
-        found = [p for p in DEVICE.programs if own in ((s.symbol, len(s.arguments)) for s in p[0].launches)]
+        found = _program_of(self.ptr)
         if found:
-            _launched(*found[-1], self.symbol, args)
+            _launched(*found, self.symbol, args)
+
+
+def _program_of(symbol: Symbol) -> tuple[Code, Any] | None:
+    """The program that a kernel is of: the last one with that machine code."""
+    found = [p for p in DEVICE.programs if symbol in {each.symbol for each in p[0].launches}]
+    return next((p for p in reversed(found) if gpu._image(p[0]) == symbol.image), None)
+
+
+def _launch_kernel(symbol: Symbol, *rest: int) -> None:
+    """A launch through the driver: `parameters` are addresses of the arguments."""
+    blocks, columns, _, threads, _, _, shared_bytes, _, parameters, _ = rest
+    found = _program_of(symbol)
+    assert found is not None
+    launch = next(launch for launch in found[0].launches if launch.symbol == symbol)
+    arrays = {buffer.name for buffer in found[0].buffers}
+    slots = (ctypes.c_uint64 * len(launch.arguments)).from_address(parameters)
+    values = [ctypes.c_uint64.from_address(slot).value for slot in slots]
+    args = [
+        DEVICE.arrays.get(value, value) if name in arrays else np.int32(value)
+        for name, value in zip(launch.arguments, values, strict=True)
+    ]
+    Function(symbol, symbol.image)((blocks, columns), (threads,), args, shared_bytes)
 
 
 def _launched(code: Code, loops: Any, symbol: str, args: Any) -> None:
@@ -179,11 +209,14 @@ def _first_part(module: Any) -> Any:
 class Module:
     """Machine code of any content has every kernel."""
 
+    image: bytes | str = b""
+
     def load(self, image: bytes) -> None:
         DEVICE.log.append(f"load {len(image)} bytes")
+        self.image = image
 
     def get_function(self, symbol: str) -> Function:
-        return Function(symbol)
+        return Function(symbol, self.image)
 
 
 class RawModule:
@@ -192,6 +225,7 @@ class RawModule:
     def __init__(self, code: str, options: tuple[str, ...] = ()) -> None:
         DEVICE.log.append(f"compile {len(code)} characters")
         self.module = Module()
+        self.module.image = code
 
 
 class Event:
@@ -247,6 +281,7 @@ cuda = SimpleNamespace(
     function=SimpleNamespace(Module=Module),
     driver=SimpleNamespace(
         CUDADriverError=CUDADriverError,
+        launchKernel=_launch_kernel,
         CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES=8,
         funcSetAttribute=lambda function, attribute, value: DEVICE.shared.update({function: value}),
     ),

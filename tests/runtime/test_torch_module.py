@@ -237,14 +237,20 @@ def pretended_gpu(fake_cuda, monkeypatch):
     """Tensors of this machine's memory as if it were a GPU's; the streams that were made current."""
     import cupy
 
-    def wrapped(name, tensor):
+    def told(name, tensor):
         memory = cupy.Pointer(tensor.numpy().reshape(-1).view(np.uint8))
-        return cupy.ndarray(tuple(tensor.shape), tensor.numpy().dtype, memory)
+        fake_cuda.arrays[tensor.data_ptr()] = cupy.ndarray(tuple(tensor.shape), tensor.numpy().dtype, memory)
+        return tensor.data_ptr()
 
     streams = []
-    monkeypatch.setattr(torch_cuda, "address_of", wrapped)
+
+    def stream(*of):
+        streams.append(of)
+        return SimpleNamespace(ptr=of[0])
+
+    monkeypatch.setattr(torch_cuda, "address_of", told)
     monkeypatch.setattr(cupy.cuda, "Device", lambda number: nullcontext(), raising=False)
-    monkeypatch.setattr(cupy.cuda, "ExternalStream", lambda *of: nullcontext(streams.append(of)), raising=False)
+    monkeypatch.setattr(cupy.cuda, "ExternalStream", stream, raising=False)
     monkeypatch.setattr(torch.cuda, "device", lambda device: nullcontext())
     monkeypatch.setattr(torch.cuda, "current_stream", lambda device: SimpleNamespace(cuda_stream=7))
     monkeypatch.setattr(torch_programs, "EXECUTORS", {"cpu": torch_cuda.OnCuda})
