@@ -26,7 +26,7 @@ from explorer.compiler.ir.module import Module
 from explorer.compiler.ir.node import walk
 from explorer.compiler.schedule.row_products import LEAST_COLUMNS
 from explorer.compiler.schedule.tiling import VECTOR
-from explorer.runtime.arrays import check_inputs, kernels_of
+from explorer.runtime.arrays import as_declared, check_inputs, kernels_of
 from explorer.runtime.batch import draw
 from explorer.runtime.encodings import encode
 from explorer.runtime.graphs import RelationalGraph, load_graph
@@ -333,7 +333,7 @@ def launch(compilation: explorer.Compilation, inputs: dict[str, Any]) -> tuple[A
     import cupy
 
     program: Any = compilation.stages["loops"].program
-    code: Any = compilation.stages["cuda"].program
+    code: Any = as_declared(compilation.stages["cuda"].program, program)
     arrays, extents = check_inputs(program, inputs)
     on_device = {name: cupy.asarray(array) for name, array in arrays.items()}
     extents = dict(extents)

@@ -61,17 +61,28 @@ class Side:
     optimizer: torch.optim.Optimizer
     losses: list[float] = field(default_factory=list)
     milliseconds: list[float] = field(default_factory=list)
+    weights: tuple[torch.Tensor, torch.Tensor] | None = None
 
     def step(self, end: str, h: torch.Tensor, r: torch.Tensor, t: torch.Tensor, margin: float) -> None:
         """One step of the optimiser; the first candidate of each triple is the true one."""
         began = perf_counter()
         distances = self.score(self.parameters, end, h, r, t)
-        loss = softplus(distances[:, 0] - margin).mean() + softplus(margin - distances[:, 1:]).mean()
+        sign, share = self.signs(distances)
+        loss = (softplus(sign * (distances - margin)) * share).sum()  # the mean of the true, that of the others
         self.optimizer.zero_grad()
         loss.backward()
         self.optimizer.step()
         self.losses.append(loss.item())  # waits for the device
         self.milliseconds.append((perf_counter() - began) * 1e3)
+
+    def signs(self, distances: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        """What the loss of a distance rises with, itself or its negative, and its share of a mean; [candidates]."""
+        batch, candidates = distances.shape
+        if self.weights is None:
+            sign, share = -torch.ones(candidates), torch.full((candidates,), 1 / (batch * max(1, candidates - 1)))
+            sign[0], share[0] = 1, 1 / batch
+            self.weights = sign.to(distances.device), share.to(distances.device)
+        return self.weights
 
 
 def main(argv: Sequence[str]) -> int:
@@ -165,7 +176,8 @@ def make_side(name: str, data: Dataset, arguments: argparse.Namespace) -> Side:
     }
     parameters = {key: torch.nn.Parameter(tensor.to(arguments.device)) for key, tensor in drawn.items()}
     optimizers = {"adam": torch.optim.Adam, "sgd": torch.optim.SGD}
-    optimizer = optimizers[arguments.optimizer](parameters.values(), lr=arguments.lr)
+    fused = arguments.device == "cuda"  # one kernel for all parameters, where there is one
+    optimizer = optimizers[arguments.optimizer](parameters.values(), lr=arguments.lr, fused=fused or None)
     score = eager_score if name == "eager" else compiled_score(dim, arguments.negatives + 1)
     return Side(name, score, parameters, optimizer)
 

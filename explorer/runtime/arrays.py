@@ -7,12 +7,13 @@ each array once.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from explorer.compiler.codegen.text import Code
 from explorer.compiler.ir.graph import Graph
 from explorer.compiler.ir.index_sets import ENDS, SetNames, counted, ends_of
 from explorer.compiler.ir.loops import Buffer, For, Index, Kernel, Load
@@ -42,6 +43,14 @@ def kernels_of(program: Kernel | Module) -> tuple[Kernel, ...]:
     if isinstance(program, Kernel):
         return (program,)
     return tuple(kernel for kernel in program.programs if isinstance(kernel, Kernel))
+
+
+def as_declared(code: Code, program: Kernel | Module) -> Code:
+    """A GPU's code with the buffers that the loops have too as they are declared there: kernels may see the first two
+    dimensions of an array as one."""
+    declared = {buffer.name: buffer for kernel in kernels_of(program) for buffer in kernel.buffers}
+    buffers = tuple(replace(b, extents=declared.get(b.name, b).extents) for b in code.buffers)
+    return replace(code, buffers=buffers)
 
 
 def extents_of(graph: Graph, program: Kernel | Module, counts: Mapping[str, int]) -> Extents:

@@ -19,6 +19,7 @@ from explorer.compiler.codegen.text import EXTENT_LIMIT, Code, Launch
 from explorer.compiler.ir.loops import Buffer, Kernel
 from explorer.compiler.ir.module import Module
 from explorer.compiler.ir.node import Line
+from explorer.runtime.arrays import as_declared
 from explorer.runtime.device_memory import apart, buffer_bytes, check_fits, lifetimes, place, shape_of
 from explorer.runtime.gpu_device import available_bytes, cupy_module, current_device, faults
 from explorer.runtime.gpu_graph import Replayed, Span
@@ -63,7 +64,7 @@ class GpuProgram:
             raise InputError(f"there are no loops to run: {compilation.stages['loops'].reason}")
         result, *_ = kept_to_the_end(program)
         gradients = program.gradients if isinstance(program, Module) else ()
-        return cls(stage.program, result, gradients)
+        return cls(as_declared(stage.program, program), result, gradients)
 
     @property
     def kept(self) -> tuple[str, ...]:
@@ -84,7 +85,7 @@ class GpuProgram:
         sizes = {str(name): int(size) for name, size in extents.items() if isinstance(name, str)}
         for name, count in self.code.counts:
             sizes[name] = count.value(sizes)
-        _check_extents(sizes)
+        check_extents(sizes)
         given = [buffer for buffer in self.code.buffers if buffer.name in arrays]
         made = [buffer for buffer in self.code.buffers if buffer.name not in arrays]
         for buffer in made:
@@ -117,10 +118,11 @@ class GpuProgram:
             grid = (launch.blocks.value(sizes), launch.columns)
             if grid[0]:
                 values = [arrays[name] if name in arrays else np.int32(sizes[name]) for name in launch.arguments]
-                found.append(BoundLaunch(launch, self._function(launch), grid, (launch.threads,), tuple(values)))
+                found.append(BoundLaunch(launch, self.function_of(launch), grid, (launch.threads,), tuple(values)))
         return found
 
-    def _function(self, launch: Launch) -> Any:
+    def function_of(self, launch: Launch) -> Any:
+        """A launch's kernel on the current device, allowed the shared memory that it needs."""
         function = _loaded(_image(self.code), current_device().number).get_function(launch.symbol)
         if launch.shared_bytes:
             driver = cupy_module().cuda.driver
@@ -159,7 +161,7 @@ class BoundLaunch:
         named = zip(self.launch.arguments, self.arguments, strict=True)
         arrays = {name: value for name, value in named if not isinstance(value, np.int32)}
         spans = {name: (array.data.ptr, array.data.ptr + array.nbytes) for name, array in arrays.items()}
-        return [*spans.values()], [span for name, span in spans.items() if name in self.launch.written]
+        return [*spans.values()], [span for name, span in spans.items() if name in self.launch.writes]
 
 
 @dataclass(frozen=True, eq=False)
@@ -199,7 +201,7 @@ class BoundProgram:
             return cupy.asnumpy(result), {tensor: cupy.asnumpy(array) for tensor, array in gradients.items()}
 
 
-def _check_extents(sizes: Mapping[str, int]) -> None:
+def check_extents(sizes: Mapping[str, int]) -> None:
     """Raises InputError for what kernels cannot count to."""
     for name, size in sizes.items():
         if size >= EXTENT_LIMIT:

@@ -7,6 +7,7 @@ pass. Both run where the tensors are, a GPU's on PyTorch's current stream.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -17,8 +18,11 @@ from explorer.compiler.ir.graph import Graph
 from explorer.compiler.ir.graph import Tensor as Declared
 from explorer.runtime.inputs import InputError
 from explorer.runtime.layer_inputs import upstream_name
-from explorer.runtime.torch_programs import TensorProgram
-from explorer.runtime.torch_structure import Structure, Tensor, known_names, prepare, structure_names
+from explorer.runtime.torch_programs import Run, TensorProgram
+from explorer.runtime.torch_structure import Structure, Tensor, known_names, narrowed, prepare, structure_names
+
+MOST_CALLS = 64
+"""Kinds of calls that a module remembers."""
 
 
 def make_module(compilation: Compilation, sizes: Mapping[str, int], check_indices: bool) -> CompiledModule:
@@ -42,6 +46,11 @@ class CompiledModule(nn.Module):  # type: ignore[misc]  # type checking does wit
         self._backward: TensorProgram | None = None  # compiled when a gradient is first needed
         self.check_indices = check_indices
         graph = self._forward.graph
+        self._calls: dict[Any, tuple[Structure, Mapping[str, int]]] = {}  # what calls were found to be, by their shapes
+        self._order, self._known = structure_names(graph), known_names(graph)
+        # The tensors that a call needs: not those that the graph of a layer brings.
+        self._declared = [tensor for tensor in graph.tensors if tensor.kind != "structure" or graph.family == "op"]
+        self.learnt = frozenset(tensor.name for tensor in self._declared if graph.wants_gradient(tensor))
         self.set_sizes = _checked_sizes(graph, sizes)
         for tensor in _learnt(graph):
             if all(name in self.set_sizes for name in tensor.sets):
@@ -87,18 +96,18 @@ class CompiledModule(nn.Module):  # type: ignore[misc]  # type checking does wit
 
         A tensor given by the name of a parameter takes its place in this call."""
         try:
-            known = known_names(self._forward.graph)
+            known = self._known
             tensors = {**dict(self.named_parameters()), **{n: v for n, v in named.items() if n not in known}}
             if indices and isinstance(indices[0], Structure):
                 structure, given = indices[0], {n: v for n, v in named.items() if n in known}
                 if given or len(indices) > 1:
                     raise InputError("A call takes either a prepared structure or its indices, not both.")
+                counts = self._check(structure, tensors)
             else:
-                structure = self._prepare(indices, {n: v for n, v in named.items() if n in known}, tensors)
-            counts = self._check(structure, tensors)
+                structure, counts = self._called(indices, {n: v for n, v in named.items() if n in known}, tensors)
         except InputError as error:
             raise ValueError(str(error)) from None
-        tensors = {declared.name: tensors[declared.name] for declared in self._declared() if declared.name in tensors}
+        tensors = {declared.name: tensors[declared.name] for declared in self._declared if declared.name in tensors}
         names = tuple(tensors)
         result: Tensor = _Run.apply(self, structure, counts, names, *tensors.values())
         return result
@@ -113,6 +122,16 @@ class CompiledModule(nn.Module):  # type: ignore[misc]  # type checking does wit
         """The result alone."""
         return self._forward.run(structure, counts, tensors)[0]
 
+    def start(
+        self, structure: Structure, counts: Mapping[str, int], tensors: Mapping[str, Tensor]
+    ) -> tuple[Tensor, Run | None]:
+        """The result, where gradients will be wanted: with what the backward pass goes on with, where it can."""
+        try:
+            program = self.backward_program()
+        except InputError:  # there is no backward pass, which is only a mistake when somebody asks for it
+            return self.run_forward(structure, counts, tensors), None
+        return program.start(structure, counts, tensors) or (self.run_forward(structure, counts, tensors), None)
+
     def run_backward(
         self, structure: Structure, counts: Mapping[str, int], tensors: Mapping[str, Tensor], upstream: Tensor
     ) -> dict[str, Tensor]:
@@ -121,14 +140,28 @@ class CompiledModule(nn.Module):  # type: ignore[misc]  # type checking does wit
         name = upstream_name(program.graph) or ""
         return program.run(structure, counts, {**tensors, name: upstream})[1]
 
-    def _declared(self) -> list[Declared]:
-        """The tensors that a call needs: not those that the graph of a layer brings."""
-        graph = self._forward.graph
-        return [tensor for tensor in graph.tensors if tensor.kind != "structure" or graph.family == "op"]
+    def _called(
+        self, indices: tuple[Any, ...], named: Mapping[str, Any], tensors: Mapping[str, Tensor]
+    ) -> tuple[Structure, Mapping[str, int]]:
+        """The structure of a call and the sizes of all sets. Where ids need not be looked at, a call like an earlier one
+        has the same."""
+        ids = {**dict(zip(self._order, indices, strict=False)), **named}
+        like = None
+        if self._forward.graph.family == "score" and not self.check_indices and len(indices) <= len(self._order):
+            given = (*ids.items(), *tensors.items())
+            like = tuple([(name, getattr(each, "shape", None), type(each), *_kind(each)) for name, each in given])
+            if like in self._calls:
+                structure, counts = self._calls[like]
+                return replace(structure, maps=narrowed(ids)), counts
+        structure = self._prepare(indices, named, tensors)
+        found = structure, self._check(structure, tensors)
+        if like is not None and len(self._calls) < MOST_CALLS:
+            self._calls[like] = replace(structure, maps={}), found[1]
+        return found
 
     def _prepare(self, indices: tuple[Any, ...], named: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> Structure:
         graph = self._forward.graph
-        order, known = structure_names(graph), known_names(graph)
+        order, known = self._order, self._known
         for name in named:
             if name not in known:
                 raise InputError(f"{graph.name} has no indices {name}: they are {', '.join(sorted(known))}.")
@@ -146,16 +179,16 @@ class CompiledModule(nn.Module):  # type: ignore[misc]  # type checking does wit
         """The sizes of all sets, where every tensor is there and fits, and all ids have their rows."""
         graph = self._forward.graph
         counts, tables = dict(structure.counts), dict[str, str]()
-        for declared in self._declared():
+        for declared in self._declared:
             if declared.name not in tensors:
                 needs = " or ".join(f"{name}=..." for name in declared.sets)
                 held = f", or make the module with .torch({needs})" if declared.kind == "param" and needs else ""
                 raise InputError(f"There is no tensor for {declared.name}: give {declared.name}=...{held}.")
             _check_tensor(declared, graph, tensors[declared.name], structure, counts)
             tables |= {name: tables.get(name, declared.name) for name in declared.sets}
-        unknown = tensors.keys() - {declared.name for declared in self._declared()}
+        unknown = tensors.keys() - {declared.name for declared in self._declared}
         if unknown:
-            named = ", ".join(declared.name for declared in self._declared())
+            named = ", ".join(declared.name for declared in self._declared)
             raise InputError(f"{graph.name} has no tensor {min(unknown)}: its tensors are {named}.")
         for entry in graph.maps:
             highest = structure.highest.get(entry.name, -1)
@@ -178,21 +211,33 @@ class _Run(torch.autograd.Function):  # type: ignore[misc]
         names: tuple[str, ...],
         *tensors: Tensor,
     ) -> Tensor:
-        learnt = {tensor.name for tensor in module._declared() if module._forward.graph.wants_gradient(tensor)}
-        for name, needed in zip(names, ctx.needs_input_grad[4:], strict=True):
-            if needed and name not in learnt:
+        wanted = ctx.needs_input_grad[4:]
+        for name, needed in zip(names, wanted, strict=True):
+            if needed and name not in module.learnt:
                 raise ValueError(f"{name} is an input, which has no gradient: declare it as a param, or detach it.")
-        ctx.module, ctx.structure, ctx.counts, ctx.names = module, structure, counts, names
+        ctx.module, ctx.structure, ctx.counts, ctx.names, ctx.run = module, structure, counts, names, None
         ctx.save_for_backward(*tensors)
-        return module.run_forward(structure, counts, dict(zip(names, tensors, strict=True)))
+        given = dict(zip(names, tensors, strict=True))
+        if not any(wanted):
+            return module.run_forward(structure, counts, given)
+        result, ctx.run = module.start(structure, counts, given)
+        return result
 
     @staticmethod
     @torch.autograd.function.once_differentiable  # type: ignore[untyped-decorator]
     def backward(ctx: Any, upstream: Tensor) -> tuple[Tensor | None, ...]:
-        tensors = dict(zip(ctx.names, ctx.saved_tensors, strict=True))
-        gradients = ctx.module.run_backward(ctx.structure, ctx.counts, tensors, upstream)
+        tensors = dict(zip(ctx.names, ctx.saved_tensors, strict=True))  # raises where one was changed in place
+        if ctx.run is not None:
+            gradients = ctx.module.backward_program().finish(ctx.run, upstream)
+        else:
+            gradients = ctx.module.run_backward(ctx.structure, ctx.counts, tensors, upstream)
         wanted = zip(ctx.names, ctx.needs_input_grad[4:], strict=True)
         return (None, None, None, None, *(gradients.get(name) if needed else None for name, needed in wanted))
+
+
+def _kind(each: Any) -> tuple[Any, ...]:
+    """A tensor's type and device."""
+    return (each.dtype, each.device) if isinstance(each, torch.Tensor) else ()
 
 
 def _learnt(graph: Graph) -> list[Declared]:

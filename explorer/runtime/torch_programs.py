@@ -4,27 +4,28 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any, Protocol
 
 import torch
 
 from explorer.compiler.compilation import Compilation, compile_model
 from explorer.compiler.ir.graph import Graph
-from explorer.compiler.ir.graph import Tensor as Declared
-from explorer.compiler.ir.loops import Kernel
+from explorer.compiler.ir.loops import Buffer, Kernel
 from explorer.compiler.ir.module import Module
-from explorer.runtime import cpu, gpu
+from explorer.runtime import cpu
 from explorer.runtime.arrays import Extents, extents_of, inputs_of, kernels_of
-from explorer.runtime.device_memory import shape_of
 from explorer.runtime.inputs import InputError
+from explorer.runtime.layer_inputs import upstream_name
+from explorer.runtime.torch_cuda import OnCuda, Outcome, Started
 from explorer.runtime.torch_structure import Structure, Tensor
-
-Outcome = tuple[Tensor, dict[str, Tensor]]
-"""The result, and gradients by tensor."""
 
 
 class Executor(Protocol):
     """Runs a program on tensors of one kind of device, all of them checked: the result, and gradients by tensor."""
+
+    reads: frozenset[str]
+    """The arrays that it is to be given."""
 
     def run(self, arrays: Mapping[str, Tensor], extents: Extents) -> Outcome:
         """One run."""
@@ -33,9 +34,10 @@ class Executor(Protocol):
 class OnCpu:
     """A program's machine code, reading and writing the tensors' own memory."""
 
-    def __init__(self, compilation: Compilation) -> None:
+    def __init__(self, compilation: Compilation, upstream: str) -> None:
         program: Any = compilation.stages["loops"].program
         self.prepared = cpu.prepare_once(program)
+        self.reads = frozenset(buffer.name for buffer in inputs_of(kernels_of(program)))
 
     def run(self, arrays: Mapping[str, Tensor], extents: Extents) -> Outcome:
         """The kernels in order; what they make is NumPy's, and shared with the tensors that are returned."""
@@ -44,33 +46,18 @@ class OnCpu:
         return torch.from_numpy(result), {name: torch.from_numpy(array) for name, array in gradients.items()}
 
 
-class OnCuda:
-    """A program's kernels on the current stream of PyTorch, and on its memory."""
-
-    def __init__(self, compilation: Compilation) -> None:
-        self.program = gpu.GpuProgram.of(compilation)
-        self.kept = [buffer for buffer in self.program.code.buffers if buffer.name in self.program.kept]
-
-    def run(self, arrays: Mapping[str, Tensor], extents: Extents) -> Outcome:
-        """Launches the kernels and returns at once; what is returned is written when the stream has come to it."""
-        import cupy
-
-        device = next(iter(arrays.values())).device
-        stream = torch.cuda.current_stream(device)
-        sizes = {str(name): size for name, size in extents.items()}
-        with (
-            torch.cuda.device(device),
-            cupy.cuda.Device(device.index),
-            cupy.cuda.ExternalStream(stream.cuda_stream, device.index),
-        ):
-            made = {b.name: torch.empty(shape_of(b, sizes), dtype=torch.float32, device=device) for b in self.kept}
-            self.program.bind({**arrays, **made}, extents).launch()
-        result, *_ = self.program.kept
-        return made[result], {tensor: made[name] for tensor, name in self.program.gradients}
+EXECUTORS: Mapping[str, Callable[[Compilation, str], Executor]] = {"cpu": OnCpu, "cuda": OnCuda}
+"""By the type of the tensors' device: of a compilation, and the name of its result's gradient."""
 
 
-EXECUTORS: Mapping[str, Callable[[Compilation], Executor]] = {"cpu": OnCpu, "cuda": OnCuda}
-"""By the type of the tensors' device."""
+@dataclass(eq=False)
+class Run:
+    """One run of a program that is not over: its result is there, its gradients are to come."""
+
+    executor: OnCuda
+    started: Started
+    structure: Structure
+    shapes: Mapping[str, tuple[int, ...]]
 
 
 @dataclass(eq=False)
@@ -79,6 +66,7 @@ class TensorProgram:
 
     compilation: Compilation
     _executors: dict[str, Executor] = field(default_factory=dict)
+    _extents: dict[tuple[tuple[str, int], ...], Extents] = field(default_factory=dict)
 
     @classmethod
     def of(cls, compilation: Compilation, grad: bool) -> TensorProgram:
@@ -96,6 +84,21 @@ class TensorProgram:
         """Itself: copies of a module share what is compiled."""
         return self
 
+    @cached_property
+    def inputs(self) -> tuple[Buffer, ...]:
+        """The arrays that the loops are given."""
+        return tuple(inputs_of(kernels_of(self.program)))
+
+    @cached_property
+    def first_sets(self) -> Mapping[str, str]:
+        """By tensor, the set that its rows are over."""
+        return {tensor.name: tensor.sets[0] if tensor.sets else "unit" for tensor in self.graph.tensors}
+
+    @cached_property
+    def result_set(self) -> str:
+        """The set that the result's rows are over."""
+        return self.graph.value(self.graph.result).index_set
+
     @property
     def graph(self) -> Graph:
         """The model's graph, as its passes left it."""
@@ -112,39 +115,67 @@ class TensorProgram:
 
     def run(self, structure: Structure, counts: Mapping[str, int], tensors: Mapping[str, Tensor]) -> Outcome:
         """The result, and gradients in the shapes of their tensors; `tensors` has the gradient of the result too."""
-        graph = self.graph
-        arrays, extents = self.arrays(structure, counts, tensors)
-        result, gradients = self._executor(structure.device).run(arrays, extents)
-        first = {tensor.name: _first_set(tensor) for tensor in graph.tensors}
-        shaped = {
-            name: structure.leave(gradient.reshape(tensors[name].shape), first[name])
+        executor = self._executor(structure.device)
+        arrays, extents = self.arrays(structure, counts, tensors, executor.reads)
+        result, gradients = executor.run(arrays, extents)
+        shapes = {name: tensor.shape for name, tensor in tensors.items()}
+        return structure.leave(result, self.result_set), self._shaped(gradients, structure, shapes)
+
+    def start(
+        self, structure: Structure, counts: Mapping[str, int], tensors: Mapping[str, Tensor]
+    ) -> tuple[Tensor, Run] | None:
+        """The result of a program with a backward pass, and the run, which `finish` goes on with; None where its
+        kernels cannot make the one without the other."""
+        executor = self._executor(structure.device)
+        if not isinstance(executor, OnCuda) or executor.parts is None:
+            return None
+        arrays, extents = self.arrays(structure, counts, tensors, executor.reads - {executor.upstream})
+        result, started = executor.start(arrays, extents)
+        shapes = {name: tensor.shape for name, tensor in tensors.items()}
+        return structure.leave(result, self.result_set), Run(executor, started, structure, shapes)
+
+    def finish(self, run: Run, upstream: Tensor) -> dict[str, Tensor]:
+        """The gradients, in the shapes of their tensors, of a run whose result has the gradient `upstream`."""
+        entered = run.structure.enter(upstream, self.result_set).contiguous()
+        return self._shaped(run.executor.finish(run.started, entered), run.structure, run.shapes)
+
+    def _shaped(
+        self, gradients: Mapping[str, Tensor], structure: Structure, shapes: Mapping[str, tuple[int, ...]]
+    ) -> dict[str, Tensor]:
+        return {
+            name: structure.leave(gradient.reshape(shapes[name]), self.first_sets[name])
             for name, gradient in gradients.items()
         }
-        return structure.leave(result, graph.value(graph.result).index_set), shaped
 
     def arrays(
-        self, structure: Structure, counts: Mapping[str, int], tensors: Mapping[str, Tensor]
+        self,
+        structure: Structure,
+        counts: Mapping[str, int],
+        tensors: Mapping[str, Tensor],
+        reads: frozenset[str] | None = None,
     ) -> tuple[dict[str, Tensor], Extents]:
-        """What the kernels read, by the names of their buffers and in their order, and the size of every extent."""
-        graph, arrays = self.graph, dict[str, Tensor]()
-        first = {tensor.name: _first_set(tensor) for tensor in graph.tensors}
-        for buffer in inputs_of(kernels_of(self.program)):
+        """What the kernels read, by the names of their buffers and in their order, or of that what somebody `reads`,
+        and the size of every extent."""
+        arrays = dict[str, Tensor]()
+        for buffer in self.inputs:
+            if reads is not None and buffer.name not in reads:
+                continue
             if buffer.kind == "index":
-                arrays[buffer.name] = structure.index(buffer.name, graph, counts)
+                arrays[buffer.name] = structure.index(buffer.name, self.graph, counts)
             elif buffer.name in tensors:
-                rows = structure.enter(tensors[buffer.name].detach(), first[buffer.name])
+                rows = structure.enter(tensors[buffer.name].detach(), self.first_sets[buffer.name])
                 arrays[buffer.name] = rows.contiguous()
             else:
                 arrays[buffer.name] = structure.values[buffer.name]
-        return arrays, extents_of(graph, self.program, counts)
+        key = tuple(counts.items())
+        if key not in self._extents:
+            self._extents[key] = extents_of(self.graph, self.program, counts)
+        return arrays, self._extents[key]
 
     def _executor(self, device: Any) -> Executor:
         if device.type not in self._executors:
             if device.type not in EXECUTORS:
                 raise InputError(f"kernels run on cpu and cuda tensors, not on those of {device.type}.")
-            self._executors[device.type] = EXECUTORS[device.type](self.compilation)
+            upstream = upstream_name(self.graph) or ""
+            self._executors[device.type] = EXECUTORS[device.type](self.compilation, upstream)
         return self._executors[device.type]
-
-
-def _first_set(tensor: Declared) -> str:
-    return tensor.sets[0] if tensor.sets else "unit"

@@ -151,6 +151,11 @@ def _narrow(ids: Tensor, name: str, checked: bool) -> Tensor:
     return ids.to(torch.int32).contiguous()
 
 
+def narrowed(given: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """Ids by name as contiguous int32, not looked at."""
+    return {name: _narrow(ids.detach(), name, False) for name, ids in given.items()}
+
+
 def _highest(ids: Tensor, checked: bool) -> int:
     return int(ids.max()) if checked and ids.numel() else -1
 

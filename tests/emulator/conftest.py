@@ -12,7 +12,7 @@ import pytest
 
 import explorer
 from benchmarks.gpu_check import Setting
-from explorer.runtime.arrays import check_inputs
+from explorer.runtime.arrays import as_declared, check_inputs
 from explorer.runtime.graphs import GraphPreset, generate
 from tests.emulator.emulate import COMPILER, emulate
 
@@ -42,6 +42,7 @@ def launch(compilation: explorer.Compilation, inputs: dict[str, Any]) -> tuple[A
     """The result and the gradients of emulating each kernel once, as float64."""
     program: Any = compilation.stages["loops"].program
     code: Any = compilation.stages["cuda"].program
+    code = as_declared(code, program)
     arrays, extents = check_inputs(program, inputs)
     written = emulate(code, arrays, extents, seed=zlib.crc32(compilation.name.encode()))
     result = getattr(program, "result", None) or next(b.name for b in code.buffers if b.kind == "output")

@@ -6,8 +6,9 @@ would, and writes it where they would. `DEVICE` is what tests look at and change
 
 from __future__ import annotations
 
+import ctypes
 import os
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from importlib.machinery import ModuleSpec
 from types import SimpleNamespace
 from typing import Any
@@ -54,6 +55,7 @@ class Device:
     shared: dict[str, int] = field(default_factory=dict)
     programs: list[tuple[Code, Any]] = field(default_factory=list)
     seen: dict[str, Any] = field(default_factory=dict)
+    arrays: dict[int, Any] = field(default_factory=dict, repr=False)  # by address, where only that is told
     known: dict[Any, Any] = field(default_factory=dict, repr=False)
     recording: list[Any] | None = None  # the launches of a graph
 
@@ -118,11 +120,18 @@ def from_dlpack(array: Any) -> ndarray:
     return array.shared
 
 
+class Symbol(str):
+    """A kernel's name as its handle, which knows its image too: programs have kernels of one name."""
+
+    image: bytes | str = b""
+
+
 class Function:
     """A kernel by its symbol."""
 
-    def __init__(self, symbol: str) -> None:
-        self.symbol = self.ptr = symbol
+    def __init__(self, symbol: str, image: bytes | str = b"") -> None:
+        self.symbol = self.ptr = Symbol(symbol)
+        self.ptr.image = image
 
     def __call__(self, grid: Any, block: Any, args: Any, shared_mem: int = 0, stream: Any = None) -> None:
         DEVICE.check()
@@ -136,40 +145,82 @@ class Function:
         DEVICE.now_ms += DEVICE.kernel_ms + (DEVICE.cold_ms if DEVICE.flushed else 0.0)
         DEVICE.flushed = False
         DEVICE.broken = bool(DEVICE.breaks) and DEVICE.breaks.lower() in self.symbol.lower()
-        found = [(code, loops) for code, loops in DEVICE.programs if self.symbol in (s.symbol for s in code.launches)]
+        found = _program_of(self.ptr)
         if found:
-            _launched(*found[-1], self.symbol, args)
+            _launched(*found, self.symbol, args)
+
+
+def _program_of(symbol: Symbol) -> tuple[Code, Any] | None:
+    """The program that a kernel is of: the last one with that machine code."""
+    found = [p for p in DEVICE.programs if symbol in {each.symbol for each in p[0].launches}]
+    return next((p for p in reversed(found) if gpu._image(p[0]) == symbol.image), None)
+
+
+def _launch_kernel(symbol: Symbol, *rest: int) -> None:
+    """A launch through the driver: `parameters` are addresses of the arguments."""
+    blocks, columns, _, threads, _, _, shared_bytes, _, parameters, _ = rest
+    found = _program_of(symbol)
+    assert found is not None
+    launch = next(launch for launch in found[0].launches if launch.symbol == symbol)
+    arrays = {buffer.name for buffer in found[0].buffers}
+    slots = (ctypes.c_uint64 * len(launch.arguments)).from_address(parameters)
+    values = [ctypes.c_uint64.from_address(slot).value for slot in slots]
+    args = [
+        DEVICE.arrays.get(value, value) if name in arrays else np.int32(value)
+        for name, value in zip(launch.arguments, values, strict=True)
+    ]
+    Function(symbol, symbol.image)((blocks, columns), (threads,), args, shared_bytes)
 
 
 def _launched(code: Code, loops: Any, symbol: str, args: Any) -> None:
-    """Remembers a kernel's arrays; the last kernel of a program does the work of all."""
+    """Remembers a kernel's arrays, but for those of which only the address is told; the last kernel of a program does
+    the work of all, and the last that writes the result makes that, where the result's gradient is not there yet."""
     launch = next(launch for launch in code.launches if launch.symbol == symbol)
-    DEVICE.seen |= dict(zip(launch.arguments, args, strict=True))
-    if launch != code.launches[-1]:
+    DEVICE.seen |= {n: v for n, v in zip(launch.arguments, args, strict=True) if not isinstance(v, int)}
+    result = kept_to_the_end(loops)[0]
+    writers = [step.symbol for step in code.launches if result in step.writes]
+    absent = {buffer.name for buffer in code.buffers if buffer.kind == "upstream"} - DEVICE.seen.keys()
+    if launch != code.launches[-1] and not (absent and symbol in writers[-1:]):
         return
     made = [buffer.name for buffer in code.buffers if buffer.kind == "output"]
     inputs = {name: given.numpy if isinstance(given, ndarray) else given for name, given in DEVICE.seen.items()}
+    inputs |= {name: np.zeros_like(inputs[result]) for name in absent}
     key = (id(code), *(inputs[name].tobytes() for name in sorted(inputs.keys() - {*made})))
     if key not in DEVICE.known:  # repeats would take the interpreter seconds
-        DEVICE.known[key] = run_program(loops, inputs)
-    result, gradients = DEVICE.known[key]
-    wanted = {kept_to_the_end(loops)[0]: result * (2 if DEVICE.spoils else 1)}
-    if isinstance(loops, Loops):
+        DEVICE.known[key] = run_program(_first_part(loops) if absent else loops, inputs)
+    found, gradients = DEVICE.known[key]
+    wanted = {result: found * (2 if DEVICE.spoils else 1)}
+    if isinstance(loops, Loops) and not absent:
         wanted |= {name: gradients[tensor] for tensor, name in loops.gradients}
     for name, array in wanted.items():
         DEVICE.seen[name].numpy[...] = array.reshape(DEVICE.seen[name].shape)
+    if absent:
+        return
     once = {name for each in code.launches if each.once for name in each.arguments}  # they come but with the graph
     DEVICE.seen = {name: given for name, given in DEVICE.seen.items() if name in once}
+
+
+def _first_part(module: Any) -> Any:
+    """The programs of a module as far as the last that writes the result."""
+    writers = [
+        at
+        for at, program in enumerate(module.programs)
+        if any((buffer.name, buffer.kind) == (module.result, "output") for buffer in program.buffers)
+    ]
+    return replace(module, programs=module.programs[: writers[-1] + 1], gradients=())
 
 
 class Module:
     """Machine code of any content has every kernel."""
 
+    image: bytes | str = b""
+
     def load(self, image: bytes) -> None:
         DEVICE.log.append(f"load {len(image)} bytes")
+        self.image = image
 
     def get_function(self, symbol: str) -> Function:
-        return Function(symbol)
+        return Function(symbol, self.image)
 
 
 class RawModule:
@@ -178,6 +229,7 @@ class RawModule:
     def __init__(self, code: str, options: tuple[str, ...] = ()) -> None:
         DEVICE.log.append(f"compile {len(code)} characters")
         self.module = Module()
+        self.module.image = code
 
 
 class Event:
@@ -261,6 +313,7 @@ cuda = SimpleNamespace(
     function=SimpleNamespace(Module=Module),
     driver=SimpleNamespace(
         CUDADriverError=CUDADriverError,
+        launchKernel=_launch_kernel,
         CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES=8,
         funcSetAttribute=lambda function, attribute, value: DEVICE.shared.update({function: value}),
     ),
@@ -281,7 +334,9 @@ def _recording(original: Any) -> Any:
 
     def of(cls: Any, compilation: Any) -> Any:
         program = original(compilation)
-        DEVICE.programs.append((program.code, compilation.stages["loops"].program))
+        loops = compilation.stages["loops"].program
+        scatters = isinstance(loops, Loops) and loops.inverses  # and is given no order of the batch, as loops need
+        DEVICE.programs.append((program.code, compilation.stages["kernels"].program if scatters else loops))
         return program
 
     return classmethod(of)

@@ -8,6 +8,9 @@ from explorer.compiler.ir import loops
 from explorer.compiler.ir.node import Names, Origin, merge, walk
 from explorer.compiler.passes.statements import all_names
 
+ADDS = "adds"
+"""The template of a kernel whose iterations add to rows of one another, of an output that another one has cleared."""
+
 
 def clear_sums(kernel: loops.Kernel) -> loops.Kernel:
     """The kernel with each iteration of its parallel loop clearing the rows of outputs that it sums in.
@@ -25,9 +28,10 @@ def clear_sums(kernel: loops.Kernel) -> loops.Kernel:
 
 
 def clearing_kernel(kernel: loops.Kernel) -> loops.Kernel | None:
-    """The kernel that clears what another, whose iterations add to rows of one another, sums in; None for others."""
+    """The kernel that clears what another, whose iterations add to rows of one another, sums in; None for others, and
+    for those that add to what has been cleared."""
     loop = kernel.body[0]
-    if not isinstance(loop, loops.For) or loop.parallel:
+    if not isinstance(loop, loops.For) or loop.parallel or kernel.template == ADDS:
         return None
     (output,) = (buffer for buffer in kernel.buffers if buffer.kind == "output")
     return clear_output(kernel, output)

@@ -35,15 +35,38 @@ COMPARISONS: dict[str, Callable[[Number, Number], bool]] = {"<": operator.lt, "<
 def run_scheduled(programs: Sequence[kernels.ScheduledKernel], inputs: Mapping[str, Number]) -> Outputs:
     """Everything that the kernels, run in order, write, by name: float32, or int64 for index arrays.
 
-    What one kernel wrote, later ones read, and write again where it is their output as well."""
+    What one kernel wrote, later ones read, and write again where it is their output as well. Where a kernel sees the
+    first two dimensions of given arrays as one, what is written has two again."""
     written: Outputs = {}
     extents = _extents(programs, inputs)
     for kernel in programs:
-        environment = _environment(kernel, {**inputs, **extents}, written)
+        known = {**inputs, **written}
+        own = {b.name: _shaped(b, known[b.name]) for b in kernel.buffers if b.name in known}
+        environment = _environment(kernel, {**inputs, **extents, **own}, {n: a for n, a in own.items() if n in written})
         _body(kernel.body, _facts(kernel))(environment)
         written |= {name: environment[name] for name in written_buffers(kernel)}
         extents |= {name: environment[name] for name, _ in kernel.counts}
-    return written
+    buffers = [buffer for kernel in programs for buffer in kernel.buffers]
+    merged = {
+        b.extents[0]: np.shape(inputs[b.name])[:2]
+        for b in buffers
+        if b.name in inputs and np.ndim(inputs[b.name]) == len(b.extents) + 1
+    }
+    ends = {b.name: merged[b.extents[0]] for b in buffers if b.extents and b.extents[0] in merged}
+    return {
+        name: np.reshape(array, (*ends[name], *np.shape(array)[1:])) if len(array) == np.prod(ends.get(name, -1)) else array
+        for name, array in written.items()
+    }
+
+
+def _shaped(buffer: loops.Buffer, array: Number) -> Number:
+    """An array with as many dimensions as a kernel's buffer has: a kernel may see the first two as one."""
+    if np.ndim(array) == len(buffer.extents) + 1:
+        return np.reshape(array, (-1, *np.shape(array)[2:]))
+    if 0 < np.ndim(array) == len(buffer.extents) - 1:
+        _, inner, *_ = buffer.extents
+        return np.reshape(array, (-1, inner, *np.shape(array)[1:]))
+    return array
 
 
 def shared_tiles(kernel: kernels.ScheduledKernel, inputs: Mapping[str, Number]) -> Outputs:
@@ -62,8 +85,9 @@ def written_buffers(kernel: kernels.ScheduledKernel) -> tuple[str, ...]:
 
 def _extents(programs: Sequence[kernels.ScheduledKernel], inputs: Mapping[str, Number]) -> dict[str, int]:
     """The extents that the given arrays bring, of all kernels: one may be launched on those of another's arrays."""
-    given = (buffer for kernel in programs for buffer in kernel.buffers if buffer.name in inputs)
-    pairs = (pair for buffer in given for pair in zip(buffer.extents, np.shape(inputs[buffer.name]), strict=True))
+    given = [buffer for kernel in programs for buffer in kernel.buffers if buffer.name in inputs]
+    shapes = ((buffer.extents, np.shape(_shaped(buffer, inputs[buffer.name]))) for buffer in given)
+    pairs = (pair for names, shape in shapes for pair in zip(names, shape, strict=True))
     return {extent: length for extent, length in pairs if isinstance(extent, str)}
 
 

@@ -66,17 +66,19 @@ Precision = Literal["tf32", "tf32x3"]
 @dataclass(frozen=True)
 class Count:
     """A number known at run time, `ceil(B / 64) + relation`: the sum of its terms, each an extent over a divisor,
-    rounded up."""
+    rounded up; `17 * B` is one extent so many times."""
 
     terms: tuple[tuple[Extent, int], ...]
+    times: int = 1
 
     def __str__(self) -> str:
-        return " + ".join(f"ceil({extent} / {by})" if by != 1 else str(extent) for extent, by in self.terms)
+        times = f"{self.times} * " if self.times != 1 else ""
+        return times + " + ".join(f"ceil({extent} / {by})" if by != 1 else str(extent) for extent, by in self.terms)
 
     def value(self, extents: Mapping[str, int]) -> int:
         """The number, of the extents by name."""
         known = ((extent if isinstance(extent, int) else extents[extent], by) for extent, by in self.terms)
-        return sum(-(-extent // by) for extent, by in known)
+        return self.times * sum(-(-extent // by) for extent, by in known)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -20,12 +20,16 @@ AnyProgram = Kernel | ScheduledKernel | SlcProgram | DlcProgram
 @dataclass(frozen=True, kw_only=True)
 class Module(Node):
     """Programs of one IR. What one writes as an output, later ones read as a temporary of the same name; `result`
-    names the output that is the definition's, `gradients` those of the learnt tensors, by tensor."""
+    names the output that is the definition's, `gradients` those of the learnt tensors, by tensor.
+
+    `inverses` are by index array of a batch the one that orders the batch by it: of these both may be at hand, so a sum
+    over a segment of the order may as well be taken element by element."""
 
     name: str
     result: str
     gradients: tuple[tuple[str, str], ...]
     programs: tuple[AnyProgram, ...]
+    inverses: tuple[tuple[str, str], ...] = ()
 
 
 def print_module(module: Module) -> tuple[Line, ...]:
@@ -33,6 +37,8 @@ def print_module(module: Module) -> tuple[Line, ...]:
     gradients = ", ".join(f"{tensor} = {buffer}" for tensor, buffer in module.gradients)
     head = f"module {module.name}  result {module.result}" + (f"  gradient {gradients}" if gradients else "")
     kernels = tuple(program for program in module.programs if isinstance(program, Kernel))
+    inverses = ", ".join(f"{entry} = {order}" for entry, order in module.inverses)
+    head += f"  inverse {inverses}" if inverses else ""
     lines = [Line(head), *print_instances(kernels)]
     for program in module.programs:
         lines += [Line(""), *print_program(program)]

@@ -88,8 +88,15 @@ def _fuse_module(graph: g.Graph, report: Report) -> Module:
         result=buffers[graph.result],
         gradients=gradients,
         programs=tuple(kernels),
+        inverses=_inverses(graph, kernels) if graph.family == "score" else (),
         origin=origin,
     )
+
+
+def _inverses(graph: g.Graph, kernels: list[loops.Kernel]) -> tuple[tuple[str, str], ...]:
+    """By map of a batch, the order of its inverse, of those that the kernels read."""
+    names, read = SetNames.of(graph).inverses, {buffer.name for kernel in kernels for buffer in kernel.buffers}
+    return tuple((entry.name, names[entry.name][1]) for entry in graph.maps if names[entry.name][1] in read)
 
 
 def _module_kernel(

@@ -8,16 +8,18 @@ from dataclasses import dataclass, replace
 from explorer.compiler.codegen.cleared import clearing_kernel
 from explorer.compiler.codegen.text import Unsupported
 from explorer.compiler.ir import loops
-from explorer.compiler.ir.kernels import ScheduledKernel
+from explorer.compiler.ir.kernels import Count, ScheduledKernel
 from explorer.compiler.ir.module import Module
 from explorer.compiler.ir.node import VerificationError, walk
 from explorer.compiler.ir.verify_kernels import verify_scheduled
 from explorer.compiler.passes.report import Report
 from explorer.compiler.schedule.chunks import say_unread, schedule_chunks
 from explorer.compiler.schedule.join_segments import join_segments
+from explorer.compiler.schedule.negatives import flatten_negatives
 from explorer.compiler.schedule.outer_products import schedule_outer_products
 from explorer.compiler.schedule.repeated import Repeated
 from explorer.compiler.schedule.row_products import Groupings, schedule_pairs, schedule_products
+from explorer.compiler.schedule.scatter import scatter_sums
 from explorer.compiler.schedule.sparse import schedule_sparse
 from explorer.compiler.schedule.split_rows import split_rows
 from explorer.compiler.schedule.split_sums import split_sums
@@ -33,18 +35,45 @@ def warps(kernel: loops.Kernel, report: Report) -> tuple[ScheduledKernel, ...]:
 def schedule(program: loops.Kernel | Module, report: Report) -> ScheduledKernel | Module:
     """The program's kernels scheduled; raises Unsupported, with a sentence, for one that no template fits."""
     if isinstance(program, loops.Kernel):
-        kernels = _Scheduling.of([program], report).kernels(program)
+        kernels = _scheduled((program,), (), (), report)
         _say_unread(program.name, kernels, report)
         if len(kernels) == 1:
             return kernels[0]
         result = next(buffer.name for buffer in program.buffers if buffer.kind == "output")
         steps = _streaming(result, kernels)
         return Module(origin=program.origin, name=program.name, result=result, gradients=(), programs=steps)
-    nests = [kernel for kernel in program.programs if isinstance(kernel, loops.Kernel)]
-    scheduling = _Scheduling.of(nests, report, (program.result, *(name for _, name in program.gradients)))
-    steps = tuple(step for nest in nests for step in scheduling.kernels(nest))
+    nests = tuple(kernel for kernel in program.programs if isinstance(kernel, loops.Kernel))
+    kept = (program.result, *(name for _, name in program.gradients))
+    steps = _scheduled(nests, kept, program.inverses, report)
     _say_unread(program.name, steps, report)
-    return replace(program, programs=_streaming(program.result, steps))
+    return replace(program, programs=_streaming(program.result, steps), inverses=())
+
+
+def _scheduled(
+    nests: tuple[loops.Kernel, ...], kept: tuple[str, ...], inverses: tuple[tuple[str, str], ...], report: Report
+) -> tuple[ScheduledKernel, ...]:
+    """The kernels of a program's nests, in order, of which a caller gets the arrays `kept`: with what a batch's sums
+    are scattered, and its negatives flattened; where some kernel of those cannot be made, as the nests are."""
+    try:
+        flat = flatten_negatives(scatter_sums(nests, inverses, report), report)
+        return tuple(_with_count(step, flat.count) for step in _each_scheduled(flat.kernels, kept, report))
+    except Unsupported as error:
+        report.refused(f"{nests[0].name}: neither scattered nor flattened: {error}")
+        return _each_scheduled(nests, kept, report)
+
+
+def _each_scheduled(
+    nests: tuple[loops.Kernel, ...], kept: tuple[str, ...], report: Report
+) -> tuple[ScheduledKernel, ...]:
+    scheduling = _Scheduling.of(nests, report, kept)
+    return tuple(step for nest in nests for step in scheduling.kernels(nest))
+
+
+def _with_count(kernel: ScheduledKernel, count: tuple[str, Count] | None) -> ScheduledKernel:
+    """The kernel, with how many candidates there are where its arrays need that."""
+    if count is None or not any(count[0] in buffer.extents for buffer in kernel.buffers):
+        return kernel
+    return replace(kernel, counts=(count, *kernel.counts))
 
 
 def _streaming(result: str, kernels: tuple[ScheduledKernel, ...]) -> tuple[ScheduledKernel, ...]:
@@ -99,16 +128,25 @@ class _Scheduling:
         split = split_sums(kernel, names) or split_rows(kernel, names)
         if split:
             return tuple(step for part in split for step in self._part(part))
-        for sums, nest in ((schedule_outer_products, kernel), (schedule_sparse, join_segments(kernel))):
-            said = list(self.report.done)
-            found = sums(nest, self.report)
-            if found and _shown_right(kernel, found, self.report):
-                return found
-            self.report.done[:] = said
+        found = self._of_sums(kernel)
+        if found:
+            return found
         steps = warps(kernel, self.report)
         if _shown_right(kernel, steps, self.report):
             return steps
         raise Unsupported(f"No template's kernels for {kernel.name} can be shown to be right.")
+
+    def _of_sums(self, kernel: loops.Kernel) -> tuple[ScheduledKernel, ...]:
+        """The kernels of a template of sums; none where no such template is for a nest."""
+        made, said = dict(self.groupings.made), list(self.report.done)
+        found = schedule_outer_products(kernel, self.groupings, self.report)
+        if not found or not _shown_right(kernel, found, self.report):
+            self.groupings.made, self.report.done[:] = made, said
+            found = schedule_sparse(join_segments(kernel), self.report)
+        if not found or not _shown_right(kernel, found, self.report):
+            self.report.done[:] = said
+            return ()
+        return found
 
     def _of_products(self, kernel: loops.Kernel) -> tuple[ScheduledKernel, ...] | None:
         """The kernels of a nest that starts with products, None for another; a refused template has grouped and done

@@ -93,6 +93,13 @@ def _cut_at(kernel: loops.Kernel, rows: loops.For, at: int, names: Names) -> tup
     return _Cut(kernel, rows, (*needed, *product), (*before, *after), names).parts("rows")
 
 
+def cut(
+    kernel: loops.Kernel, rows: loops.For, first: Body, second: Body, names: Names
+) -> tuple[loops.Kernel, loops.Kernel] | None:
+    """A kernel's iteration as two kernels; None where a row or an array is written in both."""
+    return _Cut(kernel, rows, first, second, names).parts("rows")
+
+
 @dataclass(frozen=True)
 class _Cut:
     """An iteration's statements in two kernels, of which the second reads what the first computes."""

@@ -12,10 +12,16 @@ from explorer.compiler.passes.statements import is_segment, names_read, written_
 Body = tuple[loops.Statement, ...]
 
 
+def every_loop(kernel: loops.Kernel) -> loops.For | None:
+    """The loop that a kernel is, whether its iterations are independent or add up; None where it is something else."""
+    loop = kernel.body[0] if len(kernel.body) == 1 else None
+    return loop if isinstance(loop, loops.For) and loop.lower == 0 else None
+
+
 def only_loop(kernel: loops.Kernel) -> loops.For | None:
     """The parallel loop that a kernel is; None where it is something else."""
-    loop = kernel.body[0] if len(kernel.body) == 1 else None
-    return loop if isinstance(loop, loops.For) and loop.parallel and loop.lower == 0 else None
+    loop = every_loop(kernel)
+    return loop if loop is not None and loop.parallel else None
 
 
 def part(kernel: loops.Kernel, name: str, loop: loops.For, *made: Buffer) -> loops.Kernel:

@@ -43,13 +43,15 @@ class Grouping:
 
 @dataclass(frozen=True)
 class Chosen:
-    """Rows that have their matrix from an index array."""
+    """Rows that have their matrix from an index array, each so many `times` in a row of the same element of it."""
 
     index: Buffer
+    rows: Extent
+    times: int = 1
 
     @property
-    def rows(self) -> Extent:
-        """How many rows there are."""
+    def counted(self) -> Extent:
+        """How many elements are counted, each for as many rows as it has."""
         return self.index.extents[0]
 
     @property
@@ -93,6 +95,12 @@ class Pieces:
     pair: Buffer
     node: Buffer
     stop: Buffer
+    times = 1
+
+    @property
+    def counted(self) -> Extent:
+        """How many elements are counted: all edges."""
+        return self.rows
 
     @property
     def index(self) -> Buffer:
@@ -139,8 +147,8 @@ class Pieces:
 
 @dataclass(frozen=True)
 class _Arrays:
-    """What the inspector's kernels share. `rank` is a row's place in its group, `population` the rows of a matrix,
-    `first` the place of its first row in the order, `first_tile` its first tile."""
+    """What the inspector's kernels share. `rank` is the place in its group of the first row of what is counted,
+    `population` the rows of a matrix, `first` the place of its first row in the order, `first_tile` its first tile."""
 
     chosen: Chosen | Pieces
     rank: Buffer
@@ -176,7 +184,7 @@ def group_rows(name: str, chosen: Chosen | Pieces, matrices: Extent, names: Name
 
     arrays = _Arrays(
         chosen=chosen,
-        rank=array("rank", rows),
+        rank=array("rank", chosen.counted),
         population=array("population", matrices),
         first=array("first", matrices),
         first_tile=array("first_tile", matrices),
@@ -274,7 +282,7 @@ def _count(steps: Steps, arrays: _Arrays, tiles_of: str, rows_of: str) -> None:
             steps.store(counts, [each], 0)
         steps.barrier()
         with (
-            steps.loop("b", arrays.rows, "thread", unroll=4) as row,
+            steps.loop("b", arrays.chosen.counted, "thread", unroll=4) as row,
             arrays.chosen.first(steps, row, arrays.rank.name) as matrix,
         ):
             place = steps.index("k", "sub", matrix, first)
@@ -284,7 +292,7 @@ def _count(steps: Steps, arrays: _Arrays, tiles_of: str, rows_of: str) -> None:
         with steps.loop("k", WINDOW, "thread") as each:
             counted = steps.index("m", "add", first, each)
             with steps.where(counted, "<", arrays.matrices):
-                population = steps.load("n", counts, each)
+                population = steps.index("n", "mul", steps.load("n", counts, each), arrays.chosen.times)
                 steps.store(arrays.population.name, [counted], population)
                 with _with_tiles(steps, population) as (tiles, height):
                     steps.atomic(tiles_of, [height], tiles)
@@ -293,14 +301,14 @@ def _count(steps: Steps, arrays: _Arrays, tiles_of: str, rows_of: str) -> None:
 
 
 @contextmanager
-def _with_tiles(steps: Steps, population: str) -> Iterator[tuple[Extent, Extent]]:
+def _with_tiles(steps: Steps, population: Extent) -> Iterator[tuple[Extent, Extent]]:
     """For a matrix that has rows: in how many tiles, and the tiles' height, as 0 for the highest."""
     with steps.where(0, "<", population):
         tiles, rows = _tiles_of(steps, population)
         yield tiles, steps.index("height", "sub", HEIGHTS, _divide_up(steps, "granules", rows, GRANULE))
 
 
-def _tiles_of(steps: Steps, population: str) -> tuple[Extent, Extent]:
+def _tiles_of(steps: Steps, population: Extent) -> tuple[Extent, Extent]:
     """How many tiles a matrix has, and how many rows each of them, but the last may have fewer."""
     tiles = _divide_up(steps, "tiles", population, ROWS_A_TILE)
     return tiles, _divide_up(steps, "rows", population, tiles)
@@ -326,9 +334,13 @@ def _order(name: str, arrays: _Arrays, origin: Origin) -> ScheduledKernel:
 
 
 def _place(steps: Steps, arrays: _Arrays, row: Extent) -> None:
-    rank = steps.load("rank", arrays.rank.name, row)
-    with arrays.chosen.again(steps, row, rank) as matrix:
+    times = arrays.chosen.times
+    counted = steps.index("b", "div", row, times)
+    rank = steps.load("rank", arrays.rank.name, counted)
+    with arrays.chosen.again(steps, counted, rank) as matrix:
         start = steps.load("start", arrays.first.name, matrix)
+        before = steps.index("before", "mul", rank, times)
+        rank = steps.index("rank", "add", before, steps.index("j", "mod", row, times))
         place = steps.index("place", "add", start, rank)
         steps.store(arrays.order.name, [place], row)
         population = steps.load("n", arrays.population.name, matrix)

@@ -4,6 +4,8 @@ Rows lie segment by segment. A block takes a piece of them and a tile of the mat
 place of its segments' sizes: segments are very unequal). It walks through the segments that its piece meets, a slab of
 rows at a time: both operands are gathered and computed on their way into shared memory, each thread sums a rectangle
 in registers, and a segment's sums go into memory by vector atomics. A kernel before it clears the matrices.
+
+Rows that say themselves which matrix they add to are grouped by the inspector; a block takes a tile of the grouping.
 """
 
 from __future__ import annotations
@@ -16,7 +18,10 @@ from explorer.compiler.ir.kernels import Count, ScheduledKernel
 from explorer.compiler.ir.node import Atom, Extent, Names, walk
 from explorer.compiler.passes.report import Report
 from explorer.compiler.passes.statements import all_names, slice_for
-from explorer.compiler.schedule.outer_sums import OuterSum, find_outer_sum
+from explorer.compiler.schedule.grouping import ROWS_A_TILE, Chosen, Grouping
+from explorer.compiler.schedule.outer_sums import OuterSum, find_outer_sum, find_scattered
+from explorer.compiler.schedule.products import rows_at
+from explorer.compiler.schedule.row_products import Groupings
 from explorer.compiler.schedule.steps import ALL, Steps, arrays_of
 from explorer.compiler.schedule.tiling import vector_step
 from explorer.compiler.schedule.warps import schedule_warps
@@ -32,13 +37,34 @@ HEIGHTS = (1, 2, 4, 8, 16)
 MOST_THREADS = 256
 
 
-def schedule_outer_products(kernel: loops.Kernel, report: Report) -> tuple[ScheduledKernel, ...]:
+def schedule_outer_products(
+    kernel: loops.Kernel, groupings: Groupings, report: Report
+) -> tuple[ScheduledKernel, ...]:
     """The kernels that clear the matrices and sum the outer products; none where the nest does something else."""
+    scattered = find_scattered(kernel, groupings.names)
+    if scattered is not None:
+        return _by_groups(kernel, *scattered, groupings, report)
     found = find_outer_sum(kernel)
     if found is None:
         return ()
     report.did(f"{kernel.name}: sums of outer products, {PIECE} rows and a tile of {found.output.name} a block")
     return (schedule_warps(clear_output(kernel, found.output), report), _Writer(kernel, found).write())
+
+
+def _by_groups(
+    kernel: loops.Kernel, found: OuterSum, chosen: loops.Load, groupings: Groupings, report: Report
+) -> tuple[ScheduledKernel, ...]:
+    """The kernels that group the rows, unless that is done, and sum their outer products in what has been cleared."""
+    times = rows_at(found.of_down, found.row.variable, chosen.indices)
+    if not times or report.options.inspect == "false":
+        reason = "the option inspect is off" if times else f"{chosen.buffer} is read at something else than the row"
+        report.refused(f"{kernel.name}: outer products are not grouped by their matrices: {reason}")
+        return ()
+    index = next(buffer for buffer in kernel.buffers if buffer.name == chosen.buffer)
+    by = Chosen(index, found.rows, times)
+    grouping, new = groupings.by(kernel.name, by, found.output.extents[0], found.origin)
+    report.did(f"{kernel.name}: sums of outer products, a tile of rows grouped by {index.name} a block")
+    return (*(grouping.kernels if new else ()), _Writer(kernel, found, grouping).write())
 
 
 def _tile_of(extent: int) -> int:
@@ -48,9 +74,12 @@ def _tile_of(extent: int) -> int:
 class _Writer:
     """Writes the kernel of a sum of outer products."""
 
-    def __init__(self, kernel: loops.Kernel, found: OuterSum) -> None:
-        self.kernel, self.found = kernel, found
-        self.steps = Steps(Names(all_names(kernel)), found.origin)
+    def __init__(self, kernel: loops.Kernel, found: OuterSum, grouping: Grouping | None = None) -> None:
+        self.kernel, self.found, self.grouping = kernel, found, grouping
+        inspected = (grouping.order, grouping.matrix, grouping.begin, grouping.end) if grouping else ()
+        self.buffers = (*kernel.buffers, *inspected)
+        taken = {buffer.name for buffer in inspected} | {grouping.tiles[0] if grouping else ""}
+        self.steps = Steps(Names(all_names(kernel) | taken), found.origin)
         self.extents = (kernel.size(found.down.extent), kernel.size(found.across.extent))
         self.tiles = (_tile_of(self.extents[0]), _tile_of(self.extents[1]))
         self.step = vector_step(kernel, found.statements, found.across.variable, self.extents[1])
@@ -65,7 +94,8 @@ class _Writer:
         steps, found = self.steps, self.found
         heads = self.kernel.size(found.head.extent) if found.head else 1
         downs, acrosses = (-(-extent // tile) for extent, tile in zip(self.extents, self.tiles, strict=True))
-        with steps.loop("piece", Count(((found.rows, PIECE),)), "block") as piece:
+        pieces: Extent | Count = self.grouping.tiles[0] if self.grouping else Count(((found.rows, PIECE),))
+        with steps.loop("piece", pieces, "block") as piece:
             if heads * downs * acrosses == 1:
                 self._piece(piece, 0, 0, 0)
             else:
@@ -80,17 +110,19 @@ class _Writer:
             name=self.kernel.name,
             template="outer_products",
             sizes=self.kernel.sizes,
-            buffers=tuple(buffer for buffer in self.kernel.buffers if buffer.name in used),
+            buffers=tuple(buffer for buffer in self.buffers if buffer.name in used),
             threads=self.threads,
             schedule=self._schedule(),
             body=steps.body,
+            counts=(self.grouping.tiles,) if self.grouping else (),
             origin=self.kernel.origin,
         )
 
     def _schedule(self) -> tuple[str, ...]:
         found, (high, wide) = self.found, self.tiles
+        split = f"split {found.row.variable} by {PIECE} @block, of all segments together"
         return (
-            f"split {found.row.variable} by {PIECE} @block, of all segments together",
+            f"tile {found.row.variable} by {ROWS_A_TILE} @block, grouped by {found.segment}" if self.grouping else split,
             f"tile {found.down.variable} by {high}, {found.across.variable} by {wide} @column",
             f"stage slabs of {SLAB} rows of both operands in shared memory",
             f"keep {self.height} x {self.step} sums a thread in registers",
@@ -99,12 +131,18 @@ class _Writer:
 
     def _piece(self, piece: Extent, head: Extent, down: Extent, across: Extent) -> None:
         """The segments that a piece of rows meets."""
-        steps, found = self.steps, self.found
-        begin = steps.index("begin", "mul", piece, PIECE)
-        end = steps.index("end", "min", steps.index("past", "add", begin, PIECE), found.rows)
+        steps, found, grouping = self.steps, self.found, self.grouping
         known: dict[str, Atom] = {found.head.variable: head} if found.head else {}
         self.left = steps.tile("a", [SLAB, self.tiles[0]], "shared", padding=4)
         self.right = steps.tile("b", [SLAB, self.tiles[1]], "shared", padding=4)
+        if grouping is not None:
+            begin, end = (steps.load(b.name, b.name, piece) for b in (grouping.begin, grouping.end))
+            with steps.where(begin, "<", end):
+                matrix = steps.load(found.segment, grouping.matrix.name, piece)
+                self._segment(begin, end, {**known, found.segment: matrix}, down, across)
+            return
+        begin = steps.index("begin", "mul", piece, PIECE)
+        end = steps.index("end", "min", steps.index("past", "add", begin, PIECE), found.rows)
         if found.offsets is None:
             self._segment(begin, end, {**known, found.segment: 0}, down, across)
             return
@@ -153,8 +191,9 @@ class _Writer:
             row = steps.index("row", "add", start, k)
             element = steps.index(loop.variable, "add", first, d)
             with steps.where(row, "<", upper), steps.where(element, "<", loop.extent, needed=partial):
+                own = steps.load("z", self.grouping.order.name, row) if self.grouping else row
                 chosen = slice_for(statements, (replace(found.product, operands=(value,)),))
-                names = steps.copy(chosen, {**known, found.row.variable: row, loop.variable: element})
+                names = steps.copy(chosen, {**known, found.row.variable: own, loop.variable: element})
                 steps.store(tile, [k, d], names.get(value, value))
             with steps.where(upper, "<=", row):
                 steps.store(tile, [k, d], 0.0)

@@ -6,8 +6,13 @@ from dataclasses import dataclass, replace
 
 from explorer.compiler.ir import loops
 from explorer.compiler.ir.loops import Buffer
-from explorer.compiler.ir.node import Atom, Extent, Origin, walk
+from explorer.compiler.ir.node import Atom, Extent, Names, Origin, walk
 from explorer.compiler.passes.statements import pure, slice_for
+from explorer.compiler.schedule.distribute import every_loop
+from explorer.compiler.schedule.inlined import inlined
+
+MATRIX_INDICES = 3
+"""Of an element of a matrix: which one it is in, its row and its column."""
 
 
 @dataclass(frozen=True)
@@ -58,7 +63,25 @@ def find_outer_sum(kernel: loops.Kernel) -> OuterSum | None:
     if segments is None:
         return None
     used = tuple(slice_for(tuple(before), row.body))
-    return _sum_in(kernel, loop, segments, replace(row, body=(*used, *row.body)), outputs[0])
+    return _sum_in(kernel, loop.variable, segments, replace(row, body=(*used, *row.body)), outputs[0])
+
+
+def find_scattered(kernel: loops.Kernel, names: Names) -> tuple[OuterSum, loops.Load] | None:
+    """The sum that a kernel is whose rows say themselves which matrix they add to, and the load that says it."""
+    outputs = [buffer for buffer in kernel.buffers if buffer.kind == "output"]
+    row = every_loop(kernel)
+    if row is None or row.parallel or len(outputs) != 1:
+        return None
+    body = inlined(row.body, names)
+    sums = [node for s in body for node in walk(s) if isinstance(node, loops.Accumulate)]
+    if len(sums) != 1 or len(sums[0].indices) < MATRIX_INDICES:
+        return None
+    chosen = next((s for s in body if isinstance(s, loops.Load) and s.result == sums[0].indices[0]), None)
+    if chosen is None:
+        return None
+    rest = tuple(statement for statement in body if statement is not chosen)
+    found = _sum_in(kernel, chosen.result, (row.extent, None), replace(row, body=rest), outputs[0])
+    return None if found is None else (found, chosen)
 
 
 def segments_of(
@@ -84,7 +107,7 @@ def segments_of(
 
 def _sum_in(
     kernel: loops.Kernel,
-    loop: loops.For,
+    segment: str,
     segments: tuple[Extent, Buffer | None],
     row: loops.For,
     output: Buffer,
@@ -108,7 +131,7 @@ def _sum_in(
         return None
     if not all(pure(s) for s in of_across) or not isinstance(sums, loops.Accumulate) or sums.target != output.name:
         return None
-    expected = (loop.variable, *((head.variable,) if head else ()), down.variable, across.variable)
+    expected = (segment, *((head.variable,) if head else ()), down.variable, across.variable)
     product = next((s for s in of_across if isinstance(s, loops.Compute) and (s.result,) == sums.operands), None)
     if sums.indices != expected or (sums.reduction, sums.function) != ("sum", "copy") or product is None:
         return None
@@ -117,7 +140,7 @@ def _sum_in(
     if factors is None:
         return None
     return OuterSum(
-        segment=loop.variable,
+        segment=segment,
         row=row,
         rows=segments[0],
         offsets=segments[1],

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 
 from explorer.compiler.ir import loops
 from explorer.compiler.ir.node import Atom, Extent, Origin, walk
-from explorer.compiler.passes.statements import pure, rename
+from explorer.compiler.passes.statements import names_read, pure, rename, written_names
 
 
 @dataclass(frozen=True)
@@ -64,6 +64,24 @@ class Product:
                 return statement
         return None
 
+    @property
+    def shared(self) -> int:
+        """How many rows next to each other have the same matrix by its index; 0 where no such rule tells."""
+        chosen = self.matrix_index
+        return 1 if chosen is None else rows_at(self.head, self.rows.variable, chosen.indices)
+
+
+def rows_at(head: Sequence[loops.Statement], row: str, indices: tuple[Atom, ...]) -> int:
+    """How many rows next to each other have the same element of an array, by its index: 1 where it is the row's, 17
+    where it is that of `row // 17`; 0 for other elements."""
+    if indices == (row,):
+        return 1
+    for statement in head:
+        match statement:
+            case loops.Index(function="div", operands=(whole, int(by))) if (indices, whole) == ((statement.result,), row):
+                return by
+    return 0
+
 
 @dataclass(frozen=True)
 class Found:
@@ -97,6 +115,7 @@ def find_products(kernel: loops.Kernel) -> Found | None:
     """The products that each iteration of the kernel's parallel loop starts with; None where there are none."""
     if len(kernel.body) != 1 or not isinstance(rows := kernel.body[0], loops.For) or not rows.parallel:
         return None
+    rows = replace(rows, body=_declared_late(rows.body))
     search, at = _Search(rows, {buffer.name for buffer in kernel.buffers if buffer.kind == "output"}), 0
     while at < len(rows.body):
         taken = _take(search, rows.body[at:])
@@ -107,6 +126,20 @@ def find_products(kernel: loops.Kernel) -> Found | None:
         return None
     rest = _unfinished(search, rows.body[at:])
     return None if rest is None else Found(rows, tuple(search.head), tuple(search.products), rest)
+
+
+def _declared_late(body: Sequence[loops.Statement]) -> tuple[loops.Statement, ...]:
+    """An iteration's statements with rows declared where they are first used."""
+    found: list[loops.Statement] = []
+    waiting: dict[str, loops.Row] = {}
+    for statement in body:
+        if isinstance(statement, loops.Row):
+            waiting[statement.name] = statement
+            continue
+        used = names_read([statement]) | written_names([statement])
+        found += [waiting.pop(name) for name in list(waiting) if name in used]
+        found.append(statement)
+    return tuple(found)
 
 
 def _unfinished(search: _Search, rest: tuple[loops.Statement, ...]) -> tuple[loops.Statement, ...] | None:

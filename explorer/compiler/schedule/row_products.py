@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from explorer.compiler.ir import loops
 from explorer.compiler.ir.kernels import Count, ScheduledKernel
 from explorer.compiler.ir.loops import Buffer
-from explorer.compiler.ir.node import Atom, Names, merge, walk
+from explorer.compiler.ir.node import Atom, Extent, Names, Origin, merge, walk
 from explorer.compiler.passes.report import Report
 from explorer.compiler.passes.statements import all_names, pure, slice_for
 from explorer.compiler.schedule.gemm import ProductKernel, reduction_of, write_product
@@ -26,11 +26,11 @@ THREADS = 128
 
 @dataclass
 class Groupings:
-    """The groupings of a module's rows: one for each array that rows choose their matrix by. `handed` are the arrays
-    that one of its kernels makes for one other alone."""
+    """The groupings of a module's rows: one for each array that rows choose their matrix by, and how many of them by
+    each element. `handed` are the arrays that one of its kernels makes for one other alone."""
 
     names: Names
-    made: dict[str, Grouping]
+    made: dict[tuple[str, int], Grouping]
     handed: frozenset[str] = frozenset()
 
     @classmethod
@@ -41,14 +41,13 @@ class Groupings:
         handed = frozenset(name for name in made - set(kept) if having[name] == 2)
         return cls(Names({name for kernel in kernels for name in all_names(kernel)}), {}, handed)
 
-    def by(self, kernel: str, chosen: Buffer, product: Product, matrices: Buffer) -> tuple[Grouping, bool]:
-        """The grouping by an array, and whether it is new, so that its kernels have to run."""
-        if chosen.name in self.made:
-            return self.made[chosen.name], False
-        self.made[chosen.name] = group_rows(
-            f"{kernel}_group", Chosen(chosen), matrices.extents[0], self.names, product.origin
-        )
-        return self.made[chosen.name], True
+    def by(self, kernel: str, chosen: Chosen, matrices: Extent, origin: Origin) -> tuple[Grouping, bool]:
+        """The grouping of such rows, and whether it is new, so that its kernels have to run."""
+        key = chosen.index.name, chosen.times
+        if key in self.made:
+            return self.made[key], False
+        self.made[key] = group_rows(f"{kernel}_group", chosen, matrices, self.names, origin)
+        return self.made[key], True
 
 
 def schedule_products(
@@ -68,8 +67,9 @@ def schedule_products(
     for place, product in enumerate(found.products):
         grouping, chosen = None, product.matrix_index
         if chosen is not None:
-            matrices = buffers[product.matrix.buffer]
-            grouping, new = groupings.by(kernel.name, buffers[chosen.buffer], product, matrices)
+            by = Chosen(buffers[chosen.buffer], product.rows.extent, product.shared)
+            matrices = buffers[product.matrix.buffer].extents[0]
+            grouping, new = groupings.by(kernel.name, by, matrices, product.origin)
             kernels += grouping.kernels if new else ()
         name = f"{kernel.name}_product{place if len(found.products) > 1 else ''}"
         written.append(write_product(kernel, product, grouping, name, groupings.names, report.options.precision))
@@ -151,7 +151,8 @@ def _refusal(kernel: loops.Kernel, found: Found, report: Report) -> str | None:
         if kernel.size(product.column_extent) < LEAST_COLUMNS:
             return f"{product.matrix.buffer} has fewer than {LEAST_COLUMNS} columns, too few for a tile (gemm)"
         chosen = product.matrix_index
-        if chosen is not None and chosen.indices != (found.rows.variable,):
+        if not product.shared:
+            assert chosen is not None
             return f"the matrix of a row is chosen by {chosen.buffer} of something else than the row (gemm)"
         if chosen is not None and outer[0] != chosen.result:
             return f"{chosen.result} is not the first index of {product.matrix.buffer} (gemm)"

@@ -35,7 +35,7 @@ def split_rows(kernel: loops.Kernel, names: Names) -> tuple[loops.Kernel, ...]:
     if not isinstance(segment, loops.For) or static_loop(kernel, segment) or not all(pure(s) for s in scalars):
         return ()
     writer = Writer(kernel, segment.origin)
-    body = _products_first(kernel, segment.body, writer)
+    body = products_first(kernel, segment.body, writer)
     outputs = {buffer.name for buffer in kernel.buffers if buffer.kind == "output"}
     sums = [statement for statement in body if outputs & written_names([statement])]
     if len(sums) != 1 or len(outputs) != 1 or outputs & names_read(s for s in body if s is not sums[0]):
@@ -44,7 +44,7 @@ def split_rows(kernel: loops.Kernel, names: Names) -> tuple[loops.Kernel, ...]:
     return found.kernels()
 
 
-def _products_first(kernel: loops.Kernel, body: Body, writer: Writer) -> Body:
+def products_first(kernel: loops.Kernel, body: Body, writer: Writer) -> Body:
     """A segment's body with sums that are taken for each element of a row, where that is added, in a row of their
     own."""
     found: list[loops.Statement] = []

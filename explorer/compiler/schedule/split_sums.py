@@ -23,14 +23,26 @@ MATRIX = 512
 
 def split_sums(kernel: loops.Kernel, names: Names) -> tuple[loops.Kernel, ...]:
     """For each loop over a segment the kernel of its sum, and one of what is left; none where nothing is to split."""
+    split = _split(kernel, names)
+    return split.kernels() if split and _worth(kernel, split.loop.body, split.sums) else ()
+
+
+def distribute_sums(kernel: loops.Kernel, names: Names) -> tuple[loops.Kernel, ...]:
+    """The same wherever it can be done."""
+    split = _split(kernel, names)
+    return split.kernels() if split else ()
+
+
+def _split(kernel: loops.Kernel, names: Names) -> _Split | None:
+    """The iteration that is to be split; None where some loop over a segment is more than a sum."""
     loop = only_loop(kernel)
     if loop is None or not any(is_segment(kernel, statement) for statement in loop.body):
-        return ()
-    body = _without_copies(kernel, loop)
+        return None
+    body = without_copies(kernel, loop)
     sums = tuple(_sums_of(kernel, body))
-    if len(sums) < sum(is_segment(kernel, statement) for statement in body) or not _worth(kernel, body, sums):
-        return ()
-    return _Split(kernel, replace(loop, body=body), sums, names).kernels()
+    if len(sums) < sum(is_segment(kernel, statement) for statement in body):
+        return None
+    return _Split(kernel, replace(loop, body=body), sums, names)
 
 
 @dataclass(frozen=True)
@@ -90,7 +102,7 @@ def _worth(kernel: loops.Kernel, body: Body, sums: tuple[_Sum, ...]) -> bool:
     return large or any(is_deep(kernel, each.loop.body) for each in sums)
 
 
-def _without_copies(kernel: loops.Kernel, loop: loops.For) -> Body:
+def without_copies(kernel: loops.Kernel, loop: loops.For) -> Body:
     """The iteration with what it keeps of arrays in rows read where it lies: kernels of their own would each fill it
     again."""
     body = loop.body

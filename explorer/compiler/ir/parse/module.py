@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from lark import v_args
 from lark.tree import Meta
@@ -23,7 +23,14 @@ PARSERS: dict[str, Callable[[str], AnyProgram]] = {
 }
 """By the word that a program begins with."""
 
-Gradients = tuple[tuple[str, str], ...]
+Pairs = tuple[tuple[str, str], ...]
+
+
+@dataclass(frozen=True)
+class Inverses:
+    """The part `inverse t = t_order` of a module's first line."""
+
+    pairs: Pairs
 
 
 def parse_module(text: str) -> Module:
@@ -47,11 +54,20 @@ def parse_module(text: str) -> Module:
 
 @v_args(inline=True, meta=True)
 class _ModuleBuilder(Builder):
-    def program(self, meta: Meta, name: str, result: str, gradients: Gradients = ()) -> Module:
-        return Module(name=name, result=result, gradients=gradients, programs=(), origin=self.origin(meta))
+    def program(self, meta: Meta, name: str, result: str, *parts: Pairs | Inverses) -> Module:
+        gradients = next((part for part in parts if isinstance(part, tuple)), ())
+        inverses = next((part.pairs for part in parts if isinstance(part, Inverses)), ())
+        origin = self.origin(meta)
+        return Module(name=name, result=result, gradients=gradients, programs=(), inverses=inverses, origin=origin)
 
-    def gradients(self, meta: Meta, *pairs: tuple[str, str]) -> Gradients:
+    def gradients(self, meta: Meta, *pairs: tuple[str, str]) -> Pairs:
         return pairs
+
+    def inverses(self, meta: Meta, *pairs: tuple[str, str]) -> Inverses:
+        return Inverses(pairs)
+
+    def inverse(self, meta: Meta, entry: str, order: str) -> tuple[str, str]:
+        return entry, order
 
     def gradient(self, meta: Meta, tensor: str, buffer: str) -> tuple[str, str]:
         return tensor, buffer

@@ -1,0 +1,134 @@
+"""Scores with negatives: what is the triple's own is computed once, what is a candidate's as rows of tiles."""
+
+import numpy as np
+import pytest
+
+import explorer
+from explorer.compiler.interpret import run_program
+from explorer.compiler.ir.kernels import AtomicAccumulate
+from explorer.compiler.ir.node import walk
+from explorer.compiler.ir.parse.module import parse_module
+from explorer.compiler.ir.module import print_module
+from explorer.compiler.passes.report import Report
+from explorer.compiler.passes.schedule import schedule
+from tests.compiler.models import draw_inputs
+
+HEAD = """
+dim D = 16, K = 20
+score S(h: entity, r: relation, t: entity):
+    "a score"
+    param E[entity, D]
+    param R[relation, K]
+    param P[relation, D, K]
+"""
+SCORES = {
+    "difference": HEAD + "    return norm((E[h] - E[t]) @ P[r] + R[r], 2)\n",
+    "other norm": HEAD + "    return norm((E[h] - E[t]) @ P[r] + R[r], 1)\n",
+    "two matrices": HEAD
+    + "    param Q[relation, D, K]\n"
+    + "    return norm(E[h] @ P[r] + R[r] - E[t] @ Q[r], 1)\n",
+    "product of both": HEAD + "    param V[entity, K]\n    return dot(tanh(E[h] * E[t]) @ P[r], V[t])\n",
+    "own product": HEAD + "    param V[entity, K]\n    return dot(E[h] @ P[r], V[t])\n",
+    "one matrix": HEAD.replace("P[relation, D, K]", "P[D, K]") + "    return norm(sin(E[h] - E[t]) @ P + R[r], 2)\n",
+    "no matrix": HEAD.replace("R[relation, K]", "R[relation, D]") + "    return norm(E[h] + R[r] - E[t], 2)\n",
+}
+ENDS = ("tail:3", "head:2")
+BATCH = 7
+
+by_end = pytest.mark.parametrize("end", ENDS)
+by_score = pytest.mark.parametrize("text", SCORES.values(), ids=SCORES)
+
+
+def compiled(text, end, grad):
+    return explorer.compile(text, options={"negatives": end, "grad": grad})
+
+
+def both(text, end, grad):
+    """The loops, their schedule, and inputs with the inverses that the loops need."""
+    compilation = compiled(text, end, grad)
+    inputs = draw_inputs(compiled(text, end, False), batch=BATCH, entities=6, relations=3)
+    loops = compilation.stages["loops"].program
+    if grad:
+        upstream = np.random.default_rng(1).normal(size=(BATCH, int(end[-1]))).astype(np.float32)
+        inputs, _ = compilation.encode(compilation, inputs, upstream)
+    return loops, schedule(loops, Report(compilation.options)), inputs
+
+
+@by_score
+@by_end
+@pytest.mark.parametrize("grad", [False, True], ids=["forward", "backward"])
+def test_the_numbers_are_those_of_the_loops(text, end, grad):
+    loops, scheduled, inputs = both(text, end, grad)
+    (want, slopes), (got, found) = (run_program(program, inputs) for program in (loops, scheduled))
+    np.testing.assert_allclose(np.reshape(got, np.shape(want)), want, rtol=1e-4, atol=1e-5)
+    assert set(found) == set(slopes)
+    for name, slope in slopes.items():
+        np.testing.assert_allclose(found[name], slope, rtol=1e-3, atol=1e-4, err_msg=name)
+
+
+@by_score
+@by_end
+def test_a_batch_is_not_put_in_an_order_to_sum_its_gradients(text, end):
+    loops, scheduled, inputs = both(text, end, True)
+    orders = {order for _, order in loops.inverses}
+    assert orders
+    assert orders <= {buffer.name for kernel in loops.programs for buffer in kernel.buffers}
+    kernels = scheduled.programs
+    assert not orders & {buffer.name for kernel in kernels for buffer in kernel.buffers}
+    assert not {"traversal", "nonzeros"} & {kernel.template for kernel in kernels}
+    sums = {node.target for kernel in kernels for node in walk(kernel) if isinstance(node, AtomicAccumulate)}
+    gradients = dict(loops.gradients)
+    shared = {name for tensor, name in gradients.items() if not (tensor == "P" and "P[D, K]" in text)}
+    assert shared <= sums
+
+
+@by_end
+@pytest.mark.parametrize("name", ["difference", "other norm", "two matrices"])
+def test_candidates_are_multiplied_as_tiles_grouped_by_the_matrix_of_their_triple(name, end):
+    _, scheduled, _ = both(SCORES[name], end, True)
+    tiles = [kernel for kernel in scheduled.programs if kernel.template in ("gemm", "outer_products")]
+    tiles = [kernel for kernel in tiles if any("group" in line for line in kernel.schedule)]
+    assert len(tiles) >= 3  # forward, the candidates' gradient, the matrices'
+    assert {kernel.template for kernel in tiles} == {"gemm", "outer_products"}
+    orders = {b.name: b.extents for kernel in tiles for b in kernel.buffers if b.name.startswith("order")}
+    assert ("BN",) in orders.values()
+    ranks = [b for k in scheduled.programs for b in k.buffers if b.name.startswith("rank")]
+    assert {rank.extents for rank in ranks} == {("B",)}  # triples are counted, not their candidates
+
+
+@pytest.mark.parametrize("end", ["tail:3", "head:2"])
+def test_a_product_that_is_the_triples_own_is_done_once(end):
+    score = SCORES["own product"]
+    score = score if end[0] == "t" else score.replace("dot(E[h] @ P[r], V[t])", "dot(E[t] @ P[r], V[h])")
+    _, scheduled, _ = both(score, end, False)
+    product, *_ = [kernel for kernel in scheduled.programs if kernel.name.endswith("product")]
+    assert "BN" not in {extent for buffer in product.buffers for extent in buffer.extents}
+    assert not any("P" in {buffer.name for buffer in k.buffers} for k in scheduled.programs if k is not product)
+
+
+def test_one_inspector_serves_all_kernels_that_group_the_same_rows():
+    _, scheduled, _ = both(SCORES["difference"], "tail:3", True)
+    assert [kernel.name for kernel in scheduled.programs if kernel.template == "inspector"] == [
+        "S_0_group_tile",
+        "S_0_group_order",
+    ]
+
+
+def test_equal_arrays_are_cleared_once_and_summed_in_by_several():
+    _, scheduled, _ = both(SCORES["difference"], "tail:3", True)
+    touching = [k.template for k in scheduled.programs if "grad_E" in {buffer.name for buffer in k.buffers}]
+    assert touching == ["rows", "adds", "adds"]
+
+
+def test_the_module_tells_what_its_orders_are_of():
+    loops, *_ = both(SCORES["difference"], "tail:3", True)
+    text = "".join(f"{line.text}\n" for line in print_module(loops))
+    assert "inverse h = h_order, r = r_order, t = t_order" in text.partition("\n")[0]
+    assert parse_module(text).inverses == loops.inverses
+
+
+def test_without_the_inspector_nothing_is_grouped():
+    compilation = explorer.compile(SCORES["difference"], options={"negatives": "tail:3", "grad": True, "inspect": False})
+    kernels = compilation.stages["kernels"]
+    assert "inspector" not in {kernel.template for kernel in kernels.program.programs}
+    assert any("inspect is off" in refusal for each in kernels.passes for refusal in each.refusals)
