@@ -85,8 +85,8 @@ def bodies(phase: Phase) -> tuple[tuple[tuple[loops.Statement, ...], str], ...]:
 def plan_of(kernel: loops.Kernel) -> Plan:
     """The phases of a score's nest; raises Unfit."""
     rows = kernel.body[0] if len(kernel.body) == 1 else None
-    if kernel.template != "batch" or not isinstance(rows, loops.For) or not rows.parallel:
-        raise Unfit("it is no score of a batch")
+    if not isinstance(rows, loops.For) or not rows.parallel:
+        raise Unfit("it is no loop over a batch")
     rows = replace(rows, body=_rows_at_use(rows.body))
     found = find_products(replace(kernel, body=(rows,)))
     head, products, rest = (found.head, found.products, found.rest) if found else ((), (), rows.body)

@@ -27,7 +27,7 @@ CHOICES = tuple(field.name for field in fields(Options) if field.name.startswith
 def schedule_chunks(kernel: loops.Kernel, report: Report) -> ScheduledKernel | None:
     """The kernel of a score by chunks, where the options ask for it; None, with the reason, where it does not fit."""
     options = report.options
-    if options.inspect != "chunks":
+    if options.inspect != "chunks" or kernel.template != "batch":
         return None
     try:
         plan = plan_of(kernel)
@@ -71,8 +71,9 @@ def _tell(plan: Plan, sizes: ChunkSizes, report: Report) -> None:
 
 
 def say_unread(name: str, kernels: Sequence[ScheduledKernel], report: Report) -> None:
-    """That the sizes of chunks that were chosen have no effect, where no kernel is by chunks."""
+    """That what was chosen of chunks has no effect, where no kernel is by chunks."""
     usual = Options()
     chosen = [field for field in CHOICES if getattr(report.options, field) != getattr(usual, field)]
+    chosen += ["inspect=chunks"] if report.options.inspect == "chunks" else []
     if chosen and all(kernel.template != "chunks" for kernel in kernels):
         report.refused(f"{name}: {', '.join(chosen)}: nothing, for no score is inspected by chunks")

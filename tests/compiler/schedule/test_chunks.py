@@ -169,6 +169,8 @@ def test_what_does_not_fit_is_said():
 
 
 def test_options_that_nothing_reads_are_named():
+    said = "TransR: inspect=chunks: nothing, for no score is inspected by chunks"
+    assert said in refusals(KGE["transr"], inspect="chunks", grad=True)
     said = "RESCAL: inspect_edges, inspect_group: nothing, for no score is inspected by chunks"
     assert said in refusals(KGE["rescal"], inspect_edges=8, inspect_group=1)
     said = "DistMult: inspect_cached=3: nothing, for edges choose no matrices"
