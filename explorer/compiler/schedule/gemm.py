@@ -3,8 +3,9 @@
 A block takes a tile of rows that share a matrix, and a tile of columns. It walks along the depth a slab at a time: the
 left operand is computed by the rows' own code (the prologue) on its way into shared memory and never stored anywhere
 else; the matrix's slab is staged beside it; each thread sums a small rectangle in registers, or each warp multiplies
-on tensor cores. Slabs are loaded into registers while the one before is multiplied, and there are two stages of shared
-memory, so one barrier a slab is enough. What the loops do with the sums (the epilogue) is done from the registers.
+on tensor cores. Slabs are copied, or loaded into registers, while the one before is multiplied, and there are two
+stages of shared memory, so one barrier a slab is enough. What the loops do with the sums (the epilogue) is done from
+the registers.
 """
 
 from __future__ import annotations
@@ -99,7 +100,7 @@ class _Writer:
             sizes=self.kernel.sizes,
             buffers=tuple(buffer for buffer in self._arrays() if buffer.name in used),
             threads=self.tiling.threads,
-            resident=self.tiling.resident,
+            resident=self.sums.resident(self.left.registers + self.right.registers),
             schedule=self._schedule(),
             body=steps.body,
             counts=(self.grouping.tiles,) if self.grouping else (),
@@ -158,7 +159,7 @@ class _Writer:
         self._epilogue(place, end, block)
 
     def _slabs(self, place: TilePlace) -> None:
-        """The sums, slab by slab: while one is multiplied, the next one is on its way into registers."""
+        """The sums, slab by slab: while one is multiplied, the next one is on its way."""
         steps, slabs = self.steps, -(-self.depth // self.tiling.depth)
         self._load(place, 0, 0)
         if slabs == 1:

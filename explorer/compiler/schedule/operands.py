@@ -53,6 +53,11 @@ class LeftOperand:
         self._loaded: dict[str, str] = {}
         self.name = ""
 
+    @property
+    def registers(self) -> int:
+        """What a thread keeps of it while a slab is multiplied."""
+        return self._passes * (len(self._scalars) + (0 if self.copied else len(self._loads) * self._step))
+
     def _is_copied(self) -> bool:
         """Whether the rows are gathered as they are."""
         tiling, only = self._tiling, self._loads[0] if len(self._loads) == 1 else None
@@ -177,6 +182,12 @@ class RightOperand:
             self._down = tiling.threads // self._across
             self._passes = -(-tiling.depth // self._down)
         self._loaded = self.name = ""
+
+    @property
+    def registers(self) -> int:
+        """What a thread keeps of it while a slab is multiplied."""
+        pieces = 1 if self._product.transposed else self._tiling.pieces
+        return 0 if self.copied else self._passes * pieces * self._step
 
     def declare(self, steps: Steps) -> None:
         """The tiles: what a slab's loads bring, and the slab in shared memory."""

@@ -20,7 +20,7 @@ IN_FLIGHT = 4
 class SegmentOperand:
     """The rows: each has as many threads as there are vectors in a slab, and those walk its segment."""
 
-    copied = False
+    copied, registers = False, 0
 
     def __init__(self, product: Product, segment: Segment, tiling: Tiling, depth: int) -> None:
         self._product, self._segment, self._tiling, self._depth = product, segment, tiling, depth

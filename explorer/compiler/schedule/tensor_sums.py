@@ -35,6 +35,10 @@ class TensorSums:
             f"multiply fragments of 16 x 8 x 8 in {self._precision} on tensor cores",
         )
 
+    def resident(self, staged: int) -> int:
+        """Blocks that a multiprocessor is to have at a time: the assembler knows best."""
+        return 0
+
     def height(self, steps: Steps, rows: Extent) -> Extent:
         """`rows` in units of GRANULE, of which fragments take two at a time."""
         tall = steps.index("tall", "div", steps.index("more", "add", rows, TALL - 1), TALL)

@@ -14,6 +14,9 @@ from explorer.compiler.schedule.tiling import Tiling
 TOGETHER = 4
 """Steps along the depth that are taken together: a thread loads a vector of each row, and holds the matrix's part."""
 
+REGISTERS, OTHER_REGISTERS = 65_536, 35
+"""What a multiprocessor has, and what a thread takes besides sums and operands."""
+
 
 class ThreadSums:
     """Sums of `GRANULE` by `across` threads, of which a thread has every `GRANULE`th row."""
@@ -34,6 +37,13 @@ class ThreadSums:
             f"bind {GRANULE} x {self._tiling.across} @thread",
             f"keep {HEIGHTS} x {self._tiling.pieces * self._tiling.step} sums a thread in registers",
         )
+
+    def resident(self, staged: int) -> int:
+        """Blocks that a multiprocessor is to have at a time, where a thread keeps so many registers of operands that
+        are on their way. There is room for more, but then threads spill, or take their loads apart."""
+        tiling = self._tiling
+        own = (HEIGHTS + TOGETHER) * tiling.pieces * tiling.step + OTHER_REGISTERS
+        return max(1, REGISTERS // (tiling.threads * (own + staged)))
 
     def height(self, steps: Steps, rows: Extent) -> Extent:
         """How many rows each row of threads has, of `rows` in the tile."""

@@ -23,9 +23,6 @@ WIDTHS = (16, 32, 64, 128)
 ACROSS = 16
 """Threads beside each other in a tile, at most."""
 VECTOR = 4
-REGISTERS, REGISTERS_A_COLUMN = 65_536, 20
-"""What a multiprocessor has, and what a thread takes for each of its columns: eight sums, four of the matrix, the rest
-goes with them."""
 PRECISIONS: dict[str, Precision] = {"tf32": "tf32", "tf32x3": "tf32x3"}
 """The precisions of the options that are for tensor cores."""
 
@@ -65,13 +62,6 @@ class Tiling:
     def left_place(self, stage: Extent, row: Extent, along: Extent) -> list[Extent]:
         """Where an element of the rows lies in a slab."""
         return [stage, row, along] if self.by_rows else [stage, along, row]
-
-    @property
-    def resident(self) -> int:
-        """Blocks that a multiprocessor is to have at a time; 0 where the assembler knows best. There is room for more
-        of them where threads multiply, but they spill, or take their loads apart."""
-        columns = max(self.pieces * self.step, VECTOR)
-        return 0 if self.precision else REGISTERS // (self.threads * columns * REGISTERS_A_COLUMN)
 
     @property
     def threads(self) -> int:
