@@ -42,10 +42,10 @@ def schedule_row_pieces(kernel: loops.Kernel, report: Report) -> tuple[kernels.S
         nest = rows_nest(kernel)
         segment = segment_of(nest)
         length = length_of(segment, report)
-        if length < LONG or nest.heads is not None:
+        spread = replace(spread_rows(nest), unroll=LOADS_OF_ROWS)
+        if length < LONG or nest.heads is not None or spread.width == 1:
             return ()
         size = report.options.chunk or PIECE
-        spread = replace(spread_rows(nest), unroll=LOADS_OF_ROWS)
         pieces = Pieces(segment, spread, size * spread.groups, Writer(nest.kernel, nest.loop.origin))
         scheduled = _Summing(pieces).kernel(), merging(pieces, STATES_IN_FLIGHT)
     except Unfit:
