@@ -89,7 +89,8 @@ class _Summing:
         ]
         scheduled = pieces.scheduled(pieces.kernel.name, "nonzeros", lines)
         buffers = (*pieces.kernel.buffers, *pieces.states("output"))
-        return with_resident(replace(scheduled, buffers=buffers, body=(self._in_blocks(),)), spread)
+        body, streamed = (self._in_blocks(),), self.elements.streamed
+        return with_resident(replace(scheduled, buffers=buffers, body=body, streamed=streamed), spread)
 
     def _in_blocks(self) -> kernels.Statement:
         """The loops over blocks and warps: first the pieces, whole blocks of them, then the rows."""
