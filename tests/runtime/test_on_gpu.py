@@ -173,3 +173,21 @@ def test_a_peer_that_fails_says_why_and_has_no_times(error: Any, matches: bool, 
     assert peer.measure(watch) is None
     told = peer.to_json(Times([1.0]))
     assert (told["reason"], told["samples_ms"], told["ratio"]) == (reason, None, None)
+
+
+@pytest.mark.parametrize(
+    ("model", "asked", "chosen"),
+    [
+        ("rgnn/rgat", {}, False),
+        ("rgnn/rgat_heads", {}, None),  # whose sums are not by pair in any case
+        ("rgnn/rgat", {"aggregate": True}, True),
+        ("rgnn/rgcn", {}, None),
+        ("kge/transe_l2", {}, None),
+    ],
+)
+def test_attention_multiplies_first_unless_somebody_chose(
+    fake_cuda: Any, model: str, asked: dict[str, Any], chosen: bool | None
+) -> None:
+    text = (EXAMPLES / f"{model}.emb").read_text()
+    ready = on_gpu.ready(RunRequest(text=text, on="gpu", options=asked))
+    assert ready.options.get("aggregate") is chosen

@@ -16,10 +16,10 @@ from explorer.compiler.ir import kernels, loops
 from explorer.compiler.passes.statements import names_read, renamed, written_names
 from explorer.compiler.schedule.lanes import Unfit
 from explorer.compiler.schedule.segments import Segment
+from explorer.compiler.schedule.staging import Scalar, read_once
 from explorer.compiler.schedule.writer import Writer
 
 Body = tuple[loops.Statement, ...]
-Scalar = loops.Load | loops.Index | loops.Compute
 
 
 @dataclass(frozen=True)
@@ -98,6 +98,11 @@ class RowElements:
             )
             for each in self._kept()
         )
+
+    @property
+    def streamed(self) -> tuple[str, ...]:
+        """Of the arrays that scalars are loaded from, those that are read once."""
+        return read_once(self.segment, tuple(each for phase in self.phases for each in phase.scalars))
 
     def _type(self, scalar: Scalar) -> kernels.ElementType:
         if isinstance(scalar, loops.Load):

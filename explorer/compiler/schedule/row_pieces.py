@@ -42,10 +42,10 @@ def schedule_row_pieces(kernel: loops.Kernel, report: Report) -> tuple[kernels.S
         nest = rows_nest(kernel)
         segment = segment_of(nest)
         length = length_of(segment, report)
-        if length < LONG or nest.heads is not None:
+        spread = replace(spread_rows(nest), unroll=LOADS_OF_ROWS)
+        if length < LONG or nest.heads is not None or spread.width == 1:
             return ()
         size = report.options.chunk or PIECE
-        spread = replace(spread_rows(nest), unroll=LOADS_OF_ROWS)
         pieces = Pieces(segment, spread, size * spread.groups, Writer(nest.kernel, nest.loop.origin))
         scheduled = _Summing(pieces).kernel(), merging(pieces, STATES_IN_FLIGHT)
     except Unfit:
@@ -89,7 +89,8 @@ class _Summing:
         ]
         scheduled = pieces.scheduled(pieces.kernel.name, "nonzeros", lines)
         buffers = (*pieces.kernel.buffers, *pieces.states("output"))
-        return with_resident(replace(scheduled, buffers=buffers, body=(self._in_blocks(),)), spread)
+        body, streamed = (self._in_blocks(),), self.elements.streamed
+        return with_resident(replace(scheduled, buffers=buffers, body=body, streamed=streamed), spread)
 
     def _in_blocks(self) -> kernels.Statement:
         """The loops over blocks and warps: first the pieces, whole blocks of them, then the rows."""

@@ -75,11 +75,8 @@ class Staging:
 
     @property
     def streamed(self) -> tuple[str, ...]:
-        """The arrays that are read at each element's own place alone, so once."""
-        loads = [node for node in walk(self.segment.loop) if isinstance(node, loops.Load)]
-        again = {load.buffer for load in loads if load.indices != (self.segment.loop.variable,)}
-        taken = {each.buffer for each in self.scalars if isinstance(each, loops.Load)} - again
-        return tuple(buffer.name for buffer in self.segment.nest.kernel.buffers if buffer.name in taken)
+        """Of the arrays that scalars are loaded from, those that are read once."""
+        return read_once(self.segment, self.scalars)
 
     def _read_outside(self, scalars: Sequence[Scalar]) -> tuple[Scalar, ...]:
         """Those that the rest of an element's statements read."""
@@ -166,3 +163,12 @@ class Staging:
 
 def _hint(scalar: loops.Statement) -> str:
     return scalar.buffer if isinstance(scalar, loops.Load) else str(loops.result_of(scalar))
+
+
+def read_once(segment: Segment, scalars: Sequence[Scalar]) -> tuple[str, ...]:
+    """The arrays that these scalars of elements are loaded from and that are read at each element's own place alone,
+    so once."""
+    loads = [node for node in walk(segment.loop) if isinstance(node, loops.Load)]
+    again = {load.buffer for load in loads if load.indices != (segment.loop.variable,)}
+    taken = {each.buffer for each in scalars if isinstance(each, loops.Load)} - again
+    return tuple(buffer.name for buffer in segment.nest.kernel.buffers if buffer.name in taken)

@@ -274,8 +274,31 @@ def test_parts_of_a_softmax_are_scaled_to_the_larger_maximum() -> None:
 
 
 def test_edges_in_small_number_make_small_pieces() -> None:
-    kernel = layer_kernels("rgat", reorder=False)["nonzeros"]
+    kernel = layer_kernels("rgat", reorder=False, split="nonzeros")["nonzeros"]
     assert "split edges: a block of 8 warps has 1024, a warp 128" in kernel.schedule  # 4,845 warps of 620,232 edges
+
+
+@pytest.mark.parametrize(
+    ("counts", "by_rows"),
+    [
+        ({"nodes": 14_541, "edges": 620_232}, True),
+        ({"nodes": 100_000, "edges": 620_232}, False),  # short rows
+        ({"nodes": 1_000, "edges": 620_232}, False),  # too few for as many warps as a device has
+    ],
+)
+def test_long_rows_of_a_graph_have_a_warp_each(counts: dict[str, int], by_rows: bool) -> None:
+    text = (LAYERS / "rgat.emb").read_text()
+    program = compile_model(text, options={"aggregate": False}, counts=counts).stages["kernels"].program
+    assert isinstance(program, Module)
+    (kernel,) = (step for step in program.programs if isinstance(step, ScheduledKernel) and step.name == "RGAT_3")
+    cut = "cut edges at every 128: a warp for what each row has up to there, and for the rest"
+    assert (cut in kernel.schedule) == by_rows
+    # The maximum is known before anything is summed: an exp an element, and no sum is scaled.
+    found = [node for node in walk(kernel) if isinstance(node, loops.Compute | loops.Accumulate)]
+    kinds = {node.reduction for node in found if isinstance(node, loops.Accumulate)}
+    assert kinds == ({"max", "sum"} if by_rows else {"max", "sum", "product"})
+    exponentials = sum(isinstance(node, loops.Compute) and node.function == "exp" for node in found)
+    assert exponentials == (1 if by_rows else 2)
 
 
 def test_products_are_left_to_others() -> None:
