@@ -100,11 +100,14 @@ class _Summing:
     def kernel(self) -> kernels.ScheduledKernel:
         """The kernel, with the states of its pieces as outputs."""
         segment, spread, pieces = self.segment, self.spread, self.pieces
+        lower, upper, known = "from", "upto", f"[max({self.begin}, first), min({self.end}, last) - 1]"
+        if self.crosses:
+            lower, upper, known = "first", "last", f"[first, min(first + {pieces.size}, {segment.elements}) - 1]"
         lines = [
             f"split {segment.elements}: a block of {WARPS} warps has {WARPS * pieces.chunk}, a warp {pieces.chunk}",
             f"search {segment.offsets} for the rows of a piece",
-            f"bound {segment.loop.variable}: [from, upto - 1] = [max({self.begin}, first), min({self.end}, last) - 1]",
-            *lines_of(self.nest, spread, "from", "upto"),
+            f"bound {segment.loop.variable}: [{lower}, {upper} - 1] = {known}",
+            *lines_of(self.nest, spread, lower, upper),
             "end rows that are whole, store what there is of the others",
         ]
         if spread.groups > 1:
