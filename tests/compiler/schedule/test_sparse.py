@@ -65,7 +65,7 @@ def test_pieces_merge_to_what_the_loops_sum(example: str, lengths: Sequence[int]
 @pytest.mark.parametrize("lengths", [(5, 23 * 32 + 7, 0, 40), (8 * 32, 3), (20, 8 * 32 - 20)])
 @pytest.mark.parametrize("example", ["spmm", "spmm_max"])
 def test_rows_of_more_pieces_than_a_block_has(example: str, lengths: Sequence[int]) -> None:
-    kernel = kernel_of(example, 128)  # a group of lanes is a warp, so a block has 8 pieces
+    kernel = kernel_of(example, 128)  # a group of lanes is a warp, so a block has 4 pieces
     pieces = scheduled(schedule_nonzeros, kernel, chunk=32)
     assert largest_error(kernel, pieces, arrays_for(kernel, lengths)) < 1e-5
 
