@@ -65,7 +65,7 @@ def test_pieces_merge_to_what_the_loops_sum(example: str, lengths: Sequence[int]
 @pytest.mark.parametrize("lengths", [(5, 23 * 32 + 7, 0, 40), (8 * 32, 3), (20, 8 * 32 - 20)])
 @pytest.mark.parametrize("example", ["spmm", "spmm_max"])
 def test_rows_of_more_pieces_than_a_block_has(example: str, lengths: Sequence[int]) -> None:
-    kernel = kernel_of(example, 128)  # a group of lanes is a warp, so a block has 8 pieces
+    kernel = kernel_of(example, 128)  # a group of lanes is a warp, so a block has 4 pieces
     pieces = scheduled(schedule_nonzeros, kernel, chunk=32)
     assert largest_error(kernel, pieces, arrays_for(kernel, lengths)) < 1e-5
 
@@ -209,9 +209,12 @@ def test_lists_say_why_they_are_not_split() -> None:
 
 
 def test_the_bound_of_a_piece_is_shown() -> None:
-    kernel, _ = scheduled(schedule_nonzeros, kernel_of("spmm", 128))
+    kernel, _ = scheduled(schedule_nonzeros, kernel_of("spmm", 64))
     assert "bound z: [from, upto - 1] = [max(begin, first), min(end, last) - 1]" in kernel.schedule
     assert "preload z by kNnzTile = 4: [from + 4 t, min(from + 4 t + 4, upto) - 1]" in kernel.schedule
+    crossing, _ = scheduled(schedule_nonzeros, kernel_of("spmm", 128))
+    assert "bound z: [first, last - 1] = [first, min(first + 256, nonzeros) - 1]" in crossing.schedule
+    assert "preload z by kNnzTile = 4: [first + 4 t, min(first + 4 t + 4, last) - 1]" in crossing.schedule
 
 
 def test_columns_and_values_of_a_piece_are_staged() -> None:
