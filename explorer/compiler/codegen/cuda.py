@@ -52,7 +52,7 @@ def _function(kernel: ScheduledKernel, writer: Writer) -> tuple[list[Line], Laun
     names = writer.names
     symbol = names.new(f"{kernel.name}_kernel")
     counts = [name for name in _run_time_names(kernel) if name in writer.used]
-    parameters = [f"{_pointer(buffer, writer.written)} __restrict__ {names[buffer.name]}" for buffer in kernel.buffers]
+    parameters = [f"{_pointer(buffer, writer.written)} {names[buffer.name]}" for buffer in kernel.buffers]
     if counts:
         parameters.append(", ".join(f"int {names[count]}" for count in counts))
     columns = writer.columns
@@ -88,6 +88,8 @@ def _run_time_names(kernel: ScheduledKernel) -> list[str]:
 
 
 def _pointer(buffer: Buffer, written: set[str]) -> str:
-    """The type of a buffer's argument: constant where the kernel does not write it."""
+    """The type of a buffer's argument. What the kernel does not write is constant, and restricted, so that its loads
+    may move over stores. What it writes is not: of restricted memory a compiler may keep what a thread stored or loaded
+    over a barrier, as if no other thread could write there."""
     kind = "int*" if buffer.type == "i32" else "float*"
-    return kind if buffer.name in written else f"const {kind}"
+    return kind if buffer.name in written else f"const {kind} __restrict__"

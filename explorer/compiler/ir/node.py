@@ -77,16 +77,24 @@ PLAIN = frozenset({"str", "int", "float", "bool", "None", "tuple", "Atom", "Exte
 
 def walk(node: Node) -> Iterator[Node]:
     """The node and all nodes below it, in program order."""
-    pending = [node]
-    while pending:
-        current = pending.pop()
-        yield current
-        for name in reversed(_members(type(current))):
-            value = getattr(current, name)
-            if isinstance(value, Node):
-                pending.append(value)
-            elif isinstance(value, tuple):
-                pending += [child for child in reversed(value) if isinstance(child, Node)]
+    yield node
+    yield from _below(node)
+
+
+def _below(node: Node) -> tuple[Node, ...]:
+    """All nodes below one, kept with it: dozens of passes look through the same programs."""
+    kept: tuple[Node, ...] | None = node.__dict__.get("_below")
+    if kept is None:
+        found: list[Node] = []
+        for name in _members(type(node)):
+            value = getattr(node, name)
+            children = value if isinstance(value, tuple) else (value,)
+            for child in children:
+                if isinstance(child, Node):
+                    found.append(child)
+                    found += _below(child)
+        kept = node.__dict__["_below"] = tuple(found)
+    return kept
 
 
 def rewrite(node: AnyNode, change: Callable[[Any], Any]) -> AnyNode:

@@ -96,7 +96,7 @@ def test_every_operation_is_in_the_cuda_and_in_the_ptx(kernel: Kernel) -> None:
 def test_only_declarations_and_braces_have_no_origin(kernel: Kernel) -> None:
     structure = re.compile(
         r"\s*(|}|#pragma unroll( 4)?|constexpr int .*|//.*|extern .*|\w+_kernel\("
-        r"|(const )?(int|float)\* __restrict__ .*|int .*\) {)"
+        r"|(const (int|float)\* __restrict__|int\*|float\*) \w+(,|\) {)|int .*\) {)"
     )
     for line in cuda(kernel).lines:
         assert bool(line.origin) != bool(structure.fullmatch(line.text)), line.text

@@ -74,7 +74,7 @@ def test_every_operation_is_in_the_text(kernel: ScheduledKernel) -> None:
 def test_only_declarations_and_braces_have_no_origin(kernel: ScheduledKernel) -> None:
     structure = re.compile(
         r"\s*(}|#pragma unroll.*|constexpr int .*|//.*|extern \"C\" .*|\w+_kernel\("
-        r"|(const )?(int|float)\* __restrict__ .*|int .*\) {)"
+        r"|(const (int|float)\* __restrict__|int\*|float\*) \w+(,|\) {)|int .*\) {)"
     )
     for line in cuda(kernel).lines:
         assert bool(line.origin) != bool(structure.fullmatch(line.text)), line.text

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -79,3 +80,12 @@ def test_ptx_leads_back_to_every_operation(path: Path, grad: bool) -> None:
     operations = {span for line in compilation.stages["loops"].lines for span in line.origin}
     assert {span for line in cuda.lines for span in line.origin} == operations
     assert {span for line in ptx.lines for span in line.origin} <= operations
+
+
+def test_what_one_lane_stores_is_loaded_by_the_others_behind_the_barrier() -> None:
+    """A node's mean is lane 0's, which all lanes multiply: none may go on with what it loaded for its own share."""
+    text = next(path for path in EXAMPLES if path.stem == "gcn").read_text()
+    compilation = explorer.compile(text, sizes={"F": 1, "G": 4}, options={"grad": True})
+    before, _, behind = compilation.stages["ptx"].text.partition("bar.warp.sync")
+    address = re.findall(r"st\.global\.f32\s+(\[%\w+\])", before)[-1]
+    assert re.search(rf"ld\.global\.f32\s+%\w+, {re.escape(address)}", behind.partition(".entry")[0])
