@@ -90,17 +90,16 @@ class Plan:
         """The plan of launches with their functions and grids, all of one device."""
         names = dict.fromkeys(name for *_, launch in launches for name in launch.arguments)
         slots = np.zeros(max(1, len(names)), np.uint64)
-        place_of = {name: slots.ctypes.data + slots.itemsize * place for place, name in enumerate(names)}
-        parameters = np.array([place_of[n] for *_, launch in launches for n in launch.arguments], np.uint64)
+        slot_of = {name: slots.ctypes.data + slots.itemsize * number for number, name in enumerate(names)}
+        parameters = np.array([slot_of[n] for *_, launch in launches for n in launch.arguments], np.uint64)
         steps, first = [], parameters.ctypes.data
         for function, grid, launch in launches:
             steps.append((function.ptr, *grid, launch.threads, launch.shared_bytes, first))
             first += parameters.itemsize * len(launch.arguments)
-        numbers = {name: place for place, name in enumerate(names) if name in sizes}
-        for name, place in numbers.items():
-            slots[place] = sizes[name]
-        places = np.array([place for place, name in enumerate(names) if name not in numbers], np.intp)
-        arrays = tuple(name for name in names if name not in numbers)
+        for number, name in enumerate(names):
+            slots[number] = sizes.get(name, 0)
+        places = np.array([number for number, name in enumerate(names) if name not in sizes], np.intp)
+        arrays = tuple(name for name in names if name not in sizes)
         return cls(tuple(steps), slots, parameters, arrays, places, **rest)
 
     def launch(self, addresses: Mapping[str, int], stream: Any) -> None:

@@ -102,7 +102,7 @@ class CompiledModule(nn.Module):  # type: ignore[misc]  # type checking does wit
                 structure, given = indices[0], {n: v for n, v in named.items() if n in known}
                 if given or len(indices) > 1:
                     raise InputError("A call takes either a prepared structure or its indices, not both.")
-                counts = self._check(structure, tensors)
+                counts: Mapping[str, int] = self._check(structure, tensors)
             else:
                 structure, counts = self._called(indices, {n: v for n, v in named.items() if n in known}, tensors)
         except InputError as error:
@@ -143,8 +143,8 @@ class CompiledModule(nn.Module):  # type: ignore[misc]  # type checking does wit
     def _called(
         self, indices: tuple[Any, ...], named: Mapping[str, Any], tensors: Mapping[str, Tensor]
     ) -> tuple[Structure, Mapping[str, int]]:
-        """The structure of a call and the sizes of all sets. Where ids need not be looked at, a call like an earlier one
-        has the same."""
+        """The structure of a call and the sizes of all sets. Where ids need not be looked at, a call like an earlier
+        one has the same."""
         ids = {**dict(zip(self._order, indices, strict=False)), **named}
         like = None
         if self._forward.graph.family == "score" and not self.check_indices and len(indices) <= len(self._order):

@@ -24,7 +24,7 @@ def generate_cuda(program: ScheduledKernel | Module, report: Report) -> Code:
     programs = [program] if isinstance(program, ScheduledKernel) else program.programs
     kernels = [kernel for kernel in programs if isinstance(kernel, ScheduledKernel)]
     helpers = Helpers()
-    functions, launches, made = [], [], set()
+    functions, launches, made = [], [], set[str]()
     for kernel in kernels:
         writer = Writer(kernel, helpers, report.options.arch)
         lines, launch = _function(kernel, writer)

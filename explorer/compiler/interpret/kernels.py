@@ -54,7 +54,9 @@ def run_scheduled(programs: Sequence[kernels.ScheduledKernel], inputs: Mapping[s
     }
     ends = {b.name: merged[b.extents[0]] for b in buffers if b.extents and b.extents[0] in merged}
     return {
-        name: np.reshape(array, (*ends[name], *np.shape(array)[1:])) if len(array) == np.prod(ends.get(name, -1)) else array
+        name: np.reshape(array, (*ends[name], *np.shape(array)[1:]))
+        if len(array) == np.prod(ends.get(name, -1))
+        else array
         for name, array in written.items()
     }
 

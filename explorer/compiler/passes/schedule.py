@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from explorer.compiler.codegen.cleared import clearing_kernel
 from explorer.compiler.codegen.text import Unsupported
 from explorer.compiler.ir import loops
-from explorer.compiler.ir.kernels import Count, ScheduledKernel
+from explorer.compiler.ir.kernels import Count, ScheduledKernel, reads_of
 from explorer.compiler.ir.module import Module
 from explorer.compiler.ir.node import VerificationError, walk
 from explorer.compiler.ir.verify_kernels import verify_scheduled
@@ -71,9 +71,10 @@ def _each_scheduled(
 
 def _with_count(kernel: ScheduledKernel, count: tuple[str, Count] | None) -> ScheduledKernel:
     """The kernel, with how many candidates there are where its arrays need that."""
-    if count is None or not any(count[0] in buffer.extents for buffer in kernel.buffers):
-        return kernel
-    return replace(kernel, counts=(count, *kernel.counts))
+    named = {extent for buffer in kernel.buffers for extent in buffer.extents}
+    named |= {name for node in walk(kernel) for name in reads_of(node)}
+    named |= {extent for _, number in kernel.counts for extent, _ in number.terms}
+    return replace(kernel, counts=(count, *kernel.counts)) if count is not None and count[0] in named else kernel
 
 
 def _streaming(result: str, kernels: tuple[ScheduledKernel, ...]) -> tuple[ScheduledKernel, ...]:

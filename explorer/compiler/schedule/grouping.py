@@ -340,13 +340,13 @@ def _place(steps: Steps, arrays: _Arrays, row: Extent) -> None:
     with arrays.chosen.again(steps, counted, rank) as matrix:
         start = steps.load("start", arrays.first.name, matrix)
         before = steps.index("before", "mul", rank, times)
-        rank = steps.index("rank", "add", before, steps.index("j", "mod", row, times))
-        place = steps.index("place", "add", start, rank)
+        own = steps.index("rank", "add", before, steps.index("j", "mod", row, times))
+        place = steps.index("place", "add", start, own)
         steps.store(arrays.order.name, [place], row)
         population = steps.load("n", arrays.population.name, matrix)
         _, rows = _tiles_of(steps, population)
-        which = steps.index("u", "div", rank, rows)
-        with steps.where(steps.index("before", "mul", which, rows), "==", rank):
+        which = steps.index("u", "div", own, rows)
+        with steps.where(steps.index("before", "mul", which, rows), "==", own):
             tile = steps.index("z", "add", steps.load("tile", arrays.first_tile.name, matrix), which)
             steps.store(arrays.matrix.name, [tile], matrix)
             steps.store(arrays.begin.name, [tile], place)

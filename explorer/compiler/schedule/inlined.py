@@ -54,6 +54,8 @@ def _element(loop: loops.For, index: str, result: str, names: Names) -> Body:
     changes = {loop.variable: index}
     changes |= {name: names.new(name) for s in before if (name := loops.result_of(s)) is not None}
     renamed = [rename(statement, changes) for statement in before]
-    operands = tuple(changes.get(operand, operand) if isinstance(operand, str) else operand for operand in last.operands)
+    operands = tuple(
+        changes.get(operand, operand) if isinstance(operand, str) else operand for operand in last.operands
+    )
     value = loops.Compute(result=result, function=last.function, operands=operands, origin=last.origin)
     return *renamed, value

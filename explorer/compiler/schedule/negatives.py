@@ -84,13 +84,18 @@ def _array(node: loops.Load | loops.Store | loops.Accumulate) -> str:
 
 
 def _extent_of_all(kernels: Iterable[loops.Kernel], count: int) -> str | None:
-    """The name that the extent of all candidates has already."""
-    nodes = [node for kernel in kernels for node in walk(kernel)]
-    orders = {b.name: str(b.extents[0]) for kernel in kernels for b in kernel.buffers if b.kind == "index"}
-    over = {node.variable: str(node.extent) for node in nodes if isinstance(node, loops.For)}
-    over |= {node.result: orders[node.buffer] for node in nodes if isinstance(node, loops.Load) and node.buffer in orders}
-    divided = [n for n in nodes if isinstance(n, loops.Index) and n.function == "div" and n.operands[1] == count]
-    return next((over[str(node.operands[0])] for node in divided if node.operands[0] in over), None)
+    """The name that the extent of all candidates has already: that of a loop over them, or of an order of them."""
+    for kernel in kernels:
+        loop = every_loop(kernel)
+        if loop is not None and _is_divided(loop, count):
+            return str(loop.extent)
+        orders = {buffer.name: str(buffer.extents[0]) for buffer in kernel.buffers if buffer.kind == "index"}
+        nodes = list(walk(kernel))
+        divided = {n.operands[0] for n in nodes if isinstance(n, loops.Index) and n.function == "div"}
+        for node in nodes:
+            if isinstance(node, loops.Load) and node.buffer in orders and node.result in divided:
+                return orders[node.buffer]
+    return None
 
 
 @dataclass(frozen=True)
@@ -156,9 +161,7 @@ class _Flattening:
         body = loop.body if loop else ()
         return sum(multiplies(s) or _of_candidates(kernel, loop, s, self.count) for s in body if loop)
 
-    def _with_rows_stored(
-        self, kernel: loops.Kernel, loop: loops.For, at: int
-    ) -> tuple[loops.Kernel, loops.For]:
+    def _with_rows_stored(self, kernel: loops.Kernel, loop: loops.For, at: int) -> tuple[loops.Kernel, loops.For]:
         """The kernel with the rows that are filled in front of a place, and read behind it, in arrays."""
         first, second = loop.body[:at], loop.body[at:]
         body, added = loop.body, list[Buffer]()
@@ -173,9 +176,7 @@ class _Flattening:
         rows = replace(loop, body=body)
         return replace(kernel, buffers=(*kernel.buffers, *added), body=(rows,)), rows
 
-    def _spread(
-        self, kernel: loops.Kernel, loop: loops.For, before: Body, candidates: loops.Statement
-    ) -> loops.Kernel:
+    def _spread(self, kernel: loops.Kernel, loop: loops.For, before: Body, candidates: loops.Statement) -> loops.Kernel:
         """The loop over candidates as one over all of them."""
         assert isinstance(candidates, loops.For)
         row = self.names.new("n")
@@ -183,9 +184,11 @@ class _Flattening:
             loops.Index(result=result, function=function, operands=(row, self.count), origin=candidates.origin)
             for result, function in ((loop.variable, "div"), (candidates.variable, "mod"))
         )
-        places = {(loop.variable, candidates.variable): row}
+        places: dict[tuple[Atom, Atom], str] = {(loop.variable, candidates.variable): row}
         body = self._flat_body((*own, *before, *candidates.body), kernel, places)
-        self.report.did(f"{kernel.name}: {candidates.variable} and {loop.variable} flattened to {row} in 0..{self.extent}")
+        self.report.did(
+            f"{kernel.name}: {candidates.variable} and {loop.variable} flattened to {row} in 0..{self.extent}"
+        )
         rows = replace(loop, variable=row, extent=self.extent, body=alive(body))
         return replace(kernel, buffers=self._buffers(kernel), body=(rows,))
 
@@ -193,7 +196,11 @@ class _Flattening:
         """The kernel as it is, but with flat arrays where it is over all candidates."""
         loop = every_loop(kernel)
         flat = loop is not None and _is_divided(loop, self.count)
-        return replace(kernel, buffers=self._buffers(kernel), body=self._flat_body(kernel.body, kernel, {})) if flat else kernel
+        return (
+            replace(kernel, buffers=self._buffers(kernel), body=self._flat_body(kernel.body, kernel, {}))
+            if flat
+            else kernel
+        )
 
     def _buffers(self, kernel: loops.Kernel) -> tuple[Buffer, ...]:
         return tuple(

@@ -37,9 +37,7 @@ HEIGHTS = (1, 2, 4, 8, 16)
 MOST_THREADS = 256
 
 
-def schedule_outer_products(
-    kernel: loops.Kernel, groupings: Groupings, report: Report
-) -> tuple[ScheduledKernel, ...]:
+def schedule_outer_products(kernel: loops.Kernel, groupings: Groupings, report: Report) -> tuple[ScheduledKernel, ...]:
     """The kernels that clear the matrices and sum the outer products; none where the nest does something else."""
     scattered = find_scattered(kernel, groupings.names)
     if scattered is not None:
@@ -122,7 +120,9 @@ class _Writer:
         found, (high, wide) = self.found, self.tiles
         split = f"split {found.row.variable} by {PIECE} @block, of all segments together"
         return (
-            f"tile {found.row.variable} by {ROWS_A_TILE} @block, grouped by {found.segment}" if self.grouping else split,
+            f"tile {found.row.variable} by {ROWS_A_TILE} @block, grouped by {found.segment}"
+            if self.grouping
+            else split,
             f"tile {found.down.variable} by {high}, {found.across.variable} by {wide} @column",
             f"stage slabs of {SLAB} rows of both operands in shared memory",
             f"keep {self.height} x {self.step} sums a thread in registers",
@@ -136,10 +136,10 @@ class _Writer:
         self.left = steps.tile("a", [SLAB, self.tiles[0]], "shared", padding=4)
         self.right = steps.tile("b", [SLAB, self.tiles[1]], "shared", padding=4)
         if grouping is not None:
-            begin, end = (steps.load(b.name, b.name, piece) for b in (grouping.begin, grouping.end))
-            with steps.where(begin, "<", end):
+            first_row, past_row = (steps.load(b.name, b.name, piece) for b in (grouping.begin, grouping.end))
+            with steps.where(first_row, "<", past_row):
                 matrix = steps.load(found.segment, grouping.matrix.name, piece)
-                self._segment(begin, end, {**known, found.segment: matrix}, down, across)
+                self._segment(first_row, past_row, {**known, found.segment: matrix}, down, across)
             return
         begin = steps.index("begin", "mul", piece, PIECE)
         end = steps.index("end", "min", steps.index("past", "add", begin, PIECE), found.rows)

@@ -78,7 +78,10 @@ def rows_at(head: Sequence[loops.Statement], row: str, indices: tuple[Atom, ...]
         return 1
     for statement in head:
         match statement:
-            case loops.Index(function="div", operands=(whole, int(by))) if (indices, whole) == ((statement.result,), row):
+            case loops.Index(function="div", operands=(whole, int(by))) if (indices, whole) == (
+                (statement.result,),
+                row,
+            ):
                 return by
     return 0
 

@@ -22,6 +22,7 @@ from explorer.compiler.schedule.split_rows import products_first
 from explorer.compiler.schedule.split_sums import distribute_sums
 from explorer.compiler.schedule.writer import Writer
 
+
 def scatter_sums(
     kernels: tuple[loops.Kernel, ...], inverses: Sequence[tuple[str, str]], report: Report
 ) -> tuple[loops.Kernel, ...]:
@@ -71,7 +72,8 @@ class _Scatter:
     def _added(self, kernel: loops.Kernel) -> tuple[loops.Kernel, ...]:
         """What clears the rows, and what adds to them element by element; none where it is more than a sum."""
         loop, index = only_loop(kernel), self._map_of(kernel)
-        assert loop is not None and index is not None
+        assert loop is not None
+        assert index is not None
         *scalars, segment = loop.body
         outputs = [buffer for buffer in kernel.buffers if buffer.kind == "output"]
         if not isinstance(segment, loops.For) or not all(map(pure, scalars)) or len(outputs) != 1:
@@ -115,11 +117,11 @@ class _Scatter:
     @staticmethod
     def _row(kernel: loops.Kernel, index: Buffer, order: loops.Load, row: str) -> Body:
         """Loads the row that an element adds to, of an index array with one dimension, or with one in the other."""
-        writer, places = Writer(kernel, order.origin), (order.result,)
-        split: Body = ()
+        writer, split = Writer(kernel, order.origin), tuple[loops.Index, ...]()
+        places: tuple[str, ...] = (order.result,)
         if len(index.extents) == 2:
             split = tuple(writer.index("n", function, order.result, index.extents[1]) for function in ("div", "mod"))
-            places = tuple(str(loops.result_of(statement)) for statement in split)
+            places = tuple(statement.result for statement in split)
         return *split, loops.Load(result=row, buffer=index.name, indices=places, origin=order.origin)
 
 
@@ -230,7 +232,9 @@ def _cleared_once(parts: Sequence[loops.Kernel]) -> tuple[loops.Kernel, ...]:
     found: list[loops.Kernel] = []
     for kernel in parts:
         outputs = {buffer.name for buffer in kernel.buffers if buffer.kind == "output"}
-        clears = kernel.template == "rows" and all(n.operands == (0.0,) for n in walk(kernel) if isinstance(n, loops.Store))
+        clears = kernel.template == "rows" and all(
+            n.operands == (0.0,) for n in walk(kernel) if isinstance(n, loops.Store)
+        )
         if clears and outputs <= cleared:
             continue
         cleared |= outputs if clears else set()

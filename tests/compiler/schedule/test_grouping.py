@@ -27,7 +27,7 @@ def group(chosen, matrices):
     """The arrays that the inspector fills for rows that have chosen these matrices, and its grouping."""
     origin = (Span(1, 1, 1, 2),)
     buffer = Buffer(name="r", kind="index", extents=("B",), origin=origin)
-    grouping = group_rows("model", Chosen(buffer), "relation", Names({"r", "B", "relation"}), origin)
+    grouping = group_rows("model", Chosen(buffer, "B"), "relation", Names({"r", "B", "relation"}), origin)
     arrays = {"r": np.array(chosen), "relation": matrices, "B": len(chosen)}
     return run_scheduled(grouping.kernels, arrays), grouping
 

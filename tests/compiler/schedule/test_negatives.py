@@ -6,9 +6,9 @@ import pytest
 import explorer
 from explorer.compiler.interpret import run_program
 from explorer.compiler.ir.kernels import AtomicAccumulate
+from explorer.compiler.ir.module import print_module
 from explorer.compiler.ir.node import walk
 from explorer.compiler.ir.parse.module import parse_module
-from explorer.compiler.ir.module import print_module
 from explorer.compiler.passes.report import Report
 from explorer.compiler.passes.schedule import schedule
 from tests.compiler.models import draw_inputs
@@ -24,9 +24,7 @@ score S(h: entity, r: relation, t: entity):
 SCORES = {
     "difference": HEAD + "    return norm((E[h] - E[t]) @ P[r] + R[r], 2)\n",
     "other norm": HEAD + "    return norm((E[h] - E[t]) @ P[r] + R[r], 1)\n",
-    "two matrices": HEAD
-    + "    param Q[relation, D, K]\n"
-    + "    return norm(E[h] @ P[r] + R[r] - E[t] @ Q[r], 1)\n",
+    "two matrices": HEAD + "    param Q[relation, D, K]\n" + "    return norm(E[h] @ P[r] + R[r] - E[t] @ Q[r], 1)\n",
     "product of both": HEAD + "    param V[entity, K]\n    return dot(tanh(E[h] * E[t]) @ P[r], V[t])\n",
     "own product": HEAD + "    param V[entity, K]\n    return dot(E[h] @ P[r], V[t])\n",
     "one matrix": HEAD.replace("P[relation, D, K]", "P[D, K]") + "    return norm(sin(E[h] - E[t]) @ P + R[r], 2)\n",
@@ -69,7 +67,7 @@ def test_the_numbers_are_those_of_the_loops(text, end, grad):
 @by_score
 @by_end
 def test_a_batch_is_not_put_in_an_order_to_sum_its_gradients(text, end):
-    loops, scheduled, inputs = both(text, end, True)
+    loops, scheduled, _ = both(text, end, True)
     orders = {order for _, order in loops.inverses}
     assert orders
     assert orders <= {buffer.name for kernel in loops.programs for buffer in kernel.buffers}
@@ -128,7 +126,9 @@ def test_the_module_tells_what_its_orders_are_of():
 
 
 def test_without_the_inspector_nothing_is_grouped():
-    compilation = explorer.compile(SCORES["difference"], options={"negatives": "tail:3", "grad": True, "inspect": False})
+    compilation = explorer.compile(
+        SCORES["difference"], options={"negatives": "tail:3", "grad": True, "inspect": False}
+    )
     kernels = compilation.stages["kernels"]
     assert "inspector" not in {kernel.template for kernel in kernels.program.programs}
     assert any("inspect is off" in refusal for each in kernels.passes for refusal in each.refusals)
