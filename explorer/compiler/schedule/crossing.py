@@ -50,7 +50,8 @@ class Crossing:
     def __init__(self, pieces: Pieces, staging: Staging, above: str, top: str) -> None:
         self.pieces, self.segment, self.staging, self.write = pieces, pieces.segment, staging, pieces.write
         self.row, self.above, self.top = pieces.segment.row, above, top
-        self.rows, self.owners, self.current = (self.write.names.new(hint) for hint in ("row_tile", "owners", "current"))
+        new = self.write.names.new
+        self.rows, self.owners, self.current = new("row_tile"), new("owners"), new("current")
         self.stop = self.write.names.new("stop")
 
     def _tile(self, name: str, extent: int, memory: kernels.Memory) -> kernels.Tile:

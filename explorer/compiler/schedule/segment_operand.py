@@ -20,12 +20,13 @@ IN_FLIGHT = 4
 class SegmentOperand:
     """The rows: each has as many threads as there are vectors in a slab, and those walk its segment."""
 
-    copied, registers = False, 0
+    copied = False
 
     def __init__(self, product: Product, segment: Segment, tiling: Tiling, depth: int) -> None:
         self._product, self._segment, self._tiling, self._depth = product, segment, tiling, depth
         self._down = tiling.threads // (tiling.depth // tiling.depth_step)
         self._passes = ROWS_A_TILE // self._down
+        self.registers = 2 * self._passes
         stop = next(s for s in product.head if loops.result_of(s) == segment.stop)
         assert isinstance(stop, loops.Load)
         self._stop = stop
