@@ -161,7 +161,7 @@ def test_the_block_waits_wherever_it_must_and_nowhere_else(name, sizes, waits):
 def test_what_does_not_fit_is_said():
     rows = "RESCAL is not inspected by chunks: "
     assert refusals(KGE["rescal"], inspect="chunks", negatives="tail:3")[0].startswith(rows)
-    large = {"inspect": "chunks", "inspect_block": 128, "inspect_cached": 8}
+    large = {"inspect": "chunks", "inspect_edges": 16, "inspect_group": 128, "inspect_block": 128, "inspect_cached": 8}
     assert refusals(KGE["rescal"], **large)[0] == (
         rows + "its tiles take 567,744 bytes of shared memory, and a block of sm_90 has 232,448: make inspect_edges,"
         " inspect_cached, inspect_block or inspect_group smaller"
