@@ -10,6 +10,7 @@ from explorer.compiler.interpret.kernels import run_scheduled, shared_tiles
 from explorer.compiler.ir.kernels import AtomicAccumulate, Loop, Where
 from explorer.compiler.ir.loops import Buffer, Load
 from explorer.compiler.ir.node import VerificationError
+from explorer.compiler.ir.parse import parse_scheduled
 from explorer.compiler.ir.verify_kernels import verify_scheduled
 from explorer.runtime.reference import score
 from tests.compiler.models import EXAMPLES, draw_inputs
@@ -156,6 +157,12 @@ def test_the_block_waits_wherever_it_must_and_nowhere_else(name, sizes, waits):
     for place in range(waits):
         with pytest.raises(VerificationError, match=r"no barrier (block|warp) between"):
             verify_scheduled(replace(kernel, body=without_barrier(kernel.body, place)[0]))
+
+
+@pytest.mark.parametrize("text", [*KGE.values(), PASTED], ids=[*KGE, "pasted"])
+def test_the_kernel_parses_back(text):
+    compilation, kernel = by_chunks(text, edges=24, group=2)
+    assert parse_scheduled(compilation.stages["kernels"].text) == kernel
 
 
 def test_what_does_not_fit_is_said():
