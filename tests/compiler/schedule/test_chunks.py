@@ -10,6 +10,7 @@ from explorer.compiler.interpret.kernels import run_scheduled, shared_tiles
 from explorer.compiler.ir.kernels import AtomicAccumulate, Loop, Where
 from explorer.compiler.ir.loops import Buffer, Load
 from explorer.compiler.ir.node import VerificationError
+from explorer.compiler.ir.parse import parse_scheduled
 from explorer.compiler.ir.verify_kernels import verify_scheduled
 from explorer.runtime.reference import score
 from tests.compiler.models import EXAMPLES, draw_inputs
@@ -158,11 +159,17 @@ def test_the_block_waits_wherever_it_must_and_nowhere_else(name, sizes, waits):
             verify_scheduled(replace(kernel, body=without_barrier(kernel.body, place)[0]))
 
 
+@pytest.mark.parametrize("text", [*KGE.values(), PASTED], ids=[*KGE, "pasted"])
+def test_the_kernel_parses_back(text):
+    compilation, kernel = by_chunks(text, edges=24, group=2)
+    assert parse_scheduled(compilation.stages["kernels"].text) == kernel
+
+
 def test_what_does_not_fit_is_said():
     said = "RESCAL: inspect=chunks: nothing, for no score is inspected by chunks"
     assert said in refusals(KGE["rescal"], inspect="chunks", negatives="tail:3")
     rows = "RESCAL is not inspected by chunks: "
-    large = {"inspect": "chunks", "inspect_block": 128, "inspect_cached": 8}
+    large = {"inspect": "chunks", "inspect_edges": 16, "inspect_group": 128, "inspect_block": 128, "inspect_cached": 8}
     assert refusals(KGE["rescal"], **large)[0] == (
         rows + "its tiles take 567,744 bytes of shared memory, and a block of sm_90 has 232,448: make inspect_edges,"
         " inspect_cached, inspect_block or inspect_group smaller"
