@@ -159,7 +159,7 @@ class BoundLaunch:
         named = zip(self.launch.arguments, self.arguments, strict=True)
         arrays = {name: value for name, value in named if not isinstance(value, np.int32)}
         spans = {name: (array.data.ptr, array.data.ptr + array.nbytes) for name, array in arrays.items()}
-        return [*spans.values()], [span for name, span in spans.items() if name in self.launch.written]
+        return [*spans.values()], [span for name, span in spans.items() if name in self.launch.writes]
 
 
 @dataclass(frozen=True, eq=False)

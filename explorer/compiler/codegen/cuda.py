@@ -24,13 +24,13 @@ def generate_cuda(program: ScheduledKernel | Module, report: Report) -> Code:
     programs = [program] if isinstance(program, ScheduledKernel) else program.programs
     kernels = [kernel for kernel in programs if isinstance(kernel, ScheduledKernel)]
     helpers = Helpers()
-    functions, launches, made = [], [], set()
+    functions, launches, made = [], [], set[str]()
     for kernel in kernels:
         writer = Writer(kernel, helpers, report.options.arch)
         lines, launch = _function(kernel, writer)
         functions.append(lines)
         launches.append(launch)
-        made |= writer.written & {buffer.name for buffer in kernel.buffers}
+        made |= launch.writes
     counts = {name: count for kernel in kernels for name, count in kernel.counts}
     code = Code((), tuple(launches), kernel_buffers(kernels), tuple(counts.items()), frozenset(made))
     if isinstance(program, ScheduledKernel):
@@ -70,8 +70,8 @@ def _function(kernel: ScheduledKernel, writer: Writer) -> tuple[list[Line], Laun
     ]
     arguments = (*(buffer.name for buffer in kernel.buffers), *counts)
     shared_bytes = writer.memory.launch_bytes
-    written = frozenset(arguments) & frozenset(writer.written)
-    launch = Launch(symbol, arguments, _blocks(writer), kernel.threads, columns, shared_bytes, kernel.once, written)
+    writes = frozenset(writer.written & {buffer.name for buffer in kernel.buffers})
+    launch = Launch(symbol, arguments, _blocks(writer), kernel.threads, columns, shared_bytes, kernel.once, writes)
     return lines, launch
 
 

@@ -27,7 +27,7 @@ class Launch:
     below EXTENT_LIMIT.
     `shared_bytes` is the dynamic shared memory that it must be allowed and given: what it declares itself is not in.
     One that is to run `once` depends on the graph alone: for the same graph, what it wrote may be used again.
-    `written` are the arrays that it stores or adds to.
+    `writes` are the arguments that it writes.
     """
 
     symbol: str
@@ -37,7 +37,7 @@ class Launch:
     columns: int = 1
     shared_bytes: int = 0
     once: bool = False
-    written: frozenset[str] = frozenset()
+    writes: frozenset[str] = field(default=frozenset(), compare=False)
 
 
 @dataclass(frozen=True)
