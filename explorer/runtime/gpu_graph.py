@@ -35,7 +35,7 @@ class Replayed:
         """Queues all on a CuPy stream, None for the current one. Raises CUDA's errors."""
         if self._launched and len(self._launches) >= FEWEST:
             self._graph = self._graph or recorded(self._launches)
-            self._graph.launch(stream)
+            self._graph.launch(cupy_module().cuda.get_current_stream() if stream is None else stream)
             return
         for each in self._launches:
             each.run(stream)

@@ -266,6 +266,7 @@ def test_kernels_wait_for_those_whose_arrays_they_touch() -> None:
 def test_a_kernel_knows_what_it_writes() -> None:
     text = (Path(explorer.__file__).parents[1] / "examples" / "rgnn" / "rgcn.emb").read_text()
     code = explorer.compile(text).stages["cuda"].program
+    assert isinstance(code, Code)
     written = {each.symbol: each.writes for each in code.launches}
     assert written["RGCN_0_rest_kernel"] == {"out"}
     assert written["RGCN_0_product_kernel"] == written["RGCN_0_rows_product_kernel"] == {"RGCN_0_y5"}
