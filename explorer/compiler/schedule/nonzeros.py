@@ -17,7 +17,6 @@ from explorer.compiler.counts import SETS
 from explorer.compiler.ir import kernels, loops
 from explorer.compiler.ir.node import walk
 from explorer.compiler.passes.report import Report
-from explorer.compiler.schedule.crossing import CROSSING, Crossing, crosses
 from explorer.compiler.schedule.heads import rows_nest
 from explorer.compiler.schedule.lane_groups import LOADS_OF_ROWS, WARPS, lines_of
 from explorer.compiler.schedule.lanes import (
@@ -99,27 +98,21 @@ class _Summing:
         self.begin, self.end = str(self.segment.loop.lower), str(self.segment.loop.extent)
         self.staging = Staging(self.segment, pieces.chunk, self.write)
         self.bounds = self.write.names.new("bounds")
-        self.crosses = crosses(pieces, self.staging)
 
     def kernel(self) -> kernels.ScheduledKernel:
         """The kernel, with the states of its pieces as outputs."""
         segment, spread, pieces, warps = self.segment, self.spread, self.pieces, self.pieces.warps
-        lower, upper, known = "from", "upto", f"[max({self.begin}, first), min({self.end}, last) - 1]"
-        if self.crosses:
-            lower, upper, known = "first", "last", f"[first, min(first + {pieces.size}, {segment.elements}) - 1]"
         lines = [
             f"split {segment.elements}: a block of {warps} warps has {warps * pieces.chunk}, a warp {pieces.chunk}",
             f"search {segment.offsets} for the rows of a piece",
-            f"bound {segment.loop.variable}: [{lower}, {upper} - 1] = {known}",
-            *lines_of(self.nest, spread, lower, upper),
+            f"bound {segment.loop.variable}: [from, upto - 1] = [max({self.begin}, first), min({self.end}, last) - 1]",
+            *lines_of(self.nest, spread, "from", "upto"),
             "end rows that are whole, store what there is of the others",
         ]
         if spread.groups > 1:
             lines.insert(1, f"share a warp's among {spread.groups} groups of {spread.width} lanes, {pieces.size} each")
         if self.staging.kept:
             lines.insert(-1, self.staging.line)
-        if self.crosses:
-            lines.insert(-1, CROSSING)
         scheduled = pieces.scheduled(pieces.kernel.name, "nonzeros", lines)
         buffers = (*pieces.kernel.buffers, *pieces.states("output"))
         body = (self._in_blocks(),)
@@ -157,16 +150,12 @@ class _Summing:
         final = write.index("final", "sub", after.result, 1)
         within = write.index("within", "min", final.result, segment.elements)
         bottom = write.search("bottom", segment.offsets, within.result, top.result, segment.rows)
-        if self.crosses:
-            bottom = replace(bottom, result=segment.row)
-            rows = self._crossed(piece, first.result, last.result, above.result, top.result)
-        else:
-            stop = write.index("stop", "add", bottom.result, 1)
-            body = self._row(piece, first.result, last.result)
-            each = replace(write.loop(segment.row, stop.result, *body), lower=top.result)
-            rows = stop, *of_heads(self.nest, (*self._first_bounds(top.result), each), self.spread)
+        stop = write.index("stop", "add", bottom.result, 1)
+        body = self._row(piece, first.result, last.result)
+        rows = replace(write.loop(segment.row, stop.result, *body), lower=top.result)
         known = write.store(self.pieces.rows, bottom.result, piece)
-        return first, after, last, ahead, above, top, final, within, bottom, known, *rows
+        found = (first, after, last, ahead, above, top, final, within, bottom, stop, known)
+        return (*found, *of_heads(self.nest, (*self._first_bounds(top.result), rows), self.spread))
 
     def _first_bounds(self, top: str) -> tuple[kernels.Statement, ...]:
         """The tile of where a row begins and ends, with the bounds of a piece's first row."""
@@ -199,16 +188,6 @@ class _Summing:
         at = 1 + max(at for at, statement in enumerate(head) if statement in (lower, upper))
         head = (*head[:at], *moved, *head[at:])
         return (*head, mine, length, whole, write.where(0, "<", mine.result, missed, part))
-
-    def _crossed(self, piece: str, first: str, last: str, above: str, top: str) -> tuple[kernels.Statement, ...]:
-        """What a piece does for its rows where batches go on across them; the last of them may go on behind it."""
-        write = self.write
-        started = on_lanes(self.nest, self.segment.before, self.spread, write.names)
-        walked = Crossing(self.pieces, self.staging, above, top).walk(piece, first, last, self.end)
-        lower = write.index("from", "max", self.begin, first)
-        missed = write.index("missed", "sub", lower.result, self.begin)
-        cut = write.where(last, "<", self.end, lower, missed, *self._stored(piece, missed))
-        return *started, *walked, cut
 
     def _before(self) -> tuple[loops.Statement, ...]:
         """The statements before a segment, with a row's bounds from the tile, where they are since the row before."""

@@ -19,7 +19,6 @@ from explorer.compiler.ir.parse.kernels import parse_scheduled
 from explorer.compiler.ir.verify_kernels import verify_scheduled
 from explorer.compiler.options import OptionError, read_options
 from explorer.compiler.passes.report import Report
-from explorer.compiler.schedule.crossing import CROSSING
 from explorer.compiler.schedule.dots import schedule_dots
 from explorer.compiler.schedule.lane_groups import schedule_rows
 from explorer.compiler.schedule.nonzeros import schedule_nonzeros
@@ -74,19 +73,11 @@ def test_rows_of_more_pieces_than_a_block_has(example: str, lengths: Sequence[in
     "lengths", [SHORT, EMPTY, CUT, (0, 32, 0), (31, 1, 0, 33), (0, 0, 64, 0), (300, 0), (32, 0, 32)]
 )
 @pytest.mark.parametrize("example", ["spmm", "spmm_max", "sls_mean"])
-def test_batches_go_on_across_rows(example: str, lengths: Sequence[int]) -> None:
+def test_pieces_of_rows_as_wide_as_a_warp(example: str, lengths: Sequence[int]) -> None:
     kernel = kernel_of(example, 68)  # 17 vectors: a warp has one row at a time
     pieces = scheduled(schedule_nonzeros, kernel, chunk=32)
-    assert CROSSING in pieces[0].schedule
+    assert "a block of 4 warps has 128, a warp 32" in pieces[0].schedule[0]
     assert largest_error(kernel, pieces, arrays_for(kernel, lengths)) < 1e-5
-
-
-def test_batches_end_with_a_row_where_elements_read_something_of_it() -> None:
-    found = [step.schedule for step in layer_kernels("rgat", aggregate=False).values()]
-    assert found
-    assert not any(CROSSING in lines for lines in found)
-    kernel, _ = scheduled(schedule_nonzeros, kernel_of("spmm", 128), chunk=512)  # 48 KB a block
-    assert CROSSING not in kernel.schedule
 
 
 @pytest.mark.parametrize("lengths", [SHORT, EMPTY, CUT, (300,), (2, 1030, 1023, 5000, 0, 31, 32, 33, 64)])
@@ -209,12 +200,9 @@ def test_lists_say_why_they_are_not_split() -> None:
 
 
 def test_the_bound_of_a_piece_is_shown() -> None:
-    kernel, _ = scheduled(schedule_nonzeros, kernel_of("spmm", 64))
+    kernel, _ = scheduled(schedule_nonzeros, kernel_of("spmm", 128))
     assert "bound z: [from, upto - 1] = [max(begin, first), min(end, last) - 1]" in kernel.schedule
     assert "preload z by kNnzTile = 4: [from + 4 t, min(from + 4 t + 4, upto) - 1]" in kernel.schedule
-    crossing, _ = scheduled(schedule_nonzeros, kernel_of("spmm", 128))
-    assert "bound z: [first, last - 1] = [first, min(first + 256, nonzeros) - 1]" in crossing.schedule
-    assert "preload z by kNnzTile = 4: [first + 4 t, min(first + 4 t + 4, last) - 1]" in crossing.schedule
 
 
 def test_columns_and_values_of_a_piece_are_staged() -> None:
@@ -223,7 +211,6 @@ def test_columns_and_values_of_a_piece_are_staged() -> None:
     assert [(tile.name, tile.extents, tile.type) for tile in tiles] == [
         ("value_tile", (256,), "f32"),
         ("col_tile", (256,), "i32"),
-        ("row_tile", (257,), "i32"),
     ]
     stage = "stage value, col in shared memory, a warp's 256 together: [start, min(start + 256, nonzeros) - 1]"
     assert stage in kernel.schedule
