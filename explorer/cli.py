@@ -144,9 +144,9 @@ def _add_model_arguments(parser: argparse.ArgumentParser) -> None:
         default=[],
         help="a compiler option: reorder=false, compact=false, aggregate=false, interchange=false, online=false,"
         " inspect=false, precision=float32, tf32x3 (errors of 1e-5) or tf32 (2e-3) for products on a GPU,"
-        " split=auto, rows or nonzeros, chunk=256, arch=sm_80, opt=0 to 3, vlen=16,"
-        " address_streams=true, store_streams=true, level_hints=true, accumulate_streams=true, toggle_callbacks=true;"
-        " may repeat",
+        " split=auto, rows or nonzeros, chunk=256, lanes=2 to 32, balance=true, popular=true, arch=sm_80,"
+        " opt=0 to 3, vlen=16, address_streams=true, store_streams=true, level_hints=true, accumulate_streams=true,"
+        " toggle_callbacks=true; may repeat",
     )
     parser.add_argument("--grad", action="store_true", help="derive the backward pass too (as --option grad=true)")
     parser.add_argument("--negatives", metavar="SIDE:N", help="score N corrupted triples for each: tail:64 or head:64")

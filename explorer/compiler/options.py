@@ -18,6 +18,8 @@ dimensions, relative to the mean one. Those of TransR, whose terms do not cancel
 SPLITS = ("auto", "rows", "nonzeros")
 CHUNKS = (0, *(1 << power for power in range(5, 13)))
 """Elements of a warp: from one a lane to where the largest graphs still keep a GPU busy; 0 is a choice by size."""
+LANE_WIDTHS = (0, 2, 4, 8, 16, 32)
+"""Lanes that share a row of a table; 0 is a choice by its length."""
 OPT_LEVELS = 4
 LONGEST_VECTOR = 64
 SWITCH = {"true": True, "on": True, "1": True, "false": False, "off": False, "0": False}
@@ -51,6 +53,12 @@ class Options:
 
     `split` is what a GPU's warps share out of a sum over segments: the rows, or the elements ("nonzeros", G-Sparse), or
     ("auto") what suits the set; `chunk` is how many elements a warp then takes, 0 for as many as suit their number.
+    `lanes` is how many lanes at most share a row of a table there and in dot products (G-Sparse's kLaneWidth), of which
+    each then has as many vectors as it takes, 0 for as many as suit its length.
+    Where they are the rows, `balance` has an inspector sort them by length, once for a graph (G-Sparse §III-B).
+    `popular` has an inspector mark the rows that are gathered most often, once for a graph, and the L2 cache keep them:
+    for tables many times as large as the cache, where rows differ in how often they are gathered, and arrays that are
+    bound once and launched often.
 
     `opt` is the level of SLC that the DLC is made of (Ember, Table 4), `vlen` the length of its vectors. Beside the
     levels, and off so that each shows what it does by itself: `address_streams` (Ember §7.3), `store_streams`,
@@ -68,6 +76,9 @@ class Options:
     arch: str = "sm_90"
     split: str = "auto"
     chunk: int = 0
+    lanes: int = 0
+    balance: bool = False
+    popular: bool = False
     opt: int = 3
     vlen: int = 16
     address_streams: bool = False
@@ -101,6 +112,7 @@ def read_options(values: Mapping[str, str | int | bool]) -> Options:
         precision=_read_choice("precision", texts.get("precision", "float32"), tuple(PRECISIONS)),
         split=_read_choice("split", texts.get("split", "auto"), SPLITS),
         chunk=int(_read_choice("chunk", texts.get("chunk", "0"), tuple(map(str, CHUNKS)))),
+        lanes=int(_read_choice("lanes", texts.get("lanes", "0"), tuple(map(str, LANE_WIDTHS)))),
         opt=_read_number("opt", texts.get("opt", "3"), range(OPT_LEVELS)),
         vlen=_read_number("vlen", texts.get("vlen", "16"), range(1, LONGEST_VECTOR + 1)),
     )

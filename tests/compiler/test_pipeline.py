@@ -104,8 +104,8 @@ def test_an_option_that_does_not_exist_is_a_diagnostic():
     compilation = explorer.compile(TRANSR, options={"inspector": "off"})
     assert [d.message for d in compilation.diagnostics] == [
         "there is no option 'inspector': the options are negatives, grad, reorder, compact, aggregate, interchange, "
-        "online, inspect, precision, arch, split, chunk, opt, vlen, address_streams, store_streams, level_hints, "
-        "accumulate_streams, toggle_callbacks"
+        "online, inspect, precision, arch, split, chunk, lanes, balance, popular, opt, vlen, address_streams, "
+        "store_streams, level_hints, accumulate_streams, toggle_callbacks"
     ]
 
 

@@ -13,6 +13,12 @@ __forceinline__ void add_vector(float4* target, float4 value) {
   atomicAdd(&target->w, value.w);
 }
 
+// ld.global.nc.L2::cache_hint: what a cache is to keep changes no value.
+template <typename Value>
+__forceinline__ Value load_kept(const Value* place, int) {
+  return *place;
+}
+
 // mma.sync.m16n8k8 of TF32: lane l brings a[row l / 4 (+ 8)][place l % 4 (+ 4)] and b[place l % 4 (+ 4)][column l / 4],
 // and has the sums of rows l / 4 and 8 below, columns 2 * (l % 4) and the next. Operands lose what TF32 has not; the
 // products are exact, and are summed before they are rounded, as near as can be said of the hardware.

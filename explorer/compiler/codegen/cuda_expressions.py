@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from explorer.compiler.codegen.cuda_caches import load_kept
 from explorer.compiler.codegen.cuda_integers import INT_LIMIT, Integers
 from explorer.compiler.codegen.cuda_products import multiply
 from explorer.compiler.codegen.cuda_sharing import share_loops, static_number
@@ -21,7 +22,16 @@ from explorer.compiler.codegen.cuda_vectors import (
 from explorer.compiler.codegen.cuda_words import FUNCTIONS, REDUCTIONS, USED, constant, is_taken
 from explorer.compiler.codegen.names import TargetNames
 from explorer.compiler.codegen.text import Unsupported
-from explorer.compiler.ir.kernels import AtomicAccumulate, Loop, Multiply, ScheduledKernel, Search, Tile, Where
+from explorer.compiler.ir.kernels import (
+    AtomicAccumulate,
+    KeptLoad,
+    Loop,
+    Multiply,
+    ScheduledKernel,
+    Search,
+    Tile,
+    Where,
+)
 from explorer.compiler.ir.loops import INFIX_INDEX, REDUCTION_SIGNS, Accumulate, Compute, Index, Load, Store
 from explorer.compiler.ir.node import Atom, Extent, Line, Node, Origin, merge, nodes, walk
 from explorer.compiler.ir.verify_products import TALL, WIDE
@@ -210,6 +220,10 @@ class Expressions:
         width = self.vectors.width(load.result)
         single = self.elements(load.buffer, load.indices)
         kind = vector_type(width)
+        if isinstance(load, KeptLoad):
+            self.helpers.use("load_kept", load_kept(width), self.origin)
+            place = _pointer_to(self.element(load.buffer, load.indices, width))
+            return f"const {kind} {name} = load_kept({place}, {self.atom(load.kept)});"
         if single:
             return f"const {kind} {name} = make_{kind}({', '.join(single)});"
         return f"const {kind} {name} = {self.loaded(load.buffer, self.element(load.buffer, load.indices, width))};"
@@ -370,6 +384,8 @@ def _other_atoms(node: Node) -> tuple[Atom, ...]:
             return (*node.left_indices, *node.right_indices, node.column)
         case Search():
             return (node.value, node.lower, node.upper)
+        case KeptLoad():
+            return (node.kept,)
         case Loop(extent=str(extent), lower=lower):
             return (lower, extent)
     return ()

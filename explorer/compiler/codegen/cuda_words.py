@@ -8,6 +8,7 @@ these names; R is sum, product, max or min, V is float2 or float4):
 - `group_R<LANES, APART = 1>(x)`: the same where only the LANES * APART neighbouring lanes are there.
 - `last_at_most(offsets, value, lower, upper)`: the last place of lower..upper with an offset of at most the value.
 - `last_from(offsets, value, lower, upper)`: the same by strides that grow, where the place is probably near `lower`.
+- `load_kept(place, mark)`: a float or a V that caches keep longest, or give up first where the mark is negative.
 - `add_vector(target, a)`: the atomic sum of a V into memory.
 - `operator+` and its like, `FUNCTION_V(a, ...)`, `fma_V(a, b, c)`, `broadcast_V(a)`: element by element.
 - `multiply_tf32<...>(sums, left, right)`, `multiply_tf32x3<...>`: a warp's product of tiles in shared memory, of
@@ -40,8 +41,8 @@ MACRO_FAMILIES = ("cuda", "CUDA", "CU_", "NV_", "va_")
 USED = (
     _words(
         """threadIdx blockIdx lane warp thread expf logf sqrtf fabsf fmaf fmaxf fminf tanhf erff sinf cosf atomicAdd
-    float2 float4 make_float2 make_float4 __ldcs __stcs last_at_most last_from add_vector add_products shared_memory
-    mma_tf32 as_tf32 below_tf32 multiply_tf32 multiply_tf32x3"""
+    float2 float4 make_float2 make_float4 __ldcs __stcs last_at_most last_from load_kept add_vector add_products
+    shared_memory mma_tf32 as_tf32 below_tf32 multiply_tf32 multiply_tf32x3"""
     )
     | {f"{scope}_{reduction}" for scope in ("warp", "lanes", "group") for reduction in ("sum", "product", "max", "min")}
     | {f"{reduction}_elements" for reduction in ("sum", "product", "max", "min")}

@@ -149,6 +149,14 @@ class AtomicAccumulate(Accumulate):
 
 
 @dataclass(frozen=True, kw_only=True)
+class KeptLoad(Load):
+    """`x = X[c, d] kept marked`: a load of what caches are to keep longest, or, where the index `kept` is negative,
+    to give up first. Nobody writes the array in this kernel. As a sequential program: the load."""
+
+    kept: Atom
+
+
+@dataclass(frozen=True, kw_only=True)
 class Search(Node):
     """`index r = last row_ptr[lower..upper] <= z`: the last place of ascending offsets that hold at most `value`."""
 
@@ -254,6 +262,8 @@ def reads_of(statement: Node) -> tuple[str, ...]:
             atoms = (statement.lower, extent)
         case Where():
             atoms = (statement.left, statement.right)
+        case KeptLoad():
+            atoms = (*loops.reads_of(statement), statement.kept)
         case Search():
             atoms = (statement.buffer, statement.value, statement.lower, statement.upper)
         case Reduce():
@@ -300,6 +310,8 @@ def print_step(statement: Node) -> str:
             return f"reduce {statement.target} {statement.reduction} over {statement.lanes} lanes{apart}"
         case Barrier():
             return f"barrier {statement.level}"
+        case KeptLoad():
+            return f"{print_statement(statement)} kept {statement.kept}"
         case Search():
             return (
                 f"index {statement.result} = last {statement.buffer}[{statement.lower}..{statement.upper}]"

@@ -8,6 +8,7 @@ from math import gcd
 from explorer.compiler.ir.kernels import (
     AtomicAccumulate,
     Count,
+    KeptLoad,
     Level,
     Loop,
     Multiply,
@@ -142,6 +143,10 @@ def _verify_form(kernel: ScheduledKernel, statement: Statement) -> None:
             raise broken(statement, "what a loop has is counted from 0")
         case Where() if statement.comparison not in COMPARISONS:
             raise broken(statement, f"a comparison is one of {', '.join(COMPARISONS)}")
+        case KeptLoad() if statement.buffer not in {b.name for b in kernel.buffers if b.type == "f32"}:
+            raise broken(statement, "caches keep what is loaded from an array of numbers")
+        case KeptLoad() if any(getattr(node, "target", "") == statement.buffer for node in nodes(kernel)):
+            raise broken(statement, f"{statement.buffer} is written in this kernel, so caches may hold old elements")
         case Reduce():
             _verify_reduce(statement)
         case AtomicAccumulate() if statement.reduction != "sum" or not statement.indices:

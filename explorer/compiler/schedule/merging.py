@@ -13,7 +13,7 @@ from dataclasses import replace
 from explorer.compiler.ir import kernels, loops
 from explorer.compiler.ir.node import walk
 from explorer.compiler.passes.statements import renamed, slice_for, written_names
-from explorer.compiler.schedule.lane_groups import WARPS, lines_of
+from explorer.compiler.schedule.lane_groups import lines_of
 from explorer.compiler.schedule.lanes import Nest, of_heads, on_lanes, with_resident
 from explorer.compiler.schedule.pieces import Pieces
 from explorer.compiler.schedule.segments import Part
@@ -73,11 +73,12 @@ class _Merging:
         """The loops over a block's groups of lanes around what is done by the one of a number."""
         write, groups, warp = self.write, self.spread.groups, self.write.names.new("warp")
         if groups == 1:
-            return write.loop(warp, WARPS, *body(warp), bind="warp")
+            return write.loop(warp, self.pieces.warps, *body(warp), bind="warp")
         group = write.names.new("group")
         first = write.index("first", "mul", warp, groups)
         member = write.index("member", "add", first.result, group)
-        return write.loop(warp, WARPS, first, self.pieces.groups(group, member, *body(member.result)), bind="warp")
+        of_group = self.pieces.groups(group, member, *body(member.result))
+        return write.loop(warp, self.pieces.warps, first, of_group, bind="warp")
 
     def _far(self, start: str, beyond: str, reach: str) -> tuple[kernels.Statement, ...]:
         """The row that begins in a block and goes on past it, if there is one: each group's part of its states."""

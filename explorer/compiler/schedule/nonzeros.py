@@ -31,6 +31,7 @@ from explorer.compiler.schedule.lanes import (
 from explorer.compiler.schedule.merging import merging
 from explorer.compiler.schedule.merging_by_rows import merging_by_rows
 from explorer.compiler.schedule.pieces import Pieces
+from explorer.compiler.schedule.popular import keep_popular
 from explorer.compiler.schedule.segments import segment_of
 from explorer.compiler.schedule.staging import Staging
 from explorer.compiler.schedule.writer import Writer
@@ -38,6 +39,9 @@ from explorer.compiler.schedule.writer import Writer
 CHUNK, LARGE_CHUNK = 256, 512
 """Elements a warp, and where there are more than LARGE."""
 LARGE = 10_000_000
+WARPS_OF_WIDE_ROWS = 4
+"""Warps a block where a warp has one row at a time: its place is free sooner than that of eight (SpMM of 1.2 million
+nonzeros, which all are under way at once: -1 %; of 40 and 62 million: the same)."""
 FEWEST_WARPS = 4_000
 """Warps that keep all multiprocessors of an H100 busy: fewer elements a warp rather than fewer warps."""
 
@@ -48,14 +52,28 @@ def schedule_nonzeros(kernel: loops.Kernel, report: Report) -> tuple[kernels.Sch
         nest = rows_nest(kernel)
         segment = segment_of(nest)
         chunk, why = chunk_of(segment.elements, report)
-        spread = replace(spread_rows(nest), unroll=LOADS_OF_ROWS)
-        pieces = Pieces(segment, spread, chunk, Writer(nest.kernel, nest.loop.origin))
-        scheduled = _Summing(pieces).kernel(), merging_by_rows(pieces) or merging(pieces)
+        spread = replace(spread_rows(nest, report.options.lanes or LANES), unroll=LOADS_OF_ROWS)
+        warps = WARPS if spread.groups > 1 else WARPS_OF_WIDE_ROWS
+        pieces = Pieces(segment, spread, chunk, Writer(nest.kernel, nest.loop.origin), warps)
+        summing, merged = _Summing(pieces).kernel(), merging_by_rows(pieces) or merging(pieces)
     except Unfit as reason:
         report.refused(f"{kernel.name} is not split by nonzeros: {reason}")
         return ()
     report.did(f"{kernel.name} by nonzeros, since rows differ in length: {chunk} {segment.elements} a warp, {why}")
-    return scheduled
+    return *_with_popular(summing, report), merged
+
+
+def _with_popular(kernel: kernels.ScheduledKernel, report: Report) -> tuple[kernels.ScheduledKernel, ...]:
+    """The kernel, behind the inspector that marks popular rows for it where the option says so and it can be."""
+    if not report.options.popular:
+        return (kernel,)
+    try:
+        found = keep_popular(kernel)
+    except Unfit as reason:
+        report.refused(f"no rows that {kernel.name} gathers are marked as popular: {reason}")
+        return (kernel,)
+    report.did(f"{kernel.name} has popular rows kept in the L2 cache, marked once for a graph")
+    return found
 
 
 def chunk_of(elements: str, report: Report) -> tuple[int, str]:
@@ -83,9 +101,9 @@ class _Summing:
 
     def kernel(self) -> kernels.ScheduledKernel:
         """The kernel, with the states of its pieces as outputs."""
-        segment, spread, pieces = self.segment, self.spread, self.pieces
+        segment, spread, pieces, warps = self.segment, self.spread, self.pieces, self.pieces.warps
         lines = [
-            f"split {segment.elements}: a block of {WARPS} warps has {WARPS * pieces.chunk}, a warp {pieces.chunk}",
+            f"split {segment.elements}: a block of {warps} warps has {warps * pieces.chunk}, a warp {pieces.chunk}",
             f"search {segment.offsets} for the rows of a piece",
             f"bound {segment.loop.variable}: [from, upto - 1] = [max({self.begin}, first), min({self.end}, last) - 1]",
             *lines_of(self.nest, spread, "from", "upto"),
@@ -104,7 +122,7 @@ class _Summing:
         """The loops over blocks, warps and groups of lanes around what is done for one piece."""
         write, groups, pieces = self.write, self.spread.groups, self.pieces
         block, warp, group = (write.names.new(hint) for hint in ("block", "warp", "group"))
-        base = write.index("base", "mul", block, WARPS)
+        base = write.index("base", "mul", block, pieces.warps)
         own = write.index("own", "add", base.result, warp)
         inner: tuple[kernels.Statement, ...] = (own, *self.staging.fill(own.result))
         if groups == 1:
@@ -113,7 +131,7 @@ class _Summing:
             start = write.index("start", "mul", own.result, groups)
             piece = write.index("piece", "add", start.result, group)
             inner = (*inner, start, pieces.groups(group, piece, self._guarded(piece.result)))
-        return pieces.blocks(block, base, write.loop(warp, WARPS, *inner, bind="warp"))
+        return pieces.blocks(block, base, write.loop(warp, pieces.warps, *inner, bind="warp"))
 
     def _guarded(self, piece: str) -> kernels.Statement:
         return self.write.where(piece, "<", self.pieces.count, *self._piece(piece))

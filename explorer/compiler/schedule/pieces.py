@@ -15,10 +15,11 @@ from explorer.compiler.schedule.writer import Writer
 
 class Pieces:
     """The pieces of one segment's elements: `size` each, `chunk` a warp. `stores` are the arrays of their states by
-    part, [pieces, 2, heads, ...]; `rows` is the array of the row that each one's last element belongs to, [pieces]."""
+    part, [pieces, 2, heads, ...]; `rows` is the array of the row that each one's last element belongs to, [pieces].
+    A block has `warps` of them."""
 
-    def __init__(self, segment: Segment, spread: Spread, chunk: int, write: Writer) -> None:
-        self.segment, self.spread, self.chunk, self.write = segment, spread, chunk, write
+    def __init__(self, segment: Segment, spread: Spread, chunk: int, write: Writer, warps: int = WARPS) -> None:
+        self.segment, self.spread, self.chunk, self.write, self.warps = segment, spread, chunk, write, warps
         self.size = chunk // spread.groups
         self.nest, self.kernel = segment.nest, segment.nest.kernel
         heads = self.nest.heads
@@ -33,7 +34,7 @@ class Pieces:
     @property
     def in_block(self) -> int:
         """The pieces of a block."""
-        return WARPS * self.spread.groups
+        return self.warps * self.spread.groups
 
     def states(self, kind: str) -> tuple[loops.Buffer, ...]:
         """The arrays of what pieces have of rows, and of the rows that they end in."""
@@ -57,7 +58,7 @@ class Pieces:
             template=template,
             sizes=self.kernel.sizes,
             buffers=(),
-            threads=LANES * WARPS,
+            threads=LANES * self.warps,
             schedule=tuple(lines),
             body=(),
             counts=((self.count, count),),

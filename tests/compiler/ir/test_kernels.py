@@ -271,6 +271,10 @@ BROKEN = [
     ),
     (WARPS, "          e = E[i, d]", "          e = E[d, d]", "two of the indices are vectors"),
     (WARPS, "z[d] = e * 3.0", "z[0] = e * 3.0", r"a vector of 4 goes where 1 can be: z\[0\]"),
+    # caches
+    (WARPS, "e = E[i, d]", "e = E[i, d] kept k", r"k is used before its definition: e = E\[i, d\] kept k"),
+    (WARPS, "i = h[b]", "i = h[b] kept b", "caches keep what is loaded from an array of numbers: i = h"),
+    (WARPS, "e2 = z[d3]", "e2 = rows[b, d3] kept i", "rows is written in this kernel, so caches may hold old"),
     # registers
     (WARPS, "for d1 in 0..D step 4 @lane", "for d1 in 0..D step 2 @lane", "y is spread over other threads elsewhere"),
     (WARPS, "e1 = y[d1]", "e1 = y[0]", "y is spread over other threads elsewhere"),

@@ -184,6 +184,9 @@ class _ScheduledBuilder(StatementBuilder):
     def ranked(self, meta: Meta, result: str, added: loops.Accumulate) -> kernels.AtomicAccumulate:
         return replace(self.atomic(meta, added), result=result)
 
+    def kept(self, meta: Meta, result: str, buffer: str, indices: tuple[Atom, ...], kept: Atom) -> kernels.KeptLoad:
+        return kernels.KeptLoad(result=result, buffer=buffer, indices=indices, kept=kept, origin=self.origin(meta))
+
     def search(
         self, meta: Meta, word: str, result: str, buffer: str, lower: Atom, upper: Atom, value: Atom
     ) -> kernels.Search:
