@@ -28,8 +28,14 @@ LONG = 3 * 8 * CHUNK + 7
 
 @pytest.mark.parametrize("size", [32, 100, 128])
 @pytest.mark.parametrize("lengths", [(5, *[0] * 700, LONG, *[0] * 40, *[3] * 20), (LONG, 2, LONG), (0,) * 300 + (1,)])
-def test_pieces_of_rows(lengths: Sequence[int], size: int) -> None:
-    made = explorer.compile(TEXT, sizes={"D": size}, options={"chunk": CHUNK})
+@pytest.mark.parametrize("popular", [False, True])
+def test_pieces_of_rows(lengths: Sequence[int], size: int, popular: bool) -> None:
+    assert_sums(lengths, size, {"chunk": CHUNK, "popular": popular})
+
+
+def assert_sums(lengths: Sequence[int], size: int, options: dict[str, str | int | bool]) -> None:
+    """SpMM on rows of these lengths has the sums that NumPy has."""
+    made = explorer.compile(TEXT, sizes={"D": size}, options=options)
     code = made.stages["cuda"].program
     assert isinstance(code, Code)
     random = np.random.default_rng(0)
@@ -48,6 +54,11 @@ def test_pieces_of_rows(lengths: Sequence[int], size: int) -> None:
     wide = value[:, None].astype(np.float64) * rows[col]
     want = np.array([wide[begin:end].sum(0) for begin, end in pairwise(ends)])
     assert np.abs(out - want).max() < 1e-5 * want.max()
+
+
+def test_rows_in_the_order_of_their_length() -> None:
+    lengths = (5, *[0] * 700, LONG, *[0] * 40, *[3] * 20)
+    assert_sums(lengths, 32, {"split": "rows", "balance": True})
 
 
 def test_states_of_a_softmax_that_many_pieces_have(emulated: Setting) -> None:

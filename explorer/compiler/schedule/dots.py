@@ -47,7 +47,7 @@ def schedule_dots(kernel: loops.Kernel, report: Report) -> tuple[kernels.Schedul
     try:
         nest = nest_of(kernel)
         _check(nest)
-        spread = spread_rows(nest, lane_width(nest))
+        spread = spread_rows(nest, report.options.lanes or lane_width(nest))
         return (_scheduled(nest, spread, report),)
     except Unfit as reason:
         report.refused(f"{kernel.name} is not scheduled by dots: {reason}")

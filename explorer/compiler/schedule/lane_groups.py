@@ -12,6 +12,7 @@ from explorer.compiler.ir import kernels, loops
 from explorer.compiler.ir.node import Names, walk
 from explorer.compiler.passes.report import Report
 from explorer.compiler.passes.statements import all_names
+from explorer.compiler.schedule.balancing import balanced
 from explorer.compiler.schedule.heads import rows_nest
 from explorer.compiler.schedule.lanes import (
     LANES,
@@ -25,6 +26,7 @@ from explorer.compiler.schedule.lanes import (
     spread_rows,
     with_resident,
 )
+from explorer.compiler.schedule.segments import segment_of
 
 WARPS = 8
 """Warps a block: more would wait for the longest of more rows."""
@@ -39,11 +41,24 @@ def schedule_rows(kernel: loops.Kernel, report: Report) -> tuple[kernels.Schedul
     """The kernel with a group of lanes a row; empty, and the reason reported, where it cannot be."""
     try:
         nest = rows_nest(kernel)
-        spread = replace(spread_rows(nest), unroll=loads_in_flight(nest))
-        return (_scheduled(nest, spread, report),)
+        spread = replace(spread_rows(nest, report.options.lanes or LANES), unroll=loads_in_flight(nest))
+        return _with_balance(_scheduled(nest, spread, report), nest, report)
     except Unfit as reason:
         report.refused(f"{kernel.name} is not scheduled by rows: {reason}")
         return ()
+
+
+def _with_balance(kernel: kernels.ScheduledKernel, nest: Nest, report: Report) -> tuple[kernels.ScheduledKernel, ...]:
+    """The kernel, its rows in the order of an inspector before it where the option says so and they have lengths."""
+    if not report.options.balance:
+        return (kernel,)
+    try:
+        offsets = segment_of(nest).offsets
+    except Unfit as reason:
+        report.refused(f"the rows of {kernel.name} are not balanced: {reason}")
+        return (kernel,)
+    report.did(f"{kernel.name} takes its rows by their length, the longest first, sorted once for a graph")
+    return balanced(kernel, nest.loop.variable, nest.loop.extent, offsets)
 
 
 def loads_in_flight(nest: Nest) -> int:

@@ -247,14 +247,39 @@ def reorder(kernel: ScheduledKernel, outer: str, inner: str) -> ScheduledKernel:
 
 
 def bind_buffer(kernel: ScheduledKernel, variable: str, order: str) -> ScheduledKernel:
-    """The iterations in the order that an index buffer of as many elements gives (G-Sparse §III): `b = order[at]`.
+    """The iterations of a variable in the order that an index buffer of as many elements gives (G-Sparse §III-B,
+    Algorithm 2): `b = order[at]`, where `b` was a loop's variable, or an index below a bound, of a loop split before.
 
     What balances the members of a level is a permutation that puts iterations of like work together."""
-    loop = find_loop(kernel, variable)
+    extent = _iterations_of(kernel, variable)
     buffers = {buffer.name: buffer for buffer in kernel.buffers}
-    if order not in buffers or buffers[order].extents != (loop.extent,) or buffers[order].type != "i32":
-        raise ScheduleError(f"{order} is not an index buffer of {loop.extent} elements")
+    if order not in buffers or buffers[order].extents != (extent,) or buffers[order].type != "i32":
+        raise ScheduleError(f"{order} is not an index buffer of {extent} elements")
     at = names_of(kernel).new(f"{variable}_at")
-    load = Load(origin=loop.origin, result=variable, buffer=order, indices=(at,))
-    changed = replace(loop, variable=at, body=(load, *loop.body))
-    return scheduled(edit_loop(kernel, variable, lambda _: changed), f"bind {variable} to rows by {order}")
+
+    def change(statement: Statement) -> tuple[Statement, ...]:
+        load = Load(origin=statement.origin, result=variable, buffer=order, indices=(at,))
+        match statement:
+            case Loop() if statement.variable == variable:
+                return (replace(statement, variable=at, body=(load, *statement.body)),)
+            case Index() if statement.result == variable:
+                return (replace(statement, result=at),)
+            case Where() if (statement.left, statement.comparison) == (variable, "<"):
+                return (replace(statement, left=at, body=(load, *statement.body)),)
+        return (statement,)
+
+    return scheduled(replace(kernel, body=edit(kernel.body, change)), f"bind {variable} to rows by {order}")
+
+
+def _iterations_of(kernel: ScheduledKernel, variable: str) -> object:
+    """How many iterations a variable has: those of its loop, or those below the bound of the condition on it."""
+    if not any(isinstance(node, Index) and node.result == variable for node in walk(kernel)):
+        return find_loop(kernel, variable).extent
+    bounds = [
+        node.right
+        for node in walk(kernel)
+        if isinstance(node, Where) and (node.left, node.comparison) == (variable, "<")
+    ]
+    if len(bounds) != 1:
+        raise ScheduleError(f"{variable} is not below one bound")
+    return bounds[0]

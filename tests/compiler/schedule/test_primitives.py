@@ -131,6 +131,18 @@ def test_rows_in_another_order_are_read_through_it():
         primitives.bind_buffer(nest(kernel), "b", "out")
 
 
+def test_rows_that_were_split_are_read_through_an_order():
+    kernel = kernels.kernel(
+        "Ordered",
+        {},
+        [kernels.buffer("index", "order", "B"), kernels.RESULT],
+        kernels.store("out", ("b",), "copy", 1.0),
+    )
+    ordered = primitives.bind_buffer(primitives.split(nest(kernel), "b", 8, "b0", "b1"), "b", "order")
+    text = lines(ordered)
+    assert text[-4:] == ["index b_at = b_base + b1", "where b_at < B", "b = order[b_at]", "out[b] = 1.0"]
+
+
 def outer_product():
     """`out[b] += 1` would not do: a sum into a matrix, an element a pair of iterations."""
     rows = kernels.loop(

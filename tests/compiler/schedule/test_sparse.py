@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
+from typing import Any
 
+import numpy as np
 import pytest
 
 from explorer.compiler.compilation import compile_model
+from explorer.compiler.interpret.kernels import run_scheduled
 from explorer.compiler.ir import kernels, loops
 from explorer.compiler.ir.kernels import ScheduledKernel, print_scheduled
 from explorer.compiler.ir.module import Module
@@ -61,9 +64,72 @@ def test_pieces_merge_to_what_the_loops_sum(example: str, lengths: Sequence[int]
 @pytest.mark.parametrize("lengths", [(5, 23 * 32 + 7, 0, 40), (8 * 32, 3), (20, 8 * 32 - 20)])
 @pytest.mark.parametrize("example", ["spmm", "spmm_max"])
 def test_rows_of_more_pieces_than_a_block_has(example: str, lengths: Sequence[int]) -> None:
-    kernel = kernel_of(example, 128)  # a group of lanes is a warp, so a block has 8 pieces
+    kernel = kernel_of(example, 128)  # a group of lanes is a warp, so a block has 4 pieces
     pieces = scheduled(schedule_nonzeros, kernel, chunk=32)
     assert largest_error(kernel, pieces, arrays_for(kernel, lengths)) < 1e-5
+
+
+@pytest.mark.parametrize(
+    "lengths", [SHORT, EMPTY, CUT, (0, 32, 0), (31, 1, 0, 33), (0, 0, 64, 0), (300, 0), (32, 0, 32)]
+)
+@pytest.mark.parametrize("example", ["spmm", "spmm_max", "sls_mean"])
+def test_pieces_of_rows_as_wide_as_a_warp(example: str, lengths: Sequence[int]) -> None:
+    kernel = kernel_of(example, 68)  # 17 vectors: a warp has one row at a time
+    pieces = scheduled(schedule_nonzeros, kernel, chunk=32)
+    assert "a block of 4 warps has 128, a warp 32" in pieces[0].schedule[0]
+    assert largest_error(kernel, pieces, arrays_for(kernel, lengths)) < 1e-5
+
+
+@pytest.mark.parametrize("lengths", [SHORT, EMPTY, CUT, (300,), (2, 1030, 1023, 5000, 0, 31, 32, 33, 64)])
+@pytest.mark.parametrize("example", ["spmm", "sls"])
+def test_balanced_rows_are_taken_by_length(example: str, lengths: Sequence[int]) -> None:
+    kernel = kernel_of(example, 4)
+    inspector, rows = scheduled(schedule_rows, kernel, balance=True)
+    assert (inspector.once, rows.once) == (True, False)
+    arrays = arrays_for(kernel, lengths)
+    assert largest_error(kernel, [inspector, rows], arrays) < 1e-5
+    sizes = {"bags": len(lengths), "rows": len(lengths)}
+    order = run_scheduled([inspector], arrays | sizes)[inspector.buffers[-1].name].astype(int)
+    assert sorted(order) == list(range(len(lengths)))
+    taken = [min(lengths[row], 1023) for row in order]
+    assert taken == sorted(taken, reverse=True)
+
+
+def test_rows_without_lengths_are_not_balanced() -> None:
+    report = Report(read_options({"balance": True}))
+    (step,) = schedule_rows(kernel_of("sddmm", 4), report)
+    assert not step.once
+    assert report.refusals == ["the rows of SDDMM_0 are not balanced: a row has no segment"]
+
+
+@pytest.mark.parametrize("lengths", [SHORT, EMPTY, CUT])
+@pytest.mark.parametrize("example", ["spmm", "spmm_max", "mp", "sls"])
+def test_popular_rows_are_the_same_rows(example: str, lengths: Sequence[int]) -> None:
+    kernel = kernel_of(example, 4)
+    steps = scheduled(schedule_nonzeros, kernel, chunk=32, popular=True)
+    assert [step.once for step in steps] == [True, True, True, True, False, False]
+    assert any(isinstance(node, kernels.KeptLoad) for node in walk(steps[4]))
+    assert largest_error(kernel, steps, arrays_for(kernel, lengths)) < 1e-5
+
+
+@pytest.mark.parametrize(
+    ("room", "popular"), [(1, {5}), (2, {5, 2}), (3, {5, 2}), (4, {5, 2, 0, 7}), (9, {0, 1, 2, 5, 7})]
+)
+def test_no_more_rows_are_popular_than_there_is_room_for(room: int, popular: set[int], monkeypatch: Any) -> None:
+    monkeypatch.setattr("explorer.compiler.schedule.popular.KEPT_BYTES", room * 4 * 4)
+    inspector = scheduled(schedule_nonzeros, kernel_of("spmm", 4), popular=True)[:4]
+    col = np.array([5, 2, 5, 0, 7, 5, 2, 1, 5, 7, 2, 0])
+    arrays = {"col": col, "cols": 9, "nonzeros": len(col)}
+    marked = run_scheduled(inspector, arrays)[inspector[3].buffers[-1].name]
+    assert marked.tolist() == [i if i in popular else -1 - i for i in col]
+
+
+def test_rows_that_are_not_gathered_at_staged_indices_are_not_marked() -> None:
+    report = Report(read_options({"popular": True, "chunk": 4096}))
+    kernel = kernel_of("spmm", 512)
+    found = schedule_nonzeros(kernel, report)
+    assert not any(step.once for step in found)
+    assert report.refusals == ["no rows that SpMM_0 gathers are marked as popular: it does not stage one index array"]
 
 
 @pytest.mark.parametrize("size", [1, 3, 32, 33, 64, 100, 512])
@@ -85,6 +151,18 @@ def test_lanes_share_a_dot_product(size: int, width: int) -> None:
     assert any(f"kLaneWidth = {width}:" in line for line in kernel.schedule)
     joins = [node.lanes for node in walk(kernel) if isinstance(node, kernels.Reduce)]
     assert joins == ([width] if width > 1 else [])
+
+
+@pytest.mark.parametrize("lanes", [2, 4, 8, 16, 32])
+@pytest.mark.parametrize(
+    ("schedule", "example"), [(schedule_dots, "sddmm"), (schedule_rows, "sls"), (schedule_nonzeros, "spmm")]
+)
+def test_as_many_lanes_share_a_row_as_are_asked_for(schedule: Schedule, example: str, lanes: int) -> None:
+    kernel = kernel_of(example, 64)
+    steps = scheduled(schedule, kernel, lanes=lanes)
+    line = "stride: a lane has kNRegTile = {} vectors of a row, {} lanes apart"
+    assert (line.format(16 // lanes, lanes) in steps[0].schedule) == (lanes < 16)
+    assert largest_error(kernel, steps, arrays_for(kernel, SHORT)) < 1e-5
 
 
 def test_short_rows_share_a_warp() -> None:
