@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import signal
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -54,11 +55,15 @@ class Clock:
         torch.cuda.init()
         self._torch = torch
         self._watch = Stopwatch(current_device())
+        self._driver = ctypes.CDLL("libcuda.so.1")
 
     def sample(self, run: Callable[[], Any], cold: bool) -> float:
         """Milliseconds of a call on the device, with an L2 cache that holds none of its inputs or all it can.
 
-        CuPy's stream and PyTorch's are the same one here, the default."""
+        CuPy's stream and PyTorch's are the same one here, the default. What a kernel asked the cache to keep longest
+        outlives plain stores, so that the flush would leave it there."""
+        if cold and self._driver.cuCtxResetPersistingL2Cache():
+            raise RuntimeError("the L2 cache's lines cannot be made ordinary ones")
         return self._watch.cold(run) if cold else self._watch.warm(run)
 
     def interleave(self, contenders: dict[str, Callable[[], Any]], repeat: int) -> dict[str, Samples]:

@@ -53,6 +53,13 @@ def test_wrong_gradients_are_found():
     assert problem.check(result, gradients) > row.tolerance
 
 
+def test_rows_of_a_table_much_larger_than_the_cache_are_marked():
+    marked = {
+        row.name: row.program().compilation.options.popular for row in rows.ROWS if isinstance(row, rows.MatrixRow)
+    }
+    assert [name for name, popular in marked.items() if popular] == ["SpMM products"]
+
+
 def test_the_rows_are_those_of_the_issue():
     names = [row.name for row in rows.ROWS]
     assert len(set(names)) == len(names)
