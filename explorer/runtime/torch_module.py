@@ -108,6 +108,8 @@ class CompiledModule(nn.Module):  # type: ignore[misc]  # type checking does wit
         except InputError as error:
             raise ValueError(str(error)) from None
         tensors = {declared.name: tensors[declared.name] for declared in self._declared if declared.name in tensors}
+        if not torch.is_grad_enabled():
+            return self.run_forward(structure, counts, tensors)
         names = tuple(tensors)
         result: Tensor = _Run.apply(self, structure, counts, names, *tensors.values())
         return result
