@@ -409,19 +409,24 @@ def test_launches_that_cannot_be_parted_stay_together(steps):
     assert torch_cuda.divide(code_of(*steps), "out", "up") is None
 
 
+def slopes(made, ids, tensors):
+    """The result of a call, and the gradients of its squares."""
+    result = made(*ids, **tensors)
+    return [result.detach(), *torch.autograd.grad((result**2).sum(), list(tensors.values()))]
+
+
 def test_calls_alike_are_checked_once_and_others_again(monkeypatch):
-    sizes = {"entity": ENTITIES, "relation": RELATIONS}
     compilation = explorer.compile((EXAMPLES / "kge/distmult.emb").read_text(), sizes={"D": D})
-    made = compilation.torch(check_indices=False, **sizes)
-    want = made(H, R, T).detach()
+    made = compilation.torch(check_indices=False)
+    tensors = {"E": torch.randn(ENTITIES, D, requires_grad=True), "R": torch.randn(RELATIONS, D, requires_grad=True)}
+    slopes(made, (H, R, T), tensors)
+    other = (T, R.flip(0), H)  # other ids in the same shapes
+    want = slopes(compilation.torch(), other, tensors)
     checked = []
     monkeypatch.setattr(made, "_check", lambda *given: checked.append(given))
-    torch.testing.assert_close(made(H, R, T).detach(), want)
+    for got, exact in zip(slopes(made, other, tensors), want, strict=True):
+        torch.testing.assert_close(got, exact)
     assert not checked
-    other = made(T, R, H).detach()  # other ids of the same shapes
     monkeypatch.undo()
-    torch.testing.assert_close(
-        other, compilation.torch(**sizes).requires_grad_(False).forward(T, R, H, **dict(made.named_parameters()))
-    )
     with pytest.raises(ValueError, match=re.escape("r has the shape [16], but is declared [batch = 17]")):
-        made(H, R[1:], T)
+        made(H, R[1:], T, **tensors)
