@@ -232,9 +232,8 @@ def _cleared_once(parts: Sequence[loops.Kernel]) -> tuple[loops.Kernel, ...]:
     found: list[loops.Kernel] = []
     for kernel in parts:
         outputs = {buffer.name for buffer in kernel.buffers if buffer.kind == "output"}
-        clears = kernel.template == "rows" and all(
-            n.operands == (0.0,) for n in walk(kernel) if isinstance(n, loops.Store)
-        )
+        stores = [node.operands for node in walk(kernel) if isinstance(node, loops.Store)]
+        clears = kernel.template == "rows" and set(stores) == {(0.0,)}
         if clears and outputs <= cleared:
             continue
         cleared |= outputs if clears else set()
