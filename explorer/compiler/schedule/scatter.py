@@ -120,8 +120,10 @@ class _Scatter:
         writer, split = Writer(kernel, order.origin), tuple[loops.Index, ...]()
         places: tuple[str, ...] = (order.result,)
         if len(index.extents) == 2:
-            split = tuple(writer.index("n", function, order.result, index.extents[1]) for function in ("div", "mod"))
-            places = tuple(statement.result for statement in split)
+            one = index.extents[1] == 1  # then a candidate has its triple's number
+            functions = ("mod",) if one else ("div", "mod")
+            split = tuple(writer.index("n", function, order.result, index.extents[1]) for function in functions)
+            places = (*places[: int(one)], *(statement.result for statement in split))
         return *split, loops.Load(result=row, buffer=index.name, indices=places, origin=order.origin)
 
 
