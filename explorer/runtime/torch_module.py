@@ -108,6 +108,8 @@ class CompiledModule(nn.Module):  # type: ignore[misc]  # type checking does wit
         except InputError as error:
             raise ValueError(str(error)) from None
         tensors = {declared.name: tensors[declared.name] for declared in self._declared if declared.name in tensors}
+        if not torch.is_grad_enabled():
+            return self.run_forward(structure, counts, tensors)
         names = tuple(tensors)
         result: Tensor = _Run.apply(self, structure, counts, names, *tensors.values())
         return result
@@ -152,11 +154,11 @@ class CompiledModule(nn.Module):  # type: ignore[misc]  # type checking does wit
             like = tuple([(name, getattr(each, "shape", None), type(each), *_kind(each)) for name, each in given])
             if like in self._calls:
                 structure, counts = self._calls[like]
-                return replace(structure, maps=narrowed(ids)), counts
+                return replace(structure, maps=narrowed(ids), inverses={}), counts
         structure = self._prepare(indices, named, tensors)
         found = structure, self._check(structure, tensors)
         if like is not None and len(self._calls) < MOST_CALLS:
-            self._calls[like] = replace(structure, maps={}), found[1]
+            self._calls[like] = replace(structure, maps={}, inverses={}), found[1]
         return found
 
     def _prepare(self, indices: tuple[Any, ...], named: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> Structure:

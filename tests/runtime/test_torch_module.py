@@ -14,11 +14,13 @@ import numpy as np
 import pytest
 
 import explorer
-from explorer.runtime import torch_cuda
+from explorer.compiler.codegen.text import Code, Launch
+from explorer.compiler.ir.kernels import Count
 
 torch = pytest.importorskip("torch", reason="the modules are PyTorch's, which this machine does without")
 
 torch_programs = pytest.importorskip("explorer.runtime.torch_programs")
+torch_cuda = pytest.importorskip("explorer.runtime.torch_cuda")
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 ENTITIES, RELATIONS, BATCH, NEGATIVES, D, K = 11, 3, 17, 4, 6, 5
@@ -343,3 +345,88 @@ def test_without_pytorch_the_error_says_what_to_install(monkeypatch):
     monkeypatch.setattr(builtins, "__import__", without)
     with pytest.raises(ImportError, match=r"needs PyTorch.*pip install torch"):
         compilation.torch()
+
+
+def scored():
+    """A TransR with candidates, indices for it, and the gradient of its result."""
+    sizes = {"entity": ENTITIES, "relation": RELATIONS}
+    made = module("kge/transr", {"D": 16, "K": 16}, {"negatives": f"tail:{NEGATIVES}"}, **sizes)
+    return made, (H, R, torch.stack([T] * NEGATIVES, dim=1))
+
+
+def test_a_training_step_runs_each_kernel_of_the_backward_program_once(pretended_gpu, fake_cuda):
+    made, given = scored()
+    result = made(*given)
+    first = list(fake_cuda.log)
+    fake_cuda.log.clear()
+    result.sum().backward()
+    symbols = {launch.symbol for launch in made.backward_program()._executors["cpu"].code.launches}
+    ran = [symbol for symbol in (*first, *fake_cuda.log) if symbol in symbols]
+    assert len(ran) == len(set(ran))
+    assert set(ran) == symbols
+    assert any("product" in symbol for symbol in first)
+    assert not any("product" in symbol and symbol in first for symbol in fake_cuda.log)
+
+
+def test_without_gradients_only_the_forward_program_runs(pretended_gpu, fake_cuda):
+    made, given = scored()
+    with torch.no_grad():
+        made(*given)
+    assert made._backward is None
+
+
+def code_of(*steps):
+    """Launches by what they read and write."""
+    launches = [
+        Launch(name, (*reads, *writes), Count(((1, 1),)), 32, writes=frozenset(writes)) for name, reads, writes in steps
+    ]
+    return Code((), tuple(launches))
+
+
+def test_launches_that_need_no_gradient_are_done_first():
+    steps = (
+        ("product", ["x"], ["y"]),
+        ("slopes", ["y", "up"], ["g"]),
+        ("clear", [], ["grad"]),
+        ("ending", ["y"], ["out"]),
+        ("sums", ["g"], ["grad"]),
+    )
+    parts = torch_cuda.divide(code_of(*steps), "out", "up")
+    assert [launch.symbol for launch in parts.forward] == ["product", "ending"]
+    assert [launch.symbol for launch in parts.backward] == ["slopes", "clear", "sums"]
+    assert parts.crossing == {"y"}
+
+
+@pytest.mark.parametrize(
+    "steps",
+    [
+        [("all", ["x", "up"], ["out", "grad"])],  # the result comes with the gradients
+        [("product", ["x"], ["y", "out"]), ("slopes", ["up"], ["y"])],  # what is left for the second part would change
+        [("slopes", ["up", "y"], ["g"]), ("product", ["x"], ["y", "out"])],  # the order of a read and a write would
+    ],
+)
+def test_launches_that_cannot_be_parted_stay_together(steps):
+    assert torch_cuda.divide(code_of(*steps), "out", "up") is None
+
+
+def slopes(made, ids, tensors):
+    """The result of a call, and the gradients of its squares."""
+    result = made(*ids, **tensors)
+    return [result.detach(), *torch.autograd.grad((result**2).sum(), list(tensors.values()))]
+
+
+def test_calls_alike_are_checked_once_and_others_again(monkeypatch):
+    compilation = explorer.compile((EXAMPLES / "kge/distmult.emb").read_text(), sizes={"D": D})
+    made = compilation.torch(check_indices=False)
+    tensors = {"E": torch.randn(ENTITIES, D, requires_grad=True), "R": torch.randn(RELATIONS, D, requires_grad=True)}
+    slopes(made, (H, R, T), tensors)
+    other = (T, R.flip(0), H)  # other ids in the same shapes
+    want = slopes(compilation.torch(), other, tensors)
+    checked = []
+    monkeypatch.setattr(made, "_check", lambda *given: checked.append(given))
+    for got, exact in zip(slopes(made, other, tensors), want, strict=True):
+        torch.testing.assert_close(got, exact)
+    assert not checked
+    monkeypatch.undo()
+    with pytest.raises(ValueError, match=re.escape("r has the shape [16], but is declared [batch = 17]")):
+        made(H, R[1:], T, **tensors)

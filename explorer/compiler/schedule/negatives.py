@@ -65,7 +65,8 @@ def _candidates(kernels: Iterable[loops.Kernel]) -> tuple[str, int] | None:
 def _is_divided(loop: loops.For, count: int) -> bool:
     """Whether a loop is over all candidates: its variable is divided into the triple and the candidate."""
     nodes = [node for node in walk(loop) if isinstance(node, loops.Index)]
-    return {node.function for node in nodes if node.operands == (loop.variable, count)} == {"div", "mod"}
+    functions = {node.function for node in nodes if node.operands == (loop.variable, count)}
+    return functions == {"div", "mod"} or (count == 1 and functions == {"mod"})
 
 
 def _of_candidates(kernel: loops.Kernel, rows: loops.For, statement: loops.Statement, count: int) -> bool:
@@ -227,6 +228,7 @@ class _Flattening:
                     parents.setdefault(statement.function, {})[statement.result] = whole
                     pairs = product(parents.get("div", {}).items(), parents.get("mod", {}).items())
                     places |= {(first, second): of for (first, of), (second, other) in pairs if of == other}
+                    places |= {(whole, statement.result): whole} if by == 1 else {}
                 case loops.Load() | loops.Store() | loops.Accumulate() if _array(statement) in shaped:
                     first, second, *rest = statement.indices
                     if (first, second) not in places:

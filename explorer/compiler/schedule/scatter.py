@@ -120,8 +120,10 @@ class _Scatter:
         writer, split = Writer(kernel, order.origin), tuple[loops.Index, ...]()
         places: tuple[str, ...] = (order.result,)
         if len(index.extents) == 2:
-            split = tuple(writer.index("n", function, order.result, index.extents[1]) for function in ("div", "mod"))
-            places = tuple(statement.result for statement in split)
+            one = index.extents[1] == 1  # then a candidate has its triple's number
+            functions = ("mod",) if one else ("div", "mod")
+            split = tuple(writer.index("n", function, order.result, index.extents[1]) for function in functions)
+            places = (*places[: int(one)], *(statement.result for statement in split))
         return *split, loops.Load(result=row, buffer=index.name, indices=places, origin=order.origin)
 
 
@@ -232,9 +234,8 @@ def _cleared_once(parts: Sequence[loops.Kernel]) -> tuple[loops.Kernel, ...]:
     found: list[loops.Kernel] = []
     for kernel in parts:
         outputs = {buffer.name for buffer in kernel.buffers if buffer.kind == "output"}
-        clears = kernel.template == "rows" and all(
-            n.operands == (0.0,) for n in walk(kernel) if isinstance(n, loops.Store)
-        )
+        stores = [node.operands for node in walk(kernel) if isinstance(node, loops.Store)]
+        clears = kernel.template == "rows" and set(stores) == {(0.0,)}
         if clears and outputs <= cleared:
             continue
         cleared |= outputs if clears else set()
