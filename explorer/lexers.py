@@ -144,7 +144,7 @@ class KernelsLexer(RegexLexer):
             (r"\b(shared|register)\b", Name.Builtin),
             _words(
                 f"{_BUFFERS} template threads count for in step unroll all where acc reduce over lanes apart barrier"
-                " atomic last padded multiply from tf32 tf32x3 result gradient"
+                " atomic last padded multiply from kept tf32 tf32x3 result gradient"
             ),
             *_STATEMENTS,
         ]
