@@ -34,7 +34,7 @@ from explorer.compiler.ir.kernels import (
     Where,
 )
 from explorer.compiler.ir.loops import INFIX_INDEX, REDUCTION_SIGNS, Accumulate, Compute, Index, Load, Store
-from explorer.compiler.ir.node import Atom, Extent, Line, Node, Origin, merge, nodes, walk
+from explorer.compiler.ir.node import Atom, Extent, Line, Node, Origin, merge, walk
 from explorer.compiler.ir.verify_products import TALL, WIDE
 
 CHOICES = {"min": "<", "max": ">"}
@@ -68,13 +68,13 @@ class Expressions:
         self.vectors = Vectors(kernel)
         self.shares = share_loops(kernel)
         self.registers = register_tiles(kernel, self.shares, self.vectors)
-        tiles = [node for node in nodes(kernel) if isinstance(node, Tile)]
+        tiles = [node for node in walk(kernel) if isinstance(node, Tile)]
         self.tiles = {tile.name: tile for tile in tiles}
         self.extents = {buffer.name: buffer.extents for buffer in kernel.buffers}
         self.extents |= {tile.name: tile.extents for tile in tiles}
         self.integers = {buffer.name for buffer in kernel.buffers if buffer.type == "i32"}
         self.integers |= {tile.name for tile in tiles if tile.type == "i32"}
-        self.written = {node.target for node in nodes(kernel) if isinstance(node, Store | Accumulate)}
+        self.written = {node.target for node in walk(kernel) if isinstance(node, Store | Accumulate)}
         found = accesses(kernel)
         self.wide = {name for name in found if any(self.vectors.width(place[-1]) > 1 for place in found[name])}
         self.slot_loops = {

@@ -11,7 +11,7 @@ from explorer.compiler.codegen.cuda_vectors import Vectors
 from explorer.compiler.codegen.text import Unsupported
 from explorer.compiler.ir.kernels import Copy, ScheduledKernel, Tile
 from explorer.compiler.ir.loops import Accumulate, Load, Store
-from explorer.compiler.ir.node import Atom, nodes
+from explorer.compiler.ir.node import Atom, walk
 
 STATIC_SHARED_BYTES = 48 * 1024
 """What a block may declare on every GPU; more is given at the launch."""
@@ -39,7 +39,7 @@ class RegisterTile:
 def accesses(kernel: ScheduledKernel) -> dict[str, list[tuple[Atom, ...]]]:
     """The indices by which each tile and each buffer is accessed."""
     found: dict[str, list[tuple[Atom, ...]]] = {}
-    for node in nodes(kernel):
+    for node in walk(kernel):
         match node:
             case Load():
                 found.setdefault(node.buffer, []).append(node.indices)
@@ -55,7 +55,7 @@ def register_tiles(kernel: ScheduledKernel, shares: Mapping[str, Share], vectors
     found = accesses(kernel)
     return {
         tile.name: _register_tile(kernel, tile, found.get(tile.name, []), shares, vectors)
-        for tile in nodes(kernel)
+        for tile in walk(kernel)
         if isinstance(tile, Tile) and tile.memory == "register"
     }
 

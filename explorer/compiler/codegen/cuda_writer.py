@@ -26,7 +26,7 @@ from explorer.compiler.ir.kernels import (
     Where,
 )
 from explorer.compiler.ir.loops import Accumulate, Accumulator, Compute, Index, Load, Store
-from explorer.compiler.ir.node import Line, Node, Origin, nodes, walk
+from explorer.compiler.ir.node import Line, Node, Origin, walk
 
 OTHERWISE = {"<": ">=", "<=": ">", "==": "!="}
 MEMBERS = {
@@ -380,7 +380,7 @@ class Writer(Expressions):
 
 def _grid(kernel: ScheduledKernel) -> Loop:
     """The loop over blocks."""
-    loops: list[Node] = [node for node in nodes(kernel) if isinstance(node, Loop) and node.bind == "block"]
+    loops: list[Node] = [node for node in walk(kernel) if isinstance(node, Loop) and node.bind == "block"]
     if len(loops) != 1 or not isinstance(loops[0], Loop):
         raise Unsupported(f"The kernel {kernel.name} has {len(loops)} loops over blocks: it must have one.")
     return loops[0]

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from explorer.compiler.ir.kernels import Loop, ScheduledKernel
 from explorer.compiler.ir.loops import Index
-from explorer.compiler.ir.node import Atom, nodes
+from explorer.compiler.ir.node import Atom, walk
 from explorer.compiler.ir.sharing import size_of
 
 
@@ -24,7 +24,7 @@ def index_forms(kernel: ScheduledKernel) -> dict[str, IndexForm]:
     """The form of every loop variable and of all integer arithmetic, by name."""
     forms: dict[str, tuple[int, dict[str, int]]] = {name: (size, {}) for name, size in kernel.sizes}
     spans: dict[str, int | None] = {}  # by loop variable, its last value less its first
-    for node in nodes(kernel):
+    for node in walk(kernel):
         if isinstance(node, Loop):
             lower, upper = size_of(kernel, node.lower), size_of(kernel, node.extent)
             spans[node.variable] = None if lower is None or upper is None else max(0, upper - lower - 1)

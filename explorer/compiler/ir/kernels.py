@@ -48,7 +48,7 @@ from explorer.compiler.ir.loops import (
     print_expression,
     print_statement,
 )
-from explorer.compiler.ir.node import Atom, Extent, Line, Node, nodes
+from explorer.compiler.ir.node import Atom, Extent, Line, Node, walk
 
 Level = Literal["", "block", "column", "warp", "lane", "thread"]
 """Who shares a loop's iterations: the grid's blocks (by x, or by y: a column), a block's warps, a warp's lanes, or all
@@ -300,7 +300,7 @@ def vector_indices(kernel: ScheduledKernel) -> dict[str, int]:
     """The indices that stand for several consecutive ones, and for how many: the variables of vector loops, and what
     a sum or difference makes of them."""
     widths: dict[str, int] = {}
-    for node in nodes(kernel):
+    for node in walk(kernel):
         if isinstance(node, Loop) and node.step > 1:
             widths[node.variable] = node.step
         elif isinstance(node, Index) and node.function in ("add", "sub"):

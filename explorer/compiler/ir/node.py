@@ -126,12 +126,6 @@ def once(compute: Callable[[AnyNode], Result]) -> Callable[[AnyNode], Result]:
     return kept
 
 
-@once
-def nodes(node: Node) -> tuple[Node, ...]:
-    """What `walk` goes through, kept: for a program that many look through."""
-    return tuple(walk(node))
-
-
 class Names:
     """Allocates names that are unique in a program: `u`, `u1`, `u2`, ..."""
 

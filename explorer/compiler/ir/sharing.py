@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from explorer.compiler.ir.kernels import Level, Loop, ScheduledKernel, Statement, Where, print_step, reads_of, result_of
 from explorer.compiler.ir.loops import Accumulate
-from explorer.compiler.ir.node import Atom, Node, VerificationError, nodes, once
+from explorer.compiler.ir.node import Atom, Node, VerificationError, once, walk
 
 LANES = 32
 """Lanes of a warp."""
@@ -85,7 +85,7 @@ def shared_loops(path: Path) -> tuple[Loop, ...]:
 def shares(kernel: ScheduledKernel) -> dict[str, Share]:
     """How each bound loop is shared, by its variable; raises VerificationError where loops inside disagree."""
     found: dict[str, Share] = {}
-    for loop in reversed([node for node in nodes(kernel) if isinstance(node, Loop) and node.bind]):
+    for loop in reversed([node for node in walk(kernel) if isinstance(node, Loop) and node.bind]):
         inner = {found[child.variable] for child in _nearest(loop.body, loop.bind)}
         strides = {share.stride * share.members for share in inner} or {1}
         if len(strides) > 1:

@@ -35,7 +35,7 @@ from explorer.compiler.ir.loops import (
     Store,
     fixed_names,
 )
-from explorer.compiler.ir.node import Atom, VerificationError, nodes, once
+from explorer.compiler.ir.node import Atom, VerificationError, once, walk
 from explorer.compiler.ir.sharing import (
     GRID,
     LANES,
@@ -80,7 +80,7 @@ def verify_scheduled(kernel: ScheduledKernel) -> None:
 def _verify_names(kernel: ScheduledKernel) -> None:
     counts = {name for name, _ in kernel.counts}
     launched = [count for _, count in kernel.counts]
-    launched += [node.extent for node in nodes(kernel) if isinstance(node, Loop) and isinstance(node.extent, Count)]
+    launched += [node.extent for node in walk(kernel) if isinstance(node, Loop) and isinstance(node.extent, Count)]
     extents = {extent for count in launched for extent, _ in count.terms if isinstance(extent, str)}
     known = {buffer.name for buffer in kernel.buffers} | fixed_names(kernel.sizes, kernel.buffers) | counts | extents
     if len(kernel.body) == 1 and isinstance(kernel.body[0], Loop):
@@ -90,7 +90,7 @@ def _verify_names(kernel: ScheduledKernel) -> None:
             raise VerificationError(f"{kernel.name} has no array {array} to stream")
     writable = {buffer.name for buffer in kernel.buffers if buffer.kind in ("output", "index")}
     _verify_scope(kernel.body, known, writable)
-    defined = [name for node in nodes(kernel) if (name := result_of(node)) is not None]
+    defined = [name for node in walk(kernel) if (name := result_of(node)) is not None]
     if len(defined) != len(set(defined)):
         twice = sorted({name for name in defined if defined.count(name) > 1})
         raise VerificationError(f"defined twice: {', '.join(twice)}")
@@ -121,7 +121,7 @@ def _verify_grid(kernel: ScheduledKernel) -> None:
     """One loop over blocks, and perhaps one over columns in it: these are the grid that is launched."""
     if not 1 <= kernel.threads <= MOST_THREADS:
         raise VerificationError(f"{kernel.name} has {kernel.threads} threads a block, not 1 to {MOST_THREADS}")
-    by_warps = any(isinstance(node, Loop) and node.bind in ("warp", "lane") for node in nodes(kernel))
+    by_warps = any(isinstance(node, Loop) and node.bind in ("warp", "lane") for node in walk(kernel))
     if by_warps and kernel.threads % LANES:
         raise VerificationError(f"{kernel.name} has {kernel.threads} threads a block, no whole number of warps")
     grid = [(node, path) for node, path in statements(kernel) if isinstance(node, Loop) and node.bind in GRID]
@@ -149,7 +149,7 @@ def _verify_form(kernel: ScheduledKernel, statement: Statement) -> None:
             raise broken(statement, f"a comparison is one of {', '.join(COMPARISONS)}")
         case KeptLoad() if statement.buffer not in {b.name for b in kernel.buffers if b.type == "f32"}:
             raise broken(statement, "caches keep what is loaded from an array of numbers")
-        case KeptLoad() if any(getattr(node, "target", "") == statement.buffer for node in nodes(kernel)):
+        case KeptLoad() if any(getattr(node, "target", "") == statement.buffer for node in walk(kernel)):
             raise broken(statement, f"{statement.buffer} is written in this kernel, so caches may hold old elements")
         case Reduce():
             _verify_reduce(statement)
@@ -173,8 +173,8 @@ def _verify_reduce(reduce: Reduce) -> None:
 
 def _verify_copy(kernel: ScheduledKernel, copy: Copy) -> None:
     """From an array that stays as it is, to a tile of numbers in shared memory."""
-    tiles = {node.name: node for node in nodes(kernel) if isinstance(node, Tile)}
-    written = {node.target for node in nodes(kernel) if isinstance(node, Store | Accumulate)}
+    tiles = {node.name: node for node in walk(kernel) if isinstance(node, Tile)}
+    written = {node.target for node in walk(kernel) if isinstance(node, Store | Accumulate)}
     target, read = tiles.get(copy.target), {buffer.name for buffer in kernel.buffers if buffer.type == "f32"} - written
     if target is None or target.memory != "shared" or target.type != "f32":
         raise broken(copy, f"{copy.target} is no tile of numbers in shared memory")
@@ -214,7 +214,7 @@ class _Vectors:
         self.values: dict[str, int] = {}  # of the values that are vectors: their elements
         self.factors: dict[str, int] = dict(kernel.sizes)  # of each index: a number that divides it
         self.extents = {buffer.name: (buffer.extents, 0) for buffer in kernel.buffers}
-        self.extents |= {node.name: (node.extents, node.padding) for node in nodes(kernel) if isinstance(node, Tile)}
+        self.extents |= {node.name: (node.extents, node.padding) for node in walk(kernel) if isinstance(node, Tile)}
 
     def verify(self) -> None:
         for statement, _ in statements(self.kernel):

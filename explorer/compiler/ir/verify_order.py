@@ -27,7 +27,7 @@ from explorer.compiler.ir.kernels import (
     Where,
 )
 from explorer.compiler.ir.loops import Accumulate, Index, Load, Store
-from explorer.compiler.ir.node import Atom, nodes
+from explorer.compiler.ir.node import Atom, walk
 from explorer.compiler.ir.sharing import (
     GRID,
     LANES,
@@ -167,7 +167,7 @@ class _Order:
 
     def __init__(self, kernel: ScheduledKernel, shared: dict[str, Share]) -> None:
         self.kernel, self.shared = kernel, shared
-        self.loops = {node.variable: node for node in nodes(kernel) if isinstance(node, Loop)}
+        self.loops = {node.variable: node for node in walk(kernel) if isinstance(node, Loop)}
         self.bound = frozenset(variable for variable, loop in self.loops.items() if is_shared(loop))
         self.depends = dependences(kernel)
         self.forms = index_forms(kernel)
@@ -177,15 +177,15 @@ class _Order:
             for node, path in statements(kernel)
             if isinstance(node, Tile) and node.memory == "shared"
         }
-        written = {node.target for node in nodes(kernel) if isinstance(node, Store | Accumulate)}
+        written = {node.target for node in walk(kernel) if isinstance(node, Store | Accumulate)}
         self.scope |= {buffer.name: NONE for buffer in kernel.buffers if buffer.name in written}
-        self.tiles = {node.name for node in nodes(kernel) if isinstance(node, Tile)}
+        self.tiles = {node.name for node in walk(kernel) if isinstance(node, Tile)}
         # By name, the loop whose iterations take turns: `stage = slab % 2` is another one in the next iteration.
-        turns = ((node.result, self._turn(node)) for node in nodes(kernel) if isinstance(node, Index))
+        turns = ((node.result, self._turn(node)) for node in walk(kernel) if isinstance(node, Index))
         self.turns = {name: turn for name, turn in turns if turn is not None}
         self.turning = {turn.loop for turn in self.turns.values()}
-        self.copied = {node.target for node in nodes(kernel) if isinstance(node, Copy)}
-        self.found = {node.result for node in nodes(kernel) if isinstance(node, Load)}
+        self.copied = {node.target for node in walk(kernel) if isinstance(node, Copy)}
+        self.found = {node.result for node in walk(kernel) if isinstance(node, Load)}
         self.stored: set[str] = set()
         self.places: dict[Atom, _Place] = {}
         self.numbers: dict[object, int] = {}

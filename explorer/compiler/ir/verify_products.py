@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from explorer.compiler.ir.kernels import Multiply, ScheduledKernel, Tile
-from explorer.compiler.ir.node import nodes
+from explorer.compiler.ir.node import walk
 from explorer.compiler.ir.sharing import Path, Share, broken, shared_loops, size_of
 
 TALL, PAIR, WIDE, DEEP = 16, 2, 16, 8
@@ -17,7 +17,7 @@ its first 8 rows are the even ones, and two of its tiles are the even and the od
 
 def verify_product(kernel: ScheduledKernel, product: Multiply, path: Path) -> None:
     """Raises VerificationError for a product that is not of whole tiles, or that not all of a warp come to."""
-    tiles = {node.name: node for node in nodes(kernel) if isinstance(node, Tile)}
+    tiles = {node.name: node for node in walk(kernel) if isinstance(node, Tile)}
     around = [loop for loop in shared_loops(path) if loop.bind in ("lane", "thread")]
     if around:
         raise broken(product, f"a warp multiplies together, in no loop over {around[0].bind}s")

@@ -16,7 +16,7 @@ from explorer.compiler.ir.kernels import (
     reads_of,
 )
 from explorer.compiler.ir.loops import Accumulate, Accumulator, Load, Store
-from explorer.compiler.ir.node import Atom, nodes
+from explorer.compiler.ir.node import Atom, walk
 from explorer.compiler.ir.sharing import Path, Share, broken, dependences, iterations, shared_loops, statements
 from explorer.compiler.ir.verify_order import verify_order
 from explorer.compiler.ir.verify_products import SPREAD, verify_product
@@ -47,8 +47,8 @@ def _verify_barriers(kernel: ScheduledKernel) -> None:
 
 def _verify_joins(kernel: ScheduledKernel, shared: dict[str, Share]) -> None:
     """The lanes that a Reduce joins come by together: loops around it tell only groups of them apart."""
-    accumulators = {node.name for node in nodes(kernel) if isinstance(node, Accumulator)}
-    accumulators |= {node.name for node in nodes(kernel) if isinstance(node, Tile) and node.memory == "register"}
+    accumulators = {node.name for node in walk(kernel) if isinstance(node, Accumulator)}
+    accumulators |= {node.name for node in walk(kernel) if isinstance(node, Tile) and node.memory == "register"}
     for statement, path in statements(kernel):
         if not isinstance(statement, Reduce):
             continue
@@ -61,7 +61,7 @@ def _verify_joins(kernel: ScheduledKernel, shared: dict[str, Share]) -> None:
 
 def _registers(kernel: ScheduledKernel, shared: dict[str, Share]) -> dict[str, tuple[Share | None, ...]]:
     """By register tile, how each dimension is spread over threads; None where each thread has all of it."""
-    tiles = {node.name: node for node in nodes(kernel) if isinstance(node, Tile) and node.memory == "register"}
+    tiles = {node.name: node for node in walk(kernel) if isinstance(node, Tile) and node.memory == "register"}
     found: dict[str, tuple[Share | None, ...]] = {}
     for statement, path in statements(kernel):
         lanes: tuple[Share | None, ...] = ()
@@ -124,7 +124,7 @@ class _Sum:
 def _touched_sums(kernel: ScheduledKernel) -> dict[int, frozenset[str]]:
     """The accumulators and register tiles that each block's statements touch, by the block's identity."""
     touched: dict[int, set[str]] = {}
-    sums = {node.name for node in nodes(kernel) if isinstance(node, Accumulator | Tile)}
+    sums = {node.name for node in walk(kernel) if isinstance(node, Accumulator | Tile)}
     for statement, path in statements(kernel):
         stored = (statement.target,) if isinstance(statement, Store) else ()
         names = sums.intersection((*reads_of(statement), *stored))

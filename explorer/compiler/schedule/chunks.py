@@ -14,7 +14,7 @@ from math import prod
 from explorer.compiler.codegen.cuda_tiles import FLOAT_BYTES, MOST_SHARED_BYTES
 from explorer.compiler.ir import loops
 from explorer.compiler.ir.kernels import ScheduledKernel, Tile
-from explorer.compiler.ir.node import nodes
+from explorer.compiler.ir.node import walk
 from explorer.compiler.options import Options
 from explorer.compiler.passes.report import Report
 from explorer.compiler.schedule.chunk_edges import ChunkSizes
@@ -50,7 +50,7 @@ def schedule_chunks(kernel: loops.Kernel, report: Report) -> ScheduledKernel | N
 
 def shared_bytes(kernel: ScheduledKernel) -> int:
     """What a block's tiles take in shared memory, each on a boundary of 16 bytes."""
-    tiles = [node for node in nodes(kernel) if isinstance(node, Tile) and node.memory == "shared"]
+    tiles = [node for node in walk(kernel) if isinstance(node, Tile) and node.memory == "shared"]
     return sum(-(-prod(map(kernel.size, tile.extents)) // 4) * 4 * FLOAT_BYTES for tile in tiles)
 
 
