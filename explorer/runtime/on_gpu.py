@@ -25,6 +25,10 @@ from explorer.runtime.setup import CHECKING, PREPARING, RUNNING, STEPS, RunReque
 PEER_SAMPLES = 20
 """A peer is timed so many times at most, spread over our repeats."""
 WARM_SAMPLES = 20
+PRODUCTS_FIRST = (
+    "run with aggregate=false, products before sums, since a softmax weighs the sums; the stages show what is compiled"
+    " without that, and --option aggregate=true runs it"
+)
 FAULT_HINT = (
     "This is a fault in the explorer's kernel or in the device, not in the model: please report it with the model's"
     " text. The process that ran it has ended; the next run starts in a new one."
@@ -43,7 +47,9 @@ def ready(request: RunRequest) -> RunRequest:
         return request
     graph = compile_request(request).stages["graph"].program
     attention = isinstance(graph, Graph) and sums_weighed_by_sums(graph)
-    return replace(request, options={**request.options, "aggregate": False}) if attention else request
+    if not attention:
+        return request
+    return replace(request, options={**request.options, "aggregate": False}, choice=PRODUCTS_FIRST)
 
 
 def sums_weighed_by_sums(graph: Graph) -> bool:
@@ -102,6 +108,7 @@ def _run(setup: Setup) -> Iterator[Event]:
             **described,
             **times.to_json(),
             **figures,
+            "choice": setup.request.choice,
             "cache": "cold",
             "repeat": setup.request.repeat,
             "compile_ms": setup.compilation.stages["ptx"].ms if program.code.binary else bind_ms,

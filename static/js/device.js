@@ -167,7 +167,8 @@ function drawRoofline(figure, { limits, ceilings, median_ms: median }) {
 // --- kernels
 
 export function showKernels(result) {
-  const { kernels, limit_reached: reached, launch_ms: launch, launch_note: note } = result;
+  const { kernels, limit_reached: reached, launch_ms: launch, launch_note: note, choice } = result;
+  const sentences = [choice, note].filter(Boolean).map((text) => `${text[0].toUpperCase()}${text.slice(1)}.`);
   const good = reached <= 1;
   byId("run-traffic").replaceChildren(
     h("div.ch", h("h3", "Limits"), h("span.label", good ? "" : "below the least time: a fault in the explorer")),
@@ -183,7 +184,7 @@ export function showKernels(result) {
       ["inputs", `${short(result.input_bytes)}B`],
       ["to compile", `${ms(result.compile_ms)} ms`],
     ),
-    ...(note ? [h("p.label", `${note[0].toUpperCase()}${note.slice(1)}.`)] : []),
+    ...sentences.map((text) => h("p.label", text)),
     ...kernels.flatMap((kernel) => kernelTable(kernel, kernels.length)),
   );
 }

@@ -191,3 +191,11 @@ def test_attention_multiplies_first_unless_somebody_chose(
     text = (EXAMPLES / f"{model}.emb").read_text()
     ready = on_gpu.ready(RunRequest(text=text, on="gpu", options=asked))
     assert ready.options.get("aggregate") is chosen
+    assert bool(ready.choice) == (chosen is False)
+
+
+def test_what_the_target_chose_is_said(fake_cuda: Any) -> None:
+    text = (EXAMPLES / "rgnn" / "rgat.emb").read_text()
+    *_, last = run("layer", text=text, sizes={"F": 4, "G": 3})
+    assert "aggregate=false" in last["choice"]
+    assert f"  choice  {last['choice']}" in summary(last).splitlines()
