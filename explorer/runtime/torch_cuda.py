@@ -157,7 +157,9 @@ class OnCuda:
             arena = self._arena(forward, sizes, device)
             addresses = _addresses({**arrays, **made}, forward, arena)
             forward.launch(addresses, stream)
-        return made[self.result], Started(backward, addresses, (arena, made[self.result], *arrays.values()), sizes)
+        # Its memory alone: the result will know what made it, which holds this, and neither would ever be freed.
+        result = made[self.result].detach()
+        return made[self.result], Started(backward, addresses, (arena, result, *arrays.values()), sizes)
 
     def finish(self, started: Started, upstream: Tensor) -> dict[str, Tensor]:
         """Launches the rest, when the gradient of the result is there: the gradients by tensor."""

@@ -6,6 +6,7 @@ from __future__ import annotations
 import builtins
 import copy
 import re
+import weakref
 from contextlib import nullcontext
 from pathlib import Path
 from types import SimpleNamespace
@@ -366,6 +367,16 @@ def test_a_training_step_runs_each_kernel_of_the_backward_program_once(pretended
     assert set(ran) == symbols
     assert any("product" in symbol for symbol in first)
     assert not any("product" in symbol and symbol in first for symbol in fake_cuda.log)
+
+
+def test_a_result_that_nobody_keeps_is_freed_at_once(pretended_gpu, fake_cuda):
+    made, given = scored()
+    result = made(*given)
+    assert result.requires_grad
+    kept = weakref.ref(result)
+    fake_cuda.arrays.clear()  # the pretended device's views of it
+    del result
+    assert kept() is None
 
 
 def test_without_gradients_only_the_forward_program_runs(pretended_gpu, fake_cuda):
