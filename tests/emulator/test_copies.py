@@ -12,7 +12,7 @@ import explorer
 from benchmarks.gpu_check import Case, Setting, check, check_gradients, check_layer, sizes_of
 from explorer.compiler.codegen.cuda_words import COPY, WAIT_FOR_COPIES
 from explorer.compiler.ir.kernels import Copy
-from explorer.compiler.ir.node import nodes
+from explorer.compiler.ir.node import walk
 from tests.emulator.emulate import EmulatorFault
 from tests.emulator.test_faults import run
 
@@ -29,7 +29,7 @@ def copies(case: Case) -> set[str]:
     compilation = explorer.compile(case.text, sizes=sizes_of(case), options=case.options)
     program: Any = compilation.stages["kernels"].program
     kernels = getattr(program, "programs", (program,))
-    return {node.buffer for kernel in kernels for node in nodes(kernel) if isinstance(node, Copy)}
+    return {node.buffer for kernel in kernels for node in walk(kernel) if isinstance(node, Copy)}
 
 
 @pytest.mark.parametrize(("name", "copied"), [("transr", {"P"}), ("rescal", {"E", "P"})])

@@ -10,7 +10,7 @@ import pytest
 import explorer
 from benchmarks.gpu_check import TWO_SETS, Case, Setting, check, check_gradients, check_layer, sizes_of
 from explorer.compiler.ir.kernels import Multiply
-from explorer.compiler.ir.node import nodes
+from explorer.compiler.ir.node import walk
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 SCORES = {name: (EXAMPLES / "kge" / f"{name}.emb").read_text() for name in ("transr", "rescal")} | {"two": TWO_SETS}
@@ -24,7 +24,7 @@ def multiplies(case: Case) -> int:
     compilation = explorer.compile(case.text, sizes=sizes_of(case), options=case.options)
     program: Any = compilation.stages["kernels"].program
     kernels = getattr(program, "programs", (program,))
-    return sum(isinstance(node, Multiply) for kernel in kernels for node in nodes(kernel))
+    return sum(isinstance(node, Multiply) for kernel in kernels for node in walk(kernel))
 
 
 @pytest.mark.parametrize("precision", ERRORS)

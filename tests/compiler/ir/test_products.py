@@ -10,7 +10,7 @@ import pytest
 from explorer.compiler.interpret import run_program
 from explorer.compiler.interpret.tensor_cores import product, rounded
 from explorer.compiler.ir.kernels import Multiply, Precision, print_scheduled
-from explorer.compiler.ir.node import VerificationError, nodes
+from explorer.compiler.ir.node import VerificationError, walk
 from explorer.compiler.ir.parse import parse_scheduled
 from explorer.compiler.ir.parse.reader import ParseError
 from explorer.compiler.ir.verify_kernels import verify_scheduled
@@ -96,7 +96,7 @@ def test_it_verifies_and_prints_as_it_was_read() -> None:
     kernel = parse_scheduled(PRODUCT)
     verify_scheduled(kernel)
     assert text_of(print_scheduled(kernel)) == PRODUCT
-    (found,) = (node for node in nodes(kernel) if isinstance(node, Multiply))
+    (found,) = (node for node in walk(kernel) if isinstance(node, Multiply))
     assert (found.rows, found.columns, found.depth, found.precision) == (16, 16, 8, "tf32x3")
 
 
