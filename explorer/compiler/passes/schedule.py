@@ -54,10 +54,12 @@ def _scheduled(
 ) -> tuple[ScheduledKernel, ...]:
     """The kernels of a program's nests, in order, of which a caller gets the arrays `kept`: with what a batch's sums
     are scattered, and its negatives flattened; where some kernel of those cannot be made, as the nests are."""
+    said = list(report.done)
     try:
         flat = flatten_negatives(scatter_sums(nests, inverses, report), report)
         return tuple(_with_count(step, flat.count) for step in _each_scheduled(flat.kernels, kept, report))
     except Unsupported as error:
+        report.done[:] = said
         report.refused(f"{nests[0].name}: neither scattered nor flattened: {error}")
         return _each_scheduled(nests, kept, report)
 

@@ -4,11 +4,13 @@ import numpy as np
 import pytest
 
 import explorer
+from explorer.compiler.codegen.text import Unsupported
 from explorer.compiler.interpret import run_program
 from explorer.compiler.ir.kernels import AtomicAccumulate
 from explorer.compiler.ir.module import print_module
 from explorer.compiler.ir.node import walk
 from explorer.compiler.ir.parse.module import parse_module
+from explorer.compiler.passes import schedule as passes_schedule
 from explorer.compiler.passes.report import Report
 from explorer.compiler.passes.schedule import schedule
 from tests.compiler.models import draw_inputs
@@ -132,3 +134,20 @@ def test_without_the_inspector_nothing_is_grouped():
     kernels = compilation.stages["kernels"]
     assert "inspector" not in {kernel.template for kernel in kernels.program.programs}
     assert any("inspect is off" in refusal for each in kernels.passes for refusal in each.refusals)
+
+
+def test_what_could_not_be_scheduled_is_not_said_to_be_done(monkeypatch):
+    """Where the flattened nests have no kernels, those of the nests as they are are made, and only they are told of."""
+    made = passes_schedule._each_scheduled
+    program = compiled(SCORES["difference"], "tail:3", True).stages["loops"].program
+
+    def refusing(nests, kept, report):
+        if nests != program.programs:
+            raise Unsupported("no kernels")
+        return made(nests, kept, report)
+
+    monkeypatch.setattr(passes_schedule, "_each_scheduled", refusing)
+    report = Report(compiled(SCORES["difference"], "tail:3", True).options)
+    schedule(program, report)
+    assert any("neither scattered nor flattened: no kernels" in said for said in report.refusals)
+    assert not any("scattered" in said or "flat" in said for said in report.done)
