@@ -29,6 +29,8 @@ FLAGS = [
 ]
 WARM_SECONDS = 100
 """On two cores that other tests keep busy."""
+PATIENCE = 90_000
+"""How long, in ms, a test waits for what it expects: far longer than it takes, since other tests share the cores."""
 ADDRESS = re.compile(r"http://\S+")
 
 OpenPage = Callable[..., Page]
@@ -91,9 +93,8 @@ def wait_until_warm(address: str) -> None:
 def profile(browser: Browser) -> Iterator[BrowserContext]:
     """One profile for all tests, so that scripts are fetched and compiled once; each test has a tab of its own."""
     context = browser.new_context()
-    # Two busy cores must not fail a test for their pace.
-    context.set_default_timeout(20_000)
-    expect.set_options(timeout=15_000)
+    context.set_default_timeout(PATIENCE)
+    expect.set_options(timeout=PATIENCE)
     yield context
     context.close()
 

@@ -58,6 +58,11 @@ def expect_edit_after(page: Page, edit: int) -> None:
     expect(page.locator("#status")).to_have_text(UP_TO_DATE)
 
 
+def wait_until_kept(page: Page, piece: str) -> None:
+    """Wait until what the page keeps for a reload contains a piece of JSON: it is written a moment after an edit."""
+    page.wait_for_function("piece => (sessionStorage.explorer ?? '').includes(piece)", arg=piece)
+
+
 def pane(page: Page, stage: str) -> Locator:
     """The pane that shows a stage."""
     return page.locator(f'.pane[data-stage="{stage}"]')

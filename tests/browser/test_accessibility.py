@@ -77,7 +77,7 @@ def test_a_run(open_page: OpenPage, axe: str, target: str) -> None:
     page = open_page("/?example=kge/transe_l2")
     edit_of(page)
     run_on(page, target, 64)
-    expect(page.locator("#run-check")).to_contain_text("Matches", timeout=60_000)
+    expect(page.locator("#run-check")).to_contain_text("Matches")
     assert violations(page, axe) == []
 
 
@@ -87,10 +87,10 @@ def test_an_operation_with_its_levels_compared(open_page: OpenPage, axe: str) ->
     page.locator("#dock-toggle").click()
     page.locator("#run-data").select_option("RM1:L0")
     page.locator("[data-act=run]").click()
-    expect(page.locator("[data-act=compare-levels]")).to_be_visible(timeout=60_000)
+    expect(page.locator("[data-act=compare-levels]")).to_be_visible()
     page.locator("[data-act=compare-levels]").click()
-    expect(page.locator(".levels tbody:has(.bar)")).to_have_count(4, timeout=90_000)
-    expect(page.locator("#run")).to_be_visible(timeout=60_000)
+    expect(page.locator(".levels tbody:has(.bar)")).to_have_count(4)
+    expect(page.locator("#run")).to_be_visible()
     expect(page.locator("#reuse-figure svg")).to_be_visible()
     assert violations(page, axe) == []
 

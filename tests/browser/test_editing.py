@@ -11,7 +11,16 @@ import pytest
 from playwright.sync_api import Page, Route, expect
 
 from tests.browser.conftest import OpenPage
-from tests.browser.driving import DISTMULT, change, edit_of, editor_text, expect_edit_after, pane, write
+from tests.browser.driving import (
+    DISTMULT,
+    change,
+    edit_of,
+    editor_text,
+    expect_edit_after,
+    pane,
+    wait_until_kept,
+    write,
+)
 
 pytestmark = pytest.mark.browser
 
@@ -135,7 +144,7 @@ def test_a_precision_is_chosen_and_kept(open_page: OpenPage) -> None:
     edit_of(page)
     page.locator("#precision").select_option("tf32")
     expect(pane(page, "cuda")).to_contain_text("multiply_tf32<")
-    page.wait_for_timeout(300)
+    wait_until_kept(page, '"precision":"tf32"')
     page.reload()
     expect(page.locator("#precision")).to_have_value("tf32")
     expect(pane(page, "cuda")).to_contain_text("multiply_tf32<")
@@ -149,7 +158,7 @@ def test_the_inspector_by_chunks_shows_their_sizes(open_page: OpenPage) -> None:
     expect(pane(page, "cuda")).to_contain_text("buf_idx")
     page.locator("#inspect_edges").select_option("32")
     expect(pane(page, "cuda")).to_contain_text("chunk * 32")
-    page.wait_for_timeout(300)
+    wait_until_kept(page, '"inspect_edges":"32"')
     page.reload()
     expect(page.locator("#inspect_edges")).to_have_value("32")
     page.locator("#inspect").select_option("true")
@@ -162,7 +171,7 @@ def test_a_reload_keeps_a_broken_text_and_the_settings(open_page: OpenPage) -> N
     change(page, "+ R[r]", "+ Rr[r]")
     page.locator('[data-size="D"] .field').fill("48")
     expect(page.locator(".diag")).to_be_visible()
-    page.wait_for_timeout(300)
+    wait_until_kept(page, '"D":48')
     page.reload()
     expect(page.locator(".diag")).to_contain_text("Rr")
     assert "+ Rr[r]" in editor_text(page)
@@ -185,8 +194,7 @@ def test_a_text_that_is_too_long_is_refused_in_words_and_kept(open_page: OpenPag
     write(page, "# " + "long " * 60_000)
     expect(page.locator("#status")).to_contain_text("larger than 256 KiB")
     expect(page.locator("#status")).to_contain_text("Your text is kept")
-    page.wait_for_timeout(300)
-    assert page.evaluate("JSON.parse(sessionStorage.explorer).text.length") == 300_002
+    page.wait_for_function("JSON.parse(sessionStorage.explorer).text.length == 300_002")
 
 
 def test_an_example_replaces_the_text_and_undo_brings_it_back(open_page: OpenPage) -> None:
@@ -236,7 +244,7 @@ def test_a_text_that_is_no_longer_the_example_says_so(open_page: OpenPage) -> No
     expect(mark).to_be_visible()
     expect(page.locator(".sec [data-edited]")).to_have_text(", edited")
     expect(page).to_have_title("transr.emb (edited) · Embedding Compiler Explorer")
-    page.wait_for_timeout(300)
+    wait_until_kept(page, "Mine(")
     page.reload()
     expect(mark).to_be_visible()
     change(page, "Mine(", "TransR(")

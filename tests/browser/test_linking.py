@@ -140,7 +140,7 @@ def test_sass_is_made_for_its_pane_and_linked_and_kernels_show_what_they_take(op
     expect(page.locator('.st[data-open="sass"] .n')).to_have_text("…")
     page.locator("#pane-0 .body").click()
     page.locator('.st[data-open="sass"]').click()
-    expect(pane(page, "sass")).to_contain_text("FFMA", timeout=20_000)
+    expect(pane(page, "sass")).to_contain_text("FFMA")
     expect(pane(page, "sass").locator(".meta")).to_have_text(taken)
     expect(page.locator('.st[data-open="sass"] .n')).to_have_text(re.compile(r"^\d+$"))
     point_at_model(page, "@", "return norm")
@@ -171,10 +171,9 @@ def test_panes_are_added_chosen_and_closed(open_page: OpenPage) -> None:
     expect(pane(page, "dlc").locator(".unit")).to_have_count(2)
     page.locator("#pane-4 select").select_option("loops")
     expect(page.locator("#pane-4")).to_have_attribute("data-stage", "loops")
-    for _ in range(4):
+    for left in (4, 3, 2, 1):
         page.locator("#pane-0 [data-act=close]").click()
-        page.wait_for_timeout(250)
-    expect(page.locator(".pane")).to_have_count(1)
+        expect(page.locator(".pane")).to_have_count(left)
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,6 @@ from tests.browser.driving import edit_of, expect_edit_after, pane
 
 pytestmark = pytest.mark.browser
 
-SECONDS = 1_000
 SLS = "/?example=embedding/sls"
 LEVELS = ("slc", "slc.opt1", "slc.opt2", "slc.opt3")
 
@@ -28,7 +27,7 @@ def simulate(page: Page) -> None:
     """Press Run and wait for the result, which may be there at once: the one before it is wiped out first."""
     page.locator("#run-check").evaluate("element => { element.textContent = ''; }")
     page.locator("#run").click()
-    expect(page.locator("#run-check")).to_contain_text("Matches the float64 reference", timeout=60 * SECONDS)
+    expect(page.locator("#run-check")).to_contain_text("Matches the float64 reference")
 
 
 def cycles(page: Page) -> int:
@@ -73,9 +72,9 @@ def test_all_levels_are_run_and_compared(open_page: OpenPage) -> None:
     expect(page.locator("#run-summary")).to_contain_text("fewer than opt0")
     page.locator("[data-act=compare-levels]").click()
     levels = page.locator(".levels tbody:has(.bar)")
-    expect(levels).to_have_count(4, timeout=90 * SECONDS)
+    expect(levels).to_have_count(4)
     expect(levels.locator("th")).to_have_text(["opt0", "opt1", "opt2", "opt3"])
-    expect(page.locator(".levels .me th")).to_have_text("opt3", timeout=60 * SECONDS)
+    expect(page.locator(".levels .me th")).to_have_text("opt3")
     ratios = [float(row.locator(".num").nth(1).inner_text().rstrip("×")) for row in levels.all()]
     assert ratios[0] == 1
     assert ratios == sorted(ratios)
@@ -100,7 +99,7 @@ def test_a_smaller_queue_is_another_machine(open_page: OpenPage) -> None:
     assert cycles(page) > usual
     page.locator("#machine-queue_bytes").fill("60")
     page.locator("#run").click()
-    expect(page.locator("#run-main .msg")).to_contain_text(re.compile("queue", re.IGNORECASE), timeout=60 * SECONDS)
+    expect(page.locator("#run-main .msg")).to_contain_text(re.compile("queue", re.IGNORECASE))
     page.locator("#machine-reset").click()
     expect(page.locator("#machine-queue_bytes")).to_have_value("8192")
     # Any other parameter waits in a list.
@@ -161,9 +160,9 @@ def test_the_reuse_distances_of_the_data_are_drawn(open_page: OpenPage) -> None:
     page = open_page(SLS)
     open_dock(page, "RM1:L2")
     figure = page.locator("#reuse-figure svg")
-    expect(figure).to_have_attribute("aria-label", re.compile(r"9\d % of 8,192 accesses"), timeout=60 * SECONDS)
+    expect(figure).to_have_attribute("aria-label", re.compile(r"9\d % of 8,192 accesses"))
     page.locator("#run-data").select_option("RM1:L0")
-    expect(figure).not_to_have_attribute("aria-label", re.compile(r"9\d % of 8,192"), timeout=60 * SECONDS)
+    expect(figure).not_to_have_attribute("aria-label", re.compile(r"9\d % of 8,192"))
 
 
 def test_the_data_follow_the_kind_of_op(open_page: OpenPage) -> None:
