@@ -119,9 +119,9 @@ class _Rows:
             return ()
         return self._computing(rows, crossing, made, element, extent), sums
 
-    def _outside(self, rows: Body) -> set[str | None]:
+    def _outside(self, rows: Body) -> set[str]:
         """What the rows need of the iteration around the segment, but for scalars that are the same in all."""
-        constant: set[str | None] = set()
+        constant: set[str] = set()
         for scalar in self.scalars:
             if isinstance(scalar, loops.Compute) and not set(loops.reads_of(scalar)) - constant:
                 constant.add(scalar.result)
