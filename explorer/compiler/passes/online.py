@@ -17,10 +17,9 @@ from dataclasses import replace
 from explorer.compiler.ir import loops
 from explorer.compiler.ir.module import each_program
 from explorer.compiler.ir.node import Atom, Names, walk
-from explorer.compiler.passes.nest import SORTED_MAPS
 from explorer.compiler.passes.one_loop import Maximum, Merging, Refusal, Sums
 from explorer.compiler.passes.report import Report
-from explorer.compiler.passes.sets import THROUGH
+from explorer.compiler.passes.sets import SORTED_MAPS, THROUGH
 from explorer.compiler.passes.statements import alive, all_names, names_read, written_names
 
 LOWEST = -3.4028234663852886e38
