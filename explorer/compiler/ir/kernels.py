@@ -48,7 +48,7 @@ from explorer.compiler.ir.loops import (
     print_expression,
     print_statement,
 )
-from explorer.compiler.ir.node import Atom, Extent, Line, Node, walk
+from explorer.compiler.ir.node import Atom, Extent, Line, Node, once, walk
 
 Level = Literal["", "block", "column", "warp", "lane", "thread"]
 """Who shares a loop's iterations: the grid's blocks (by x, or by y: a column), a block's warps, a warp's lanes, or all
@@ -269,6 +269,7 @@ def result_of(statement: Node) -> str | None:
     return loops.result_of(statement)
 
 
+@once
 def reads_of(statement: Node) -> tuple[str, ...]:
     """The names that a statement itself reads: atoms, buffers and tiles, not those of what is inside."""
     atoms: tuple[Atom, ...]

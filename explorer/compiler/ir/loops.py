@@ -149,6 +149,7 @@ def result_of(statement: Node) -> str | None:
     return None
 
 
+@once
 def reads_of(statement: Node) -> tuple[str, ...]:
     """The names that a statement itself reads: atoms, buffers and rows, not those of a loop's body."""
     atoms: tuple[Atom, ...] = ()
