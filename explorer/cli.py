@@ -119,6 +119,7 @@ def _compilation(arguments: argparse.Namespace, data: str | None = None) -> Comp
         name=arguments.name,
         counts=_counts(text, data),
         counted_on=Path(data or "").name,
+        on_demand=True,
     )
     if not compilation.ok:
         rendered = [
