@@ -167,6 +167,16 @@ def reads_of(statement: Node) -> tuple[str, ...]:
     return tuple(atom for atom in atoms if isinstance(atom, str))
 
 
+def array_of(statement: Node) -> str:
+    """The array, row or accumulator that a statement loads from or writes; "" for others."""
+    match statement:
+        case Load():
+            return statement.buffer
+        case Store() | Accumulate():
+            return statement.target
+    return ""
+
+
 def print_expression(function: str, operands: tuple[Atom, ...]) -> str:
     """`u * p`, `sqrt(s)`, or the operand itself for a copy."""
     texts = [str(operand) for operand in operands]

@@ -15,8 +15,8 @@ from explorer.compiler.counts import SETS
 from explorer.compiler.frozen import dataclass
 from explorer.compiler.ir.kernels import Count, ScheduledKernel
 from explorer.compiler.ir.loops import Buffer
-from explorer.compiler.ir.node import Extent, Names, Origin, walk
-from explorer.compiler.schedule.steps import ALL, Steps, arrays_of
+from explorer.compiler.ir.node import Extent, Names, Origin
+from explorer.compiler.schedule.steps import ALL, Steps
 
 ROWS_A_TILE = 64
 PIECE = 16
@@ -217,7 +217,7 @@ def _kernel(
     steps: Steps,
     origin: Origin,
 ) -> ScheduledKernel:
-    touched = {name for statement in steps.body for node in walk(statement) for name in arrays_of(node)}
+    touched = steps.arrays()
     return ScheduledKernel(
         name=name,
         template="inspector",
