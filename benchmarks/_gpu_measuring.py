@@ -18,7 +18,6 @@ from explorer.runtime.op_inputs import Sets
 
 QUICK_REPEAT = 3
 PASSES = {"tf32x3": 3, "tf32": 1}
-"""Products on tensor cores for one of the model's."""
 """Products on the tensor cores for one of the model's."""
 
 
@@ -59,6 +58,7 @@ class Bench:
             "against": row.against,
             "hand_ms": row.hand_ms,
             "precision": row.precision,
+            "note": problem.note,
             **self.limits(row, problem),
         }
         peers = self.ready_peers(problem)

@@ -23,7 +23,7 @@ SCORES: dict[str, Callable[[Tensors, Tensor, Tensor, Tensor], Tensor]] = {
     "transr": lambda x, h, r, t: (_rows_times(x["E"][h] - x["E"][t], x["P"][r]) + x["R"][r]).norm(dim=-1),
     "rescal": lambda x, h, r, t: _dot(_rows_times(x["E"][h], x["P"][r]), x["E"][t]),
 }
-"""Each score in PyTorch, of h, r and t."""
+"""Each score in PyTorch, of h, r and t: [B]; with negatives t is [B, N], h and r [B, 1], and so is the score."""
 
 
 def _dot(a: Tensor, b: Tensor) -> Tensor:
@@ -31,6 +31,9 @@ def _dot(a: Tensor, b: Tensor) -> Tensor:
 
 
 def _rows_times(rows: Tensor, matrices: Tensor) -> Tensor:
+    """A triple's row [B, D], or its negatives' [B, N, D], times its matrix: [B, D, K], with negatives [B, 1, D, K]."""
+    if rows.dim() == 3:
+        return torch.bmm(rows, matrices.squeeze(1))
     return torch.bmm(rows.unsqueeze(1), matrices).squeeze(1)
 
 

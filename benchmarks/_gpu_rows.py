@@ -9,23 +9,18 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from functools import cache, lru_cache
-from pathlib import Path
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 import torch
 
 import explorer
 from benchmarks import _gpu_peers as peers
-from explorer.compiler.ir.graph import Graph
-from explorer.runtime.graphs import load_graph, with_inverses
-from explorer.runtime.inputs import Triples, load_triples
+from benchmarks._gpu_inputs import EXAMPLES, away_from_corners, drawn, knowledge_graph, power_law, relational_graph
 from explorer.runtime.layer_inputs import upstream_name
 from explorer.runtime.torch_programs import TensorProgram
 from explorer.runtime.torch_structure import Structure, prepare
 
-EXAMPLES = Path(__file__).resolve().parents[1] / "examples"
 TOLERANCES = {"float32": 1e-5, "tf32x3": 2e-5, "tf32": 5e-3}
 """Of scores, by what products are multiplied in."""
 SHOWN = {"float32": "", "tf32x3": " 3xTF32", "tf32": " TF32"}
@@ -36,6 +31,8 @@ CHECKED = 256
 """Rows, or nonzeros, whose float64 values are computed where all would take too long."""
 POPULAR_BYTES = 200_000_000
 """A table from which on an inspector marks the rows that are gathered most often: four times the L2 cache."""
+NEGATIVES = 64
+"""Corrupted triples for each of a batch's, which share its head and relation (cuKE §VII-B)."""
 MOST_PLAIN_BYTES = 20 << 30
 """A plain expression that would make more than this is left out."""
 
@@ -52,6 +49,7 @@ class Problem:
     peers: dict[str, peers.Run]
     check: Callable[[Tensor, Mapping[str, Tensor]], float]
     compiled: dict[str, peers.Run] = field(default_factory=dict)  # peers that torch.compile makes, which takes long
+    note: str = ""  # on the inputs
 
     @property
     def counts(self) -> dict[str, int]:
@@ -88,7 +86,7 @@ class Row(ABC):
     def problem(self, device: str, data: str) -> Problem:
         """The row's inputs on a device, with `data` as the knowledge graph."""
 
-    def compiled(self, path: str, sizes: Mapping[str, int], **options: bool) -> TensorProgram:
+    def compiled(self, path: str, sizes: Mapping[str, int], **options: str | bool) -> TensorProgram:
         """An example at these sizes. Raises ValueError where it has no CUDA."""
         chosen: dict[str, str | bool] = {"precision": self.precision, **options}
         made = explorer.compile((EXAMPLES / f"{path}.emb").read_text(), sizes=sizes, options=chosen)
@@ -101,43 +99,48 @@ class Row(ABC):
 
 @dataclass(frozen=True, kw_only=True)
 class ScoreRow(Row):
-    """A score on a batch of triples that are drawn from the knowledge graph."""
+    """A score on a batch of triples that are drawn from the knowledge graph; with `negatives`, of so many triples for
+    each, whose tails are any entities."""
 
     model: str
     size: int = 512
     batch: int = 16_384
+    negatives: int = 0
     checked: int = CHECKED
 
     def program(self) -> TensorProgram:
         """The score with all its dimensions of the row's size."""
         names = explorer.compile((EXAMPLES / "kge" / f"{self.model}.emb").read_text()).sizes
-        return self.compiled(f"kge/{self.model}", dict.fromkeys(names, self.size))
+        corrupted = f"tail:{self.negatives}" if self.negatives else "none"
+        return self.compiled(f"kge/{self.model}", dict.fromkeys(names, self.size), negatives=corrupted)
 
     def problem(self, device: str, data: str) -> Problem:
         """Tables of random rows; the matrices keep rows at their length."""
         program = self.program()
         triples = knowledge_graph(data)
-        rows = np.random.default_rng(0).integers(0, len(triples.h), self.batch)
-        index = {
-            n: torch.from_numpy(ids[rows]).long().to(device)
-            for n, ids in zip("hrt", (triples.h, triples.r, triples.t), strict=True)
-        }
+        random = np.random.default_rng(0)
+        rows = random.integers(0, len(triples.h), self.batch)
+        ids = {"h": triples.h[rows], "r": triples.r[rows], "t": triples.t[rows]}
+        if self.negatives:
+            ids["t"] = random.integers(0, triples.num_entities, (self.batch, self.negatives))
+        index = {name: torch.from_numpy(each).long().to(device) for name, each in ids.items()}
         counts = {"entity": triples.num_entities, "relation": triples.num_relations}
         tensors = drawn(program.graph, counts, device)
         of_relations = {tensor.name for tensor in program.graph.tensors if tensor.sets == ("relation",)}
         eager = peers.SCORES[self.model]
-        h, r, t = index.values()
+        h, r, t = (each if each.dim() == index["t"].dim() else each.unsqueeze(1) for each in index.values())
 
         def check(result: Tensor, gradients: Mapping[str, Tensor]) -> float:
             few = [ids[: self.checked] for ids in (h, r, t)]
-            wide = {name: (v[few[1]] if name in of_relations else v).double() for name, v in tensors.items()}
-            own = torch.arange(len(few[1]), device=device)
+            relations = few[1].flatten()
+            wide = {name: (v[relations] if name in of_relations else v).double() for name, v in tensors.items()}
+            own = torch.arange(len(relations), device=device).view_as(few[1])
             return relative_error(result[: self.checked], eager(wide, few[0], own, few[2]))
 
         compiled = torch.compile(lambda h, r, t: eager(tensors, h, r, t))
         return Problem(
             program=program,
-            structure=prepare(program.graph, index, {}, 0, checked=True),
+            structure=prepare(program.graph, index, {}, self.negatives, checked=True),
             tensors=tensors,
             peers={"eager": lambda: eager(tensors, h, r, t)},
             check=check,
@@ -164,9 +167,7 @@ class LayerRow(Row):
         """Random features and weights; attention vectors that PyTorch Geometric has once are the same for all types."""
         program = self.program()
         structure, edges = relational_graph(self.graph, data, device)
-        tensors = drawn(program.graph, structure.counts, device)
-        for name in {"w_s", "w_t"} & tensors.keys():
-            tensors[name][:] = tensors[name][:1]
+        tensors, note = self._drawn(program, structure, edges, device)
         upstream = upstream_name(program.graph)
         given = {name: tensor for name, tensor in tensors.items() if name != upstream}
         plain = peers.LAYERS[self.model]
@@ -184,7 +185,22 @@ class LayerRow(Row):
         runs = peers.pyg_layers(self.model, given, edges, self.training)
         if not self.training:
             runs["loop of products"] = lambda: plain(given, edges)
-        return Problem(program=program, structure=structure, tensors=tensors, peers=runs, check=check)
+        return Problem(program=program, structure=structure, tensors=tensors, peers=runs, check=check, note=note)
+
+    def _drawn(
+        self, program: TensorProgram, structure: Structure, edges: peers.Edges, device: str
+    ) -> tuple[dict[str, Tensor], str]:
+        """The tensors, of which gradients exist, and a note on how they were found."""
+
+        def draw(seed: int) -> dict[str, Tensor]:
+            tensors = drawn(program.graph, structure.counts, device, seed)
+            for name in {"w_s", "w_t"} & tensors.keys():
+                tensors[name][:] = tensors[name][:1]
+            return tensors
+
+        if not self.training:
+            return draw(0), ""
+        return away_from_corners(draw, lambda tensors: peers.LAYERS[self.model](tensors, edges))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -276,31 +292,6 @@ def _row_of_product(place: int, ptr: Tensor, col: Tensor, value: Tensor, x: Tens
     return value[own].double() @ x[col[own]].double()
 
 
-def power_law(count: int, draws: int, exponent: float, random: torch.Generator) -> Tensor:
-    """`draws` ids below `count`, the k-th busiest as likely as k ** -exponent; which ids are busy is at random."""
-    device = random.device
-    shares = torch.arange(1, count + 1, dtype=torch.float64, device=device) ** -exponent
-    ends = torch.cumsum(shares / shares.sum(), 0)
-    ids = torch.randperm(count, generator=random, device=device)
-    uniform = torch.rand(draws, dtype=torch.float64, generator=random, device=device)
-    return ids[torch.searchsorted(ends, uniform).clamp_(max=count - 1)]
-
-
-def drawn(graph: Graph, counts: Mapping[str, int], device: str) -> dict[str, Tensor]:
-    """A value for every tensor that the structure does not bring: standard normal, but what is learnt divided by the
-    root of the dimension that a product with it sums over."""
-    random, made = torch.Generator(device).manual_seed(0), {}
-    counts = {"unit": 1, **counts}
-    for tensor in graph.tensors:
-        if tensor.kind != "structure":
-            dims = [graph.size(extent) for extent in tensor.dims]
-            shape = [*(counts[name] for name in tensor.sets), *dims]
-            made[tensor.name] = torch.randn(shape, device=device, generator=random)
-            if tensor.kind == "param" and dims:
-                made[tensor.name] *= dims[-2:][0] ** -0.5
-    return made
-
-
 def relative_error(got: Tensor, want: Tensor) -> float:
     """The largest difference, each relative to its own value or to the mean one, whichever is larger."""
     size = want.abs()
@@ -310,29 +301,6 @@ def relative_error(got: Tensor, want: Tensor) -> float:
 def largest_error(got: Tensor, want: Tensor) -> float:
     """The largest difference relative to the largest value: of long sums, whose terms cancel."""
     return float((got.double() - want).abs().max() / want.abs().max().clamp(min=1e-300))
-
-
-@cache
-def knowledge_graph(data: str) -> Triples:
-    """The triples of a preset or a file."""
-    return load_triples(data)
-
-
-@lru_cache(maxsize=1)
-def relational_graph(name: str, data: str, device: str) -> tuple[Structure, peers.Edges]:
-    """A graph encoded for the programs of any layer, and its edges as the peers take them."""
-    graph = load_graph(name) if name else with_inverses(knowledge_graph(data))
-    found = {key: torch.from_numpy(ids).to(device) for key, ids in graph.arrays().items()}
-    numbers = {key: getattr(graph, key) for key in ("num_nodes", "num_etypes", "num_ntypes")}
-    edges = peers.Edges(*found.values(), graph.num_etypes)
-    return prepare(_any_layer(), {**found, **numbers}, {}, 0, checked=True), edges
-
-
-def _any_layer() -> Graph:
-    """A graph program of a layer: encodings are of the relational graph alone."""
-    program: Any = explorer.compile((EXAMPLES / "rgnn" / "gcn.emb").read_text()).stages["graph"].program
-    assert isinstance(program, Graph)
-    return program
 
 
 def _score(
@@ -394,6 +362,18 @@ ROWS: tuple[Row, ...] = (
     _score("TransR", "transr", 1.02, 0.97, size=1024),
     _score("TransR", "transr", 0.75, 0.70, size=1024, precision="tf32x3"),
     _score("TransR", "transr", 0.60, 0.575, size=1024, precision="tf32"),
+    *(
+        ScoreRow(
+            name=f"{model} tail:{NEGATIVES}",
+            model=path,
+            batch=1_024,
+            negatives=NEGATIVES,
+            checked=32,
+            tolerance=TOLERANCES["float32"],
+            of_peer=1.0,
+        )
+        for model, path in (("TransE", "transe_l2"), ("TransR", "transr"))
+    ),
     _layer("rgcn", "", 0.080, 0.071),
     _layer("rgcn", "", 0.080, 0.055, precision="tf32"),
     _layer("rgcn", "", 0.30, training=True),
@@ -461,7 +441,9 @@ def smaller(row: Row) -> Row:
     """The same row in seconds instead of minutes: for a first look, and for tests of what it does."""
     match row:
         case ScoreRow():
-            return replace(row, size=min(row.size, 64), batch=min(row.batch, 512), checked=64)
+            return replace(
+                row, size=min(row.size, 64), batch=min(row.batch, 512), negatives=min(row.negatives, 4), checked=64
+            )
         case LayerRow():
             return replace(row, graph="small")
         case BagRow():

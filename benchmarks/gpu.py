@@ -289,6 +289,7 @@ def table(facts: dict[str, Any], results: list[dict[str, Any]]) -> str:
             f"{result['kernels']:>8}{result['made_bytes'] / 2**20:>9.1f}{result['error_of_64']:>9.1e}"
             f"{'' if result['right'] else ' WRONG'}  {', '.join(peers)}{ratio}"
             + (f"; {moved / 1e6:,.1f} MB moved" if isinstance(moved, int) else "")
+            + (f"; {result['note']}" if result.get("note") else "")
         )
     return "\n".join([*lines, *_sparse_mean(results)])
 

@@ -16,8 +16,10 @@ def compile(
     name: str | None = None,
     counts: Mapping[str, int] | None = None,
     counted_on: str = "",
+    on_demand: bool = False,
 ) -> Compilation:
-    """Compiles a model text through every stage; see `explorer.compiler.compilation.compile_model`.
+    """Compiles a model text through every stage, or those that are asked for; see
+    `explorer.compiler.compilation.compile_model`.
 
     `Compilation.run` takes "cpu", "gpu" and "dae" beside the stages that have interpreters."""
     targets: dict[str, Target] = {"cpu": _run_on_cpu, "dae": _run_on_dae}
@@ -31,6 +33,7 @@ def compile(
         make_module=_make_module,
         counts=counts,
         counted_on=counted_on,
+        on_demand=on_demand,
     )
     targets["gpu"] = lambda _, inputs: _run_on_gpu(compilation, inputs)
     return compilation

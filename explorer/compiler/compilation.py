@@ -189,8 +189,9 @@ def compile_model(
     make_module: ModuleMaker | None = None,
     counts: Mapping[str, int] | None = None,
     counted_on: str = "",
+    on_demand: bool = False,
 ) -> Compilation:
-    """Compiles a model text through every stage.
+    """Compiles a model text through every stage, or where it is `on_demand`, through each when it is first asked for.
 
     `sizes` override the model's dims, `options` are those of `explorer.compiler.options`, `name` picks a definition
     (the last one otherwise), `targets` are what `Compilation.run` knows beside the interpreters, `encode` how it makes
@@ -218,7 +219,7 @@ def compile_model(
         options=chosen,
         diagnostics=checked.diagnostics,
         operations=_operations(graph, checked.operations),
-        stages=_Stages(graph, chosen, rows),
+        stages=_Stages(graph, chosen, rows, on_demand),
         targets=targets or {},
         encode=encode,
         make_module=make_module,
@@ -234,13 +235,13 @@ def _failed(text: str, options: Options, diagnostics: tuple[Diagnostic, ...]) ->
 class _Stages(Mapping[str, Stage]):
     """The stages by name, in the pipeline's order; those on demand are made when they are first asked for."""
 
-    def __init__(self, graph: Graph, options: Options, counts: Counts) -> None:
+    def __init__(self, graph: Graph, options: Options, counts: Counts, on_demand: bool) -> None:
         self._graph = graph
         self._options = options
         self._counts = counts
         self._made: dict[str, Stage] = {}
         for spec in STAGES:
-            if not spec.on_demand:
+            if not (on_demand or spec.on_demand):
                 self._made[spec.name] = self._make(spec)
 
     def __getitem__(self, name: str) -> Stage:

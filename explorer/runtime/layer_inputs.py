@@ -35,12 +35,7 @@ def encode_inputs(
     """
     graph, module = programs(compilation)
     encodings = encode(graph_of(inputs, graph))
-    tensors = dict(inputs)
-    name = upstream_name(graph)
-    if name is not None:
-        if upstream is None:
-            raise InputError(f"{graph.name} is compiled with its backward pass: give grad, the gradient of its result")
-        tensors[name] = upstream
+    tensors = with_upstream(graph, inputs, upstream)
     return program_inputs(graph, module, encodings, tensors), lambda result, gradients: finish(
         graph, encodings, result, gradients
     )
@@ -52,6 +47,14 @@ def programs(compilation: Compilation) -> tuple[Graph, Module]:
     if not isinstance(graph, Graph) or not isinstance(module, Module):
         raise TypeError("only a layer that compiles has encodings")
     return graph, module
+
+
+def with_upstream(graph: Graph, inputs: Mapping[str, Any], upstream: Any | None) -> dict[str, Any]:
+    """The inputs, and the gradient of the result where there is a backward pass. Raises InputError where it lacks."""
+    name = upstream_name(graph)
+    if name is not None and upstream is None:
+        raise InputError(f"{graph.name} is compiled with its backward pass: give grad, the gradient of its result")
+    return {**inputs, name: upstream} if name is not None else dict(inputs)
 
 
 def upstream_name(graph: Graph) -> str | None:

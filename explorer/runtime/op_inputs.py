@@ -23,7 +23,7 @@ from explorer.compiler.ir.module import Module
 from explorer.runtime.arrays import inputs_of, kernels_of
 from explorer.runtime.encodings import Segments, Step, segments
 from explorer.runtime.inputs import Ids, InputError
-from explorer.runtime.layer_inputs import Floats, Outcome, tensor_shape, upstream_name
+from explorer.runtime.layer_inputs import Floats, Outcome, tensor_shape, with_upstream
 from explorer.runtime.sparse import SparseRows
 from explorer.runtime.sparse_arrays import sparse_from
 
@@ -113,13 +113,8 @@ def encode_inputs(
     """
     graph, program = programs_of(compilation)
     sets = Sets.of(graph)
-    tensors = dict(inputs)
     encoded = EncodedLists(sets, sparse_from(inputs, graph.name, "given", _rows_given(graph, sets, inputs)))
-    name = upstream_name(graph)
-    if name is not None:
-        if upstream is None:
-            raise InputError(f"{graph.name} is compiled with its backward pass: give grad, the gradient of its result")
-        tensors[name] = upstream
+    tensors = with_upstream(graph, inputs, upstream)
     return program_inputs(graph, program, encoded, tensors), lambda result, gradients: finish(
         graph, encoded, result, gradients
     )

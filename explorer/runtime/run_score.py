@@ -21,6 +21,7 @@ from explorer.runtime.check import Check, compare
 from explorer.runtime.events import Event, progress
 from explorer.runtime.gradient_check import probe
 from explorer.runtime.inputs import Triples, load_triples
+from explorer.runtime.layer_inputs import upstream_name
 from explorer.runtime.score_inputs import Encoding
 from explorer.runtime.setup import STEPS, Floats, Outcome, RunRequest, Setup
 
@@ -49,7 +50,7 @@ class ScoreSetup(Setup):
 
     @property
     def upstream(self) -> Floats:
-        return self.tensors[score_inputs.upstream_name(score_inputs.graph_of(self.compilation)) or ""]
+        return self.tensors[upstream_name(score_inputs.graph_of(self.compilation)) or ""]
 
     @property
     def large(self) -> bool:
@@ -76,7 +77,7 @@ class ScoreSetup(Setup):
         """The same score of the batch's first triples."""
         triples = max(1, GRADIENT_SCORES // (self.want.size // len(self.want)))
         graph = score_inputs.graph_of(self.compilation)
-        cut = {entry.name for entry in graph.maps} | {score_inputs.upstream_name(graph)}
+        cut = {entry.name for entry in graph.maps} | {upstream_name(graph)}
         tensors = {name: array[:triples].copy() if name in cut else array for name, array in self.tensors.items()}
         return _probed(_made(self.request, self.compilation, self.triples, tensors))
 

@@ -75,11 +75,6 @@ def graph_of(compilation: Compilation) -> Graph:
     return graph
 
 
-def upstream_name(graph: Graph) -> str | None:
-    """The tensor that the gradient of the scores is given as; None without a backward pass."""
-    return next((tensor.name for tensor in graph.tensors if tensor.kind == "upstream"), None)
-
-
 def upstream_shape(graph: Graph, inputs: Mapping[str, Any]) -> tuple[int, ...]:
     """The shape of the scores."""
     return max((np.shape(inputs[e.name]) for e in graph.maps if e.name in inputs), key=len)

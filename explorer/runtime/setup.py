@@ -225,7 +225,8 @@ class Setup(ABC):
 
 
 def compile_request(request: RunRequest, counts: Mapping[str, int] | None = None, counted_on: str = "") -> Compilation:
-    """The request's model, its costs counted on a graph of these sizes. Raises Refused."""
+    """The request's model, its costs counted on a graph of these sizes, and of its stages those that are asked for.
+    Raises Refused."""
     compilation = explorer.compile(
         request.text,
         sizes=request.sizes,
@@ -233,6 +234,7 @@ def compile_request(request: RunRequest, counts: Mapping[str, int] | None = None
         name=request.name,
         counts=counts,
         counted_on=counted_on,
+        on_demand=True,
     )
     if not compilation.ok:
         diagnostics = [diagnostic.to_json(request.text) for diagnostic in compilation.diagnostics]

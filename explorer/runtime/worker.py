@@ -44,6 +44,7 @@ def compile_model(request: Mapping[str, Any]) -> Iterator[Event]:
         name=request["name"],
         counts=counts,
         counted_on=data,
+        on_demand=True,
     )
     yield events.result(compilation.to_json(request["stages"]))
 

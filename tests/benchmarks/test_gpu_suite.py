@@ -14,6 +14,7 @@ from benchmarks import gpu
 
 torch = pytest.importorskip("torch", reason="the suite's peers are PyTorch's, which this machine does without")
 
+from benchmarks import _gpu_inputs as inputs  # noqa: E402
 from benchmarks import _gpu_measuring as measuring  # noqa: E402
 from benchmarks import _gpu_rows as rows  # noqa: E402
 from benchmarks import _gpu_timing as timing  # noqa: E402
@@ -51,6 +52,34 @@ def test_wrong_gradients_are_found():
     result, gradients = problem.program.run(problem.structure, problem.counts, problem.tensors)
     gradients["W"][0] += 0.1
     assert problem.check(result, gradients) > row.tolerance
+
+
+def product(x):
+    """`leaky_relu(feature @ w)`, of which one argument is at the corner where the rows' sums cancel."""
+    return torch.nn.functional.leaky_relu(x["feature"] @ x["w"], 0.2)
+
+
+def features(nearest):
+    random = torch.Generator().manual_seed(0)
+    feature, w = torch.randn(200, 64, generator=random), torch.randn(64, generator=random)
+    feature[7] -= (feature[7].double() @ w.double() - nearest).float() * w / (w @ w)
+    return {"feature": feature, "w": w}
+
+
+def test_what_lies_at_a_corner_within_rounding_is_found():
+    assert inputs.at_corners(product, features(nearest=0.0)) == 1
+    assert inputs.at_corners(product, features(nearest=1e-3)) == 0
+    nowhere = features(nearest=1e-3) | {"feature": torch.zeros(3, 64)}
+    assert inputs.at_corners(product, nowhere) == 0  # exactly at it, in float32 too
+
+
+def test_inputs_at_a_corner_are_drawn_again_and_said_to_be():
+    tensors, note = inputs.away_from_corners(lambda seed: features(nearest=0.0 if seed < 2 else 1e-3), product)
+    assert inputs.at_corners(product, tensors) == 0
+    assert "seed 2" in note
+    assert inputs.away_from_corners(lambda seed: features(nearest=1e-3), product)[1] == ""
+    with pytest.raises(ValueError, match="however often"):
+        inputs.away_from_corners(lambda seed: features(nearest=0.0), product)
 
 
 def test_rows_of_a_table_much_larger_than_the_cache_are_marked():
@@ -145,6 +174,7 @@ def test_a_measured_row_tells_times_errors_limits_and_peers(name, monkeypatch):
     gpu.judge([result])
     assert result["right"]
     assert name in gpu.table({}, [result])
+    assert "drawn again" in gpu.table({}, [result | {"note": "drawn again"}])
 
 
 def test_a_row_without_a_program_still_times_its_peers(monkeypatch):

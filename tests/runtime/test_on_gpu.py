@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from explorer.compiler import compilation
 from explorer.runtime import on_gpu, peers
 from explorer.runtime.check import Check
 from explorer.runtime.console import summary
@@ -192,6 +193,16 @@ def test_attention_multiplies_first_unless_somebody_chose(
     ready = on_gpu.ready(RunRequest(text=text, on="gpu", options=asked))
     assert ready.options.get("aggregate") is chosen
     assert bool(ready.choice) == (chosen is False)
+
+
+def test_a_run_compiles_what_it_needs_once(fake_cuda: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    made: list[str] = []
+    make = compilation._run_stage
+    monkeypatch.setattr(compilation, "_run_stage", lambda spec, *rest: made.append(spec.name) or make(spec, *rest))
+    text = (EXAMPLES / "rgnn" / "rgat.emb").read_text()
+    assert run("layer", text=text, sizes={"F": 4, "G": 3})[-1]["matches_reference"]
+    # The graph by itself says what to choose; all else is made when the sizes are known that its costs depend on.
+    assert sorted(made) == sorted(["graph", "graph", "loops", "kernels", "cuda", "ptx"])
 
 
 def test_what_the_target_chose_is_said(fake_cuda: Any) -> None:

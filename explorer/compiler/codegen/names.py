@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 
-from explorer.compiler.ir.kernels import AtomicAccumulate, Loop, ScheduledKernel, Search, Tile
-from explorer.compiler.ir.loops import Kernel, fixed_names, result_of
-from explorer.compiler.ir.node import Names, Node, walk
+from explorer.compiler.ir.kernels import ScheduledKernel, result_of
+from explorer.compiler.ir.loops import Kernel, fixed_names
+from explorer.compiler.ir.node import Names, walk
 
 
 class TargetNames:
@@ -29,7 +29,7 @@ class TargetNames:
         buffers = [buffer.name for buffer in kernel.buffers]
         extents = sorted(fixed_names(kernel.sizes, kernel.buffers))
         counts = [name for name, _ in kernel.counts] if isinstance(kernel, ScheduledKernel) else []
-        return [*buffers, *extents, *counts, *(name for node in walk(kernel) if (name := _defined(node)))]
+        return [*buffers, *extents, *counts, *(name for node in walk(kernel) if (name := result_of(node)))]
 
     def __getitem__(self, name: str) -> str:
         return self._of[name]
@@ -38,15 +38,3 @@ class TargetNames:
         """A name that nothing else has: the hint where possible."""
         plain = re.sub(r"[^A-Za-z0-9_]|^(?=[0-9_])|_(?=_)", "v", hint)
         return self._allocator.new(f"v_{plain}" if self._refused(plain) else plain)
-
-
-def _defined(node: Node) -> str | None:
-    """The name that a statement defines, if any, of the loops or of a scheduled kernel."""
-    match node:
-        case Loop():
-            return node.variable
-        case Tile():
-            return node.name
-        case Search() | AtomicAccumulate():
-            return node.result or None
-    return result_of(node)

@@ -1,32 +1,19 @@
 """The machine code (SASS) of a translation unit, by nvdisasm, and from each instruction back to the operations.
 
-nvdisasm is a package from PyPI (`nvidia-cuda-nvdisasm`) and needs no GPU. It gets fixed arguments and a file that holds
-the cubin and has a name of our own; nothing of the model's reaches its command line. Its JSON output knows no source
-lines, so its text is read: `//## File "/kernel.cu", line 12` stands before the instructions of a line.
+nvdisasm's JSON output knows no source lines, so its text is read: `//## File "/kernel.cu", line 12` stands before the
+instructions of a line.
 """
 
 from __future__ import annotations
 
-import functools
 import re
-import subprocess
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from importlib.metadata import PackageNotFoundError, files
-from pathlib import Path
-from tempfile import TemporaryDirectory
-from threading import Timer
 
 from explorer.compiler.codegen.nvrtc import FILE
 from explorer.compiler.codegen.text import Binary, Code, Unsupported
 from explorer.compiler.ir.node import Line, Origin, merge
 from explorer.compiler.passes.report import Report
-
-PACKAGE = "nvidia-cuda-nvdisasm"
-SECONDS = 10.0
-"""A file takes 0.2 to 0.6 s."""
-MOST_BYTES = 32 << 20
-"""Of nvdisasm's text; the largest of the examples is 0.2 MB."""
 
 SECTION = re.compile(r"//-+ \.text\.(\S+) +-+")
 SOURCE = re.compile(r'\s*//## File "([^"]*)", line (\d+)(?: inlined at "([^"]*)", line (\d+))?')
@@ -42,6 +29,8 @@ def generate_sass(code: Code, report: Report) -> Code:
     """
     if code.binary is None:
         raise Unsupported("SASS is made of compiled code, and there is none.")
+    from explorer.compiler.codegen.nvdisasm import disassemble
+
     sections = _sections(disassemble(code.binary.cubin))
     kernels = [launch.symbol for launch in code.launches if launch.symbol in sections]
     if len(kernels) < len(code.launches):
@@ -49,52 +38,6 @@ def generate_sass(code: Code, report: Report) -> Code:
     lines = [line for kernel in kernels for line in _kernel_lines(kernel, sections[kernel], code.binary)]
     report.did(f"disassembled for {report.options.arch}")
     return replace(code, lines=tuple(lines[1:]))
-
-
-@functools.lru_cache(maxsize=16)
-def disassemble(cubin: bytes) -> str:
-    """What nvdisasm writes of a cubin, with source lines and inlining; raises Unsupported."""
-    with TemporaryDirectory(prefix="explorer-") as folder:
-        file = Path(folder, "kernel.cubin")
-        file.write_bytes(cubin)
-        return _run([str(_program()), "--print-code", "--print-line-info-inline", str(file)])
-
-
-def _program() -> Path:
-    try:
-        found = [file for file in files(PACKAGE) or () if file.stem == "nvdisasm"]
-    except PackageNotFoundError:
-        found = []
-    if not found:
-        raise Unsupported(f"SASS needs the package {PACKAGE}; pip installs it.")
-    return Path(str(found[0].locate()))
-
-
-def _run(command: Sequence[str]) -> str:
-    """A program's output, which has SECONDS to come and may be MOST_BYTES long; raises Unsupported."""
-    try:
-        process = subprocess.Popen(
-            command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, env={}
-        )
-    except OSError as error:
-        raise Unsupported(f"nvdisasm does not start: {error.strerror}.") from None
-    alarm = Timer(SECONDS, process.kill)
-    alarm.start()
-    try:
-        assert process.stdout is not None
-        output = process.stdout.read(MOST_BYTES + 1)
-        if len(output) > MOST_BYTES:
-            raise Unsupported(f"The SASS has more than {MOST_BYTES >> 20} MiB of text: make the kernel smaller.")
-        status = process.wait()
-    finally:
-        alarm.cancel()
-        process.kill()
-        process.communicate()
-    if status < 0:
-        raise Unsupported(f"nvdisasm was ended before it finished, or took longer than {SECONDS:g} s.")
-    if status:
-        raise Unsupported(f"nvdisasm refuses the machine code, with status {status}.")
-    return output.decode(errors="replace")
 
 
 def _sections(text: str) -> dict[str, list[str]]:

@@ -30,9 +30,9 @@ Sources: cuKE §V and §VI, Hector §3.3 and §3.4.1, G-Sparse §III-B; the nota
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from typing import Literal
 
+from explorer.compiler.frozen import dataclass
 from explorer.compiler.ir import loops
 from explorer.compiler.ir.loops import (
     INFIX_INDEX,
@@ -48,7 +48,7 @@ from explorer.compiler.ir.loops import (
     print_expression,
     print_statement,
 )
-from explorer.compiler.ir.node import Atom, Extent, Line, Node, walk
+from explorer.compiler.ir.node import Atom, Extent, Line, Node, once, walk
 
 Level = Literal["", "block", "column", "warp", "lane", "thread"]
 """Who shares a loop's iterations: the grid's blocks (by x, or by y: a column), a block's warps, a warp's lanes, or all
@@ -269,6 +269,7 @@ def result_of(statement: Node) -> str | None:
     return loops.result_of(statement)
 
 
+@once
 def reads_of(statement: Node) -> tuple[str, ...]:
     """The names that a statement itself reads: atoms, buffers and tiles, not those of what is inside."""
     atoms: tuple[Atom, ...]

@@ -6,8 +6,8 @@ Operands are atoms. A `Compute` names a scalar once; an accumulator and a row ar
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
+from explorer.compiler.frozen import dataclass
 from explorer.compiler.ir.graph import INFIX_FUNCTIONS
 from explorer.compiler.ir.node import Atom, Extent, Line, Node, VerificationError, once, walk
 
@@ -149,6 +149,7 @@ def result_of(statement: Node) -> str | None:
     return None
 
 
+@once
 def reads_of(statement: Node) -> tuple[str, ...]:
     """The names that a statement itself reads: atoms, buffers and rows, not those of a loop's body."""
     atoms: tuple[Atom, ...] = ()
@@ -164,6 +165,16 @@ def reads_of(statement: Node) -> tuple[str, ...]:
         case Store():
             atoms = (*statement.indices, *statement.operands)
     return tuple(atom for atom in atoms if isinstance(atom, str))
+
+
+def array_of(statement: Node) -> str:
+    """The array, row or accumulator that a statement loads from or writes; "" for others."""
+    match statement:
+        case Load():
+            return statement.buffer
+        case Store() | Accumulate():
+            return statement.target
+    return ""
 
 
 def print_expression(function: str, operands: tuple[Atom, ...]) -> str:

@@ -128,10 +128,11 @@ def _touched_sums(kernel: ScheduledKernel) -> dict[int, frozenset[str]]:
     for statement, path in statements(kernel):
         stored = (statement.target,) if isinstance(statement, Store) else ()
         names = sums.intersection((*reads_of(statement), *stored))
-        for block in path:
-            touched.setdefault(id(block), set()).update(names)
+        if names:
+            for block in path:
+                touched[id(block)] |= names
         if isinstance(statement, Loop | Where):
-            touched.setdefault(id(statement), set())
+            touched[id(statement)] = set()
     return {block: frozenset(names) for block, names in touched.items()}
 
 

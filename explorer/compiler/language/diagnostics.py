@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import unicodedata
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -107,6 +106,8 @@ def closest(name: str, candidates: Iterable[str]) -> str | None:
     same = [other for other in names if other.lower() == name.lower()]
     if same:
         return same[0]
+    import difflib  # only a text with errors needs it
+
     slips = difflib.get_close_matches(name, names, n=1, cutoff=0.6)
     if slips:
         return slips[0]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
 from dataclasses import replace
 from functools import cache
@@ -43,7 +44,8 @@ def parse(text: str) -> syntax.Program:
 
 @cache
 def _lark() -> Lark:
-    """The parser, built once from grammar.lark."""
+    """The parser of grammar.lark, whose tables are kept where Python keeps what it has compiled of the sources: making
+    them takes longer than to compile most models. Lark makes them anew where the grammar or its version has changed."""
     from lark import Lark
 
     from explorer.compiler.language.tree import TreeBuilder
@@ -56,6 +58,9 @@ def _lark() -> Lark:
         def process(self, stream: Iterator[Token]) -> Iterator[Token]:
             return stream
 
-    grammar = Path(__file__).with_name("grammar.lark").read_text(encoding="utf-8")
-    options: dict[str, Any] = {"postlex": WholeTokens(), "transformer": TreeBuilder()}
+    folder = Path(__file__).parent
+    grammar = (folder / "grammar.lark").read_text(encoding="utf-8")
+    tables = folder / "__pycache__" / f"grammar.{sys.implementation.cache_tag}.tables"
+    cache = not sys.dont_write_bytecode and str(tables)
+    options: dict[str, Any] = {"postlex": WholeTokens(), "transformer": TreeBuilder(), "cache": cache}
     return Lark(grammar, parser="lalr", lexer="basic", maybe_placeholders=True, **options)

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from explorer.compiler.frozen import dataclass
 from explorer.compiler.ir.graph import Elementwise
 
 

@@ -15,9 +15,11 @@ from explorer.compiler.ir import loops
 from explorer.compiler.ir.index_sets import CONTAINERS, SetNames, ends_of
 from explorer.compiler.ir.module import Module
 from explorer.compiler.ir.node import Extent, Names, merge, walk
-from explorer.compiler.passes.nest import SORTED_MAPS, Nest, Scope, Target, position_name
+from explorer.compiler.passes.nest import Nest
 from explorer.compiler.passes.report import Report
 from explorer.compiler.passes.rows import values_in_rows
+from explorer.compiler.passes.scope import Scope, Target, position_name
+from explorer.compiler.passes.sets import SORTED_MAPS
 from explorer.compiler.passes.storage import KernelPlan, plan_kernels, stored_values
 
 

@@ -7,70 +7,16 @@ lead to that node: what is gathered through the same map there is the node's own
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 
 from explorer.compiler.ir import graph as g
 from explorer.compiler.ir import loops
 from explorer.compiler.ir.index_sets import CONTAINERS, SetNames, containment
 from explorer.compiler.ir.node import Atom, Extent, Names, Origin, merge
-from explorer.compiler.passes.sets import THROUGH
+from explorer.compiler.passes.scope import Scope, Target, close_all, position_name
+from explorer.compiler.passes.sets import SORTED_MAPS, THROUGH
 
 REDUCTION_STARTS = {"sum": 0.0, "mean": 0.0, "norm1": 0.0, "norm2": 0.0, "max": float("-inf"), "min": float("inf")}
-
-
-def position_name(index_set: str) -> str:
-    """What the variable of a loop over a set is called."""
-    return {"entry": "p", "nonzero": "z"}.get(index_set, index_set[0])
-
-
-@dataclass(eq=False)
-class Scope:
-    """The body of a loop while it grows; `known` are the elements that it has computed already.
-
-    A position has an index set, its coordinates in arrays over the set, and the map that its loop went along, with
-    the position that it left from."""
-
-    parent: Scope | None
-    variable: str
-    index_set: str = ""
-    position: tuple[Atom, ...] = ()
-    along: str = ""
-    start: Scope | None = None
-    body: list[loops.Statement] = field(default_factory=list)
-    known: dict[tuple[str, tuple[Atom, ...]], Atom] = field(default_factory=dict)
-    defined: set[str] = field(default_factory=set)
-    bounds: dict[str, tuple[Extent, Extent]] = field(default_factory=dict)  # of segments, by the map
-
-    def chain(self) -> list[Scope]:
-        """The scopes from the outermost to this one."""
-        return [*(self.parent.chain() if self.parent else []), self]
-
-    def add(self, statement: loops.Statement) -> None:
-        """Appends a statement and remembers the name that it defines."""
-        self.body.append(statement)
-        name = loops.result_of(statement)
-        if name is not None:
-            self.defined.add(name)
-
-    def close(self, extent: Extent, lower: Extent = 0) -> loops.For:
-        """The loop, finished, added to the scope around it."""
-        origin = merge(*(statement.origin for statement in self.body))
-        loop = loops.For(variable=self.variable, lower=lower, extent=extent, body=tuple(self.body), origin=origin)
-        if self.parent is not None:
-            self.parent.add(loop)
-        return loop
-
-    def also(self, index_set: str, position: tuple[Atom, ...]) -> Scope:
-        """A second position of the same loop."""
-        return Scope(self, self.variable, index_set, position, body=self.body, defined=self.defined, bounds=self.bounds)
-
-
-@dataclass(frozen=True)
-class Target:
-    """A row, or the part of a buffer that belongs to a position: what an element's indices are appended to."""
-
-    name: str
-    prefix: tuple[Atom, ...] = ()
 
 
 class Nest:
@@ -179,7 +125,7 @@ class Nest:
         if offset:
             at = (*indices[:-1], self._index("add", (indices[-1], offset), inner, value.origin))
         self._store(target, at, atom, inner, value.origin)
-        _close(scopes, source.shape)
+        close_all(scopes, source.shape)
 
     def _store(self, target: Target, indices: tuple[Atom, ...], atom: Atom, scope: Scope, origin: Origin) -> None:
         at = (*target.prefix, *indices)
@@ -205,7 +151,7 @@ class Nest:
             scopes = self._open(value.shape, home)
             at = tuple(scope.variable for scope in scopes[1:])
             self._store(target, at, start, scopes[-1], value.origin)
-            _close(scopes, value.shape)
+            close_all(scopes, value.shape)
         bounds = self._bounds(segment, home, value.origin)
         position, segments = self._segment_positions(segment, home, value.origin)
         columns = self._open(value.shape, position)
@@ -221,7 +167,7 @@ class Nest:
                 origin=value.origin,
             )
         )
-        _close(columns, value.shape)
+        close_all(columns, value.shape)
         for loop, (lower, upper), _ in reversed(segments):
             loop.close(upper, lower)
         if segment.function != "sum":
@@ -230,7 +176,7 @@ class Nest:
             whole = self._load(target.name, target.prefix, at, value, scopes[-1])
             ended = self._end_segment(segment, whole, bounds, scopes[-1], value.origin)
             self._store(target, at, ended, scopes[-1], value.origin)
-            _close(scopes, value.shape)
+            close_all(scopes, value.shape)
 
     def scatter(self, value: g.Value, target: str, home: Scope) -> None:
         """Adds the row of one element to the sum that it belongs to: `out[row[z], d] += ...`."""
@@ -250,7 +196,7 @@ class Nest:
                 origin=value.origin,
             )
         )
-        _close(columns, value.shape)
+        close_all(columns, value.shape)
 
     def _segment_scalar(self, value: g.Value, segment: g.Segment, place: Scope) -> Atom:
         reduction = "sum" if segment.function == "mean" else segment.function
@@ -432,7 +378,7 @@ class Nest:
         if not summed:
             return self._scalar("u", "mul", operands, place, value.origin)
         self._accumulate(total, "sum", "mul", operands, scopes[-1], value.origin)
-        _close(scopes, tuple(extents[letter] for letter in summed))
+        close_all(scopes, tuple(extents[letter] for letter in summed))
         return total
 
     def _accumulate(
@@ -475,16 +421,6 @@ class Nest:
             source.insert(0, self._index("mod", (flat, size), place, value.origin))
             flat = self._index("div", (flat, size), place, value.origin)
         return self.element(operand, (flat, *source) if operand.shape else (), place)
-
-
-SORTED_MAPS = frozenset({"dst", "dst_pair", "dst_pair_node", "src_pair_etype", "bag", "query", "row"})
-"""The maps by which their domain is sorted: edges by (dst, etype), pairs of a node or of a type side by side, entries
-of a bag and nonzeros of a row likewise."""
-
-
-def _close(scopes: list[Scope], shape: g.Shape) -> None:
-    for scope, extent in zip(reversed(scopes[1:]), reversed(shape), strict=True):
-        scope.close(extent)
 
 
 def _follows(value: g.Value, step: str) -> bool:

@@ -23,6 +23,10 @@ PAIR_MAPS = {
 THROUGH = {("dst_pair", "dst"): "dst_pair_node", ("src_pair", "src"): "src_pair_node"}
 """An edge's end is its pair's node: along the first map, the second goes on as the third."""
 
+SORTED_MAPS = frozenset({"dst", "dst_pair", "dst_pair_node", "src_pair_etype", "bag", "query", "row"})
+"""The maps by which their domain is sorted: edges by (dst, etype), pairs of a node or of a type side by side, entries
+of a bag and nonzeros of a row likewise."""
+
 HOMES: tuple[tuple[frozenset[str], str, str], ...] = (
     (frozenset({"etype"}), "etype", "etype"),
     (frozenset({"src"}), "node", "src"),

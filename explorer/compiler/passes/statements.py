@@ -70,7 +70,7 @@ def renamed(body: Iterable[loops.Statement], names: Mapping[str, str]) -> tuple[
 
 def slice_for(candidates: tuple[AnyStatement, ...], readers: Iterable[Node]) -> list[AnyStatement]:
     """The candidates that the readers need, directly or through one another, in order."""
-    needed = {name for statement in readers for node in walk(statement) for name in loops.reads_of(node)}
+    needed = names_read(readers)
     kept: list[AnyStatement] = []
     for statement in reversed(candidates):
         if loops.result_of(statement) in needed:
@@ -79,12 +79,12 @@ def slice_for(candidates: tuple[AnyStatement, ...], readers: Iterable[Node]) -> 
     return kept
 
 
-def names_read(body: Iterable[loops.Statement]) -> set[str | None]:
+def names_read(body: Iterable[Node]) -> set[str]:
     """The names that statements read, at any depth."""
     return {name for statement in body for node in walk(statement) for name in loops.reads_of(node)}
 
 
-def closure(before: Sequence[loops.Statement], needed: set[str | None]) -> tuple[loops.Statement, ...]:
+def closure(before: Sequence[loops.Statement], needed: Iterable[str | None]) -> tuple[loops.Statement, ...]:
     """The statements that these names need, directly or through one another, in order: what names, and what writes."""
     needed = set(needed)
     kept: list[loops.Statement] = []
@@ -98,10 +98,12 @@ def closure(before: Sequence[loops.Statement], needed: set[str | None]) -> tuple
 def alive(body: Sequence[loops.Statement]) -> tuple[loops.Statement, ...]:
     """The statements without scalars that nothing reads."""
     kept: list[loops.Statement] = []
+    read: set[str] = set()
     for statement in reversed(body):
-        if not pure(statement) or loops.result_of(statement) in names_read(kept):
-            kept.insert(0, statement)
-    return tuple(kept)
+        if not pure(statement) or loops.result_of(statement) in read:
+            kept.append(statement)
+            read |= names_read((statement,))
+    return tuple(reversed(kept))
 
 
 def is_segment(kernel: loops.Kernel, statement: loops.Statement) -> bool:

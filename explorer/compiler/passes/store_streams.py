@@ -19,19 +19,9 @@ def store_streams(program: slc.SlcProgram, report: Report) -> slc.SlcProgram:
     """The program with the callbacks that only copy replaced, if the option asks for it."""
     if not report.options.store_streams:
         return program
-    used = [name for node in walk(program) if (name := _memory(node))]
+    used = [name for node in walk(program) if (name := loops.array_of(node))]
     body = _items(program.body, {name for name in used if used.count(name) == 1}, program.name, report)
     return replace(program, body=body)
-
-
-def _memory(node: object) -> str:
-    """The row or buffer that a statement of the execute unit touches."""
-    match node:
-        case loops.Load():
-            return node.buffer
-        case loops.Store() | loops.Accumulate():
-            return node.target
-    return ""
 
 
 def _items(items: tuple[slc.Item, ...], once: set[str], kernel: str, report: Report) -> tuple[slc.Item, ...]:

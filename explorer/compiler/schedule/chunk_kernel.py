@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from explorer.compiler.ir import loops
 from explorer.compiler.ir.kernels import Count, ScheduledKernel
-from explorer.compiler.ir.node import Names, walk
+from explorer.compiler.ir.node import Names
 from explorer.compiler.passes.statements import all_names
 from explorer.compiler.schedule.chunk_edges import LANES, ChunkSizes, Edges, chunk_of
 from explorer.compiler.schedule.chunk_elements import Elements
@@ -14,7 +14,7 @@ from explorer.compiler.schedule.chunk_inspector import Inspector
 from explorer.compiler.schedule.chunk_plan import Plan, sort_index
 from explorer.compiler.schedule.chunk_product import Products
 from explorer.compiler.schedule.products import Product
-from explorer.compiler.schedule.steps import Steps, arrays_of
+from explorer.compiler.schedule.steps import Steps
 
 REGISTERS, REGISTERS_A_THREAD = 65_536, 64
 """Of a multiprocessor, and what a thread's loads, side by side, need (measured: left to itself, the assembler takes 32
@@ -31,7 +31,7 @@ def write_chunks(plan: Plan, sizes: ChunkSizes) -> ScheduledKernel:
         inspector = Inspector.declare(steps, chunk, tuple(plan.matrices), rows, sizes.cached)
         inspector.inspect()
         _phases(Elements(Edges(steps, plan, sizes, chunk), inspector))
-    used = {name for statement in steps.body for node in walk(statement) for name in arrays_of(node)}
+    used = steps.arrays()
     threads = LANES * sizes.warps
     return ScheduledKernel(
         name=kernel.name,

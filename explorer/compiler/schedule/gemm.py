@@ -11,18 +11,18 @@ the registers.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
+from explorer.compiler.frozen import dataclass
 from explorer.compiler.ir import loops
 from explorer.compiler.ir.kernels import Count, Reduce, ScheduledKernel
 from explorer.compiler.ir.loops import Buffer
-from explorer.compiler.ir.node import Atom, Extent, Names, walk
+from explorer.compiler.ir.node import Atom, Extent, Names
 from explorer.compiler.passes.statements import slice_for
 from explorer.compiler.schedule.grouping import HEIGHTS, ROWS_A_TILE, Grouping
 from explorer.compiler.schedule.operands import LeftOperand, RightOperand
 from explorer.compiler.schedule.products import Product
 from explorer.compiler.schedule.segment_operand import SegmentOperand
-from explorer.compiler.schedule.steps import Steps, arrays_of
+from explorer.compiler.schedule.steps import Steps
 from explorer.compiler.schedule.tensor_sums import TensorSums
 from explorer.compiler.schedule.thread_sums import ThreadSums
 from explorer.compiler.schedule.tiling import TilePlace, choose_tiling
@@ -93,7 +93,7 @@ class _Writer:
             else:
                 with steps.loop("column", self.blocks * heads, "column") as column:
                     self._tile(tile, column)
-        used = {name for statement in steps.body for node in walk(statement) for name in arrays_of(node)}
+        used = steps.arrays()
         kernel = ScheduledKernel(
             name=name,
             template="gemm",

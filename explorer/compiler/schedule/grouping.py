@@ -9,13 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from explorer.compiler.counts import SETS
+from explorer.compiler.frozen import dataclass
 from explorer.compiler.ir.kernels import Count, ScheduledKernel
 from explorer.compiler.ir.loops import Buffer
-from explorer.compiler.ir.node import Extent, Names, Origin, walk
-from explorer.compiler.schedule.steps import ALL, Steps, arrays_of
+from explorer.compiler.ir.node import Extent, Names, Origin
+from explorer.compiler.schedule.steps import ALL, Steps
 
 ROWS_A_TILE = 64
 PIECE = 16
@@ -216,7 +217,7 @@ def _kernel(
     steps: Steps,
     origin: Origin,
 ) -> ScheduledKernel:
-    touched = {name for statement in steps.body for node in walk(statement) for name in arrays_of(node)}
+    touched = steps.arrays()
     return ScheduledKernel(
         name=name,
         template="inspector",

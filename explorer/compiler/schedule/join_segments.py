@@ -54,7 +54,7 @@ def _joined(body: Body, at: int, later: int) -> Body | None:
     return (*body[:at], *moved, joined, *stay, *body[later + 1 :])
 
 
-def _touched(body: Iterable[loops.Statement]) -> set[str | None]:
+def _touched(body: Iterable[loops.Statement]) -> set[str]:
     """What statements read or write."""
     body = tuple(body)
     return names_read(body) | written_names(body)

@@ -9,10 +9,11 @@ own, it is done before, once for all of its candidates.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import product
 
 from explorer.compiler.codegen.text import Unsupported
+from explorer.compiler.frozen import dataclass
 from explorer.compiler.ir import loops
 from explorer.compiler.ir.kernels import Count
 from explorer.compiler.ir.loops import Buffer
@@ -77,11 +78,7 @@ def _of_candidates(kernel: loops.Kernel, rows: loops.For, statement: loops.State
     shaped = {buffer.name for buffer in kernel.buffers if buffer.extents[:2] == (rows.extent, count)}
     at = (rows.variable, statement.variable)
     nodes = [node for node in walk(statement) if isinstance(node, loops.Load | loops.Store)]
-    return any(_array(node) in shaped and node.indices[:2] == at for node in nodes)
-
-
-def _array(node: loops.Load | loops.Store | loops.Accumulate) -> str:
-    return node.buffer if isinstance(node, loops.Load) else node.target
+    return any(loops.array_of(node) in shaped and node.indices[:2] == at for node in nodes)
 
 
 def _extent_of_all(kernels: Iterable[loops.Kernel], count: int) -> str | None:
@@ -229,7 +226,7 @@ class _Flattening:
                     pairs = product(parents.get("div", {}).items(), parents.get("mod", {}).items())
                     places |= {(first, second): of for (first, of), (second, other) in pairs if of == other}
                     places |= {(whole, statement.result): whole} if by == 1 else {}
-                case loops.Load() | loops.Store() | loops.Accumulate() if _array(statement) in shaped:
+                case loops.Load() | loops.Store() | loops.Accumulate() if loops.array_of(statement) in shaped:
                     first, second, *rest = statement.indices
                     if (first, second) not in places:
                         raise Unsupported(f"{kernel.name} goes from one candidate to another.")

@@ -15,14 +15,14 @@ from dataclasses import replace
 from explorer.compiler.codegen.cleared import clear_output
 from explorer.compiler.ir import loops
 from explorer.compiler.ir.kernels import Count, ScheduledKernel
-from explorer.compiler.ir.node import Atom, Extent, Names, walk
+from explorer.compiler.ir.node import Atom, Extent, Names
 from explorer.compiler.passes.report import Report
 from explorer.compiler.passes.statements import all_names, slice_for
 from explorer.compiler.schedule.grouping import ROWS_A_TILE, Chosen, Grouping
 from explorer.compiler.schedule.outer_sums import OuterSum, find_outer_sum, find_scattered
 from explorer.compiler.schedule.products import rows_at
 from explorer.compiler.schedule.row_products import Groupings
-from explorer.compiler.schedule.steps import ALL, Steps, arrays_of
+from explorer.compiler.schedule.steps import ALL, Steps
 from explorer.compiler.schedule.tiling import vector_step
 from explorer.compiler.schedule.warps import schedule_warps
 
@@ -103,7 +103,7 @@ class _Writer:
                     first = steps.index("down", "mul", steps.index("t", "div", tile, acrosses), self.tiles[0])
                     left = steps.index("across", "mul", steps.index("t", "mod", tile, acrosses), self.tiles[1])
                     self._piece(piece, head, first, left)
-        used = {name for statement in steps.body for node in walk(statement) for name in arrays_of(node)}
+        used = steps.arrays()
         return ScheduledKernel(
             name=self.kernel.name,
             template="outer_products",

@@ -17,19 +17,10 @@ def sums_in_rows(nest: Nest) -> Nest:
 
     An output starts as zeros in the loops, and so does the row where the nest does not fill it itself."""
     for buffer in nest.kernel.buffers:
-        accesses = [node for node in walk(nest.loop) if _array(node) == buffer.name]
+        accesses = [node for node in walk(nest.loop) if loops.array_of(node) == buffer.name]
         if buffer.kind == "output" and any(not isinstance(node, loops.Store) for node in accesses):
             nest = _in_row(nest, buffer, accesses)
     return nest
-
-
-def _array(node: Node) -> str:
-    match node:
-        case loops.Load():
-            return node.buffer
-        case loops.Store() | loops.Accumulate():
-            return node.target
-    return ""
 
 
 def _in_row(nest: Nest, buffer: loops.Buffer, accesses: list[Node]) -> Nest:
@@ -64,7 +55,7 @@ def _redirected(statement: loops.Statement, buffer: str, row: str) -> loops.Stat
 def _fills_first(nest: Nest, buffer: str) -> bool:
     """Whether the nest stores all of its row before it does anything else with it."""
     for statement in nest.loop.body:
-        found = [node for node in walk(statement) if _array(node) == buffer]
+        found = [node for node in walk(statement) if loops.array_of(node) == buffer]
         if found:
             return isinstance(found[0], loops.Store) and isinstance(statement, loops.For) and nest.static(statement)
     return False

@@ -7,12 +7,14 @@ piece of at most `PIECE` edges is then a row of a product, grouped by matrix lik
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
+from explorer.compiler.frozen import dataclass
 from explorer.compiler.ir import loops
 from explorer.compiler.ir.kernels import AtomicAccumulate
 from explorer.compiler.ir.loops import Buffer
 from explorer.compiler.ir.node import Extent, Names, merge, walk
+from explorer.compiler.passes.statements import names_read
 from explorer.compiler.schedule.grouping import Pieces
 from explorer.compiler.schedule.products import Product, Segment
 
@@ -61,7 +63,7 @@ def find_pairs(kernel: loops.Kernel) -> Pairs | None:
     found = _in_pairs(rows, total, pairs, offsets, tuple(after))
     if found is None or (pairs.lower, pairs.extent) != (begin, end):
         return None
-    read = {name for node in walk(pairs) for name in loops.reads_of(node)} - {begin, end}
+    read = names_read((pairs,)) - {begin, end}
     written = {n.target for s in after for n in walk(s) if isinstance(n, loops.Store | loops.Accumulate)}
     outside = {rows.variable, begin, following, end}
     return None if outside & read or total.name in written else found
@@ -171,7 +173,7 @@ def _added(found: Pairs) -> loops.Load | None:
     own = (total.buffer, total.indices) == (found.total.name, (elements.variable,))
     if not whole or not own or other.indices != (found.rows.variable, elements.variable):
         return None
-    read = {name for statement in rest for node in walk(statement) for name in loops.reads_of(node)}
+    read = names_read(rest)
     return None if read & {first.result, second.result, total.buffer, other.buffer} else other
 
 

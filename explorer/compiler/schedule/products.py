@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from explorer.compiler.ir import loops
-from explorer.compiler.ir.node import Atom, Extent, Origin, walk
+from explorer.compiler.ir.node import Atom, Extent, Origin
 from explorer.compiler.passes.statements import names_read, pure, rename, written_names
 
 
@@ -149,7 +149,7 @@ def _unfinished(search: _Search, rest: tuple[loops.Statement, ...]) -> tuple[loo
     """What is left to do after the products, with the accumulators that none of them adds to; None where that needs a
     row that they leave in registers only."""
     lost = {product.total for product in search.products} | set(search.filled) | search.declared
-    read = {name for statement in rest for node in walk(statement) for name in loops.reads_of(node)}
+    read = names_read(rest)
     done = {accumulator.name for product in search.products for accumulator in product.accumulators}
     return None if lost & read else (*(a for a in search.accumulators if a.name not in done), *rest)
 

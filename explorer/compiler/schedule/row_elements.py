@@ -10,10 +10,11 @@ pieces are merged as they were).
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
+from explorer.compiler.frozen import dataclass
 from explorer.compiler.ir import kernels, loops
-from explorer.compiler.passes.statements import names_read, renamed, written_names
+from explorer.compiler.passes.statements import alive, names_read, renamed, written_names
 from explorer.compiler.schedule.lanes import Unfit
 from explorer.compiler.schedule.segments import Segment
 from explorer.compiler.schedule.staging import Scalar, read_once
@@ -39,7 +40,7 @@ class RowElements:
         self.element = segment.loop.variable
         maxima = {part.scale for part in segment.state if part.scale}
         scaled = {part.name for part in segment.state if part.scale}
-        body = _needed(_unscaled(segment.loop.body, scaled))
+        body = alive(_unscaled(segment.loop.body, scaled))
         self.rows = tuple(s for s in body if isinstance(s, loops.For))
         late = _closure(body, maxima)
         self.phases = tuple(
@@ -139,7 +140,7 @@ class RowElements:
         assert isinstance(made, loops.For)
         return made
 
-    def _loads(self, wanted: set[str | None], place: str) -> tuple[loops.Load, ...]:
+    def _loads(self, wanted: set[str], place: str) -> tuple[loops.Load, ...]:
         return tuple(
             loops.Load(result=each.result, buffer=self.tiles[each.result], indices=(place,), origin=each.origin)
             for each in self._kept()
@@ -161,16 +162,6 @@ def _unscaled(body: Iterable[loops.Statement], scaled: set[str]) -> Body:
 
 def _scales(statement: loops.Accumulate, scaled: set[str]) -> bool:
     return statement.reduction == "product" and statement.target in scaled
-
-
-def _needed(body: Body) -> Body:
-    """Statements without the scalars that nothing reads."""
-    while True:
-        read = names_read(body)
-        kept = tuple(s for s in body if not isinstance(s, Scalar) or s.result in read)
-        if len(kept) == len(body):
-            return body
-        body = kept
 
 
 def _closure(body: Body, names: set[str]) -> set[str]:

@@ -11,7 +11,7 @@ from explorer.compiler.ir.kernels import Count, ScheduledKernel
 from explorer.compiler.ir.loops import Buffer
 from explorer.compiler.ir.node import Atom, Extent, Names, Origin, merge, walk
 from explorer.compiler.passes.report import Report
-from explorer.compiler.passes.statements import all_names, pure, slice_for
+from explorer.compiler.passes.statements import all_names, names_read, pure, slice_for
 from explorer.compiler.schedule.gemm import ProductKernel, reduction_of, write_product
 from explorer.compiler.schedule.grouping import PIECE, Chosen, Grouping, Pieces, group_rows
 from explorer.compiler.schedule.pairs import cleared_rows, find_pairs, product_of, rest_of, sums_begun
@@ -175,7 +175,7 @@ def _rest(
     if not ending and not product.accumulators:
         return (_loops_of(kernel, found, (), after),) if after else ()
     ended = {a.name for a in product.accumulators} | {name for s in ending if (name := loops.result_of(s)) is not None}
-    read = {name for s in after for node in walk(s) for name in loops.reads_of(node)}
+    read = names_read(after)
     stored = {
         s.operands[0]: s.target
         for s in ending
@@ -245,7 +245,7 @@ def _ending(
                 known = steps.copy((*slice_for(found.head, ending), *ending), known)
                 for name, buffer in handed.items():
                     steps.store(buffer, [row], known[name])
-    used = {name for statement in steps.body for node in walk(statement) for name in arrays_of(node)}
+    used = steps.arrays()
     return ScheduledKernel(
         name=f"{kernel.name}_ending",
         template="rows",

@@ -7,8 +7,9 @@ one. A kernel of its own has an iteration for each element, and stores a row; th
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
+from explorer.compiler.frozen import dataclass
 from explorer.compiler.ir import loops
 from explorer.compiler.ir.loops import Buffer
 from explorer.compiler.ir.node import Extent, Names
@@ -119,9 +120,9 @@ class _Rows:
             return ()
         return self._computing(rows, crossing, made, element, extent), sums
 
-    def _outside(self, rows: Body) -> set[str | None]:
+    def _outside(self, rows: Body) -> set[str]:
         """What the rows need of the iteration around the segment, but for scalars that are the same in all."""
-        constant: set[str | None] = set()
+        constant: set[str] = set()
         for scalar in self.scalars:
             if isinstance(scalar, loops.Compute) and not set(loops.reads_of(scalar)) - constant:
                 constant.add(scalar.result)

@@ -8,7 +8,7 @@ from typing import cast
 
 from explorer.compiler.interpret.functions import INDEX_FUNCTIONS
 from explorer.compiler.ir import kernels, loops
-from explorer.compiler.ir.node import Atom, Extent, Names, Node, Origin
+from explorer.compiler.ir.node import Atom, Extent, Names, Node, Origin, walk
 from explorer.compiler.passes.statements import rename
 
 ALL = 0
@@ -196,6 +196,10 @@ class Steps:
                 names[result] = self.names.new(result)
             self.add(_exchange(statement, names))
         return names
+
+    def arrays(self) -> set[str]:
+        """The buffers and tiles that the statements access, at any depth."""
+        return {name for statement in self.body for node in walk(statement) for name in arrays_of(node)}
 
 
 def arrays_of(node: Node) -> tuple[str, ...]:

@@ -10,8 +10,9 @@ from pathlib import Path
 import pytest
 
 import explorer
-from explorer.compiler.codegen import sass
+from explorer.compiler.codegen import nvdisasm
 from explorer.compiler.codegen.nvrtc import compile_text
+from explorer.compiler.codegen.sass import generate_sass
 from explorer.compiler.codegen.text import Binary, Code, Launch, Unsupported
 from explorer.compiler.compilation import Stage
 from explorer.compiler.ir.kernels import Count
@@ -46,7 +47,7 @@ def binary(text: str, arch: str = "sm_90", source: tuple[Line, ...] | None = Non
 
 def generate(made: Binary | None, *symbols: str) -> Code:
     launches = tuple(Launch(symbol, (), Count(((1, 1),)), 32) for symbol in symbols)
-    return sass.generate_sass(Code((), launches, binary=made), Report(Options()))
+    return generate_sass(Code((), launches, binary=made), Report(Options()))
 
 
 # nvdisasm takes about a second an example: every one for the default, every fourth for the other.
@@ -123,15 +124,15 @@ def test_the_cubin_is_whole(path: Path) -> None:
     assert program.binary is not None
     assert sections(program.binary.cubin)
     with pytest.raises(Unsupported, match="nvdisasm refuses the machine code, with status"):
-        sass.disassemble(program.binary.cubin[: len(program.binary.cubin) // 2])
+        nvdisasm.disassemble(program.binary.cubin[: len(program.binary.cubin) // 2])
 
 
 def test_without_the_package_there_is_a_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
     def not_found(package: str) -> None:
         raise importlib.metadata.PackageNotFoundError(package)
 
-    monkeypatch.setattr(sass, "files", not_found)
-    sass.disassemble.cache_clear()
+    monkeypatch.setattr(nvdisasm, "files", not_found)
+    nvdisasm.disassemble.cache_clear()
     compilation = explorer.compile(next(path for path in EXAMPLES if path.stem == "transr").read_text())
     stage = compilation.stages["sass"]
     assert not stage.available
@@ -141,17 +142,17 @@ def test_without_the_package_there_is_a_sentence(monkeypatch: pytest.MonkeyPatch
 
 def test_a_program_that_does_not_start_is_a_sentence(tmp_path: Path) -> None:
     with pytest.raises(Unsupported, match=r"nvdisasm does not start: No such file"):
-        sass._run([str(tmp_path / "nvdisasm")])
+        nvdisasm._run([str(tmp_path / "nvdisasm")])
 
 
 def test_time_and_output_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sass, "SECONDS", 0.3)
+    monkeypatch.setattr(nvdisasm, "SECONDS", 0.3)
     with pytest.raises(Unsupported, match=r"took longer than 0\.3 s"):
-        sass._run([sys.executable, "-c", "import time; time.sleep(60)"])
-    monkeypatch.setattr(sass, "SECONDS", 20)
-    monkeypatch.setattr(sass, "MOST_BYTES", 1 << 20)
+        nvdisasm._run([sys.executable, "-c", "import time; time.sleep(60)"])
+    monkeypatch.setattr(nvdisasm, "SECONDS", 20)
+    monkeypatch.setattr(nvdisasm, "MOST_BYTES", 1 << 20)
     with pytest.raises(Unsupported, match="more than 1 MiB"):
-        sass._run([sys.executable, "-c", "while True: print('x' * 1000)"])
+        nvdisasm._run([sys.executable, "-c", "while True: print('x' * 1000)"])
 
 
 def test_a_text_that_lacks_a_kernel_is_refused() -> None:

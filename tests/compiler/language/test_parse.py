@@ -1,14 +1,19 @@
 """Text to syntax: layout, every error with its place, and how far one error reaches."""
 
+import sys
+from pathlib import Path
+
 import pytest
 
 from explorer.compiler.ir.node import Span
+from explorer.compiler.language import parse as parsing
 from explorer.compiler.language import syntax
 from explorer.compiler.language.diagnostics import DiagnosticsError
 from explorer.compiler.language.parse import LARGEST_TEXT, parse
 
 from .helpers import check, errors_of, found, graph_of, model, place
 
+EXAMPLES = Path(__file__).resolve().parents[3] / "examples"
 SCORE = "score f(h: entity, r: relation, t: entity):\n"
 
 
@@ -230,3 +235,13 @@ def test_parse_raises_for_a_text_beyond_the_limits() -> None:
     with pytest.raises(DiagnosticsError) as raised:
         parse("(" * 30)
     assert [place(entry.span) for entry in raised.value.diagnostics] == ["1:21-22"]
+
+
+def test_a_parser_of_kept_tables_reads_as_the_one_that_made_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    texts = [path.read_text() for path in sorted(EXAMPLES.glob("*/*.emb"))] + ["score ("]
+    trees = []
+    for without in (True, False, False):  # none; made where there are none; read
+        monkeypatch.setattr(sys, "dont_write_bytecode", without)
+        parsing._lark.cache_clear()
+        trees.append([parsing.parse(text) for text in texts])
+    assert trees[0] == trees[1] == trees[2]
