@@ -9,12 +9,12 @@ from __future__ import annotations
 import keyword
 import math
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 from explorer.compiler.codegen.cleared import clear_sums
 from explorer.compiler.codegen.cpu_blocks import block_products
 from explorer.compiler.codegen.names import TargetNames
 from explorer.compiler.codegen.text import Unsupported
-from explorer.compiler.frozen import dataclass
 from explorer.compiler.ir.loops import (
     INFIX_INDEX,
     REDUCTION_SIGNS,

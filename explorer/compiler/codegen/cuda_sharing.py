@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 from explorer.compiler.codegen.text import WARP
-from explorer.compiler.frozen import dataclass
 from explorer.compiler.ir.kernels import Count, Loop, ScheduledKernel, Statement, Where
 from explorer.compiler.ir.node import Extent
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from math import prod
 
 from explorer.compiler.codegen.cuda_sharing import Share
 from explorer.compiler.codegen.cuda_vectors import Vectors
 from explorer.compiler.codegen.text import Unsupported
-from explorer.compiler.frozen import dataclass
 from explorer.compiler.ir.kernels import Copy, ScheduledKernel, Tile
 from explorer.compiler.ir.loops import Accumulate, Load, Store
 from explorer.compiler.ir.node import Atom, walk

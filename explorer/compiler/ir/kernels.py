@@ -30,9 +30,9 @@ Sources: cuKE §V and §VI, Hector §3.3 and §3.4.1, G-Sparse §III-B; the nota
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from typing import Literal
 
-from explorer.compiler.frozen import dataclass
 from explorer.compiler.ir import loops
 from explorer.compiler.ir.loops import (
     INFIX_INDEX,

@@ -8,8 +8,6 @@ from dataclasses import dataclass, field, fields, replace
 from functools import wraps
 from typing import Any, Literal, TypeVar
 
-from explorer.compiler import frozen
-
 Extent = str | int
 """A dimension: the name of a declared size, or a number."""
 
@@ -45,7 +43,7 @@ class Line:
     unit: Unit = ""
 
 
-@frozen.dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class Node:
     """The base of all IR nodes. Two nodes are equal whatever their origins."""
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from explorer.compiler.frozen import dataclass
+from dataclasses import dataclass
+
 from explorer.compiler.ir.graph import Shape, Tensor
 from explorer.compiler.ir.node import Span
 from explorer.compiler.language import syntax

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import dataclass
 
-from explorer.compiler.frozen import dataclass
 from explorer.compiler.ir.node import Span
 from explorer.compiler.language.diagnostics import Diagnostic
 

@@ -6,9 +6,8 @@ W[etype]`: the product is taken once a pair instead of once an edge, and nothing
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
-from explorer.compiler.frozen import dataclass
 from explorer.compiler.ir.graph import Contract, Elementwise, Gather, Graph, Segment, Value, operands
 from explorer.compiler.ir.node import merge
 from explorer.compiler.passes.costs import report_costs

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from explorer.compiler.counts import Counts
-from explorer.compiler.frozen import dataclass
 from explorer.compiler.ir.graph import Graph
 from explorer.compiler.ir.work import elements
 from explorer.compiler.passes.report import Report

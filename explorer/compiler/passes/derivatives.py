@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from explorer.compiler.frozen import dataclass
+from dataclasses import dataclass
+
 from explorer.compiler.ir.graph import Elementwise
 
 

@@ -7,9 +7,8 @@ for z, and both can be taken in one visit of the segment's elements (FlashAttent
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
-from explorer.compiler.frozen import dataclass
 from explorer.compiler.ir.graph import Contract, Elementwise, Gather, Graph, Segment, Value, operands
 from explorer.compiler.passes.dead_values import dead_values
 from explorer.compiler.passes.report import Report

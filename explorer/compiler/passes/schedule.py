@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from explorer.compiler.codegen.cleared import clearing_kernel
 from explorer.compiler.codegen.text import Unsupported
-from explorer.compiler.frozen import dataclass
 from explorer.compiler.ir import loops
 from explorer.compiler.ir.kernels import Count, ScheduledKernel, reads_of
 from explorer.compiler.ir.module import Module

@@ -5,9 +5,8 @@ Everything else is computed where it is read, inside a kernel, and never leaves 
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
-from explorer.compiler.frozen import dataclass
 from explorer.compiler.ir.graph import Gather, Graph, IndexMap, Segment, Value, operands
 from explorer.compiler.ir.index_sets import CONTAINERS, containment
 from explorer.compiler.passes.rows import sums

@@ -19,9 +19,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import fields
+from dataclasses import dataclass, fields
 
-from explorer.compiler.frozen import dataclass
 from explorer.compiler.ir.node import Atom, Extent
 from explorer.compiler.schedule.steps import Steps
 

@@ -7,9 +7,8 @@ its scalars are computed again where they are needed.
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
-from explorer.compiler.frozen import dataclass
 from explorer.compiler.ir import loops
 from explorer.compiler.ir.node import Extent, walk
 from explorer.compiler.passes.statements import names_read, pure, written_names

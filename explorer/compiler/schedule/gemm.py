@@ -11,8 +11,8 @@ the registers.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 
-from explorer.compiler.frozen import dataclass
 from explorer.compiler.ir import loops
 from explorer.compiler.ir.kernels import Count, Reduce, ScheduledKernel
 from explorer.compiler.ir.loops import Buffer

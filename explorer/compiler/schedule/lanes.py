@@ -10,10 +10,9 @@ G-Sparse §III-B: its register tile over strided columns (kNRegTile) is a loop t
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from math import prod
 
-from explorer.compiler.frozen import dataclass
 from explorer.compiler.ir import kernels, loops
 from explorer.compiler.ir.node import Names, Node, walk
 from explorer.compiler.passes.rows import COSTLY

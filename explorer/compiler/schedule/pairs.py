@@ -7,9 +7,8 @@ piece of at most `PIECE` edges is then a row of a product, grouped by matrix lik
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
-from explorer.compiler.frozen import dataclass
 from explorer.compiler.ir import loops
 from explorer.compiler.ir.kernels import AtomicAccumulate
 from explorer.compiler.ir.loops import Buffer

@@ -10,9 +10,8 @@ pieces are merged as they were).
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
-from explorer.compiler.frozen import dataclass
 from explorer.compiler.ir import kernels, loops
 from explorer.compiler.passes.statements import alive, names_read, renamed, written_names
 from explorer.compiler.schedule.lanes import Unfit

@@ -9,10 +9,9 @@ by atomics, to what another kernel has cleared. What a triple adds many times to
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from explorer.compiler.codegen.cleared import ADDS, clear_output
-from explorer.compiler.frozen import dataclass
 from explorer.compiler.ir import loops
 from explorer.compiler.ir.loops import Buffer
 from explorer.compiler.ir.node import Names, walk

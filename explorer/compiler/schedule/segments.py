@@ -7,7 +7,8 @@ and Gimelshein 2018).
 
 from __future__ import annotations
 
-from explorer.compiler.frozen import dataclass
+from dataclasses import dataclass
+
 from explorer.compiler.ir import loops
 from explorer.compiler.ir.node import walk
 from explorer.compiler.schedule.lanes import Nest, Unfit

@@ -7,9 +7,8 @@ one. A kernel of its own has an iteration for each element, and stores a row; th
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
-from explorer.compiler.frozen import dataclass
 from explorer.compiler.ir import loops
 from explorer.compiler.ir.loops import Buffer
 from explorer.compiler.ir.node import Extent, Names
