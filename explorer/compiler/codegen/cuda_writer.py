@@ -12,6 +12,7 @@ from explorer.compiler.codegen.cuda_vectors import over_lanes, vector_type
 from explorer.compiler.codegen.cuda_words import LAST_AT_MOST, LAST_FROM, WAIT_FOR_COPIES, constant, lanes_reduction
 from explorer.compiler.codegen.text import WARP, Unsupported
 from explorer.compiler.ir.kernels import (
+    ROLLED,
     AtomicAccumulate,
     Barrier,
     Copy,
@@ -228,7 +229,8 @@ class Writer(Expressions):
 
     def pragma(self, loop: Loop) -> None:
         if loop.unroll != 1:
-            self.write(f"#pragma unroll {loop.unroll}" if loop.unroll else "#pragma unroll")
+            times = 1 if loop.unroll == ROLLED else loop.unroll
+            self.write(f"#pragma unroll {times}" if times else "#pragma unroll")
 
     def bound(self, loop: Loop) -> str:
         assert isinstance(loop.extent, str | int), "only a loop over blocks has a count of iterations"
