@@ -317,6 +317,8 @@ def _tiles_of(steps: Steps, population: Extent) -> tuple[Extent, Extent]:
 
 
 def _divide_up(steps: Steps, hint: str, dividend: Extent, divisor: Extent) -> Extent:
+    if isinstance(divisor, int):
+        return steps.index(hint, "div", steps.index("more", "add", dividend, divisor - 1), divisor)
     more = steps.index("more", "add", dividend, divisor)
     return steps.index(hint, "div", steps.index("less", "sub", more, 1), divisor)
 
