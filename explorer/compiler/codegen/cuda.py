@@ -9,7 +9,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from explorer.compiler.codegen.cuda_expressions import Helpers
-from explorer.compiler.codegen.cuda_writer import WIDTH, Writer
+from explorer.compiler.codegen.cuda_lines import WIDTH
+from explorer.compiler.codegen.cuda_writer import Writer
 from explorer.compiler.codegen.text import Code, Launch
 from explorer.compiler.ir.kernels import Count, ScheduledKernel
 from explorer.compiler.ir.loops import Buffer

@@ -7,7 +7,7 @@ only carries a value on: loads of a thread's own registers, loads that are store
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from explorer.compiler.codegen.cuda_words import FUNCTIONS
@@ -100,19 +100,30 @@ def used_in_place(kernel: ScheduledKernel, no_braces: Callable[[Loop], bool]) ->
     between that changes what it stands for. The body of a loop that is written without braces stands as if it was of
     the body around."""
     uses = Counter(name for node in walk(kernel) for name in reads_of(node))
-    registers = {node.name for node in walk(kernel) if isinstance(node, Tile) and node.memory == "register"}
+    tiles = {node.name: node.memory for node in walk(kernel) if isinstance(node, Tile)}
     sums = {node.name for node in walk(kernel) if isinstance(node, Accumulator)}
     vectors = set(vector_indices(kernel))
-    found = set[str]()
+    found: dict[str, frozenset[str]] = {}  # with the registers that each reads where it is written
     for body in _bodies(kernel.body, no_braces):
         for place, statement in enumerate(body):
             name = result_of(statement)
             if name is None or uses[name] != 1:
                 continue
             user = next((at for at in range(place + 1, len(body)) if name in reads_of(body[at])), None)
-            if user is not None and _may_move(statement, body[place + 1 : user], body[user], registers, sums):
-                found |= {name} if _takes(body[user], name, vectors) else set()
+            if user is None or not _takes(body[user], name, vectors):
+                continue
+            reads = _registers_read(statement, tiles, sums, found)
+            if _may_move(statement, body[place + 1 : user], body[user], tiles, reads):
+                found[name] = reads
     return frozenset(found)
+
+
+def _registers_read(
+    statement: Statement, tiles: Mapping[str, str], sums: set[str], found: Mapping[str, frozenset[str]]
+) -> frozenset[str]:
+    """The register tiles and accumulators that the text of a value has, also by what is written in it."""
+    own = {name for name in reads_of(statement) if name in sums or tiles.get(name) == "register"}
+    return frozenset(own.union(*(found.get(name, ()) for name in reads_of(statement))))
 
 
 def _bodies(body: Sequence[Statement], no_braces: Callable[[Loop], bool]) -> Iterator[Sequence[Statement]]:
@@ -132,32 +143,40 @@ def _flat(body: Sequence[Statement], no_braces: Callable[[Loop], bool]) -> Itera
 
 
 def _may_move(
-    statement: Statement, between: Sequence[Statement], user: Statement, registers: set[str], sums: set[str]
+    statement: Statement,
+    between: Sequence[Statement],
+    user: Statement,
+    tiles: Mapping[str, str],
+    registers: frozenset[str],
 ) -> bool:
-    """Whether a value is the same where it is used, and no operation of the model."""
+    """Whether a value that reads `registers` is the same where it is used, and no operation of the model."""
     changed = {node.target for node in between if isinstance(node, Store | Accumulate)}
-    quiet = all(
+    quiet = registers.isdisjoint(changed) and all(
         isinstance(node, Index | Load | Compute | Search | Store | Accumulate) or (isinstance(node, Loop) and node.bind)
         for node in between
     )
     match statement:
         case Index():
-            return True
+            return not registers
         case KeptLoad():
             return False
-        case Load(buffer=buffer) if buffer in registers:
-            return quiet and buffer not in changed and not isinstance(user, Index)
+        case Load(buffer=buffer) if tiles.get(buffer) == "register":
+            return quiet and not isinstance(user, Index)
         case Load() | AtomicAccumulate():
-            return all(isinstance(node, Index) for node in between) and _is_plain_store(user)
-        case Compute(function="copy", operands=(str(operand),)):
-            return operand not in sums or (quiet and operand not in changed and not isinstance(user, Accumulate))
-        case Compute(operands=operands):  # of the same operation of the model, or of none but the schedule's
-            return statement.origin == user.origin and quiet and changed.isdisjoint(map(str, operands))
+            return all(isinstance(node, Index) for node in between) and _only_stores(user, statement, tiles)
+        case Compute(function="copy", operands=(str(),)):
+            adds = isinstance(user, Accumulate) and user.target in registers
+            return quiet and not adds and (not isinstance(user, Store) or _only_stores(user, statement, tiles))
+        case Compute():  # of the same operation of the model, or of none but the schedule's
+            return statement.origin == user.origin and quiet
     return False
 
 
-def _is_plain_store(user: Statement) -> bool:
-    return isinstance(user, Store) and not isinstance(user, Copy) and user.function == "copy"
+def _only_stores(user: Statement, statement: Statement, tiles: Mapping[str, str]) -> bool:
+    """Whether a value is only put elsewhere, which is no operation of the model besides that which made it."""
+    if not isinstance(user, Store) or isinstance(user, Copy) or user.function != "copy":
+        return False
+    return user.target in tiles or user.origin == statement.origin
 
 
 def _takes(user: Statement, name: str, vectors: set[str]) -> bool:

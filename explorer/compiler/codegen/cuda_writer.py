@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
 
-from explorer.compiler.codegen.cuda_expressions import Expressions, Helpers
-from explorer.compiler.codegen.cuda_places import LOOSE, PRIMARY, SUM, Scopes, Value, binds
+from explorer.compiler.codegen.cuda_expressions import Helpers
+from explorer.compiler.codegen.cuda_lines import Lines
+from explorer.compiler.codegen.cuda_places import LOOSE, PRIMARY, SUM, Value, binds
 from explorer.compiler.codegen.cuda_sharing import Share, iterations_of, static_number
 from explorer.compiler.codegen.cuda_tiles import SharedMemory, SharedTile, floats_of
 from explorer.compiler.codegen.cuda_vectors import over_lanes, vector_type
@@ -33,11 +32,7 @@ from explorer.compiler.ir.loops import Accumulate, Accumulator, Compute, Index, 
 from explorer.compiler.ir.node import Line, Node, Origin, merge, walk
 
 OTHERWISE = {"<": ">=", "<=": ">", "==": "!="}
-DECLARED = re.compile(r"\s*(float[24]?|int) \w+;")
-"""A line that declares one name, and says no value."""
 SAME = {sign: sign for sign in OTHERWISE}
-WIDTH = 110
-"""Characters of a line that has a loop or a condition and all that is in it."""
 MEMBERS = {
     "warp": f"threadIdx.x / {WARP}",
     "lane": f"threadIdx.x % {WARP}",
@@ -46,7 +41,7 @@ MEMBERS = {
 BARRIERS = {"block": "__syncthreads();", "warp": "__syncwarp();"}
 
 
-class Writer(Expressions):
+class Writer(Lines):
     """Writes one kernel."""
 
     def __init__(self, kernel: ScheduledKernel, helpers: Helpers, arch: str) -> None:
@@ -58,9 +53,6 @@ class Writer(Expressions):
         self.apart = False  # whether lanes of one warp may be at different places
         self.shared = _shared_tiles(kernel, self.shares)
         self.memory = SharedMemory(kernel, self.shared, arch)
-        self.depth = 1
-        self.lines: list[Line] = []
-        self.scopes = Scopes()
         self.positions: dict[str, tuple[str, Origin]] = {}  # by text: the name of a thread's place, and its origin
 
     def body(self) -> list[Line]:
@@ -76,67 +68,6 @@ class Writer(Expressions):
         if self.memory.launch_bytes:
             self.write("extern __shared__ float4 shared_memory[];", origin)
         return [*self.lines, *body]
-
-    def write(self, text: str, origin: Origin = ()) -> None:
-        """A line, which also belongs to what is written in it in the place of names."""
-        origin = merge(origin, *(value.origin for value in self.taken))
-        self.taken = []
-        before = self.lines[-1] if self.lines else Line("")
-        if DECLARED.fullmatch(before.text) and before.text.endswith(f" {text.partition(' = ')[0]};") and " = " in text:
-            kind = before.text.rpartition(" ")[0]
-            self.lines[-1] = Line(f"{kind} {text}", merge(before.origin, origin))
-        else:
-            self.lines.append(Line("  " * self.depth + text, origin))
-
-    def declare(self, kind: str, declared: str, origin: Origin) -> None:
-        """What is declared beside others of its type where they stand in the line before."""
-        before = self.lines[-1] if self.lines else Line("")
-        beside = before.text.startswith(f"{'  ' * self.depth}{kind} ")
-        alike = before.text.endswith("];") == declared.endswith("]")
-        if beside and alike and len(before.text) + len(declared) < WIDTH:
-            self.lines[-1] = Line(f"{before.text[:-1]}, {declared};", merge(before.origin, origin))
-        else:
-            self.write(f"{kind} {declared};", origin)
-
-    def define(self, name: str, kind: str, value: Value) -> None:
-        """A name for a value: what is written in its place, if that is used once; a name that such a value has; or else
-        a line."""
-        lasting = value.lasting and all(taken.lasting for taken in self.taken)
-        value = replace(value, origin=merge(value.origin, *(taken.origin for taken in self.taken)), lasting=lasting)
-        same = self.scopes.known(kind, value.text) if lasting else ""
-        if same:
-            value = replace(value, text=same, binds=PRIMARY)
-        if same or (name in self.in_place and value.fits):
-            self.values[name], self.taken = value, []
-            return
-        if lasting:
-            self.scopes.define(kind, value.text, self.names[name])
-        self.write(f"const {kind} {self.names[name]} = {value.text};", value.origin)
-
-    @contextmanager
-    def braces(self, head: str, origin: Origin) -> Iterator[None]:
-        """A head, what is written meanwhile one level deeper, and the brace that closes it."""
-        self.write(f"{head} {{", origin)
-        self.depth += 1
-        self.scopes.found.append({})
-        first = len(self.lines)
-        yield
-        self.scopes.found.pop()
-        self.depth -= 1
-        if len(self.lines) > first + 1 or not self.alone(head, self.lines[first].text.strip()):
-            self.write("}")
-            return
-        opening, body = self.lines[first - 1 :]
-        text = f"{head} {body.text.strip()}"
-        if body.text.strip().startswith("if ("):
-            text = f"{head[:-1]} && {body.text.strip().removeprefix('if (')}"
-        self.lines[first - 1 :] = [Line("  " * self.depth + text, merge(opening.origin, body.origin))]
-
-    def alone(self, head: str, body: str) -> bool:
-        """Whether a line may stand without braces behind a head."""
-        starts = ("const ", "float", "int ", "for ", "__", *(() if head.startswith("if (") else ("if ",)))
-        plain = body.endswith(";") and not body.startswith(starts)
-        return plain and len("  " * self.depth) + len(head) + len(body) < WIDTH
 
     def block(self, body: Sequence[Statement], *, at_end: bool = False) -> None:
         """Statements in order; `at_end`: nothing is done after the last of them."""
