@@ -143,8 +143,8 @@ class KernelsLexer(RegexLexer):
             (r"@(block|column|warp|lane|thread)\b", Name.Decorator),
             (r"\b(shared|register)\b", Name.Builtin),
             _words(
-                f"{_BUFFERS} template threads count for in step unroll all where acc reduce over lanes apart barrier"
-                " atomic last padded multiply from kept tf32 tf32x3 result gradient"
+                f"{_BUFFERS} template threads count for in step unroll all rolled where acc reduce over lanes apart"
+                " barrier atomic last padded multiply from kept tf32 tf32x3 result gradient"
             ),
             *_STATEMENTS,
         ]

@@ -31,6 +31,9 @@ struct alignas(16) int4 {
 inline float2 make_float2(float x, float y) { return {x, y}; }
 inline float4 make_float4(float x, float y, float z, float w) { return {x, y, z, w}; }
 
+inline int min(int a, int b) { return a < b ? a : b; }
+inline int max(int a, int b) { return a > b ? a : b; }
+
 template <class T>
 inline T __ldcs(const T* address) { return *address; }
 template <class T>

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from explorer.compiler.codegen.cuda_expressions import Helpers
+from explorer.compiler.codegen.cuda_lines import WIDTH
 from explorer.compiler.codegen.cuda_writer import Writer
 from explorer.compiler.codegen.text import Code, Launch
 from explorer.compiler.ir.kernels import Count, ScheduledKernel
@@ -55,6 +56,7 @@ def _function(kernel: ScheduledKernel, writer: Writer) -> tuple[list[Line], Laun
     parameters = [f"{_pointer(buffer, writer.written)} {names[buffer.name]}" for buffer in kernel.buffers]
     if counts:
         parameters.append(", ".join(f"int {names[count]}" for count in counts))
+    sizes = [f"{names[n]} = {size}" for n, size in kernel.sizes if n in writer.used]
     columns = writer.columns
     bounds = f"{kernel.threads}, {kernel.resident}" if kernel.resident else str(kernel.threads)
     grid = f", {columns} columns" if columns > 1 else ""
@@ -62,9 +64,11 @@ def _function(kernel: ScheduledKernel, writer: Writer) -> tuple[list[Line], Laun
         Line(f"// {kernel.name}: blocks of {kernel.threads} threads{grid}."),
         Line(f'extern "C" __global__ void __launch_bounds__({bounds})'),
         Line(f"{symbol}("),
-        *(Line(f"    {parameter},") for parameter in parameters[:-1]),
-        Line(f"    {parameters[-1]}) {{"),
-        *(Line(f"  constexpr int {names[n]} = {size};") for n, size in kernel.sizes if n in writer.used),
+        *(
+            Line(f"    {line}")
+            for line in _filled([*(f"{each}," for each in parameters[:-1]), f"{parameters[-1]}) {{"])
+        ),
+        *([Line(f"  constexpr int {', '.join(sizes)};")] if sizes else []),
         *body,
         Line("}"),
     ]
@@ -73,6 +77,17 @@ def _function(kernel: ScheduledKernel, writer: Writer) -> tuple[list[Line], Laun
     writes = frozenset(writer.written & {buffer.name for buffer in kernel.buffers})
     launch = Launch(symbol, arguments, _blocks(writer), kernel.threads, columns, shared_bytes, kernel.once, writes)
     return lines, launch
+
+
+def _filled(words: Sequence[str]) -> list[str]:
+    """Words in lines as full as may be."""
+    lines = [words[0]]
+    for word in words[1:]:
+        if len(lines[-1]) + len(word) < WIDTH:
+            lines[-1] += f" {word}"
+        else:
+            lines.append(word)
+    return lines
 
 
 def _blocks(writer: Writer) -> Count:

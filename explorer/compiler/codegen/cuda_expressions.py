@@ -6,6 +6,18 @@ from collections.abc import Sequence
 
 from explorer.compiler.codegen.cuda_caches import load_kept
 from explorer.compiler.codegen.cuda_integers import INT_LIMIT, Integers
+from explorer.compiler.codegen.cuda_places import (
+    BINDING,
+    CALL,
+    LOOSE,
+    NAMED,
+    PRIMARY,
+    PRODUCT,
+    SUM,
+    Value,
+    operands_bind,
+    used_in_place,
+)
 from explorer.compiler.codegen.cuda_products import multiply
 from explorer.compiler.codegen.cuda_sharing import share_loops, static_number
 from explorer.compiler.codegen.cuda_tiles import accesses, register_tiles
@@ -56,7 +68,11 @@ class Helpers:
         """The functions by name, each line with the origins of all that call it."""
         ordered = sorted(self._origins.items(), key=lambda item: (item[0][0], item[0][1]))
         bare = ("}", "#pragma unroll")
-        return [Line(line, () if line.strip() in bare else origin) for (_, text), origin in ordered for line in text]
+        return [
+            Line(line, () if line.strip() in bare else origin)
+            for (_, text), origin in ordered
+            for line in _on_one_line(text)
+        ]
 
 
 class Expressions:
@@ -83,16 +99,31 @@ class Expressions:
         self.numbers = Integers(kernel)
         self.slot_of: dict[str, str] = {}  # by the variable of a shared loop that goes round
         self.shift: dict[str, int] = {}  # by vector index: which of its elements is meant
+        self.in_place = used_in_place(kernel, self.has_no_braces)
+        self.values: dict[str, Value] = {}  # by name: what is written in its place
+        self.taken: list[Value] = []  # of those, what the line that is being written has
         self.used: set[str] = set()
         self.members: set[str] = set()
         self.origin: Origin = ()
 
-    def atom(self, atom: Atom, *, value: bool = False) -> str:
-        if isinstance(atom, str):
-            self.used.add(atom)
-            more = self.shift.get(atom)
-            return f"({self.names[atom]} + {more})" if more else self.names[atom]
-        return constant(atom) if value else str(atom)
+    def atom(self, atom: Atom, least: int = PRIMARY, *, value: bool = False) -> str:
+        """A name, what is written in its place, or a constant; `least` is how tightly it must bind."""
+        if not isinstance(atom, str):
+            return constant(atom) if value else str(atom)
+        self.used.add(atom)
+        more = self.shift.get(atom)
+        known = self.values.get(atom)
+        if known is not None:
+            self.taken.append(known)
+            return f"({known.within(SUM)} + {more})" if more else known.within(least)
+        return f"({self.names[atom]} + {more})" if more else self.names[atom]
+
+    def has_no_braces(self, loop: Loop) -> bool:
+        """Whether each member of a level has one iteration of a loop, and so its body stands by itself."""
+        share = self.shares.get(loop.variable)
+        if share is None:
+            return loop.bind in ("block", "column")
+        return share.rounds == 1 and share.iterations is not None and share.iterations % share.width == 0
 
     def is_named(self, loop: Loop) -> bool:
         """Whether the text of the loop's body has its variable: dimensions shared over it are indexed by the slot."""
@@ -104,31 +135,46 @@ class Expressions:
 
     # Integers.
 
-    def index(self, index: Index) -> str:
-        """Integer arithmetic, of the width that its result has."""
+    def index(self, index: Index) -> tuple[str, str, int]:
+        """Integer arithmetic: the type that its result has, the text, and how tightly that binds."""
         numbers = self.numbers
         numbers.define_result(index)
         kind = numbers.type_of(index.result)
-        left, right = (self.atom(operand) for operand in index.operands)
+        match index:
+            case (
+                Index(function="add" | "sub", operands=(str(kept), 0)) | Index(function="add", operands=(0, str(kept)))
+            ):
+                return kind, self.atom(kept), PRIMARY
         if index.function in CHOICES:
-            value = f"{left} {CHOICES[index.function]} {right} ? {left} : {right}"
-        else:
-            if kind == "long long" and not any(map(numbers.is_wide, index.operands)):
-                left = f"(long long){left}"
-            sign, right = self.sign(index, right)
-            value = f"{left} {sign} {right}"
-        return f"const {kind} {self.names[index.result]} = {value};"
+            if kind == "int":
+                left, right = (self.atom(operand, LOOSE) for operand in index.operands)
+                return kind, f"{index.function}({left}, {right})", CALL
+            left, right = (self.atom(operand) for operand in index.operands)
+            return kind, f"{left} {CHOICES[index.function]} {right} ? {left} : {right}", NAMED
+        sign, divisor = self.sign(index)
+        of_left, of_right, binds = BINDING[sign]
+        right = divisor or self.atom(index.operands[1], of_right)
+        wide = any(map(numbers.is_wide, index.operands))
+        if kind == "long long" and not wide:
+            return kind, f"(long long){self.atom(index.operands[0])} {sign} {right}", binds
+        # What is narrower than its operands needs a name, whose type makes it so.
+        return (
+            kind,
+            f"{self.atom(index.operands[0], of_left)} {sign} {right}",
+            NAMED if wide and kind == "int" else binds,
+        )
 
-    def sign(self, index: Index, right: str) -> tuple[str, str]:
-        """The operator, and its right side. The loops' // rounds down, as a shift by bits does; C's / on signed
-        integers rounds to zero, which takes an addition more, unless nvcc knows that neither side is negative."""
+    def sign(self, index: Index) -> tuple[str, str]:
+        """The operator, and its right side if that is another. The loops' // rounds down, as a shift by bits does; C's
+        / on signed integers rounds to zero, which takes an addition more, unless nvcc knows that neither side is
+        negative."""
         dividend, divisor = index.operands
         if self.numbers.largest(dividend) is None and isinstance(divisor, int) and divisor.bit_count() == 1:
             if index.function == "div":
                 return ">>", str(divisor.bit_length() - 1)
             if index.function == "mod":
                 return "&", str(divisor - 1)
-        return INFIX_INDEX[index.function][0], right
+        return INFIX_INDEX[index.function][0], ""
 
     # Elements.
 
@@ -155,17 +201,20 @@ class Expressions:
         """An element's place in row-major order."""
         extents = self.extents[target]
         tile = self.tiles.get(target)
-        text = self.atom(indices[0])
+        while len(indices) > 1 and indices[0] == 0:
+            indices, extents = indices[1:], extents[1:]
         if len(indices) == 1:
-            return text
+            return self.atom(indices[0], LOOSE)
         if self.is_large(extents) and not self.numbers.is_wide(indices[0]):
-            text = f"(long long){text}"
+            text = f"(long long){self.atom(indices[0])}"
+        else:
+            text = self.atom(indices[0], PRODUCT)
         for place, (index, extent) in enumerate(zip(indices[1:], extents[1:], strict=True), 1):
             text = f"({text})" if place > 1 else text
             length = self.atom(extent)
             if tile and tile.padding and place == len(extents) - 1:
                 length = f"({length} + {tile.padding})"
-            text = f"{text} * {length}" if index == 0 else f"{text} * {length} + {self.atom(index)}"
+            text = f"{text} * {length}" if index == 0 else f"{text} * {length} + {self.atom(index, PRODUCT)}"
         return text
 
     def floats_text(self, tile: Tile) -> str:
@@ -211,23 +260,23 @@ class Expressions:
 
     # Values.
 
-    def load(self, load: Load) -> str:
-        name = self.names[load.result]
+    def load(self, load: Load) -> tuple[str, str]:
+        """The type of what is loaded, and the expression."""
         if load.buffer in self.integers:
             if self.vectors.width(load.result) > 1:
                 raise Unsupported(f"Indices of {load.buffer} are loaded one by one: its loop may have no step.")
             self.numbers.define(load.result, None)
-            return f"const int {name} = {self.loaded(load.buffer, self.element(load.buffer, load.indices))};"
+            return "int", self.loaded(load.buffer, self.element(load.buffer, load.indices))
         width = self.vectors.width(load.result)
         single = self.elements(load.buffer, load.indices)
         kind = vector_type(width)
         if isinstance(load, KeptLoad):
             self.helpers.use("load_kept", load_kept(width), self.origin)
             place = _pointer_to(self.element(load.buffer, load.indices, width))
-            return f"const {kind} {name} = load_kept({place}, {self.atom(load.kept)});"
+            return kind, f"load_kept({place}, {self.atom(load.kept, LOOSE)})"
         if single:
-            return f"const {kind} {name} = make_{kind}({', '.join(single)});"
-        return f"const {kind} {name} = {self.loaded(load.buffer, self.element(load.buffer, load.indices, width))};"
+            return kind, f"make_{kind}({', '.join(single)})"
+        return kind, self.loaded(load.buffer, self.element(load.buffer, load.indices, width))
 
     def loaded(self, array: str, element: str) -> str:
         """The value of an element, of one that is streamed by the load that caches forget first."""
@@ -237,11 +286,13 @@ class Expressions:
         """The assignment to an element, likewise."""
         return f"__stcs({_pointer_to(element)}, {value})" if array in self.kernel.streamed else f"{element} = {value}"
 
-    def expression(self, function: str, operands: tuple[Atom, ...]) -> str:
-        """A function of scalars, or of vectors element by element."""
+    def expression(self, function: str, operands: tuple[Atom, ...], of_copy: int = CALL) -> str:
+        """A function of scalars, or of vectors element by element; `of_copy` is how tightly a copied value must
+        bind."""
         if function not in FUNCTIONS:
             raise Unsupported(f"There is no CUDA for the function {function}.")
-        texts = [self.atom(operand, value=True) for operand in operands]
+        least = [of_copy] if function == "copy" else operands_bind(function, len(operands))
+        texts = [self.atom(operand, bind, value=True) for operand, bind in zip(operands, least, strict=True)]
         widths = [self.vectors.width(operand) for operand in operands]
         if max(widths) == 1 or function == "copy":
             return FUNCTIONS[function].format(*texts)
@@ -264,11 +315,11 @@ class Expressions:
 
     def store(self, store: Store) -> list[str]:
         """The assignments of a store: one, or one for each element of a vector that is stored across rows."""
-        value = self.expression(store.function, store.operands)
         if store.target in self.integers:
             return [f"{self.element(store.target, store.indices)} = {self.narrow(store.operands[0])}"]
         width = self.vectors.width_of(store.operands)
         single = self.elements(store.target, store.indices)
+        value = self.expression(store.function, store.operands, CALL if single else LOOSE)
         if single and width == 1:
             return [f"{element} = {value}" for element in single]
         if single:
@@ -281,7 +332,7 @@ class Expressions:
 
     def narrow(self, atom: Atom) -> str:
         """An integer for an array of 32-bit ones."""
-        return f"(int){self.atom(atom)}" if self.numbers.is_wide(atom) else self.atom(atom)
+        return f"(int){self.atom(atom)}" if self.numbers.is_wide(atom) else self.atom(atom, LOOSE)
 
     def accumulate(self, statement: Accumulate) -> list[str]:
         """The assignment that adds to an element, a vector of them, or an accumulator."""
@@ -291,7 +342,7 @@ class Expressions:
         values = self.vectors.width_of(statement.operands)
         if statement.reduction == "sum" and statement.function == "mul":
             return [f"{target} = {self.multiply_add(statement, target, width)}"]
-        value = self.expression(statement.function, statement.operands)
+        value = self.expression(statement.function, statement.operands, LOOSE if width == 1 else CALL)
         if width == 1:
             return [self.accumulate_scalar(statement.reduction, target, value, values)]
         function = REDUCING[statement.reduction]
@@ -301,7 +352,7 @@ class Expressions:
 
     def multiply_add(self, statement: Accumulate, target: str, width: int) -> str:
         widths = [self.vectors.width(operand) for operand in statement.operands]
-        texts = [self.atom(operand, value=True) for operand in statement.operands]
+        texts = [self.atom(operand, LOOSE, value=True) for operand in statement.operands]
         if width > 1:
             return self.call("fma", [*widths, width], [*texts, target])
         if max(widths) == 1:
@@ -320,14 +371,14 @@ class Expressions:
         return f"{target} = {REDUCTIONS[reduction].format(target, value)}"
 
     def atomic(self, statement: AtomicAccumulate) -> str:
-        """The atomic sum, with the name of what was there before where that is wanted."""
+        """The atomic sum, an expression of what was there before."""
         target, indices = statement.target, statement.indices
         width = self.vectors.width(indices[-1]) if indices else 1
         if target in self.integers:
             (operand,) = statement.operands
             call = f"atomicAdd(&{self.element(target, indices)}, {self.narrow(operand)})"
             self.numbers.define(statement.result, None)
-            return f"const int {self.names[statement.result]} = {call}" if statement.result else call
+            return call
         value = self.expression(statement.function, statement.operands)
         values = self.vectors.width_of(statement.operands)
         if width == 1:
@@ -335,8 +386,7 @@ class Expressions:
                 name, text = horizontal("sum", values)
                 self.helpers.use(name, text, self.origin)
                 value = f"{name}({value})"
-            call = f"atomicAdd(&{self.element(target, indices)}, {value})"
-            return f"const float {self.names[statement.result]} = {call}" if statement.result else call
+            return f"atomicAdd(&{self.element(target, indices)}, {value})"
         name, text = add_vector(width, self.arch)
         self.helpers.use(name, text, self.origin)
         place = f"reinterpret_cast<{vector_type(width)}*>(&{self.element(target, indices)})"
@@ -362,6 +412,12 @@ class Expressions:
             for tile, place in zip((left, right), places, strict=True)
         ]
         return f"multiply_{statement.precision}<{sizes}>({sums}, {', '.join(operands)});"
+
+
+def _on_one_line(text: tuple[str, ...]) -> tuple[str, ...]:
+    """A function that only returns something on one line, where that is not too long."""
+    joined = " ".join(line.strip() for line in text)
+    return (joined,) if len(text) == 3 and len(joined) <= 120 else text
 
 
 def _pointer_to(element: str) -> str:

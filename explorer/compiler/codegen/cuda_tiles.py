@@ -9,7 +9,7 @@ from math import prod
 from explorer.compiler.codegen.cuda_sharing import Share
 from explorer.compiler.codegen.cuda_vectors import Vectors
 from explorer.compiler.codegen.text import Unsupported
-from explorer.compiler.ir.kernels import Copy, ScheduledKernel, Tile
+from explorer.compiler.ir.kernels import Copy, Multiply, ScheduledKernel, Tile
 from explorer.compiler.ir.loops import Accumulate, Load, Store
 from explorer.compiler.ir.node import Atom, walk
 
@@ -21,8 +21,8 @@ FLOAT_BYTES, VECTOR_FLOATS = 4, 4
 
 @dataclass(frozen=True)
 class RegisterTile:
-    """What a thread has of a tile: an array of `extents`, those that are 1 for a shared dimension left out. `shared`
-    says by dimension whether threads share it; elements are of `width` floats where all accesses are."""
+    """What a thread has of a tile: an array of `extents`, those of 1 left out where the dimension is shared, or always
+    indexed by 0. `shared` says so by dimension; elements are of `width` floats where all accesses are."""
 
     shared: tuple[bool, ...]
     rounds: tuple[int, ...]
@@ -69,13 +69,15 @@ def _register_tile(
 ) -> RegisterTile:
     widths = {vectors.width(indices[-1]) for indices in places}
     width = widths.pop() if len(widths) == 1 else 1
+    multiplied = any(isinstance(node, Multiply) and node.target == tile.name for node in walk(kernel))
     shared, rounds = [], []
     for dimension, extent in enumerate(tile.extents):
         over = [share for indices in places if (share := shares.get(str(indices[dimension])))]
         size = kernel.size(extent)
         if over and over[0].rounds is None:
             raise Unsupported(f"The register tile {tile.name} is shared over a loop of unknown length.")
-        shared.append(bool(over))
+        single = size == 1 and not multiplied and all(indices[dimension] == 0 for indices in places)
+        shared.append(bool(over) or single)
         last = dimension == len(tile.extents) - 1
         rounds.append((over[0].rounds or 0) if over else size // width if last else size)
     return RegisterTile(tuple(shared), tuple(rounds), width)

@@ -44,7 +44,7 @@ USED = (
     _words(
         """threadIdx blockIdx lane warp thread expf logf sqrtf fabsf fmaf fmaxf fminf tanhf erff sinf cosf atomicAdd
     float2 float4 make_float2 make_float4 __ldcs __stcs last_at_most last_from load_kept add_vector add_products
-    shared_memory copy_async wait_for_copies mma_tf32 as_tf32 below_tf32 multiply_tf32 multiply_tf32x3"""
+    shared_memory min max copy_async wait_for_copies mma_tf32 as_tf32 below_tf32 multiply_tf32 multiply_tf32x3"""
     )
     | {f"{scope}_{reduction}" for scope in ("warp", "lanes", "group") for reduction in ("sum", "product", "max", "min")}
     | {f"{reduction}_elements" for reduction in ("sum", "product", "max", "min")}

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
-from explorer.compiler.codegen.cuda_expressions import Expressions, Helpers
+from explorer.compiler.codegen.cuda_expressions import Helpers
+from explorer.compiler.codegen.cuda_lines import Lines
+from explorer.compiler.codegen.cuda_places import LOOSE, PRIMARY, SUM, Value, binds
 from explorer.compiler.codegen.cuda_sharing import Share, iterations_of, static_number
 from explorer.compiler.codegen.cuda_tiles import SharedMemory, SharedTile, floats_of
 from explorer.compiler.codegen.cuda_vectors import over_lanes, vector_type
 from explorer.compiler.codegen.cuda_words import LAST_AT_MOST, LAST_FROM, WAIT_FOR_COPIES, constant, lanes_reduction
 from explorer.compiler.codegen.text import WARP, Unsupported
 from explorer.compiler.ir.kernels import (
+    ROLLED,
     AtomicAccumulate,
     Barrier,
     Copy,
@@ -26,9 +29,10 @@ from explorer.compiler.ir.kernels import (
     Where,
 )
 from explorer.compiler.ir.loops import Accumulate, Accumulator, Compute, Index, Load, Store
-from explorer.compiler.ir.node import Line, Node, Origin, walk
+from explorer.compiler.ir.node import Line, Node, Origin, merge, walk
 
 OTHERWISE = {"<": ">=", "<=": ">", "==": "!="}
+SAME = {sign: sign for sign in OTHERWISE}
 MEMBERS = {
     "warp": f"threadIdx.x / {WARP}",
     "lane": f"threadIdx.x % {WARP}",
@@ -37,7 +41,7 @@ MEMBERS = {
 BARRIERS = {"block": "__syncthreads();", "warp": "__syncwarp();"}
 
 
-class Writer(Expressions):
+class Writer(Lines):
     """Writes one kernel."""
 
     def __init__(self, kernel: ScheduledKernel, helpers: Helpers, arch: str) -> None:
@@ -49,32 +53,21 @@ class Writer(Expressions):
         self.apart = False  # whether lanes of one warp may be at different places
         self.shared = _shared_tiles(kernel, self.shares)
         self.memory = SharedMemory(kernel, self.shared, arch)
-        self.depth = 1
-        self.lines: list[Line] = []
+        self.positions: dict[str, tuple[str, Origin]] = {}  # by text: the name of a thread's place, and its origin
 
     def body(self) -> list[Line]:
         """The kernel's statements, behind what they name of the thread."""
         self.block(self.kernel.body, at_end=True)
         body, self.lines = self.lines, []
         origin = self.grid.origin
-        for member, value in MEMBERS.items():
-            if member in self.members:
-                self.write(f"const int {member} = {value};", origin)
+        members = [f"{member} = {value}" for member, value in MEMBERS.items() if member in self.members]
+        if members:
+            self.write(f"const int {', '.join(members)};", origin)
+        for text, (name, of_loops) in self.positions.items():
+            self.declare("const int", f"{name} = {text}", of_loops)
         if self.memory.launch_bytes:
             self.write("extern __shared__ float4 shared_memory[];", origin)
         return [*self.lines, *body]
-
-    def write(self, text: str, origin: Origin = ()) -> None:
-        self.lines.append(Line("  " * self.depth + text, origin))
-
-    @contextmanager
-    def braces(self, head: str, origin: Origin) -> Iterator[None]:
-        """A head, what is written meanwhile one level deeper, and the brace that closes it."""
-        self.write(f"{head} {{", origin)
-        self.depth += 1
-        yield
-        self.depth -= 1
-        self.write("}")
 
     def block(self, body: Sequence[Statement], *, at_end: bool = False) -> None:
         """Statements in order; `at_end`: nothing is done after the last of them."""
@@ -103,26 +96,34 @@ class Writer(Expressions):
                 search = "last_at_most" if statement.lower == 0 else "last_from"
                 if search == "last_from":
                     self.helpers.use(search, LAST_FROM, origin)
-                atoms = ", ".join(self.atom(atom) for atom in (statement.value, statement.lower, statement.upper))
+                atoms = ", ".join(self.atom(a, LOOSE) for a in (statement.value, statement.lower, statement.upper))
                 call = f"{search}({self.names[statement.buffer]}, {atoms})"
                 self.numbers.define(statement.result, None)
                 self.write(f"const int {self.names[statement.result]} = {call};", origin)
             case Multiply():
                 self.write(self.multiply(statement), origin)
             case Load():
-                self.write(self.load(statement), origin)
+                kind, text = self.load(statement)
+                lasting = statement.buffer not in self.written and statement.buffer not in self.tiles
+                self.define(statement.result, kind, Value(text, PRIMARY, origin, lasting))
             case Index():
-                self.write(self.index(statement), origin)
+                kind, text, tightly = self.index(statement)
+                self.define(statement.result, kind, Value(text, tightly, origin))
             case Compute():
                 kind = vector_type(self.vectors.width(statement.result))
-                value = self.expression(statement.function, statement.operands)
-                self.write(f"const {kind} {self.names[statement.result]} = {value};", origin)
+                text = self.expression(statement.function, statement.operands)
+                self.define(statement.result, kind, Value(text, binds(statement.function), origin, lasting=False))
             case Accumulator():
                 width = self.vectors.width(statement.name)
                 start = self.widened(constant(statement.start), 1, width)
                 self.write(f"{vector_type(width)} {self.names[statement.name]} = {start};", origin)
             case AtomicAccumulate():
-                self.write(f"{self.once(statement.result)}{self.atomic(statement)};", origin)
+                call, once = self.atomic(statement), self.once(statement.result)
+                if statement.result:
+                    kind = "int" if statement.target in self.integers else "float"
+                    self.define(statement.result, kind, Value(call, PRIMARY, origin, lasting=False))
+                else:
+                    self.write(f"{once}{call};", origin)
             case Copy():
                 self.changes(statement, [self.copy(statement)])
             case Store():
@@ -228,7 +229,8 @@ class Writer(Expressions):
 
     def pragma(self, loop: Loop) -> None:
         if loop.unroll != 1:
-            self.write(f"#pragma unroll {loop.unroll}" if loop.unroll else "#pragma unroll")
+            times = 1 if loop.unroll == ROLLED else loop.unroll
+            self.write(f"#pragma unroll {times}" if times else "#pragma unroll")
 
     def bound(self, loop: Loop) -> str:
         assert isinstance(loop.extent, str | int), "only a loop over blocks has a count of iterations"
@@ -255,19 +257,32 @@ class Writer(Expressions):
 
     def one_round(self, loop: Loop, share: Share, place: str, *, at_end: bool) -> None:
         """The variable of a member's iteration at `place`, and the body, where there is such an iteration."""
-        kind, name = self.variable_type(loop), self.names[loop.variable]
+        kind = self.variable_type(loop)
         whole = share.iterations is not None and share.iterations % share.width == 0
         alike = not whole and share.rounds == 1 and self.may_be_done_again(loop)
         if alike and self.is_named(loop):
             first, bound = self.first(loop, place), self.bound(loop)
-            self.write(f"const {kind} {name} = {first} < {bound} ? {first} : {bound} - {loop.step};", loop.origin)
+            text = f"{first} < {bound} ? {first} : {bound} - {loop.step}"
+            self.define(loop.variable, kind, Value(text, LOOSE, loop.origin))
         elif not (whole or alike) or self.is_named(loop):
-            self.write(f"const {kind} {name} = {self.first(loop, place)};", loop.origin)
+            text = self.first(loop, place)
+            if loop.lower == 0 and share.rounds == 1:
+                self.values[loop.variable] = Value(self.position(text, loop), PRIMARY, loop.origin)
+            else:
+                self.define(loop.variable, kind, Value(text, LOOSE, loop.origin))
         if whole or alike:
             self.block(loop.body, at_end=at_end)
         else:
-            with self.braces(f"if ({name} < {self.bound(loop)})", loop.origin):
+            with self.braces(f"if ({self.atom(loop.variable)} < {self.bound(loop)})", loop.origin):
                 self.block(loop.body)
+
+    def position(self, text: str, loop: Loop) -> str:
+        """The name of a thread's place, which is the same in the whole kernel, so it is named once, at its head."""
+        if text == loop.bind:
+            return text
+        name, origin = self.positions.get(text, (self.names[loop.variable], ()))
+        self.positions[text] = name, merge(origin, loop.origin)
+        return name
 
     def may_be_done_again(self, loop: Loop) -> bool:
         """Whether members without an iteration may do the last one again, in place of a condition around the body:
@@ -313,18 +328,26 @@ class Writer(Expressions):
             self.block(loop.body)
 
     def where(self, where: Where, *, at_end: bool) -> None:
-        left, right = self.atom(where.left), self.atom(where.right)
+        holds = [where]
+        while len(holds[-1].body) == 1 and isinstance(inner := holds[-1].body[0], Where):
+            holds.append(inner)
         lanes = any(share.loop.bind in ("lane", "thread") for share in self.around)
         meets = any(isinstance(node, Barrier) and node.level == "block" for node in walk(where))
         if at_end and not lanes and not meets:  # whole warps leave together
-            self.write(f"if ({left} {OTHERWISE[where.comparison]} {right}) return;", where.origin)
-            self.block(where.body, at_end=True)
+            self.write(f"if ({self.condition(holds, OTHERWISE, ' || ')}) return;", where.origin)
+            self.block(holds[-1].body, at_end=True)
             return
         with (
             self.diverging(self.apart or lanes),
-            self.braces(f"if ({left} {where.comparison} {right})", where.origin),
+            self.braces(f"if ({self.condition(holds, SAME, ' && ')})", where.origin),
         ):
-            self.block(where.body)
+            self.block(holds[-1].body)
+
+    def condition(self, holds: Sequence[Where], signs: Mapping[str, str], joint: str) -> str:
+        """All of some conditions, or, with the signs of their opposites, that not all of them hold."""
+        return joint.join(
+            f"{self.atom(where.left, SUM)} {signs[where.comparison]} {self.atom(where.right, SUM)}" for where in holds
+        )
 
     def tile(self, tile: Tile) -> None:
         """A tile's storage: some elements a thread, or the block's shared memory, or a slice of that."""
@@ -333,7 +356,8 @@ class Writer(Expressions):
             held = self.registers[tile.name]
             kind = "int" if tile.type == "i32" else vector_type(held.width)
             aligned = "__align__(16) " if kind == "float" and tile.name in self.wide else ""
-            self.write(f"{aligned}{kind} {name}{''.join(f'[{extent}]' for extent in held.extents)};", tile.origin)
+            extents = "".join(f"[{extent}]" for extent in held.extents)
+            self.declare(f"{aligned}{kind}", f"{name}{extents}", tile.origin)
             return
         kind = "int" if tile.type == "i32" else "float"
         place, size = self.shared[tile.name], self.floats_text(tile)
@@ -347,7 +371,7 @@ class Writer(Expressions):
             self.write(f"__shared__ __align__(16) {kind} {slices}[{place.slices}][{size}];", tile.origin)
             self.write(f"{kind}* const {name} = {slices}[{self.own_slice(place)}];", tile.origin)
         else:
-            self.write(f"__shared__ __align__(16) {kind} {name}[{size}];", tile.origin)
+            self.declare(f"__shared__ __align__(16) {kind}", f"{name}[{size}]", tile.origin)
 
     def own_slice(self, tile: SharedTile) -> str:
         self.members.update(tile.levels)

@@ -63,6 +63,10 @@ Precision = Literal["tf32", "tf32x3"]
 """What tensor cores multiply in."""
 
 
+ROLLED = -1
+"""How many iterations of a loop stand side by side that the compiler may not unroll."""
+
+
 @dataclass(frozen=True)
 class Count:
     """A number known at run time, `ceil(B / 64) + relation`: the sum of its terms, each an extent over a divisor,
@@ -83,9 +87,10 @@ class Count:
 
 @dataclass(frozen=True, kw_only=True)
 class Loop(Node):
-    """`for d in 0..D step 4 @lane 8 unroll 4`. `unroll` is how many iterations stand side by side: 1, or a number, or
-    0 for all of them; `width` how many members of the level share them, 0 for as many as there are iterations. The
-    extent of a loop over blocks may be a Count."""
+    """`for d in 0..D step 4 @lane 8 unroll 4`. `unroll` is how many iterations stand side by side: a number, 0 for all
+    of them, 1 for as many as the compiler likes, or ROLLED (`for q in 0..4 rolled`) for one all the same; `width` how
+    many members of the level share them, 0 for as many as there are iterations. The extent of a loop over blocks may be
+    a Count."""
 
     variable: str
     extent: Extent | Count
@@ -317,7 +322,7 @@ def print_step(statement: Node) -> str:
             step = f" step {statement.step}" if statement.step != 1 else ""
             bind = f" @{statement.bind}" if statement.bind else ""
             bind += f" {statement.width}" if statement.width else ""
-            unroll = "" if statement.unroll == 1 else f" unroll {statement.unroll or 'all'}"
+            unroll = {1: "", 0: " unroll all", ROLLED: " rolled"}.get(statement.unroll, f" unroll {statement.unroll}")
             return f"for {statement.variable} in {statement.lower}..{statement.extent}{step}{bind}{unroll}"
         case Where():
             return f"where {statement.left} {statement.comparison} {statement.right}"

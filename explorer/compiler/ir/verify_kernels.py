@@ -6,6 +6,7 @@ from __future__ import annotations
 from math import gcd
 
 from explorer.compiler.ir.kernels import (
+    ROLLED,
     AtomicAccumulate,
     Barrier,
     Copy,
@@ -143,7 +144,7 @@ def _verify_form(kernel: ScheduledKernel, statement: Statement) -> None:
             raise broken(statement, "a count is how many blocks there are, and not an extent by itself")
         case Loop() if statement.width and statement.bind not in ("warp", "lane", "thread"):
             raise broken(statement, "only warps, lanes and threads share a loop by a width")
-        case Loop() if statement.unroll < 0 or statement.width < 0 or statement.step < 1:
+        case Loop() if statement.unroll < ROLLED or statement.width < 0 or statement.step < 1:
             raise broken(statement, "what a loop has is counted from 0")
         case Where() if statement.comparison not in COMPARISONS:
             raise broken(statement, f"a comparison is one of {', '.join(COMPARISONS)}")

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
 from explorer.compiler.counts import SETS
-from explorer.compiler.ir.kernels import Count, ScheduledKernel
+from explorer.compiler.ir.kernels import ROLLED, Count, ScheduledKernel
 from explorer.compiler.ir.loops import Buffer
 from explorer.compiler.ir.node import Extent, Names, Origin
 from explorer.compiler.schedule.steps import ALL, Steps
@@ -48,6 +48,7 @@ class Chosen:
     index: Buffer
     rows: Extent
     times: int = 1
+    unroll = 4  # elements that a thread counts side by side
 
     @property
     def counted(self) -> Extent:
@@ -96,6 +97,7 @@ class Pieces:
     node: Buffer
     stop: Buffer
     times = 1
+    unroll = ROLLED  # searches are loops, which do not stand side by side
 
     @property
     def counted(self) -> Extent:
@@ -243,7 +245,7 @@ def _tile(name: str, arrays: _Arrays, origin: Origin) -> ScheduledKernel:
         with steps.loop("c", HEIGHTS, "thread") as each:
             for counter in (tiles_of, rows_of, next_tile, next_row):
                 steps.store(counter, [each], 0)
-        with steps.loop("z", arrays.tiles[0], "thread") as place:
+        with steps.loop("z", arrays.tiles[0], "thread", unroll=ROLLED) as place:
             steps.store(arrays.begin.name, [place], 0)
             steps.store(arrays.end.name, [place], 0)
         steps.barrier()
@@ -257,7 +259,7 @@ def _tile(name: str, arrays: _Arrays, origin: Origin) -> ScheduledKernel:
                 added, before = steps.load(hint, total, larger), steps.load(hint, following, each)
                 steps.store(following, [each], steps.index(hint, "add", before, added))
         steps.barrier()
-        with steps.loop("m", arrays.matrices, "thread") as matrix:
+        with steps.loop("m", arrays.matrices, "thread", unroll=ROLLED) as matrix:
             population = steps.load("n", arrays.population.name, matrix)
             with _with_tiles(steps, population) as (tiles, height):
                 steps.store(arrays.first_tile.name, [matrix], steps.atomic(next_tile, [height], tiles, "tile"))
@@ -276,20 +278,20 @@ def _count(steps: Steps, arrays: _Arrays, tiles_of: str, rows_of: str) -> None:
     """How many rows each matrix has, each row's place among them, and how many tiles and rows have each height."""
     counts = steps.tile("counts", [WINDOW], "shared", type="i32")
     windows = _divide_up(steps, "windows", arrays.matrices, WINDOW)
-    with steps.loop("window", windows) as window:
+    with steps.loop("window", windows, unroll=ROLLED) as window:
         first = steps.index("first", "mul", window, WINDOW)
-        with steps.loop("k", WINDOW, "thread") as each:
+        with steps.loop("k", WINDOW, "thread", unroll=ROLLED) as each:
             steps.store(counts, [each], 0)
         steps.barrier()
         with (
-            steps.loop("b", arrays.chosen.counted, "thread", unroll=4) as row,
+            steps.loop("b", arrays.chosen.counted, "thread", unroll=arrays.chosen.unroll) as row,
             arrays.chosen.first(steps, row, arrays.rank.name) as matrix,
         ):
             place = steps.index("k", "sub", matrix, first)
             with steps.where(0, "<=", place), steps.where(place, "<", WINDOW):
                 steps.store(arrays.rank.name, [row], steps.atomic(counts, [place], 1, "rank"))
         steps.barrier()
-        with steps.loop("k", WINDOW, "thread") as each:
+        with steps.loop("k", WINDOW, "thread", unroll=ROLLED) as each:
             counted = steps.index("m", "add", first, each)
             with steps.where(counted, "<", arrays.matrices):
                 population = steps.index("n", "mul", steps.load("n", counts, each), arrays.chosen.times)
@@ -315,6 +317,8 @@ def _tiles_of(steps: Steps, population: Extent) -> tuple[Extent, Extent]:
 
 
 def _divide_up(steps: Steps, hint: str, dividend: Extent, divisor: Extent) -> Extent:
+    if isinstance(divisor, int):
+        return steps.index(hint, "div", steps.index("more", "add", dividend, divisor - 1), divisor)
     more = steps.index("more", "add", dividend, divisor)
     return steps.index(hint, "div", steps.index("less", "sub", more, 1), divisor)
 

@@ -16,7 +16,7 @@ from explorer.compiler.ir.node import Atom, Extent
 from explorer.compiler.passes.statements import slice_for
 from explorer.compiler.schedule.grouping import GRANULE, ROWS_A_TILE
 from explorer.compiler.schedule.products import Product
-from explorer.compiler.schedule.steps import ALL, Steps
+from explorer.compiler.schedule.steps import Steps
 from explorer.compiler.schedule.tiling import VECTOR, TilePlace, Tiling
 
 PADDING = 4
@@ -82,12 +82,12 @@ class LeftOperand:
         return "i32" if of_index or isinstance(scalar, loops.Index) else "f32"
 
     @contextmanager
-    def _each(self, steps: Steps) -> Iterator[tuple[str, str, str]]:
+    def _each(self, steps: Steps) -> Iterator[tuple[Extent, str, str]]:
         """Each element of a slab: the pass, the row in it, and the place along the depth."""
         with (
             steps.loop("row", self._down, "thread") as down,
             steps.loop("q", self._tiling.depth, "thread", step=self._step) as along,
-            steps.loop("pass", self._passes, unroll=ALL) as which,
+            steps.all("pass", self._passes) as which,
         ):
             yield which, down, along
 
@@ -209,13 +209,13 @@ class RightOperand:
             steps.loop(
                 "q", self._tiling.depth if transposed else self._tiling.piece, "thread", step=self._step
             ) as along,
-            steps.loop("pass", self._passes, unroll=ALL) as which,
+            steps.all("pass", self._passes) as which,
         ):
             row = steps.index("row", "add", steps.index("first", "mul", which, self._down), down)
             if transposed:
                 yield (which, 0, down, along), along, row
                 return
-            with steps.loop("piece", self._tiling.pieces, unroll=ALL) as piece:
+            with steps.all("piece", self._tiling.pieces) as piece:
                 before = steps.index("before", "mul", piece, self._tiling.piece)
                 yield (which, piece, down, along), row, steps.index("column", "add", before, along)
 

@@ -16,7 +16,7 @@ from explorer.compiler.schedule.gemm import ProductKernel, reduction_of, write_p
 from explorer.compiler.schedule.grouping import PIECE, Chosen, Grouping, Pieces, group_rows
 from explorer.compiler.schedule.pairs import cleared_rows, find_pairs, product_of, rest_of, sums_begun
 from explorer.compiler.schedule.products import Found, Product, find_products
-from explorer.compiler.schedule.steps import ALL, Steps, arrays_of
+from explorer.compiler.schedule.steps import Steps, arrays_of
 from explorer.compiler.schedule.tiling import VECTOR
 
 LEAST_COLUMNS = 16
@@ -262,7 +262,7 @@ def _sum_parts(steps: Steps, last: ProductKernel, product: Product, accumulator:
     """An accumulator's value in a row: its start, and a part of each block of columns."""
     name = steps.names.new(accumulator.name)
     steps.add(replace(accumulator, name=name))
-    with steps.loop("column", last.count, unroll=ALL) as column:
+    with steps.all("column", last.count) as column:
         part = steps.load("part", last.parts[accumulator.name].name, column, row)
         steps.add(
             loops.Accumulate(

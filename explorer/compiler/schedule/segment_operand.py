@@ -10,7 +10,7 @@ from explorer.compiler.ir.node import Extent
 from explorer.compiler.schedule.grouping import GRANULE, ROWS_A_TILE
 from explorer.compiler.schedule.operands import PADDING
 from explorer.compiler.schedule.products import Product, Segment
-from explorer.compiler.schedule.steps import ALL, Steps
+from explorer.compiler.schedule.steps import Steps
 from explorer.compiler.schedule.tiling import TilePlace, Tiling
 
 IN_FLIGHT = 4
@@ -52,13 +52,13 @@ class SegmentOperand:
         """Nothing: a sum is not a load that could wait in registers."""
 
     @contextmanager
-    def _each(self, steps: Steps) -> Iterator[tuple[str, str, str]]:
+    def _each(self, steps: Steps) -> Iterator[tuple[Extent, str, str]]:
         """Each element of a slab: the pass, the row in it, and the place along the depth."""
         tiling = self._tiling
         with (
             steps.loop("row", self._down, "thread") as down,
             steps.loop("q", tiling.depth, "thread", step=tiling.depth_step) as along,
-            steps.loop("pass", self._passes, unroll=ALL) as which,
+            steps.all("pass", self._passes) as which,
         ):
             yield which, down, along
 

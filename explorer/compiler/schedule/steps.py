@@ -56,6 +56,15 @@ class Steps:
         )
 
     @contextmanager
+    def all(self, hint: str, extent: int) -> Iterator[Extent]:
+        """All of some iterations side by side; gives the variable, or 0 where there is only one, and so no loop."""
+        if extent == 1:
+            yield 0
+            return
+        with self.loop(hint, extent, unroll=ALL) as variable:
+            yield variable
+
+    @contextmanager
     def each(self, hint: str, extent: Extent, threads: int) -> Iterator[str]:
         """An element a thread, in as many blocks of `threads` as it takes. Gives the element."""
         with self.loop("block", kernels.Count(((extent, threads),)), "block") as block:

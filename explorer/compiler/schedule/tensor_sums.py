@@ -10,7 +10,7 @@ from explorer.compiler.ir.node import Extent, Origin
 from explorer.compiler.ir.sharing import LANES
 from explorer.compiler.ir.verify_products import COLUMNS_OF_LANES, PAIR, ROWS_OF_LANES, TALL, WIDE
 from explorer.compiler.schedule.grouping import GRANULE, ROWS_A_TILE
-from explorer.compiler.schedule.steps import ALL, Steps
+from explorer.compiler.schedule.steps import Steps
 from explorer.compiler.schedule.tiling import VECTOR, Tiling
 
 
@@ -52,9 +52,9 @@ class TensorSums:
             steps.loop("strip", self.parts, "warp") as strip,
             steps.loop("y", ROWS_OF_LANES.members, "lane") as down,
             steps.loop("x", WIDE, "lane", step=VECTOR) as across,
-            steps.loop("tall", ROWS_A_TILE // TALL, unroll=ALL) as tall,
-            steps.loop("i", PAIR, unroll=ALL) as which,
-            steps.loop("piece", self._strip // WIDE, unroll=ALL) as piece,
+            steps.all("tall", ROWS_A_TILE // TALL) as tall,
+            steps.all("i", PAIR) as which,
+            steps.all("piece", self._strip // WIDE) as piece,
         ):
             steps.store(self.name, [strip, tall, down, which, piece, across], 0.0)
 
@@ -97,8 +97,8 @@ class TensorSums:
         with (
             steps.loop("strip", self.parts, "warp") as strip,
             steps.loop("y", ROWS_OF_LANES.members, "lane") as down,
-            steps.loop("tall", ROWS_A_TILE // TALL, unroll=ALL) as tall,
-            steps.loop("i", PAIR, unroll=ALL) as which,
+            steps.all("tall", ROWS_A_TILE // TALL) as tall,
+            steps.all("i", PAIR) as which,
         ):
             first = steps.index("first", "add", steps.index("first", "mul", down, PAIR), which)
             row = steps.index("row", "add", steps.index("above", "mul", tall, TALL), first)
@@ -110,7 +110,7 @@ class TensorSums:
         before = steps.index("strip", "mul", part, self._strip)
         with (
             steps.loop("x", WIDE, "lane", step=VECTOR) as across,
-            steps.loop("piece", self._strip // WIDE, unroll=ALL) as piece,
+            steps.all("piece", self._strip // WIDE) as piece,
         ):
             first = steps.index("first", "add", before, steps.index("first", "mul", piece, WIDE))
             yield steps.index("column", "add", first, across), (piece, across)

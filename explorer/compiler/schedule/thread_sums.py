@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
 
-from explorer.compiler.ir.kernels import Level
+from explorer.compiler.ir.kernels import ROLLED, Level
 from explorer.compiler.ir.node import Extent
 from explorer.compiler.schedule.grouping import GRANULE, HEIGHTS
 from explorer.compiler.schedule.steps import ALL, Steps
@@ -56,8 +56,8 @@ class ThreadSums:
         with (
             steps.loop("ty", GRANULE, "thread") as down,
             self._across(steps) as across,
-            steps.loop("i", HEIGHTS, unroll=ALL) as row,
-            steps.loop("piece", tiling.pieces, unroll=ALL) as piece,
+            steps.all("i", HEIGHTS) as row,
+            steps.all("piece", tiling.pieces) as piece,
         ):
             steps.store(self.name, [down, row, piece, across], 0.0)
 
@@ -65,43 +65,42 @@ class ThreadSums:
         return steps.loop("x", self._tiling.piece, "thread", step=self._tiling.step)
 
     def multiply(self, steps: Steps, operands: tuple[str, str], stage: Extent, height: Extent) -> None:
-        """A slab's part of the sums. For each two heights there is code of its own: rows that are not there cost
-        nothing, and only the last of the others is asked for."""
+        """A slab's part of the sums. Each two heights are code of their own when the loop over pairs of rows is
+        unrolled: rows that are not there cost nothing, and only the last of the others is asked for."""
         if isinstance(height, int):
-            self._rectangle(steps, operands, stage, height, height)
+            self._rectangle(steps, operands, stage, (HEIGHTS, height))
             return
         above = steps.index("more", "add", height, 1)
-        variant, even = steps.index("variant", "div", above, 2), steps.index("even", "mod", above, 2)
-        for rows in range(2, HEIGHTS + 1, 2):
-            with steps.where(variant, "==", rows // 2):
-                # As a sum, and not as the height, it tells the compiler that all rows but one are there.
-                self._rectangle(steps, operands, stage, rows, steps.index("there", "add", even, rows - 1))
+        pairs, even = steps.index("pairs", "div", above, 2), steps.index("even", "mod", above, 2)
+        with steps.segment("pair", 1, HEIGHTS // 2 + 1, unroll=ALL) as pair, steps.where(pair, "==", pairs):
+            # Both tell the compiler what it would not see of the height: which rows are surely there, or surely not.
+            rows = steps.index("rows", "mul", pair, 2)
+            there = steps.index("there", "add", even, steps.index("fewest", "sub", rows, 1))
+            self._rectangle(steps, operands, stage, (rows, there))
 
-    def _rectangle(self, steps: Steps, operands: tuple[str, str], stage: Extent, rows: int, there: Extent) -> None:
+    def _rectangle(self, steps: Steps, operands: tuple[str, str], stage: Extent, height: tuple[Extent, Extent]) -> None:
         """The sums of at most so many rows a thread, of those that are there."""
-        tiling, (left, right) = self._tiling, operands
+        tiling, (left, right), (rows, there) = self._tiling, operands, height
         with (
             steps.loop("ty", GRANULE, "thread") as down,
             self._across(steps) as across,
-            steps.loop("group", tiling.depth // TOGETHER) as group,
+            steps.loop("group", tiling.depth // TOGETHER, unroll=ROLLED) as group,
         ):
             first = steps.index("first", "mul", group, TOGETHER)
             held = steps.tile("w", [TOGETHER, tiling.pieces, tiling.piece], "register")
-            with (
-                steps.loop("q", TOGETHER, unroll=ALL) as following,
-                steps.loop("piece", tiling.pieces, unroll=ALL) as piece,
-            ):
+            with steps.all("q", TOGETHER) as following, steps.all("piece", tiling.pieces) as piece:
                 depth = steps.index("d", "add", first, following)
                 wide = steps.load("w", right, stage, depth, self._column(steps, piece, across))
                 steps.store(held, [following, piece, across], wide)
             with (
-                steps.loop("i", rows, unroll=ALL) as which,
-                steps.where(which, "<", there, needed=not isinstance(there, int)),
+                steps.all("i", HEIGHTS) as which,
+                steps.where(which, "<", rows, needed=rows != HEIGHTS),
+                steps.where(which, "<", there, needed=there != HEIGHTS),
             ):
                 row = self._row(steps, which, down)
-                with steps.loop("q", TOGETHER, unroll=ALL) as following:
+                with steps.all("q", TOGETHER) as following:
                     tall = steps.load("u", left, stage, row, steps.index("d", "add", first, following))
-                    with steps.loop("piece", tiling.pieces, unroll=ALL) as piece:
+                    with steps.all("piece", tiling.pieces) as piece:
                         wide = steps.load("w", held, following, piece, across)
                         steps.accumulate(self.name, [down, which, piece, across], "mul", tall, wide)
 
@@ -114,11 +113,11 @@ class ThreadSums:
     @contextmanager
     def rows(self, steps: Steps) -> Iterator[tuple[Extent, tuple[Extent, ...], Extent]]:
         """Each row: its place in the tile, where its sums are, and which part of the columns they are of."""
-        with steps.loop("ty", GRANULE, "thread") as down, steps.loop("i", HEIGHTS, unroll=ALL) as which:
+        with steps.loop("ty", GRANULE, "thread") as down, steps.all("i", HEIGHTS) as which:
             yield self._row(steps, which, down), (down, which), 0
 
     @contextmanager
     def columns(self, steps: Steps, part: Extent) -> Iterator[tuple[Extent, tuple[Extent, ...]]]:
         """Each vector of columns in a part of them: its place in the tile, and where in a row's sums it is."""
-        with self._across(steps) as across, steps.loop("piece", self._tiling.pieces, unroll=ALL) as piece:
+        with self._across(steps) as across, steps.all("piece", self._tiling.pieces) as piece:
             yield self._column(steps, piece, across), (piece, across)

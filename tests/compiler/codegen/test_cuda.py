@@ -96,7 +96,7 @@ def test_every_operation_is_in_the_cuda_and_in_the_ptx(kernel: Kernel) -> None:
 def test_only_declarations_and_braces_have_no_origin(kernel: Kernel) -> None:
     structure = re.compile(
         r"\s*(|}|#pragma unroll( 4)?|constexpr int .*|//.*|extern .*|\w+_kernel\("
-        r"|(const (int|float)\* __restrict__|int\*|float\*) \w+(,|\) {)|int .*\) {)"
+        r"|((const (int|float)\* __restrict__|int\*|float\*|int) \w+(, ?|\) {))+)"
     )
     for line in cuda(kernel).lines:
         assert bool(line.origin) != bool(structure.fullmatch(line.text)), line.text
@@ -122,9 +122,7 @@ def test_the_text_of_transr_reads_like_the_loops() -> None:
   #pragma unroll
   for (int slot = 0; slot < 2; slot++) {
     const int k = lane + 32 * slot;
-    if (k < K) {
-      y[slot] = 0.0f;
-    }
+    if (k < K) y[slot] = 0.0f;
   }
   #pragma unroll 4
   for (int d = 0; d < D; d++) {
@@ -145,9 +143,8 @@ def test_the_text_of_transr_reads_like_the_loops() -> None:
   for (int slot2 = 0; slot2 < 2; slot2++) {
     const int k2 = lane + 32 * slot2;
     if (k2 < K) {
-      const float y1 = y[slot2];
       const float r1 = R[(long long)ir * K + k2];
-      const float v = y1 + r1;
+      const float v = y[slot2] + r1;
       s = fmaf(v, v, s);
     }
   }
@@ -234,16 +231,15 @@ def test_only_flattened_places_are_64_bits_wide() -> None:
     )
     written = text(cuda(flattened))
     assert "const int ih = h[b];" in written
-    assert "const long long scaled = (long long)ih * 12;" in written
-    assert "const long long flat = scaled + 5;" in written
+    assert "const long long flat = (long long)ih * 12 + 5;" in written
     assert "const int column = flat % 6;" in written
-    assert "E[row * D + column]" in written
+    assert "E[flat / 6 * D + column]" in written
 
 
 def test_names_of_the_language_are_renamed() -> None:
     words = text(cuda(kernels.awkward_names()))
     assert "const float* __restrict__ v_int," in words
-    assert "constexpr int v_float = 40;" in words
+    assert " v_float = 40" in words
     assert "lambda_kernel(" in words
 
 

@@ -74,7 +74,7 @@ def test_every_operation_is_in_the_text(kernel: ScheduledKernel) -> None:
 def test_only_declarations_and_braces_have_no_origin(kernel: ScheduledKernel) -> None:
     structure = re.compile(
         r"\s*(}|#pragma unroll.*|constexpr int .*|//.*|extern \"C\" .*|\w+_kernel\("
-        r"|(const (int|float)\* __restrict__|int\*|float\*) \w+(,|\) {)|int .*\) {)"
+        r"|((const (int|float)\* __restrict__|int\*|float\*|int) \w+(, ?|\) {))+)"
     )
     for line in cuda(kernel).lines:
         assert bool(line.origin) != bool(structure.fullmatch(line.text)), line.text
@@ -89,9 +89,7 @@ def test_a_row_of_vectors_reads_like_the_kernel() -> None:
   const int ir = r[b];
   float4 y[2];
   #pragma unroll
-  for (int slot = 0; slot < 2; slot++) {
-    y[slot] = broadcast_float4(0.0f);
-  }
+  for (int slot = 0; slot < 2; slot++) y[slot] = broadcast_float4(0.0f);
   #pragma unroll 4
   for (int d = 0; d < D; d++) {
     const float e = E[(long long)ih * D + d];
@@ -106,9 +104,8 @@ def test_a_row_of_vectors_reads_like_the_kernel() -> None:
   #pragma unroll
   for (int slot2 = 0; slot2 < 2; slot2++) {
     const int k2 = 4 * (lane + 32 * slot2);
-    const float4 y1 = y[slot2];
     const float4 r1 = *reinterpret_cast<const float4*>(&R[(long long)ir * K + k2]);
-    const float4 v = y1 + r1;
+    const float4 v = y[slot2] + r1;
     const float4 a = relu_float4(v);
     s = fmaxf(s, max_elements(a));
   }

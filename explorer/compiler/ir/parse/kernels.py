@@ -46,7 +46,7 @@ class Bind(NamedTuple):
 
 
 class Unroll(NamedTuple):
-    """The `unroll 4` of a loop; 0 is all."""
+    """The `unroll 4` of a loop, 0 for all; or `rolled`."""
 
     iterations: int
 
@@ -143,8 +143,8 @@ class _ScheduledBuilder(StatementBuilder):
     def bind(self, meta: Meta, level: str, width: int = 0) -> Bind:
         return Bind(cast(kernels.Level, level[1:]), width)
 
-    def unroll(self, meta: Meta, iterations: int = 0) -> Unroll:
-        return Unroll(iterations)
+    def unroll(self, meta: Meta, iterations: int | str = 0) -> Unroll:
+        return Unroll(iterations if isinstance(iterations, int) else kernels.ROLLED)
 
     def where(self, meta: Meta, left: Atom, comparison: str, right: Atom, *body: Any) -> kernels.Where:
         return kernels.Where(left=left, comparison=comparison, right=right, body=body, origin=self.origin(meta))
