@@ -14,6 +14,7 @@ from explorer.compiler.passes.report import Report
 from explorer.compiler.passes.statements import rename
 from explorer.compiler.schedule.batches import Batch
 from explorer.compiler.schedule.lane_groups import WARPS, lines_of
+from explorer.compiler.schedule.lane_shares import lanes_for, say_lanes
 from explorer.compiler.schedule.lanes import (
     LANES,
     VECTOR,
@@ -47,8 +48,10 @@ def schedule_dots(kernel: loops.Kernel, report: Report) -> tuple[kernels.Schedul
     try:
         nest = nest_of(kernel)
         _check(nest)
-        spread = spread_rows(nest, report.options.lanes or lane_width(nest))
-        return (_scheduled(nest, spread, report),)
+        spread = spread_rows(nest, lanes_for(nest, report, lane_width(nest)))
+        made = _scheduled(nest, spread, report)
+        say_lanes(nest, spread, report)
+        return (made,)
     except Unfit as reason:
         report.refused(f"{kernel.name} is not scheduled by dots: {reason}")
         return ()
