@@ -30,8 +30,8 @@ BLOCK_ELEMENTS = (32, 64, 128)
 CHUNKS_A_GROUP = tuple(1 << power for power in range(8))
 LANE_WIDTHS = (0, 2, 4, 8, 16, 32)
 """Lanes that share a row of a table; 0 is a choice by its length."""
-BLOCK_ROWS = (0, *(1 << power for power in range(9)))
-"""Rows of the output that a block computes; 0 is what eight warps have."""
+BLOCK_ROWS = (0, *(1 << power for power in range(11)))
+"""Rows of the output, or dot products, that a block computes; 0 is what eight warps have."""
 BLOCK_COLUMNS = (0, *(1 << power for power in range(4, 10)))
 """Columns of the output that a block computes; 0 is all of them."""
 LANE_VECTORS = (0, *(1 << power for power in range(5)))
@@ -80,10 +80,11 @@ class Options:
     each then has as many vectors as it takes, 0 for as many as suit its length. `lane_vectors` is how many vectors at
     most that is (kNRegTile, stride register tiling): fewer have more lanes share the row, and where it is longer than
     all of them have, more blocks.
-    Where they are the rows, `block_rows` is how many of them a block has (kMTile), `block_columns` how many columns
-    (kNTile = kLaneWidth x kNRegTile vectors), and `preload` how many elements of each row its warp fetches into shared
-    memory at a time (kNnzTile), 0 for none; `balance` has an inspector sort them by length, once for a graph (all
-    G-Sparse §III-B and III-D). Where they are the elements, a warp fetches its `chunk` of them so.
+    Where they are the rows, `block_rows` is how many of them a block has (kMTile; of dot products, how many elements),
+    `block_columns` how many columns (kNTile = kLaneWidth x kNRegTile vectors), and `preload` how many elements of each
+    row its warp fetches into shared memory at a time (kNnzTile), 0 for none; `balance` has an inspector sort them by
+    length, once for a graph (all G-Sparse §III-B and III-D). Where they are the elements, a warp fetches its `chunk` of
+    them so.
     `popular` has an inspector mark the rows that are gathered most often, once for a graph, and the L2 cache keep them:
     for tables many times as large as the cache, where rows differ in how often they are gathered, and arrays that are
     bound once and launched often.

@@ -76,7 +76,7 @@ SUM_CHOICES = (
     Choice("chunk", "nonzeros a warp", _sizes(options.CHUNKS, "auto"), "kNnzTile, by nonzeros"),
     Choice("lanes", "lanes a row", _sizes(options.LANE_WIDTHS, "auto"), "kLaneWidth"),
     Choice("lane_vectors", "vectors a lane", _sizes(options.LANE_VECTORS, "auto"), "kNRegTile"),
-    Choice("block_rows", "rows a block", _sizes(options.BLOCK_ROWS, "auto"), "kMTile, by rows"),
+    Choice("block_rows", "rows a block", _sizes(options.BLOCK_ROWS, "auto"), "kMTile"),
     Choice("block_columns", "columns a block", _sizes(options.BLOCK_COLUMNS, "all"), "kNTile, by rows"),
     Choice("preload", "preload nonzeros", _sizes(options.PRELOADS, "off"), "kNnzTile, by rows"),
 )

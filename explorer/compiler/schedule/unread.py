@@ -10,13 +10,14 @@ from explorer.compiler.options import Options
 from explorer.compiler.passes.report import Report
 
 CHUNK_OPTIONS = tuple(field.name for field in fields(Options) if field.name.startswith("inspect_"))
-ROWS = ("block_rows", "block_columns", "preload", "balance")
+ROWS = ("block_columns", "preload", "balance")
 """Options of sums over segments whose rows are shared out."""
 WHY_NOT = {
     "split": "no sum over segments, such as a matrix's rows or a node's edges, is shared out among lanes",
     "chunk": "no sum over segments is split by nonzeros",
     "lanes": "no sum over segments and no dot product of rows is shared out among lanes",
     "lane_vectors": "no sum over segments and no dot product of rows is shared out among lanes",
+    "block_rows": "no sum over segments is split by rows (split=rows), and no dot product is an edge's",
     "popular": "no sum over segments is split by nonzeros",
 } | dict.fromkeys(ROWS, "no sum over segments is split by rows (split=rows)")
 """Why an option that nothing has heeded has no effect."""

@@ -18,6 +18,7 @@ from explorer.compiler.ir.verify_kernels import verify_scheduled
 from explorer.compiler.options import OptionError, read_options
 from explorer.compiler.passes.report import Report
 from explorer.compiler.schedule.bounds import UNBOUNDED, Interval, tile_bounds
+from explorer.compiler.schedule.dots import schedule_dots
 from explorer.compiler.schedule.lane_groups import schedule_rows
 from explorer.compiler.schedule.nonzeros import schedule_nonzeros
 from explorer.compiler.schedule.tree import edit
@@ -120,9 +121,21 @@ def test_a_block_has_as_many_rows_as_are_asked_for(rows: int) -> None:
     assert largest_error(kernel, [made], arrays_for(kernel, (3, 0, 1, 5) * 12)) < 1e-5
 
 
+@pytest.mark.parametrize(("elements", "warps"), [(0, 8), (32, 1), (128, 4), (1024, 32)])
+def test_a_block_has_as_many_dot_products_as_are_asked_for(elements: int, warps: int) -> None:
+    kernel = kernel_of("sddmm", 64)
+    (made,) = scheduled(schedule_dots, kernel, block_rows=elements)
+    assert made.threads == 32 * warps
+    assert made.schedule[0].startswith(f"split z: a block of {warps} warps has {32 * warps} elements")
+    assert largest_error(kernel, [made], arrays_for(kernel, (3, 0, 50, 21))) < 1e-5
+
+
 def test_blocks_of_too_many_rows() -> None:
     assert said("spmm", 32, block_rows=64) == [
         "SpMM_0: block_rows=64: nothing, for a warp has 1 of them, and a block 32 warps"
+    ]
+    assert said("sddmm", 64, schedule_dots, block_rows=16) == [
+        "SDDMM_0: block_rows=16: nothing, for a warp has 32 rows at a time"
     ]
     report = Report(read_options({"block_rows": 32}))
     (made,) = schedule_rows(kernel_of("spmm", 512), report)
@@ -213,7 +226,8 @@ SPLIT = "nothing, for no sum over segments, such as a matrix's rows or a node's 
     [
         ("embedding/spmm", {"balance": True}, f"SpMM: balance: {ROWS}"),
         ("embedding/spmm", {"block_rows": 4, "block_columns": 32, "preload": 64},
-         f"SpMM: block_rows, block_columns, preload: {ROWS}"),
+         f"SpMM: block_columns, preload: {ROWS}"),
+        ("embedding/spmm", {"block_rows": 4}, f"SpMM: block_rows: {ROWS}, and no dot product is an edge's"),
         ("embedding/spmm", {"split": "rows", "chunk": 64, "popular": True}, f"SpMM: chunk, popular: {NONZEROS}"),
         ("embedding/sls", {"popular": True}, f"SLS: popular: {NONZEROS}"),
         ("embedding/sddmm", {"split": "rows"}, f"SDDMM: split: {SPLIT}"),
@@ -230,7 +244,7 @@ def test_options_say_that_they_do_nothing(model: str, options: dict[str, str | i
     [
         ("embedding/spmm", {"chunk": 64, "popular": True, "split": "nonzeros", "lanes": 8, "lane_vectors": 4}),
         ("embedding/spmm", {"split": "rows", "balance": True, "block_rows": 4, "block_columns": 64, "preload": 64}),
-        ("embedding/sddmm", {"lanes": 4}),
+        ("embedding/sddmm", {"lanes": 4, "block_rows": 64}),
         ("rgnn/gcn", {"split": "rows", "preload": 32}),
     ],
 )
@@ -246,7 +260,7 @@ def test_attention_by_rows_that_are_cut_says_that_no_row_is_popular() -> None:
 
 
 @pytest.mark.parametrize(("option", "message"), [
-    ({"block_rows": "3"}, "block_rows is one of 0, 1, 2, 4, 8, 16, 32, 64, 128, 256, not '3'"),
+    ({"block_rows": "3"}, "block_rows is one of 0, 1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024, not '3'"),
     ({"block_columns": "8"}, "block_columns is one of 0, 16, 32, 64, 128, 256, 512, not '8'"),
     ({"preload": "100"}, "preload is one of 0, 32, 64, 128, 256, 512, not '100'"),
     ({"lane_vectors": "-1"}, "lane_vectors is one of 0, 1, 2, 4, 8, 16, not '-1'"),
