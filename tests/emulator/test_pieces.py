@@ -61,17 +61,21 @@ def test_rows_in_the_order_of_their_length() -> None:
     assert_sums(lengths, 32, {"split": "rows", "balance": True})
 
 
-@pytest.mark.parametrize("preload", [32, 64])
 @pytest.mark.parametrize(
     ("size", "options"),
-    [(16, {}), (100, {}), (128, {"block_columns": 32}), (128, {"lane_vectors": 2, "balance": True, "block_rows": 1})],
+    [
+        (16, {"preload": 32}),
+        (100, {"preload": 64}),
+        (128, {"preload": 32, "block_columns": 32}),
+        (128, {"preload": 32, "lane_vectors": 2, "balance": True, "block_rows": 1}),
+    ],
 )
 @pytest.mark.parametrize("lengths", [(0, 1, 0), (31, 32, 33, 0, 64, 65, 1), (5, *[0] * 40, LONG, *[3] * 20)])
 def test_rows_whose_elements_are_preloaded(
-    lengths: Sequence[int], size: int, preload: int, options: dict[str, str | int | bool]
+    lengths: Sequence[int], size: int, options: dict[str, str | int | bool]
 ) -> None:
     """A warp's tile is written while no lane reads it: rounds that are whole, that are not, and none at all."""
-    assert_sums(lengths, size, {"split": "rows", "preload": preload, **options})
+    assert_sums(lengths, size, {"split": "rows", **options})
 
 
 GRAPHS = {
