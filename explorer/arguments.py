@@ -82,8 +82,9 @@ def _add_model_arguments(parser: argparse.ArgumentParser) -> None:
         help="a compiler option: reorder=false, compact=false, aggregate=false, interchange=false, online=false,"
         " inspect=true, chunks (cuKE's; with inspect_edges, inspect_group, inspect_block, inspect_cached) or false,"
         " precision=float32, tf32x3 (errors of 1e-5) or tf32 (2e-3) for products on a GPU,"
-        " split=auto, rows or nonzeros, chunk=256, lanes=2 to 32, balance=true, popular=true, arch=sm_80,"
-        " opt=0 to 3, vlen=16,"
+        " split=auto, rows or nonzeros, chunk=256, lanes=2 to 32, lane_vectors=1 to 16, block_rows=1 to 1024,"
+        " block_columns=16 to 512, preload=32 to 512 (for sums over segments by rows), balance=true, popular=true,"
+        " arch=sm_80, opt=0 to 3, vlen=16,"
         " address_streams=true, store_streams=true, level_hints=true, accumulate_streams=true, toggle_callbacks=true;"
         " may repeat",
     )

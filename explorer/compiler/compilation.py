@@ -48,7 +48,8 @@ runtime makes it."""
 
 @dataclass(frozen=True)
 class PassReport:
-    """What a pass did: `summary` says what changed, `refusals` why something did not; the texts before and after."""
+    """What a pass did: `summary` says what changed, `refusals` why something did not; the texts before and after.
+    `heeded` are the options of a GPU's sums that it looked at (`schedule.unread` says what others are for)."""
 
     name: str
     changed: bool
@@ -57,6 +58,7 @@ class PassReport:
     refusals: tuple[str, ...]
     before: tuple[Line, ...]
     after: tuple[Line, ...]
+    heeded: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -302,6 +304,7 @@ def _run_pass(step: Pass, program: Program, before: tuple[Line, ...], report: Re
             refusals=tuple(report.refusals),
             before=before,
             after=after,
+            heeded=tuple(sorted(report.heeded)),
         ),
         changed,
     )

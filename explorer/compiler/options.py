@@ -30,6 +30,14 @@ BLOCK_ELEMENTS = (32, 64, 128)
 CHUNKS_A_GROUP = tuple(1 << power for power in range(8))
 LANE_WIDTHS = (0, 2, 4, 8, 16, 32)
 """Lanes that share a row of a table; 0 is a choice by its length."""
+BLOCK_ROWS = (0, *(1 << power for power in range(11)))
+"""Rows of the output, or dot products, that a block computes; 0 is what eight warps have."""
+BLOCK_COLUMNS = (0, *(1 << power for power in range(4, 10)))
+"""Columns of the output that a block computes; 0 is all of them."""
+LANE_VECTORS = (0, *(1 << power for power in range(5)))
+"""Vectors of a row that a lane has; 0 is what its lanes leave to each."""
+PRELOADS = (0, *(1 << power for power in range(5, 10)))
+"""Elements of a row that are in shared memory at a time; 0 is none."""
 OPT_LEVELS = 4
 LONGEST_VECTOR = 64
 SWITCH = {"true": True, "on": True, "1": True, "false": False, "off": False, "0": False}
@@ -69,8 +77,14 @@ class Options:
     `split` is what a GPU's warps share out of a sum over segments: the rows, or the elements ("nonzeros", G-Sparse), or
     ("auto") what suits the set; `chunk` is how many elements a warp then takes, 0 for as many as suit their number.
     `lanes` is how many lanes at most share a row of a table there and in dot products (G-Sparse's kLaneWidth), of which
-    each then has as many vectors as it takes, 0 for as many as suit its length.
-    Where they are the rows, `balance` has an inspector sort them by length, once for a graph (G-Sparse §III-B).
+    each then has as many vectors as it takes, 0 for as many as suit its length. `lane_vectors` is how many vectors at
+    most that is (kNRegTile, stride register tiling): fewer have more lanes share the row, and where it is longer than
+    all of them have, more blocks.
+    Where they are the rows, `block_rows` is how many of them a block has (kMTile; of dot products, how many elements),
+    `block_columns` how many columns (kNTile = kLaneWidth x kNRegTile vectors), and `preload` how many elements of each
+    row its warp fetches into shared memory at a time (kNnzTile), 0 for none; `balance` has an inspector sort them by
+    length, once for a graph (all G-Sparse §III-B and III-D). Where they are the elements, a warp fetches its `chunk` of
+    them so.
     `popular` has an inspector mark the rows that are gathered most often, once for a graph, and the L2 cache keep them:
     for tables many times as large as the cache, where rows differ in how often they are gathered, and arrays that are
     bound once and launched often.
@@ -96,6 +110,10 @@ class Options:
     split: str = "auto"
     chunk: int = 0
     lanes: int = 0
+    lane_vectors: int = 0
+    block_rows: int = 0
+    block_columns: int = 0
+    preload: int = 0
     balance: bool = False
     popular: bool = False
     opt: int = 3
@@ -137,6 +155,10 @@ def read_options(values: Mapping[str, str | int | bool]) -> Options:
         split=_read_choice("split", texts.get("split", "auto"), SPLITS),
         chunk=_read_one_of("chunk", texts.get("chunk", "0"), CHUNKS),
         lanes=_read_one_of("lanes", texts.get("lanes", "0"), LANE_WIDTHS),
+        lane_vectors=_read_one_of("lane_vectors", texts.get("lane_vectors", "0"), LANE_VECTORS),
+        block_rows=_read_one_of("block_rows", texts.get("block_rows", "0"), BLOCK_ROWS),
+        block_columns=_read_one_of("block_columns", texts.get("block_columns", "0"), BLOCK_COLUMNS),
+        preload=_read_one_of("preload", texts.get("preload", "0"), PRELOADS),
         opt=_read_number("opt", texts.get("opt", "3"), range(OPT_LEVELS)),
         vlen=_read_number("vlen", texts.get("vlen", "16"), range(1, LONGEST_VECTOR + 1)),
     )

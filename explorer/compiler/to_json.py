@@ -86,6 +86,7 @@ def _pass_json(report: PassReport, numbers: Mapping[Span, int]) -> Json:
         "ms": report.ms,
         "summary": report.summary,
         "refusals": list(report.refusals),
+        "heeded": list(report.heeded),
         "before": [_line_json(line, numbers) for line in report.before],
         "after": [_line_json(line, numbers) for line in report.after],
     }

@@ -1,7 +1,8 @@
 """Compiled kernels on PyTorch's tensors of a GPU: on its memory, on its current stream, with little said twice.
 
 What depends on sizes alone - grids, functions, where arrays lie - is found once for each sizes; a call then allocates,
-fills in addresses and launches. A program with a backward pass runs in two parts where the kernels allow it: those that
+fills in addresses and launches. What depends on a graph alone - inspectors' kernels - runs once for the graph's tensors
+and each stream. A program with a backward pass runs in two parts where the kernels allow it: those that
 make the result, and later, when its gradient is there, the others, which find what the first left.
 """
 
@@ -9,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from threading import Lock
 from typing import Any
 
@@ -23,6 +24,7 @@ from explorer.runtime.device_memory import buffer_bytes, check_fits, lifetimes, 
 from explorer.runtime.gpu import VECTOR_BYTES, GpuProgram, check_extents
 from explorer.runtime.gpu_device import available_bytes, cupy_module, faults
 from explorer.runtime.inputs import InputError
+from explorer.runtime.torch_kept import Kept
 from explorer.runtime.torch_structure import Tensor
 
 Outcome = tuple[Tensor, dict[str, Tensor]]
@@ -121,6 +123,17 @@ class Started:
     sizes: Mapping[str, int]
 
 
+@dataclass(frozen=True, eq=False)
+class Inspected:
+    """What inspectors found of a graph: where their arrays lie in the memory that they were given."""
+
+    addresses: Mapping[str, int]
+    memory: Tensor
+
+
+NOTHING = Inspected({}, None)
+
+
 class OnCuda:
     """A program's kernels on the current stream of PyTorch, and on its memory. `upstream` names the gradient of the
     result, "" in a program without a backward pass."""
@@ -130,11 +143,14 @@ class OnCuda:
         self.code, self.upstream = self.program.code, upstream
         self.reads = frozenset(buffer.name for buffer in self.code.buffers) - self.code.made
         self.result, *_ = self.program.kept
-        self.parts = divide(self.code, self.result, upstream) if upstream else None
+        self.once = tuple(launch for launch in self.code.launches if launch.once)
+        self.launches = tuple(launch for launch in self.code.launches if not launch.once)
+        self.parts = divide(replace(self.code, launches=self.launches), self.result, upstream) if upstream else None
         self._buffers = {buffer.name: buffer for buffer in self.code.buffers}
         self._plans: dict[Any, tuple[Plan, ...]] = {}
         self._sizes: dict[Any, dict[str, int]] = {}
         self._streams: dict[tuple[int, int | None], Any] = {}
+        self._inspected: Kept[Inspected] = Kept()
 
     def run(self, arrays: Mapping[str, Tensor], extents: Extents) -> Outcome:
         """Launches the kernels and returns at once; what is returned is written when the stream has come to it."""
@@ -142,9 +158,10 @@ class OnCuda:
         sizes = self._sizes_of(extents)
         with self._current(device) as stream:
             (plan,) = self._planned(sizes, device, "whole")
+            inspected = self._inspect(arrays, sizes, device, stream)
             made = _made(plan, device)
             arena = self._arena(plan, sizes, device)
-            plan.launch(_addresses({**arrays, **made}, plan, arena), stream)
+            plan.launch({**_addresses({**arrays, **made}, plan, arena), **inspected.addresses}, stream)
         return made[self.result], self._gradients(made)
 
     def start(self, arrays: Mapping[str, Tensor], extents: Extents) -> tuple[Tensor, Started]:
@@ -153,13 +170,16 @@ class OnCuda:
         sizes = self._sizes_of(extents)
         with self._current(device) as stream:
             forward, backward = self._planned(sizes, device, "parts")
+            inspected = self._inspect(arrays, sizes, device, stream)
             made = _made(forward, device)
             arena = self._arena(forward, sizes, device)
-            addresses = _addresses({**arrays, **made}, forward, arena)
+            addresses = {**_addresses({**arrays, **made}, forward, arena), **inspected.addresses}
             forward.launch(addresses, stream)
         # Its memory alone: the result will know what made it, which holds this, and neither would ever be freed.
         result = made[self.result].detach()
-        return made[self.result], Started(backward, addresses, (arena, result, *arrays.values()), sizes)
+        return made[self.result], Started(
+            backward, addresses, (arena, inspected.memory, result, *arrays.values()), sizes
+        )
 
     def finish(self, started: Started, upstream: Tensor) -> dict[str, Tensor]:
         """Launches the rest, when the gradient of the result is there: the gradients by tensor."""
@@ -170,6 +190,25 @@ class OnCuda:
             own = _addresses({self.upstream: upstream, **made}, started.plan, arena)
             started.plan.launch({**started.addresses, **own}, stream)
         return self._gradients(made)
+
+    def _inspect(self, arrays: Mapping[str, Tensor], sizes: dict[str, int], device: Any, stream: Any) -> Inspected:
+        """What the inspectors find of a graph, whose arrays are among these: what they found, where they have seen it
+        on this stream. What is recorded for later, into a graph of launches, has inspectors of its own."""
+        if not self.once:
+            return NOTHING
+        read = {name for launch in self.once for name in launch.arguments if name in arrays}
+        given = {name: arrays[name] for name in sorted(read)}
+
+        def look() -> Inspected:
+            (plan,) = self._planned(sizes, device, "once")
+            memory = self._arena(plan, sizes, device)
+            addresses = _addresses(given, plan, memory)
+            plan.launch(addresses, stream)
+            return Inspected({name: addresses[name] for name in plan.offsets}, memory)
+
+        if torch.cuda.is_available() and torch.cuda.is_current_stream_capturing():
+            return look()
+        return self._inspected.get(given, (tuple(sizes.items()), device, stream.ptr), look)
 
     def _gradients(self, made: Mapping[str, Tensor]) -> dict[str, Tensor]:
         return {tensor: made[name] for tensor, name in self.program.gradients}
@@ -199,15 +238,18 @@ class OnCuda:
         return self._sizes[key]
 
     def _planned(self, sizes: dict[str, int], device: Any, kind: str) -> tuple[Plan, ...]:
-        """The plan of the whole program, or those of its parts."""
+        """The plan of the inspectors, of all that is not `once`, or those of its parts."""
         key = id(sizes), device, kind
         if key not in self._plans:
-            if kind == "parts" and self.parts is not None:
-                left = frozenset(name for launch in self.parts.forward for name in launch.writes)
-                forward = self._plan(self.parts.forward, sizes, frozenset(), self.parts.crossing)
+            found = frozenset(name for launch in self.once for name in launch.writes)
+            if kind == "once":
+                self._plans[key] = (self._plan(self.once, sizes, frozenset(), found),)
+            elif kind == "parts" and self.parts is not None:
+                left = found | {name for launch in self.parts.forward for name in launch.writes}
+                forward = self._plan(self.parts.forward, sizes, found, self.parts.crossing)
                 self._plans[key] = forward, self._plan(self.parts.backward, sizes, left, frozenset())
             else:
-                self._plans[key] = (self._plan(self.code.launches, sizes, frozenset(), frozenset()),)
+                self._plans[key] = (self._plan(self.launches, sizes, found, frozenset()),)
         return self._plans[key]
 
     def _plan(

@@ -18,6 +18,7 @@ from explorer.compiler.ir.graph import Graph
 from explorer.compiler.ir.graph import Tensor as Declared
 from explorer.runtime.inputs import InputError
 from explorer.runtime.layer_inputs import upstream_name
+from explorer.runtime.torch_kept import Kept
 from explorer.runtime.torch_programs import Run, TensorProgram
 from explorer.runtime.torch_structure import Structure, Tensor, known_names, narrowed, prepare, structure_names
 
@@ -47,6 +48,7 @@ class CompiledModule(nn.Module):  # type: ignore[misc]  # type checking does wit
         self.check_indices = check_indices
         graph = self._forward.graph
         self._calls: dict[Any, tuple[Structure, Mapping[str, int]]] = {}  # what calls were found to be, by their shapes
+        self._structures: Kept[Structure] = Kept()  # of the graphs that calls brought
         self._order, self._known = structure_names(graph), known_names(graph)
         # The tensors that a call needs: not those that the graph of a layer brings.
         self._declared = [tensor for tensor in graph.tensors if tensor.kind != "structure" or graph.family == "op"]
@@ -145,8 +147,8 @@ class CompiledModule(nn.Module):  # type: ignore[misc]  # type checking does wit
     def _called(
         self, indices: tuple[Any, ...], named: Mapping[str, Any], tensors: Mapping[str, Tensor]
     ) -> tuple[Structure, Mapping[str, int]]:
-        """The structure of a call and the sizes of all sets. Where ids need not be looked at, a call like an earlier
-        one has the same."""
+        """The structure of a call and the sizes of all sets. Where ids need not be looked at, a call of a score like an
+        earlier one has the same; a graph or a matrix whose tensors are an earlier call's has its structure."""
         ids = {**dict(zip(self._order, indices, strict=False)), **named}
         like = None
         if self._forward.graph.family == "score" and not self.check_indices and len(indices) <= len(self._order):
@@ -155,11 +157,24 @@ class CompiledModule(nn.Module):  # type: ignore[misc]  # type checking does wit
             if like in self._calls:
                 structure, counts = self._calls[like]
                 return replace(structure, maps=narrowed(ids), inverses={}), counts
-        structure = self._prepare(indices, named, tensors)
+        structure = self._structure(ids, indices, named, tensors)
         found = structure, self._check(structure, tensors)
         if like is not None and len(self._calls) < MOST_CALLS:
             self._calls[like] = replace(structure, maps={}, inverses={}), found[1]
         return found
+
+    def _structure(
+        self, ids: Mapping[str, Any], indices: tuple[Any, ...], named: Mapping[str, Any], tensors: Mapping[str, Tensor]
+    ) -> Structure:
+        """The structure of a call, of which a layer's or an op's is kept for the next one."""
+        given = {name: each for name, each in ids.items() if isinstance(each, torch.Tensor)}
+        numbers = tuple((name, each) for name, each in ids.items() if name not in given)
+        whole = all(isinstance(each, int) for _, each in numbers) and len(indices) <= len(self._order)
+        if self._forward.graph.family == "score" or not given or not whole:
+            return self._prepare(indices, named, tensors)
+        shapes = tuple((name, tuple(getattr(each, "shape", ()))) for name, each in tensors.items())
+        rest = numbers, shapes, self.check_indices
+        return self._structures.get(given, rest, lambda: self._prepare(indices, named, tensors))
 
     def _prepare(self, indices: tuple[Any, ...], named: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> Structure:
         graph = self._forward.graph

@@ -239,7 +239,8 @@ def _facts(edit: Edit, compiled: Compiled) -> dict[str, Any]:
     """What the page's scripts need to know of a compilation: where things stand in the text."""
     keys = ("ok", "name", "family", "ms", "sizes", "diagnostics", "operations")
     effects = settings.effects(compiled) if compiled["ok"] else {}
-    own = {"edit": edit.number, "effects": effects, "lists": views.kind_of_lists(compiled)}
+    heeded = settings.heeded(compiled) if compiled["ok"] else []
+    own = {"edit": edit.number, "effects": effects, "heeded": heeded, "lists": views.kind_of_lists(compiled)}
     return own | {key: compiled[key] for key in keys if key in compiled}
 
 
@@ -259,6 +260,8 @@ _templates.env.globals.update(
     inspections=settings.INSPECTIONS,
     chunk_sizes=settings.CHUNK_SIZES,
     switches=settings.SWITCHES,
+    sum_choices=settings.SUM_CHOICES,
+    sum_switches=settings.SUM_SWITCHES,
     levels=settings.LEVELS,
     longest_vector=LONGEST_VECTOR,
     parameters=settings.machine_parameters(),

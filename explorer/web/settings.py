@@ -53,6 +53,38 @@ CHUNK_SIZES = (
     ChunkSize("inspect_block", "elements a block", options.BLOCK_ELEMENTS, "D, of rows"),
     ChunkSize("inspect_cached", "cached matrices", tuple(options.CACHED_MATRICES), "C1, of a chunk"),
 )
+
+
+@dataclass(frozen=True)
+class Choice:
+    """An option that is one of a few words or numbers: its name, its label, its values with how each is shown, and what
+    G-Sparse calls it or where it is read."""
+
+    name: str
+    label: str
+    values: tuple[tuple[str, str], ...]
+    about: str
+
+
+def _sizes(values: tuple[int, ...], none: str) -> tuple[tuple[str, str], ...]:
+    """Numbers, of which 0 is shown as a word."""
+    return tuple((str(value), str(value) if value else none) for value in values)
+
+
+SUM_CHOICES = (
+    Choice("split", "split by", tuple((word, word) for word in options.SPLITS), "sums over segments"),
+    Choice("chunk", "nonzeros a warp", _sizes(options.CHUNKS, "auto"), "kNnzTile, by nonzeros"),
+    Choice("lanes", "lanes a row", _sizes(options.LANE_WIDTHS, "auto"), "kLaneWidth"),
+    Choice("lane_vectors", "vectors a lane", _sizes(options.LANE_VECTORS, "auto"), "kNRegTile"),
+    Choice("block_rows", "rows a block", _sizes(options.BLOCK_ROWS, "auto"), "kMTile"),
+    Choice("block_columns", "columns a block", _sizes(options.BLOCK_COLUMNS, "all"), "kNTile, by rows"),
+    Choice("preload", "preload nonzeros", _sizes(options.PRELOADS, "off"), "kNnzTile, by rows"),
+)
+SUM_SWITCHES = (
+    Switch("balance", "balance rows", "row balancing, by rows"),
+    Switch("popular", "keep popular rows", "L2 cache, by nonzeros"),
+)
+"""What is set of a GPU's sums over segments and dot products (G-Sparse §III), all from the kernels on."""
 LEVELS = tuple(f"opt{level}" for level in range(options.OPT_LEVELS))
 """Ember's optimisation levels; `dlc`, and so the machine, takes one of them."""
 
@@ -102,6 +134,11 @@ def effects(compiled: Mapping[str, Any]) -> dict[str, str]:
             if report["name"] in names:
                 told[report["name"]] = _effect(stage["name"], report)
     return told
+
+
+def heeded(compiled: Mapping[str, Any]) -> list[str]:
+    """The options of sums that the kernels of this program are made by; none where it has no such sum."""
+    return sorted({name for stage in compiled["stages"] for report in stage["passes"] for name in report["heeded"]})
 
 
 def _effect(stage: str, report: Mapping[str, Any]) -> str:

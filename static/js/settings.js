@@ -1,7 +1,7 @@
 // Sizes and options: what they are, and an edit when they change.
 import { edited, repaint } from "./compile.js";
 import { byId } from "./dom.js";
-import { on, state, WORDS } from "./state.js";
+import { on, state, SUMS, WORDS } from "./state.js";
 
 const LARGEST = 4096; // at the right end of a slider; the field takes more
 
@@ -135,6 +135,14 @@ function showEffects({ ok, effects }) {
     label.textContent = effects[label.dataset.effect] ?? label.title;
 }
 
+// The options of a GPU's sums are there where a program has some; each says where it does nothing to them.
+function showHeeded({ ok, heeded }) {
+  if (!ok) return;
+  byId("sums").hidden = heeded.length === 0;
+  for (const label of document.querySelectorAll("[data-heeded]"))
+    label.textContent = heeded.includes(label.dataset.heeded) ? label.title : "nothing to do here";
+}
+
 // The sizes of chunks are there to choose where the inspector looks at chunks.
 function showChunks() {
   for (const row of document.querySelectorAll("[data-of-chunks]")) row.hidden = byId("inspect").value !== "chunks";
@@ -165,6 +173,7 @@ export function showOptions() {
   count.disabled = end === "none";
   if (number) count.value = number;
   for (const name of WORDS) if (name in others) byId(name).value = String(others[name]);
+  if ([...SUMS, "balance", "popular"].some((name) => name in others)) byId("sums").open = true;
   showChunks();
   showLevel();
   showComparison();
@@ -180,6 +189,7 @@ export function startSettings() {
   byId("options").addEventListener("change", optionEvent);
   document.addEventListener("input", numberEvent);
   on("facts", showEffects);
+  on("facts", showHeeded);
   on("before-piece", keepSliders);
   on("swapped", paintSliders);
   paintSliders();

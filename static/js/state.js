@@ -97,7 +97,8 @@ const isSwitch = (name) =>
   [...document.querySelectorAll("[data-option]")].some(({ dataset }) => dataset.option === name);
 const NUMBERS = ["opt", "vlen"];
 const CHUNKS = ["inspect_edges", "inspect_group", "inspect_block", "inspect_cached"];
-export const WORDS = ["precision", "inspect", ...CHUNKS, "arch"]; // options that are one of a few words
+export const SUMS = ["split", "chunk", "lanes", "lane_vectors", "block_rows", "block_columns", "preload"];
+export const WORDS = ["precision", "inspect", ...CHUNKS, ...SUMS, "arch"]; // options that are one of a few words
 function isOption([name, value]) {
   if (name === "inspect" && typeof value === "boolean") return true; // a link from when it was a switch
   if (["negatives", ...WORDS].includes(name)) return typeof value === "string";

@@ -6,6 +6,7 @@ import base64
 import json
 import re
 import time
+from pathlib import Path
 
 import pytest
 from playwright.sync_api import Page, Route, expect
@@ -21,6 +22,8 @@ from tests.browser.driving import (
     wait_until_kept,
     write,
 )
+
+SPMM = (Path(__file__).resolve().parents[2] / "examples" / "embedding" / "spmm.emb").read_text()
 
 pytestmark = pytest.mark.browser
 
@@ -164,6 +167,28 @@ def test_the_inspector_by_chunks_shows_their_sizes(open_page: OpenPage) -> None:
     page.locator("#inspect").select_option("true")
     expect(page.locator("#inspect_edges")).to_be_hidden()
     expect(pane(page, "cuda")).not_to_contain_text("buf_idx")
+
+
+def test_the_tiles_of_sums_are_set_where_there_are_sums(open_page: OpenPage) -> None:
+    page = open_page()  # TransR
+    edit_of(page)
+    expect(page.locator("#sums")).to_be_hidden()
+    write(page, SPMM)
+    expect(pane(page, "graph")).to_contain_text("SpMM")
+    expect(page.locator("#preload")).to_be_hidden()  # the group is folded
+    page.locator("#sums > summary").click()
+    expect(page.locator("#preload-heeded")).to_have_text("nothing to do here")
+    expect(page.locator("#chunk-heeded")).to_have_text("kNnzTile, by nonzeros")
+    page.locator("#split").select_option("rows")
+    expect(page.locator("#preload-heeded")).to_have_text("kNnzTile, by rows")
+    expect(page.locator("#chunk-heeded")).to_have_text("nothing to do here")
+    page.locator("#preload").select_option("64")
+    expect(pane(page, "cuda")).to_contain_text("col_tile_slices[8][64]")
+    page.wait_for_timeout(300)
+    page.reload()
+    expect(pane(page, "cuda")).to_contain_text("col_tile_slices[8][64]")
+    expect(page.locator("#preload")).to_have_value("64")
+    expect(page.locator("#sums")).to_be_visible()
 
 
 def test_a_reload_keeps_a_broken_text_and_the_settings(open_page: OpenPage) -> None:

@@ -106,8 +106,8 @@ def test_an_option_that_does_not_exist_is_a_diagnostic():
     assert [d.message for d in compilation.diagnostics] == [
         "there is no option 'inspector': the options are negatives, grad, reorder, compact, aggregate, interchange, "
         "online, inspect, inspect_edges, inspect_cached, inspect_block, inspect_group, precision, arch, split, chunk, "
-        "lanes, balance, popular, opt, vlen, address_streams, store_streams, level_hints, accumulate_streams, "
-        "toggle_callbacks"
+        "lanes, lane_vectors, block_rows, block_columns, preload, balance, popular, opt, vlen, address_streams, "
+        "store_streams, level_hints, accumulate_streams, toggle_callbacks"
     ]
 
 

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
+import explorer
 from benchmarks.gpu_check import Case, Setting, check_op, op_cases
 from tests.emulator.cases import SIZES, as_parameters
 
@@ -11,4 +14,11 @@ from tests.emulator.cases import SIZES, as_parameters
 @pytest.mark.parametrize("case", as_parameters(op_cases(SIZES)))
 def test_the_kernels_of_an_op(emulated: Setting, case: Case) -> None:
     outcome = check_op(emulated, case)
+    assert outcome["agrees"], outcome
+
+
+@pytest.mark.parametrize("options", [{"block_rows": "32"}, {"block_rows": "1024", "lane_vectors": "1"}])
+def test_dot_products_of_blocks_of_any_size(emulated: Setting, options: dict[str, str]) -> None:
+    text = (Path(explorer.__file__).parents[1] / "examples" / "embedding" / "sddmm.emb").read_text()
+    outcome = check_op(emulated, Case(text, 64, 0, options))
     assert outcome["agrees"], outcome

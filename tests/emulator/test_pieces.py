@@ -61,6 +61,23 @@ def test_rows_in_the_order_of_their_length() -> None:
     assert_sums(lengths, 32, {"split": "rows", "balance": True})
 
 
+@pytest.mark.parametrize(
+    ("size", "options"),
+    [
+        (16, {"preload": 32}),
+        (100, {"preload": 64}),
+        (128, {"preload": 32, "block_columns": 32}),
+        (128, {"preload": 32, "lane_vectors": 2, "balance": True, "block_rows": 1}),
+    ],
+)
+@pytest.mark.parametrize("lengths", [(0, 1, 0), (31, 32, 33, 0, 64, 65, 1), (5, *[0] * 40, LONG, *[3] * 20)])
+def test_rows_whose_elements_are_preloaded(
+    lengths: Sequence[int], size: int, options: dict[str, str | int | bool]
+) -> None:
+    """A warp's tile is written while no lane reads it: rounds that are whole, that are not, and none at all."""
+    assert_sums(lengths, size, {"split": "rows", **options})
+
+
 GRAPHS = {
     "hubs": GraphPreset(num_nodes=3, num_edges=1200, num_ntypes=2, num_etypes=2, reach=1.0),
     "few at an end": GraphPreset(num_nodes=300, num_edges=500, num_ntypes=2, num_etypes=2, reach=0.3),
@@ -76,4 +93,14 @@ def test_states_of_a_softmax_that_many_pieces_have(emulated: Setting, graph: str
     kernels = explorer.compile(text, options=options).stages["kernels"].text
     assert (f"cut edges at every {CHUNK}" in kernels) == (split == "auto")
     outcome = check_layer(replace(emulated, graph=generate(graph, GRAPHS[graph])), Case(text, 128, 0, options))
+    assert outcome["agrees"], outcome
+
+
+@pytest.mark.parametrize("options", [{"block_columns": 16}, {"lane_vectors": 1, "lanes": 8, "preload": 32}])
+def test_columns_of_a_softmax_that_blocks_share_out(emulated: Setting, options: dict[str, int]) -> None:
+    text = (EXAMPLES / "rgnn" / "rgat.emb").read_text()
+    wanted: dict[str, str | int | bool] = {"aggregate": "false", "split": "rows", **options}
+    assert "bind tile to column" in explorer.compile(text, options=wanted).stages["kernels"].text
+    case = Case(text, 128, 0, {name: str(value) for name, value in wanted.items()})
+    outcome = check_layer(replace(emulated, graph=generate("hubs", GRAPHS["hubs"])), case)
     assert outcome["agrees"], outcome

@@ -7,11 +7,8 @@ import builtins
 import copy
 import re
 import weakref
-from contextlib import nullcontext
 from pathlib import Path
-from types import SimpleNamespace
 
-import numpy as np
 import pytest
 
 import explorer
@@ -233,31 +230,6 @@ GPU_CALLS = {
         {"row": ids(NODES, EDGES), "col": ids(ENTITIES, EDGES), "value": torch.randn(EDGES)},
     ),
 }
-
-
-@pytest.fixture
-def pretended_gpu(fake_cuda, monkeypatch):
-    """Tensors of this machine's memory as if it were a GPU's; the streams that were made current."""
-    import cupy
-
-    def told(name, tensor):
-        memory = cupy.Pointer(tensor.numpy().reshape(-1).view(np.uint8))
-        fake_cuda.arrays[tensor.data_ptr()] = cupy.ndarray(tuple(tensor.shape), tensor.numpy().dtype, memory)
-        return tensor.data_ptr()
-
-    streams = []
-
-    def stream(*of):
-        streams.append(of)
-        return SimpleNamespace(ptr=of[0])
-
-    monkeypatch.setattr(torch_cuda, "address_of", told)
-    monkeypatch.setattr(cupy.cuda, "Device", lambda number: nullcontext(), raising=False)
-    monkeypatch.setattr(cupy.cuda, "ExternalStream", stream, raising=False)
-    monkeypatch.setattr(torch.cuda, "device", lambda device: nullcontext())
-    monkeypatch.setattr(torch.cuda, "current_stream", lambda device: SimpleNamespace(cuda_stream=7))
-    monkeypatch.setattr(torch_programs, "EXECUTORS", {"cpu": torch_cuda.OnCuda})
-    return streams
 
 
 @pytest.mark.parametrize("name", GPU_CALLS)

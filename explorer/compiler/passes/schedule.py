@@ -13,7 +13,7 @@ from explorer.compiler.ir.module import Module
 from explorer.compiler.ir.node import VerificationError, walk
 from explorer.compiler.ir.verify_kernels import verify_scheduled
 from explorer.compiler.passes.report import Report
-from explorer.compiler.schedule.chunks import say_unread, schedule_chunks
+from explorer.compiler.schedule.chunks import schedule_chunks
 from explorer.compiler.schedule.join_segments import join_segments
 from explorer.compiler.schedule.negatives import flatten_negatives
 from explorer.compiler.schedule.outer_products import schedule_outer_products
@@ -23,6 +23,7 @@ from explorer.compiler.schedule.scatter import scatter_sums
 from explorer.compiler.schedule.sparse import schedule_sparse
 from explorer.compiler.schedule.split_rows import split_rows
 from explorer.compiler.schedule.split_sums import split_sums
+from explorer.compiler.schedule.unread import say_unread
 from explorer.compiler.schedule.warps import schedule_warps
 
 
@@ -36,7 +37,7 @@ def schedule(program: loops.Kernel | Module, report: Report) -> ScheduledKernel 
     """The program's kernels scheduled; raises Unsupported, with a sentence, for one that no template fits."""
     if isinstance(program, loops.Kernel):
         kernels = _scheduled((program,), (), (), report)
-        _say_unread(program.name, kernels, report)
+        say_unread(program.name, kernels, report)
         if len(kernels) == 1:
             return kernels[0]
         result = next(buffer.name for buffer in program.buffers if buffer.kind == "output")
@@ -45,7 +46,7 @@ def schedule(program: loops.Kernel | Module, report: Report) -> ScheduledKernel 
     nests = tuple(kernel for kernel in program.programs if isinstance(kernel, loops.Kernel))
     kept = (program.result, *(name for _, name in program.gradients))
     steps = _scheduled(nests, kept, program.inverses, report)
-    _say_unread(program.name, steps, report)
+    say_unread(program.name, steps, report)
     return replace(program, programs=_streaming(program.result, steps), inverses=())
 
 
@@ -54,12 +55,12 @@ def _scheduled(
 ) -> tuple[ScheduledKernel, ...]:
     """The kernels of a program's nests, in order, of which a caller gets the arrays `kept`: with what a batch's sums
     are scattered, and its negatives flattened; where some kernel of those cannot be made, as the nests are."""
-    said = list(report.done)
+    said = report.mark()
     try:
         flat = flatten_negatives(scatter_sums(nests, inverses, report), report)
         return tuple(_with_count(step, flat.count) for step in _each_scheduled(flat.kernels, kept, report))
     except Unsupported as error:
-        report.done[:] = said
+        report.back_to(said)
         report.refused(f"{nests[0].name}: neither scattered nor flattened: {error}")
         return _each_scheduled(nests, kept, report)
 
@@ -93,14 +94,6 @@ def _streaming(result: str, kernels: tuple[ScheduledKernel, ...]) -> tuple[Sched
     return tuple(map(one, kernels))
 
 
-def _say_unread(name: str, kernels: Sequence[ScheduledKernel], report: Report) -> None:
-    """That options have no effect, where they have none."""
-    say_unread(name, kernels, report)
-    precision = report.options.precision
-    if precision != "float32" and all(kernel.template != "gemm" for kernel in kernels):
-        report.refused(f"{name}: multiply in {precision}: nothing, for no product of rows and matrices is by tiles")
-
-
 @dataclass(frozen=True)
 class _Scheduling:
     """What the kernels of a module have in common."""
@@ -119,11 +112,11 @@ class _Scheduling:
         then those of its parts, where its sums are split, else of a template of sums where one is for it, else a warp
         an iteration."""
         kernel = self.repeated.reading(kernel)
-        said = list(self.report.done)
+        said = self.report.mark()
         chunks = schedule_chunks(kernel, self.report)
         if chunks is not None and _shown_right(kernel, (chunks,), self.report):
             return (chunks,)
-        self.report.done[:] = said
+        self.report.back_to(said)
         products = self._of_products(kernel)
         if products is not None:
             return products
@@ -141,26 +134,28 @@ class _Scheduling:
 
     def _of_sums(self, kernel: loops.Kernel) -> tuple[ScheduledKernel, ...]:
         """The kernels of a template of sums; none where no such template is for a nest."""
-        made, said = dict(self.groupings.made), list(self.report.done)
+        made, said = dict(self.groupings.made), self.report.mark()
         found = schedule_outer_products(kernel, self.groupings, self.report)
         if not found or not _shown_right(kernel, found, self.report):
-            self.groupings.made, self.report.done[:] = made, said
+            self.groupings.made = made
+            self.report.back_to(said)
             found = schedule_sparse(join_segments(kernel), self.report)
         if not found or not _shown_right(kernel, found, self.report):
-            self.report.done[:] = said
+            self.report.back_to(said)
             return ()
         return found
 
     def _of_products(self, kernel: loops.Kernel) -> tuple[ScheduledKernel, ...] | None:
         """The kernels of a nest that starts with products, None for another; a refused template has grouped and done
         nothing."""
-        made, said = dict(self.groupings.made), list(self.report.done)
+        made, said = dict(self.groupings.made), self.report.mark()
         for products in (schedule_products, schedule_pairs):
             parts = products(kernel, self.groupings, self.report)
             if parts is not None and _shown_right(kernel, parts, self.report):
                 each = ((part,) if isinstance(part, ScheduledKernel) else self.kernels(part) for part in parts)
                 return tuple(step for steps in each for step in steps)
-            self.groupings.made, self.report.done[:] = dict(made), said
+            self.groupings.made = dict(made)
+            self.report.back_to(said)
         return None
 
     def _part(self, kernel: loops.Kernel) -> tuple[ScheduledKernel, ...]:

@@ -7,8 +7,6 @@ edge, where a tile of rows reads it once.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import fields
 from math import prod
 
 from explorer.compiler.codegen.cuda_tiles import FLOAT_BYTES, MOST_SHARED_BYTES
@@ -20,8 +18,6 @@ from explorer.compiler.passes.report import Report
 from explorer.compiler.schedule.chunk_edges import ChunkSizes
 from explorer.compiler.schedule.chunk_kernel import write_chunks
 from explorer.compiler.schedule.chunk_plan import Plan, Unfit, plan_of, sort_index
-
-CHOICES = tuple(field.name for field in fields(Options) if field.name.startswith("inspect_"))
 
 
 def schedule_chunks(kernel: loops.Kernel, report: Report) -> ScheduledKernel | None:
@@ -68,12 +64,3 @@ def _tell(plan: Plan, sizes: ChunkSizes, report: Report) -> None:
         report.did(f"{name}: repeated rows of {tables} by {sizes.block} in shared memory")
     if not plan.matrices and sizes.cached != Options().inspect_cached:
         report.refused(f"{name}: inspect_cached={sizes.cached}: nothing, for edges choose no matrices")
-
-
-def say_unread(name: str, kernels: Sequence[ScheduledKernel], report: Report) -> None:
-    """That what was chosen of chunks has no effect, where no kernel is by chunks."""
-    usual = Options()
-    chosen = [field for field in CHOICES if getattr(report.options, field) != getattr(usual, field)]
-    chosen += ["inspect=chunks"] if report.options.inspect == "chunks" else []
-    if chosen and all(kernel.template != "chunks" for kernel in kernels):
-        report.refused(f"{name}: {', '.join(chosen)}: nothing, for no score is inspected by chunks")

@@ -1,7 +1,8 @@
 """Dots: lanes that share a row sum over it, for many rows a warp. What g-SDDMM is, and each edge's or pair's logit.
 
 G-Sparse §III-B, Algorithm 3: kLaneWidth lanes take an element of the parallel loop, each a part of its dot product,
-and a tree of shuffles joins them. A warp has 32 elements, so that the index arrays are read by the line.
+and a tree of shuffles joins them. A warp has 32 elements, so that the index arrays are read by the line, and a block as
+many as `block_rows` says (the edges of a block, G-Sparse §III-C).
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from explorer.compiler.passes.report import Report
 from explorer.compiler.passes.statements import rename
 from explorer.compiler.schedule.batches import Batch
 from explorer.compiler.schedule.lane_groups import WARPS, lines_of
+from explorer.compiler.schedule.lane_shares import lanes_for, say_lanes
 from explorer.compiler.schedule.lanes import (
     LANES,
     VECTOR,
@@ -26,6 +28,7 @@ from explorer.compiler.schedule.lanes import (
     spread_rows,
     with_resident,
 )
+from explorer.compiler.schedule.output_tiles import check_registers, warps_for
 from explorer.compiler.schedule.writer import Writer
 
 ELEMENTS = 32
@@ -47,8 +50,11 @@ def schedule_dots(kernel: loops.Kernel, report: Report) -> tuple[kernels.Schedul
     try:
         nest = nest_of(kernel)
         _check(nest)
-        spread = spread_rows(nest, report.options.lanes or lane_width(nest))
-        return (_scheduled(nest, spread, report),)
+        spread = spread_rows(nest, lanes_for(nest, report, lane_width(nest)))
+        made = _scheduled(nest, spread, report)
+        say_lanes(nest, spread, report)
+        report.heeds("block_rows")
+        return (made,)
     except Unfit as reason:
         report.refused(f"{kernel.name} is not scheduled by dots: {reason}")
         return ()
@@ -85,8 +91,9 @@ def lane_width(nest: Nest) -> int:
 
 def _scheduled(nest: Nest, spread: Spread, report: Report) -> kernels.ScheduledKernel:
     kernel, loop = nest.kernel, nest.loop
+    warps = warps_for(kernel.name, ELEMENTS, WARPS, report)
     lines = [
-        f"split {loop.variable}: a block of {WARPS} warps has {WARPS * ELEMENTS} elements, a warp {ELEMENTS}",
+        f"split {loop.variable}: a block of {warps} warps has {warps * ELEMENTS} elements, a warp {ELEMENTS}",
         f"kLaneWidth = {spread.width}: a warp has {spread.groups} elements at a time",
         *lines_of(nest, spread),
         f"clamp {loop.variable} to the last element",
@@ -97,15 +104,16 @@ def _scheduled(nest: Nest, spread: Spread, report: Report) -> kernels.ScheduledK
         template="dots",
         sizes=kernel.sizes,
         buffers=kernel.buffers,
-        threads=LANES * WARPS,
+        threads=LANES * warps,
         schedule=tuple(lines),
-        body=(_in_blocks(nest, spread),),
+        body=(_in_blocks(nest, spread, warps),),
         origin=kernel.origin,
     )
+    check_registers(scheduled, spread, report)
     return with_resident(scheduled, spread)
 
 
-def _in_blocks(nest: Nest, spread: Spread) -> kernels.Statement:
+def _in_blocks(nest: Nest, spread: Spread, warps: int) -> kernels.Statement:
     """The loops over blocks, warps, rounds and groups of lanes around a batch of elements.
 
     What is past the end is the last element again, up to its stores: lanes that shuffle stay together, and an
@@ -116,7 +124,7 @@ def _in_blocks(nest: Nest, spread: Spread) -> kernels.Statement:
     size = min(_in_flight(nest, spread, body), ELEMENTS // spread.groups)
     turns = ELEMENTS // spread.groups // size
     block, warp, turn, group = (write.names.new(hint) for hint in ("block", "warp", "turn", "group"))
-    base = write.index("base", "mul", block, WARPS)
+    base = write.index("base", "mul", block, warps)
     own = write.index("own", "add", base.result, warp)
     start = write.index("start", "mul", own.result, ELEMENTS)
     assert isinstance(loop.extent, str | int)
@@ -127,9 +135,9 @@ def _in_blocks(nest: Nest, spread: Spread) -> kernels.Statement:
     steps = _steps(nest, spread, body, size, element.result, last.result, write)
     grouped = write.loop(group, spread.groups, element, *steps, bind="lane", width=spread.groups)
     in_turn = replace(write.loop(turn, turns, offset, first, grouped), unroll=min(turns, UNROLL))
-    warps = write.loop(warp, WARPS, own, start, last, in_turn, bind="warp")
-    blocks = kernels.Count(((loop.extent, WARPS * ELEMENTS),))
-    return write.loop(block, blocks, base, warps, bind="block")
+    shared_out = write.loop(warp, warps, own, start, last, in_turn, bind="warp")
+    blocks = kernels.Count(((loop.extent, warps * ELEMENTS),))
+    return write.loop(block, blocks, base, shared_out, bind="block")
 
 
 def _in_flight(nest: Nest, spread: Spread, body: tuple[kernels.Statement, ...]) -> int:

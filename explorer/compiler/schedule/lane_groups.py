@@ -1,7 +1,9 @@
 """Rows: a group of lanes takes an iteration of the parallel loop from its first element to its last, all in registers.
 
 G-Sparse's SpMM (§III-B) with its names: a block has kMTile rows, a group of lanes all kNTile = D columns of a row,
-each lane kNRegTile of its vectors, and a segment that only sums may be shared by the groups of a warp.
+each lane kNRegTile of its vectors, and a segment that only sums may be shared by the groups of a warp. The options
+`block_rows`, `block_columns`, `lanes` and `lane_vectors` make them other numbers, and `preload` has a warp fetch
+kNnzTile elements of its row together.
 """
 
 from __future__ import annotations
@@ -14,6 +16,7 @@ from explorer.compiler.passes.report import Report
 from explorer.compiler.passes.statements import all_names
 from explorer.compiler.schedule.balancing import balanced
 from explorer.compiler.schedule.heads import rows_nest
+from explorer.compiler.schedule.lane_shares import lanes_for, say_lanes
 from explorer.compiler.schedule.lanes import (
     LANES,
     VECTOR,
@@ -26,6 +29,8 @@ from explorer.compiler.schedule.lanes import (
     spread_rows,
     with_resident,
 )
+from explorer.compiler.schedule.output_tiles import ColumnTiles, check_registers, column_tiles, warps_for
+from explorer.compiler.schedule.preload import Preload
 from explorer.compiler.schedule.segments import segment_of
 
 WARPS = 8
@@ -40,12 +45,18 @@ LISTS = "entries"
 def schedule_rows(kernel: loops.Kernel, report: Report) -> tuple[kernels.ScheduledKernel, ...]:
     """The kernel with a group of lanes a row; empty, and the reason reported, where it cannot be."""
     try:
-        nest = rows_nest(kernel)
-        spread = replace(spread_rows(nest, report.options.lanes or LANES), unroll=loads_in_flight(nest))
-        return _with_balance(_scheduled(nest, spread, report), nest, report)
+        whole = rows_nest(kernel)
+        tiles = column_tiles(whole, report)
+        nest = tiles.nest if tiles else whole
+        spread = replace(spread_rows(nest, lanes_for(nest, report)), unroll=loads_in_flight(nest))
+        made = _Rows(nest, spread, tiles, report).kernel()
     except Unfit as reason:
         report.refused(f"{kernel.name} is not scheduled by rows: {reason}")
         return ()
+    say_lanes(nest, spread, report)
+    report.heeds("split", "block_rows", "block_columns", "preload", "balance")
+    report.did(f"{kernel.name} by rows: {', '.join(made.schedule)}")
+    return _with_balance(made, nest, report)
 
 
 def _with_balance(kernel: kernels.ScheduledKernel, nest: Nest, report: Report) -> tuple[kernels.ScheduledKernel, ...]:
@@ -67,28 +78,65 @@ def loads_in_flight(nest: Nest) -> int:
     return LOADS_OF_LISTS if lists else LOADS_OF_ROWS
 
 
-def _scheduled(nest: Nest, spread: Spread, report: Report) -> kernels.ScheduledKernel:
-    kernel, loop = nest.kernel, nest.loop
-    names = Names(all_names(kernel) | ({nest.heads.variable} if nest.heads else set()))
-    body, spread = _on_lanes(nest, spread, names)
-    groups = 1 if spread.split else spread.groups
-    rows = WARPS * groups
-    lines = [f"split {loop.variable}: a block of {WARPS} warps has kMTile = {rows} rows"]
-    lines += lines_of(nest, spread)
-    if spread.split:
-        lines.append(f"share each segment among {spread.groups} groups of {spread.width} lanes")
-    report.did(f"{kernel.name} by rows: {', '.join(lines)}")
-    scheduled = kernels.ScheduledKernel(
-        name=kernel.name,
-        template="rows",
-        sizes=kernel.sizes,
-        buffers=kernel.buffers,
-        threads=LANES * WARPS,
-        schedule=tuple(lines),
-        body=(in_blocks(loop, body, names, groups),),
-        origin=kernel.origin,
-    )
-    return with_resident(scheduled, spread)
+class _Rows:
+    """The kernel in which a group of lanes, or a warp whose groups share a segment, has a row."""
+
+    def __init__(self, nest: Nest, spread: Spread, tiles: ColumnTiles | None, report: Report) -> None:
+        self.tiles, self.report = tiles, report
+        self.names = _names(nest)
+        self.body, self.spread = _on_lanes(nest, spread, self.names)
+        self.groups = 1 if self.spread.split else self.spread.groups
+        self.warps = warps_for(nest.kernel.name, self.groups, WARPS, report)
+        self.nest, self.preload = nest, self._preloaded(nest)
+
+    def _preloaded(self, nest: Nest) -> Preload | None:
+        """The tiles of a segment's elements where the options ask for them; None, with the reason, where they cannot
+        be."""
+        size = self.report.options.preload
+        if not size:
+            return None
+        try:
+            preload = Preload(nest, size, self.warps, self.spread)
+            names = preload.write.names
+            self.body = on_lanes(preload.nest, preload.nest.loop.body, preload.spread, names, preload.around)
+        except Unfit as reason:
+            self.report.refused(f"{nest.kernel.name}: preload={size}: nothing, for {reason}")
+            return None
+        self.names, self.spread = names, preload.spread
+        return preload
+
+    def kernel(self) -> kernels.ScheduledKernel:
+        """The kernel, without an inspector."""
+        kernel, tiles = self.nest.kernel, self.tiles
+        blocks = in_blocks(self.nest.loop, self.body, self.names, self.groups, self.warps, tiles)
+        made = kernels.ScheduledKernel(
+            name=kernel.name,
+            template="rows",
+            sizes=kernel.sizes,
+            buffers=kernel.buffers,
+            threads=LANES * self.warps,
+            schedule=tuple(self._lines()),
+            body=(blocks,),
+            origin=kernel.origin,
+        )
+        check_registers(made, self.spread, self.report)
+        return with_resident(made, self.spread)
+
+    def _lines(self) -> list[str]:
+        nest, spread, rows = self.nest, self.spread, self.warps * self.groups
+        lines = [f"split {nest.loop.variable}: a block of {self.warps} warps has kMTile = {rows} rows"]
+        lines += [self.tiles.line] if self.tiles else []
+        if self.preload is None:
+            lines += lines_of(nest, spread)
+        else:
+            lines += [*self.preload.lines, *lines_of(nest, spread, self.preload.first, self.preload.upto)]
+        if spread.split:
+            lines.append(f"share each segment among {spread.groups} groups of {spread.width} lanes")
+        return lines
+
+
+def _names(nest: Nest) -> Names:
+    return Names(all_names(nest.kernel) | ({nest.heads.variable} if nest.heads else set()))
 
 
 def _on_lanes(nest: Nest, spread: Spread, names: Names) -> tuple[tuple[kernels.Statement, ...], Spread]:
@@ -128,18 +176,26 @@ def _preloading(nest: Nest, spread: Spread, segment: loops.For, *bounds: str) ->
     tile = in_flight(rows, spread) * (spread.groups if spread.split else 1)
     lower, upper = bounds or (str(segment.lower), str(segment.extent))
     last = f"min({lower} + {tile} t + {tile}, {upper}) - 1"
-    return f"preload {segment.variable} by kNnzTile = {tile}: [{lower} + {tile} t, {last}]"
+    return f"load {segment.variable} ahead, {tile} at a time: [{lower} + {tile} t, {last}]"
 
 
-def in_blocks(loop: loops.For, body: tuple[kernels.Statement, ...], names: Names, groups: int) -> kernels.Statement:
-    """The loops over blocks, warps and `groups` groups of lanes around one iteration of the parallel loop."""
+def in_blocks(
+    loop: loops.For,
+    body: tuple[kernels.Statement, ...],
+    names: Names,
+    groups: int,
+    warps: int = WARPS,
+    tiles: ColumnTiles | None = None,
+) -> kernels.Statement:
+    """The loops over blocks, `warps` warps and `groups` groups of lanes around one iteration of the parallel loop, with
+    that over `tiles`."""
     origin = loop.origin
 
     def index(hint: str, function: str, *operands: str | int) -> loops.Index:
         return loops.Index(result=names.new(hint), function=function, operands=operands, origin=origin)
 
     block, warp = names.new("block"), names.new("warp")
-    first = index("first", "mul", block, WARPS)
+    first = index("first", "mul", block, warps)
     if groups == 1:
         row = loops.Index(result=loop.variable, function="add", operands=(first.result, warp), origin=origin)
         inner: tuple[kernels.Statement, ...] = (first, row)
@@ -157,6 +213,9 @@ def in_blocks(loop: loops.For, body: tuple[kernels.Statement, ...], names: Names
             variable=group, extent=groups, body=(row, guarded), bind="lane", width=groups, origin=origin
         )
         inner = (*inner, shared)
-    warps = kernels.Loop(variable=warp, extent=WARPS, body=inner, bind="warp", origin=origin)
-    blocks = kernels.Count(((loop.extent, WARPS * groups),))
-    return kernels.Loop(variable=block, extent=blocks, body=(warps,), bind="block", origin=origin)
+    shared_out: kernels.Statement = kernels.Loop(variable=warp, extent=warps, body=inner, bind="warp", origin=origin)
+    if tiles:
+        shared_out = tiles.around(shared_out)
+    rows = warps * groups
+    blocks = kernels.Count(((loop.extent, rows),)) if rows > 1 else loop.extent
+    return kernels.Loop(variable=block, extent=blocks, body=(shared_out,), bind="block", origin=origin)

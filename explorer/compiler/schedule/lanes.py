@@ -9,7 +9,7 @@ G-Sparse §III-B: its register tile over strided columns (kNRegTile) is a loop t
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from math import prod
 
@@ -23,8 +23,8 @@ VECTOR = 4
 """Floats that a lane moves at once: 16 bytes."""
 MOST_FLOATS = 64
 """Floats of rows that a lane keeps: beside the loads in flight they leave 128 registers for everything."""
-REGISTERS, MOST_THREADS = 65_536, 2_048
-"""Registers of a multiprocessor, and the threads that it has at a time."""
+REGISTERS, MOST_THREADS, MOST_BLOCKS = 65_536, 2_048, 32
+"""Registers of a multiprocessor, and the threads and blocks that it has at a time."""
 OTHER_REGISTERS = 24
 """Registers of a thread for what is no tile: indices, addresses, what is being computed."""
 SUMMING_REGISTERS, FUNCTION_REGISTERS = 12, 16
@@ -35,6 +35,9 @@ MOST_IN_FLIGHT = 32
 """Floats of gathered rows that a lane waits for at a time."""
 NEUTRAL = {"sum": 0.0, "product": 1.0}
 """Where sums begin, so that many lanes may begin alike; a maximum of equals is their own."""
+
+
+Around = Callable[[tuple[kernels.Statement, ...]], tuple[kernels.Statement, ...]]
 
 
 class Unfit(Exception):
@@ -160,19 +163,29 @@ def _operands(statement: loops.Statement) -> tuple[str, ...]:
 
 def spread_rows(nest: Nest, most: int = LANES) -> Spread:
     """How the nest's rows lie on lanes, at most so many of them; raises Unfit where they take too many registers."""
-    found = nest.row_loops
-    heads = 1 if nest.heads is None else 1 << (nest.kernel.size(nest.heads.extent) - 1).bit_length()
+    heads = heads_of(nest)
     if heads > most:
         raise Unfit(f"a row has {heads} heads")
     most //= heads
-    step = VECTOR if found and all(_in_vectors(nest, loop) for loop in found) else 1
-    lengths = [-(-nest.kernel.size(loop.extent) // step) for loop in found] or [1]
-    width = min(most, 1 << (max(lengths) - 1).bit_length())
-    rounds = -(-max(lengths) // width)
+    step, longest = vectors_of(nest)
+    width = min(most, 1 << (longest - 1).bit_length())
+    rounds = -(-longest // width)
     floats = sum(_floats(nest, row, step, width) for row in nest.rows.values())
     if floats > MOST_FLOATS:
         raise Unfit(f"its rows take {floats} registers a lane, of at most {MOST_FLOATS}")
     return Spread(step, width, rounds, heads=heads)
+
+
+def heads_of(nest: Nest) -> int:
+    """How many groups of lanes have one element's rows: a power of 2, one for each head at least."""
+    return 1 if nest.heads is None else 1 << (nest.kernel.size(nest.heads.extent) - 1).bit_length()
+
+
+def vectors_of(nest: Nest) -> tuple[int, int]:
+    """How many floats a lane moves at once, and how many times as many the longest row has."""
+    found = nest.row_loops
+    step = VECTOR if found and all(_in_vectors(nest, loop) for loop in found) else 1
+    return step, max([-(-nest.kernel.size(loop.extent) // step) for loop in found] or [1])
 
 
 def _floats(nest: Nest, row: loops.Row, step: int, width: int) -> int:
@@ -220,10 +233,11 @@ def _shifts(nest: Nest, index: loops.Index, variable: str) -> bool:
 
 
 def on_lanes(
-    nest: Nest, body: Iterable[loops.Statement], spread: Spread, names: Names
+    nest: Nest, body: Iterable[loops.Statement], spread: Spread, names: Names, around: Around | None = None
 ) -> tuple[kernels.Statement, ...]:
-    """Statements of one iteration of the parallel loop, its rows on lanes; raises Unfit."""
-    return _Conversion(nest, spread, names).body(tuple(body))
+    """Statements of one iteration of the parallel loop, its rows on lanes; raises Unfit. What a loop over a segment
+    becomes is put into what `around` makes of it."""
+    return _Conversion(nest, spread, names, around).body(tuple(body))
 
 
 @dataclass(frozen=True)
@@ -231,6 +245,7 @@ class _Conversion:
     nest: Nest
     spread: Spread
     names: Names
+    around: Around | None = None
 
     def body(self, statements: tuple[loops.Statement, ...]) -> tuple[kernels.Statement, ...]:
         """Statements with their loops shared and, after the last addition to a sum, its parts joined."""
@@ -265,6 +280,12 @@ class _Conversion:
             return (over_row(made, self.spread),)
         if self.nest.static(loop):
             return (replace(made, unroll=0 if self._picks_rows(loop) else 1),)
+        walked = self._over_segment(loop, made)
+        return walked if self.around is None else self.around(walked)
+
+    def _over_segment(self, loop: loops.For, made: kernels.Loop) -> tuple[kernels.Statement, ...]:
+        """A loop whose bounds are found at run time, its iterations shared where they may be, in batches where their
+        loads can come first."""
         shared = self._shared(loop)
         if shared:
             self._check_shared(loop)
@@ -384,6 +405,15 @@ def with_resident(kernel: kernels.ScheduledKernel, spread: Spread) -> kernels.Sc
     """The kernel with so many blocks a multiprocessor that its threads have registers for all of their tiles.
 
     Without tiles to fill, how many is left to the assembler."""
+    needed = registers_of(kernel, spread)
+    if not needed:
+        return kernel
+    fitting = REGISTERS // (kernel.threads * needed)
+    return replace(kernel, resident=max(1, min(fitting, MOST_THREADS // kernel.threads, MOST_BLOCKS)))
+
+
+def registers_of(kernel: kernels.ScheduledKernel, spread: Spread) -> int:
+    """The registers that a thread needs; 0 where it has hardly a tile to fill, and the assembler finds enough."""
     lanes = {node.variable for node in walk(kernel) if isinstance(node, kernels.Loop) and node.bind == "lane"}
     loads = [node for node in walk(kernel) if isinstance(node, loops.Load)]
     spread_out = {load.buffer for load in loads if load.indices[-1:] and load.indices[-1] in lanes}
@@ -400,10 +430,7 @@ def with_resident(kernel: kernels.ScheduledKernel, spread: Spread) -> kernels.Sc
         return floats + inside
 
     floats = most_at_once(kernel.body)
-    if floats < FEWEST_FLOATS:
-        return kernel
-    fitting = REGISTERS // (kernel.threads * (OTHER_REGISTERS + _working(kernel) + floats))
-    return replace(kernel, resident=max(1, min(fitting, MOST_THREADS // kernel.threads)))
+    return OTHER_REGISTERS + _working(kernel) + floats if floats >= FEWEST_FLOATS else 0
 
 
 def _working(kernel: kernels.ScheduledKernel) -> int:

@@ -19,6 +19,7 @@ from explorer.compiler.ir.node import walk
 from explorer.compiler.passes.report import Report
 from explorer.compiler.schedule.heads import rows_nest
 from explorer.compiler.schedule.lane_groups import LOADS_OF_ROWS, WARPS, lines_of
+from explorer.compiler.schedule.lane_shares import lanes_for, say_lanes
 from explorer.compiler.schedule.lanes import (
     LANES,
     Nest,
@@ -52,13 +53,15 @@ def schedule_nonzeros(kernel: loops.Kernel, report: Report) -> tuple[kernels.Sch
         nest = rows_nest(kernel)
         segment = segment_of(nest)
         chunk, why = chunk_of(segment.elements, report)
-        spread = replace(spread_rows(nest, report.options.lanes or LANES), unroll=LOADS_OF_ROWS)
+        spread = replace(spread_rows(nest, lanes_for(nest, report)), unroll=LOADS_OF_ROWS)
         warps = WARPS if spread.groups > 1 else WARPS_OF_WIDE_ROWS
         pieces = Pieces(segment, spread, chunk, Writer(nest.kernel, nest.loop.origin), warps)
         summing, merged = _Summing(pieces).kernel(), merging_by_rows(pieces) or merging(pieces)
     except Unfit as reason:
         report.refused(f"{kernel.name} is not split by nonzeros: {reason}")
         return ()
+    say_lanes(nest, spread, report)
+    report.heeds("split", "chunk", "popular")
     report.did(f"{kernel.name} by nonzeros, since rows differ in length: {chunk} {segment.elements} a warp, {why}")
     return *_with_popular(summing, report), merged
 
@@ -96,7 +99,7 @@ class _Summing:
         self.pieces, self.segment, self.spread, self.write = pieces, pieces.segment, pieces.spread, pieces.write
         self.nest = pieces.nest
         self.begin, self.end = str(self.segment.loop.lower), str(self.segment.loop.extent)
-        self.staging = Staging(self.segment, pieces.chunk, self.write)
+        self.staging = Staging(self.segment, pieces.chunk, self.write, WARPS)
         self.bounds = self.write.names.new("bounds")
 
     def kernel(self) -> kernels.ScheduledKernel:

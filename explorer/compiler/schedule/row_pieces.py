@@ -19,6 +19,7 @@ from explorer.compiler.ir import kernels, loops
 from explorer.compiler.passes.report import Report
 from explorer.compiler.schedule.heads import rows_nest
 from explorer.compiler.schedule.lane_groups import LOADS_OF_ROWS, WARPS, lines_of
+from explorer.compiler.schedule.lane_shares import lanes_for, say_lanes
 from explorer.compiler.schedule.lanes import Nest, Unfit, on_lanes, spread_rows, with_resident
 from explorer.compiler.schedule.merging import merging
 from explorer.compiler.schedule.nonzeros import FEWEST_WARPS
@@ -42,7 +43,7 @@ def schedule_row_pieces(kernel: loops.Kernel, report: Report) -> tuple[kernels.S
         nest = rows_nest(kernel)
         segment = segment_of(nest)
         length = length_of(segment, report)
-        spread = replace(spread_rows(nest), unroll=LOADS_OF_ROWS)
+        spread = replace(spread_rows(nest, lanes_for(nest, report)), unroll=LOADS_OF_ROWS)
         if length < LONG or nest.heads is not None or spread.width == 1:
             return ()
         size = report.options.chunk or PIECE
@@ -50,6 +51,10 @@ def schedule_row_pieces(kernel: loops.Kernel, report: Report) -> tuple[kernels.S
         scheduled = _Summing(pieces).kernel(), merging(pieces, STATES_IN_FLIGHT)
     except Unfit:
         return ()
+    say_lanes(nest, spread, report)
+    report.heeds("split", "chunk", "popular")
+    if report.options.popular:
+        report.refused(f"no rows that {kernel.name} gathers are marked as popular: a warp has one row (split=nonzeros)")
     report.did(
         f"{kernel.name} by rows, a warp each, cut at every {size} {segment.elements}, since a row has {length:.0f} of"
         f" them on average in {report.counts.name}"

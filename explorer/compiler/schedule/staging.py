@@ -15,7 +15,6 @@ from dataclasses import replace
 from explorer.compiler.ir import kernels, loops
 from explorer.compiler.ir.node import walk
 from explorer.compiler.passes.statements import names_read, rename, slice_for
-from explorer.compiler.schedule.lane_groups import WARPS
 from explorer.compiler.schedule.lanes import LANES
 from explorer.compiler.schedule.segments import Segment
 from explorer.compiler.schedule.writer import Writer
@@ -30,10 +29,10 @@ Scalar = loops.Load | loops.Index | loops.Compute
 
 class Staging:
     """The scalars of a segment's elements that nothing but the element is needed for, those that others are made of
-    first; each that more than such scalars read has a tile of a warp's `chunk` elements. There are fewer, or none,
-    where the tiles would take too much memory."""
+    first; each that more than such scalars read has a tile of `chunk` elements for each of a block's `warps`. There are
+    fewer, or none, where the tiles would take too much memory."""
 
-    def __init__(self, segment: Segment, chunk: int, write: Writer) -> None:
+    def __init__(self, segment: Segment, chunk: int, write: Writer, warps: int) -> None:
         self.segment, self.chunk, self.write = segment, chunk, write
         self.constants = tuple(
             s
@@ -44,7 +43,7 @@ class Staging:
         self.kept: tuple[Scalar, ...] = ()
         for scalars in (self._closed(), self._direct()):
             kept = self._read_outside(scalars)
-            if len(kept) * chunk * BYTES * WARPS <= MOST_BYTES:
+            if len(kept) * chunk * BYTES * warps <= MOST_BYTES:
                 self.scalars, self.kept = scalars, kept
                 break
         self.tiles = {each.result: write.names.new(f"{_hint(each)}_tile") for each in self.kept}
@@ -128,9 +127,29 @@ class Staging:
         write, elements = self.write, self.segment.elements
         start = replace(write.index("", "mul", warp, self.chunk), result=self.start)
         final = write.index("final", "sub", elements, 1)
+        filled = write.where(self.start, "<", elements, final, self.filling(final.result))
+        return (start, *self.declared, filled, kernels.Barrier(level="warp", origin=write.origin))
+
+    @property
+    def declared(self) -> tuple[kernels.Tile, ...]:
+        """The tiles."""
+        return tuple(
+            kernels.Tile(
+                name=self.tiles[each.result],
+                extents=(self.chunk,),
+                memory="shared",
+                type=self._type(each),
+                origin=self.write.origin,
+            )
+            for each in self.kept
+        )
+
+    def filling(self, final: str) -> kernels.Loop:
+        """The loop that fills the tiles from the element `start` on: past the last one, `final`, with that again."""
+        write = self.write
         t = write.names.new("t")
         ahead = write.index("ahead", "add", self.start, t)
-        element = write.index("element", "min", ahead.result, final.result)
+        element = write.index("element", "min", ahead.result, final)
         names = {self.segment.loop.variable: element.result}
         constants = slice_for(self.constants, self.scalars)
         names |= {
@@ -140,25 +159,19 @@ class Staging:
         assert not any(isinstance(each, loops.For | loops.Row) for each in scalars)
         stores = (write.store(self.tiles[each.result], names[each.result], t) for each in self.kept)
         each = write.loop(t, self.chunk, ahead, element, *scalars, *stores, bind="lane", width=LANES)  # type: ignore[arg-type]
-        tiles = (
-            kernels.Tile(
-                name=self.tiles[each.result],
-                extents=(self.chunk,),
-                memory="shared",
-                type=self._type(each),
-                origin=write.origin,
-            )
-            for each in self.kept
-        )
-        filled = write.where(self.start, "<", elements, final, replace(each, unroll=0))
-        return (start, *tiles, filled, kernels.Barrier(level="warp", origin=write.origin))
+        return replace(each, unroll=0)
+
+    @property
+    def arrays(self) -> tuple[str, ...]:
+        """What has tiles, by its array or, where it is computed, its name."""
+        return tuple(map(_hint, self.kept))
 
     @property
     def line(self) -> str:
         """What the schedule says of it, with the bound."""
-        names = ", ".join(map(_hint, self.kept))
+        names = ", ".join(self.arrays)
         upto = f"min({self.start} + {self.chunk}, {self.segment.elements}) - 1"
-        return f"stage {names} in shared memory, a warp's {self.chunk} together: [{self.start}, {upto}]"
+        return f"stage {names} in shared memory, a warp's kNnzTile = {self.chunk} together: [{self.start}, {upto}]"
 
 
 def _hint(scalar: loops.Statement) -> str:

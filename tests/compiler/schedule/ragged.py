@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -11,11 +11,28 @@ import numpy as np
 from explorer.compiler.compilation import compile_model
 from explorer.compiler.interpret.kernels import run_scheduled
 from explorer.compiler.interpret.loops import run_kernel
-from explorer.compiler.ir.kernels import ScheduledKernel
+from explorer.compiler.ir.kernels import ScheduledKernel, print_scheduled
 from explorer.compiler.ir.loops import Kernel
 from explorer.compiler.ir.module import Module
+from explorer.compiler.ir.parse.kernels import parse_scheduled
+from explorer.compiler.ir.verify_kernels import verify_scheduled
+from explorer.compiler.options import read_options
+from explorer.compiler.passes.report import Report
+
+Schedule = Callable[[Kernel, Report], tuple[ScheduledKernel, ...]]
 
 EXAMPLES = Path(__file__).parents[3] / "examples" / "embedding"
+
+
+def scheduled(schedule: Schedule, kernel: Kernel, **options: str | int | bool) -> tuple[ScheduledKernel, ...]:
+    """The kernels of a template, each of which must obey the IR's rules and be read back from its text."""
+    report = Report(read_options(options))
+    found = schedule(kernel, report)
+    assert found, report.refusals
+    for step in found:
+        verify_scheduled(step)
+        assert parse_scheduled("".join(f"{line.text}\n" for line in print_scheduled(step))) == step
+    return found
 
 
 def kernel_of(example: str, size: int) -> Kernel:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -12,20 +12,16 @@ import pytest
 from explorer.compiler.compilation import compile_model
 from explorer.compiler.interpret.kernels import run_scheduled
 from explorer.compiler.ir import kernels, loops
-from explorer.compiler.ir.kernels import ScheduledKernel, print_scheduled
+from explorer.compiler.ir.kernels import ScheduledKernel
 from explorer.compiler.ir.module import Module
 from explorer.compiler.ir.node import walk
-from explorer.compiler.ir.parse.kernels import parse_scheduled
-from explorer.compiler.ir.verify_kernels import verify_scheduled
 from explorer.compiler.options import OptionError, read_options
 from explorer.compiler.passes.report import Report
 from explorer.compiler.schedule.dots import schedule_dots
 from explorer.compiler.schedule.lane_groups import schedule_rows
 from explorer.compiler.schedule.nonzeros import schedule_nonzeros
 from explorer.compiler.schedule.sparse import schedule_sparse
-from tests.compiler.schedule.ragged import EXAMPLES, arrays_for, kernel_of, largest_error
-
-Schedule = Callable[[loops.Kernel, Report], tuple[ScheduledKernel, ...]]
+from tests.compiler.schedule.ragged import EXAMPLES, Schedule, arrays_for, kernel_of, largest_error, scheduled
 
 LAYERS = EXAMPLES.parent / "rgnn"
 SHORT = (3, 0, 1, 5)
@@ -33,17 +29,6 @@ EMPTY = (0, 0)
 CUT = (0, 40, 0, 0, 25, 7, 0, 64, 0, 0)
 """With chunks of 32: rows over several pieces, a boundary between rows, empty rows at boundaries and at the end."""
 SUMS = ("sls", "sls_max", "sls_mean", "spmm", "spmm_max", "mp", "mp_sigmoid")
-
-
-def scheduled(schedule: Schedule, kernel: loops.Kernel, **options: str | int | bool) -> tuple[ScheduledKernel, ...]:
-    """The kernels of a template, each of which must obey the IR's rules and be read back from its text."""
-    report = Report(read_options(options))
-    found = schedule(kernel, report)
-    assert found, report.refusals
-    for step in found:
-        verify_scheduled(step)
-        assert parse_scheduled("".join(f"{line.text}\n" for line in print_scheduled(step))) == step
-    return found
 
 
 @pytest.mark.parametrize("lengths", [SHORT, EMPTY, (300,)])
@@ -202,7 +187,7 @@ def test_lists_say_why_they_are_not_split() -> None:
 def test_the_bound_of_a_piece_is_shown() -> None:
     kernel, _ = scheduled(schedule_nonzeros, kernel_of("spmm", 128))
     assert "bound z: [from, upto - 1] = [max(begin, first), min(end, last) - 1]" in kernel.schedule
-    assert "preload z by kNnzTile = 4: [from + 4 t, min(from + 4 t + 4, upto) - 1]" in kernel.schedule
+    assert "load z ahead, 4 at a time: [from + 4 t, min(from + 4 t + 4, upto) - 1]" in kernel.schedule
 
 
 def test_columns_and_values_of_a_piece_are_staged() -> None:
@@ -212,7 +197,9 @@ def test_columns_and_values_of_a_piece_are_staged() -> None:
         ("value_tile", (256,), "f32"),
         ("col_tile", (256,), "i32"),
     ]
-    stage = "stage value, col in shared memory, a warp's 256 together: [start, min(start + 256, nonzeros) - 1]"
+    stage = (
+        "stage value, col in shared memory, a warp's kNnzTile = 256 together: [start, min(start + 256, nonzeros) - 1]"
+    )
     assert stage in kernel.schedule
     large, _ = scheduled(schedule_nonzeros, kernel_of("spmm", 128), chunk=1024)  # 64 KB a block
     assert not any(isinstance(node, kernels.Tile) and node.memory == "shared" for node in walk(large))

@@ -1,0 +1,36 @@
+"""Lanes and vectors: how many lanes share a row, and how many of its vectors each has, by the options.
+
+G-Sparse §III-B-c, 1-D stride register tiling: a lane has kNRegTile vectors of a row, as far apart as there are lanes,
+so that lanes side by side read memory side by side, and what an element is weighed with is in a register for all.
+"""
+
+from __future__ import annotations
+
+from explorer.compiler.passes.report import Report
+from explorer.compiler.schedule.lanes import LANES, Nest, Spread, heads_of, vectors_of
+
+
+def lanes_for(nest: Nest, report: Report, usual: int = LANES) -> int:
+    """How many lanes at most share the rows of an element: `lanes` or, without it, as many as leave each no more than
+    `lane_vectors`, or the `usual` number."""
+    most = report.options.lanes or LANES
+    if not report.options.lane_vectors:
+        return report.options.lanes or usual
+    wanted = -(-vectors_of(nest)[1] // report.options.lane_vectors)
+    return min(most, heads_of(nest) << (wanted - 1).bit_length())
+
+
+def say_lanes(nest: Nest, spread: Spread, report: Report) -> None:
+    """What was asked of lanes and does not come about: a row of few vectors has no more lanes, and one of many leaves
+    more vectors to each."""
+    options, name = report.options, nest.kernel.name
+    report.heeds("lanes", "lane_vectors")
+    step, longest = vectors_of(nest)
+    row = f"a row of {longest} " + (f"vectors of {step}" if step > 1 else "numbers")
+    shared = spread.width * spread.heads
+    if options.lanes > shared:
+        each = f", for each to have {options.lane_vectors}" if options.lane_vectors else ""
+        report.refused(f"{name}: lanes={options.lanes}: {shared} share {row}{each}")
+    if options.lane_vectors and spread.rounds > options.lane_vectors:
+        reason = f"a lane has {spread.rounds}, for {spread.width} lanes share {row}"
+        report.refused(f"{name}: lane_vectors={options.lane_vectors}: {reason}")

@@ -1,0 +1,47 @@
+"""Options that say when they have no effect: what a user chose, and no kernel of a program has read."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import fields
+
+from explorer.compiler.ir.kernels import ScheduledKernel
+from explorer.compiler.options import Options
+from explorer.compiler.passes.report import Report
+
+CHUNK_OPTIONS = tuple(field.name for field in fields(Options) if field.name.startswith("inspect_"))
+ROWS = ("block_columns", "preload", "balance")
+"""Options of sums over segments whose rows are shared out."""
+WHY_NOT = {
+    "split": "no sum over segments, such as a matrix's rows or a node's edges, is shared out among lanes",
+    "chunk": "no sum over segments is split by nonzeros",
+    "lanes": "no sum over segments and no dot product of rows is shared out among lanes",
+    "lane_vectors": "no sum over segments and no dot product of rows is shared out among lanes",
+    "block_rows": "no sum over segments is split by rows (split=rows), and no dot product is an edge's",
+    "popular": "no sum over segments is split by nonzeros",
+} | dict.fromkeys(ROWS, "no sum over segments is split by rows (split=rows)")
+"""Why an option that nothing has heeded has no effect."""
+
+
+def say_unread(name: str, kernels: Sequence[ScheduledKernel], report: Report) -> None:
+    """That options have no effect, where they have none."""
+    templates = {kernel.template for kernel in kernels}
+    precision = report.options.precision
+    chosen = _chosen(report, CHUNK_OPTIONS)
+    chosen += ["inspect=chunks"] if report.options.inspect == "chunks" else []
+    if chosen and "chunks" not in templates:
+        report.refused(f"{name}: {', '.join(chosen)}: nothing, for no score is inspected by chunks")
+    if precision != "float32" and "gemm" not in templates:
+        report.refused(f"{name}: multiply in {precision}: nothing, for no product of rows and matrices is by tiles")
+    by_reason: dict[str, list[str]] = {}
+    for option in _chosen(report, WHY_NOT):
+        if option not in report.heeded:
+            by_reason.setdefault(WHY_NOT[option], []).append(option)
+    for reason, options in by_reason.items():
+        report.refused(f"{name}: {', '.join(options)}: nothing, for {reason}")
+
+
+def _chosen(report: Report, options: Sequence[str] | dict[str, str]) -> list[str]:
+    """Those of the options that are not as usual."""
+    usual = Options()
+    return [name for name in options if getattr(report.options, name) != getattr(usual, name)]

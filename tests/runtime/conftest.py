@@ -1,0 +1,38 @@
+"""A GPU that is none, for the tests of modules of PyTorch."""
+
+from __future__ import annotations
+
+from contextlib import nullcontext
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+
+
+@pytest.fixture
+def pretended_gpu(fake_cuda: Any, monkeypatch: pytest.MonkeyPatch) -> list[tuple[Any, ...]]:
+    """Tensors of this machine's memory as if it were a GPU's; the streams that were made current."""
+    torch = pytest.importorskip("torch", reason="the modules are PyTorch's, which this machine does without")
+    import cupy
+
+    from explorer.runtime import torch_cuda, torch_programs
+
+    def told(name: str, tensor: Any) -> int:
+        memory = cupy.Pointer(tensor.numpy().reshape(-1).view(np.uint8))
+        fake_cuda.arrays[tensor.data_ptr()] = cupy.ndarray(tuple(tensor.shape), tensor.numpy().dtype, memory)
+        return int(tensor.data_ptr())
+
+    streams: list[tuple[Any, ...]] = []
+
+    def stream(*of: Any) -> Any:
+        streams.append(of)
+        return SimpleNamespace(ptr=of[0])
+
+    monkeypatch.setattr(torch_cuda, "address_of", told)
+    monkeypatch.setattr(cupy.cuda, "Device", lambda number: nullcontext(), raising=False)
+    monkeypatch.setattr(cupy.cuda, "ExternalStream", stream, raising=False)
+    monkeypatch.setattr(torch.cuda, "device", lambda device: nullcontext())
+    monkeypatch.setattr(torch.cuda, "current_stream", lambda device: SimpleNamespace(cuda_stream=7))
+    monkeypatch.setattr(torch_programs, "EXECUTORS", {"cpu": torch_cuda.OnCuda})
+    return streams

@@ -1,0 +1,232 @@
+"""What modules keep of a graph from one call to the next: inspectors run once for its tensors, and again for others."""
+
+from __future__ import annotations
+
+import copy
+import gc
+import weakref
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+import explorer
+
+torch = pytest.importorskip("torch", reason="the modules are PyTorch's, which this machine does without")
+
+from explorer.runtime import torch_kept  # noqa: E402
+
+EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
+ROWS, COLS, NONZEROS, D = 5, 7, 40, 8
+
+
+class Made:
+    """What a test keeps."""
+
+
+def calls(kept: Any, rest: int = 0, **tensors: Any) -> tuple[bool, Any]:
+    """Whether something was made of tensors, and what there is then."""
+    made: list[Any] = []
+    found = kept.get(tensors, rest, lambda: made.append(0) or Made())
+    return bool(made), found
+
+
+def test_what_was_made_of_tensors_is_kept_for_the_same_ones() -> None:
+    kept, a, b = torch_kept.Kept(), torch.arange(4), torch.arange(4)
+    assert calls(kept, x=a, y=b)[0]
+    assert not calls(kept, x=a, y=b)[0]
+    assert calls(kept, x=b, y=a)[0]
+    assert calls(kept, x=a)[0]
+    assert calls(kept, 1, x=a, y=b)[0]
+    assert not calls(kept, x=a, y=b)[0]
+
+
+@pytest.mark.parametrize("change", ["itself", "a view", "what it is a view of", "a detached one"])
+def test_what_was_made_of_a_tensor_that_was_changed_is_made_again(change: str) -> None:
+    kept, whole = torch_kept.Kept(), torch.arange(8)
+    part = whole[2:6]
+    assert calls(kept, x=part)[0]
+    {"itself": part, "a view": part[1:], "what it is a view of": whole, "a detached one": part.detach()}[change].add_(1)
+    assert calls(kept, x=part)[0]
+    assert not calls(kept, x=part)[0]
+
+
+def test_nothing_is_taken_for_a_tensor_that_is_gone() -> None:
+    kept = torch_kept.Kept()
+    found = set()
+    for _ in range(20):  # each may lie where the last one lay, and be the object that the last one was
+        tensor = torch.arange(100)
+        made, value = calls(kept, x=tensor)
+        assert made
+        found.add(weakref.ref(value))
+        del tensor, value
+    gc.collect()
+    calls(kept, x=torch.arange(1))
+    assert sum(value() is not None for value in found) == 0  # and nothing is held for it
+
+
+def test_the_tensors_are_not_held() -> None:
+    kept, tensor = torch_kept.Kept(), torch.arange(4)
+    calls(kept, x=tensor)
+    gone = weakref.ref(tensor)
+    del tensor
+    assert gone() is None
+
+
+def test_few_graphs_are_kept_and_those_used_last() -> None:
+    kept, tensors = torch_kept.Kept(), [torch.arange(n) for n in range(torch_kept.MOST + 1)]
+    for tensor in tensors[:-1]:
+        calls(kept, x=tensor)
+    calls(kept, x=tensors[0])
+    calls(kept, x=tensors[-1])
+    assert [calls(kept, x=tensors[n])[0] for n in (0, -1, 1)] == [False, False, True]
+
+
+def test_tensors_whose_changes_are_not_counted_keep_nothing() -> None:
+    kept, counted = torch_kept.Kept(), torch.arange(4)
+    with torch.inference_mode():
+        tensor = torch.arange(4)
+        assert [calls(kept, x=tensor)[0] for _ in range(2)] == [True, True]
+        assert [calls(kept, x=counted)[0] for _ in range(2)] == [True, False]
+
+
+def test_copies_begin_with_nothing() -> None:
+    kept, tensor = torch_kept.Kept(), torch.arange(4)
+    calls(kept, x=tensor)
+    assert calls(copy.deepcopy(kept), x=tensor)[0]
+
+
+def sparse(**options: str | int | bool) -> Any:
+    """The module of SpMM with these options."""
+    text = (EXAMPLES / "embedding" / "spmm.emb").read_text()
+    return explorer.compile(text, sizes={"D": D}, options=options).torch()
+
+
+def matrix(dtype: Any) -> dict[str, Any]:
+    """A matrix and what it is multiplied with."""
+    ptr = torch.tensor([0, 3, 3, 20, 21, NONZEROS], dtype=dtype)
+    col = torch.randint(0, COLS, (NONZEROS,), dtype=dtype)
+    return {"rowptr": ptr, "col": col, "value": torch.rand(NONZEROS), "X": torch.rand(COLS, D)}
+
+
+def inspections(fake_cuda: Any, made: Any, given: dict[str, Any], grad: bool = False) -> dict[str, int]:
+    """How often a call launches each of the kernels that need to run but once, and that its result is right."""
+    fake_cuda.log.clear()
+    given = {n: t.clone().requires_grad_() if grad and n in ("value", "X") else t for n, t in given.items()}
+    result = made(**given)
+    if grad:
+        result.sum().backward()
+    rows = torch.repeat_interleave(torch.arange(ROWS), given["rowptr"].long().diff())
+    terms = given["value"][:, None] * given["X"][given["col"].long()]
+    torch.testing.assert_close(result, torch.zeros(ROWS, D).index_add(0, rows, terms), rtol=1e-4, atol=1e-5)
+    programs = [program for program in (made._forward, made._backward) if program is not None]
+    once = {launch.symbol for p in programs for e in p._executors.values() for launch in e.once}
+    return {symbol: fake_cuda.log.count(symbol) for symbol in fake_cuda.log if symbol in once}
+
+
+OPTIONS = [({"popular": True}, 4), ({"split": "rows", "balance": True}, 1)]
+
+
+@pytest.mark.parametrize("dtype", [torch.int32, torch.int64])
+@pytest.mark.parametrize(("options", "kernels"), OPTIONS)
+def test_inspectors_run_once_for_a_matrix(
+    options: dict[str, str | int | bool], kernels: int, dtype: Any, pretended_gpu: Any, fake_cuda: Any
+) -> None:
+    made, given = sparse(**options), matrix(dtype)
+    assert inspections(fake_cuda, made, given) == dict.fromkeys(inspections_of(made), 1)
+    assert len(inspections_of(made)) == kernels
+    assert inspections(fake_cuda, made, given) == {}
+    assert inspections(fake_cuda, made, given | {"X": torch.rand(COLS, D)}) == {}  # of no graph
+    given["col"].sub_(1).clamp_(min=0)
+    given["rowptr"][1] -= 2
+    assert inspections(fake_cuda, made, given) == dict.fromkeys(inspections_of(made), 1)
+    assert inspections(fake_cuda, made, given) == {}
+    other = given | {"rowptr": given["rowptr"].clone(), "col": given["col"].clone()}
+    assert inspections(fake_cuda, made, other) == dict.fromkeys(inspections_of(made), 1)
+    assert inspections(fake_cuda, made, given) == {}
+
+
+def inspections_of(made: Any) -> list[str]:
+    """The kernels of the forward program that need to run but once."""
+    return [launch.symbol for launch in made._forward._executors["cpu"].once]
+
+
+@pytest.mark.parametrize("dtype", [torch.int32, torch.int64])
+def test_inspectors_of_a_training_step_run_once_for_a_matrix(dtype: Any, pretended_gpu: Any, fake_cuda: Any) -> None:
+    made, given = sparse(popular=True), matrix(dtype)
+    first = inspections(fake_cuda, made, given, grad=True)
+    assert len(first) == 8  # those of the forward pass, and of the gradient of X by the rows that gathered from it
+    assert sum(first.values()) == 4 + 8  # of the program that makes the result, and of that which makes gradients
+    assert inspections(fake_cuda, made, given, grad=True) == {}
+
+
+def test_inspectors_run_once_for_both_parts_of_a_training_step(pretended_gpu: Any, fake_cuda: Any) -> None:
+    layer, structure, tensors = graph_layer({"split": "rows", "balance": True})
+    log = []
+    for _ in range(2):
+        fake_cuda.log.clear()
+        result = layer(structure, **tensors)
+        before = list(fake_cuda.log)
+        result.sum().backward()
+        executor = layer.backward_program()._executors["cpu"]
+        assert executor.parts is not None
+        symbols = [launch.symbol for launch in executor.once]
+        log.append([[symbol for symbol in part if symbol in symbols] for part in (before, fake_cuda.log)])
+    assert log == [[symbols, symbols], [[], []]]
+    assert symbols
+
+
+def graph_layer(options: dict[str, str | int | bool] | None = None) -> tuple[Any, Any, dict[str, Any]]:
+    """A graph's layer, the graph as it is prepared, and the layer's tensors."""
+    layer = explorer.compile((EXAMPLES / "rgnn" / "gcn.emb").read_text(), options=options or {}).torch()
+    size, width = layer.compilation.sizes.values()
+    src, dst = torch.randint(0, 6, (2, 20))
+    tensors = {"x": torch.rand(6, size), "W": torch.rand(size, width, requires_grad=True)}
+    return layer, layer.prepare(src, dst, num_nodes=6), tensors
+
+
+def test_inspectors_run_once_for_a_prepared_structure(pretended_gpu: Any, fake_cuda: Any) -> None:
+    made, given = sparse(popular=True), matrix(torch.int32)
+    structure = made.prepare(given["rowptr"], given["col"])
+    rest = {"value": given["value"], "X": given["X"]}
+    counts = []
+    for change in (False, False, True, False):
+        if change:
+            given["col"].sub_(1).clamp_(min=0)  # whose memory the structure reads
+        fake_cuda.log.clear()
+        made(structure, **rest)
+        counts.append(sum(fake_cuda.log.count(symbol) for symbol in inspections_of(made)))
+    assert counts == [4, 0, 4, 0]
+
+
+def test_inspectors_run_again_on_another_stream_and_where_launches_are_recorded(
+    pretended_gpu: Any, fake_cuda: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made, given = sparse(popular=True), matrix(torch.int32)
+    assert len(inspections(fake_cuda, made, given)) == 4
+    monkeypatch.setattr(torch.cuda, "current_stream", lambda device: SimpleNamespace(cuda_stream=8))
+    assert len(inspections(fake_cuda, made, given)) == 4  # the other stream's may not be done
+    assert len(inspections(fake_cuda, made, given)) == 0
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.cuda, "is_current_stream_capturing", lambda: True)
+    assert [len(inspections(fake_cuda, made, given)) for _ in range(2)] == [4, 4]
+
+
+def test_a_layers_graph_is_encoded_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    from explorer.runtime import torch_structure
+
+    encoded = []
+    encode = torch_structure.encode
+    monkeypatch.setattr(torch_structure, "encode", lambda graph: encoded.append(graph) or encode(graph))
+    layer = explorer.compile((EXAMPLES / "rgnn" / "gcn.emb").read_text()).torch()
+    size, width = layer.compilation.sizes.values()
+    src, dst = torch.randint(0, 6, (2, 20))
+    given = {"src": src, "dst": dst, "num_nodes": 6}
+    tensors = {"x": torch.rand(6, size), "W": torch.rand(size, width)}
+    first = layer(**given, **tensors)
+    torch.testing.assert_close(layer(**given, **tensors), first)
+    assert len(encoded) == 1
+    given["src"].copy_(src.flip(0))
+    assert not torch.equal(layer(**given, **tensors), first)
+    assert len(encoded) == 2
