@@ -80,8 +80,8 @@ def _describe_foreign(line: list[Token], position: int, accepted: set[str]) -> D
         return f"the language has no '{previous}='", span, "It has '+=', '-=', '*=' and '/='.", ()
     if previous is not None and token.type == "UPDATE":
         return f"'{token}' stands behind a name or data, as in x {token} y", span, "", ()
-    if token.type == "LPAR" and position > 1 and (previous.type, line[position - 2].type) == ("NAME", "DOT"):
-        return "the language has no methods", span_of(previous), METHOD, ()
+    if token.type == "LPAR" and [before.type for before in line[max(0, position - 2) : position]] == ["DOT", "NAME"]:
+        return "the language has no methods", span_of(line[position - 1]), METHOD, ()
     if token.type != "FOREIGN":
         return None
     if token in "\"'":
