@@ -230,6 +230,15 @@ __device__ __forceinline__ void add_vector(float4* target, float4 a) {
         run(body.replace("out[n] = 0.0f;", "if (n < 124) out[n] = 0.0f;"), before=before)
 
 
+def test_a_function_for_gpus_without_the_instruction_is_the_texts_own() -> None:
+    before = """\
+__device__ __forceinline__ void add_vector(float4* target, float4 a) {
+  atomicAdd(&target->y, 10 * a.y);
+}"""
+    body = "out[n] = 0.0f; __syncthreads();\nadd_vector((float4*)&out[n / 4 * 4], make_float4(1, 2, 3, 4));"
+    assert run(body, before=before)["out"][:8].tolist() == [0, 80, 0, 0] * 2
+
+
 def test_a_grid_that_no_device_has() -> None:
     with pytest.raises(EmulatorFault, match=r"no device has 1 columns of 1056 threads"):
         run("out[n] = 0.0f;", threads=1056)

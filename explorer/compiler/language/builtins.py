@@ -32,6 +32,28 @@ LATER = {
     "edge_softmax": "edge_softmax belongs to layers: a score has no edges",
 }
 
+INSTEAD = {
+    "cat": "concat(a, b)",
+    "clamp": "min(max(x, low), high)",
+    "clip": "min(max(x, low), high)",
+    "einsum": "a @ b, dot(a, b) or outer(a, b)",
+    "len": "sum(1 for i in b), or n.in_degree for the edges into a node",
+    "logsigmoid": "min(x, 0) - log(1 + exp(-abs(x)))",
+    "matmul": "a @ b",
+    "normalize": "x / norm(x)",
+    "permute": "x.T",
+    "pow": "x * x, or exp and log",
+    "rsqrt": "1 / sqrt(x)",
+    "silu": "x * sigmoid(x)",
+    "softplus": "max(x, 0) + log(1 + exp(-abs(x)))",
+    "square": "x * x",
+    "stack": "concat(a, b), and reshape",
+    "transpose": "x.T",
+    "view": "reshape(x, extent, ...)",
+    "where": "relu, sign, min and max, which choose",
+}
+"""What the language has for functions that NumPy, PyTorch and Python have."""
+
 
 @dataclass(frozen=True, slots=True)
 class Builtin:

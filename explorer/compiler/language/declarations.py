@@ -22,6 +22,7 @@ _GIVEN = {
     "coo": ("rowptr", "value", "num_rows", "num_cols"),
 }
 """What a run gives beside the maps, by the kind of structure."""
+UPSTREAM = "upstream"
 
 
 def reserved_names(structure: Structure) -> frozenset[str]:
@@ -31,7 +32,14 @@ def reserved_names(structure: Structure) -> frozenset[str]:
     maps = (*structure.maps, *(_PAIRS if structure is GRAPH else ()))
     arrays = [f"{name}{array}" for name in maps for array in ("", "_ptr", "_order")]
     counts = [str(count_name(index_set)) for index_set in structure.sets]
-    return frozenset([*arrays, *counts, *_GIVEN[structure.kind], "upstream"])
+    return frozenset([*arrays, *counts, *_GIVEN[structure.kind], UPSTREAM])
+
+
+def why_reserved(name: str, structure: Structure) -> str:
+    """What a name is that a run needs, "" where it is free."""
+    if name not in reserved_names(structure):
+        return ""
+    return "is what the gradient of the result is called" if name == UPSTREAM else f"is a part of {structure.owner}"
 
 
 def declare_tensors(
@@ -65,8 +73,8 @@ def _check_name(declaration: syntax.Declaration, scope: dict[str, Entity | None]
         taken = "is a size"
     elif name in elaborator.sets:
         taken = "is an index set"
-    elif name in reserved_names(elaborator.structure):
-        taken = f"is a part of {elaborator.structure.owner}"
+    elif reserved := why_reserved(name, elaborator.structure):
+        taken = reserved
     elif builtin(name):
         taken = "is a built-in function"
     if taken:

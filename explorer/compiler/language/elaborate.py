@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from explorer.compiler.language import syntax
 from explorer.compiler.language.binding import bind_builtin, bind_helper
 from explorer.compiler.language.builder import GraphBuilder
-from explorer.compiler.language.builtins import GRAPH_WORD, LATER, builtin, function_names
+from explorer.compiler.language.builtins import GRAPH_WORD, INSTEAD, LATER, builtin, function_names
 from explorer.compiler.language.calls import call_builtin
 from explorer.compiler.language.check import OperationSite
 from explorer.compiler.language.diagnostics import Collector, Fix, slice_text, suggestion, with_article
@@ -263,7 +263,8 @@ class Elaborator:
                 name = entity.tensor.name
                 fixes = [Fix(f"Use {name}[{maps}]", node.extent, f"{name}[{maps}]")] if maps else []
                 example = f": take one, as in {name}[{maps}]" if maps else ""
-                self.collector.report(f"'{name}' has a row for each {sets}{example}", node.extent, fixes=fixes)
+                detail = "" if maps else f"An index takes one, as in {name}[i], where a loop or the header has it."
+                self.collector.report(f"'{name}' has a row for each {sets}{example}", node.extent, detail, fixes)
                 return None
             case Index():
                 self.collector.report(
@@ -335,6 +336,8 @@ class Elaborator:
         elif name.text in self.scope:
             detail = "A tensor is indexed as in E[h]."
             self.collector.report(f"'{name.text}' is not a function", name.extent, detail)
+        elif name.text in INSTEAD:
+            self.collector.report(f"unknown function '{name.text}'", name.extent, f"Write {INSTEAD[name.text]}.")
         else:
             hint, fixes = suggestion(name.text, name.extent, [*self._helpers, *function_names()])
             self.collector.report(f"unknown function '{name.text}'{hint}", name.extent, fixes=fixes)

@@ -209,7 +209,9 @@ class Elements:
         written = f": {several} have {', '.join(known)}" if known else f": nothing is written on {several}"
         if slice_text(self._elaborator.text, place).startswith('"'):
             fixes = tuple(Fix(fix.label, fix.span, f'"{fix.replacement}"') for fix in fixes)
-        report(f"unknown data '{name}' of {with_article(index_set)}{hint or written}", place, fixes=fixes)
+        parts = [f"{shown}.{part}" for part in self._structure.parts.get(index_set, ())]
+        detail = f"{self._structure.owner.capitalize()} gives {', '.join(parts)}." if parts else ""
+        report(f"unknown data '{name}' of {with_article(index_set)}{hint or written}", place, detail, fixes)
 
     def available(self, indices: Iterable[Index]) -> Iterator[Index]:
         """The indices in reach: of an edge also its ends and type, of a node its type."""

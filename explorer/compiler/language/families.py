@@ -11,7 +11,7 @@ from explorer.compiler.language import syntax
 from explorer.compiler.language.builder import GraphBuilder
 from explorer.compiler.language.builtins import GRAPH_WORD, SETS_OF_FAMILIES, builtin
 from explorer.compiler.language.check import OperationSite
-from explorer.compiler.language.declarations import declare_tensors, reserved_names
+from explorer.compiler.language.declarations import declare_tensors, why_reserved
 from explorer.compiler.language.dependency import Dependency
 from explorer.compiler.language.diagnostics import Collector, Fix, slice_text, suggestion
 from explorer.compiler.language.elaborate import Elaborator
@@ -238,11 +238,10 @@ class Op(_Definition):
 
 def report_sizes(source: Source, structure: Structure) -> None:
     """Reports sizes of the text that have the name of a part of a structure."""
-    reserved = reserved_names(structure)
     for dim in source.program.dims:
-        if dim.name.text in reserved:
-            message = f"'{dim.name.text}' is a part of {structure.owner}: choose another name"
-            source.collector.report(message, dim.name.extent)
+        reserved = why_reserved(dim.name.text, structure)
+        if reserved:
+            source.collector.report(f"'{dim.name.text}' {reserved}: choose another name", dim.name.extent)
 
 
 def _is_free(name: syntax.Name, parameter: str, sizes: Mapping[str, int], collector: Collector) -> bool:

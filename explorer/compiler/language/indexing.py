@@ -8,7 +8,7 @@ from explorer.compiler.ir import graph as ir
 from explorer.compiler.language import syntax
 from explorer.compiler.language.check import OperationSite
 from explorer.compiler.language.diagnostics import Fix, slice_text, with_article
-from explorer.compiler.language.entities import Constant, DataName, Entity, Index, Row, Table
+from explorer.compiler.language.entities import Constant, DataName, Entity, Index, Row, StructureArgument, Table
 from explorer.compiler.language.shapes import show
 
 if TYPE_CHECKING:
@@ -23,10 +23,12 @@ def take_rows(elaborator: Elaborator, node: syntax.Index, base: Entity | None) -
     if isinstance(base, Index) and len(indices) == 1 and isinstance(indices[0], DataName):
         return elaborator.loops.elements.read(base, indices[0].text, node.extent, node.indices[0].extent)
     if not isinstance(base, Table):
-        kind = "an index" if isinstance(base, Index) else "a value, already taken for each row"
-        elaborator.collector.report(
-            f"'{text}' is {kind}, and only tensors are indexed", node.extent, "A value is sliced as in x[0:2]."
-        )
+        kind, detail = "a value, already taken for each row", "A value is sliced as in x[0:2]."
+        if isinstance(base, StructureArgument):
+            kind, detail = base.structure.owner, f"A reduction goes over {base.structure.reduced}."
+        elif isinstance(base, Index):
+            kind = "an index"
+        elaborator.collector.report(f"'{text}' is {kind}, and only tensors are indexed", node.extent, detail)
         return None
     if not base.tensor.sets:
         detail = f"It is declared in line {base.declaration.extent.line} without an index set."

@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from explorer.compiler.language.elaborate import Elaborator
 
 SEGMENT_FUNCTIONS = ("sum", "mean", "max", "min")
-NO_UPDATES = "Write x = x + y."
 
 
 class Loops:
@@ -108,7 +107,8 @@ class Loops:
         """`e["x"] = y` and the updates `+=`, `-=`, `*=`, `/=`."""
         if self._structure.kind == "triples":
             if statement.operator:
-                self._report(f"the language has no '{statement.operator}='", statement.span, NO_UPDATES)
+                detail = f"Write x = x {statement.operator} y."
+                self._report(f"the language has no '{statement.operator}='", statement.span, detail)
             else:
                 self._report(f"a {self.family} has no data on elements: assign to a name", statement.target.extent)
             return

@@ -28,6 +28,10 @@ FIRST_WORDS = {
     "from": "the language has no imports",
     "class": "the language has no classes",
 }
+TRUTH = "the language has no truth values: relu, sign, min and max choose"
+INNER_WORDS = {**FIRST_WORDS, "and": TRUTH, "or": TRUTH, "not": TRUTH}
+"""What Python has inside of expressions."""
+METHOD = "A function stands before what it takes, as in sum(x), and its name has no dot."
 
 
 def describe(line: list[Token], position: int, accepted: set[str]) -> Description:
@@ -37,7 +41,7 @@ def describe(line: list[Token], position: int, accepted: set[str]) -> Descriptio
     """
     token = line[position]
     previous = line[position - 1] if position else None
-    foreign = _describe_foreign(line, position)
+    foreign = _describe_foreign(line, position, accepted)
     if foreign:
         return foreign
     if previous is None or (position == 1 and previous.type == "NAME" and "EQUAL" in accepted):
@@ -61,7 +65,7 @@ def describe(line: list[Token], position: int, accepted: set[str]) -> Descriptio
     return f"{_show(token)} cannot stand here", span, "", ()
 
 
-def _describe_foreign(line: list[Token], position: int) -> Description | None:
+def _describe_foreign(line: list[Token], position: int, accepted: set[str]) -> Description | None:
     """About characters and words that the language has no use for, or not yet."""
     token = line[position]
     span = span_of(token)
@@ -76,6 +80,8 @@ def _describe_foreign(line: list[Token], position: int) -> Description | None:
         return f"the language has no '{previous}='", span, "It has '+=', '-=', '*=' and '/='.", ()
     if previous is not None and token.type == "UPDATE":
         return f"'{token}' stands behind a name or data, as in x {token} y", span, "", ()
+    if token.type == "LPAR" and [before.type for before in line[max(0, position - 2) : position]] == ["DOT", "NAME"]:
+        return "the language has no methods", span_of(line[position - 1]), METHOD, ()
     if token.type != "FOREIGN":
         return None
     if token in "\"'":
@@ -84,7 +90,9 @@ def _describe_foreign(line: list[Token], position: int) -> Description | None:
         return message, span, detail, ()
     if token.isidentifier() and token.isascii():
         message = f"'{token}' is a word of Python and cannot be a name"
-        return message if position else FIRST_WORDS.get(str(token), message), span, "", ()
+        words = INNER_WORDS if position else FIRST_WORDS
+        declared = "NAME" in accepted and "NUMBER" not in accepted
+        return message if position and declared else words.get(str(token), message), span, "", ()
     if token.isascii() and token.isprintable():
         return f"the language has no character '{token}'", span, "", ()
     shown = f"'{token}' (U+{ord(token):04X})" if token.isprintable() else f"U+{ord(token):04X}"

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from explorer.compiler.codegen.cleared import clearing_kernel
+from explorer.compiler.codegen.cuda_tiles import MOST_SHARED_BYTES
 from explorer.compiler.codegen.text import Unsupported
 from explorer.compiler.ir import loops
 from explorer.compiler.ir.kernels import Count, ScheduledKernel, reads_of
@@ -24,13 +25,13 @@ from explorer.compiler.schedule.sparse import schedule_sparse
 from explorer.compiler.schedule.split_rows import split_rows
 from explorer.compiler.schedule.split_sums import split_sums
 from explorer.compiler.schedule.unread import say_unread
-from explorer.compiler.schedule.warps import schedule_warps
+from explorer.compiler.schedule.warps import SHARED_BYTES, schedule_warps
 
 
-def warps(kernel: loops.Kernel, report: Report) -> tuple[ScheduledKernel, ...]:
+def warps(kernel: loops.Kernel, report: Report, most_bytes: int) -> tuple[ScheduledKernel, ...]:
     """A warp an iteration, after what clears the sums that iterations take together."""
     steps = [step for step in (clearing_kernel(kernel), kernel) if step]
-    return tuple(schedule_warps(step, report) for step in steps)
+    return tuple(schedule_warps(step, report, most_bytes) for step in steps)
 
 
 def schedule(program: loops.Kernel | Module, report: Report) -> ScheduledKernel | Module:
@@ -53,22 +54,39 @@ def schedule(program: loops.Kernel | Module, report: Report) -> ScheduledKernel 
 def _scheduled(
     nests: tuple[loops.Kernel, ...], kept: tuple[str, ...], inverses: tuple[tuple[str, str], ...], report: Report
 ) -> tuple[ScheduledKernel, ...]:
-    """The kernels of a program's nests, in order, of which a caller gets the arrays `kept`: with what a batch's sums
-    are scattered, and its negatives flattened; where some kernel of those cannot be made, as the nests are."""
+    """The kernels of a program's nests, in order, of which a caller gets the arrays `kept`, within the shared memory
+    that a block has on every GPU; where some kernel needs more, within what this GPU gives a block."""
+    said = report.mark()
+    try:
+        return _scattered(nests, kept, inverses, report, SHARED_BYTES)
+    except Unsupported:
+        report.back_to(said)
+        return _scattered(nests, kept, inverses, report, MOST_SHARED_BYTES[report.options.arch])
+
+
+def _scattered(
+    nests: tuple[loops.Kernel, ...],
+    kept: tuple[str, ...],
+    inverses: tuple[tuple[str, str], ...],
+    report: Report,
+    most_bytes: int,
+) -> tuple[ScheduledKernel, ...]:
+    """With what a batch's sums are scattered, and its negatives flattened; where some kernel of those cannot be made,
+    as the nests are."""
     said = report.mark()
     try:
         flat = flatten_negatives(scatter_sums(nests, inverses, report), report)
-        return tuple(_with_count(step, flat.count) for step in _each_scheduled(flat.kernels, kept, report))
+        return tuple(_with_count(step, flat.count) for step in _each_scheduled(flat.kernels, kept, report, most_bytes))
     except Unsupported as error:
         report.back_to(said)
         report.refused(f"{nests[0].name}: neither scattered nor flattened: {error}")
-        return _each_scheduled(nests, kept, report)
+        return _each_scheduled(nests, kept, report, most_bytes)
 
 
 def _each_scheduled(
-    nests: tuple[loops.Kernel, ...], kept: tuple[str, ...], report: Report
+    nests: tuple[loops.Kernel, ...], kept: tuple[str, ...], report: Report, most_bytes: int
 ) -> tuple[ScheduledKernel, ...]:
-    scheduling = _Scheduling.of(nests, report, kept)
+    scheduling = _Scheduling.of(nests, report, kept, most_bytes)
     return tuple(step for nest in nests for step in scheduling.kernels(nest))
 
 
@@ -101,11 +119,13 @@ class _Scheduling:
     groupings: Groupings
     repeated: Repeated
     report: Report
+    most_bytes: int
 
     @classmethod
-    def of(cls, nests: Sequence[loops.Kernel], report: Report, kept: Sequence[str] = ()) -> _Scheduling:
-        """Nothing yet, of a module of these nests, of which a caller gets the arrays `kept`."""
-        return cls(Groupings.of(nests, kept), Repeated.of(nests), report)
+    def of(cls, nests: Sequence[loops.Kernel], report: Report, kept: Sequence[str], most_bytes: int) -> _Scheduling:
+        """Nothing yet, of a module of these nests, of which a caller gets the arrays `kept`; a block that one warp's
+        rows fill has `most_bytes` of shared memory."""
+        return cls(Groupings.of(nests, kept), Repeated.of(nests), report, most_bytes)
 
     def kernels(self, kernel: loops.Kernel) -> tuple[ScheduledKernel, ...]:
         """A nest's kernels: by chunks, where the options ask for it; those of its products, if it starts with some,
@@ -127,7 +147,7 @@ class _Scheduling:
         found = self._of_sums(kernel)
         if found:
             return found
-        steps = warps(kernel, self.report)
+        steps = warps(kernel, self.report, self.most_bytes)
         if _shown_right(kernel, steps, self.report):
             return steps
         raise Unsupported(f"No template's kernels for {kernel.name} can be shown to be right.")

@@ -12,6 +12,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from explorer.compiler.codegen.cleared import clear_sums
+from explorer.compiler.codegen.cuda_tiles import FLOAT_BYTES, STATIC_SHARED_BYTES
 from explorer.compiler.codegen.text import Unsupported
 from explorer.compiler.ir import loops
 from explorer.compiler.ir.kernels import Loop, Reduce, ScheduledKernel, Statement, Tile
@@ -53,8 +54,8 @@ SCORE_WARPS = 4
 """Warps a block for iterations of like length: small blocks end together with their last warp."""
 MOST_REGISTERS = 64
 """Floats a lane for rows in registers: half of what a thread may have with 512 threads on a multiprocessor."""
-SHARED_BYTES = 48 * 1024
-"""Static shared memory a block may have on every GPU since Fermi."""
+SHARED_BYTES = STATIC_SHARED_BYTES
+"""Shared memory that a block has where nothing else is said."""
 ROWS_IN_FLIGHT = 4
 """Iterations of a loop over a segment side by side, so that their gathers are in flight together: 8 lose 5 to 16 % on
 short segments."""
@@ -63,8 +64,10 @@ ROUNDS_AT_ONCE = 4
 VECTORS = (4, 2, 1)
 
 
-def schedule_warps(kernel: loops.Kernel, report: Report) -> ScheduledKernel:
-    """The kernel, a warp an iteration; raises Unsupported for one that cannot be done so."""
+def schedule_warps(kernel: loops.Kernel, report: Report, most_bytes: int = SHARED_BYTES) -> ScheduledKernel:
+    """The kernel, a warp an iteration; raises Unsupported for one that cannot be done so.
+
+    A block of several warps has SHARED_BYTES of shared memory; one warp whose rows need more may have `most_bytes`."""
     prologue, batch = _batch_loop(kernel)
     atomic = frozenset() if batch.parallel else frozenset(_only_sums(kernel))
     reread = frozenset(name for name in _outputs(kernel) - atomic if _rereads(kernel, batch, name))
@@ -77,7 +80,7 @@ def schedule_warps(kernel: loops.Kernel, report: Report) -> ScheduledKernel:
     nest = _rows_in_registers(nest, batch.variable)
     lanes = [node.variable for node in walk(nest) if isinstance(node, Loop) and node.bind == "lane"]
     shared = {t.name: floats(nest, t) or 0 for t in walk(nest) if isinstance(t, Tile) and t.memory == "shared"}
-    return _mapped(nest, batch.variable, lanes, shared, reread, _outputs(kernel), report)
+    return _mapped(nest, batch.variable, lanes, shared, most_bytes, reread, _outputs(kernel), report)
 
 
 def _mapped(
@@ -85,6 +88,7 @@ def _mapped(
     variable: str,
     lanes: list[str],
     shared: dict[str, int],
+    most_bytes: int,
     reread: frozenset[str],
     outputs: set[str],
     report: Report,
@@ -97,7 +101,7 @@ def _mapped(
         step = _step(nest, group, width)
         for name in group:
             nest = vectorise(nest, name, step) if step > 1 else nest
-    warps = _warps(shared) if shared else MOST_WARPS if _segments(nest) else SCORE_WARPS
+    warps = _warps(shared, most_bytes) if shared else MOST_WARPS if _segments(nest) else SCORE_WARPS
     nest = _share_out(nest, variable, warps, LANES // width)
     if width < LANES:
         nest = _narrowed(nest, lanes, width)
@@ -218,15 +222,15 @@ def _size(nest: ScheduledKernel, tile: Tile) -> int:
     return size
 
 
-def _warps(shared: dict[str, int]) -> int:
+def _warps(shared: dict[str, int], most_bytes: int) -> int:
     """Warps a block, so that every warp has its slice of the shared memory."""
-    needed = 4 * sum(shared.values())
-    if needed > SHARED_BYTES:
+    needed = FLOAT_BYTES * sum(shared.values())
+    if needed > most_bytes:
         raise Unsupported(
-            f"The rows that the lanes of a warp share take {needed:,} bytes, and a block has {SHARED_BYTES:,} bytes"
+            f"The rows that the lanes of a warp share take {needed:,} bytes, and a block has {most_bytes:,} bytes"
             f" of shared memory: make {', '.join(shared)} smaller."
         )
-    return min(MOST_WARPS, SHARED_BYTES // needed) if needed else MOST_WARPS
+    return max(1, min(MOST_WARPS, SHARED_BYTES // needed)) if needed else MOST_WARPS
 
 
 def _tied(nest: ScheduledKernel, lanes: list[str]) -> list[list[str]]:

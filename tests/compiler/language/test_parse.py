@@ -93,7 +93,7 @@ def test_an_empty_text_parses_to_nothing() -> None:
          "the language has no character U+0000: names are of ASCII letters, digits and '_'"),
         ('return "a', "1:8-9", "this string is never closed"),
         ("return 'a'", "1:8-9", "strings stand in double quotes"),
-        ("return lambda", "1:8-14", "'lambda' is a word of Python and cannot be a name"),
+        ("return lambda", "1:8-14", "the language has no 'lambda': a helper is a 'def'"),
         ("return param", "1:8-13", "'param' is a word of the language and cannot be a name"),
         ("dim = 3", "1:1-4",
          "'dim' begins no statement: a definition has 'param', 'input', assignments, 'for' and 'return'"),

@@ -141,10 +141,10 @@ def test_what_could_not_be_scheduled_is_not_said_to_be_done(monkeypatch):
     made = passes_schedule._each_scheduled
     program = compiled(SCORES["difference"], "tail:3", True).stages["loops"].program
 
-    def refusing(nests, kept, report):
+    def refusing(nests, *others):
         if nests != program.programs:
             raise Unsupported("no kernels")
-        return made(nests, kept, report)
+        return made(nests, *others)
 
     monkeypatch.setattr(passes_schedule, "_each_scheduled", refusing)
     report = Report(compiled(SCORES["difference"], "tail:3", True).options)

@@ -12,6 +12,7 @@ from explorer.compiler.ir.verify_kernels import verify_scheduled
 from explorer.compiler.passes.report import Report
 from explorer.compiler.schedule.warps import schedule_warps
 from tests.compiler.codegen import kernels
+from tests.compiler.models import compiled
 
 KERNELS = {
     "transe": kernels.transe(512),
@@ -88,6 +89,20 @@ def test_rows_move_to_shared_memory_and_blocks_shrink(columns, memory, warps):
 def test_rows_too_large_for_a_block_are_refused_in_a_sentence():
     with pytest.raises(Unsupported, match=r"49,156 bytes, and a block has 49,152 bytes of shared memory: make y small"):
         scheduled(kernels.transr(8, 12289))
+
+
+def test_rows_too_large_for_a_block_of_any_gpu_have_one_warp_in_what_this_gpu_gives():
+    text = """dim D = 2, K = 13000
+score Long(h: entity, r: relation, t: entity):
+    param E[entity, D], P[relation, D, K], Q[relation, K, D]
+    return dot(tanh(E[h] @ P[r]) @ Q[r], E[t])
+"""
+    made = compiled(text).stages["cuda"].program
+    assert [(launch.threads, launch.shared_bytes) for launch in made.launches] == [(32, 52_000)]
+    refused = compiled(text, sizes={"K": 45_000}, options={"arch": "sm_80"}).stages["kernels"]
+    assert refused.reason.startswith(
+        "The rows that the lanes of a warp share take 180,000 bytes, and a block has 166,912"
+    )
 
 
 def test_a_kernel_that_adds_to_rows_of_others_is_atomic_and_cleared_first():

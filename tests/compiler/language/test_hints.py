@@ -1,0 +1,69 @@
+"""What a message says of texts as they are written for NumPy, PyTorch or Python: what is wrong, and what to write."""
+
+import pytest
+
+from explorer.compiler.language.builtins import BUILTINS, INSTEAD
+from explorer.compiler.language.diagnostics import Diagnostic
+
+from .helpers import check
+
+SCORE = "dim D = 4\nscore f(h: entity, r: relation, t: entity):\n    param E[entity, D], P[relation, D, D]\n"
+LAYER = "dim F = 4\nlayer f(g: graph):\n    input x[node, F]\n"
+BAG = "dim D = 4\nop f(b: bag of row):\n    param T[row, D]\n"
+MATRIX = "dim D = 4\nop f(A: csr[row, col]):\n    param X[col, D]\n"
+NODES = 'for n in g.nodes():\n    n["h"] = {}\nreturn n["h"]'
+EDGES = 'for e in g.edges():\n    e["h"] = {}\nreturn e["h"]'
+METHOD = "A function stands before what it takes, as in sum(x), and its name has no dot."
+TRUTH = "the language has no truth values: relu, sign, min and max choose"
+
+
+def first(head: str, body: str) -> Diagnostic:
+    """The first diagnostic of a body under a header."""
+    result = check(head + "".join(f"    {line}\n" for line in body.split("\n")))
+    assert result.graph is None
+    return result.diagnostics[0]
+
+
+@pytest.mark.parametrize(("head", "body", "message", "detail"), [
+    (SCORE, "x = E[h]\nx *= 2\nreturn sum(x)", "the language has no '*='", "Write x = x * y."),
+    (SCORE, "x = E[h]\nx -= 2\nreturn sum(x)", "the language has no '-='", "Write x = x - y."),
+    (SCORE, "return (E[h] * E[t]).sum()", "the language has no methods", METHOD),
+    (SCORE, "return torch.norm(E[h] - E[t])", "the language has no methods", METHOD),
+    (SCORE, "return sum(E[h]) if D else 0", "the language has no branches: every row computes the same", ""),
+    (SCORE, "f = lambda x: x\nreturn f(D)", "the language has no 'lambda': a helper is a 'def'", ""),
+    (SCORE, "return sum(E[h]) and 1", TRUTH, ""),
+    (SCORE, "return not sum(E[h])", TRUTH, ""),
+    (SCORE, "lambda = E[h]\nreturn sum(E[h])", "the language has no 'lambda': a helper is a 'def'", ""),
+    (SCORE, "param lambda[D]\nreturn sum(E[h])", "'lambda' is a word of Python and cannot be a name", ""),
+    (SCORE, "return matmul(E[h], P[r])", "unknown function 'matmul'", "Write a @ b."),
+    (SCORE, "return einsum(E[h], E[t])", "unknown function 'einsum'", "Write a @ b, dot(a, b) or outer(a, b)."),
+    (LAYER, NODES.format("n.out_degree"), "unknown data 'out_degree' of a node: nodes have x",
+     "The graph gives n.ntype, n.id, n.in_degree."),
+    (LAYER, EDGES.format("e.weight"), "unknown data 'weight' of an edge: nothing is written on edges",
+     "The graph gives e.src, e.dst, e.etype, e.id, e.norm."),
+    (LAYER, "return x", "'x' has a row for each node",
+     "An index takes one, as in x[i], where a loop or the header has it."),
+    (LAYER, "return g[x]", "'g' is the graph, and only tensors are indexed",
+     "A reduction goes over the edges of a node: there is no value of the whole graph."),
+    (LAYER, "param upstream[F]\nreturn x",
+     "'upstream' is what the gradient of the result is called: choose another name", ""),
+    (BAG, "return mean(T)", "'T' has a row for each row",
+     "An index takes one, as in T[i], where a loop or the header has it."),
+    (BAG, "return sum(T[i] for i in b) / len(b)", "unknown function 'len'",
+     "Write sum(1 for i in b), or n.in_degree for the edges into a node."),
+    (MATRIX, 'for i in A.rows():\n    i["y"] = sum(A[i, j] * X[j] for j in A.row(i))\nreturn i["y"]',
+     "'A' is the matrix, and only tensors are indexed",
+     "A reduction goes over the nonzeros of a row: sum(a * X[j] for j, a in A.row(i)), in a loop for i in A.rows()."),
+])  # fmt: skip
+def test_what_is_wrong_and_what_to_write(head: str, body: str, message: str, detail: str) -> None:
+    found = first(head, body)
+    assert (found.message, found.detail) == (message, detail)
+
+
+def test_a_size_may_not_have_the_name_of_the_gradient() -> None:
+    found = check(LAYER.replace("F", "upstream") + "    return x\n").diagnostics[0]
+    assert found.message == "'upstream' is what the gradient of the result is called: choose another name"
+
+
+def test_no_function_is_said_to_be_missing_that_is_there() -> None:
+    assert not INSTEAD.keys() & BUILTINS.keys()
