@@ -1,5 +1,6 @@
 """What all tests share: where things lie, and how Hypothesis draws."""
 
+import gc
 import os
 import re
 import sys
@@ -41,6 +42,45 @@ def shared_data() -> Path:
     if not folder.is_dir():
         pytest.skip("needs ../shared/data, which is not on this machine")
     return folder
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """Which worker gets what: `tests.distributing`."""
+    if config.getvalue("dist") != "loadscope":
+        return None
+    from tests.distributing import InOrder
+
+    return InOrder(config, log)
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """A worker's tests in the order in which they are handed out."""
+    if hasattr(config, "workerinput"):
+        from tests.distributing import sort_by_length
+
+        sort_by_length(items)
+
+
+def pytest_collection_finish() -> None:
+    """What collecting has made stays until the end: the garbage collector, a tenth of the time, need not look at it,
+    and compiling makes many objects, few of them in cycles."""
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(50_000, 20, 50)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _machine_code_once(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Several modules look at the same examples as PTX and SASS: what NVRTC and nvdisasm make is kept for all workers.
+
+    The tests of their failures get past it: what fails is not kept, and they give texts of their own."""
+    from tests.machine_code import kept_in
+
+    base = tmp_path_factory.getbasetemp()
+    with kept_in(base.parent if "PYTEST_XDIST_WORKER" in os.environ else base):
+        yield
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

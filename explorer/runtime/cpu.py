@@ -180,7 +180,11 @@ def _compile(kernel: Kernel, grouping: bool) -> CompiledKernel:
     except Unsupported as error:
         raise InputError(str(error)) from None
     compiler: Any = numba.njit(  # annotated by Numba for use as a plain decorator only
-        _signature(kernel, function), fastmath=FLOAT_RULES, error_model="numpy", nogil=True
+        _signature(kernel, function),
+        fastmath=FLOAT_RULES,
+        error_model="numpy",
+        nogil=True,
+        no_cfunc_wrapper=True,  # for C to call it by its address, which nothing does
     )
     return CompiledKernel(kernel, function, compiler(_python_function(function)))
 

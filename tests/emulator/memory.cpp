@@ -4,6 +4,8 @@
 // them writing, only if a barrier lies between: of the block, or of the warp where both are of one warp; blocks have
 // none. So a missing barrier shows whatever order the threads happened to run in.
 #include <cstdint>
+#include <iterator>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -46,6 +48,7 @@ struct Array {
 };
 
 std::vector<Array> arrays;
+std::map<const char*, unsigned short> by_address;  // where in `arrays` the one is that begins there
 Array tiles{"shared memory", nullptr, 0, false, true, {}};
 Array dynamic_tiles{"dynamic shared memory", nullptr, 0, false, true, {}};
 long first_block = 1;
@@ -70,14 +73,15 @@ void add(Trace& trace, const Thread& now, bool shared) {
 }
 
 Array* array_of(const char* address) {
-  static unsigned char found[64];  // by a part of the address: where it was found before
-  unsigned char& likely = found[reinterpret_cast<uintptr_t>(address) >> 20 & 63];
-  if (likely < arrays.size() && arrays[likely].holds(address)) return &arrays[likely];
-  for (size_t place = 0; place < arrays.size(); place++)
-    if (arrays[place].holds(address)) return likely = place, &arrays[place];
   for (Array* shared : {&tiles, &dynamic_tiles})
     if (shared->holds(address)) return shared;
-  return nullptr;
+  static unsigned short found[1024];  // by a part of the address: where it was found before
+  unsigned short& likely = found[reinterpret_cast<uintptr_t>(address) >> 20 & 1023];
+  if (likely < arrays.size() && arrays[likely].holds(address)) return &arrays[likely];
+  const auto after = by_address.upper_bound(address);
+  if (after == by_address.begin()) return nullptr;
+  const unsigned short place = std::prev(after)->second;
+  return arrays[place].holds(address) ? likely = place, &arrays[place] : nullptr;
 }
 
 const char* verb(Access access) {
@@ -103,17 +107,14 @@ void check(Array& array, size_t place, Access access, const void* code) {
   const bool filled = array.shared ? element.filled == here.block : element.filled != 0;
   if (access != Access::write && !filled)
     fail(code, "%s element %zu of %s, which nothing has written", verb(access), place, array.name.c_str());
-  const struct {
-    const Trace& trace;
-    const char* did;
-    bool conflicts;
-  } others[] = {{element.written, "wrote", true},
-                {element.added, "added to", access != Access::atomic},
-                {element.read, "read", access != Access::read}};
-  for (const auto& other : others)
-    if (other.conflicts && !ordered(other.trace, here, array.shared))
+  const auto refuse_after = [&](const Trace& trace, const char* did) {
+    if (!ordered(trace, here, array.shared))
       fail(code, "%s element %zu of %s, which another thread %s, with no barrier between", verb(access), place,
-           array.name.c_str(), other.did);
+           array.name.c_str(), did);
+  };
+  refuse_after(element.written, "wrote");
+  if (access != Access::atomic) refuse_after(element.added, "added to");
+  if (access != Access::read) refuse_after(element.read, "read");
   Trace& own = access == Access::read ? element.read : access == Access::write ? element.written : element.added;
   add(own, here, array.shared);
   if (access == Access::write) element.filled = here.block;
@@ -151,10 +152,14 @@ void atomic_access(const void* address, unsigned bytes) {
 using namespace emulator;
 
 // Forgets all arrays.
-extern "C" void emulator_clear() { arrays.clear(); }
+extern "C" void emulator_clear() {
+  arrays.clear();
+  by_address.clear();
+}
 
 // Makes an array known: one that is given, which is full and constant, or one that the kernels write.
 extern "C" void emulator_add_array(const char* name, char* begin, size_t bytes, bool given) {
+  by_address[begin] = arrays.size();
   arrays.push_back({name, begin, bytes, given, false, std::vector<Element>(given ? 0 : bytes / WORD)});
 }
 

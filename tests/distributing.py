@@ -1,0 +1,50 @@
+"""In which order, and how together, the workers of pytest-xdist get the modules of tests."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import pytest
+from xdist.scheduler import LoadScopeScheduling
+
+BROWSER = "tests/browser"
+LONG = (
+    BROWSER,
+    "tests/compiler/test_random_layers.py",
+    "tests/peers/test_pyg.py",
+    "tests/compiler/test_random_ops.py",
+    "tests/benchmarks/test_suites.py",
+    "tests/compiler/test_random_programs.py",
+    "tests/web/test_socket.py",
+    "tests/runtime/test_jobs.py",
+)
+"""What takes half a minute or more with few tests."""
+
+
+def scope_of(test: str) -> str:
+    """What a worker gets at a time: a test's module, but all browser tests together."""
+    return BROWSER if test.startswith(f"{BROWSER}/") else test.split("::")[0]
+
+
+def sort_by_length(items: list[pytest.Item]) -> None:
+    """What is long comes first, then the modules with the most tests: so no worker is left with a long one alone."""
+    counts = Counter(scope_of(item.nodeid) for item in items)
+
+    def place(item: pytest.Item) -> tuple[int, int, str]:
+        scope = scope_of(item.nodeid)
+        return (LONG.index(scope) if scope in LONG else len(LONG), -counts[scope], scope)
+
+    items.sort(key=place)
+
+
+class InOrder(LoadScopeScheduling):  # type: ignore[misc]
+    """`--dist=loadscope` in the order of `sort_by_length`, and with all browser tests in one worker.
+
+    Two workers with a browser each, a server and its processes starve each other where there are two cores."""
+
+    def __init__(self, config: pytest.Config, log: object = None) -> None:
+        super().__init__(config, log)
+        config.option.loadscopereorder = False
+
+    def _split_scope(self, nodeid: str) -> str:
+        return scope_of(nodeid)
