@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from explorer.compiler.codegen import nvrtc, sass
+from explorer.compiler.codegen import nvdisasm, nvrtc
 
 
 @contextmanager
@@ -20,7 +20,7 @@ def kept_in(folder: Path) -> Iterator[None]:
     """While it lasts, the same translation unit is compiled once, and the same cubin disassembled once.
 
     What raises is not kept, and neither are other programs than nvdisasm on a file."""
-    compile_text, run = nvrtc._compile, sass._run
+    compile_text, run = nvrtc._compile, nvdisasm._run
 
     def compiled(bindings: Any, text: str, arch: str) -> nvrtc.Compiled:
         return _kept(folder, ("nvrtc", text, arch), lambda: compile_text(bindings, text, arch))
@@ -33,7 +33,7 @@ def kept_in(folder: Path) -> Iterator[None]:
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(nvrtc, "_compile", compiled)
-        patch.setattr(sass, "_run", disassembled)
+        patch.setattr(nvdisasm, "_run", disassembled)
         yield
 
 
