@@ -5,19 +5,20 @@ left operand is computed by the rows' own code (the prologue) on its way into sh
 else; the matrix's slab is staged beside it; each thread sums a small rectangle in registers, or each warp multiplies
 on tensor cores. Slabs are copied, or loaded into registers, while the one before is multiplied, and there are two
 stages of shared memory, so one barrier a slab is enough. What the loops do with the sums (the epilogue) is done from
-the registers.
+the registers, and what they do behind them too, where one block has all columns of a row.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from explorer.compiler.ir import loops
 from explorer.compiler.ir.kernels import Count, Reduce, ScheduledKernel
 from explorer.compiler.ir.loops import Buffer
 from explorer.compiler.ir.node import Atom, Extent, Names
 from explorer.compiler.passes.statements import slice_for
+from explorer.compiler.schedule.endings import Ending, add_part
 from explorer.compiler.schedule.grouping import HEIGHTS, ROWS_A_TILE, Grouping
 from explorer.compiler.schedule.operands import LeftOperand, RightOperand
 from explorer.compiler.schedule.products import Product
@@ -34,11 +35,13 @@ NEUTRAL = {"sum": 0.0, "product": 1.0}
 @dataclass(frozen=True)
 class ProductKernel:
     """A product's kernel. `parts` has, for each accumulator of the epilogue, the output with a part of it from each
-    block of columns and warp in it that has some, `count` in all, by row. `on_tensor_cores` says what multiplies."""
+    block of columns and warp in it that has some, `count` in all, by row; none where the kernel has `ended` its rows.
+    `on_tensor_cores` says what multiplies."""
 
     kernel: ScheduledKernel
     parts: dict[str, Buffer]
     count: int
+    ended: bool
     on_tensor_cores: bool
 
 
@@ -46,7 +49,13 @@ class _Writer:
     """Writes one product's kernel."""
 
     def __init__(
-        self, kernel: loops.Kernel, product: Product, grouping: Grouping | None, names: Names, precision: str
+        self,
+        kernel: loops.Kernel,
+        product: Product,
+        grouping: Grouping | None,
+        names: Names,
+        precision: str,
+        ending: Ending | None,
     ) -> None:
         self.kernel, self.product, self.grouping = kernel, product, grouping
         self.tiling = choose_tiling(kernel, product, precision)
@@ -61,15 +70,18 @@ class _Writer:
         else:
             self.left = SegmentOperand(product, product.segment, self.tiling, self.depth)
         self.right = RightOperand(product, self.tiling, self.depth, self.columns)
-        rows = product.rows.extent
+        self.count = self.blocks * self.sums.parts
+        self.ending = ending if self.count == 1 and not product.heads else None
+        if self.ending and self.ending.reads({s.target for s in product.epilogue if isinstance(s, loops.Store)}):
+            self.ending = None  # other threads may not have stored it yet
         self.parts = {
             accumulator.name: Buffer(
                 name=names.new("part"),
                 kind="output",
-                extents=(self.blocks * self.sums.parts, rows),
+                extents=(self.count, product.rows.extent),
                 origin=accumulator.origin,
             )
-            for accumulator in product.accumulators
+            for accumulator in (() if self.ending else product.accumulators)
         }
         taken = {name for name, _ in kernel.sizes} | loops.fixed_names(kernel.sizes, self._arrays())
         self.steps = Steps(Names(taken | {buffer.name for buffer in self._arrays()}), product.origin)
@@ -78,7 +90,8 @@ class _Writer:
         """All buffers that the kernel may name."""
         grouping = self.grouping
         inspected = (grouping.order, grouping.matrix, grouping.begin, grouping.end) if grouping else ()
-        return (*self.kernel.buffers, *inspected, *self.parts.values())
+        added = self.ending.added if self.ending else ()
+        return (*self.kernel.buffers, *inspected, *self.parts.values(), *added)
 
     def write(self, name: str) -> ProductKernel:
         """The kernel: blocks, then what one of them does."""
@@ -106,7 +119,7 @@ class _Writer:
             counts=(self.grouping.tiles,) if self.grouping else (),
             origin=product.origin,
         )
-        return ProductKernel(kernel, self.parts, self.blocks * self.sums.parts, self.tiling.precision is not None)
+        return ProductKernel(kernel, self.parts, self.count, self.ending is not None, self.tiling.precision is not None)
 
     def _schedule(self) -> tuple[str, ...]:
         product, tiling = self.product, self.tiling
@@ -124,6 +137,8 @@ class _Writer:
             lines.append(f"vectorise {product.column} by {tiling.step}")
         if tiling.depth_step > 1:
             lines.append(f"vectorise {product.depth} by {tiling.depth_step}, stored by columns")
+        if self.ending is not None:
+            lines.append(f"end {product.rows.variable} in its tile, which has all of {product.column}")
         return tuple(lines)
 
     def _tile(self, tile: Extent, column: Extent) -> None:
@@ -204,13 +219,28 @@ class _Writer:
                 self._columns(place, known, (at, part_of_columns))
                 for accumulator in product.accumulators:
                     self._reduce(accumulator, known[accumulator.name])
-                if product.accumulators:
+                if self.ending is not None:
+                    self._end(self.ending, known, own)
+                elif product.accumulators:
                     self._store_parts(known, own, (block, part_of_columns))
 
     def _reduce(self, accumulator: loops.Accumulator, part: Atom) -> None:
         assert isinstance(part, str)
-        reduction = reduction_of(self.product, accumulator.name)
+        reduction = self.product.reduction_of(accumulator.name)
         self.steps.add(Reduce(target=part, reduction=reduction, lanes=self.sums.lanes, origin=accumulator.origin))
+
+    def _end(self, ending: Ending, known: dict[str, Atom], row: Extent) -> None:
+        """What an iteration does once its sums are complete: one of the lanes that share the row does it."""
+        steps, product = self.steps, self.product
+        with steps.loop("lane", self.sums.lanes, self.sums.level) as lane, steps.where(lane, "==", 0):
+            for accumulator in product.accumulators:
+                if accumulator.start != self._start(accumulator):
+                    whole, part = steps.names.new(accumulator.name), known[accumulator.name]
+                    assert isinstance(part, str)
+                    steps.add(replace(accumulator, name=whole))
+                    add_part(steps, product, accumulator, whole, part)
+                    known[accumulator.name] = whole
+            ending.write(steps, known, row)
 
     def _store_parts(self, known: Mapping[str, Atom], row: Extent, column: tuple[Extent, Extent]) -> None:
         """A row's part of each accumulator, of this block and of this part of its columns: one of the lanes that share
@@ -224,10 +254,12 @@ class _Writer:
 
     def _part(self, accumulator: loops.Accumulator) -> str:
         """An accumulator for this block's columns."""
-        start = NEUTRAL.get(reduction_of(self.product, accumulator.name), accumulator.start)
         name = self.steps.names.new(accumulator.name)
-        self.steps.add(loops.Accumulator(name=name, start=start, origin=accumulator.origin))
+        self.steps.add(replace(accumulator, name=name, start=self._start(accumulator)))
         return name
+
+    def _start(self, accumulator: loops.Accumulator) -> float:
+        return NEUTRAL.get(self.product.reduction_of(accumulator.name), accumulator.start)
 
     def _columns(self, place: TilePlace, known: dict[str, Atom], sums: tuple[tuple[Extent, ...], Extent]) -> None:
         """The epilogue for a thread's columns of a row."""
@@ -243,14 +275,15 @@ class _Writer:
                         names = steps.copy([statement], names)
 
 
-def reduction_of(product: Product, accumulator: str) -> str:
-    """How the epilogue adds to an accumulator."""
-    return next(s.reduction for s in product.epilogue if isinstance(s, loops.Accumulate) and s.target == accumulator)
-
-
 def write_product(
-    kernel: loops.Kernel, product: Product, grouping: Grouping | None, name: str, names: Names, precision: str
+    kernel: loops.Kernel,
+    product: Product,
+    grouping: Grouping | None,
+    name: str,
+    names: Names,
+    precision: str,
+    ending: Ending | None = None,
 ) -> ProductKernel:
     """The kernel of one of a kernel's products, in a precision of the options where rows of the columns are whole
-    vectors. `names` are those of the module's buffers."""
-    return _Writer(kernel, product, grouping, names, precision).write(name)
+    vectors, with what ends its rows where that can be. `names` are those of the module's buffers."""
+    return _Writer(kernel, product, grouping, names, precision, ending).write(name)

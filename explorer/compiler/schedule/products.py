@@ -50,6 +50,10 @@ class Product:
     origin: Origin
     segment: Segment | None = None
 
+    def reduction_of(self, accumulator: str) -> str:
+        """How the epilogue adds to one of the accumulators."""
+        return next(s.reduction for s in self.epilogue if isinstance(s, loops.Accumulate) and s.target == accumulator)
+
     @property
     def transposed(self) -> bool:
         """Whether the matrix lies along the depth in memory, and not along the columns."""

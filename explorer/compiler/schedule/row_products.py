@@ -7,21 +7,20 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from explorer.compiler.ir import loops
-from explorer.compiler.ir.kernels import Count, ScheduledKernel
+from explorer.compiler.ir.kernels import ScheduledKernel
 from explorer.compiler.ir.loops import Buffer
-from explorer.compiler.ir.node import Atom, Extent, Names, Origin, merge, walk
+from explorer.compiler.ir.node import Extent, Names, Origin
 from explorer.compiler.passes.report import Report
-from explorer.compiler.passes.statements import all_names, names_read, pure, slice_for
-from explorer.compiler.schedule.gemm import ProductKernel, reduction_of, write_product
+from explorer.compiler.passes.statements import all_names
+from explorer.compiler.schedule.endings import ending_kernel, find_rest
+from explorer.compiler.schedule.gemm import ProductKernel, write_product
 from explorer.compiler.schedule.grouping import PIECE, Chosen, Grouping, Pieces, group_rows
 from explorer.compiler.schedule.pairs import cleared_rows, find_pairs, product_of, rest_of, sums_begun
 from explorer.compiler.schedule.products import Found, Product, find_products
-from explorer.compiler.schedule.steps import Steps, arrays_of
 from explorer.compiler.schedule.tiling import VECTOR
 
 LEAST_COLUMNS = 16
 """Columns of a matrix that are worth a tile."""
-THREADS = 128
 
 
 @dataclass
@@ -63,7 +62,7 @@ def schedule_products(
         return None
     buffers = {buffer.name: buffer for buffer in kernel.buffers}
     kernels: list[ScheduledKernel | loops.Kernel] = []
-    written: list[ProductKernel] = []
+    rest = find_rest(found, groupings.names)
     for place, product in enumerate(found.products):
         grouping, chosen = None, product.matrix_index
         if chosen is not None:
@@ -72,12 +71,16 @@ def schedule_products(
             grouping, new = groupings.by(kernel.name, by, matrices, product.origin)
             kernels += grouping.kernels if new else ()
         name = f"{kernel.name}_product{place if len(found.products) > 1 else ''}"
-        written.append(write_product(kernel, product, grouping, name, groupings.names, report.options.precision))
-        kernels.append(written[-1].kernel)
+        ending = rest.ending if product is found.products[-1] else None
+        precision = report.options.precision
+        written = write_product(kernel, product, grouping, name, groupings.names, precision, ending)
+        kernels.append(written.kernel)
         grouped = f"grouped by {chosen.buffer}" if chosen else "that share it"
         report.did(f"{kernel.name}: rows {grouped} times {product.matrix.buffer}, a tile a block (gemm)")
-        _say_precision(kernel, product, written[-1], report)
-    return (*kernels, *_rest(kernel, found, written[-1], groupings.names))
+        _say_precision(kernel, product, written, report)
+    if rest.ending and not written.ended:
+        kernels.append(ending_kernel(kernel, rest.found, rest.ending, written.parts, written.count))
+    return (*kernels, *rest.loops_of(kernel))
 
 
 def schedule_pairs(
@@ -162,132 +165,3 @@ def _refusal(kernel: loops.Kernel, found: Found, report: Report) -> str | None:
     if any(product.matrix_index for product in found.products) and report.options.inspect == "false":
         return "rows are not grouped by their matrices: the option inspect is off"
     return ""
-
-
-def _rest(
-    kernel: loops.Kernel, found: Found, last: ProductKernel, names: Names
-) -> tuple[ScheduledKernel | loops.Kernel, ...]:
-    """What follows the last product in each iteration: what ends its sums, a row a thread, and then loops of their
-    own."""
-    product = found.products[-1]
-    head, ending, after = _divide(found)
-    found = replace(found, head=head)
-    if not ending and not product.accumulators:
-        return (_loops_of(kernel, found, (), after),) if after else ()
-    ended = {a.name for a in product.accumulators} | {name for s in ending if (name := loops.result_of(s)) is not None}
-    read = names_read(after)
-    stored = {
-        s.operands[0]: s.target
-        for s in ending
-        if isinstance(s, loops.Store) and (s.function, s.indices) == ("copy", (found.rows.variable,))
-    }
-    handed = {name: stored.get(name) or names.new("scalar") for name in sorted(ended & read)}
-    added = tuple(
-        Buffer(name=handed[name], kind="output", extents=(found.rows.extent,), origin=product.origin)
-        for name in sorted(ended & read)
-        if name not in stored
-    )
-    first = _ending(kernel, found, last, ending, {n: buffer for n, buffer in handed.items() if n not in stored}, added)
-    if not after:
-        return (first,)
-    loads = tuple(
-        loops.Load(result=name, buffer=buffer, indices=(found.rows.variable,), origin=product.origin)
-        for name, buffer in handed.items()
-    )
-    return (first, _loops_of(replace(kernel, buffers=(*kernel.buffers, *added)), found, loads, after))
-
-
-def _divide(
-    found: Found,
-) -> tuple[tuple[loops.Statement, ...], tuple[loops.Statement, ...], tuple[loops.Statement, ...]]:
-    """What an iteration's scalars are without the sums, what it does once those are complete, and its loops after."""
-    rest, head = found.rest, list(found.head)
-    cut = next((at for at, s in enumerate(rest) if isinstance(s, loops.Row | loops.For)), len(rest))
-    inside = {name for s in rest[cut:] for node in walk(s) for name in (*loops.reads_of(node), *arrays_of(node))}
-    sums = {accumulator.name for product in found.products for accumulator in product.accumulators}
-    sums |= {s.target for s in rest[:cut] if isinstance(s, loops.Store)}
-    ending: list[loops.Statement] = []
-    later: list[loops.Statement] = []
-    for statement in rest[:cut]:
-        if isinstance(statement, loops.Accumulator) and statement.name in inside:
-            later.append(statement)
-        elif pure(statement) and not sums & set(loops.reads_of(statement)):
-            head.append(statement)
-        else:
-            ending.append(statement)
-            sums |= {name} if (name := loops.result_of(statement)) else set()
-    return tuple(head), tuple(ending), (*later, *rest[cut:])
-
-
-def _ending(
-    kernel: loops.Kernel,
-    found: Found,
-    last: ProductKernel,
-    ending: tuple[loops.Statement, ...],
-    handed: dict[str, str],
-    added: tuple[Buffer, ...],
-) -> ScheduledKernel:
-    """The parts of the last product's sums put together, and the scalar code that follows; `handed` names scalars
-    that the loops behind it need, and where they are stored."""
-    product = found.products[-1]
-    parts = tuple(replace(buffer, kind="temporary") for buffer in last.parts.values())
-    arrays = (*kernel.buffers, *parts, *added)
-    taken = {buffer.name for buffer in arrays} | loops.fixed_names(kernel.sizes, arrays)
-    steps = Steps(Names(taken), merge(product.origin, *(s.origin for s in ending)))
-    with steps.loop("block", Count(((found.rows.extent, THREADS),)), "block") as block:
-        start = steps.index("first", "mul", block, THREADS)
-        with steps.loop("thread", THREADS, "thread") as thread:
-            row = steps.index("b", "add", start, thread)
-            with steps.where(row, "<", found.rows.extent):
-                known: dict[str, Atom] = {found.rows.variable: row}
-                for accumulator in product.accumulators:
-                    known[accumulator.name] = _sum_parts(steps, last, product, accumulator, row)
-                known = steps.copy((*slice_for(found.head, ending), *ending), known)
-                for name, buffer in handed.items():
-                    steps.store(buffer, [row], known[name])
-    used = steps.arrays()
-    return ScheduledKernel(
-        name=f"{kernel.name}_ending",
-        template="rows",
-        sizes=kernel.sizes,
-        buffers=tuple(buffer for buffer in arrays if buffer.name in used),
-        threads=THREADS,
-        schedule=(f"bind {found.rows.variable} @block @thread",),
-        body=steps.body,
-        origin=kernel.origin,
-    )
-
-
-def _sum_parts(steps: Steps, last: ProductKernel, product: Product, accumulator: loops.Accumulator, row: Atom) -> str:
-    """An accumulator's value in a row: its start, and a part of each block of columns."""
-    name = steps.names.new(accumulator.name)
-    steps.add(replace(accumulator, name=name))
-    with steps.all("column", last.count) as column:
-        part = steps.load("part", last.parts[accumulator.name].name, column, row)
-        steps.add(
-            loops.Accumulate(
-                target=name,
-                indices=(),
-                reduction=reduction_of(product, accumulator.name),
-                function="copy",
-                operands=(part,),
-                origin=accumulator.origin,
-            )
-        )
-    return name
-
-
-def _loops_of(
-    kernel: loops.Kernel, found: Found, loads: tuple[loops.Load, ...], after: tuple[loops.Statement, ...]
-) -> loops.Kernel:
-    """The rest of each iteration as a kernel of loops, which reads what the kernels before it wrote."""
-    head = slice_for(found.head, after)
-    rows = replace(found.rows, body=(*head, *loads, *after), origin=merge(*(s.origin for s in after)))
-    accessed = {name for node in walk(rows) for name in arrays_of(node)}
-    written = {node.target for node in walk(rows) if isinstance(node, loops.Store | loops.Accumulate)}
-    buffers = tuple(
-        replace(buffer, kind="temporary") if buffer.kind == "output" and buffer.name not in written else buffer
-        for buffer in kernel.buffers
-        if buffer.name in accessed
-    )
-    return replace(kernel, name=f"{kernel.name}_rest", buffers=buffers, body=(rows,), origin=rows.origin)
