@@ -167,10 +167,12 @@ class CompiledModule(nn.Module):  # type: ignore[misc]  # type checking does wit
         self, ids: Mapping[str, Any], indices: tuple[Any, ...], named: Mapping[str, Any], tensors: Mapping[str, Tensor]
     ) -> Structure:
         """The structure of a call, of which a layer's or an op's is kept for the next one."""
+        if self._forward.graph.family == "score":  # whose batches do not come again
+            return self._prepare(indices, named, tensors)
         given = {name: each for name, each in ids.items() if isinstance(each, torch.Tensor)}
         numbers = tuple((name, each) for name, each in ids.items() if name not in given)
         whole = all(isinstance(each, int) for _, each in numbers) and len(indices) <= len(self._order)
-        if self._forward.graph.family == "score" or not given or not whole:
+        if not given or not whole:
             return self._prepare(indices, named, tensors)
         shapes = tuple((name, tuple(getattr(each, "shape", ()))) for name, each in tensors.items())
         rest = numbers, shapes, self.check_indices

@@ -21,6 +21,8 @@ class Preload:
     """The tiles of `size` elements of a nest's segment, one for each of a block's `warps`; raises Unfit."""
 
     def __init__(self, nest: Nest, size: int, warps: int, spread: Spread) -> None:
+        if nest.heads is not None:
+            raise Unfit("lanes have a row's heads, each on its own way through the row")
         if spread.groups > 1 and not spread.split:
             raise Unfit(f"a warp has {spread.groups} rows at a time, each of a length of its own")
         self.segment, self.size, self.warps, self.whole = segment_of(nest), size, warps, spread

@@ -202,11 +202,13 @@ def test_sums_over_whole_rows_are_not_cut() -> None:
     assert not any("block_columns" in each for each in refusals_of("rgnn/rgat", **softmax))
 
 
-def test_rows_that_share_a_warp_are_not_preloaded() -> None:
-    text = (EXAMPLES.parent / "rgnn" / "rgat_heads.emb").read_text()
-    compiled = compile_model(text, options={"split": "rows", "preload": 32, "aggregate": False})
-    refusals = [each for report in compiled.stages["kernels"].passes for each in report.refusals]
-    assert any("preload=32: nothing, for " in each for each in refusals)
+def test_rows_that_share_a_warp_and_heads_are_not_preloaded() -> None:
+    found = refusals_of("rgnn/rgat", aggregate=False, split="rows", preload=32)
+    assert "RGAT_3: preload=32: nothing, for a warp has 2 rows at a time, each of a length of its own" in found
+    heads = "preload=32: nothing, for lanes have a row's heads, each on its own way through the row"
+    found = refusals_of("embedding/spattn", grad=True, split="rows", preload=32)
+    assert f"SpAttn_1: {heads}" in found
+    assert not any("shown right" in each for each in found)
 
 
 def refusals_of(model: str, **options: str | int | bool) -> list[str]:
