@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, fields, replace
 from functools import wraps
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal, NamedTuple, TypeVar
 
 Extent = str | int
 """A dimension: the name of a declared size, or a number."""
@@ -34,9 +34,9 @@ Origin = tuple[Span, ...]
 """The operations of the model text that a node computes a part of, sorted. Empty: it computes nothing."""
 
 
-@dataclass(frozen=True, slots=True)
-class Line:
-    """A line of a printed stage, with the operations it comes from and, once decoupled, its unit."""
+class Line(NamedTuple):
+    """A line of a printed stage, with the operations it comes from and, once decoupled, its unit. A compilation makes
+    thousands, so it is what is made fastest."""
 
     text: str
     origin: Origin = ()

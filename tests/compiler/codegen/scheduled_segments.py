@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from explorer.compiler.ir.kernels import Count, ScheduledKernel
+from explorer.compiler.ir.kernels import Count, Loop, ScheduledKernel
 from tests.compiler.codegen.kernels import accumulate, accumulator, buffer, index, load, store
 from tests.compiler.codegen.scheduled import atomic, loop, reduce, scheduled, search, where
 
@@ -150,14 +150,7 @@ def nonzeros_in_chunks(size: int, step: int) -> ScheduledKernel:
                             "d",
                             "D",
                             accumulator("s"),
-                            loop(
-                                "z",
-                                "e1",
-                                *(load("j", "col", "z"), load("v", "weight", "z"), load("x", "X", "j", "d")),
-                                accumulate("s", "mul", "v", "x"),
-                                lower="b1",
-                                unroll=4,
-                            ),
+                            _weighed_rows("z", "b1", "e1"),
                             atomic("out", ("n", "d"), "s"),
                             bind="lane",
                             step=step,
@@ -171,3 +164,9 @@ def nonzeros_in_chunks(size: int, step: int) -> ScheduledKernel:
         ),
         counts=(("chunks", Count((("Z", 1024),))),),
     )
+
+
+def _weighed_rows(element: str, first: str, last: str) -> Loop:
+    """`s += weight[z] * X[col[z], d]` for the elements of a range."""
+    loads = (load("j", "col", element), load("v", "weight", element), load("x", "X", "j", "d"))
+    return loop(element, last, *loads, accumulate("s", "mul", "v", "x"), lower=first, unroll=4)
