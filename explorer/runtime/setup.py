@@ -47,6 +47,10 @@ BEYOND_FLOAT32 = (
     "float32 cannot hold this model's intermediate values: scores overflow or vanish that float64 can hold, so no time"
     " is shown. Scale the model's values."
 )
+NO_NUMBER = (
+    "The model's result is no number for some of these inputs, as where it divides by a sum of nothing, so gradients"
+    " cannot be checked, and no time is shown. Keep it a number, as in x / max(total, 0.000001)."
+)
 
 
 @dataclass(frozen=True)
@@ -197,6 +201,12 @@ class Setup(ABC):
             raise Refused(failed("refused", f"There is no {name} program to run: {stage.reason}"))
         return stage.program
 
+    def _why_not(self, check: Check) -> str:
+        """A sentence about a result or gradients that are not the reference's."""
+        if check.beyond_float32:
+            return BEYOND_FLOAT32
+        return NO_NUMBER if check.matches and not np.isfinite(self.want).all() else MISMATCH
+
     def description(self, check: Check, source: Source, device: str) -> dict[str, Any]:
         """The part of a result that every target has: what ran, on what, and whether it was right."""
         error, right = check.max_relative_error, self.right(check)
@@ -208,7 +218,7 @@ class Setup(ABC):
             "tolerance": check.tolerance,
             "plain_float32_error": check.plain_error,
             "rows_checked": check.rows,
-            "message": "" if right else BEYOND_FLOAT32 if check.beyond_float32 else MISMATCH,
+            "message": "" if right else self._why_not(check),
             "gradients": {name: found.to_json() for name, found in self.gradients.items()},
             "name": self.compilation.name,
             "family": self.compilation.family,

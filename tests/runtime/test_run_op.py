@@ -10,7 +10,7 @@ import pytest
 
 import explorer
 from explorer.compiler.ir.graph import Graph
-from explorer.runtime import dae_run, run_op
+from explorer.runtime import dae_run, run_op, setup
 from explorer.runtime.run import RunRequest, execute
 from explorer.runtime.sparse import SparseRows
 from tests.oracles import embedding
@@ -248,3 +248,17 @@ def test_gradients_come_back_by_tensor() -> None:
 def test_arrays_that_do_not_fit_are_refused_in_a_sentence(inputs: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         explorer.compile(SLS, sizes={"D": 4}).run(inputs, on="loops")
+
+
+def test_gradients_of_what_is_no_number_are_no_fault_of_the_explorer(data: Path) -> None:
+    text = """dim D = 8
+op Mean(b: bag of row):
+    param T[row, D]
+    return sum(T[i] for i in b) / sum(1 for i in b)
+"""
+    assert last(request(text, data, on="dae"))["matches_reference"]
+    found = last(request(text, data, on="dae", options={"grad": True}))
+    assert not found["matches_reference"]
+    assert found["message"] == setup.NO_NUMBER
+    mended = last(request(text.replace("sum(1 for i in b)", "max(sum(1 for i in b), 1)"), data, options={"grad": True}))
+    assert mended["matches_reference"], mended["message"]

@@ -93,13 +93,24 @@ def _clears(kernel: loops.Kernel, statement: loops.Statement, name: str) -> bool
 def _worth(kernel: loops.Kernel, body: Body, sums: tuple[_Sum, ...]) -> bool:
     """Whether the sums are of different segments, or one takes more than its segment, or is a matrix, and there is
     more than one sum in an output."""
-    if len(sums) == 1 and sums[0].target is None and all(pure(s) for s in body if s is not sums[0].loop):
+    if len(sums) == 1 and _is_all(body, sums[0]):
         return False
     if len({(each.loop.lower, each.loop.extent) for each in sums}) > 1:
         return True
     rows = [each.target for each in sums if isinstance(each.target, loops.Row)]
     large = any(prod(kernel.size(extent) for extent in row.extents) >= MATRIX for row in rows)
     return large or any(is_deep(kernel, each.loop.body) for each in sums)
+
+
+def _is_all(body: Body, total: _Sum) -> bool:
+    """Whether an iteration takes one sum and stores it as it is: what its kernel of its own would be."""
+    rest = [s for s in body if s is not total.loop and s is not total.target and not pure(s)]
+    if not isinstance(total.target, loops.Accumulator):
+        return total.target is None and not rest
+    match rest:
+        case [loops.Store(function="copy", operands=(value,))]:
+            return value == total.target.name
+    return False
 
 
 def without_copies(kernel: loops.Kernel, loop: loops.For) -> Body:

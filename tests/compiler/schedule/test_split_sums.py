@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import explorer
-from benchmarks.gpu_check import Case, Setting, check_gradients
+from benchmarks.gpu_check import Case, Setting, check_gradients, check_op
 from explorer.compiler.ir.kernels import ScheduledKernel
 from explorer.compiler.ir.module import Module
 from explorer.runtime.graphs import RelationalGraph
@@ -22,6 +22,13 @@ EXAMPLES = Path(__file__).resolve().parents[3] / "examples" / "rgnn"
 LAYERS = sorted(path.stem for path in EXAMPLES.glob("*.emb"))
 LONG = 700
 """Edges of one type, into one node: more than a warp's piece has, and many pieces of a few edges."""
+NORMS = """dim F = 16, S = 8
+
+op Norms(b: bag of row):
+    param X[row, S, F]
+    return sum(sum(norm(X[i])) for i in b)
+"""
+"""A sum of a number for each element, which takes loops within loops."""
 
 
 def kernels_of(model: str, **options: Any) -> list[ScheduledKernel]:
@@ -75,3 +82,12 @@ def test_gradients_on_the_emulator(compiler: str, model: str, edges: RelationalG
     case = Case((EXAMPLES / f"{model}.emb").read_text(), 8, 0, {"grad": "true", "aggregate": "false"})
     outcome = check_gradients(Setting(launch, 1, edges, 0), case)
     assert outcome.get("agrees"), outcome
+
+
+@pytest.mark.parametrize("size", [3, 33])
+def test_a_sum_that_is_all_of_its_kernel_is_not_split_again(compiler: str, size: int) -> None:
+    setting = Setting(launch, 1, GRAPHS["one edge"], 19)
+    outcome = check_op(setting, Case(NORMS, size, 0, {}))
+    assert outcome["agrees"], outcome
+    with_gradients = explorer.compile(NORMS, options={"grad": True}).stages["cuda"]
+    assert with_gradients.available, with_gradients.reason
