@@ -1,9 +1,10 @@
 """Every example layer, at every stage, under the four settings of reorder and compact: the reference's numbers.
 
 The graph has what goes wrong: isolated nodes, parallel edges, a self loop, a relation and a node type that no edge
-or node uses; and no two sizes are alike.
+or node uses; and no two sizes are alike. Targets run on the smallest preset too.
 """
 
+from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -12,11 +13,13 @@ import pytest
 import explorer
 from explorer.compiler.ir.graph import Graph
 from explorer.runtime import reference
+from explorer.runtime.graphs import load_graph
 
 EXAMPLES = sorted((Path(__file__).resolve().parents[2] / "examples" / "rgnn").glob("*.emb"))
 SIZES = {"F": 5, "G": 3, "H": 2, "D": 4}
 COUNTS = {"node": 9, "etype": 5, "ntype": 3}
 INTERPRETED = ("graph", "loops", "slc", "dlc")
+TARGETS = ("dae", "cpu")
 SETTINGS = [(reorder, compact) for reorder in (False, True) for compact in (False, True)]
 
 layers = pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
@@ -34,6 +37,12 @@ def tiny_graph():
     return {"src": src, "dst": dst, "etype": etype, "ntype": ntype} | {f"num_{s}s": n for s, n in COUNTS.items()}
 
 
+def preset_graph():
+    data = load_graph("tiny")
+    return {**data.arrays(), **{f"num_{name}s": getattr(data, f"num_{name}s") for name in COUNTS}}
+
+
+@cache
 def compiled(path, **options):
     text = path.read_text()
     sizes = {name: size for name, size in SIZES.items() if f"{name} =" in text}
@@ -48,16 +57,17 @@ def drawn(compilation, graph):
     program = compilation.stages["graph"].program
     assert isinstance(program, Graph)
     inputs = dict(graph)
+    counts = {"edge": len(graph["src"]), **{name: graph[f"num_{name}s"] for name in COUNTS}}
     for tensor in program.tensors:
         if tensor.kind in ("param", "input"):
-            shape = [{**COUNTS, "edge": len(graph["src"])}[s] for s in tensor.sets]
+            shape = [counts[name] for name in tensor.sets]
             shape += [program.size(extent) for extent in tensor.dims]
             inputs[tensor.name] = random.normal(size=shape).astype(np.float32)
     return inputs
 
 
-def check_result(compilation, on):
-    inputs = drawn(compilation, tiny_graph())
+def check_result(compilation, on, graph):
+    inputs = drawn(compilation, graph)
     want = reference.layer(compilation.text, inputs, compilation.sizes)
     np.testing.assert_allclose(compilation.run(inputs, on), want, rtol=1e-4, atol=1e-5, err_msg=on)
 
@@ -79,15 +89,29 @@ def check_gradients(compilation, targets):
             assert found == pytest.approx(slope.value, rel=1e-3, abs=1e-4), (on, slope)
 
 
+def check_same_gradients(compilation, on, graph):
+    """A target's result and gradients are those of the graph's interpreter."""
+    inputs = drawn(compilation, graph)
+    rows = reference.layer(compilation.text, inputs, compilation.sizes)
+    upstream = np.random.default_rng(0).standard_normal(rows.shape, np.float32)
+    want, wanted = compilation.run(inputs, "graph", grad=upstream)
+    got, gradients = compilation.run(inputs, on, grad=upstream)
+    assert gradients.keys() == wanted.keys()
+    for name, found, expected in [("result", got, want), *((n, gradients[n], wanted[n]) for n in wanted)]:
+        np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-5 * np.abs(expected).max(), err_msg=name)
+
+
 def test_there_are_examples():
     assert len(EXAMPLES) >= 5
 
 
 @layers
 @settings
-@pytest.mark.parametrize("on", [*INTERPRETED, "dae", "cpu"])
+@pytest.mark.parametrize("on", [*INTERPRETED, *TARGETS])
 def test_forward(path, reorder, compact, on):
-    check_result(compiled(path, reorder=reorder, compact=compact), on)
+    compilation = compiled(path, reorder=reorder, compact=compact)
+    for graph in (tiny_graph(), preset_graph()) if on in TARGETS else (tiny_graph(),):
+        check_result(compilation, on, graph)
 
 
 @layers
@@ -100,7 +124,14 @@ def test_gradients_are_interpreted_alike(path, reorder, compact):
 @layers
 @pytest.mark.parametrize("switch", [False, True])
 def test_gradients_on_the_cpu(path, switch):
-    check_gradients(compiled(path, reorder=switch, compact=switch, grad=True), ["cpu"])
+    compilation = compiled(path, reorder=switch, compact=switch, grad=True)
+    check_gradients(compilation, ["cpu"])
+    check_same_gradients(compilation, "cpu", preset_graph())
+
+
+@layers
+def test_gradients_on_the_machine(path):
+    check_same_gradients(compiled(path, reorder=True, compact=True, grad=True), "dae", preset_graph())
 
 
 @layers

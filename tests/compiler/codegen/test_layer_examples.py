@@ -1,73 +1,17 @@
-"""Every layer of the examples, through its own text: on the CPU and the machine, and as CUDA and PTX."""
+"""Every layer of the examples as CUDA and PTX, through its own text; `test_layers` runs them."""
 
 from __future__ import annotations
 
 import re
 from pathlib import Path
-from typing import Any
 
-import numpy as np
 import pytest
 
 import explorer
-from explorer.runtime.dae import simulate
-from explorer.runtime.graphs import load_graph
-from explorer.runtime.layer_inputs import encode_inputs, programs
-from explorer.runtime.reference import layer
-from explorer.runtime.run_layer import draw_tensors
 
 EXAMPLES = sorted((Path(__file__).resolve().parents[3] / "examples").glob("rgnn/*.emb"))
-SETTINGS = [{"reorder": reorder, "compact": compact} for reorder in (True, False) for compact in (True, False)]
 
 every_example = pytest.mark.parametrize("path", EXAMPLES, ids=[path.stem for path in EXAMPLES])
-every_setting = pytest.mark.parametrize("options", SETTINGS, ids=lambda o: "-".join(name for name in o if o[name]))
-
-
-def compiled(path: Path, options: dict[str, Any]) -> explorer.Compilation:
-    """Small and odd dimensions, and two heads where there are heads."""
-    text = path.read_text()
-    sizes = dict.fromkeys(explorer.compile(text).sizes, 5)
-    return explorer.compile(text, sizes=sizes | ({"H": 2} if "H" in sizes else {}), options=options)
-
-
-def draw(compilation: explorer.Compilation) -> dict[str, Any]:
-    """The smallest preset with tensors."""
-    data = load_graph("tiny")
-    graph, _ = programs(compilation)
-    counts = {"node": data.num_nodes, "edge": data.num_edges, "etype": data.num_etypes, "ntype": data.num_ntypes}
-    numbers = {"num_nodes": data.num_nodes, "num_etypes": data.num_etypes, "num_ntypes": data.num_ntypes}
-    return {**data.arrays(), **numbers, **draw_tensors(graph, counts, seed=3)}
-
-
-def agree(got: Any, want: Any) -> bool:
-    return np.allclose(got, want, rtol=1e-4, atol=1e-5 * np.abs(want).max())
-
-
-@every_example
-@every_setting
-def test_both_targets_agree_with_the_reference(path: Path, options: dict[str, Any]) -> None:
-    compilation = compiled(path, options)
-    inputs = draw(compilation)
-    want = layer(compilation.text, inputs, compilation.sizes)
-    assert agree(compilation.run(inputs, "cpu"), want)
-    assert agree(compilation.run(inputs, "dae"), want)
-
-
-@every_example
-def test_both_targets_give_the_gradients_of_the_graph(path: Path) -> None:
-    compilation = compiled(path, {"grad": True})
-    inputs = draw(compiled(path, {}))
-    rows = layer(compilation.text, inputs, compilation.sizes)
-    upstream = np.random.default_rng(0).standard_normal(rows.shape, np.float32)
-    want, wanted = compilation.run(inputs, "graph", upstream)
-    arrays, finish = encode_inputs(compilation, inputs, upstream)
-    machine: Any = compilation.stages["dlc"].program
-    simulated = simulate(machine, arrays)
-    outcomes = [compilation.run(inputs, "cpu", upstream), finish(simulated.output, simulated.gradients)]
-    for got, gradients in outcomes:
-        assert agree(got, want)
-        assert gradients.keys() == wanted.keys()
-        assert all(agree(gradients[name], wanted[name]) for name in wanted)
 
 
 @every_example
