@@ -11,7 +11,7 @@ from explorer.compiler.codegen.text import Unsupported
 from explorer.compiler.ir import loops
 from explorer.compiler.ir.kernels import Count, ScheduledKernel, reads_of
 from explorer.compiler.ir.module import Module
-from explorer.compiler.ir.node import VerificationError, walk
+from explorer.compiler.ir.node import Names, VerificationError, walk
 from explorer.compiler.ir.verify_kernels import verify_scheduled
 from explorer.compiler.passes.report import Report
 from explorer.compiler.schedule.chunks import schedule_chunks
@@ -87,7 +87,14 @@ def _each_scheduled(
     nests: tuple[loops.Kernel, ...], kept: tuple[str, ...], report: Report, most_bytes: int
 ) -> tuple[ScheduledKernel, ...]:
     scheduling = _Scheduling.of(nests, report, kept, most_bytes)
-    return tuple(step for nest in nests for step in scheduling.kernels(nest))
+    return _named_apart([step for nest in nests for step in scheduling.kernels(nest)])
+
+
+def _named_apart(kernels: Sequence[ScheduledKernel]) -> tuple[ScheduledKernel, ...]:
+    """The kernels, a number behind the name of one that has another's: what is left of a nest keeps the nest's name,
+    so that two templates may each have made, say, a kernel that groups its rows."""
+    names = Names(set())
+    return tuple(replace(kernel, name=names.new(kernel.name)) for kernel in kernels)
 
 
 def _with_count(kernel: ScheduledKernel, count: tuple[str, Count] | None) -> ScheduledKernel:

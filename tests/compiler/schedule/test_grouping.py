@@ -11,6 +11,7 @@ from explorer.compiler.ir.loops import Buffer
 from explorer.compiler.ir.node import Names, Span, VerificationError
 from explorer.compiler.ir.verify_kernels import verify_scheduled
 from explorer.compiler.schedule.grouping import GRANULE, ROWS_A_TILE, WINDOW, Chosen, group_rows
+from tests.compiler.models import compiled
 
 BATCHES = {
     "one row": [0],
@@ -91,3 +92,22 @@ def test_the_one_block_waits_wherever_it_must():
     for place in range(barriers):
         with pytest.raises(VerificationError, match="no barrier block between"):
             verify_scheduled(replace(tile, body=without_barrier(tile.body, place)[0]))
+
+
+TWO_GROUPINGS = """dim F = 16
+op Model(A: csr[row, col]):
+    param x[row, F], s[col], P[col, F, F]
+    for i in A.rows():
+        for j, w in A.row(i):
+            i["y"] += s[j] * x[i]
+        i["z"] = sum(outer(P[j] @ x[i], i["y"]) for j, w in A.row(i))
+    return i["z"]
+"""
+
+
+def test_two_groupings_of_one_nest_are_kernels_of_two_names():
+    """The gradient of P is summed by groups of the rows of a nest, of which another product has grouped others."""
+    made = compiled(TWO_GROUPINGS, options={"grad": True}).stages["cuda"].program
+    symbols = [launch.symbol for launch in made.launches]
+    assert len([symbol for symbol in symbols if "group" in symbol and "order" in symbol]) > 1
+    assert len(symbols) == len(set(symbols))
