@@ -12,6 +12,8 @@ import pytest
 from hypothesis import HealthCheck, Phase, settings
 
 ROOT = Path(__file__).resolve().parents[1]
+# PyTorch's threads would wait for each other by spinning, on the cores that the other workers' tests need.
+os.environ.setdefault("OMP_WAIT_POLICY", "passive")
 
 # A machine under load must not fail a property for its pace; the timeout of pytest bounds each test. CI draws the same
 # examples each time, so that it fails for a change and not by chance, and does not spend minutes on a smaller one that
