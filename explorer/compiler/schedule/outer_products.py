@@ -36,7 +36,7 @@ HEIGHTS = (1, 2, 4, 8, 16)
 """Rows of the tile that a thread may have."""
 MOST_THREADS = 256
 RESIDENT = 5
-"""Blocks that a multiprocessor is to have at a time where a sum is of rows in order, in whole tiles of the largest size:
+"""Blocks that a multiprocessor is to have at a time where a sum is of rows in order, in whole tiles of the largest:
 48 registers are enough, and left to itself the assembler takes up to 57, which leave room for four."""
 
 
