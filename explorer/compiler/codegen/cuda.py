@@ -1,4 +1,5 @@
-"""From scheduled kernels to CUDA C++: syntax alone, one operation a line; who does what and where is in the kernels.
+"""From scheduled kernels to CUDA C++: syntax alone, an operation of the model a line; who does what and where is in the
+kernels. `cuda_places` says what has a name of its own, and what is written where it is used.
 
 The text includes no header, so NVRTC compiles it anywhere. How wide integers are, `cuda_integers` says.
 """

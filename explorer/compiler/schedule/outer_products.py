@@ -35,6 +35,9 @@ TILES = (16, 32, 64)
 HEIGHTS = (1, 2, 4, 8, 16)
 """Rows of the tile that a thread may have."""
 MOST_THREADS = 256
+RESIDENT = 5
+"""Blocks that a multiprocessor is to have at a time where a sum is of rows in order, in whole tiles of the largest:
+48 registers are enough, and left to itself the assembler takes up to 57, which leave room for four."""
 
 
 def schedule_outer_products(kernel: loops.Kernel, groupings: Groupings, report: Report) -> tuple[ScheduledKernel, ...]:
@@ -110,11 +113,17 @@ class _Writer:
             sizes=self.kernel.sizes,
             buffers=tuple(buffer for buffer in self.buffers if buffer.name in used),
             threads=self.threads,
+            resident=self._resident(),
             schedule=self._schedule(),
             body=steps.body,
             counts=(self.grouping.tiles,) if self.grouping else (),
             origin=self.kernel.origin,
         )
+
+    def _resident(self) -> int:
+        whole = all(extent % TILES[-1] == 0 for extent in self.extents)
+        in_order = self.grouping is None and self.found.offsets is None
+        return RESIDENT if whole and in_order and self.step * self.down_step > 1 else 0
 
     def _schedule(self) -> tuple[str, ...]:
         found, (high, wide) = self.found, self.tiles
