@@ -29,14 +29,18 @@ class Lines(Expressions):
 
     def write(self, text: str, origin: Origin = ()) -> None:
         """A line, which also belongs to what is written in it in the place of names."""
-        origin = merge(origin, *(value.origin for value in self.taken))
-        self.taken = []
+        origin, self.taken = self.with_taken(origin), []
         before = self.lines[-1] if self.lines else Line("")
         if DECLARED.fullmatch(before.text) and before.text.endswith(f" {text.partition(' = ')[0]};") and " = " in text:
             kind = before.text.rpartition(" ")[0]
             self.lines[-1] = Line(f"{kind} {text}", merge(before.origin, origin))
         else:
             self.lines.append(Line("  " * self.depth + text, origin))
+
+    def with_taken(self, origin: Origin) -> Origin:
+        """An origin, and those of what is written in the place of names."""
+        others = [taken.origin for taken in self.taken if taken.origin != origin]
+        return merge(origin, *others) if others else origin
 
     def declare(self, kind: str, declared: str, origin: Origin) -> None:
         """What is declared beside others of its type where they stand in the line before."""
@@ -52,7 +56,7 @@ class Lines(Expressions):
         """A name for a value: what is written in its place, if that is used once; a name that such a value has; or else
         a line."""
         lasting = value.lasting and all(taken.lasting for taken in self.taken)
-        value = replace(value, origin=merge(value.origin, *(taken.origin for taken in self.taken)), lasting=lasting)
+        value = replace(value, origin=self.with_taken(value.origin), lasting=lasting)
         same = self.scopes.known(kind, value.text) if lasting else ""
         if same:
             value = replace(value, text=same, binds=PRIMARY)

@@ -105,11 +105,12 @@ def used_in_place(kernel: ScheduledKernel, no_braces: Callable[[Loop], bool]) ->
     vectors = set(vector_indices(kernel))
     found: dict[str, frozenset[str]] = {}  # with the registers that each reads where it is written
     for body in _bodies(kernel.body, no_braces):
+        users = {name: at for at, statement in enumerate(body) for name in reads_of(statement)}
         for place, statement in enumerate(body):
             name = result_of(statement)
             if name is None or uses[name] != 1:
                 continue
-            user = next((at for at in range(place + 1, len(body)) if name in reads_of(body[at])), None)
+            user = users.get(name)  # behind the statement, as names are defined before they are read
             if user is None or not _takes(body[user], name, vectors):
                 continue
             reads = _registers_read(statement, tiles, sums, found)
