@@ -179,7 +179,8 @@ def _compile(kernel: Kernel, grouping: bool) -> CompiledKernel:
         function = generate_host(kernel, grouping=grouping)
     except Unsupported as error:
         raise InputError(str(error)) from None
-    compiler: Any = numba.njit(  # annotated by Numba for use as a plain decorator only
+    njit: Any = numba.njit  # annotated by Numba for use as a plain decorator, and without this option
+    compiler = njit(
         _signature(kernel, function),
         fastmath=FLOAT_RULES,
         error_model="numpy",
