@@ -179,7 +179,7 @@ def _compile(kernel: Kernel, grouping: bool) -> CompiledKernel:
         function = generate_host(kernel, grouping=grouping)
     except Unsupported as error:
         raise InputError(str(error)) from None
-    njit: Any = numba.njit  # annotated for use as a plain decorator, and without all of its options
+    njit: Any = numba.njit  # annotated by Numba for use as a plain decorator, and without this option
     compiler = njit(
         _signature(kernel, function),
         fastmath=FLOAT_RULES,
