@@ -38,7 +38,7 @@ Theme = Literal["light", "dark"]
 
 
 # Playwright keeps an event loop running in this thread as long as it is open: it must be closed before other tests.
-@pytest.fixture(scope="package")
+@pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
     """Debian's Chromium. A machine without one skips these tests; CI must have it."""
     path = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")

@@ -22,7 +22,8 @@ from explorer.runtime.gpu import GpuProgram
 from explorer.runtime.gpu_device import DeviceFault, NoGpu, current_device, missing
 from explorer.runtime.gpu_graph import waiting
 from explorer.runtime.inputs import InputError, Triples
-from explorer.runtime.score_inputs import graph_of, upstream_name
+from explorer.runtime.layer_inputs import upstream_name
+from explorer.runtime.score_inputs import graph_of
 
 SIZE = {"n": 1000}
 BIAS = "score Bias(h: entity, r: relation, t: entity):\n    param a[entity]\n    return a[h]\n"

@@ -21,6 +21,7 @@ from explorer.compiler.passes.decouple import decouple
 from explorer.compiler.passes.report import Report
 from explorer.compiler.passes.schedule import schedule, warps
 from explorer.compiler.passes.separate import separate
+from explorer.compiler.schedule.warps import SHARED_BYTES
 from explorer.runtime.cpu import prepare, threads
 from explorer.runtime.dae import simulate
 from explorer.runtime.encodings import Encodings, encode
@@ -139,7 +140,9 @@ def test_nvrtc_compiles_a_module_with_its_rows_in_registers(
 
 def test_segments_are_walked_by_the_lanes_together_or_shared_among_them() -> None:
     module, report = make.attention(ROWS, COLUMNS), Report(Options())
-    steps = tuple(step for kernel in module.programs if isinstance(kernel, Kernel) for step in warps(kernel, report))
+    steps = tuple(
+        step for kernel in module.programs if isinstance(kernel, Kernel) for step in warps(kernel, report, SHARED_BYTES)
+    )
     code = text(generate_cuda(replace(module, programs=steps), report))
     assert "for (int e = begin + lane; e < end; e += 32) {" in code
     assert "m = warp_max(m);" in code
