@@ -47,12 +47,6 @@ def shared_data() -> Path:
 
 
 @pytest.hookimpl(optionalhook=True)
-def pytest_xdist_auto_num_workers() -> int:
-    """One more than there are cores: a test that waits for a browser or a server leaves its core to others."""
-    return (os.cpu_count() or 1) + 1
-
-
-@pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
     """Which worker gets what: `tests.distributing`."""
     if config.getvalue("dist") != "loadscope":
