@@ -205,4 +205,5 @@ def _takes(user: Statement, name: str, vectors: set[str]) -> bool:
 
 
 def _once(function: str, operands: Sequence[Atom], name: str) -> bool:
-    return FUNCTIONS[function].count(f"{{{operands.index(name)}}}") == 1
+    """Whether the text of a function has the operand once; what it adds to is none of its operands."""
+    return name in operands and FUNCTIONS[function].count(f"{{{operands.index(name)}}}") == 1

@@ -143,3 +143,18 @@ def test_a_rolled_loop_parses_back() -> None:
     again = parse_scheduled(text)
     assert [node.unroll for node in walk(again) if isinstance(node, Loop)] == [1, ROLLED]
     assert again == made
+
+
+def test_an_accumulator_that_nobody_reads_is_added_to_all_the_same() -> None:
+    assert lines("""
+acc s = 0.0
+for l in 0..32 @lane
+  e = E[b, l]
+  s += e
+  out[b, l] = e
+""") == [
+        "float s = 0.0f;",
+        "const float e = E[(long long)b * D + lane];",
+        "s += e;",
+        "out[(long long)b * D + lane] = e;",
+    ]
