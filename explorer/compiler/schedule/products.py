@@ -294,7 +294,8 @@ def _product(
     computed = _in_place(search, prologue, depths.variable)
     if set(matrix.indices[-2:]) != {depths.variable, columns.variable} or computed is None:
         return None
-    if columns.variable in {name for s in computed for name in loops.reads_of(s)}:
+    of_rows = {factor} | {name for s in computed for name in loops.reads_of(s)}
+    if of_rows & {columns.variable, matrix.result}:  # else the factor is of the matrix itself, as in its squares
         return None
     return Product(
         rows=search.rows,

@@ -49,6 +49,23 @@ def test_loops_without_a_product_have_none():
     assert find_products(kernel) is None
 
 
+@pytest.mark.parametrize("factor", ["W[r]", "relu(W[r])", "W[r] + sum(E[h])"])
+def test_a_matrix_by_itself_is_no_product_of_rows(factor):
+    text = f"""dim K = 16
+
+score Squares(h: entity, r: relation, t: entity):
+    param W[relation, K, K]
+    param E[entity, K]
+    return norm(dot({factor}, W[r]))
+"""
+    compilation, (kernel,) = loops_of(text, {})
+    assert find_products(kernel) is None
+    inputs = draw_inputs(compilation, batch=5, entities=3, relations=2)
+    want, _ = run_program(kernel, inputs)
+    got, _ = run_program(schedule(kernel, Report.silent()), inputs)
+    np.testing.assert_allclose(got, want, rtol=1e-4, atol=1e-4)
+
+
 @pytest.mark.parametrize("text", [TRANSR, RESCAL], ids=["transr", "rescal"])
 @pytest.mark.parametrize("sizes", [{"D": 33, "K": 100}, {"D": 40, "K": 33}, {"D": 16, "K": 64}, {"D": 1, "K": 17}])
 def test_products_give_the_numbers_of_the_loops(text, sizes):
