@@ -146,7 +146,7 @@ def _rewritten(writer: ValueWriter, value: Value, pair: _Pair) -> Value:
         Contract(signature=_named(f"{matrix},{factor}->{''.join(kept)}"), left=left, right=right, origin=origin),
         pair.index_set,
         shape,
-        () if pair.index_set == "unit" else (pair.index_set,),
+        sorted({name for weight in (left, right) for name in writer.values[weight].depends}),
         origin,
     )
     weights = fold

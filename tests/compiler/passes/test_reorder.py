@@ -52,3 +52,24 @@ def test_a_product_that_is_needed_anyway_is_not_folded():
     assert "W and w_t first" in said.summary
     assert len(said.refusals) == 1
     assert "W and w_s multiplied first would take" in said.refusals[0]
+
+
+def test_a_product_of_weights_of_unlike_types_depends_on_what_they_do():
+    compilation = compiled("""layer Model(g: graph):
+    param b[etype, 2]
+    input mu[etype, ntype, 4]
+    input structure[ntype, 4]
+    param v[ntype, 2, 4]
+    for e in g.edges():
+        e["att"] = dot(mu[e.etype, e.src.ntype], structure[e.src.ntype])
+    for n in g.nodes():
+        most = max(structure[e.src.ntype] for e in n.incoming_edges())
+        for e in n.incoming_edges():
+            n["msg"] += dot(most, v[e.dst.ntype]) @ b[e.etype]
+    for e in g.edges():
+        e["result"] = 1.0 + e.src["msg"]
+    return e["result"]
+""")
+    assert "multiplies v and b first" in report(compilation, "reorder").summary
+    said = report(compilation, "compact").summary  # so the product can move to the pairs
+    assert "from edge to dst_pair" in said
