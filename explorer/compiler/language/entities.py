@@ -11,7 +11,7 @@ from explorer.compiler.language.dependency import Dependency
 from explorer.compiler.language.structures import Structure
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Row:
     """A value of the graph. `lines` are the declarations that its shape comes from; `table` is set for `E[h]`."""
 
@@ -22,7 +22,7 @@ class Row:
     table: Table | None = None
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Constant:
     """A number known now; it enters the graph where it meets a value. `dim` is set where it is a size by name."""
 
@@ -32,7 +32,7 @@ class Constant:
     dim: str | None = None
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Index:
     """An element of an index set for each row: a score's `h`, a layer's `e`, `e.src`, `n.ntype`.
 
@@ -63,7 +63,7 @@ class Index:
         return self.name == self.domain == self.index_set
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class StructureArgument:
     """The `g` of a layer, the `A` of an op."""
 
@@ -71,7 +71,7 @@ class StructureArgument:
     structure: Structure
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Given:
     """A number that the structure brings for each member, under the name that a loop gives it: a weight, a value."""
 
@@ -79,14 +79,14 @@ class Given:
     index: Index
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class DataName:
     """A name of data given to a helper: the "att" of `edge_softmax(g, "att")`."""
 
     text: str
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Table:
     """A declared tensor; what is read of it is a row, or all of it where it has no index sets."""
 

@@ -9,13 +9,13 @@ from explorer.compiler.ir.node import Span
 from explorer.compiler.language.diagnostics import Diagnostic
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Name:
     text: str
     extent: Span
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Number:
     """A literal: an int where it is written without a point and an exponent, else a float."""
 
@@ -24,7 +24,7 @@ class Number:
     extent: Span
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Unary:
     operator: str
     span: Span
@@ -32,7 +32,7 @@ class Unary:
     extent: Span
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Binary:
     operator: str
     span: Span
@@ -41,7 +41,7 @@ class Binary:
     extent: Span
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Argument:
     """An argument of a call, with its keyword where it has one."""
 
@@ -49,14 +49,14 @@ class Argument:
     value: Expression
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Call:
     function: Name
     arguments: tuple[Argument, ...]
     extent: Span
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Index:
     """`E[h]`, `X[h, r]`; `span` is the bracketed part."""
 
@@ -66,7 +66,7 @@ class Index:
     extent: Span
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Slice:
     """`x[a:b]`, either bound may be omitted; `span` is the bracketed part."""
 
@@ -77,7 +77,7 @@ class Slice:
     extent: Span
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Attribute:
     """`x.T`; `span` is the dot with the name."""
 
@@ -87,7 +87,7 @@ class Attribute:
     extent: Span
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Text:
     """`"att"`, the name of data as an argument; `text` is without the quotes."""
 
@@ -95,7 +95,7 @@ class Text:
     extent: Span
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Data:
     """`e["att"]`, or `e[name]` on the left of an assignment; `span` is the bracketed part."""
 
@@ -105,7 +105,7 @@ class Data:
     extent: Span
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Iterator:
     """`g.edges()`, `A.row(i)`, or a bag itself, which has no method: what a loop goes over."""
 
@@ -115,7 +115,7 @@ class Iterator:
     extent: Span
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Comprehension:
     """`x[e.src] for e in n.incoming_edges()`, as the argument of a reduction; `for i, w in b` has two variables."""
 
@@ -125,7 +125,7 @@ class Comprehension:
     extent: Span
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Parentheses:
     inner: Expression
     extent: Span
@@ -160,7 +160,7 @@ def walk_expression(expression: Expression) -> Iterable[Expression]:
                 pending += [node.iterator.argument] if node.iterator.argument is not None else []
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Declaration:
     """One tensor of `param E[entity, D], R[relation, K]`."""
 
@@ -170,12 +170,12 @@ class Declaration:
     extent: Span
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Declarations:
     tensors: tuple[Declaration, ...]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Assignment:
     """`x = y`, `e["x"] = y`, and with "+", "-", "*" or "/" as `operator` an update; `span` is `=`, `+=` and so on."""
 
@@ -186,7 +186,7 @@ class Assignment:
     extent: Span
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class CallStatement:
     """A call for what it writes: `edge_softmax(g, "att")`."""
 
@@ -194,7 +194,7 @@ class CallStatement:
     extent: Span
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Loop:
     """`for e in g.edges():` with its block; `header` reaches from `for` to the iterator's end."""
 
@@ -209,19 +209,19 @@ class Loop:
         return self.header
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Return:
     value: Expression
     extent: Span
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Docstring:
     text: str
     extent: Span
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Broken:
     """A line that did not parse (and the block under it): `names` are the words in it, which it may have defined."""
 
@@ -232,7 +232,7 @@ class Broken:
 Statement = Declarations | Assignment | CallStatement | Loop | Return | Docstring | Broken
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Annotation:
     """`entity`, `bag of row` or `csr[I, J]`: a word, and the index sets behind it; `joined` is the "of" or "["."""
 
@@ -247,14 +247,14 @@ class Annotation:
         return self.word.text
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Parameter:
     name: Name
     annotation: Annotation | None
     default: Expression | None
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Definition:
     """A `score`, a `layer`, an `op` or a `def`; `header` reaches from the keyword to the closing parenthesis."""
 
@@ -266,14 +266,14 @@ class Definition:
     header: Span
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Dim:
     name: Name
     value: Expression
     extent: Span
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Program:
     """A whole text: its sizes, its definitions, and what did not parse: lines outside of definitions, and errors."""
 
