@@ -56,11 +56,12 @@ def _scheduled(
 ) -> tuple[ScheduledKernel, ...]:
     """The kernels of a program's nests, in order, of which a caller gets the arrays `kept`, within the shared memory
     that a block has on every GPU; where some kernel needs more, within what this GPU gives a block."""
-    said = report.mark()
+    said, refused = report.mark(), list(report.refusals)
     try:
         return _scattered(nests, kept, inverses, report, SHARED_BYTES)
     except Unsupported:
         report.back_to(said)
+        report.refusals[:] = refused  # they are refused again, or not
         return _scattered(nests, kept, inverses, report, MOST_SHARED_BYTES[report.options.arch])
 
 
