@@ -77,9 +77,9 @@ class _Writer:
 
     def __init__(self, kernel: loops.Kernel, found: OuterSum, grouping: Grouping | None = None) -> None:
         self.kernel, self.found, self.grouping = kernel, found, grouping
-        inspected = (grouping.order, grouping.matrix, grouping.begin, grouping.end) if grouping else ()
+        inspected = grouping.arrays if grouping else ()
         self.buffers = (*kernel.buffers, *inspected)
-        taken = {buffer.name for buffer in inspected} | {grouping.tiles[0] if grouping else ""}
+        taken = {buffer.name for buffer in inspected} | {grouping.tiles if grouping else ""}
         self.steps = Steps(Names(all_names(kernel) | taken), found.origin)
         self.extents = (kernel.size(found.down.extent), kernel.size(found.across.extent))
         self.tiles = (_tile_of(self.extents[0]), _tile_of(self.extents[1]))
@@ -95,7 +95,7 @@ class _Writer:
         steps, found = self.steps, self.found
         heads = self.kernel.size(found.head.extent) if found.head else 1
         downs, acrosses = (-(-extent // tile) for extent, tile in zip(self.extents, self.tiles, strict=True))
-        pieces: Extent | Count = self.grouping.tiles[0] if self.grouping else Count(((found.rows, PIECE),))
+        pieces: Extent | Count = self.grouping.tiles if self.grouping else Count(((found.rows, PIECE),))
         with steps.loop("piece", pieces, "block") as piece:
             if heads * downs * acrosses == 1:
                 self._piece(piece, 0, 0, 0)
@@ -116,7 +116,7 @@ class _Writer:
             resident=self._resident(),
             schedule=self._schedule(),
             body=steps.body,
-            counts=(self.grouping.tiles,) if self.grouping else (),
+            counts=self.grouping.counts if self.grouping else (),
             origin=self.kernel.origin,
         )
 
@@ -200,7 +200,7 @@ class _Writer:
             row = steps.index("row", "add", start, k)
             element = steps.index(loop.variable, "add", first, d)
             with steps.where(row, "<", upper), steps.where(element, "<", loop.extent, needed=partial):
-                own = steps.load("z", self.grouping.order.name, row) if self.grouping else row
+                own = self.grouping.row(steps, row, "z") if self.grouping else row
                 chosen = slice_for(statements, (replace(found.product, operands=(value,)),))
                 names = steps.copy(chosen, {**known, found.row.variable: own, loop.variable: element})
                 steps.store(tile, [k, d], names.get(value, value))
