@@ -20,8 +20,9 @@ REGISTERS, OTHER_REGISTERS = 65_536, 35
 
 NEIGHBOURS = 2
 """Threads beside each other that have the same columns, of rows beside each other. Shared memory answers half a warp's
-vectors at once where neighbours ask for the same one and no more than 8 differ; it took twice as long when each half
-had a row of its own, as long as the multiply-adds (ncu on an H100: 157 and 104 million wavefronts, TransR of 1024)."""
+vectors at once where neighbours ask for the same one and no more than 8 differ. Where half a warp has a row to itself,
+it takes two turns, and in all as long as the multiply-adds (ncu on an H100, TransR of 1024: 157 million wavefronts in
+place of 104). With one vector of columns a thread other things take the time, and it gains nothing."""
 
 
 class ThreadSums:
@@ -29,23 +30,23 @@ class ThreadSums:
 
     granule = GRANULE
     parts = 1
-    apart = NEIGHBOURS
 
     def __init__(self, tiling: Tiling) -> None:
         self._tiling = tiling
         self.lanes = tiling.across
+        self.apart = NEIGHBOURS if tiling.pieces > 1 else 1
         self.name = ""
 
     @property
     def row_extents(self) -> list[int]:
         """The extents of a tile that has an element for each row, by its place among the sums."""
-        return [GRANULE // NEIGHBOURS, NEIGHBOURS, HEIGHTS]
+        return [GRANULE // self.apart, self.apart, HEIGHTS]
 
     @property
     def schedule(self) -> tuple[str, ...]:
         """What a schedule says of it."""
         return (
-            f"bind {GRANULE} x {self._tiling.across} @thread, rows by {NEIGHBOURS} side by side",
+            f"bind {GRANULE // self.apart} x {self.lanes} x {self.apart} @thread",
             f"keep {HEIGHTS} x {self._tiling.pieces * self._tiling.step} sums a thread in registers",
         )
 
@@ -73,14 +74,15 @@ class ThreadSums:
             steps.store(self.name, [*down, row, piece, across], 0.0)
 
     @contextmanager
-    def _down(self, steps: Steps) -> Iterator[tuple[str, str]]:
-        """The rows of threads: the pair of one, and its place in that."""
-        pairs = GRANULE // NEIGHBOURS
-        with (
-            steps.loop("ty", pairs, "thread", width=pairs, apart=NEIGHBOURS * self.lanes) as pair,
-            steps.loop("near", NEIGHBOURS, "thread", width=NEIGHBOURS, apart=1) as near,
-        ):
-            yield pair, near
+    def _down(self, steps: Steps) -> Iterator[tuple[Extent, Extent]]:
+        """The rows of threads: the group of neighbours, and the place among them."""
+        groups, _, _ = self.row_extents
+        with steps.loop("ty", groups, "thread", width=groups, apart=self.apart * self.lanes) as group:
+            if self.apart == 1:
+                yield group, 0
+                return
+            with steps.loop("near", self.apart, "thread", width=self.apart, apart=1) as near:
+                yield group, near
 
     def _across(self, steps: Steps) -> AbstractContextManager[str]:
         tiling = self._tiling
@@ -131,8 +133,8 @@ class ThreadSums:
                         steps.accumulate(self.name, [*down, which, piece, across], "mul", tall, wide)
 
     def _row(self, steps: Steps, which: Extent, down: tuple[Extent, Extent]) -> Extent:
-        pair, near = down
-        first = steps.index("row", "add", steps.index("pair", "mul", pair, NEIGHBOURS), near)
+        group, near = down
+        first = steps.index("row", "add", steps.index("before", "mul", group, self.apart), near)
         return steps.index("row", "add", steps.index("above", "mul", which, GRANULE), first)
 
     def _column(self, steps: Steps, piece: Extent, across: Extent) -> Extent:
