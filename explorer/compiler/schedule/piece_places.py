@@ -3,7 +3,8 @@ destinations, by matrix, and by length, the longest first.
 
 What a thread sums side by side is then of one length or nearly so, and a tile's rows are told by arrays next to each
 other. With several blocks of destinations, whose rows a cache holds, all that is added to one of them is added before
-the next.
+the next. Of the last block the pieces of one edge come behind all others, as a block of their own: what takes the least
+time is done last, so that no multiprocessor waits long for the others to end.
 """
 
 from __future__ import annotations
@@ -19,8 +20,8 @@ from explorer.compiler.schedule.steps import Steps
 
 PIECE = 16
 """Edges of a piece, at most: long sums are cut, so that no thread has to take thousands."""
-DESTINATION_BYTES = 24 << 20
-"""Of the rows that a block of destinations has: half of an H100's L2 cache."""
+DESTINATION_BYTES = 8 << 20
+"""Of the rows that a block of destinations has: they stay in the L2 cache beside what is gathered meanwhile."""
 
 
 @dataclass(frozen=True)
@@ -60,6 +61,7 @@ class _Inspector:
     name: str
     pairs: PairArrays
     nodes: int
+    blocks: str
     choices: str
     groups: str
     tiles: str
@@ -112,12 +114,13 @@ def place_pieces(name: str, pairs: PairArrays, row_bytes: int, names: Names, ori
         name=name,
         pairs=pairs,
         nodes=nodes,
+        blocks=blocks,
         choices=choices,
         groups=groups,
         tiles=tiles,
         counts=(
             (choices, Count(((pairs.choices, 1),))),
-            (blocks, Count(((pairs.nodes.extents[0], nodes),))),
+            (blocks, Count(((pairs.nodes.extents[0], nodes), (1, 1)))),
             (groups, Count(((choices, 1),), blocks)),
             (tiles, Count((*most_pieces, (groups, 1)))),
         ),
@@ -162,10 +165,10 @@ def _count(inspector: _Inspector) -> ScheduledKernel:
             end = steps.load("end", pairs.offsets.name, steps.index("next", "add", pair, 1))
             length = steps.index("length", "min", steps.index("left", "sub", end, edge), PIECE)
             node = steps.search("n", pairs.nodes.name, pair, pairs.nodes.extents[0])
-            block = steps.index("block", "div", node, inspector.nodes)
             matrix = steps.load("m", pairs.matrices.name, pair)
-            group = steps.index("g", "add", steps.index("before", "mul", block, inspector.choices), matrix)
             shorter = steps.index("shorter", "sub", PIECE, length)
+            block = _block(steps, inspector, node, shorter)
+            group = steps.index("g", "add", steps.index("before", "mul", block, inspector.choices), matrix)
             chosen = steps.index("bin", "add", steps.index("before", "mul", group, PIECE), shorter)
             rank = steps.atomic(of["bin_rows"].name, [group, shorter], 1, "rank")
             steps.atomic(of["group_rows"].name, [group], 1)
@@ -174,6 +177,15 @@ def _count(inspector: _Inspector) -> ScheduledKernel:
     return inspector.kernel(
         "count", "count the pieces of each group and length: the atomic gives a piece's rank", steps
     )
+
+
+def _block(steps: Steps, inspector: _Inspector, node: Extent, shorter: Extent) -> Extent:
+    """The block of a piece that belongs to a node, and is so much shorter than the longest."""
+    block = steps.index("block", "div", node, inspector.nodes)
+    beyond = steps.index("beyond", "sub", steps.index("past", "add", block, 3), inspector.blocks)
+    in_last = steps.index("in_last", "max", beyond, 0)
+    is_single = steps.index("is_single", "div", shorter, PIECE - 1)
+    return steps.index("block", "add", block, steps.index("moved", "min", in_last, is_single))
 
 
 def _divide(inspector: _Inspector) -> ScheduledKernel:
