@@ -21,10 +21,10 @@ GRAPHS = {"many edges": MANY_EDGES, "many pairs": MANY_PAIRS}
 @pytest.mark.parametrize(
     ("graph", "size", "precision", "bytes_a_block"),
     [
-        ("many edges", 64, "float32", 24 << 20),
+        ("many edges", 64, "float32", 8 << 20),
         ("many edges", 20, "float32", 2048),
         ("many pairs", 64, "float32", 2048),
-        ("many pairs", 64, "tf32", 24 << 20),
+        ("many pairs", 64, "tf32", 8 << 20),
         ("many pairs", 20, "tf32", 2048),
     ],
 )
