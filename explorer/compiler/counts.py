@@ -17,7 +17,7 @@ SETS = {
 }
 """What a caller names of a graph, and the index set that it counts; a pair is a node with the type of an edge at it."""
 MATRIX_SETS = {"rows": "row", "cols": "col", "nonzeros": "nonzero"}
-"""What a caller names of a matrix."""
+"""What a caller names of a matrix; the rows of one of nodes by nodes are `nodes`."""
 ALL_SETS = {**SETS, **MATRIX_SETS}
 LARGEST = 10**12
 
@@ -54,8 +54,8 @@ class Counts:
 def read_counts(given: Mapping[str, int], name: str = "") -> Counts:
     """Counts from numbers by the names of SETS, of a graph that the caller calls `name`, or of MATRIX_SETS, of a matrix.
 
-    `nodes` and `edges` must be there, types are 1 and pairs are estimated where they are not; of a matrix `rows` and
-    `nonzeros`. Raises CountError.
+    `nodes` and `edges` must be there, types are 1 and pairs are estimated where they are not; of a matrix `nonzeros`
+    and `rows` or `nodes`. Raises CountError.
     """
     for key, value in given.items():
         if key not in ALL_SETS:
@@ -63,7 +63,7 @@ def read_counts(given: Mapping[str, int], name: str = "") -> Counts:
         if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= LARGEST:
             raise CountError(f"the count of {key} is a whole number from 0 to {LARGEST:,}, not {value!r}")
     if given.keys() & MATRIX_SETS.keys():
-        _check_there(given, "rows", "nonzeros")
+        _check_there(given, "nodes" if "nodes" in given else "rows", "nonzeros")
         return Counts(name or "the given matrix", MappingProxyType({ALL_SETS[key]: given[key] for key in given}))
     _check_there(given, "nodes", "edges")
     rows = {"etype": 1, "ntype": 1, **{SETS[key]: value for key, value in given.items()}}
@@ -74,7 +74,7 @@ def read_counts(given: Mapping[str, int], name: str = "") -> Counts:
 
 def check_family(counts: Counts, family: str) -> None:
     """Raises CountError where a layer is to be counted on a matrix."""
-    if family == "layer" and "node" not in counts.rows:
+    if family == "layer" and "edge" not in counts.rows:
         raise CountError("the counts of a layer are of nodes and edges, not of a matrix")
 
 
