@@ -254,7 +254,7 @@ class MatrixRow(Row):
     exponent: ClassVar[float] = 0.8
 
     def program(self) -> TensorProgram:
-        """The op at the row's size, for a matrix of its size; with the compiler's option `popular` for a large table."""
+        """The op for a matrix of the row's size; with the compiler's option `popular` where tables are large."""
         counts = {"rows": self.nodes, "cols": self.nodes, "nonzeros": self.nonzeros}
         popular = 4 * self.nodes * self.size > POPULAR_BYTES
         return self.compiled(f"embedding/{self.model}", {"D": self.size}, counts, popular=popular)

@@ -198,8 +198,8 @@ def compile_model(
     `sizes` override the model's dims, `options` are those of `explorer.compiler.options`, `name` picks a definition
     (the last one otherwise), `targets` are what `Compilation.run` knows beside the interpreters, `encode` how it makes
     the arrays of a layer, `make_module` its module of PyTorch, `counts` how many nodes, edges and so on
-    (`explorer.compiler.counts`) the graph or the matrix has that costs are counted on, `counted_on` what to call it. Errors of
-    the text are in `diagnostics`; nothing is raised for them."""
+    (`explorer.compiler.counts`) the graph or the matrix has that costs are counted on, `counted_on` what to call it.
+    Errors of the text are in `diagnostics`; nothing is raised for them."""
     sys.setrecursionlimit(max(sys.getrecursionlimit(), DEEPEST_RECURSION))
     chosen = Options()
     try:

@@ -52,7 +52,7 @@ class Counts:
 
 
 def read_counts(given: Mapping[str, int], name: str = "") -> Counts:
-    """Counts from numbers by the names of SETS, of a graph that the caller calls `name`, or of MATRIX_SETS, of a matrix.
+    """Counts from numbers by the names of SETS, of a graph, or of MATRIX_SETS, of a matrix, called `name`.
 
     `nodes` and `edges` must be there, types are 1 and pairs are estimated where they are not; of a matrix `nonzeros`
     and `rows` or `nodes`. Raises CountError.

@@ -190,7 +190,7 @@ def prepare(request: RunRequest, compilation: Compilation) -> Generator[Event, N
 def sized(
     request: RunRequest, compilation: Compilation, lists: SparseRows
 ) -> tuple[RunRequest, Compilation, dict[str, str]]:
-    """The op compiled for the rows that the data brings and for a matrix of its size, and by dim where its size is from.
+    """The op compiled for the rows that the data brings and for its size, and by dim where that is from.
 
     The last dims of the table that is picked from are set where they are named, and where the request leaves them."""
     graph = compilation.stages["graph"].program
@@ -208,7 +208,7 @@ def sized(
 
 
 def matrix_counts(graph: Graph, lists: SparseRows) -> dict[str, int] | None:
-    """The sizes of a matrix as `explorer.compile` takes them; None for lists, and where the op calls its sets otherwise."""
+    """A matrix's sizes as `explorer.compile` takes them; None for lists, and where the op calls its sets otherwise."""
     sets = Sets.of(graph)
     sizes = {sets.picked: lists.num_cols, sets.owner: lists.num_rows, sets.entry: lists.num_entries}
     found = {str(count_name(index_set)): size for index_set, size in sizes.items()}

@@ -43,7 +43,7 @@ VECTORS = 4
 LOADS = 8
 """The most elements with their rows in registers, where rows are short."""
 UNROLL = 2
-"""Batches side by side, so that the indices of the next are on their way."""
+"""Batches side by side, so that rows of the next are on their way; of rows as wide as a warp a batch has enough."""
 MOST_HEADS = 8
 """The longest loop around the dot products for which a group of lanes is enough."""
 
@@ -145,8 +145,8 @@ class _Dots:
         turns = self._turns(last.result)
         if self.staging.kept:
             wait = kernels.Barrier(level="warp", origin=write.origin)
-            filled = (last, self.staging.filling(last.result), wait, turns)
-            inner = (own, start, *self.staging.declared, write.where(start.result, "<", extent, *filled))
+            inside = write.where(start.result, "<", extent, last, self.staging.filling(last.result), wait, turns)
+            inner: tuple[kernels.Statement, ...] = (own, start, *self.staging.declared, inside)
         else:
             inner = (own, start, last, turns)
         blocks = kernels.Count(((extent, self.warps * ELEMENTS),))
@@ -167,7 +167,8 @@ class _Dots:
         element = write.index("element", "add", first.result, group)
         steps = self._steps(body, size, element.result, last)
         grouped = write.loop(group, spread.groups, element, *steps, bind="lane", width=spread.groups)
-        return replace(write.loop(turn, turns, offset, first, grouped), unroll=min(turns, UNROLL))
+        unroll = min(turns, UNROLL) if spread.groups > 1 else kernels.ROLLED
+        return replace(write.loop(turn, turns, offset, first, grouped), unroll=unroll)
 
     def _in_flight(self, body: tuple[kernels.Statement, ...]) -> int:
         """How many elements have their rows in registers at a time: a power of 2."""

@@ -34,7 +34,7 @@ from explorer.compiler.schedule.merging_by_rows import merging_by_rows
 from explorer.compiler.schedule.pieces import Pieces
 from explorer.compiler.schedule.popular import with_popular
 from explorer.compiler.schedule.preload import Rounds
-from explorer.compiler.schedule.segments import Segment, mean_length, segment_of
+from explorer.compiler.schedule.segments import mean_length, segment_of
 from explorer.compiler.schedule.staging import Staging
 from explorer.compiler.schedule.writer import Writer
 
@@ -92,7 +92,7 @@ def tile_of(pieces: Pieces, report: Report) -> int:
     those of its piece together."""
     alone = pieces.spread.groups == 1 and pieces.nest.heads is None
     long = mean_length(pieces.segment, report.counts) >= LONG
-    return TILE if alone and long and TILE < pieces.chunk else 0
+    return TILE if alone and long and pieces.chunk > TILE else 0
 
 
 class _Summing:
