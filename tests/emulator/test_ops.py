@@ -19,7 +19,12 @@ def test_the_kernels_of_an_op(emulated: Setting, case: Case) -> None:
 
 @pytest.mark.parametrize(
     ("size", "options"),
-    [(64, {"block_rows": "32"}), (64, {"block_rows": "1024", "lane_vectors": "1"}), (100, {"popular": "true"})],
+    [
+        (64, {"block_rows": "32"}),
+        (64, {"block_rows": "1024", "lane_vectors": "1"}),
+        (100, {"popular": "true"}),
+        (32, {"popular": "true", "lanes": "4"}),
+    ],
 )
 def test_dot_products_of_blocks_of_any_size(emulated: Setting, size: int, options: dict[str, str]) -> None:
     text = (Path(explorer.__file__).parents[1] / "examples" / "embedding" / "sddmm.emb").read_text()
