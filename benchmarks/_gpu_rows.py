@@ -86,10 +86,12 @@ class Row(ABC):
     def problem(self, device: str, data: str) -> Problem:
         """The row's inputs on a device, with `data` as the knowledge graph."""
 
-    def compiled(self, path: str, sizes: Mapping[str, int], **options: str | bool) -> TensorProgram:
-        """An example at these sizes. Raises ValueError where it has no CUDA."""
+    def compiled(
+        self, path: str, sizes: Mapping[str, int], counts: Mapping[str, int] | None = None, **options: str | bool
+    ) -> TensorProgram:
+        """An example at these sizes, for data of such counts. Raises ValueError where it has no CUDA."""
         chosen: dict[str, str | bool] = {"precision": self.precision, **options}
-        made = explorer.compile((EXAMPLES / f"{path}.emb").read_text(), sizes=sizes, options=chosen)
+        made = explorer.compile((EXAMPLES / f"{path}.emb").read_text(), sizes=sizes, options=chosen, counts=counts)
         if not made.ok:
             raise ValueError("; ".join(diagnostic.message for diagnostic in made.diagnostics))
         if not made.stages["cuda"].available:
@@ -252,9 +254,10 @@ class MatrixRow(Row):
     exponent: ClassVar[float] = 0.8
 
     def program(self) -> TensorProgram:
-        """The op at the row's size; with the compiler's option `popular` where rows are summed of a large table."""
-        popular = self.model == "spmm" and 4 * self.nodes * self.size > POPULAR_BYTES
-        return self.compiled(f"embedding/{self.model}", {"D": self.size}, popular=popular)
+        """The op for a matrix of the row's size; with the compiler's option `popular` where tables are large."""
+        counts = {"rows": self.nodes, "cols": self.nodes, "nonzeros": self.nonzeros}
+        popular = 4 * self.nodes * self.size > POPULAR_BYTES
+        return self.compiled(f"embedding/{self.model}", {"D": self.size}, counts, popular=popular)
 
     def problem(self, device: str, data: str) -> Problem:
         """Dense rows at random, values in 0 to 1."""

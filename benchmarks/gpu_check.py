@@ -53,6 +53,8 @@ ENTITIES, RELATIONS, LAUNCHES = 500, 11, 3
 SIZES = (1, 33, 64, 1000)
 BATCHES = (1, 75)
 NEGATIVES = ("none", "tail:5", "head:9")
+POPULAR = ("spmm", "sddmm")
+"""Ops that are checked with the option `popular` as well."""
 
 SHARED_ROWS = """
 dim D = 64, K = 64
@@ -170,10 +172,11 @@ def layer_cases(sizes: Sequence[int]) -> Iterator[Case]:
 
 
 def op_cases(sizes: Sequence[int]) -> Iterator[Case]:
-    """Every op of the examples at every size."""
+    """Every op of the examples at every size; a sum and a dot product of rows that an inspector marks, too."""
     for path in sorted((CHECKOUT / "examples" / "embedding").glob("*.emb")):
         if explorer.compile(path.read_text()).family == "op":
-            yield from (Case(path.read_text(), size, 0, {}) for size in sizes)
+            marked: list[dict[str, str]] = [{"popular": "true"}] if path.stem in POPULAR else []
+            yield from (Case(path.read_text(), size, 0, options) for options in ({}, *marked) for size in sizes)
 
 
 def gradient_cases(sizes: Sequence[int]) -> Iterator[Case]:
@@ -236,8 +239,8 @@ def check(setting: Setting, case: Case) -> dict[str, Any]:
 
 def check_op(setting: Setting, case: Case) -> dict[str, Any]:
     """Compiles an op, launches its kernels in order, and compares."""
-    compilation = explorer.compile(case.text, sizes=sizes_of(case))
-    report: dict[str, Any] = {"model": compilation.name, "sizes": dict(compilation.sizes)}
+    compilation = explorer.compile(case.text, sizes=sizes_of(case), options=case.options)
+    report: dict[str, Any] = {"model": compilation.name, "sizes": dict(compilation.sizes), "options": case.options}
     given = op_inputs(setting, compilation)
     assert compilation.encode is not None
     arrays, finish = compilation.encode(compilation, given, None)

@@ -10,7 +10,7 @@ from typing import Any
 
 from explorer.compiler.codegen.resources import Resources
 from explorer.compiler.codegen.text import Code, Unsupported
-from explorer.compiler.counts import ASSUMED, CountError, Counts, read_counts
+from explorer.compiler.counts import ASSUMED, CountError, Counts, check_family, read_counts
 from explorer.compiler.ir.dlc import DlcProgram, verify_dlc
 from explorer.compiler.ir.graph import Graph, Value, operator_name, print_graph, verify_graph
 from explorer.compiler.ir.kernels import ScheduledKernel
@@ -198,8 +198,8 @@ def compile_model(
     `sizes` override the model's dims, `options` are those of `explorer.compiler.options`, `name` picks a definition
     (the last one otherwise), `targets` are what `Compilation.run` knows beside the interpreters, `encode` how it makes
     the arrays of a layer, `make_module` its module of PyTorch, `counts` how many nodes, edges and so on
-    (`explorer.compiler.counts`) the graph has that costs are counted on, and `counted_on` what to call it. Errors of
-    the text are in `diagnostics`; nothing is raised for them."""
+    (`explorer.compiler.counts`) the graph or the matrix has that costs are counted on, `counted_on` what to call it.
+    Errors of the text are in `diagnostics`; nothing is raised for them."""
     sys.setrecursionlimit(max(sys.getrecursionlimit(), DEEPEST_RECURSION))
     chosen = Options()
     try:
@@ -213,6 +213,10 @@ def compile_model(
     if checked.graph is None:
         return _failed(text, chosen, checked.diagnostics)
     graph = checked.graph
+    try:
+        check_family(rows, graph.family)
+    except CountError as error:
+        return _failed(text, chosen, (Diagnostic(message=str(error), span=None),))
     return Compilation(
         text=text,
         name=graph.name,

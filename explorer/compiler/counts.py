@@ -1,5 +1,5 @@
-"""How many rows each index set of a layer's graph has, for the passes that choose by cost: those of the graph that the
-user means, or assumed ones."""
+"""How many rows each index set of a layer's graph or of an op's matrix has, for the passes that choose by cost and for
+schedules: those of the data that the user means, or of an assumed graph."""
 
 from __future__ import annotations
 
@@ -15,7 +15,10 @@ SETS = {
     "src_pairs": "src_pair",
     "dst_pairs": "dst_pair",
 }
-"""What a caller names, and the index set that it counts; a pair is a node with the type of an edge at it."""
+"""What a caller names of a graph, and the index set that it counts; a pair is a node with the type of an edge at it."""
+MATRIX_SETS = {"rows": "row", "cols": "col", "nonzeros": "nonzero"}
+"""What a caller names of a matrix; the rows of one of nodes by nodes are `nodes`."""
+ALL_SETS = {**SETS, **MATRIX_SETS}
 LARGEST = 10**12
 
 
@@ -25,7 +28,7 @@ class CountError(Exception):
 
 @dataclass(frozen=True)
 class Counts:
-    """The rows of every index set of a graph, and what messages call it."""
+    """The rows of every index set of a graph or of a matrix, and what messages call it."""
 
     name: str
     rows: Mapping[str, int]
@@ -33,6 +36,10 @@ class Counts:
 
     def __getitem__(self, index_set: str) -> int:
         return self.rows[index_set]
+
+    def of(self, extent: str) -> int | None:
+        """The rows of the set whose size loops call so; None where nobody knows."""
+        return self.rows.get(ALL_SETS.get(extent, ""))
 
     @property
     def about(self) -> str:
@@ -45,21 +52,35 @@ class Counts:
 
 
 def read_counts(given: Mapping[str, int], name: str = "") -> Counts:
-    """Counts from numbers by the names of SETS, of a graph that the caller calls `name`.
+    """Counts from numbers by the names of SETS, of a graph, or of MATRIX_SETS, of a matrix, called `name`.
 
-    `nodes` and `edges` must be there, types are 1 and pairs are estimated where they are not. Raises CountError.
+    `nodes` and `edges` must be there, types are 1 and pairs are estimated where they are not; of a matrix `nonzeros`
+    and `rows` or `nodes`. Raises CountError.
     """
     for key, value in given.items():
-        if key not in SETS:
-            raise CountError(f"there is nothing called '{key}' to count: counts are of {', '.join(SETS)}")
+        if key not in ALL_SETS:
+            raise CountError(f"there is nothing called '{key}' to count: counts are of {', '.join(ALL_SETS)}")
         if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= LARGEST:
             raise CountError(f"the count of {key} is a whole number from 0 to {LARGEST:,}, not {value!r}")
-    if missing := [key for key in ("nodes", "edges") if key not in given]:
-        raise CountError(f"the counts lack {' and '.join(missing)}")
+    if given.keys() & MATRIX_SETS.keys():
+        _check_there(given, "nodes" if "nodes" in given else "rows", "nonzeros")
+        return Counts(name or "the given matrix", MappingProxyType({ALL_SETS[key]: given[key] for key in given}))
+    _check_there(given, "nodes", "edges")
     rows = {"etype": 1, "ntype": 1, **{SETS[key]: value for key, value in given.items()}}
     guess = min(rows["edge"], rows["node"] * rows["etype"], round(_ASSUMED_SHARE * rows["edge"]))
     rows = {"src_pair": guess, "dst_pair": guess, **rows, "unit": 1}
     return Counts(name or "the given graph", MappingProxyType(rows), not {"src_pairs", "dst_pairs"} <= given.keys())
+
+
+def check_family(counts: Counts, family: str) -> None:
+    """Raises CountError where a layer is to be counted on a matrix."""
+    if family == "layer" and "edge" not in counts.rows:
+        raise CountError("the counts of a layer are of nodes and edges, not of a matrix")
+
+
+def _check_there(given: Mapping[str, int], *needed: str) -> None:
+    if missing := [key for key in needed if key not in given]:
+        raise CountError(f"the counts lack {' and '.join(missing)}")
 
 
 _ASSUMED_ROWS = {

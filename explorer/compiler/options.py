@@ -84,10 +84,10 @@ class Options:
     `block_columns` how many columns (kNTile = kLaneWidth x kNRegTile vectors), and `preload` how many elements of each
     row its warp fetches into shared memory at a time (kNnzTile), 0 for none; `balance` has an inspector sort them by
     length, once for a graph (all G-Sparse §III-B and III-D). Where they are the elements, a warp fetches its `chunk` of
-    them so.
-    `popular` has an inspector mark the rows that are gathered most often, once for a graph, and the L2 cache keep them:
-    for tables many times as large as the cache, where rows differ in how often they are gathered, and arrays that are
-    bound once and launched often.
+    them so, or, of rows that are known to be long, a tile of a row at a time.
+    `popular` has an inspector mark the rows that elements which warps share out gather most often, for sums or dot
+    products, once for a graph, and the L2 cache keep them: for tables many times as large as the cache, where rows
+    differ in how often they are gathered, and arrays that are bound once and launched often.
 
     `opt` is the level of SLC that the DLC is made of (Ember, Table 4), `vlen` the length of its vectors. Beside the
     levels, and off so that each shows what it does by itself: `address_streams` (Ember §7.3), `store_streams`,

@@ -17,7 +17,9 @@ import numpy as np
 import numpy.typing as npt
 
 from explorer.compiler.compilation import Compilation
+from explorer.compiler.counts import ALL_SETS
 from explorer.compiler.ir.graph import Contract, Gather, Graph, Reduce, Segment, Tensor, Value
+from explorer.compiler.ir.index_sets import count_name
 from explorer.compiler.ir.loops import Kernel
 from explorer.compiler.ir.module import Module
 from explorer.compiler.ir.node import Extent
@@ -188,7 +190,7 @@ def prepare(request: RunRequest, compilation: Compilation) -> Generator[Event, N
 def sized(
     request: RunRequest, compilation: Compilation, lists: SparseRows
 ) -> tuple[RunRequest, Compilation, dict[str, str]]:
-    """The op compiled for the rows that the data brings, and by dim where its size is from.
+    """The op compiled for the rows that the data brings and for its size, and by dim where that is from.
 
     The last dims of the table that is picked from are set where they are named, and where the request leaves them."""
     graph = compilation.stages["graph"].program
@@ -197,11 +199,20 @@ def sized(
     brought = dict(zip(dims[::-1], lists.row_shape[::-1], strict=False))
     wanted = {str(dim): size for dim, size in brought.items() if isinstance(dim, str) and dim not in request.sizes}
     changed = {dim: size for dim, size in wanted.items() if compilation.sizes[dim] != size}
-    if changed:
+    counts = matrix_counts(graph, lists)
+    if changed or counts:
         request = replace(request, sizes={**request.sizes, **changed})
-        compilation = compile_request(request)
+        compilation = compile_request(request, counts, lists.name)
     sources = {dim: "given" if dim in request.sizes else "the text" for dim in compilation.sizes}
     return request, compilation, sources | dict.fromkeys(wanted, lists.name)
+
+
+def matrix_counts(graph: Graph, lists: SparseRows) -> dict[str, int] | None:
+    """A matrix's sizes as `explorer.compile` takes them; None for lists, and where the op calls its sets otherwise."""
+    sets = Sets.of(graph)
+    sizes = {sets.picked: lists.num_cols, sets.owner: lists.num_rows, sets.entry: lists.num_entries}
+    found = {str(count_name(index_set)): size for index_set, size in sizes.items()}
+    return found if "nonzeros" in found and found.keys() <= ALL_SETS.keys() else None
 
 
 def picked_dims(graph: Graph) -> tuple[Extent, ...]:

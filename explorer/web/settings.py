@@ -82,7 +82,7 @@ SUM_CHOICES = (
 )
 SUM_SWITCHES = (
     Switch("balance", "balance rows", "row balancing, by rows"),
-    Switch("popular", "keep popular rows", "L2 cache, by nonzeros"),
+    Switch("popular", "keep popular rows", "L2 cache"),
 )
 """What is set of a GPU's sums over segments and dot products (G-Sparse §III), all from the kernels on."""
 LEVELS = tuple(f"opt{level}" for level in range(options.OPT_LEVELS))

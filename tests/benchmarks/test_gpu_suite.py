@@ -86,7 +86,7 @@ def test_rows_of_a_table_much_larger_than_the_cache_are_marked():
     marked = {
         row.name: row.program().compilation.options.popular for row in rows.ROWS if isinstance(row, rows.MatrixRow)
     }
-    assert [name for name, popular in marked.items() if popular] == ["SpMM products"]
+    assert [name for name, popular in marked.items() if popular] == ["SpMM products", "SDDMM products"]
 
 
 def test_the_rows_are_those_of_the_issue():

@@ -57,6 +57,8 @@ def test_an_empty_graph_is_one() -> None:
         ({"nodes": 10**13, "edges": 1}, "the count of nodes is a whole number"),
         ({"nodes": 1, "edges": 1, "bags": 1}, "there is nothing called 'bags' to count: counts are of nodes, edges"),
         ({"etypes": 1}, "the counts lack nodes and edges"),
+        ({"rows": 1, "cols": 1}, "the counts lack nonzeros"),
+        ({"nonzeros": 1}, "the counts lack rows"),
     ],
 )
 def test_counts_of_no_graph_are_refused(counts: dict[str, int], message: str) -> None:
@@ -64,3 +66,23 @@ def test_counts_of_no_graph_are_refused(counts: dict[str, int], message: str) ->
         read_counts(counts)
     (diagnostic,) = explorer.compile(RGAT, counts=counts).diagnostics
     assert diagnostic.message.startswith(message)
+
+
+def test_a_matrix_has_counts_of_its_own() -> None:
+    counts = read_counts({"rows": 10, "nonzeros": 100}, "a matrix")
+    assert [counts.of(extent) for extent in ("rows", "nonzeros", "cols", "edges", "D")] == [10, 100, None, None, None]
+    assert read_counts({"nodes": 10, "nonzeros": 100}).of("nodes") == 10
+    assert (ASSUMED.of("nonzeros"), ASSUMED.of("edges")) == (None, ASSUMED["edge"])
+
+
+def test_a_layer_is_not_counted_on_a_matrix() -> None:
+    (diagnostic,) = explorer.compile(RGAT, counts={"rows": 10, "nonzeros": 100}).diagnostics
+    assert diagnostic.message == "the counts of a layer are of nodes and edges, not of a matrix"
+
+
+@pytest.mark.parametrize("name", sorted(path.stem for path in (CHECKOUT / "examples/embedding").glob("*.emb")))
+def test_an_op_compiles_for_a_matrix(name: str) -> None:
+    text = (CHECKOUT / f"examples/embedding/{name}.emb").read_text()
+    made = explorer.compile(text, counts={"rows": 5_000, "nodes": 5_000, "cols": 7, "nonzeros": 20_000_000})
+    assert made.ok
+    assert made.stages["kernels"].available

@@ -17,8 +17,16 @@ def test_the_kernels_of_an_op(emulated: Setting, case: Case) -> None:
     assert outcome["agrees"], outcome
 
 
-@pytest.mark.parametrize("options", [{"block_rows": "32"}, {"block_rows": "1024", "lane_vectors": "1"}])
-def test_dot_products_of_blocks_of_any_size(emulated: Setting, options: dict[str, str]) -> None:
+@pytest.mark.parametrize(
+    ("size", "options"),
+    [
+        (64, {"block_rows": "32"}),
+        (64, {"block_rows": "1024", "lane_vectors": "1"}),
+        (100, {"popular": "true"}),
+        (32, {"popular": "true", "lanes": "4"}),
+    ],
+)
+def test_dot_products_of_blocks_of_any_size(emulated: Setting, size: int, options: dict[str, str]) -> None:
     text = (Path(explorer.__file__).parents[1] / "examples" / "embedding" / "sddmm.emb").read_text()
-    outcome = check_op(emulated, Case(text, 64, 0, options))
+    outcome = check_op(emulated, Case(text, size, 0, options))
     assert outcome["agrees"], outcome

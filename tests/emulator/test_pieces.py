@@ -33,9 +33,26 @@ def test_pieces_of_rows(lengths: Sequence[int], size: int, popular: bool) -> Non
     assert_sums(lengths, size, {"chunk": CHUNK, "popular": popular})
 
 
-def assert_sums(lengths: Sequence[int], size: int, options: dict[str, str | int | bool]) -> None:
-    """SpMM on rows of these lengths has the sums that NumPy has."""
-    made = explorer.compile(TEXT, sizes={"D": size}, options=options)
+@pytest.mark.parametrize("popular", [False, True])
+@pytest.mark.parametrize(
+    "lengths",
+    [(5, *[0] * 70, 3 * 4 * 128 + 7, *[0] * 4, *[3] * 9), (31, 64, 65, 0, 128, 96, 1, 191), (0,) * 300 + (1,)],
+)
+def test_pieces_of_long_rows(lengths: Sequence[int], popular: bool) -> None:
+    """A warp has a tile of a row's elements at a time, which it writes while no lane reads it."""
+    counts = {"rows": 1_000, "nonzeros": 1_000_000}
+    code = assert_sums(lengths, 100, {"chunk": 128, "popular": popular}, counts)
+    assert any("value_tile_slices[4][64]" in line.text for line in code.lines)
+
+
+def assert_sums(
+    lengths: Sequence[int],
+    size: int,
+    options: dict[str, str | int | bool],
+    counts: dict[str, int] | None = None,
+) -> Code:
+    """SpMM on rows of these lengths, compiled for a matrix of such `counts`, has the sums that NumPy has."""
+    made = explorer.compile(TEXT, sizes={"D": size}, options=options, counts=counts)
     code = made.stages["cuda"].program
     assert isinstance(code, Code)
     random = np.random.default_rng(0)
@@ -54,6 +71,7 @@ def assert_sums(lengths: Sequence[int], size: int, options: dict[str, str | int 
     wide = value[:, None].astype(np.float64) * rows[col]
     want = np.array([wide[begin:end].sum(0) for begin, end in pairwise(ends)])
     assert np.abs(out - want).max() < 1e-5 * want.max()
+    return code
 
 
 def test_rows_in_the_order_of_their_length() -> None:

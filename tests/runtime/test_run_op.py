@@ -262,3 +262,34 @@ op Mean(b: bag of row):
     assert found["message"] == setup.NO_NUMBER
     mended = last(request(text.replace("sum(1 for i in b)", "max(sum(1 for i in b), 1)"), data, options={"grad": True}))
     assert mended["matches_reference"], mended["message"]
+
+
+@pytest.mark.parametrize(
+    ("name", "counts"),
+    [
+        ("spmm", {"rows": 4, "cols": 9, "nonzeros": 1024}),
+        ("mp", {"nodes": 4, "nonzeros": 1024}),
+        ("sls", None),
+    ],
+)
+def test_a_matrix_is_counted_by_the_names_of_the_ops_sets(name: str, counts: dict[str, int] | None) -> None:
+    (path,) = (path for path in EXAMPLES if path.stem == name)
+    graph = explorer.compile(path.read_text()).stages["graph"].program
+    assert isinstance(graph, Graph)
+    ptr, idx = np.array([0, 1000, 1000, 1024, 1024], np.int32), np.zeros(1024, np.int32)
+    columns = 4 if name == "mp" else 9
+    assert run_op.matrix_counts(graph, SparseRows("lists", "test", columns, ptr, idx)) == counts
+
+
+def test_an_op_is_compiled_for_the_matrix_that_it_runs_on(data: Path) -> None:
+    (path,) = (path for path in EXAMPLES if path.stem == "spmm")
+    asked = request(path.read_text(), data)
+    steps = run_op.prepare(asked, setup.compile_request(asked))
+    while True:
+        try:
+            next(steps)
+        except StopIteration as done:
+            made = done.value
+            break
+    said = [each.summary for each in made.compilation.stages["kernels"].passes]
+    assert any("32 nonzeros a warp, of 25 in matrix" in each for each in said)

@@ -1,8 +1,8 @@
 """Dots: lanes that share a row sum over it, for many rows a warp. What g-SDDMM is, and each edge's or pair's logit.
 
 G-Sparse §III-B, Algorithm 3: kLaneWidth lanes take an element of the parallel loop, each a part of its dot product,
-and a tree of shuffles joins them. A warp has 32 elements, so that the index arrays are read by the line, and a block as
-many as `block_rows` says (the edges of a block, G-Sparse §III-C).
+and a tree of shuffles joins them. A warp has 32 elements, whose indices and numbers its lanes fetch together, and a
+block as many as `block_rows` says (the edges of a block, G-Sparse §III-C).
 """
 
 from __future__ import annotations
@@ -29,6 +29,9 @@ from explorer.compiler.schedule.lanes import (
     with_resident,
 )
 from explorer.compiler.schedule.output_tiles import check_registers, warps_for
+from explorer.compiler.schedule.popular import with_popular
+from explorer.compiler.schedule.segments import elements_of
+from explorer.compiler.schedule.staging import Staging
 from explorer.compiler.schedule.writer import Writer
 
 ELEMENTS = 32
@@ -40,21 +43,25 @@ VECTORS = 4
 LOADS = 8
 """The most elements with their rows in registers, where rows are short."""
 UNROLL = 2
-"""Batches side by side, so that the indices of the next are on their way."""
+"""Batches side by side, so that rows of the next are on their way; of rows as wide as a warp a batch has enough."""
 MOST_HEADS = 8
 """The longest loop around the dot products for which a group of lanes is enough."""
 
 
 def schedule_dots(kernel: loops.Kernel, report: Report) -> tuple[kernels.ScheduledKernel, ...]:
-    """The kernel with kLaneWidth lanes an element; empty, and the reason reported, where it cannot be."""
+    """The kernel with kLaneWidth lanes an element, behind the inspector that marks popular rows for it where the option
+    says so; empty, and the reason reported, where it cannot be.
+
+    A load's lanes share what the cache is told of it, so that rows that are to be told apart have a load each."""
     try:
         nest = nest_of(kernel)
         _check(nest)
-        spread = spread_rows(nest, lanes_for(nest, report, lane_width(nest)))
-        made = _scheduled(nest, spread, report)
+        usual = LANES if report.options.popular else lane_width(nest)
+        spread = spread_rows(nest, lanes_for(nest, report, usual))
+        made = _Dots(nest, spread, report).kernel()
         say_lanes(nest, spread, report)
-        report.heeds("block_rows")
-        return (made,)
+        report.heeds("block_rows", "popular")
+        return with_popular(made, report)
     except Unfit as reason:
         report.refused(f"{kernel.name} is not scheduled by dots: {reason}")
         return ()
@@ -89,91 +96,106 @@ def lane_width(nest: Nest) -> int:
     return min(LANES, 1 << (wanted - 1).bit_length())
 
 
-def _scheduled(nest: Nest, spread: Spread, report: Report) -> kernels.ScheduledKernel:
-    kernel, loop = nest.kernel, nest.loop
-    warps = warps_for(kernel.name, ELEMENTS, WARPS, report)
-    lines = [
-        f"split {loop.variable}: a block of {warps} warps has {warps * ELEMENTS} elements, a warp {ELEMENTS}",
-        f"kLaneWidth = {spread.width}: a warp has {spread.groups} elements at a time",
-        *lines_of(nest, spread),
-        f"clamp {loop.variable} to the last element",
-    ]
-    report.did(f"{kernel.name} by dots: {', '.join(lines)}")
-    scheduled = kernels.ScheduledKernel(
-        name=kernel.name,
-        template="dots",
-        sizes=kernel.sizes,
-        buffers=kernel.buffers,
-        threads=LANES * warps,
-        schedule=tuple(lines),
-        body=(_in_blocks(nest, spread, warps),),
-        origin=kernel.origin,
-    )
-    check_registers(scheduled, spread, report)
-    return with_resident(scheduled, spread)
+class _Dots:
+    """The kernel in which a group of lanes has an element at a time."""
 
+    def __init__(self, nest: Nest, spread: Spread, report: Report) -> None:
+        self.whole, self.spread, self.report = nest, spread, report
+        self.warps = warps_for(nest.kernel.name, ELEMENTS, WARPS, report)
+        self.write = Writer(nest.kernel, nest.loop.origin)
+        self.staging = Staging(elements_of(nest), ELEMENTS, self.write, self.warps)
+        self.nest = Nest(self.staging.kernel, self.staging.loop)
+        self.buffers = {buffer.name: buffer for buffer in self.staging.kernel.buffers}
 
-def _in_blocks(nest: Nest, spread: Spread, warps: int) -> kernels.Statement:
-    """The loops over blocks, warps, rounds and groups of lanes around a batch of elements.
+    def kernel(self) -> kernels.ScheduledKernel:
+        """The kernel, without an inspector."""
+        kernel, loop, spread, warps = self.whole.kernel, self.whole.loop, self.spread, self.warps
+        lines = [
+            f"split {loop.variable}: a block of {warps} warps has {warps * ELEMENTS} elements, a warp {ELEMENTS}",
+            f"kLaneWidth = {spread.width}: a warp has {spread.groups} elements at a time",
+            *lines_of(self.whole, spread),
+            f"clamp {loop.variable} to the last element",
+        ]
+        if self.staging.kept:
+            lines.insert(1, f"stage {', '.join(self.staging.arrays)} in shared memory, a warp's {ELEMENTS} together")
+        self.report.did(f"{kernel.name} by dots: {', '.join(lines)}")
+        scheduled = kernels.ScheduledKernel(
+            name=kernel.name,
+            template="dots",
+            sizes=kernel.sizes,
+            buffers=kernel.buffers,
+            threads=LANES * warps,
+            schedule=tuple(lines),
+            body=(self._in_blocks(),),
+            streamed=self.staging.streamed,
+            origin=kernel.origin,
+        )
+        check_registers(scheduled, spread, self.report)
+        return with_resident(scheduled, spread)
 
-    What is past the end is the last element again, up to its stores: lanes that shuffle stay together, and an
-    unrolled gather needs no condition."""
-    loop = nest.loop
-    write = Writer(nest.kernel, loop.origin)
-    body = on_lanes(nest, loop.body, spread, write.names)
-    size = min(_in_flight(nest, spread, body), ELEMENTS // spread.groups)
-    turns = ELEMENTS // spread.groups // size
-    block, warp, turn, group = (write.names.new(hint) for hint in ("block", "warp", "turn", "group"))
-    base = write.index("base", "mul", block, warps)
-    own = write.index("own", "add", base.result, warp)
-    start = write.index("start", "mul", own.result, ELEMENTS)
-    assert isinstance(loop.extent, str | int)
-    last = write.index("last", "sub", loop.extent, 1)
-    offset = write.index("offset", "mul", turn, spread.groups * size)
-    first = write.index("first", "add", start.result, offset.result)
-    element = write.index("element", "add", first.result, group)
-    steps = _steps(nest, spread, body, size, element.result, last.result, write)
-    grouped = write.loop(group, spread.groups, element, *steps, bind="lane", width=spread.groups)
-    in_turn = replace(write.loop(turn, turns, offset, first, grouped), unroll=min(turns, UNROLL))
-    shared_out = write.loop(warp, warps, own, start, last, in_turn, bind="warp")
-    blocks = kernels.Count(((loop.extent, warps * ELEMENTS),))
-    return write.loop(block, blocks, base, shared_out, bind="block")
+    def _in_blocks(self) -> kernels.Statement:
+        """The loops over blocks and warps around what a warp has; of warps past the end nothing is asked."""
+        write, extent = self.write, self.whole.loop.extent
+        assert isinstance(extent, str | int)
+        block, warp = write.names.new("block"), write.names.new("warp")
+        base = write.index("base", "mul", block, self.warps)
+        own = write.index("own", "add", base.result, warp)
+        start = replace(write.index("", "mul", own.result, ELEMENTS), result=self.staging.start)
+        last = write.index("last", "sub", extent, 1)
+        turns = self._turns(last.result)
+        if self.staging.kept:
+            wait = kernels.Barrier(level="warp", origin=write.origin)
+            inside = write.where(start.result, "<", extent, last, self.staging.filling(last.result), wait, turns)
+            inner: tuple[kernels.Statement, ...] = (own, start, *self.staging.declared, inside)
+        else:
+            inner = (own, start, last, turns)
+        blocks = kernels.Count(((extent, self.warps * ELEMENTS),))
+        return write.loop(block, blocks, base, write.loop(warp, self.warps, *inner, bind="warp"), bind="block")
 
+    def _turns(self, last: str) -> kernels.Statement:
+        """The loops over rounds and groups of lanes around a batch of elements.
 
-def _in_flight(nest: Nest, spread: Spread, body: tuple[kernels.Statement, ...]) -> int:
-    """How many elements have their rows in registers at a time: a power of 2."""
-    try:
-        size = batch_size(body, spread, {buffer.name: buffer for buffer in nest.kernel.buffers}, LOADS)
-    except ValueError:
-        return 1
-    return 1 << (size.bit_length() - 1)
+        What is past the end is the last element again, up to its stores: lanes that shuffle stay together, and an
+        unrolled gather needs no condition."""
+        spread, write = self.spread, self.write
+        body = on_lanes(self.nest, self.nest.loop.body, spread, write.names)
+        size = min(self._in_flight(body), ELEMENTS // spread.groups)
+        turns = ELEMENTS // spread.groups // size
+        turn, group = write.names.new("turn"), write.names.new("group")
+        offset = write.index("offset", "mul", turn, spread.groups * size)
+        first = write.index("first", "add", self.staging.start, offset.result)
+        element = write.index("element", "add", first.result, group)
+        steps = self._steps(body, size, element.result, last)
+        grouped = write.loop(group, spread.groups, element, *steps, bind="lane", width=spread.groups)
+        unroll = min(turns, UNROLL) if spread.groups > 1 else kernels.ROLLED
+        return replace(write.loop(turn, turns, offset, first, grouped), unroll=unroll)
 
+    def _in_flight(self, body: tuple[kernels.Statement, ...]) -> int:
+        """How many elements have their rows in registers at a time: a power of 2."""
+        try:
+            size = batch_size(body, self.spread, self.buffers, LOADS)
+        except ValueError:
+            return 1
+        return 1 << (size.bit_length() - 1)
 
-def _steps(
-    nest: Nest,
-    spread: Spread,
-    body: tuple[kernels.Statement, ...],
-    size: int,
-    element: str,
-    last: str,
-    write: Writer,
-) -> tuple[kernels.Statement, ...]:
-    """A batch of elements, `groups` apart: all their rows first, where they can be loaded so."""
-    loop = nest.loop
-    buffers = {buffer.name: buffer for buffer in nest.kernel.buffers}
+    def _steps(
+        self, body: tuple[kernels.Statement, ...], size: int, element: str, last: str
+    ) -> tuple[kernels.Statement, ...]:
+        """A batch of elements, `groups` apart: all their rows first, where they can be loaded so."""
+        loop, groups, write = self.whole.loop, self.spread.groups, self.write
 
-    def guard(body: tuple[kernels.Statement, ...], place: str = loop.variable) -> tuple[kernels.Statement, ...]:
-        return tuple(_stored_below(statement, loop, place, set(buffers), write) for statement in body)
+        def guard(body: tuple[kernels.Statement, ...], place: str = loop.variable) -> tuple[kernels.Statement, ...]:
+            return tuple(_stored_below(statement, loop, place, set(self.buffers), write) for statement in body)
 
-    try:
-        batch = Batch(body, loop.variable, size, buffers, write.names)
-        return batch.statements(element, spread.groups, last, write.loop(loop.variable, size), guard)
-    except ValueError:
-        slot = write.names.new("slot")
-        offset = write.index("offset", "mul", slot, spread.groups)
-        ahead = write.index("ahead", "add", element, offset.result)
-        place = loops.Index(result=loop.variable, function="min", operands=(ahead.result, last), origin=loop.origin)
-        return (write.loop(slot, size, offset, ahead, place, *guard(body, ahead.result)),)
+        try:
+            batch = Batch(body, loop.variable, size, self.buffers, write.names)
+            return batch.statements(element, groups, last, write.loop(loop.variable, size), guard)
+        except ValueError:
+            slot = write.names.new("slot")
+            offset = write.index("offset", "mul", slot, groups)
+            ahead = write.index("ahead", "add", element, offset.result)
+            place = loops.Index(result=loop.variable, function="min", operands=(ahead.result, last), origin=loop.origin)
+            return (write.loop(slot, size, offset, ahead, place, *guard(body, ahead.result)),)
 
 
 def _stored_below(

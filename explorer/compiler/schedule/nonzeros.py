@@ -13,7 +13,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from explorer.compiler.counts import SETS
 from explorer.compiler.ir import kernels, loops
 from explorer.compiler.ir.node import walk
 from explorer.compiler.passes.report import Report
@@ -22,6 +21,7 @@ from explorer.compiler.schedule.lane_groups import LOADS_OF_ROWS, WARPS, lines_o
 from explorer.compiler.schedule.lane_shares import lanes_for, say_lanes
 from explorer.compiler.schedule.lanes import (
     LANES,
+    Around,
     Nest,
     Unfit,
     of_heads,
@@ -32,8 +32,9 @@ from explorer.compiler.schedule.lanes import (
 from explorer.compiler.schedule.merging import merging
 from explorer.compiler.schedule.merging_by_rows import merging_by_rows
 from explorer.compiler.schedule.pieces import Pieces
-from explorer.compiler.schedule.popular import keep_popular
-from explorer.compiler.schedule.segments import segment_of
+from explorer.compiler.schedule.popular import with_popular
+from explorer.compiler.schedule.preload import Rounds
+from explorer.compiler.schedule.segments import mean_length, segment_of
 from explorer.compiler.schedule.staging import Staging
 from explorer.compiler.schedule.writer import Writer
 
@@ -43,6 +44,12 @@ LARGE = 10_000_000
 WARPS_OF_WIDE_ROWS = 4
 """Warps a block where a warp has one row at a time: its place is free sooner than that of eight (SpMM of 1.2 million
 nonzeros, which all are under way at once: -1 %; of 40 and 62 million: the same)."""
+TILE = 64
+"""Elements of a long row that a warp has in shared memory at a time. All of its piece would leave less of a
+multiprocessor's memory for the cache of the rows that are gathered, and a piece be no longer than there is room."""
+LONG = 2 * TILE
+"""Elements that rows have on average from which on they are long; of shorter ones many are in a piece, and it is
+fetched whole."""
 FEWEST_WARPS = 4_000
 """Warps that keep all multiprocessors of an H100 busy: fewer elements a warp rather than fewer warps."""
 
@@ -56,50 +63,47 @@ def schedule_nonzeros(kernel: loops.Kernel, report: Report) -> tuple[kernels.Sch
         spread = replace(spread_rows(nest, lanes_for(nest, report)), unroll=LOADS_OF_ROWS)
         warps = WARPS if spread.groups > 1 else WARPS_OF_WIDE_ROWS
         pieces = Pieces(segment, spread, chunk, Writer(nest.kernel, nest.loop.origin), warps)
-        summing, merged = _Summing(pieces).kernel(), merging_by_rows(pieces) or merging(pieces)
+        tile = tile_of(pieces, report)
+        summing, merged = _Summing(pieces, tile).kernel(), merging_by_rows(pieces) or merging(pieces)
     except Unfit as reason:
         report.refused(f"{kernel.name} is not split by nonzeros: {reason}")
         return ()
     say_lanes(nest, spread, report)
     report.heeds("split", "chunk", "popular")
     report.did(f"{kernel.name} by nonzeros, since rows differ in length: {chunk} {segment.elements} a warp, {why}")
-    return *_with_popular(summing, report), merged
-
-
-def _with_popular(kernel: kernels.ScheduledKernel, report: Report) -> tuple[kernels.ScheduledKernel, ...]:
-    """The kernel, behind the inspector that marks popular rows for it where the option says so and it can be."""
-    if not report.options.popular:
-        return (kernel,)
-    try:
-        found = keep_popular(kernel)
-    except Unfit as reason:
-        report.refused(f"no rows that {kernel.name} gathers are marked as popular: {reason}")
-        return (kernel,)
-    report.did(f"{kernel.name} has popular rows kept in the L2 cache, marked once for a graph")
-    return found
+    return *with_popular(summing, report), merged
 
 
 def chunk_of(elements: str, report: Report) -> tuple[int, str]:
     """How many elements a warp takes, a power of 2, and why."""
     if report.options.chunk:
         return report.options.chunk, "as it was asked"
-    if elements not in SETS:
+    count = report.counts.of(elements)
+    if count is None:
         return CHUNK, "whatever their number"
-    count = report.counts[SETS[elements]]
     chunk = LARGE_CHUNK if count > LARGE else CHUNK
     while chunk > LANES and count // chunk < FEWEST_WARPS:
         chunk //= 2
     return chunk, f"of {count:,} in {report.counts.name}"
 
 
+def tile_of(pieces: Pieces, report: Report) -> int:
+    """How many elements of a row a warp fetches at a time, where it has one row and rows are long; 0 where it fetches
+    those of its piece together."""
+    alone = pieces.spread.groups == 1 and pieces.nest.heads is None
+    long = mean_length(pieces.segment, report.counts) >= LONG
+    return TILE if alone and long and pieces.chunk > TILE else 0
+
+
 class _Summing:
     """The kernel in which a group of lanes does a piece."""
 
-    def __init__(self, pieces: Pieces) -> None:
+    def __init__(self, pieces: Pieces, tile: int) -> None:
         self.pieces, self.segment, self.spread, self.write = pieces, pieces.segment, pieces.spread, pieces.write
+        self.tile = tile
         self.nest = pieces.nest
         self.begin, self.end = str(self.segment.loop.lower), str(self.segment.loop.extent)
-        self.staging = Staging(self.segment, pieces.chunk, self.write, WARPS)
+        self.staging = Staging(self.segment, tile or pieces.chunk, self.write, WARPS)
         self.bounds = self.write.names.new("bounds")
 
     def kernel(self) -> kernels.ScheduledKernel:
@@ -115,11 +119,18 @@ class _Summing:
         if spread.groups > 1:
             lines.insert(1, f"share a warp's among {spread.groups} groups of {spread.width} lanes, {pieces.size} each")
         if self.staging.kept:
-            lines.insert(-1, self.staging.line)
+            lines.insert(-1, self._line())
         scheduled = pieces.scheduled(pieces.kernel.name, "nonzeros", lines)
         buffers = (*pieces.kernel.buffers, *pieces.states("output"))
         body = (self._in_blocks(),)
         return with_resident(replace(scheduled, buffers=buffers, body=body, streamed=self.staging.streamed), spread)
+
+    def _line(self) -> str:
+        """What the schedule says of staging."""
+        if not self.tile:
+            return self.staging.line
+        arrays = ", ".join(self.staging.arrays)
+        return f"stage {arrays} in shared memory, kNnzTile = {self.tile} of a row at a time"
 
     def _in_blocks(self) -> kernels.Statement:
         """The loops over blocks, warps and groups of lanes around what is done for one piece."""
@@ -127,7 +138,7 @@ class _Summing:
         block, warp, group = (write.names.new(hint) for hint in ("block", "warp", "group"))
         base = write.index("base", "mul", block, pieces.warps)
         own = write.index("own", "add", base.result, warp)
-        inner: tuple[kernels.Statement, ...] = (own, *self.staging.fill(own.result))
+        inner: tuple[kernels.Statement, ...] = (own, *self._staged(own.result))
         if groups == 1:
             inner = (*inner, self._guarded(own.result))
         else:
@@ -135,6 +146,10 @@ class _Summing:
             piece = write.index("piece", "add", start.result, group)
             inner = (*inner, start, pieces.groups(group, piece, self._guarded(piece.result)))
         return pieces.blocks(block, base, write.loop(warp, pieces.warps, *inner, bind="warp"))
+
+    def _staged(self, own: str) -> tuple[kernels.Statement, ...]:
+        """A warp's tiles, with what its piece has unless rows are fetched one after another."""
+        return self.staging.declared if self.tile else self.staging.fill(own)
 
     def _guarded(self, piece: str) -> kernels.Statement:
         return self.write.where(piece, "<", self.pieces.count, *self._piece(piece))
@@ -180,8 +195,9 @@ class _Summing:
         write, segment = self.write, self.segment
         lower = write.index("from", "max", self.begin, first)
         upper = write.index("upto", "min", self.end, last)
-        loop = replace(self.staging.loop, lower=lower.result, extent=upper.result)
-        head = self._summed((*self._before(), lower, upper, loop))
+        rounds = Rounds(self.staging, self.tile, lower.result, upper.result) if self.tile else None
+        loop = rounds.loop if rounds else replace(self.staging.loop, lower=lower.result, extent=upper.result)
+        head = self._summed((*self._before(), lower, upper, loop), rounds.around if rounds else None)
         mine = write.index("mine", "sub", upper.result, lower.result)
         length = write.index("length", "sub", self.end, self.begin)
         missed = write.index("missed", "sub", lower.result, self.begin)
@@ -205,10 +221,10 @@ class _Summing:
         read = {name for statement in row for node in walk(statement) for name in loops.reads_of(node)}
         return tuple(each for each in found if not isinstance(each, loops.Index) or each.result in read)
 
-    def _summed(self, body: tuple[loops.Statement, ...]) -> tuple[kernels.Statement, ...]:
-        """The statements of a row up to its segment's loop, on lanes."""
+    def _summed(self, body: tuple[loops.Statement, ...], around: Around | None) -> tuple[kernels.Statement, ...]:
+        """The statements of a row up to its segment's loop, on lanes, that loop in what is `around` it."""
         nest = Nest(self.staging.kernel, replace(self.nest.loop, body=(*body, *self.segment.after)))
-        on = on_lanes(nest, body, self.spread, self.write.names)
+        on = on_lanes(nest, body, self.spread, self.write.names, around)
         if any(isinstance(statement, kernels.Reduce) for statement in on):
             raise Unfit("lanes join what they sum over a row's segment after it")
         return on

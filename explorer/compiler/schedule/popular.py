@@ -17,6 +17,8 @@ from math import prod
 from explorer.compiler.ir import kernels, loops
 from explorer.compiler.ir.kernels import KeptLoad, ScheduledKernel
 from explorer.compiler.ir.node import Extent, Names, Origin, walk
+from explorer.compiler.passes.report import Report
+from explorer.compiler.passes.sets import SORTED_MAPS
 from explorer.compiler.schedule.lanes import Unfit
 from explorer.compiler.schedule.steps import Steps
 from explorer.compiler.schedule.tree import edit, names_of, scheduled
@@ -48,6 +50,19 @@ class _Gathers:
         return self.tables[0].extents[0]
 
 
+def with_popular(kernel: ScheduledKernel, report: Report) -> tuple[ScheduledKernel, ...]:
+    """The kernel, behind the inspector that marks popular rows for it where the option says so and it can be."""
+    if not report.options.popular:
+        return (kernel,)
+    try:
+        found = keep_popular(kernel)
+    except Unfit as reason:
+        report.refused(f"no rows that {kernel.name} gathers are marked as popular: {reason}")
+        return (kernel,)
+    report.did(f"{kernel.name} has popular rows kept in the L2 cache, marked once for a graph")
+    return found
+
+
 def keep_popular(kernel: ScheduledKernel) -> tuple[ScheduledKernel, ...]:
     """The inspector's kernels, and the kernel that reads what they wrote; raises Unfit where it gathers otherwise."""
     gathers = _gathers_of(kernel)
@@ -59,7 +74,9 @@ def keep_popular(kernel: ScheduledKernel) -> tuple[ScheduledKernel, ...]:
 
 
 def _gathers_of(kernel: ScheduledKernel) -> _Gathers:
-    """The one index array that is staged whole; raises Unfit where there is none, or it is read for more than rows."""
+    """The one index array that is staged whole; raises Unfit where there is none, or it is read for more than rows.
+
+    Those that ascend name a row many times in turn, while it is in a nearer cache anyway."""
     loads = [node for node in walk(kernel) if isinstance(node, loops.Load)]
     stores = {
         str(node.operands[0]): node.target
@@ -69,7 +86,7 @@ def _gathers_of(kernel: ScheduledKernel) -> _Gathers:
     tiles = {node.name for node in walk(kernel) if isinstance(node, kernels.Tile) and node.memory == "shared"}
     indices = {buffer.name: buffer for buffer in kernel.buffers if buffer.type == "i32"}
     staged = {load.buffer: stores[load.result] for load in loads if stores.get(load.result) in tiles}
-    found = {name: tile for name, tile in staged.items() if name in indices}
+    found = {name: tile for name, tile in staged.items() if name in indices and name not in SORTED_MAPS}
     if len(found) != 1:
         raise Unfit("it does not stage one index array")
     ((index, tile),) = found.items()

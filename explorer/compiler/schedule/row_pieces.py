@@ -25,7 +25,7 @@ from explorer.compiler.schedule.merging import merging
 from explorer.compiler.schedule.nonzeros import FEWEST_WARPS
 from explorer.compiler.schedule.pieces import Pieces
 from explorer.compiler.schedule.row_elements import RowElements
-from explorer.compiler.schedule.segments import Segment, segment_of
+from explorer.compiler.schedule.segments import Segment, mean_length, segment_of
 from explorer.compiler.schedule.writer import Writer
 
 PIECE = 128
@@ -67,8 +67,7 @@ def length_of(segment: Segment, report: Report) -> float:
     that keep a device busy."""
     if segment.elements not in SETS or segment.rows not in SETS:
         return 0.0
-    rows = report.counts[SETS[segment.rows]]
-    return report.counts[SETS[segment.elements]] / rows if rows >= FEWEST_WARPS else 0.0
+    return mean_length(segment, report.counts) if report.counts[SETS[segment.rows]] >= FEWEST_WARPS else 0.0
 
 
 class _Summing:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from explorer.compiler.counts import Counts
 from explorer.compiler.ir import loops
 from explorer.compiler.ir.node import walk
 from explorer.compiler.schedule.lanes import Nest, Unfit
@@ -59,6 +60,12 @@ class Segment:
         return str(self.nest.loop.extent)
 
 
+def mean_length(segment: Segment, counts: Counts) -> float:
+    """How many elements a row has on average; 0 where nobody knows."""
+    rows, elements = counts.of(segment.rows), counts.of(segment.elements)
+    return elements / rows if rows and elements else 0.0
+
+
 def segment_of(nest: Nest) -> Segment:
     """The nest as a sum over segments; raises Unfit."""
     body = nest.loop.body
@@ -107,6 +114,11 @@ def _scale(write: loops.Accumulate | loops.Store, loop: loops.For) -> str:
         names = operands(names[0], function) if len(names) == 1 else ()
     maxima = {source for name in names for source in operands(name, "copy")}
     return str(maxima.pop()) if len(names) == 2 and len(maxima) == 1 else ""
+
+
+def elements_of(nest: Nest) -> Segment:
+    """A parallel loop over elements, without a row around them: all of them as one segment."""
+    return Segment(nest, (), nest.loop, (), offsets="", elements=str(nest.loop.extent), state=())
 
 
 def _offsets(nest: Nest, before: tuple[loops.Statement, ...], loop: loops.For) -> str:

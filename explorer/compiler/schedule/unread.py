@@ -18,7 +18,7 @@ WHY_NOT = {
     "lanes": "no sum over segments and no dot product of rows is shared out among lanes",
     "lane_vectors": "no sum over segments and no dot product of rows is shared out among lanes",
     "block_rows": "no sum over segments is split by rows (split=rows), and no dot product is an edge's",
-    "popular": "no sum over segments is split by nonzeros",
+    "popular": "no sum over segments is split by nonzeros, and no dot product is an edge's",
 } | dict.fromkeys(ROWS, "no sum over segments is split by rows (split=rows)")
 """Why an option that nothing has heeded has no effect."""
 

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from explorer.compiler.compilation import compile_model
+from explorer.compiler.counts import read_counts
 from explorer.compiler.interpret.kernels import run_scheduled
 from explorer.compiler.ir import kernels, loops
 from explorer.compiler.ir.kernels import ScheduledKernel
@@ -19,6 +20,7 @@ from explorer.compiler.options import OptionError, read_options
 from explorer.compiler.passes.report import Report
 from explorer.compiler.schedule.dots import schedule_dots
 from explorer.compiler.schedule.lane_groups import schedule_rows
+from explorer.compiler.schedule.lanes import LANES
 from explorer.compiler.schedule.nonzeros import schedule_nonzeros
 from explorer.compiler.schedule.sparse import schedule_sparse
 from tests.compiler.schedule.ragged import EXAMPLES, Schedule, arrays_for, kernel_of, largest_error, scheduled
@@ -124,6 +126,18 @@ def test_rows_of_any_length(schedule: Schedule, example: str, size: int) -> None
     assert largest_error(kernel, scheduled(schedule, kernel), arrays_for(kernel, SHORT)) < 1e-5
 
 
+@pytest.mark.parametrize("lengths", [SHORT, (0, 40, 3), (300,)])
+@pytest.mark.parametrize("size", [4, 100])
+def test_dots_of_popular_rows(size: int, lengths: Sequence[int]) -> None:
+    kernel = kernel_of("sddmm", size)
+    steps = scheduled(schedule_dots, kernel, popular=True)
+    assert [step.once for step in steps] == [True, True, True, True, False]
+    kept = [node for node in walk(steps[4]) if isinstance(node, kernels.KeptLoad)]
+    assert {load.buffer for load in kept} == {"Y"}  # X's rows are named in their order
+    assert f"kLaneWidth = {LANES if size == 100 else 1}" in " ".join(steps[4].schedule)
+    assert largest_error(kernel, steps, arrays_for(kernel, lengths)) < 1e-5
+
+
 @pytest.mark.parametrize("size", [1, 3, 31, 32, 64, 100, 512])
 def test_dots_of_any_length(size: int) -> None:
     kernel = kernel_of("sddmm", size)
@@ -205,6 +219,36 @@ def test_columns_and_values_of_a_piece_are_staged() -> None:
     assert not any(isinstance(node, kernels.Tile) and node.memory == "shared" for node in walk(large))
 
 
+MATRICES = [
+    ({}, 256, "value, col in shared memory, a warp's kNnzTile = 256 together"),
+    ({"rows": 9_000, "nonzeros": 40_000}, 32, "a warp's kNnzTile = 32 together"),
+    ({"rows": 170_000, "nonzeros": 1_100_000}, 256, "a warp's kNnzTile = 256 together"),
+    ({"rows": 2_400_000, "nonzeros": 61_000_000}, 512, "a warp's kNnzTile = 512 together"),
+    ({"rows": 130_000, "nonzeros": 39_000_000}, 512, "value, col in shared memory, kNnzTile = 64 of a row at a time"),
+]
+
+
+@pytest.mark.parametrize(("counts", "chunk", "staged"), MATRICES)
+def test_what_a_warp_has_depends_on_the_matrix(counts: dict[str, int], chunk: int, staged: str) -> None:
+    text = (EXAMPLES / "spmm.emb").read_text()
+    program = compile_model(text, counts=counts or None).stages["kernels"].program
+    assert isinstance(program, Module)
+    pieces = program.programs[0]
+    assert isinstance(pieces, ScheduledKernel)
+    assert f"a warp {chunk}" in pieces.schedule[0]
+    assert any(staged in line for line in pieces.schedule)
+
+
+@pytest.mark.parametrize("lengths", [SHORT, EMPTY, CUT, (300, 64, 65, 0, 128, 63)])
+@pytest.mark.parametrize("example", ["spmm", "spmm_max", "mp"])
+def test_long_rows_by_tiles_are_what_the_loops_sum(example: str, lengths: Sequence[int]) -> None:
+    kernel = kernel_of(example, 68)  # 17 vectors: a warp has one row at a time
+    counts = read_counts({"rows": 1_000, "nodes": 1_000, "nonzeros": 1_000_000})
+    pieces = schedule_nonzeros(kernel, Report(read_options({"chunk": 128}), counts))
+    assert any("kNnzTile = 64 of a row at a time" in line for line in pieces[0].schedule)
+    assert largest_error(kernel, pieces, arrays_for(kernel, lengths)) < 1e-5
+
+
 def streamed(text: str, **options: bool) -> list[tuple[str, ...]]:
     """What each kernel of a program streams, where it streams anything."""
     program = compile_model(text, options=options).stages["kernels"].program
@@ -215,7 +259,8 @@ def streamed(text: str, **options: bool) -> list[tuple[str, ...]]:
 def test_what_is_touched_once_is_streamed() -> None:
     assert streamed((EXAMPLES / "spmm.emb").read_text()) == [("col", "value", "out")]
     attention = (LAYERS / "rgat.emb").read_text()
-    assert streamed(attention, aggregate=False) == [("src_pair", "dst_pair", "out")]
+    logits = "dst_pair_node", "dst_pair_etype"
+    assert streamed(attention, aggregate=False) == [logits, ("src_pair", "dst_pair", "out")]
     # The backward pass reads the result again.
     assert not any("out" in arrays for arrays in streamed(attention, grad=True))
 

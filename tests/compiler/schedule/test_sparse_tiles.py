@@ -230,8 +230,8 @@ SPLIT = "nothing, for no sum over segments, such as a matrix's rows or a node's 
         ("embedding/spmm", {"block_rows": 4, "block_columns": 32, "preload": 64},
          f"SpMM: block_columns, preload: {ROWS}"),
         ("embedding/spmm", {"block_rows": 4}, f"SpMM: block_rows: {ROWS}, and no dot product is an edge's"),
-        ("embedding/spmm", {"split": "rows", "chunk": 64, "popular": True}, f"SpMM: chunk, popular: {NONZEROS}"),
-        ("embedding/sls", {"popular": True}, f"SLS: popular: {NONZEROS}"),
+        ("embedding/spmm", {"split": "rows", "chunk": 64}, f"SpMM: chunk: {NONZEROS}"),
+        ("embedding/sls", {"popular": True}, f"SLS: popular: {NONZEROS}, and no dot product is an edge's"),
         ("embedding/sddmm", {"split": "rows"}, f"SDDMM: split: {SPLIT}"),
         ("kge/transr", {"lanes": 8, "lane_vectors": 2}, f"TransR: lanes, lane_vectors: {LANES}"),
         ("kge/transr", {"split": "nonzeros"}, f"TransR: split: {SPLIT}"),
@@ -246,7 +246,7 @@ def test_options_say_that_they_do_nothing(model: str, options: dict[str, str | i
     [
         ("embedding/spmm", {"chunk": 64, "popular": True, "split": "nonzeros", "lanes": 8, "lane_vectors": 4}),
         ("embedding/spmm", {"split": "rows", "balance": True, "block_rows": 4, "block_columns": 64, "preload": 64}),
-        ("embedding/sddmm", {"lanes": 4, "block_rows": 64}),
+        ("embedding/sddmm", {"lanes": 4, "block_rows": 64, "popular": True}),
         ("rgnn/gcn", {"split": "rows", "preload": 32}),
     ],
 )
