@@ -7,10 +7,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from explorer.compiler.ir.graph import Gather, Graph, IndexMap, Segment, Value, operands
+from explorer.compiler.ir.graph import Elementwise, Gather, Graph, IndexMap, Segment, Value, operands
 from explorer.compiler.ir.index_sets import CONTAINERS, containment
+from explorer.compiler.ir.work import elements
 from explorer.compiler.passes.rows import sums
 from explorer.compiler.passes.sets import THROUGH
+
+SECTOR = 8
+"""Floats that memory gives at a time: a value of more is a row, which costs as much to store as it does to load."""
 
 
 @dataclass(frozen=True)
@@ -51,10 +55,33 @@ def stored_values(graph: Graph) -> list[str]:
                 case _:
                     found |= inside
         elsewhere |= sums(value) and any(_each_of_many(value, maps.get(along)) for _, along in found)
-        if elsewhere or (sums(value) and len(found) > 1 and any(along not in ("", "gather") for _, along in found)):
+        in_loops = any(along not in ("", "gather") for _, along in found)
+        again = sums(value) or (bool(graph.gradients) and _costs_more(graph, value, {along for _, along in found}))
+        if elsewhere or (again and len(found) > 1 and in_loops):
             stored.add(value.name)
         places[value.name] = found
     return [value.name for value in graph.values if value.name in stored]
+
+
+def _costs_more(graph: Graph, value: Value, ways: set[str]) -> bool:
+    """Whether computing a value where loops along so many maps reach it takes more loads than computing it once,
+    storing it, and loading it there: of a backward pass's edge, what its logit and its node's softmax are, say."""
+    if not isinstance(value.operator, Elementwise) or elements(graph, value) > SECTOR:
+        return False
+    loads = len(_loaded(graph, value))
+    return len(ways) * loads > loads + 1 + len(ways)
+
+
+def _loaded(graph: Graph, value: Value) -> set[str]:
+    """What is gathered for a value, or costs a loop, and so may be stored."""
+    found: set[str] = set()
+    for name in operands(value.operator):
+        operand = graph.value(name)
+        if isinstance(operand.operator, Gather) or sums(operand):
+            found.add(name)
+        else:
+            found |= _loaded(graph, operand)
+    return found
 
 
 def _each_of_many(value: Value, along: IndexMap | None) -> bool:
