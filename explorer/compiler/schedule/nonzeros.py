@@ -4,15 +4,17 @@ Rows of a matrix and nodes of a graph differ in length by orders of magnitude, s
 shared out unevenly. Here it is the elements that are shared out: a group of lanes searches for its piece's first row
 and does the rows that it finds one after another. Rows that are wholly in the piece end as they always do; of a row
 that is cut, the state that the piece leaves is stored, and a second kernel merges a row's states and ends it. Sums are
-taken in the same order on every run.
+taken in the same order on every run, but for those of rows of a few numbers each: pieces add what they have of them to
+what another kernel has cleared, since to ask of each row whether it is cut takes longer than to sum it.
 
 Sources: merge-based SpMM (Yang, Buluç and Owens, Euro-Par 2018) for the search; Hector's kernels cut nodes likewise.
 """
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import fields, replace
 
+from explorer.compiler.codegen.cleared import clear_output
 from explorer.compiler.counts import SETS
 from explorer.compiler.ir import kernels, loops
 from explorer.compiler.ir.node import walk
@@ -35,6 +37,7 @@ from explorer.compiler.schedule.pieces import Pieces
 from explorer.compiler.schedule.popular import keep_popular
 from explorer.compiler.schedule.segments import segment_of
 from explorer.compiler.schedule.staging import Staging
+from explorer.compiler.schedule.warps import schedule_warps
 from explorer.compiler.schedule.writer import Writer
 
 CHUNK, LARGE_CHUNK = 256, 512
@@ -45,6 +48,8 @@ WARPS_OF_WIDE_ROWS = 4
 nonzeros, which all are under way at once: -1 %; of 40 and 62 million: the same)."""
 FEWEST_WARPS = 4_000
 """Warps that keep all multiprocessors of an H100 busy: fewer elements a warp rather than fewer warps."""
+FEW = 16
+"""Elements that a row has on average up to which pieces add to its sum, where that is a number."""
 
 
 def schedule_nonzeros(kernel: loops.Kernel, report: Report) -> tuple[kernels.ScheduledKernel, ...]:
@@ -56,6 +61,8 @@ def schedule_nonzeros(kernel: loops.Kernel, report: Report) -> tuple[kernels.Sch
         spread = replace(spread_rows(nest, lanes_for(nest, report)), unroll=LOADS_OF_ROWS)
         warps = WARPS if spread.groups > 1 else WARPS_OF_WIDE_ROWS
         pieces = Pieces(segment, spread, chunk, Writer(nest.kernel, nest.loop.origin), warps)
+        if _only_adds(pieces, report):
+            return _added(pieces, report)
         summing, merged = _Summing(pieces).kernel(), merging_by_rows(pieces) or merging(pieces)
     except Unfit as reason:
         report.refused(f"{kernel.name} is not split by nonzeros: {reason}")
@@ -64,6 +71,31 @@ def schedule_nonzeros(kernel: loops.Kernel, report: Report) -> tuple[kernels.Sch
     report.heeds("split", "chunk", "popular")
     report.did(f"{kernel.name} by nonzeros, since rows differ in length: {chunk} {segment.elements} a warp, {why}")
     return *_with_popular(summing, report), merged
+
+
+def _only_adds(pieces: Pieces, report: Report) -> bool:
+    """Whether all that rows need is sums of numbers, of a few elements each: many rows are cut then, and few of them
+    more than once, so that atomics hardly wait for one another."""
+    segment = pieces.segment
+    if pieces.spread.width > 1 or pieces.nest.heads is not None or {segment.elements, segment.rows} - SETS.keys():
+        return False
+    sums = {part.name for part in segment.state if part.reduction == "sum" and not part.scale and not part.extents}
+    stores = [each for each in segment.after if isinstance(each, loops.Store)]
+    if len(sums) < len(segment.state) or len(stores) < len(segment.after):
+        return False
+    plain = all(each.indices == (segment.row,) and each.function == "copy" for each in stores)
+    elements, rows = (report.counts[SETS[extent]] for extent in (segment.elements, segment.rows))
+    return plain and len(stores) == 1 and {*stores[0].operands} <= sums and elements < FEW * rows
+
+
+def _added(pieces: Pieces, report: Report) -> tuple[kernels.ScheduledKernel, ...]:
+    """The kernel that clears the rows' sums, and the one in which pieces add to them."""
+    kernel, (store,) = pieces.kernel, pieces.segment.after
+    assert isinstance(store, loops.Store)
+    (output,) = (buffer for buffer in kernel.buffers if buffer.name == store.target)
+    report.heeds("split", "chunk", "popular")
+    report.did(f"{kernel.name} by nonzeros, {pieces.size} a lane, which adds to what is cleared: rows have few of them")
+    return schedule_warps(clear_output(kernel, output), report), _Adding(pieces).kernel()
 
 
 def _with_popular(kernel: kernels.ScheduledKernel, report: Report) -> tuple[kernels.ScheduledKernel, ...]:
@@ -95,6 +127,8 @@ def chunk_of(elements: str, report: Report) -> tuple[int, str]:
 class _Summing:
     """The kernel in which a group of lanes does a piece."""
 
+    ending = "end rows that are whole, store what there is of the others"
+
     def __init__(self, pieces: Pieces) -> None:
         self.pieces, self.segment, self.spread, self.write = pieces, pieces.segment, pieces.spread, pieces.write
         self.nest = pieces.nest
@@ -110,16 +144,20 @@ class _Summing:
             f"search {segment.offsets} for the rows of a piece",
             f"bound {segment.loop.variable}: [from, upto - 1] = [max({self.begin}, first), min({self.end}, last) - 1]",
             *lines_of(self.nest, spread, "from", "upto"),
-            "end rows that are whole, store what there is of the others",
+            self.ending,
         ]
         if spread.groups > 1:
             lines.insert(1, f"share a warp's among {spread.groups} groups of {spread.width} lanes, {pieces.size} each")
         if self.staging.kept:
             lines.insert(-1, self.staging.line)
         scheduled = pieces.scheduled(pieces.kernel.name, "nonzeros", lines)
-        buffers = (*pieces.kernel.buffers, *pieces.states("output"))
+        buffers = (*pieces.kernel.buffers, *self._states())
         body = (self._in_blocks(),)
         return with_resident(replace(scheduled, buffers=buffers, body=body, streamed=self.staging.streamed), spread)
+
+    def _states(self) -> tuple[loops.Buffer, ...]:
+        """The arrays of what pieces have of rows that are cut."""
+        return self.pieces.states("output")
 
     def _in_blocks(self) -> kernels.Statement:
         """The loops over blocks, warps and groups of lanes around what is done for one piece."""
@@ -156,9 +194,12 @@ class _Summing:
         stop = write.index("stop", "add", bottom.result, 1)
         body = self._row(piece, first.result, last.result)
         rows = replace(write.loop(segment.row, stop.result, *body), lower=top.result)
-        known = write.store(self.pieces.rows, bottom.result, piece)
-        found = (first, after, last, ahead, above, top, final, within, bottom, stop, known)
-        return (*found, *of_heads(self.nest, (*self._first_bounds(top.result), rows), self.spread))
+        found = (first, after, last, ahead, above, top, final, within, bottom, stop)
+        return (*found, *self._last_row(piece, bottom.result), *of_heads(self.nest, (*self._first_bounds(top.result), rows), self.spread))
+
+    def _last_row(self, piece: str, row: str) -> tuple[kernels.Statement, ...]:
+        """Stores the row that a piece ends in, for those who merge."""
+        return (self.write.store(self.pieces.rows, row, piece),)
 
     def _first_bounds(self, top: str) -> tuple[kernels.Statement, ...]:
         """The tile of where a row begins and ends, with the bounds of a piece's first row."""
@@ -182,15 +223,19 @@ class _Summing:
         upper = write.index("upto", "min", self.end, last)
         loop = replace(self.staging.loop, lower=lower.result, extent=upper.result)
         head = self._summed((*self._before(), lower, upper, loop))
+        moved = (write.store(self.bounds, self.end, 0), *self._end_ahead(segment.row, 2))
+        at = 1 + max(at for at, statement in enumerate(head) if statement in (lower, upper))
+        return (*head[:at], *moved, *head[at:], *self._left(piece, lower, upper))
+
+    def _left(self, piece: str, lower: loops.Index, upper: loops.Index) -> tuple[kernels.Statement, ...]:
+        """What a piece leaves of a row."""
+        write = self.write
         mine = write.index("mine", "sub", upper.result, lower.result)
         length = write.index("length", "sub", self.end, self.begin)
         missed = write.index("missed", "sub", lower.result, self.begin)
         whole = write.where(mine.result, "==", length.result, *self._ended())
         part = write.where(mine.result, "<", length.result, *self._stored(piece, missed))
-        moved = (write.store(self.bounds, self.end, 0), *self._end_ahead(segment.row, 2))
-        at = 1 + max(at for at, statement in enumerate(head) if statement in (lower, upper))
-        head = (*head[:at], *moved, *head[at:])
-        return (*head, mine, length, whole, write.where(0, "<", mine.result, missed, part))
+        return mine, length, whole, write.where(0, "<", mine.result, missed, part)
 
     def _before(self) -> tuple[loops.Statement, ...]:
         """The statements before a segment, with a row's bounds from the tile, where they are since the row before."""
@@ -225,3 +270,22 @@ class _Summing:
             body += self.pieces.stored(part, self.pieces.stores[part.name], (piece, place.result, *self.pieces.head))
         nest = Nest(self.pieces.kernel, replace(self.nest.loop, body=(*self.segment.before, *body)))
         return on_lanes(nest, body, self.spread, self.write.names)
+
+
+class _Adding(_Summing):
+    """The kernel in which a lane does a piece, and adds what it has of each row to what has been cleared."""
+
+    ending = "add what there is of each row"
+
+    def _states(self) -> tuple[loops.Buffer, ...]:
+        return ()
+
+    def _last_row(self, piece: str, row: str) -> tuple[kernels.Statement, ...]:
+        return ()
+
+    def _left(self, piece: str, lower: loops.Index, upper: loops.Index) -> tuple[kernels.Statement, ...]:
+        (store,) = self.segment.after
+        assert isinstance(store, loops.Store)
+        add = self.write.add(store.target, "sum", store.operands[0], *store.indices)
+        atomic = kernels.AtomicAccumulate(**{each.name: getattr(add, each.name) for each in fields(add)})
+        return (self.write.where(lower.result, "<", upper.result, atomic),)
