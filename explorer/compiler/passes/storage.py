@@ -72,9 +72,7 @@ def _stored(
     return stored, places
 
 
-def _loaded_often(
-    graph: Graph, readers: dict[str, list[Value]], places: dict[str, set[tuple[str, str]]]
-) -> set[str]:
+def _loaded_often(graph: Graph, readers: dict[str, list[Value]], places: dict[str, set[tuple[str, str]]]) -> set[str]:
     """Scalars that loops along several maps would compute, with more loads in all than to compute each once, store it
     and load it there: in a backward pass an edge's weight in a softmax, and the gradient of its logit. One that a
     single other scalar is made of is left to that one."""

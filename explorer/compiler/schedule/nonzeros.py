@@ -13,6 +13,7 @@ Sources: merge-based SpMM (Yang, Buluç and Owens, Euro-Par 2018) for the search
 from __future__ import annotations
 
 from dataclasses import fields, replace
+from math import inf
 
 from explorer.compiler.codegen.cleared import clear_output
 from explorer.compiler.counts import SETS
@@ -35,7 +36,7 @@ from explorer.compiler.schedule.merging import merging
 from explorer.compiler.schedule.merging_by_rows import merging_by_rows
 from explorer.compiler.schedule.pieces import Pieces
 from explorer.compiler.schedule.popular import keep_popular
-from explorer.compiler.schedule.segments import segment_of
+from explorer.compiler.schedule.segments import Segment, segment_of
 from explorer.compiler.schedule.staging import Staging
 from explorer.compiler.schedule.warps import schedule_warps
 from explorer.compiler.schedule.writer import Writer
@@ -48,6 +49,8 @@ WARPS_OF_WIDE_ROWS = 4
 nonzeros, which all are under way at once: -1 %; of 40 and 62 million: the same)."""
 FEWEST_WARPS = 4_000
 """Warps that keep all multiprocessors of an H100 busy: fewer elements a warp rather than fewer warps."""
+ROWS_A_PIECE = 8
+"""Rows that a group of lanes has one after another, where a warp has several groups."""
 FEW = 16
 """Elements that a row has on average up to which pieces add to its sum, where that is a number."""
 
@@ -59,6 +62,8 @@ def schedule_nonzeros(kernel: loops.Kernel, report: Report) -> tuple[kernels.Sch
         segment = segment_of(nest)
         chunk, why = chunk_of(segment.elements, report)
         spread = replace(spread_rows(nest, lanes_for(nest, report)), unroll=LOADS_OF_ROWS)
+        while 1 < spread.groups < LANES and chunk // spread.groups > ROWS_A_PIECE * _length(segment, report):
+            chunk //= 2
         warps = WARPS if spread.groups > 1 else WARPS_OF_WIDE_ROWS
         pieces = Pieces(segment, spread, chunk, Writer(nest.kernel, nest.loop.origin), warps)
         if _only_adds(pieces, report):
@@ -73,19 +78,25 @@ def schedule_nonzeros(kernel: loops.Kernel, report: Report) -> tuple[kernels.Sch
     return *_with_popular(summing, report), merged
 
 
+def _length(segment: Segment, report: Report) -> float:
+    """How many elements a row has on average, infinitely many where nobody knows."""
+    if {segment.elements, segment.rows} - SETS.keys():
+        return inf
+    return report.counts[SETS[segment.elements]] / max(1, report.counts[SETS[segment.rows]])
+
+
 def _only_adds(pieces: Pieces, report: Report) -> bool:
     """Whether all that rows need is sums of numbers, of a few elements each: many rows are cut then, and few of them
     more than once, so that atomics hardly wait for one another."""
     segment = pieces.segment
-    if pieces.spread.width > 1 or pieces.nest.heads is not None or {segment.elements, segment.rows} - SETS.keys():
+    if pieces.spread.width > 1 or pieces.nest.heads is not None or _length(segment, report) >= FEW:
         return False
     sums = {part.name for part in segment.state if part.reduction == "sum" and not part.scale and not part.extents}
     stores = [each for each in segment.after if isinstance(each, loops.Store)]
     if len(sums) < len(segment.state) or len(stores) < len(segment.after):
         return False
     plain = all(each.indices == (segment.row,) and each.function == "copy" for each in stores)
-    elements, rows = (report.counts[SETS[extent]] for extent in (segment.elements, segment.rows))
-    return plain and len(stores) == 1 and {*stores[0].operands} <= sums and elements < FEW * rows
+    return plain and len(stores) == 1 and {*stores[0].operands} <= sums
 
 
 def _added(pieces: Pieces, report: Report) -> tuple[kernels.ScheduledKernel, ...]:
@@ -195,7 +206,8 @@ class _Summing:
         body = self._row(piece, first.result, last.result)
         rows = replace(write.loop(segment.row, stop.result, *body), lower=top.result)
         found = (first, after, last, ahead, above, top, final, within, bottom, stop)
-        return (*found, *self._last_row(piece, bottom.result), *of_heads(self.nest, (*self._first_bounds(top.result), rows), self.spread))
+        ahead_of = (*found, *self._last_row(piece, bottom.result))
+        return (*ahead_of, *of_heads(self.nest, (*self._first_bounds(top.result), rows), self.spread))
 
     def _last_row(self, piece: str, row: str) -> tuple[kernels.Statement, ...]:
         """Stores the row that a piece ends in, for those who merge."""
