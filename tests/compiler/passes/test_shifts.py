@@ -17,6 +17,7 @@ layer Model(g: graph):
         e["s"] = a[e.etype] * sum(x[e.src])
     for n in g.dst_nodes():
         n["m"] = max(e["s"] for e in n.incoming_edges())
+    for n in g.dst_nodes():
         n["z"] = sum(exp(e["s"] - n["m"]) for e in n.incoming_edges())
         n["h"] = {result}
     return n["h"]
