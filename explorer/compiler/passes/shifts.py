@@ -39,7 +39,9 @@ def _cancels(graph: Graph, largest: Value) -> bool:
     kinds = {largest.name: _Kind("shift", "")}
     try:
         for value in graph.values:
-            kind = _kind(value, kinds, bool(largest.shape)) if not kinds.keys().isdisjoint(_names(value)) else None
+            if kinds.keys().isdisjoint(operands(value.operator)):
+                continue
+            kind = _kind(value, kinds, bool(largest.shape))
             if kind is not None:
                 kinds[value.name] = kind
     except _Other:
@@ -47,14 +49,10 @@ def _cancels(graph: Graph, largest: Value) -> bool:
     return graph.result not in kinds
 
 
-def _names(value: Value) -> tuple[str, ...]:
-    return operands(value.operator)
-
-
 def _kind(value: Value, kinds: dict[str, _Kind], heads: bool) -> _Kind | None:
     """How a value depends on m, of which operands do; None where it does not. `heads`: m has one for each place of
     the first dimension, which all that is proportional has then."""
-    inputs = [kinds.get(name) for name in _names(value)]
+    inputs = [kinds.get(name) for name in operands(value.operator)]
     match value.operator:
         case Gather(indices=(path,)) if inputs[0] is not None and inputs[0].path == "":
             return _Kind(inputs[0].kind, "" if path == value.index_set else path)

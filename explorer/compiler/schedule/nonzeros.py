@@ -4,7 +4,7 @@ Rows of a matrix and nodes of a graph differ in length by orders of magnitude, s
 shared out unevenly. Here it is the elements that are shared out: a group of lanes searches for its piece's first row
 and does the rows that it finds one after another. Rows that are wholly in the piece end as they always do; of a row
 that is cut, the state that the piece leaves is stored, and a second kernel merges a row's states and ends it. Sums are
-taken in the same order on every run, but for those of rows of a few numbers each: pieces add what they have of them to
+taken in the same order on every run, but for those of a few numbers each: pieces add what they have of such a row to
 what another kernel has cleared, since to ask of each row whether it is cut takes longer than to sum it.
 
 Sources: merge-based SpMM (Yang, Buluç and Owens, Euro-Par 2018) for the search; Hector's kernels cut nodes likewise.
@@ -49,8 +49,6 @@ WARPS_OF_WIDE_ROWS = 4
 nonzeros, which all are under way at once: -1 %; of 40 and 62 million: the same)."""
 FEWEST_WARPS = 4_000
 """Warps that keep all multiprocessors of an H100 busy: fewer elements a warp rather than fewer warps."""
-ROWS_A_PIECE = 8
-"""Rows that a group of lanes has one after another, where a warp has several groups."""
 FEW = 16
 """Elements that a row has on average up to which pieces add to its sum, where that is a number."""
 
@@ -62,8 +60,6 @@ def schedule_nonzeros(kernel: loops.Kernel, report: Report) -> tuple[kernels.Sch
         segment = segment_of(nest)
         chunk, why = chunk_of(segment.elements, report)
         spread = replace(spread_rows(nest, lanes_for(nest, report)), unroll=LOADS_OF_ROWS)
-        while 1 < spread.groups < LANES and chunk // spread.groups > ROWS_A_PIECE * _length(segment, report):
-            chunk //= 2
         warps = WARPS if spread.groups > 1 else WARPS_OF_WIDE_ROWS
         pieces = Pieces(segment, spread, chunk, Writer(nest.kernel, nest.loop.origin), warps)
         if _only_adds(pieces, report):
@@ -104,9 +100,10 @@ def _added(pieces: Pieces, report: Report) -> tuple[kernels.ScheduledKernel, ...
     kernel, (store,) = pieces.kernel, pieces.segment.after
     assert isinstance(store, loops.Store)
     (output,) = (buffer for buffer in kernel.buffers if buffer.name == store.target)
+    adding = _Adding(pieces).kernel()
     report.heeds("split", "chunk", "popular")
     report.did(f"{kernel.name} by nonzeros, {pieces.size} a lane, which adds to what is cleared: rows have few of them")
-    return schedule_warps(clear_output(kernel, output), report), _Adding(pieces).kernel()
+    return schedule_warps(clear_output(kernel, output), report), *_with_popular(adding, report)
 
 
 def _with_popular(kernel: kernels.ScheduledKernel, report: Report) -> tuple[kernels.ScheduledKernel, ...]:
@@ -290,12 +287,15 @@ class _Adding(_Summing):
     ending = "add what there is of each row"
 
     def _states(self) -> tuple[loops.Buffer, ...]:
+        """None: nobody merges."""
         return ()
 
     def _last_row(self, piece: str, row: str) -> tuple[kernels.Statement, ...]:
+        """Nothing: nobody merges."""
         return ()
 
     def _left(self, piece: str, lower: loops.Index, upper: loops.Index) -> tuple[kernels.Statement, ...]:
+        """The row's sum of a piece, where the piece has any of it, added to the output."""
         (store,) = self.segment.after
         assert isinstance(store, loops.Store)
         add = self.write.add(store.target, "sum", store.operands[0], *store.indices)
