@@ -77,7 +77,7 @@ def _share(kernel: ScheduledKernel, loop: Loop, members: int, outer: int, shares
     iterations = iterations_of(kernel, loop)
     around = outer * min(iterations or 1, members)
     inner = [_share(kernel, child, members, around, shares, free) for child in _outermost(loop.body, loop.bind)]
-    stride = max((share.top for share in inner), default=1)
+    stride = loop.apart or max((share.top for share in inner), default=1)
     left = max(1, free // stride)
     width = loop.width or left
     if not loop.width and outer > 1:

@@ -156,7 +156,7 @@ class Writer(Lines):
         """The conditions for the first of a level's members that have the same iterations of all loops around."""
         conditions = []
         above = members
-        for share in shares:
+        for share in sorted(shares, key=lambda share: -share.stride):
             if share.top < above:
                 name = self.member(level)
                 text = f"{name} % {above}" if above < members else name
@@ -427,16 +427,16 @@ def _shared_tiles(kernel: ScheduledKernel, shares: dict[str, Share]) -> dict[str
 
 
 def _shared_tile(kernel: ScheduledKernel, tile: Tile, around: tuple[Share, ...]) -> SharedTile:
-    """Slices are numbered by the warp, or the lane within it, or the thread, above the innermost loop's stride."""
+    """Slices are numbered by the warp, or the lane within it, or the thread, above the smallest stride of the loops."""
     slices, own = 1, ""
     levels: list[str] = []
     for level in ("thread", "warp", "lane"):
         shares = [share for share in around if share.loop.bind == level]
         if not shares:
             continue
-        innermost = shares[-1]
-        count = innermost.members // innermost.stride
-        number = f"{level} / {innermost.stride}" if innermost.stride > 1 else level
+        members, stride = shares[0].members, min(share.stride for share in shares)
+        count = members // stride
+        number = f"{level} / {stride}" if stride > 1 else level
         own = f"({own} * {count} + {number})" if own else number
         slices *= count
         levels.append(level)

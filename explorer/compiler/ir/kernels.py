@@ -8,7 +8,9 @@ tile lives (registers, shared memory), how wide an access is (a loop's step), an
   @lane` around `l in 0..8 @lane` gives each of four elements eight lanes. A bound loop with more iterations than there
   are members goes round again; with fewer, the others sit out. A `width` says how many neighbouring members share a
   loop, whatever its iterations: `d in 0..128 step 4 @lane 8` is shared by the lanes of each eight, in four rounds. All
-  eights do it alike, unless a lane loop around it (`z in begin..end @lane 4`) tells them apart.
+  eights do it alike, unless a lane loop around it (`z in begin..end @lane 4`) tells them apart. `apart` says where
+  they are, whatever stands inside: `x in 0..64 step 4 @thread 16 apart 2` is shared by every other thread of each 32,
+  so that a loop around it, `near in 0..2 @thread 2 apart 1`, gives each two neighbours the same `x`.
 - A loop with a `step` above 1 is a vector loop: an access whose last index is its variable is of `step` consecutive
   elements at once, and what is computed from such values is computed for each of them. Its bounds are multiples of
   the step, and so are the row lengths of what it accesses. A vector that goes into a scalar is reduced on the way.
@@ -98,8 +100,8 @@ class Count:
 class Loop(Node):
     """`for d in 0..D step 4 @lane 8 unroll 4`. `unroll` is how many iterations stand side by side: a number, 0 for all
     of them, 1 for as many as the compiler likes, or ROLLED (`for q in 0..4 rolled`) for one all the same; `width` how
-    many members of the level share them, 0 for as many as there are iterations. The extent of a loop over blocks may be
-    a Count."""
+    many members of the level share them, 0 for as many as there are iterations, and `apart` how far these are from one
+    another, 0 for as many as share the loops inside. The extent of a loop over blocks may be a Count."""
 
     variable: str
     extent: Extent | Count
@@ -109,6 +111,7 @@ class Loop(Node):
     bind: Level = ""
     unroll: int = 1
     width: int = 0
+    apart: int = 0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -331,6 +334,7 @@ def print_step(statement: Node) -> str:
             step = f" step {statement.step}" if statement.step != 1 else ""
             bind = f" @{statement.bind}" if statement.bind else ""
             bind += f" {statement.width}" if statement.width else ""
+            bind += f" apart {statement.apart}" if statement.apart else ""
             unroll = {1: "", 0: " unroll all", ROLLED: " rolled"}.get(statement.unroll, f" unroll {statement.unroll}")
             return f"for {statement.variable} in {statement.lower}..{statement.extent}{step}{bind}{unroll}"
         case Where():

@@ -90,7 +90,7 @@ def shares(kernel: ScheduledKernel) -> dict[str, Share]:
         strides = {share.stride * share.members for share in inner} or {1}
         if len(strides) > 1:
             raise broken(loop, f"the {loop.bind} loops inside are shared by different numbers of members")
-        (stride,) = strides
+        stride = loop.apart or strides.pop()
         trips, most = iterations(kernel, loop), max(1, capacity(kernel, loop.bind) // stride)
         members = loop.width or (most if trips is None else max(1, min(trips, most)))
         upper = size_of(kernel, loop.extent)

@@ -144,7 +144,9 @@ def _verify_form(kernel: ScheduledKernel, statement: Statement) -> None:
             raise broken(statement, "a count is how many blocks there are, and not an extent by itself")
         case Loop() if statement.width and statement.bind not in ("warp", "lane", "thread"):
             raise broken(statement, "only warps, lanes and threads share a loop by a width")
-        case Loop() if statement.unroll < ROLLED or statement.width < 0 or statement.step < 1:
+        case Loop() if statement.apart and not statement.width:
+            raise broken(statement, "how many members are so far apart is not said")
+        case Loop() if statement.unroll < ROLLED or min(statement.width, statement.apart) < 0 or statement.step < 1:
             raise broken(statement, "what a loop has is counted from 0")
         case Where() if statement.comparison not in COMPARISONS:
             raise broken(statement, f"a comparison is one of {', '.join(COMPARISONS)}")
@@ -193,7 +195,8 @@ def _verify_level(loop: Loop, path: Path) -> None:
 
 
 def _verify_members(kernel: ScheduledKernel, loop: Loop, path: Path, shared: dict[str, Share]) -> None:
-    """A nest over one level has room in it; only its outermost loop may go round again or run to a loaded bound."""
+    """A nest over one level has room in it, and its loops are digits of a member's number; only its outermost loop may
+    go round again or run to a loaded bound."""
     if loop.bind in GRID:
         return
     share, most = shared[loop.variable], capacity(kernel, loop.bind)
@@ -204,6 +207,11 @@ def _verify_members(kernel: ScheduledKernel, loop: Loop, path: Path, shared: dic
     needed = share.stride * (loop.width or (trips or 1 if nested else 1))
     if needed > most:
         raise broken(loop, f"{needed} {loop.bind}s are needed, and there are {most}")
+    for outer in shared_loops(path):
+        if outer.bind == loop.bind and (loop.apart or outer.apart):
+            within, around = sorted((share, shared[outer.variable]), key=lambda share: share.stride)
+            if around.stride % (within.stride * within.members):
+                raise broken(loop, f"no {loop.bind} has one iteration each of it and of the loop over {outer.variable}")
 
 
 class _Vectors:

@@ -46,17 +46,25 @@ def _verify_barriers(kernel: ScheduledKernel) -> None:
 
 
 def _verify_joins(kernel: ScheduledKernel, shared: dict[str, Share]) -> None:
-    """The lanes that a Reduce joins come by together: loops around it tell only groups of them apart."""
+    """The lanes that a Reduce joins come by together: loops around it tell only groups of them apart, or those between
+    the ones that it joins, of which all come, since the whole group takes part in the exchange."""
     accumulators = {node.name for node in walk(kernel) if isinstance(node, Accumulator)}
     accumulators |= {node.name for node in walk(kernel) if isinstance(node, Tile) and node.memory == "register"}
+    depends = dependences(kernel)
     for statement, path in statements(kernel):
         if not isinstance(statement, Reduce):
             continue
         if statement.target not in accumulators:
             raise broken(statement, f"{statement.target} is no accumulator")
         for loop in shared_loops(path):
-            if loop.bind in ("lane", "thread") and shared[loop.variable].stride % (statement.lanes * statement.apart):
+            share = shared[loop.variable]
+            if loop.bind not in ("lane", "thread") or share.stride % (statement.lanes * statement.apart) == 0:
+                continue
+            if statement.apart % (share.stride * share.members):
                 raise broken(statement, f"the loop over {loop.variable} takes the lanes that it joins apart")
+            for block in path[path.index(loop) + 1 :]:
+                if any(loop.variable in depends.get(name, ()) for name in reads_of(block)):
+                    raise broken(statement, f"some of the lanes between, by {loop.variable}, may not come there")
 
 
 def _registers(kernel: ScheduledKernel, shared: dict[str, Share]) -> dict[str, tuple[Share | None, ...]]:

@@ -141,12 +141,13 @@ class Epilogue:
     def _reduce(self, accumulator: loops.Accumulator, part: Atom) -> None:
         assert isinstance(part, str)
         reduction = self._product.reduction_of(accumulator.name)
-        self._steps.add(Reduce(target=part, reduction=reduction, lanes=self._sums.lanes, origin=accumulator.origin))
+        lanes, apart = self._sums.lanes, self._sums.apart
+        self._steps.add(Reduce(target=part, reduction=reduction, lanes=lanes, apart=apart, origin=accumulator.origin))
 
     def _end(self, ending: Ending, known: dict[str, Atom], row: Extent) -> None:
         """What an iteration does once its sums are complete: one of the lanes that share the row does it."""
         steps, product = self._steps, self._product
-        with steps.loop("lane", self._sums.lanes, self._sums.level) as lane, steps.where(lane, "==", 0):
+        with self._sums.each_lane(steps) as lane, steps.where(lane, "==", 0):
             for accumulator in product.accumulators:
                 if accumulator.start != self._start(accumulator):
                     whole, part = steps.names.new(accumulator.name), known[accumulator.name]
@@ -161,6 +162,6 @@ class Epilogue:
         row stores it."""
         steps = self._steps
         own_part = steps.index("part", "add", steps.index("parts", "mul", block, self._sums.parts), row.part)
-        with steps.loop("lane", self._sums.lanes, self._sums.level) as lane, steps.where(lane, "==", 0):
+        with self._sums.each_lane(steps) as lane, steps.where(lane, "==", 0):
             for accumulator in self._product.accumulators:
                 steps.store(self._parts[accumulator.name].name, [own_part, row.stored], known[accumulator.name])

@@ -43,6 +43,8 @@ class Steps:
         *,
         step: int = 1,
         unroll: int = 1,
+        width: int = 0,
+        apart: int = 0,
     ) -> Iterator[str]:
         """A loop from 0; what is written inside is its body. Gives its variable."""
         variable = self.names.new(hint)
@@ -51,7 +53,15 @@ class Steps:
         body = tuple(self._bodies.pop())
         self.add(
             kernels.Loop(
-                variable=variable, extent=extent, body=body, step=step, bind=bind, unroll=unroll, origin=self._origin
+                variable=variable,
+                extent=extent,
+                body=body,
+                step=step,
+                bind=bind,
+                unroll=unroll,
+                width=width,
+                apart=apart,
+                origin=self._origin,
             )
         )
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 
-from explorer.compiler.ir.kernels import Level, Multiply, Precision
+from explorer.compiler.ir.kernels import Multiply, Precision
 from explorer.compiler.ir.node import Extent, Origin
 from explorer.compiler.ir.sharing import LANES
 from explorer.compiler.ir.verify_products import COLUMNS_OF_LANES, DEEP, PAIR, ROWS_OF_LANES, TALL, WIDE
@@ -19,8 +19,8 @@ class TensorSums:
     """Sums of `parts` warps: rows come by `TALL`, of which a lane has `PAIR`, and columns by `WIDE`."""
 
     granule = TALL
-    level: Level = "lane"
     lanes = COLUMNS_OF_LANES.members
+    apart = COLUMNS_OF_LANES.stride
 
     def __init__(self, tiling: Tiling, precision: Precision, origin: Origin) -> None:
         self._tiling, self._precision, self._origin = tiling, precision, origin
@@ -64,6 +64,10 @@ class TensorSums:
             steps.all("piece", self._strip // WIDE) as piece,
         ):
             steps.store(self.name, [strip, tall, down, which, piece, across], 0.0)
+
+    def each_lane(self, steps: Steps) -> AbstractContextManager[str]:
+        """The lanes that share a row."""
+        return steps.loop("lane", self.lanes, "lane")
 
     def multiply(self, steps: Steps, operands: tuple[str, str], stage: Extent, height: Extent) -> None:
         """A slab's part of the sums. For each height there is code of its own: fragments of rows that are not there

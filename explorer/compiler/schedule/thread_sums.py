@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
 
-from explorer.compiler.ir.kernels import ROLLED, Level
+from explorer.compiler.ir.kernels import ROLLED
 from explorer.compiler.ir.node import Extent
 from explorer.compiler.schedule.grouping import GRANULE, HEIGHTS
 from explorer.compiler.schedule.steps import ALL, Steps
@@ -18,28 +18,35 @@ REGISTERS, OTHER_REGISTERS = 65_536, 35
 """What a multiprocessor has, and what a thread takes besides sums and operands."""
 
 
+NEIGHBOURS = 2
+"""Threads beside each other that have the same columns, of rows beside each other. Shared memory answers half a warp's
+vectors at once where neighbours ask for the same one and no more than 8 differ. Where half a warp has a row to itself,
+it takes two turns, and in all as long as the multiply-adds (ncu on an H100, TransR of 1024: 157 million wavefronts in
+place of 104). With one vector of columns a thread other things take the time, and it gains nothing."""
+
+
 class ThreadSums:
     """Sums of `GRANULE` by `across` threads, of which a thread has every `GRANULE`th row."""
 
     granule = GRANULE
-    level: Level = "thread"
     parts = 1
 
     def __init__(self, tiling: Tiling) -> None:
         self._tiling = tiling
         self.lanes = tiling.across
+        self.apart = NEIGHBOURS if tiling.pieces > 1 else 1
         self.name = ""
 
     @property
     def row_extents(self) -> list[int]:
         """The extents of a tile that has an element for each row, by its place among the sums."""
-        return [GRANULE, HEIGHTS]
+        return [GRANULE // self.apart, self.apart, HEIGHTS]
 
     @property
     def schedule(self) -> tuple[str, ...]:
         """What a schedule says of it."""
         return (
-            f"bind {GRANULE} x {self._tiling.across} @thread",
+            f"bind {GRANULE // self.apart} x {self.lanes} x {self.apart} @thread",
             f"keep {HEIGHTS} x {self._tiling.pieces * self._tiling.step} sums a thread in registers",
         )
 
@@ -59,15 +66,31 @@ class ThreadSums:
         tiling = self._tiling
         self.name = steps.tile(hint, [*self.row_extents, tiling.pieces, tiling.piece], "register")
         with (
-            steps.loop("ty", GRANULE, "thread") as down,
+            self._down(steps) as down,
             self._across(steps) as across,
             steps.all("i", HEIGHTS) as row,
             steps.all("piece", tiling.pieces) as piece,
         ):
-            steps.store(self.name, [down, row, piece, across], 0.0)
+            steps.store(self.name, [*down, row, piece, across], 0.0)
+
+    @contextmanager
+    def _down(self, steps: Steps) -> Iterator[tuple[Extent, Extent]]:
+        """The rows of threads: the group of neighbours, and the place among them."""
+        groups, _, _ = self.row_extents
+        with steps.loop("ty", groups, "thread", width=groups, apart=self.apart * self.lanes) as group:
+            if self.apart == 1:
+                yield group, 0
+                return
+            with steps.loop("near", self.apart, "thread", width=self.apart, apart=1) as near:
+                yield group, near
 
     def _across(self, steps: Steps) -> AbstractContextManager[str]:
-        return steps.loop("x", self._tiling.piece, "thread", step=self._tiling.step)
+        tiling = self._tiling
+        return steps.loop("x", tiling.piece, "thread", step=tiling.step, width=self.lanes, apart=self.apart)
+
+    def each_lane(self, steps: Steps) -> AbstractContextManager[str]:
+        """The threads that share a row."""
+        return steps.loop("lane", self.lanes, "thread", width=self.lanes, apart=self.apart)
 
     def multiply(self, steps: Steps, operands: tuple[str, str], stage: Extent, height: Extent) -> None:
         """A slab's part of the sums. Each two heights are code of their own when the loop over pairs of rows is
@@ -87,7 +110,7 @@ class ThreadSums:
         """The sums of at most so many rows a thread, of those that are there."""
         tiling, (left, right), (rows, there) = self._tiling, operands, height
         with (
-            steps.loop("ty", GRANULE, "thread") as down,
+            self._down(steps) as down,
             self._across(steps) as across,
             steps.loop("group", tiling.depth // TOGETHER, unroll=ROLLED) as group,
         ):
@@ -107,10 +130,12 @@ class ThreadSums:
                     tall = steps.load("u", left, stage, row, steps.index("d", "add", first, following))
                     with steps.all("piece", tiling.pieces) as piece:
                         wide = steps.load("w", held, following, piece, across)
-                        steps.accumulate(self.name, [down, which, piece, across], "mul", tall, wide)
+                        steps.accumulate(self.name, [*down, which, piece, across], "mul", tall, wide)
 
-    def _row(self, steps: Steps, which: Extent, down: Extent) -> Extent:
-        return steps.index("row", "add", steps.index("above", "mul", which, GRANULE), down)
+    def _row(self, steps: Steps, which: Extent, down: tuple[Extent, Extent]) -> Extent:
+        group, near = down
+        first = steps.index("row", "add", steps.index("before", "mul", group, self.apart), near)
+        return steps.index("row", "add", steps.index("above", "mul", which, GRANULE), first)
 
     def _column(self, steps: Steps, piece: Extent, across: Extent) -> Extent:
         return steps.index("column", "add", steps.index("before", "mul", piece, self._tiling.piece), across)
@@ -118,8 +143,8 @@ class ThreadSums:
     @contextmanager
     def rows(self, steps: Steps) -> Iterator[tuple[Extent, tuple[Extent, ...], Extent]]:
         """Each row: its place in the tile, where its sums are, and which part of the columns they are of."""
-        with steps.loop("ty", GRANULE, "thread") as down, steps.all("i", HEIGHTS) as which:
-            yield self._row(steps, which, down), (down, which), 0
+        with self._down(steps) as down, steps.all("i", HEIGHTS) as which:
+            yield self._row(steps, which, down), (*down, which), 0
 
     @contextmanager
     def columns(self, steps: Steps, part: Extent) -> Iterator[tuple[Extent, tuple[Extent, ...]]]:

@@ -39,10 +39,11 @@ class Primitive(NamedTuple):
 
 
 class Bind(NamedTuple):
-    """The `@lane 8` of a loop; 0 is as many as there are iterations."""
+    """The `@lane 8 apart 4` of a loop; 0 is as many as there are iterations, and as share the loops inside."""
 
     level: kernels.Level
     width: int
+    apart: int
 
 
 class Unroll(NamedTuple):
@@ -127,7 +128,7 @@ class _ScheduledBuilder(StatementBuilder):
     def bound_loop(
         self, meta: Meta, variable: str, lower: Extent, extent: Extent | Count, *rest: object
     ) -> kernels.Loop:
-        bind = next((part for part in rest if isinstance(part, Bind)), Bind("", 0))
+        bind = next((part for part in rest if isinstance(part, Bind)), Bind("", 0, 0))
         return kernels.Loop(
             variable=variable,
             lower=lower,
@@ -135,13 +136,14 @@ class _ScheduledBuilder(StatementBuilder):
             step=next((part.lanes for part in rest if isinstance(part, Step)), 1),
             bind=bind.level,
             width=bind.width,
+            apart=bind.apart,
             unroll=next((part.iterations for part in rest if isinstance(part, Unroll)), 1),
             body=statements_of(rest),
             origin=self.origin(meta),
         )
 
-    def bind(self, meta: Meta, level: str, width: int = 0) -> Bind:
-        return Bind(cast(kernels.Level, level[1:]), width)
+    def bind(self, meta: Meta, level: str, width: int = 0, apart: int = 0) -> Bind:
+        return Bind(cast(kernels.Level, level[1:]), width, apart)
 
     def unroll(self, meta: Meta, iterations: int | str = 0) -> Unroll:
         return Unroll(iterations if isinstance(iterations, int) else kernels.ROLLED)
