@@ -5,6 +5,7 @@ Those of an op's weights and values are among them.
 The gradients are those of the sum of `upstream * result`. Only what leads to a learnt tensor is differentiated. Where
 a function has a corner, the derivative is the one that PyTorch takes: 0 at 0 for norm, abs and sign, the negative
 side's slope for relu and leaky_relu; the ties of a maximum share its gradient evenly. Only sqrt at 0 gets 0, not inf.
+A maximum that only shifts a softmax's logits gets none: the result does not change with it (passes/shifts.py).
 
 Nothing here knows a family of definitions: a gradient goes back along the maps by which a value was gathered, and
 along the containment of a negative in its triple, as a sum by segments.
@@ -39,6 +40,7 @@ from explorer.compiler.ir.index_sets import CONTAINERS
 from explorer.compiler.ir.node import Names, Origin
 from explorer.compiler.passes.derivatives import derivative
 from explorer.compiler.passes.report import Report
+from explorer.compiler.passes.shifts import shifts
 from explorer.compiler.passes.writer import ValueWriter
 
 
@@ -92,9 +94,14 @@ class _Backward:
         )
 
     def _active(self) -> set[str]:
-        """The values that depend on a learnt tensor."""
+        """The values that depend on a learnt tensor, and with which the result may change."""
         active: set[str] = set()
+        still = shifts(self.source)
+        for name in sorted(still):
+            self.report.did(f"{name} gets no gradient: it shifts logits, and the result is the same with any other")
         for value in self.source.values:
+            if value.name in still:
+                continue
             operator = value.operator
             learnt = isinstance(operator, Gather) and self._learnt(operator.tensor)
             if learnt or any(name in active for name in operands(operator)):

@@ -7,10 +7,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from explorer.compiler.ir.graph import Gather, Graph, IndexMap, Segment, Value, operands
+from explorer.compiler.ir.graph import Elementwise, Gather, Graph, IndexMap, Segment, Value, operands
 from explorer.compiler.ir.index_sets import CONTAINERS, containment
+from explorer.compiler.ir.work import elements
 from explorer.compiler.passes.rows import sums
 from explorer.compiler.passes.sets import THROUGH
+
+SECTOR = 8
+"""Floats that memory gives at a time: a value of more is a row, which costs as much to store as it does to load."""
 
 
 @dataclass(frozen=True)
@@ -25,17 +29,28 @@ class KernelPlan:
 
 def stored_values(graph: Graph) -> list[str]:
     """The values to store, in order: the result, what is read at another position than a loop has it, and what costs
-    a loop and would be computed in several.
+    a loop, or many loads, and would be computed in several.
 
     A reader is either a kernel over its own set, or a loop along a map (an edge loop of a node), which has the
     value at the map's end at hand."""
-    results = {graph.result, *(name for _, name in graph.gradients)}
-    maps = {entry.name: entry for entry in graph.maps}
     readers: dict[str, list[Value]] = {value.name: [] for value in graph.values}
     for value in graph.values:
         for name in dict.fromkeys(operands(value.operator)):
             readers[name].append(value)
-    places: dict[str, set[tuple[str, str]]] = {}  # (the loop's reader or "", the map that it goes along or "")
+    stored, places = _stored(graph, readers, set())
+    if graph.family == "layer" and graph.gradients:
+        stored, _ = _stored(graph, readers, _loaded_often(graph, readers, places))
+    return [value.name for value in graph.values if value.name in stored]
+
+
+def _stored(
+    graph: Graph, readers: dict[str, list[Value]], chosen: set[str]
+) -> tuple[set[str], dict[str, set[tuple[str, str]]]]:
+    """The values to store, those chosen already among them, and where each is read: the loop's reader, and the map
+    that it goes along, each "" where there is none."""
+    results = {graph.result, *(name for _, name in graph.gradients), *chosen}
+    maps = {entry.name: entry for entry in graph.maps}
+    places: dict[str, set[tuple[str, str]]] = {}
     stored: set[str] = set()
     for value in reversed(graph.values):
         found: set[tuple[str, str]] = set()
@@ -54,7 +69,37 @@ def stored_values(graph: Graph) -> list[str]:
         if elsewhere or (sums(value) and len(found) > 1 and any(along not in ("", "gather") for _, along in found)):
             stored.add(value.name)
         places[value.name] = found
-    return [value.name for value in graph.values if value.name in stored]
+    return stored, places
+
+
+def _loaded_often(graph: Graph, readers: dict[str, list[Value]], places: dict[str, set[tuple[str, str]]]) -> set[str]:
+    """Scalars that loops along several maps would compute, with more loads in all than to compute each once, store it
+    and load it there: in a backward pass an edge's weight in a softmax, and the gradient of its logit. One that a
+    single other scalar is made of is left to that one."""
+    chosen: set[str] = set()
+    for value in graph.values:
+        ways = {along for _, along in places[value.name]} - {"gather"}
+        if not isinstance(value.operator, Elementwise) or elements(graph, value) > SECTOR or len(ways) < 2:
+            continue
+        (reader, *others) = readers[value.name]
+        if not others and isinstance(reader.operator, Elementwise) and elements(graph, reader) <= SECTOR:
+            continue
+        loads = len(_loaded(graph, value, chosen))
+        if len(ways) * loads > loads + 1 + len(ways):
+            chosen.add(value.name)
+    return chosen
+
+
+def _loaded(graph: Graph, value: Value, chosen: set[str]) -> set[str]:
+    """What is loaded to compute a value: what is gathered for it, and what costs a loop or is stored besides."""
+    found: set[str] = set()
+    for name in operands(value.operator):
+        operand = graph.value(name)
+        if name in chosen or isinstance(operand.operator, Gather) or sums(operand):
+            found.add(name)
+        else:
+            found |= _loaded(graph, operand, chosen)
+    return found
 
 
 def _each_of_many(value: Value, along: IndexMap | None) -> bool:
@@ -77,11 +122,10 @@ def _at_hand(
 
 def plan_kernels(graph: Graph, stored: list[str]) -> list[KernelPlan]:
     """The kernels in order. A value joins the last kernel over its set, unless it needs what a later one stores."""
-    values = {value.name: value for value in graph.values}
     kernel_of: dict[str, int] = {}
     plans: list[KernelPlan] = []
-    for name in stored:
-        value = values[name]
+    for name in _in_order(graph, stored):
+        value = graph.value(name)
         over = CONTAINERS.get(value.index_set, value.index_set)
         first = max((kernel_of[n] + (not same) for n, same in _reads(graph, value, set(stored))), default=0)
         scatters = graph.scatters(value)
@@ -96,6 +140,19 @@ def plan_kernels(graph: Graph, stored: list[str]) -> list[KernelPlan]:
             kernel_of[name] = len(plans)
             plans.append(KernelPlan(over, (name,), scatters))
     return plans
+
+
+def _in_order(graph: Graph, stored: list[str]) -> list[str]:
+    """The stored values, each behind what it needs, those of edges as early as that allows: what is summed over edges
+    then has all that it needs when the first kernel over its set is planned."""
+    needs = {name: {other for other, _ in _reads(graph, graph.value(name), set(stored))} for name in stored}
+    pending, order = list(stored), list[str]()
+    while pending:
+        ready = [name for name in pending if needs[name] <= set(order)]
+        (first, *_) = [name for name in ready if graph.value(name).index_set == "edge"] or ready
+        pending.remove(first)
+        order.append(first)
+    return order
 
 
 def _summed_set(graph: Graph, value: Value) -> str:

@@ -4,15 +4,17 @@ Rows of a matrix and nodes of a graph differ in length by orders of magnitude, s
 shared out unevenly. Here it is the elements that are shared out: a group of lanes searches for its piece's first row
 and does the rows that it finds one after another. Rows that are wholly in the piece end as they always do; of a row
 that is cut, the state that the piece leaves is stored, and a second kernel merges a row's states and ends it. Sums are
-taken in the same order on every run.
+taken in the same order on every run, but for those of a few numbers each: pieces add what they have of such a row to
+what another kernel has cleared, since to ask of each row whether it is cut takes longer than to sum it.
 
 Sources: merge-based SpMM (Yang, Buluç and Owens, Euro-Par 2018) for the search; Hector's kernels cut nodes likewise.
 """
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import fields, replace
 
+from explorer.compiler.codegen.cleared import clear_output
 from explorer.compiler.ir import kernels, loops
 from explorer.compiler.ir.node import walk
 from explorer.compiler.passes.report import Report
@@ -36,6 +38,7 @@ from explorer.compiler.schedule.popular import with_popular
 from explorer.compiler.schedule.preload import Rounds
 from explorer.compiler.schedule.segments import mean_length, segment_of
 from explorer.compiler.schedule.staging import Staging
+from explorer.compiler.schedule.warps import schedule_warps
 from explorer.compiler.schedule.writer import Writer
 
 CHUNK, LARGE_CHUNK = 256, 512
@@ -52,6 +55,8 @@ LONG = 2 * TILE
 fetched whole."""
 FEWEST_WARPS = 4_000
 """Warps that keep all multiprocessors of an H100 busy: fewer elements a warp rather than fewer warps."""
+FEW = 16
+"""Elements that a row has on average up to which pieces add to its sum, where that is a number."""
 
 
 def schedule_nonzeros(kernel: loops.Kernel, report: Report) -> tuple[kernels.ScheduledKernel, ...]:
@@ -63,6 +68,8 @@ def schedule_nonzeros(kernel: loops.Kernel, report: Report) -> tuple[kernels.Sch
         spread = replace(spread_rows(nest, lanes_for(nest, report)), unroll=LOADS_OF_ROWS)
         warps = WARPS if spread.groups > 1 else WARPS_OF_WIDE_ROWS
         pieces = Pieces(segment, spread, chunk, Writer(nest.kernel, nest.loop.origin), warps)
+        if _only_adds(pieces, report):
+            return _added(pieces, report)
         tile = tile_of(pieces, report)
         summing, merged = _Summing(pieces, tile).kernel(), merging_by_rows(pieces) or merging(pieces)
     except Unfit as reason:
@@ -72,6 +79,33 @@ def schedule_nonzeros(kernel: loops.Kernel, report: Report) -> tuple[kernels.Sch
     report.heeds("split", "chunk", "popular")
     report.did(f"{kernel.name} by nonzeros, since rows differ in length: {chunk} {segment.elements} a warp, {why}")
     return *with_popular(summing, report), merged
+
+
+def _only_adds(pieces: Pieces, report: Report) -> bool:
+    """Whether all that rows need is sums of numbers, of a few elements each: many rows are cut then, and few of them
+    more than once, so that atomics hardly wait for one another."""
+    segment = pieces.segment
+    if pieces.spread.width > 1 or pieces.nest.heads is not None:
+        return False
+    if not 0 < mean_length(segment, report.counts) < FEW:
+        return False
+    sums = {part.name for part in segment.state if part.reduction == "sum" and not part.scale and not part.extents}
+    stores = [each for each in segment.after if isinstance(each, loops.Store)]
+    if len(sums) < len(segment.state) or len(stores) < len(segment.after):
+        return False
+    plain = all(each.indices == (segment.row,) and each.function == "copy" for each in stores)
+    return plain and len(stores) == 1 and {*stores[0].operands} <= sums
+
+
+def _added(pieces: Pieces, report: Report) -> tuple[kernels.ScheduledKernel, ...]:
+    """The kernel that clears the rows' sums, and the one in which pieces add to them."""
+    kernel, (store,) = pieces.kernel, pieces.segment.after
+    assert isinstance(store, loops.Store)
+    (output,) = (buffer for buffer in kernel.buffers if buffer.name == store.target)
+    adding = _Adding(pieces, tile=0).kernel()
+    report.heeds("split", "chunk", "popular")
+    report.did(f"{kernel.name} by nonzeros, {pieces.size} a lane, which adds to what is cleared: rows have few of them")
+    return schedule_warps(clear_output(kernel, output), report), *with_popular(adding, report)
 
 
 def chunk_of(elements: str, report: Report) -> tuple[int, str]:
@@ -98,6 +132,8 @@ def tile_of(pieces: Pieces, report: Report) -> int:
 class _Summing:
     """The kernel in which a group of lanes does a piece."""
 
+    ending = "end rows that are whole, store what there is of the others"
+
     def __init__(self, pieces: Pieces, tile: int) -> None:
         self.pieces, self.segment, self.spread, self.write = pieces, pieces.segment, pieces.spread, pieces.write
         self.tile = tile
@@ -114,14 +150,14 @@ class _Summing:
             f"search {segment.offsets} for the rows of a piece",
             f"bound {segment.loop.variable}: [from, upto - 1] = [max({self.begin}, first), min({self.end}, last) - 1]",
             *lines_of(self.nest, spread, "from", "upto"),
-            "end rows that are whole, store what there is of the others",
+            self.ending,
         ]
         if spread.groups > 1:
             lines.insert(1, f"share a warp's among {spread.groups} groups of {spread.width} lanes, {pieces.size} each")
         if self.staging.kept:
             lines.insert(-1, self._line())
         scheduled = pieces.scheduled(pieces.kernel.name, "nonzeros", lines)
-        buffers = (*pieces.kernel.buffers, *pieces.states("output"))
+        buffers = (*pieces.kernel.buffers, *self._states())
         body = (self._in_blocks(),)
         return with_resident(replace(scheduled, buffers=buffers, body=body, streamed=self.staging.streamed), spread)
 
@@ -131,6 +167,10 @@ class _Summing:
             return self.staging.line
         arrays = ", ".join(self.staging.arrays)
         return f"stage {arrays} in shared memory, kNnzTile = {self.tile} of a row at a time"
+
+    def _states(self) -> tuple[loops.Buffer, ...]:
+        """The arrays of what pieces have of rows that are cut."""
+        return self.pieces.states("output")
 
     def _in_blocks(self) -> kernels.Statement:
         """The loops over blocks, warps and groups of lanes around what is done for one piece."""
@@ -171,9 +211,13 @@ class _Summing:
         stop = write.index("stop", "add", bottom.result, 1)
         body = self._row(piece, first.result, last.result)
         rows = replace(write.loop(segment.row, stop.result, *body), lower=top.result)
-        known = write.store(self.pieces.rows, bottom.result, piece)
-        found = (first, after, last, ahead, above, top, final, within, bottom, stop, known)
-        return (*found, *of_heads(self.nest, (*self._first_bounds(top.result), rows), self.spread))
+        found = (first, after, last, ahead, above, top, final, within, bottom, stop)
+        ahead_of = (*found, *self._last_row(piece, bottom.result))
+        return (*ahead_of, *of_heads(self.nest, (*self._first_bounds(top.result), rows), self.spread))
+
+    def _last_row(self, piece: str, row: str) -> tuple[kernels.Statement, ...]:
+        """Stores the row that a piece ends in, for those who merge."""
+        return (self.write.store(self.pieces.rows, row, piece),)
 
     def _first_bounds(self, top: str) -> tuple[kernels.Statement, ...]:
         """The tile of where a row begins and ends, with the bounds of a piece's first row."""
@@ -198,15 +242,19 @@ class _Summing:
         rounds = Rounds(self.staging, self.tile, lower.result, upper.result) if self.tile else None
         loop = rounds.loop if rounds else replace(self.staging.loop, lower=lower.result, extent=upper.result)
         head = self._summed((*self._before(), lower, upper, loop), rounds.around if rounds else None)
+        moved = (write.store(self.bounds, self.end, 0), *self._end_ahead(segment.row, 2))
+        at = 1 + max(at for at, statement in enumerate(head) if statement in (lower, upper))
+        return (*head[:at], *moved, *head[at:], *self._left(piece, lower, upper))
+
+    def _left(self, piece: str, lower: loops.Index, upper: loops.Index) -> tuple[kernels.Statement, ...]:
+        """What a piece leaves of a row."""
+        write = self.write
         mine = write.index("mine", "sub", upper.result, lower.result)
         length = write.index("length", "sub", self.end, self.begin)
         missed = write.index("missed", "sub", lower.result, self.begin)
         whole = write.where(mine.result, "==", length.result, *self._ended())
         part = write.where(mine.result, "<", length.result, *self._stored(piece, missed))
-        moved = (write.store(self.bounds, self.end, 0), *self._end_ahead(segment.row, 2))
-        at = 1 + max(at for at, statement in enumerate(head) if statement in (lower, upper))
-        head = (*head[:at], *moved, *head[at:])
-        return (*head, mine, length, whole, write.where(0, "<", mine.result, missed, part))
+        return mine, length, whole, write.where(0, "<", mine.result, missed, part)
 
     def _before(self) -> tuple[loops.Statement, ...]:
         """The statements before a segment, with a row's bounds from the tile, where they are since the row before."""
@@ -241,3 +289,25 @@ class _Summing:
             body += self.pieces.stored(part, self.pieces.stores[part.name], (piece, place.result, *self.pieces.head))
         nest = Nest(self.pieces.kernel, replace(self.nest.loop, body=(*self.segment.before, *body)))
         return on_lanes(nest, body, self.spread, self.write.names)
+
+
+class _Adding(_Summing):
+    """The kernel in which a lane does a piece, and adds what it has of each row to what has been cleared."""
+
+    ending = "add what there is of each row"
+
+    def _states(self) -> tuple[loops.Buffer, ...]:
+        """None: nobody merges."""
+        return ()
+
+    def _last_row(self, piece: str, row: str) -> tuple[kernels.Statement, ...]:
+        """Nothing: nobody merges."""
+        return ()
+
+    def _left(self, piece: str, lower: loops.Index, upper: loops.Index) -> tuple[kernels.Statement, ...]:
+        """The row's sum of a piece, where the piece has any of it, added to the output."""
+        (store,) = self.segment.after
+        assert isinstance(store, loops.Store)
+        add = self.write.add(store.target, "sum", store.operands[0], *store.indices)
+        atomic = kernels.AtomicAccumulate(**{each.name: getattr(add, each.name) for each in fields(add)})
+        return (self.write.where(lower.result, "<", upper.result, atomic),)

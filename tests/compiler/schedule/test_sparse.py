@@ -323,6 +323,23 @@ def test_long_rows_of_a_graph_have_a_warp_each(counts: dict[str, int], by_rows: 
     assert exponentials == (1 if by_rows else 2)
 
 
+@pytest.mark.parametrize(
+    ("pairs", "added"),
+    [(161_922, True), (30_000, False)],  # four edges a pair; twenty, whose atomics would wait for one another
+)
+def test_numbers_of_short_rows_are_added_to_what_is_cleared(pairs: int, added: bool) -> None:
+    counts = {"nodes": 14_541, "edges": 620_232, "src_pairs": pairs, "dst_pairs": pairs}
+    text = (LAYERS / "rgat.emb").read_text()
+    program = compile_model(text, options={"aggregate": False, "grad": True}, counts=counts).stages["kernels"].program
+    assert isinstance(program, Module)
+    steps = {step.name: step for step in program.programs if isinstance(step, ScheduledKernel)}
+    assert ("RGAT_8_clear" in steps, "RGAT_8_merge" in steps) == (added, not added)
+    atomics = [node for node in walk(steps["RGAT_8"]) if isinstance(node, kernels.AtomicAccumulate)]
+    assert len(atomics) == added
+    assert not added or [buffer.name for buffer in steps["RGAT_8"].buffers if buffer.kind == "output"] == ["v51"]
+    assert "RGAT_3_merge" in steps  # a maximum is merged
+
+
 def test_products_are_left_to_others() -> None:
     program = compile_model((LAYERS / "gcn.emb").read_text()).stages["loops"].program
     assert isinstance(program, Module)
