@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import dataclasses
 
+import numpy as np
 import pytest
 
 import explorer
 from benchmarks.gpu_check import CHECKOUT, Case, Setting, check_layer, sizes_of
-from explorer.compiler.schedule import piece_places
+from explorer.compiler.schedule import pairs, piece_places
 from explorer.runtime.graphs import GraphPreset, generate
 
 MANY_EDGES = GraphPreset(num_nodes=31, num_edges=900, num_ntypes=2, num_etypes=5, reach=0.3)
@@ -44,3 +45,34 @@ def test_pieces_are_summed_and_added_to_their_destinations(
     counts = {name: count for kernel in kernels.program.programs for name, count in kernel.counts}
     blocks = counts["blocks"].value({"node_ends": GRAPHS[graph].num_nodes + 1})
     assert blocks == 2 if bytes_a_block > 2048 else blocks > 2
+
+
+@pytest.mark.parametrize(
+    ("graph", "size", "precision", "bytes_a_block"),
+    [
+        ("many edges", 64, "float32", 8 << 20),
+        ("many pairs", 64, "float32", 2048),
+        ("many pairs", 20, "float32", 8 << 20),
+        ("many pairs", 64, "tf32", 2048),
+    ],
+)
+def test_first_pieces_are_stored_and_products_end_rows_that_no_cache_holds(
+    emulated: Setting, monkeypatch: pytest.MonkeyPatch, bytes_a_block: int, size: int, precision: str, graph: str
+) -> None:
+    """Of nodes without pairs, with one piece, and with more."""
+    monkeypatch.setattr(pairs, "CACHE_BYTES", 0)
+    monkeypatch.setattr(piece_places, "DESTINATION_BYTES", bytes_a_block)
+    made = generate(graph, GRAPHS[graph])
+    pieces = np.bincount(made.dst, minlength=made.num_nodes)
+    assert 0 in pieces and (graph == "many edges" or 1 in pieces) and max(pieces) > 1
+    text = (CHECKOUT / "examples" / "rgnn" / "rgcn.emb").read_text()
+    case = Case(text, size, 0, {"precision": precision})
+    outcome = check_layer(dataclasses.replace(emulated, graph=made), case)
+    assert outcome["agrees"], outcome
+    kernels = explorer.compile(case.text, sizes=sizes_of(case), options=case.options).stages["kernels"]
+    assert "a product ends the rows" in kernels.passes[-1].summary
+    assert [kernel.name for kernel in kernels.program.programs if not kernel.once] == [
+        "RGCN_0_first_product",
+        "RGCN_0_others_product",
+        "RGCN_0_rest_product",
+    ]
