@@ -168,9 +168,7 @@ class _Summed:
         offsets = next(buffer for buffer in self.kernel.buffers if buffer.name == self.found.node_offsets)
         begin = loops.Load(result=names.new("begin"), buffer=offsets.name, indices=(row,), origin=origin)
         following = loops.Index(result=names.new("next"), function="add", operands=(row, 1), origin=origin)
-        end = loops.Load(
-            result=names.new("end"), buffer=offsets.name, indices=(following.result,), origin=origin
-        )
+        end = loops.Load(result=names.new("end"), buffer=offsets.name, indices=(following.result,), origin=origin)
         guarded = replace(
             product,
             head=(*product.head, begin, following, end),
