@@ -179,7 +179,7 @@ def _count(inspector: _Inspector) -> ScheduledKernel:
             length = steps.index("length", "min", steps.index("left", "sub", end, edge), PIECE)
             matrix = steps.load("m", pairs.matrices.name, pair)
             shorter = steps.index("shorter", "sub", PIECE, length)
-            block = _block(steps, inspector, node)
+            block = steps.index("block", "div", node, inspector.nodes)
             group = steps.index("g", "add", steps.index("before", "mul", block, inspector.choices), matrix)
             chosen = steps.index("bin", "add", steps.index("before", "mul", group, PIECE), shorter)
             rank = steps.atomic(of["bin_rows"].name, [group, shorter], 1, "rank")
@@ -203,15 +203,6 @@ def _taken(steps: Steps, inspector: _Inspector, edge: Extent, pair: Extent) -> I
     left, comparison, right = (edge, "==", first) if inspector.taken == "first" else (first, "<", edge)
     with steps.where(left, comparison, right):
         yield node
-
-
-def _block(steps: Steps, inspector: _Inspector, node: Extent) -> Extent:
-    """The block of destinations that a node is in. Others than first pieces are added from the last block on, for a
-    cache still holds what was stored there, and whoever reads the sums from the first row on finds them there."""
-    block = steps.index("block", "div", node, inspector.nodes)
-    if inspector.taken != "others":
-        return block
-    return steps.index("block", "sub", steps.index("last", "sub", inspector.blocks, 1), block)
 
 
 def _divide(inspector: _Inspector) -> ScheduledKernel:

@@ -119,13 +119,11 @@ class SegmentOperand:
                 steps.store(self.name, tiling.left_place(stage, self._row(steps, (group, side, down)), along), total)
 
     def _sum(self, steps: Steps, rows: _Group, depth: Extent) -> None:
-        """Adds all elements of a group of rows; behind the last step nothing is looked up."""
+        """Adds all elements of a group of rows."""
         self._find(steps, rows, 0)
-        last = steps.index("last", "sub", self._longest(steps, rows), 1)
-        with steps.segment("step", 0, last, 1) as step:
+        with steps.segment("step", 0, self._longest(steps, rows), 1) as step:
             self._add(steps, rows, step, depth)
             self._find(steps, rows, steps.index("next", "add", step, 1))
-        self._add(steps, rows, last, depth)
 
     def _type(self, scalar: loops.Statement) -> ElementType:
         """What a scalar of an element is."""
@@ -133,8 +131,8 @@ class SegmentOperand:
         return "i32" if of_index or isinstance(scalar, loops.Index) else "f32"
 
     def _longest(self, steps: Steps, rows: _Group) -> Extent:
-        """The most elements that a row of a group has, or one."""
-        longest: Extent = 1
+        """The most elements that a row of a group has."""
+        longest: Extent = 0
         for side in range(self._side):
             begin, stop = self._bounds(steps, rows, side)
             longest = steps.index("longest", "max", longest, steps.index("length", "sub", stop, begin))
