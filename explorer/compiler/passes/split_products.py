@@ -71,10 +71,10 @@ def _split(kernel: loops.Kernel, names: Names, report: Report) -> tuple[loops.Ke
 
 
 def _ends_sums(kernel: loops.Kernel, report: Report) -> bool:
-    """Whether an iteration starts with products of sums and ends its row, which no cache holds until another kernel
-    would do so."""
+    """Whether an iteration does products of sums, then one that ends its row with them: no cache holds all rows until
+    another kernel would do so."""
     found = find_pairs(kernel)
-    if found is None or any(is_segment(kernel, statement) for statement in found.after):
+    if found is None or len(found.after) != STATEMENTS + 1 or _product_at(kernel, found.after, 0) is None:
         return False
     return report.options.inspect != "false" and found.outgrow_caches(kernel, report.counts)
 
