@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 
 import numpy as np
 import pytest
@@ -76,3 +77,27 @@ def test_first_pieces_are_stored_and_products_end_rows_that_no_cache_holds(
         "RGCN_0_others_product",
         "RGCN_0_rest_product",
     ]
+
+
+SUMS = "sum(e.norm * (x[e.src] @ W[e.etype]) for e in n.incoming_edges())"
+
+
+@pytest.mark.parametrize(
+    ("ends", "last"),
+    [
+        (f"sigmoid({SUMS}) * (x[n] @ w0)", "rest_product"),
+        (f"relu({SUMS})", "clear"),
+    ],
+)
+def test_rows_end_however_they_use_their_sums(
+    emulated: Setting, monkeypatch: pytest.MonkeyPatch, ends: str, last: str
+) -> None:
+    """Sums that a product's rows only read may lack rows; for others all are cleared."""
+    monkeypatch.setattr(pairs, "CACHE_BYTES", 0)
+    text = (CHECKOUT / "examples" / "rgnn" / "rgcn.emb").read_text()
+    (given,) = re.findall(r'n\["h"\] = (.*)', text)
+    case = Case(text.replace(given, ends), 20, 0, {})
+    outcome = check_layer(dataclasses.replace(emulated, graph=generate("many pairs", MANY_PAIRS)), case)
+    assert outcome["agrees"], outcome
+    kernels = explorer.compile(case.text, sizes=sizes_of(case), options=case.options).stages["kernels"]
+    assert f"RGCN_0_{last}" in [kernel.name for kernel in kernels.program.programs]
