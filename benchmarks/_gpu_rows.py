@@ -17,6 +17,7 @@ import torch
 import explorer
 from benchmarks import _gpu_peers as peers
 from benchmarks._gpu_inputs import EXAMPLES, away_from_corners, drawn, knowledge_graph, power_law, relational_graph
+from explorer.runtime.graphs import graph_counts
 from explorer.runtime.layer_inputs import upstream_name
 from explorer.runtime.torch_programs import TensorProgram
 from explorer.runtime.torch_structure import Structure, prepare
@@ -163,7 +164,10 @@ class LayerRow(Row):
 
     def program(self) -> TensorProgram:
         """The layer, with its backward pass if it trains."""
-        return self.compiled(f"rgnn/{self.model}", dict(self.sizes), grad=self.training, aggregate=self.aggregate)
+        counts = graph_counts(self.graph) if self.graph else None
+        return self.compiled(
+            f"rgnn/{self.model}", dict(self.sizes), counts, grad=self.training, aggregate=self.aggregate
+        )
 
     def problem(self, device: str, data: str) -> Problem:
         """Random features and weights; attention vectors that PyTorch Geometric has once are the same for all types."""

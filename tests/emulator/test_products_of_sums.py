@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 
+import numpy as np
 import pytest
 
 import explorer
 from benchmarks.gpu_check import CHECKOUT, Case, Setting, check_layer, sizes_of
-from explorer.compiler.schedule import piece_places
+from explorer.compiler.schedule import pairs, piece_places
 from explorer.runtime.graphs import GraphPreset, generate
 
 MANY_EDGES = GraphPreset(num_nodes=31, num_edges=900, num_ntypes=2, num_etypes=5, reach=0.3)
@@ -44,3 +46,58 @@ def test_pieces_are_summed_and_added_to_their_destinations(
     counts = {name: count for kernel in kernels.program.programs for name, count in kernel.counts}
     blocks = counts["blocks"].value({"node_ends": GRAPHS[graph].num_nodes + 1})
     assert blocks == 1 if bytes_a_block > 2048 else blocks > 1
+
+
+@pytest.mark.parametrize(
+    ("graph", "size", "precision", "bytes_a_block"),
+    [
+        ("many edges", 64, "float32", 8 << 20),
+        ("many pairs", 64, "float32", 2048),
+        ("many pairs", 20, "float32", 8 << 20),
+        ("many pairs", 64, "tf32", 2048),
+    ],
+)
+def test_first_pieces_are_stored_and_products_end_rows_that_no_cache_holds(
+    emulated: Setting, monkeypatch: pytest.MonkeyPatch, bytes_a_block: int, size: int, precision: str, graph: str
+) -> None:
+    """Of nodes without pairs too."""
+    monkeypatch.setattr(pairs, "CACHE_BYTES", 0)
+    monkeypatch.setattr(piece_places, "DESTINATION_BYTES", bytes_a_block)
+    made = generate(graph, GRAPHS[graph])
+    edges = np.bincount(made.dst, minlength=made.num_nodes)
+    assert min(edges) == 0
+    text = (CHECKOUT / "examples" / "rgnn" / "rgcn.emb").read_text()
+    case = Case(text, size, 0, {"precision": precision})
+    outcome = check_layer(dataclasses.replace(emulated, graph=made), case)
+    assert outcome["agrees"], outcome
+    kernels = explorer.compile(case.text, sizes=sizes_of(case), options=case.options).stages["kernels"]
+    assert "a product ends the rows" in kernels.passes[-1].summary
+    assert [kernel.name for kernel in kernels.program.programs if not kernel.once] == [
+        "RGCN_0_first_product",
+        "RGCN_0_others_product",
+        "RGCN_0_rest_product",
+    ]
+
+
+SUMS = "sum(e.norm * (x[e.src] @ W[e.etype]) for e in n.incoming_edges())"
+
+
+@pytest.mark.parametrize(
+    ("ends", "last"),
+    [
+        (f"sigmoid({SUMS}) * (x[n] @ w0)", "rest_product"),
+        (f"relu({SUMS})", "clear"),
+    ],
+)
+def test_rows_end_however_they_use_their_sums(
+    emulated: Setting, monkeypatch: pytest.MonkeyPatch, ends: str, last: str
+) -> None:
+    """Sums that a product's rows only read may lack rows; for others all are cleared."""
+    monkeypatch.setattr(pairs, "CACHE_BYTES", 0)
+    text = (CHECKOUT / "examples" / "rgnn" / "rgcn.emb").read_text()
+    (given,) = re.findall(r'n\["h"\] = (.*)', text)
+    case = Case(text.replace(given, ends), 20, 0, {})
+    outcome = check_layer(dataclasses.replace(emulated, graph=generate("many pairs", MANY_PAIRS)), case)
+    assert outcome["agrees"], outcome
+    kernels = explorer.compile(case.text, sizes=sizes_of(case), options=case.options).stages["kernels"]
+    assert f"RGCN_0_{last}" in [kernel.name for kernel in kernels.program.programs]

@@ -5,12 +5,24 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from explorer.compiler.ir.kernels import Level, Loop, ScheduledKernel, Statement, Where, print_step, reads_of, result_of
-from explorer.compiler.ir.loops import Accumulate
+from explorer.compiler.ir.kernels import (
+    Level,
+    Loop,
+    ScheduledKernel,
+    Statement,
+    Tile,
+    Where,
+    print_step,
+    reads_of,
+    result_of,
+)
+from explorer.compiler.ir.loops import Accumulate, Store
 from explorer.compiler.ir.node import Atom, Node, VerificationError, once, walk
 
 LANES = 32
 """Lanes of a warp."""
+REGISTER_INDEX = ("register", "i32")
+"""Where a thread keeps indices, and of what type such a tile is."""
 GRID = ("block", "column")
 """Levels whose members cannot wait for one another."""
 
@@ -111,8 +123,10 @@ def _nearest(body: Sequence[Statement], level: Level) -> Iterator[Loop]:
 
 @once
 def dependences(kernel: ScheduledKernel) -> dict[str, frozenset[str]]:
-    """For each name, the loop variables that it comes from; what an atomic found depends on all around it."""
+    """For each name, the loop variables that it comes from; what an atomic found depends on all around it. An index
+    that a thread keeps in a register comes from what it stored there."""
     found: dict[str, frozenset[str]] = {}
+    kept = {node.name for node in walk(kernel) if isinstance(node, Tile) and (node.memory, node.type) == REGISTER_INDEX}
     for statement, path in statements(kernel):
         name = result_of(statement)
         around = frozenset(loop.variable for loop in path if isinstance(loop, Loop))
@@ -123,4 +137,6 @@ def dependences(kernel: ScheduledKernel) -> dict[str, frozenset[str]]:
         comes_from = frozenset().union(*(found.get(read, frozenset()) for read in reads_of(statement)))
         if name is not None:
             found[name] = comes_from | {name} if isinstance(statement, Loop) else comes_from
+        elif isinstance(statement, Store) and statement.target in kept:
+            found[statement.target] = found.get(statement.target, frozenset()) | comes_from
     return found

@@ -25,6 +25,7 @@ from explorer.compiler.passes.statements import (
     slice_for,
     written_names,
 )
+from explorer.compiler.schedule.pairs import find_pairs
 
 Body = tuple[loops.Statement, ...]
 
@@ -54,6 +55,8 @@ def _split(kernel: loops.Kernel, names: Names, report: Report) -> tuple[loops.Ke
         return (kernel,)
     if not any(is_segment(kernel, statement) for statement in rows.body):
         return (kernel,)
+    if _ends_sums(kernel, report):
+        return (kernel,)
     for at in range(len(rows.body) - STATEMENTS + 1):
         product = _product_at(kernel, rows.body, at)
         if product is None:
@@ -65,6 +68,15 @@ def _split(kernel: loops.Kernel, names: Names, report: Report) -> tuple[loops.Ke
         report.did(f"{kernel.name}: the product with {product} in a kernel of its own")
         return tuple(piece for part in parts for piece in _split(part, names, report))
     return (kernel,)
+
+
+def _ends_sums(kernel: loops.Kernel, report: Report) -> bool:
+    """Whether an iteration does products of sums, then one that ends its row with them: no cache holds all rows until
+    another kernel would do so."""
+    found = find_pairs(kernel)
+    if found is None or len(found.after) != STATEMENTS + 1 or _product_at(kernel, found.after, 0) is None:
+        return False
+    return report.options.inspect != "false" and found.outgrow_caches(kernel, report.counts)
 
 
 def _product_at(kernel: loops.Kernel, body: Body, at: int) -> str | None:

@@ -56,7 +56,10 @@ class Epilogue:
         self._parts, self._ending = parts, ending
         self._columns = kernel.size(product.column_extent)
         head = tuple(statement for statement in product.head if statement is not product.matrix_index)
-        self._head = slice_for(head, product.epilogue)
+        self._guards = dict(product.guards)
+        bounds = {name for guard in self._guards.values() for name in guard}
+        guarding = [statement for statement in head if loops.result_of(statement) in bounds]
+        self._head = [*slice_for(head, (*product.epilogue, *guarding)), *guarding]
         self._indices = {buffer.name for buffer in kernel.buffers if buffer.kind == "index"}
         self._ahead: dict[str, str] = {}
 
@@ -125,9 +128,21 @@ class Epilogue:
         for statement in statements:
             if isinstance(statement, loops.Load) and statement.buffer == self._product.total:
                 names = {**names, statement.result: steps.load(statement.result, self._sums.name, *at)}
+            elif isinstance(statement, loops.Load) and statement.buffer in self._guards:
+                names = {**names, statement.result: self._guarded(statement, names)}
             else:
                 names = steps.copy([statement], names)
         return names
+
+    def _guarded(self, load: loops.Load, names: Mapping[str, Atom]) -> str:
+        """What is loaded of a row that may not be there: 0 where it is not."""
+        steps = self._steps
+        begin, end = (names[name] for name in self._guards[load.buffer])
+        found = steps.names.new(load.result)
+        steps.add(loops.Accumulator(name=found, start=0.0, origin=load.origin))
+        with steps.where(begin, "<", end):
+            steps.accumulate(found, (), "copy", steps.copy([load], names)[load.result])
+        return found
 
     def _part(self, accumulator: loops.Accumulator) -> str:
         """An accumulator for this block's columns."""

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+from explorer.compiler.codegen.cuda_tiles import FLOAT_BYTES
+from explorer.compiler.counts import SETS, Counts
 from explorer.compiler.ir import loops
 from explorer.compiler.ir.kernels import AtomicAccumulate
 from explorer.compiler.ir.loops import Buffer
@@ -16,6 +18,9 @@ from explorer.compiler.ir.node import Extent, Names, merge, walk
 from explorer.compiler.passes.statements import names_read
 from explorer.compiler.schedule.piece_places import PlacedPieces
 from explorer.compiler.schedule.products import Product, Segment
+
+CACHE_BYTES = 48 << 20
+"""Of nodes' rows that a cache holds: an H100's L2 cache has 50 MB."""
 
 
 @dataclass(frozen=True)
@@ -34,6 +39,16 @@ class Pairs:
     columns: loops.For
     matrix: loops.Load
     after: tuple[loops.Statement, ...]
+
+    def row_bytes(self, kernel: loops.Kernel) -> int:
+        """Bytes of a node's row."""
+        return FLOAT_BYTES * kernel.size(self.columns.extent)
+
+    def outgrow_caches(self, kernel: loops.Kernel, counts: Counts) -> bool:
+        """Whether no cache holds the rows of as many nodes as are counted: each pass over them then takes as long as
+        memory does."""
+        nodes = counts[SETS[str(self.rows.extent)]] if self.rows.extent in SETS else 0
+        return nodes * self.row_bytes(kernel) > CACHE_BYTES
 
     def edges_of(self, kernel: loops.Kernel) -> Extent:
         """How many edges there are, by an array that has an element for each."""
@@ -103,9 +118,9 @@ def _in_pairs(
     return None
 
 
-def product_of(found: Pairs, pieces: PlacedPieces, most: Extent, sums: Buffer) -> Product:
+def product_of(found: Pairs, pieces: PlacedPieces, most: Extent, sums: Buffer, *, alone: bool = False) -> Product:
     """The product whose rows are pieces of the pairs' edges, `most` of them; its epilogue adds to the nodes' rows of
-    `sums`."""
+    `sums`, or stores there, where each node has one of the pieces alone."""
     origin = found.depths.origin
     *scalars, inner = found.edges.body
     assert isinstance(inner, loops.For)
@@ -115,12 +130,19 @@ def product_of(found: Pairs, pieces: PlacedPieces, most: Extent, sums: Buffer) -
         for array in pieces.arrays
     )
     chosen = replace(found.chosen, indices=("piece",))
-    added = AtomicAccumulate(
+    stored = loops.Store(
         target=sums.name,
         indices=(node.result, found.columns.variable),
-        reduction="sum",
         function="copy",
         operands=(value,),
+        origin=origin,
+    )
+    added = AtomicAccumulate(
+        target=sums.name,
+        indices=stored.indices,
+        reduction="sum",
+        function="copy",
+        operands=stored.operands,
         origin=origin,
     )
     return Product(
@@ -137,7 +159,7 @@ def product_of(found: Pairs, pieces: PlacedPieces, most: Extent, sums: Buffer) -
         total=found.total.name,
         epilogue=(
             loops.Load(result=value, buffer=found.total.name, indices=(found.columns.variable,), origin=origin),
-            added,
+            stored if alone else added,
         ),
         accumulators=(),
         origin=origin,

@@ -9,7 +9,10 @@ done last, so that no multiprocessor waits long for the others to end.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import Literal
 
 from explorer.compiler.counts import SETS
 from explorer.compiler.ir.kernels import Count, ScheduledKernel
@@ -22,6 +25,9 @@ PIECE = 16
 """Edges of a piece, at most: long sums are cut, so that no thread has to take thousands."""
 DESTINATION_BYTES = 8 << 20
 """Of the rows that a block of destinations has: they stay in the L2 cache beside what is gathered meanwhile."""
+
+Taken = Literal["all", "first", "others"]
+"""Which pieces of each node an inspector is for: all, its first one alone, or all behind that."""
 
 
 @dataclass(frozen=True)
@@ -61,6 +67,7 @@ class _Inspector:
 
     name: str
     pairs: PairArrays
+    taken: Taken
     nodes: int
     blocks: str
     choices: str
@@ -97,12 +104,16 @@ class _Inspector:
         return (self.pairs.offsets, self.pairs.nodes, self.pairs.matrices, *self.of.values())
 
 
-def place_pieces(name: str, pairs: PairArrays, row_bytes: int, names: Names, origin: Origin) -> PlacedPieces:
-    """The inspector for the pieces of pairs, which are added to destinations of so many bytes each. `names` are those
-    of the module."""
+def place_pieces(
+    name: str, pairs: PairArrays, taken: Taken, row_bytes: int, names: Names, origin: Origin
+) -> PlacedPieces:
+    """The inspector for the pieces of pairs that are `taken`, whose destinations have so many bytes each. `names` are
+    those of the module."""
     choices, blocks, groups, tiles = (names.new(hint) for hint in ("choices", "blocks", "groups", "tiles"))
     nodes = max(1, DESTINATION_BYTES // row_bytes)
-    most_pieces = ((pairs.edges, PIECE * ROWS_A_TILE), (pairs.matrices.extents[0], ROWS_A_TILE))  # in tiles
+    most_pieces: tuple[tuple[Extent, int], ...] = ((pairs.nodes.extents[0], ROWS_A_TILE),)  # in tiles
+    if taken != "first":
+        most_pieces = ((pairs.edges, PIECE * ROWS_A_TILE), (pairs.matrices.extents[0], ROWS_A_TILE))
     extents: dict[str, tuple[Extent, ...]] = {
         **dict.fromkeys(
             ("edge_rank", "edge_bin", "edge_node", "piece_begin", "piece_stop", "piece_node"), (pairs.edges,)
@@ -115,6 +126,7 @@ def place_pieces(name: str, pairs: PairArrays, row_bytes: int, names: Names, ori
     inspector = _Inspector(
         name=name,
         pairs=pairs,
+        taken=taken,
         nodes=nodes,
         blocks=blocks,
         choices=choices,
@@ -161,12 +173,10 @@ def _count(inspector: _Inspector) -> ScheduledKernel:
         pair = steps.search("d", pairs.offsets.name, edge, pairs.offsets.extents[0])
         begin = steps.load("begin", pairs.offsets.name, pair)
         inside = steps.index("inside", "mod", steps.index("before", "sub", edge, begin), PIECE)
-        with steps.where(0, "<", inside):
-            steps.store(of["edge_rank"].name, [edge], -1)
-        with steps.where(inside, "==", 0):
+        steps.store(of["edge_rank"].name, [edge], -1)
+        with steps.where(inside, "==", 0), _taken(steps, inspector, edge, pair) as node:
             end = steps.load("end", pairs.offsets.name, steps.index("next", "add", pair, 1))
             length = steps.index("length", "min", steps.index("left", "sub", end, edge), PIECE)
-            node = steps.search("n", pairs.nodes.name, pair, pairs.nodes.extents[0])
             matrix = steps.load("m", pairs.matrices.name, pair)
             shorter = steps.index("shorter", "sub", PIECE, length)
             block = steps.index("block", "div", node, inspector.nodes)
@@ -179,6 +189,20 @@ def _count(inspector: _Inspector) -> ScheduledKernel:
     return inspector.kernel(
         "count", "count the pieces of each group and length: the atomic gives a piece's rank", steps
     )
+
+
+@contextmanager
+def _taken(steps: Steps, inspector: _Inspector, edge: Extent, pair: Extent) -> Iterator[str]:
+    """What is done for a piece of a pair, by its first edge, if the inspector is for it. Gives the pair's node."""
+    pairs = inspector.pairs
+    node = steps.search("n", pairs.nodes.name, pair, pairs.nodes.extents[0])
+    if inspector.taken == "all":
+        yield node
+        return
+    first = steps.load("first", pairs.offsets.name, steps.load("d", pairs.nodes.name, node))
+    left, comparison, right = (edge, "==", first) if inspector.taken == "first" else (first, "<", edge)
+    with steps.where(left, comparison, right):
+        yield node
 
 
 def _divide(inspector: _Inspector) -> ScheduledKernel:

@@ -33,7 +33,8 @@ class Product:
     `head` are scalars of the iteration, `heads` the loop over heads around the product, if there is one. `prologue`
     computes `factor` for each depth. `epilogue` is straight-line code for each column: it loads the sums as a row
     named `total`, stores into rows of outputs, and sums over the columns into `accumulators`. With a
-    `segment`, the factor is a sum."""
+    `segment`, the factor is a sum. `guards` are by array two scalars of the head: an iteration's row is there only
+    where the first is less than the second, and stands for zeros elsewhere."""
 
     rows: loops.For
     head: tuple[loops.Statement, ...]
@@ -50,6 +51,7 @@ class Product:
     accumulators: tuple[loops.Accumulator, ...]
     origin: Origin
     segment: Segment | None = None
+    guards: tuple[tuple[str, tuple[str, str]], ...] = ()
 
     def reduction_of(self, accumulator: str) -> str:
         """How the epilogue adds to one of the accumulators."""

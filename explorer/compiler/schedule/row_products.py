@@ -6,18 +6,17 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
-from explorer.compiler.codegen.cuda_tiles import FLOAT_BYTES
 from explorer.compiler.ir import loops
 from explorer.compiler.ir.kernels import ScheduledKernel
 from explorer.compiler.ir.loops import Buffer
-from explorer.compiler.ir.node import Extent, Names, Origin
+from explorer.compiler.ir.node import Extent, Names, Origin, walk
 from explorer.compiler.passes.report import Report
 from explorer.compiler.passes.statements import all_names
 from explorer.compiler.schedule.endings import ending_kernel, find_rest
 from explorer.compiler.schedule.gemm import ProductKernel, write_product
 from explorer.compiler.schedule.grouping import Chosen, Grouping, group_rows
-from explorer.compiler.schedule.pairs import cleared_rows, find_pairs, product_of, rest_of, sums_begun
-from explorer.compiler.schedule.piece_places import PIECE, PairArrays, place_pieces
+from explorer.compiler.schedule.pairs import Pairs, cleared_rows, find_pairs, product_of, rest_of, sums_begun
+from explorer.compiler.schedule.piece_places import PIECE, PairArrays, Taken, place_pieces
 from explorer.compiler.schedule.products import Found, Product, find_products
 from explorer.compiler.schedule.tiling import VECTOR
 
@@ -99,34 +98,87 @@ def schedule_pairs(
         report.refused(f"{kernel.name}: {found.matrix.buffer} has too few columns for a tile (gemm)")
         return None
     names, origin = groupings.names, found.pairs.origin
-    buffers = {buffer.name: buffer for buffer in kernel.buffers}
-    pairs = PairArrays(
-        edges=found.edges_of(kernel),
-        offsets=buffers[found.pair_offsets],
-        nodes=buffers[found.node_offsets],
-        matrices=buffers[found.chosen.buffer],
-        choices=buffers[found.matrix.buffer].extents[0],
-    )
-    row_bytes = FLOAT_BYTES * kernel.size(found.columns.extent)
-    pieces = place_pieces(f"{kernel.name}_pieces", pairs, row_bytes, names, origin)
     begun = sums_begun(found, kernel, groupings.handed)
     extents = (found.rows.extent, found.columns.extent)
     sums = Buffer(name=begun or names.new("sums"), kind="output", extents=extents, origin=origin)
-    product = product_of(found, pieces, pairs.edges, sums)
-    others = tuple(buffer for buffer in kernel.buffers if buffer.name != begun)
-    among = replace(kernel, buffers=(*others, *pieces.arrays, sums))
-    precision = report.options.precision
-    written = write_product(among, product, pieces.grouping, f"{kernel.name}_product", names, precision)
+    others = replace(kernel, buffers=tuple(buffer for buffer in kernel.buffers if buffer.name != begun))
+    rest = rest_of(others, found, sums)
+    summed = _Summed(others, found, sums, names, report)
     report.did(
         f"{kernel.name}: sums of at most {PIECE} edges, grouped by {found.chosen.buffer}, times {found.matrix.buffer}"
     )
-    _say_precision(kernel, product, written, report)
     if begun:
         report.did(
             f"{kernel.name}: its pairs are added to {begun}, where another kernel has stored what they begin with"
         )
-        return (*pieces.grouping.kernels, written.kernel, rest_of(replace(kernel, buffers=others), found, sums))
-    return (cleared_rows(kernel, sums, names), *pieces.grouping.kernels, written.kernel, rest_of(kernel, found, sums))
+        return (*summed.pieces("all"), rest)
+    ended = summed.ended(rest) if found.outgrow_caches(kernel, report.counts) else None
+    if ended is None:
+        return (cleared_rows(kernel, sums, names), *summed.pieces("all"), rest)
+    report.did(f"{kernel.name}: a node's first piece is stored, the others are added, a product ends the rows")
+    return (*summed.pieces("first"), *summed.pieces("others"), ended)
+
+
+@dataclass(frozen=True)
+class _Summed:
+    """The products of sums of a kernel, which go to the nodes' rows of `sums`."""
+
+    kernel: loops.Kernel
+    found: Pairs
+    sums: Buffer
+    names: Names
+    report: Report
+
+    def pieces(self, taken: Taken) -> tuple[ScheduledKernel, ...]:
+        """The inspector and the product of those of the pieces that are taken."""
+        kernel, found, report = self.kernel, self.found, self.report
+        buffers = {buffer.name: buffer for buffer in kernel.buffers}
+        pairs = PairArrays(
+            edges=found.edges_of(kernel),
+            offsets=buffers[found.pair_offsets],
+            nodes=buffers[found.node_offsets],
+            matrices=buffers[found.chosen.buffer],
+            choices=buffers[found.matrix.buffer].extents[0],
+        )
+        name = f"{kernel.name}_{taken}" if taken != "all" else kernel.name
+        row_bytes, origin = found.row_bytes(kernel), found.pairs.origin
+        pieces = place_pieces(f"{name}_pieces", pairs, taken, row_bytes, self.names, origin)
+        product = product_of(found, pieces, pairs.edges, self.sums, alone=taken == "first")
+        among = replace(kernel, buffers=(*kernel.buffers, *pieces.arrays, self.sums))
+        precision = report.options.precision
+        written = write_product(among, product, pieces.grouping, f"{name}_product", self.names, precision)
+        if taken != "others":
+            _say_precision(kernel, product, written, report)
+        return (*pieces.grouping.kernels, written.kernel)
+
+    def ended(self, rest: loops.Kernel) -> ScheduledKernel | None:
+        """What follows the sums, if it is a product of the same rows whose epilogue reads those of `sums`, as a kernel
+        that takes rows of nodes without pairs, which nothing is stored in, for zeros; else None."""
+        found = find_products(rest)
+        if found is None or found.rest or len(found.products) > 1 or _refusal(rest, found, self.report) != "":
+            return None
+        (product,) = found.products
+        if product.matrix_index or product.heads or product.accumulators:
+            return None
+        loads = [node for node in walk(rest) if isinstance(node, loops.Load) and node.buffer == self.sums.name]
+        own = [s for s in product.epilogue if isinstance(s, loops.Load) and s.buffer == self.sums.name]
+        if len(loads) > len(own) or any(load.indices != (found.rows.variable, product.column) for load in own):
+            return None
+        names, row, origin = Names(all_names(rest)), found.rows.variable, found.rows.origin
+        offsets = next(buffer for buffer in self.kernel.buffers if buffer.name == self.found.node_offsets)
+        begin = loops.Load(result=names.new("begin"), buffer=offsets.name, indices=(row,), origin=origin)
+        following = loops.Index(result=names.new("next"), function="add", operands=(row, 1), origin=origin)
+        end = loops.Load(result=names.new("end"), buffer=offsets.name, indices=(following.result,), origin=origin)
+        guarded = replace(
+            product,
+            head=(*product.head, begin, following, end),
+            guards=((self.sums.name, (begin.result, end.result)),),
+        )
+        among = replace(rest, buffers=(*(b for b in rest.buffers if b != offsets), offsets))
+        precision = self.report.options.precision
+        written = write_product(among, guarded, None, f"{rest.name}_product", self.names, precision)
+        _say_precision(rest, product, written, self.report)
+        return written.kernel
 
 
 def _say_precision(kernel: loops.Kernel, product: Product, written: ProductKernel, report: Report) -> None:

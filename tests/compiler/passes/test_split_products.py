@@ -14,6 +14,7 @@ from explorer.compiler.ir.loops import For, Kernel
 from explorer.compiler.ir.module import Module
 from explorer.compiler.passes.report import Report
 from explorer.compiler.passes.split_products import split_products
+from explorer.compiler.schedule import pairs
 
 EXAMPLES = Path(__file__).resolve().parents[3] / "examples" / "rgnn"
 
@@ -85,3 +86,13 @@ def test_a_matrix_of_few_columns_stays_in_the_iteration() -> None:
     kernels, report = split(explorer.compile(GCN, sizes={"F": 20, "G": 8}))
     assert [kernel.name for kernel in kernels] == ["GCN_0"]
     assert not report.done
+
+
+def test_a_product_that_ends_sums_stays_with_them_where_no_cache_holds_the_rows(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    assert len(split(explorer.compile(RGCN))[0]) == 2
+    monkeypatch.setattr(pairs, "CACHE_BYTES", 0)
+    assert len(split(explorer.compile(RGCN))[0]) == 1
+    assert len(split(explorer.compile(RGCN, options={"inspect": "false"}))[0]) == 2
+    assert len(split(explorer.compile(GCN))[0]) == 2

@@ -13,7 +13,7 @@ from explorer.compiler.ir.node import Names, Span
 from explorer.compiler.ir.verify_kernels import verify_scheduled
 from explorer.compiler.schedule import piece_places
 from explorer.compiler.schedule.grouping import ROWS_A_TILE
-from explorer.compiler.schedule.piece_places import PIECE, PairArrays, PlacedPieces, place_pieces
+from explorer.compiler.schedule.piece_places import PIECE, PairArrays, PlacedPieces, Taken, place_pieces
 
 ORIGIN = (Span(1, 1, 1, 2),)
 CHOICES = 3
@@ -47,7 +47,7 @@ GRAPHS = {
 
 
 def place(
-    given: Graph, nodes_a_block: int, monkeypatch: pytest.MonkeyPatch
+    given: Graph, nodes_a_block: int, monkeypatch: pytest.MonkeyPatch, taken: Taken = "all"
 ) -> tuple[PlacedPieces, dict[str, np.ndarray]]:
     """The inspector for a graph, and what it fills."""
     monkeypatch.setattr(piece_places, "DESTINATION_BYTES", 64 * nodes_a_block)
@@ -57,7 +57,7 @@ def place(
 
     names = Names({"offsets", "starts", "matrices", "E", "ends", "node_ends", "pairs", "relation"})
     arrays = array("offsets", "ends"), array("starts", "node_ends"), array("matrices", "pairs")
-    pieces = place_pieces("model", PairArrays("E", *arrays, "relation"), 64, names, ORIGIN)
+    pieces = place_pieces("model", PairArrays("E", *arrays, "relation"), taken, 64, names, ORIGIN)
     for kernel in pieces.grouping.kernels:
         verify_scheduled(kernel)
     inputs = {
@@ -116,3 +116,16 @@ def test_tiles_go_by_block_and_matrix_and_end_in_single_edges(
     extents = {"relation": CHOICES, "node_ends": len(given.nodes)}
     extents |= {name: counts[name].value(extents) for name in ("choices", "blocks")}
     assert counts["groups"].value(extents) == blocks * CHOICES
+
+
+@pytest.mark.parametrize("given", GRAPHS.values(), ids=GRAPHS)
+def test_a_nodes_first_piece_and_the_others_are_all(monkeypatch: pytest.MonkeyPatch, given: Graph) -> None:
+    found: dict[Taken, list[tuple[int, int]]] = {}
+    for taken in ("all", "first", "others"):
+        pieces, arrays = place(given, 4, monkeypatch, taken)
+        ends = (arrays[b.name] for b in (pieces.grouping.begin, pieces.grouping.end))
+        places = [place for first, past in zip(*ends, strict=True) for place in range(first, past)]
+        found[taken] = [(int(arrays[pieces.node.name][at]), int(arrays[pieces.begin.name][at])) for at in places]
+    assert sorted(found["first"] + found["others"]) == sorted(found["all"])
+    least = {node: min(begin for of, begin in found["all"] if of == node) for node, _ in found["all"]}
+    assert sorted(found["first"]) == sorted(least.items())
