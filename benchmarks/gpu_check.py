@@ -172,7 +172,7 @@ def layer_cases(sizes: Sequence[int]) -> Iterator[Case]:
 def op_cases(sizes: Sequence[int]) -> Iterator[Case]:
     """Every op of the examples at every size."""
     for path in sorted((CHECKOUT / "examples" / "embedding").glob("*.emb")):
-        if explorer.compile(path.read_text()).family == "op":
+        if explorer.compile(path.read_text(), on_demand=True).family == "op":
             yield from (Case(path.read_text(), size, 0, {}) for size in sizes)
 
 
@@ -180,7 +180,7 @@ def gradient_cases(sizes: Sequence[int]) -> Iterator[Case]:
     """Every example with its backward pass; scores with negatives too."""
     for path in sorted((CHECKOUT / "examples").glob("*/*.emb")):
         text = path.read_text()
-        negatives = NEGATIVES[:2] if explorer.compile(text).family == "score" else NEGATIVES[:1]
+        negatives = NEGATIVES[:2] if explorer.compile(text, on_demand=True).family == "score" else NEGATIVES[:1]
         for size in sizes:
             for kind in negatives:
                 yield Case(text, size, BATCHES[-1], {"grad": "true", "negatives": kind})
@@ -188,7 +188,7 @@ def gradient_cases(sizes: Sequence[int]) -> Iterator[Case]:
 
 def check_layer(setting: Setting, case: Case) -> dict[str, Any]:
     """Compiles a layer, launches its kernels in order, and compares."""
-    compilation = explorer.compile(case.text, sizes=sizes_of(case), options=case.options)
+    compilation = compiled(case)
     graph, module = programs(compilation)
     report: dict[str, Any] = {"model": compilation.name, "sizes": dict(compilation.sizes), **case.options}
     data = setting.graph
@@ -202,6 +202,11 @@ def check_layer(setting: Setting, case: Case) -> dict[str, Any]:
     same = all(np.array_equal(launches[0], other) for other in launches)
     right = error <= LAYER_TOLERANCE * coarser(case) and (same or sums_atomically(compilation))
     return report | {"agrees": right, "error": error, "same_each_time": same}
+
+
+def compiled(case: Case) -> explorer.Compilation:
+    """A case's compilation, of which only the stages that lead to CUDA are made."""
+    return explorer.compile(case.text, sizes=sizes_of(case), options=case.options, on_demand=True)
 
 
 def coarser(case: Case) -> float:
@@ -219,7 +224,7 @@ def sums_atomically(compilation: explorer.Compilation) -> bool:
 
 def check(setting: Setting, case: Case) -> dict[str, Any]:
     """Compiles, launches and compares one case."""
-    compilation = explorer.compile(case.text, sizes=sizes_of(case), options=case.options)
+    compilation = compiled(case)
     report: dict[str, Any] = {"model": compilation.name, "sizes": dict(compilation.sizes), "batch": case.batch}
     report |= case.options | {"agrees": False}
     stage = compilation.stages["cuda"]
@@ -236,7 +241,7 @@ def check(setting: Setting, case: Case) -> dict[str, Any]:
 
 def check_op(setting: Setting, case: Case) -> dict[str, Any]:
     """Compiles an op, launches its kernels in order, and compares."""
-    compilation = explorer.compile(case.text, sizes=sizes_of(case))
+    compilation = compiled(case)
     report: dict[str, Any] = {"model": compilation.name, "sizes": dict(compilation.sizes)}
     given = op_inputs(setting, compilation)
     assert compilation.encode is not None
@@ -251,7 +256,7 @@ def check_op(setting: Setting, case: Case) -> dict[str, Any]:
 
 def check_gradients(setting: Setting, case: Case) -> dict[str, Any]:
     """Compiles with the backward pass, launches, and compares the result and every gradient."""
-    compilation = explorer.compile(case.text, sizes=sizes_of(case), options=case.options)
+    compilation = compiled(case)
     report: dict[str, Any] = {"model": compilation.name, "sizes": dict(compilation.sizes), **case.options}
     stage = compilation.stages["cuda"]
     if not stage.available:  # many heads of long rows do not fit into a block's shared memory
@@ -316,7 +321,7 @@ def sizes_of(case: Case) -> dict[str, int]:
 @cache
 def _dimensions(text: str) -> tuple[str, ...]:
     """The names of a text's dimensions."""
-    return tuple(explorer.compile(text).sizes)
+    return tuple(explorer.compile(text, on_demand=True).sizes)
 
 
 def triples() -> Triples:
