@@ -36,7 +36,10 @@ help: ## print this list
 run: setup ## serve the page on HOST:PORT, with the graphs in DATA if given
 	$(BIN)/explorer serve --host $(HOST) --port $(PORT) $(if $(DATA),--data-dir $(DATA))
 
-test: lint types pytest ## lint, types and all tests; ARGS goes to pytest
+# Lint and types take a minute of one core, as do the parts of the set-up, some of which wait for the network.
+test: ## lint, types and all tests; ARGS goes to pytest
+	@$(MAKE) --no-print-directory --jobs=2 lint types setup
+	@$(MAKE) --no-print-directory pytest
 
 lint: $(PACKAGES) ## ruff
 	$(BIN)/ruff check .

@@ -175,7 +175,7 @@ def layer_cases(sizes: Sequence[int]) -> Iterator[Case]:
 def op_cases(sizes: Sequence[int]) -> Iterator[Case]:
     """Every op of the examples at every size; a sum and a dot product of rows that an inspector marks, too."""
     for path in sorted((CHECKOUT / "examples" / "embedding").glob("*.emb")):
-        if explorer.compile(path.read_text()).family == "op":
+        if explorer.compile(path.read_text(), on_demand=True).family == "op":
             marked: list[dict[str, str]] = [{"popular": "true"}] if path.stem in POPULAR else []
             yield from (Case(path.read_text(), size, 0, options) for options in ({}, *marked) for size in sizes)
 
@@ -184,7 +184,7 @@ def gradient_cases(sizes: Sequence[int]) -> Iterator[Case]:
     """Every example with its backward pass; scores with negatives too."""
     for path in sorted((CHECKOUT / "examples").glob("*/*.emb")):
         text = path.read_text()
-        negatives = NEGATIVES[:2] if explorer.compile(text).family == "score" else NEGATIVES[:1]
+        negatives = NEGATIVES[:2] if explorer.compile(text, on_demand=True).family == "score" else NEGATIVES[:1]
         for size in sizes:
             for kind in negatives:
                 yield Case(text, size, BATCHES[-1], {"grad": "true", "negatives": kind})
@@ -192,7 +192,7 @@ def gradient_cases(sizes: Sequence[int]) -> Iterator[Case]:
 
 def check_layer(setting: Setting, case: Case) -> dict[str, Any]:
     """Compiles a layer, launches its kernels in order, and compares."""
-    compilation = explorer.compile(case.text, sizes=sizes_of(case), options=case.options)
+    compilation = compiled(case)
     graph, module = programs(compilation)
     report: dict[str, Any] = {"model": compilation.name, "sizes": dict(compilation.sizes), **case.options}
     data = setting.graph
@@ -206,6 +206,11 @@ def check_layer(setting: Setting, case: Case) -> dict[str, Any]:
     same = all(np.array_equal(launches[0], other) for other in launches)
     right = error <= LAYER_TOLERANCE * coarser(case) and (same or sums_atomically(compilation))
     return report | {"agrees": right, "error": error, "same_each_time": same}
+
+
+def compiled(case: Case) -> explorer.Compilation:
+    """A case's compilation, of which only the stages that lead to CUDA are made."""
+    return explorer.compile(case.text, sizes=sizes_of(case), options=case.options, on_demand=True)
 
 
 def coarser(case: Case) -> float:
@@ -223,7 +228,7 @@ def sums_atomically(compilation: explorer.Compilation) -> bool:
 
 def check(setting: Setting, case: Case) -> dict[str, Any]:
     """Compiles, launches and compares one case."""
-    compilation = explorer.compile(case.text, sizes=sizes_of(case), options=case.options)
+    compilation = compiled(case)
     report: dict[str, Any] = {"model": compilation.name, "sizes": dict(compilation.sizes), "batch": case.batch}
     report |= case.options | {"agrees": False}
     stage = compilation.stages["cuda"]
@@ -240,7 +245,7 @@ def check(setting: Setting, case: Case) -> dict[str, Any]:
 
 def check_op(setting: Setting, case: Case) -> dict[str, Any]:
     """Compiles an op, launches its kernels in order, and compares."""
-    compilation = explorer.compile(case.text, sizes=sizes_of(case), options=case.options)
+    compilation = compiled(case)
     report: dict[str, Any] = {"model": compilation.name, "sizes": dict(compilation.sizes), "options": case.options}
     given = op_inputs(setting, compilation)
     assert compilation.encode is not None
@@ -255,7 +260,7 @@ def check_op(setting: Setting, case: Case) -> dict[str, Any]:
 
 def check_gradients(setting: Setting, case: Case) -> dict[str, Any]:
     """Compiles with the backward pass, launches, and compares the result and every gradient."""
-    compilation = explorer.compile(case.text, sizes=sizes_of(case), options=case.options)
+    compilation = compiled(case)
     report: dict[str, Any] = {"model": compilation.name, "sizes": dict(compilation.sizes), **case.options}
     stage = compilation.stages["cuda"]
     if not stage.available:  # many heads of long rows do not fit into a block's shared memory
@@ -322,7 +327,7 @@ def sizes_of(case: Case) -> dict[str, int]:
 @cache
 def _dimensions(text: str) -> tuple[str, ...]:
     """The names of a text's dimensions."""
-    return tuple(explorer.compile(text).sizes)
+    return tuple(explorer.compile(text, on_demand=True).sizes)
 
 
 def triples() -> Triples:

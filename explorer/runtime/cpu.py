@@ -173,21 +173,28 @@ def prepare_once(program: Kernel | Module) -> Prepared:
 
 
 def _compile(kernel: Kernel, grouping: bool) -> CompiledKernel:
-    import numba
-
     try:
         function = generate_host(kernel, grouping=grouping)
     except Unsupported as error:
         raise InputError(str(error)) from None
+    return CompiledKernel(kernel, function, _machine_code(function, _signature(kernel, function)))
+
+
+@functools.lru_cache(maxsize=128)
+def _machine_code(function: HostFunction, signature: tuple[Any, ...]) -> Callable[..., None]:
+    """What Numba makes of a function, kept: programs that differ elsewhere, or by a backward pass, share kernels."""
+    import numba
+
     njit: Any = numba.njit  # annotated by Numba for use as a plain decorator, and without this option
     compiler = njit(
-        _signature(kernel, function),
+        signature,
         fastmath=FLOAT_RULES,
         error_model="numpy",
         nogil=True,
         no_cfunc_wrapper=True,  # for C to call it by its address, which nothing does
     )
-    return CompiledKernel(kernel, function, compiler(_python_function(function)))
+    made: Callable[..., None] = compiler(_python_function(function))
+    return made
 
 
 def _share(work: Callable[[int, int], None], count: int, chunks: int) -> None:

@@ -18,9 +18,9 @@ INTERPRETED = [spec.name for spec in STAGES if spec.name not in ("cuda", "ptx", 
 
 @cache
 def compiled(text, **options):
-    """The compilation of an op, small."""
+    """The compilation of an op, small, of the stages that somebody looks at."""
     sizes = {name: size for name, size in SIZES.items() if f"{name} =" in text}
-    compilation = explorer.compile(text, sizes=sizes, options=options)
+    compilation = explorer.compile(text, sizes=sizes, options=options, on_demand=True)
     assert compilation.ok, "\n".join(diagnostic.render(text) for diagnostic in compilation.diagnostics)
     return compilation
 

@@ -46,7 +46,7 @@ def preset_graph():
 def compiled(path, **options):
     text = path.read_text()
     sizes = {name: size for name, size in SIZES.items() if f"{name} =" in text}
-    compilation = explorer.compile(text, sizes=sizes, options=options)
+    compilation = explorer.compile(text, sizes=sizes, options=options, on_demand=True)
     assert compilation.ok, "\n".join(diagnostic.render(text) for diagnostic in compilation.diagnostics)
     return compilation
 

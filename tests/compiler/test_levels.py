@@ -7,7 +7,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-import explorer
 from explorer.compiler.interpret import run_program
 from tests.compiler import ops
 from tests.compiler.ir.test_stages_parse_back import assert_parses_back
@@ -49,7 +48,8 @@ def sized(path, **sizes):
 @pytest.mark.parametrize("negatives", ["none", "head:2"])
 def test_scores(path, vlen, negatives):
     text, sizes = sized(path, D=5, K=4)
-    made = [compiled(text, sizes=sizes, options={"opt": n, "vlen": vlen, "negatives": negatives}) for n in LEVELS]
+    options = {"vlen": vlen, "negatives": negatives}
+    made = [compiled(text, sizes=sizes, options={"opt": n, **options}, on_demand=True) for n in LEVELS]
     inputs = draw_inputs(made[0], batch=3, entities=4, relations=2)
     assert_same(made, lambda compilation, stage: compilation.run(inputs, on=stage))
 
@@ -58,7 +58,7 @@ def test_scores(path, vlen, negatives):
 @pytest.mark.parametrize("vlen", [1, 4])
 def test_layers(path, vlen):
     text, sizes = sized(path, F=5, G=3, H=2, D=4)
-    made = [explorer.compile(text, sizes=sizes, options={"opt": n, "vlen": vlen}) for n in LEVELS]
+    made = [compiled(text, sizes=sizes, options={"opt": n, "vlen": vlen}, on_demand=True) for n in LEVELS]
     inputs = drawn(made[0], tiny_graph())
     assert_same(made, lambda compilation, stage: compilation.run(inputs, on=stage))
 

@@ -7,8 +7,7 @@ from typing import Any
 
 import pytest
 
-import explorer
-from benchmarks.gpu_check import BATCHES, Case, Setting, check, sizes_of
+from benchmarks.gpu_check import BATCHES, Case, Setting, check, compiled
 from tests.compiler.schedule.test_chunks import PASTED
 from tests.emulator.cases import as_parameters
 
@@ -33,7 +32,7 @@ def cases() -> list[Case]:
 
 @pytest.mark.parametrize("case", as_parameters(cases()))
 def test_the_kernel_of_a_score(emulated: Setting, case: Case) -> None:
-    compilation = explorer.compile(case.text, sizes=sizes_of(case), options=case.options)
+    compilation = compiled(case)
     program: Any = compilation.stages["kernels"].program
     assert program.template == "chunks"
     outcome = check(emulated, case)

@@ -8,8 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-import explorer
-from benchmarks.gpu_check import Case, Setting, check, check_gradients, check_layer, sizes_of
+from benchmarks.gpu_check import Case, Setting, check, check_gradients, check_layer, compiled
 from explorer.compiler.codegen.cuda_words import COPY, WAIT_FOR_COPIES
 from explorer.compiler.ir.kernels import Copy
 from explorer.compiler.ir.node import walk
@@ -26,7 +25,7 @@ START = "if (i < 16) copy_async(&tile[4 * i], &x[n - i + 4 * i]);"
 
 def copies(case: Case) -> set[str]:
     """The arrays that a case's kernels copy."""
-    compilation = explorer.compile(case.text, sizes=sizes_of(case), options=case.options)
+    compilation = compiled(case)
     program: Any = compilation.stages["kernels"].program
     kernels = getattr(program, "programs", (program,))
     return {node.buffer for kernel in kernels for node in walk(kernel) if isinstance(node, Copy)}

@@ -52,7 +52,7 @@ def assert_sums(
     counts: dict[str, int] | None = None,
 ) -> Code:
     """SpMM on rows of these lengths, compiled for a matrix of such `counts`, has the sums that NumPy has."""
-    made = explorer.compile(TEXT, sizes={"D": size}, options=options, counts=counts)
+    made = explorer.compile(TEXT, sizes={"D": size}, options=options, counts=counts, on_demand=True)
     code = made.stages["cuda"].program
     assert isinstance(code, Code)
     random = np.random.default_rng(0)

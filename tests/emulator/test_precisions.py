@@ -7,8 +7,7 @@ from typing import Any
 
 import pytest
 
-import explorer
-from benchmarks.gpu_check import TWO_SETS, Case, Setting, check, check_gradients, check_layer, sizes_of
+from benchmarks.gpu_check import TWO_SETS, Case, Setting, check, check_gradients, check_layer, compiled
 from explorer.compiler.ir.kernels import Multiply
 from explorer.compiler.ir.node import walk
 
@@ -21,7 +20,7 @@ ERRORS = {"tf32x3": (0.0, 1e-5), "tf32": (2e-5, 1e-2)}
 
 def multiplies(case: Case) -> int:
     """How many products of tiles there are in a case's kernels."""
-    compilation = explorer.compile(case.text, sizes=sizes_of(case), options=case.options)
+    compilation = compiled(case)
     program: Any = compilation.stages["kernels"].program
     kernels = getattr(program, "programs", (program,))
     return sum(isinstance(node, Multiply) for kernel in kernels for node in walk(kernel))

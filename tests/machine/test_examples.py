@@ -31,8 +31,9 @@ def program_of(compilation: object) -> DlcProgram:
 @pytest.mark.parametrize("example", EXAMPLES, ids=lambda path: path.stem)
 def test_examples_compute_what_the_interpreter_does(example: Path, size: int, negatives: str, opt: int) -> None:
     text = example.read_text()
-    sizes = dict.fromkeys(compiled(text).sizes, size)
-    compilation = compiled(text, sizes=sizes, options={"negatives": negatives, "opt": opt, "vlen": 4})
+    sizes = dict.fromkeys(compiled(text, on_demand=True).sizes, size)
+    options = {"negatives": negatives, "opt": opt, "vlen": 4}
+    compilation = compiled(text, sizes=sizes, options=options, on_demand=True)
     inputs = draw_inputs(compilation, batch=4)
     program = program_of(compilation)
     for queue_bytes, cores in ((128 if opt < 2 else 512, 1), (8192, 3)):

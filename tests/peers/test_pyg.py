@@ -13,16 +13,22 @@ import pytest
 import explorer
 
 torch = pytest.importorskip("torch")
-pytest.importorskip("torch_geometric")
-
-import torch_geometric.backend  # noqa: E402
-from torch_geometric.nn import HGTConv, RGATConv, RGCNConv, SAGEConv  # noqa: E402
 
 FOLDER = Path(__file__).resolve().parents[2] / "examples" / "rgnn"
 NODES, EDGES, ETYPES, NTYPES = 23, 140, 4, 3
 F, G, H, D = 6, 5, 2, 4
 
 pytestmark = pytest.mark.timeout(600)  # a backward pass is many kernels to compile to machine code
+
+
+@pytest.fixture(scope="module")
+def pyg():
+    """PyTorch Geometric. It takes seconds to import, which processes that only collect these tests need not spend."""
+    pytest.importorskip("torch_geometric")
+    import torch_geometric.backend
+    import torch_geometric.nn
+
+    return torch_geometric
 
 
 def draw(*shape, scale=0.7):
@@ -77,10 +83,10 @@ def close(got, want):
     np.testing.assert_allclose(got, want, rtol=1e-4, atol=2e-5)
 
 
-def test_rgcn(monkeypatch):
-    monkeypatch.setattr(torch_geometric.backend, "use_segment_matmul", False)  # its slow path takes the mean by type
+def test_rgcn(pyg, monkeypatch):
+    monkeypatch.setattr(pyg.backend, "use_segment_matmul", False)  # its slow path takes the mean by type
     weight, root, upstream = draw(ETYPES, F, G), draw(F, G), draw(NODES, G)
-    layer = RGCNConv(F, G, ETYPES, aggr="mean", bias=False)
+    layer = pyg.nn.RGCNConv(F, G, ETYPES, aggr="mean", bias=False)
     layer.weight, layer.root = leaf(weight), leaf(root)
     want = layer(torch.from_numpy(X), edge_index(), etypes()).relu()
     (want * torch.from_numpy(upstream)).sum().backward()
@@ -91,9 +97,9 @@ def test_rgcn(monkeypatch):
 
 
 @pytest.mark.parametrize("switch", [False, True])
-def test_rgat(switch):
+def test_rgat(pyg, switch):
     weight, ours_s, ours_t, upstream = draw(ETYPES, F, G), draw(G), draw(G), draw(NODES, G)
-    layer = RGATConv(F, G, ETYPES, bias=False)
+    layer = pyg.nn.RGATConv(F, G, ETYPES, bias=False)
     layer.weight, layer.k, layer.q = leaf(weight), leaf(ours_s[:, None]), leaf(ours_t[:, None])
     want = layer(torch.from_numpy(X), edge_index(), etypes())
     (want * torch.from_numpy(upstream)).sum().backward()
@@ -105,9 +111,9 @@ def test_rgat(switch):
     close(gradients["w_t"].sum(axis=0), layer.q.grad[:, 0])
 
 
-def test_rgat_with_heads():
+def test_rgat_with_heads(pyg):
     weight, ours_s, ours_t, upstream = draw(ETYPES, H, F, G), draw(H, G), draw(H, G), draw(NODES, H * G)
-    layer = RGATConv(F, G, ETYPES, heads=H, bias=False)
+    layer = pyg.nn.RGATConv(F, G, ETYPES, heads=H, bias=False)
     layer.weight = leaf(weight.transpose(0, 2, 1, 3).reshape(ETYPES, F, H * G))
     layer.k, layer.q = leaf(block_diagonal(ours_s)), leaf(block_diagonal(ours_t))
     want = layer(torch.from_numpy(X), edge_index(), etypes())
@@ -129,9 +135,9 @@ def block_diagonal(heads):
     return matrix
 
 
-def test_gcn():
+def test_gcn(pyg):
     weight, upstream = draw(F, G), draw(NODES, G)
-    layer = SAGEConv(F, G, aggr="mean", root_weight=False, bias=False)
+    layer = pyg.nn.SAGEConv(F, G, aggr="mean", root_weight=False, bias=False)
     layer.lin_l.weight = leaf(weight.T)
     want = layer(torch.from_numpy(X), edge_index()).relu()
     (want * torch.from_numpy(upstream)).sum().backward()
@@ -140,11 +146,11 @@ def test_gcn():
     close(gradients["W"], layer.lin_l.weight.grad.T)
 
 
-def test_hgt():
+def test_hgt(pyg):
     tensors = {name: draw(NTYPES, H, F, D) for name in "KQV"}
     tensors |= {"A": draw(ETYPES, H, D, D), "M": draw(ETYPES, H, D, D), "mu": draw(ETYPES, H)}
     upstream = draw(NODES, H * D)
-    layer, by_type, indices = aligned_hgt(tensors)
+    layer, by_type, indices = aligned_hgt(pyg, tensors)
     found = layer({name: torch.from_numpy(X[rows]) for name, rows in by_type.items()}, indices)
     want = torch.cat([found[name] for name in by_type])
     (want * torch.from_numpy(upstream)).sum().backward()
@@ -160,11 +166,11 @@ def test_hgt():
     close(gradients["mu"], torch.cat([layer.p_rel["__".join(kind)].grad for kind in indices]))
 
 
-def aligned_hgt(tensors):
+def aligned_hgt(pyg, tensors):
     """HGTConv with our parameters; the rows of each type of node; and the edges by type, counted within types."""
     by_type = {f"n{t}": np.flatnonzero(t == NTYPE) for t in range(NTYPES)}
     kinds = [(f"n{t % NTYPES}", f"e{t}", f"n{(t + 1) % NTYPES}") for t in range(ETYPES)]
-    layer = HGTConv(F, H * D, (list(by_type), kinds), heads=H)
+    layer = pyg.nn.HGTConv(F, H * D, (list(by_type), kinds), heads=H)
     for t, name in enumerate(by_type):
         rows = [tensors[part][t].transpose(0, 2, 1).reshape(H * D, F) for part in "KQV"]
         layer.kqv_lin.lins[name].weight = leaf(np.concatenate(rows))

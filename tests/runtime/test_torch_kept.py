@@ -100,7 +100,7 @@ def test_copies_begin_with_nothing() -> None:
 def sparse(**options: str | int | bool) -> Any:
     """The module of SpMM with these options."""
     text = (EXAMPLES / "embedding" / "spmm.emb").read_text()
-    return explorer.compile(text, sizes={"D": D}, options=options).torch()
+    return explorer.compile(text, sizes={"D": D}, options=options, on_demand=True).torch()
 
 
 def matrix(dtype: Any) -> dict[str, Any]:

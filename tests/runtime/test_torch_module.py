@@ -27,7 +27,8 @@ NODES, EDGES, TYPES, F, G = 9, 40, 3, 4, 5
 
 def module(path, sizes, options=None, **sets):
     """The module of an example, its parameters drawn with a seed."""
-    compilation = explorer.compile((EXAMPLES / f"{path}.emb").read_text(), sizes=sizes, options=options)
+    text = (EXAMPLES / f"{path}.emb").read_text()
+    compilation = explorer.compile(text, sizes=sizes, options=options, on_demand=True)
     assert compilation.ok, compilation.diagnostics
     torch.manual_seed(0)
     return compilation.torch(**sets)

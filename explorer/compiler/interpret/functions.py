@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import operator
 from collections.abc import Callable
 from typing import Any
 
@@ -65,6 +66,17 @@ FUNCTIONS: dict[str, Callable[..., Number]] = {
     "unless_empty": lambda x, begin, end: x if begin < end else x.dtype.type(0),
     "segment_mean": lambda x, begin, end: x / x.dtype.type(max(end - begin, 1)),
 }
+
+OPERATORS: dict[str, Callable[..., Number]] = {
+    "add": operator.add,
+    "sub": operator.sub,
+    "mul": operator.mul,
+    "div": operator.truediv,
+}
+"""The same as the NumPy functions of these names, and several times as fast on single numbers."""
+
+SCALAR_FUNCTIONS = FUNCTIONS | OPERATORS
+"""The functions for interpreters that compute one number at a time."""
 
 REDUCTIONS: dict[str, Callable[[Number, Number], Number]] = {
     "sum": np.add,

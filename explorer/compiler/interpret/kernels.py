@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from explorer.compiler.interpret.functions import FUNCTIONS, INDEX_FUNCTIONS, REDUCTIONS, Number
+from explorer.compiler.interpret.functions import FUNCTIONS, INDEX_FUNCTIONS, OPERATORS, REDUCTIONS, Number
 from explorer.compiler.interpret.loops import Environment, Outputs, bind
 from explorer.compiler.interpret.tensor_cores import product
 from explorer.compiler.ir import kernels, loops
@@ -25,9 +25,6 @@ Run = Callable[[Environment], None]
 
 Value = Callable[[Environment], Number]
 """The value of an expression or an index in an environment."""
-
-OPERATORS = {"add": operator.add, "sub": operator.sub, "mul": operator.mul, "div": operator.truediv}
-"""The same as the NumPy functions of these names, and several times as fast on single numbers."""
 
 COMPARISONS: dict[str, Callable[[Number, Number], bool]] = {"<": operator.lt, "<=": operator.le, "==": operator.eq}
 

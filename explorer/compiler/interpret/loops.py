@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from explorer.compiler.interpret.functions import FUNCTIONS, INDEX_FUNCTIONS, REDUCTIONS, Number
+from explorer.compiler.interpret.functions import INDEX_FUNCTIONS, REDUCTIONS, SCALAR_FUNCTIONS, Number
 from explorer.compiler.ir import loops
 from explorer.compiler.ir.lengths import with_lengths
 from explorer.compiler.ir.node import Atom, Node
@@ -65,7 +65,7 @@ def execute(statement: Node, environment: Environment) -> None:
             array = array_of(statement.buffer, statement.indices, environment)
             environment[statement.result] = array[_at(statement.indices, environment)]
         case loops.Index():
-            left, right = (int(operand_of(atom, environment)) for atom in statement.operands)
+            left, right = [int(operand_of(atom, environment)) for atom in statement.operands]
             environment[statement.result] = INDEX_FUNCTIONS[statement.function](left, right)
         case loops.Compute():
             environment[statement.result] = value_of(statement.function, statement.operands, environment)
@@ -109,8 +109,8 @@ def operand_of(atom: Atom, environment: Environment) -> Number:
 
 def value_of(function: str, operands: tuple[Atom, ...], environment: Environment) -> Number:
     """The value of an expression."""
-    return FUNCTIONS[function](*(operand_of(atom, environment) for atom in operands))
+    return SCALAR_FUNCTIONS[function](*[operand_of(atom, environment) for atom in operands])
 
 
 def _at(indices: tuple[Atom, ...], environment: Environment) -> tuple[int, ...]:
-    return tuple(int(operand_of(atom, environment)) for atom in indices)
+    return tuple([int(operand_of(atom, environment)) for atom in indices])

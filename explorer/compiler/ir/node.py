@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, fields, replace
 from functools import wraps
+from itertools import chain
 from typing import Any, Literal, NamedTuple, TypeVar
 
 Extent = str | int
@@ -77,8 +78,7 @@ PLAIN = frozenset({"str", "int", "float", "bool", "None", "tuple", "Atom", "Exte
 
 def walk(node: Node) -> Iterator[Node]:
     """The node and all nodes below it, in program order."""
-    yield node
-    yield from _below(node)
+    return chain((node,), _below(node))
 
 
 def _below(node: Node) -> tuple[Node, ...]:

@@ -93,9 +93,11 @@ def _each_scheduled(
 
 def _named_apart(kernels: Sequence[ScheduledKernel]) -> tuple[ScheduledKernel, ...]:
     """The kernels, a number behind the name of one that has another's: what is left of a nest keeps the nest's name,
-    so that two templates may each have made, say, a kernel that groups its rows."""
+    so that two templates may each have made, say, a kernel that groups its rows. One that keeps its name stays the same
+    object, which has been verified."""
     names = Names(set())
-    return tuple(replace(kernel, name=names.new(kernel.name)) for kernel in kernels)
+    named = ((kernel, names.new(kernel.name)) for kernel in kernels)
+    return tuple(kernel if kernel.name == name else replace(kernel, name=name) for kernel, name in named)
 
 
 def _with_count(kernel: ScheduledKernel, count: tuple[str, Count] | None) -> ScheduledKernel:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
+from operator import is_not
 
 from explorer.compiler.ir import loops
 from explorer.compiler.ir.kernels import Loop, ScheduledKernel, Statement, Tile, Where, result_of
@@ -57,11 +58,14 @@ def names_of(kernel: ScheduledKernel) -> Names:
 
 
 def edit(body: Body, change: Callable[[Statement], Iterable[Statement]]) -> Body:
-    """The body with every statement exchanged for what `change` makes of it, inner ones first."""
+    """The body with every statement exchanged for what `change` makes of it, inner ones first; what stays as it is
+    stays the same object."""
     edited: list[Statement] = []
     for statement in body:
         if isinstance(statement, Loop | Where):
-            statement = replace(statement, body=edit(statement.body, change))
+            inner = edit(statement.body, change)
+            if len(inner) != len(statement.body) or any(map(is_not, inner, statement.body)):
+                statement = replace(statement, body=inner)
         edited += change(statement)
     return tuple(edited)
 

@@ -25,7 +25,7 @@ every_mode = pytest.mark.parametrize("negatives", NEGATIVES)
 
 def sizes_of(text: str, size: int) -> dict[str, int]:
     """The first dimension at `size`, each other larger by 3, so that none are equal."""
-    return {name: size + 3 * place for place, name in enumerate(explorer.compile(text).sizes)}
+    return {name: size + 3 * place for place, name in enumerate(explorer.compile(text, on_demand=True).sizes)}
 
 
 def few_triples() -> Triples:
@@ -42,7 +42,7 @@ def spans(stage: explorer.compiler.compilation.Stage) -> set[Span]:
 @every_mode
 @pytest.mark.parametrize("arch", ["sm_80", "sm_90"])
 def test_cuda_compiles_and_ptx_leads_back_to_every_operation(path: Path, negatives: str, arch: str) -> None:
-    compilation = explorer.compile(path.read_text(), options={"negatives": negatives, "arch": arch})
+    compilation = explorer.compile(path.read_text(), options={"negatives": negatives, "arch": arch}, on_demand=True)
     cuda, ptx = compilation.stages["cuda"], compilation.stages["ptx"]
     assert ptx.available, ptx.reason
     kernels = len(cuda.program.launches)  # one, but where triples are grouped by their matrices first
@@ -63,7 +63,7 @@ def test_cuda_compiles_and_ptx_leads_back_to_every_operation(path: Path, negativ
 @pytest.mark.parametrize("size", [1, 33])
 def test_cpu_agrees_with_the_reference(path: Path, negatives: str, size: int) -> None:
     text = path.read_text()
-    compilation = explorer.compile(text, sizes=sizes_of(text, size), options={"negatives": negatives})
+    compilation = explorer.compile(text, sizes=sizes_of(text, size), options={"negatives": negatives}, on_demand=True)
     kernel: Any = compilation.stages["loops"].program
     compiled = prepare(kernel)
     for batch in (1, 50):

@@ -17,7 +17,7 @@ every_example = pytest.mark.parametrize("path", EXAMPLES, ids=[path.stem for pat
 @every_example
 @pytest.mark.parametrize("grad", [False, True], ids=["forward", "backward"])
 def test_ptx_leads_back_to_every_operation(path: Path, grad: bool) -> None:
-    compilation = explorer.compile(path.read_text(), options={"grad": grad})
+    compilation = explorer.compile(path.read_text(), options={"grad": grad}, on_demand=True)
     cuda, ptx = compilation.stages["cuda"], compilation.stages["ptx"]
     assert ptx.available, ptx.reason
     assert ptx.text.count(".entry") == cuda.text.count("__global__") == len(cuda.program.launches)

@@ -9,7 +9,7 @@ import pytest
 import explorer
 from explorer.compiler.codegen.nvrtc import compile_text
 from explorer.compiler.codegen.resources import Occupancy, Resources, occupancy, read_resources
-from explorer.compiler.options import ARCHITECTURES
+from explorer.compiler.options import ARCHITECTURES, Options
 from tests.compiler.codegen.elf import Usage, usage
 
 EXAMPLES = sorted((Path(__file__).resolve().parents[3] / "examples").glob("*/*.emb"))
@@ -38,11 +38,18 @@ def compiled(text: str, arch: str, **threads: int) -> tuple[Resources, ...]:
     return read_resources(compile_text(text, arch).log, arch, threads)
 
 
-@every_arch
-@pytest.mark.parametrize("grad", [False, True], ids=["forward", "backward"])
-@pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
+# A text for sm_80 differs in one helper at most: every third backward pass tells, of the layers rgat.
+@pytest.mark.parametrize(
+    ("path", "grad", "arch"),
+    [
+        pytest.param(path, grad, arch, id=f"{path.stem}-{'backward' if grad else 'forward'}-{arch}")
+        for arch in ARCHITECTURES
+        for grad in (False, True)
+        for path in (EXAMPLES[1::3] if grad and arch != Options().arch else EXAMPLES)
+    ],
+)
 def test_no_row_is_in_local_memory_and_resources_are_those_of_the_cubin(path: Path, grad: bool, arch: str) -> None:
-    stage = explorer.compile(path.read_text(), options={"grad": grad, "arch": arch}).stages["ptx"]
+    stage = explorer.compile(path.read_text(), options={"grad": grad, "arch": arch}, on_demand=True).stages["ptx"]
     program = stage.program
     assert isinstance(program, explorer.compiler.codegen.text.Code)
     assert program.binary is not None

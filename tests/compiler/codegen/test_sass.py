@@ -57,7 +57,7 @@ def generate(made: Binary | None, *symbols: str) -> Code:
     ids=lambda value: getattr(value, "stem", value),
 )
 def test_every_instruction_belongs_to_an_operation_or_to_none(path: Path, arch: str) -> None:
-    compilation = explorer.compile(path.read_text(), options={"arch": arch})
+    compilation = explorer.compile(path.read_text(), options={"arch": arch}, on_demand=True)
     cuda, stage = compilation.stages["cuda"], compilation.stages["sass"]
     assert stage.available, stage.reason
     kernels = re.findall(r"^(\w+_kernel)\($", cuda.text, re.MULTILINE)
@@ -78,7 +78,7 @@ def test_every_instruction_belongs_to_an_operation_or_to_none(path: Path, arch: 
 
 def test_a_backward_pass_has_sass_too() -> None:
     text = next(path for path in EXAMPLES if path.stem == "transr").read_text()
-    stage = explorer.compile(text, options={"grad": True}).stages["sass"]
+    stage = explorer.compile(text, options={"grad": True}, on_demand=True).stages["sass"]
     assert stage.available
     assert len(stage.resources) > 1
 

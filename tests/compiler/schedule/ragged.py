@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -31,13 +32,20 @@ def scheduled(schedule: Schedule, kernel: Kernel, **options: str | int | bool) -
     assert found, report.refusals
     for step in found:
         verify_scheduled(step)
-        assert parse_scheduled("".join(f"{line.text}\n" for line in print_scheduled(step))) == step
+        assert _read("".join(f"{line.text}\n" for line in print_scheduled(step))) == step
     return found
 
 
+@cache
+def _read(text: str) -> ScheduledKernel:
+    """The kernel of a text, which many structures share."""
+    return parse_scheduled(text)
+
+
+@cache
 def kernel_of(example: str, size: int) -> Kernel:
     """The loops of an example that lowers to one kernel, with D = size."""
-    compilation = compile_model((EXAMPLES / f"{example}.emb").read_text(), sizes={"D": size})
+    compilation = compile_model((EXAMPLES / f"{example}.emb").read_text(), sizes={"D": size}, on_demand=True)
     module = compilation.stages["loops"].program
     assert isinstance(module, Module)
     (kernel,) = module.programs

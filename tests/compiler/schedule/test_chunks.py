@@ -47,7 +47,7 @@ FIGURE = {
 def by_chunks(text, edges=6, cached=2, block=32, group=1, sizes=None):
     """The compilation, and its one kernel."""
     options = {"inspect_edges": edges, "inspect_cached": cached, "inspect_block": block, "inspect_group": group}
-    compilation = explorer.compile(text, sizes=sizes, options={"inspect": "chunks", **options})
+    compilation = explorer.compile(text, sizes=sizes, options={"inspect": "chunks", **options}, on_demand=True)
     kernel = compilation.stages["kernels"].program
     assert kernel.template == "chunks"
     return compilation, kernel

@@ -40,7 +40,7 @@ by_score = pytest.mark.parametrize("text", SCORES.values(), ids=SCORES)
 
 
 def compiled(text, end, grad):
-    return explorer.compile(text, options={"negatives": end, "grad": grad})
+    return explorer.compile(text, options={"negatives": end, "grad": grad}, on_demand=True)
 
 
 def both(text, end, grad):

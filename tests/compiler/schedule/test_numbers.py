@@ -39,7 +39,8 @@ def scheduled(compilation):
 
 def compiled(path, sizes, **options):
     text = path.read_text()
-    return explorer.compile(text, sizes={n: s for n, s in sizes.items() if f"{n} =" in text}, options=options)
+    sizes = {name: size for name, size in sizes.items() if f"{name} =" in text}
+    return explorer.compile(text, sizes=sizes, options=options, on_demand=True)
 
 
 def assert_same(compilation, inputs, grad=None):

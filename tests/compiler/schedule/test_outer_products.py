@@ -13,7 +13,8 @@ EXAMPLES = Path(__file__).resolve().parents[3] / "examples" / "rgnn"
 
 
 def _kernels(model: str, sizes: dict[str, int]) -> list[ScheduledKernel]:
-    made = explorer.compile((EXAMPLES / f"{model}.emb").read_text(), sizes=sizes, options={"grad": True})
+    text = (EXAMPLES / f"{model}.emb").read_text()
+    made = explorer.compile(text, sizes=sizes, options={"grad": True}, on_demand=True)
     program = made.stages["kernels"].program
     assert isinstance(program, Module)
     return [kernel for kernel in program.programs if isinstance(kernel, ScheduledKernel)]

@@ -20,7 +20,7 @@ RESCAL, TRANSE = (next(p for p in EXAMPLES if p.stem == name).read_text() for na
 
 
 def loops_of(text, sizes, **options):
-    compilation = explorer.compile(text, sizes=sizes, options=options)
+    compilation = explorer.compile(text, sizes=sizes, options=options, on_demand=True)
     program = compilation.stages["loops"].program
     return compilation, getattr(program, "programs", (program,))
 
@@ -136,7 +136,7 @@ def test_few_columns_are_no_tile():
 def test_sums_of_pairs_are_rows_of_products(sizes):
     """Long sums are cut: here a node has more edges of one type than a piece takes."""
     path = Path(__file__).resolve().parents[3] / "examples" / "rgnn" / "rgcn.emb"
-    compilation = explorer.compile(path.read_text(), sizes=sizes)
+    compilation = explorer.compile(path.read_text(), sizes=sizes, on_demand=True)
     report = Report.silent()
     schedule(compilation.stages["loops"].program, report)
     assert report.done[0] == "RGCN_0: sums of at most 16 edges, grouped by dst_pair_etype, times W"

@@ -32,7 +32,8 @@ op Norms(b: bag of row):
 
 
 def kernels_of(model: str, **options: Any) -> list[ScheduledKernel]:
-    compilation = explorer.compile((EXAMPLES / f"{model}.emb").read_text(), options={"grad": True, **options})
+    text = (EXAMPLES / f"{model}.emb").read_text()
+    compilation = explorer.compile(text, options={"grad": True, **options}, on_demand=True)
     program = compilation.stages["kernels"].program
     assert isinstance(program, Module)
     return [kernel for kernel in program.programs if isinstance(kernel, ScheduledKernel)]
