@@ -54,6 +54,19 @@ def test_a_broken_model_is_marked_and_explained_and_the_stages_stay(open_page: O
     expect(page.locator("#run-summary")).to_contain_text("Fix 1 error to run")
 
 
+def test_numbers_stand_beside_their_lines_below_a_problem(open_page: OpenPage) -> None:
+    page = open_page()
+    edit_of(page)
+    change(page, "R[relation, K]", "R[relaton, K]")
+    expect(page.locator(".diag")).to_be_visible()
+    places = [
+        page.locator(".cm-line", has_text="return").bounding_box(),
+        page.locator(".cm-lineNumbers .cm-gutterElement", has_text=re.compile("^10$")).bounding_box(),
+    ]
+    line, number = (box["y"] for box in places if box)
+    assert abs(line - number) < 1
+
+
 def test_a_fix_mends_the_text(open_page: OpenPage) -> None:
     page = open_page()
     edit_of(page)
