@@ -7,6 +7,7 @@ import difflib
 from collections.abc import Iterable, Sequence
 from typing import Any, NoReturn
 
+from explorer.checkout import CHECKOUT
 from explorer.runtime.events import sentence_diagnostic
 
 _EXAMPLES = """examples:
@@ -167,7 +168,9 @@ def _add_reuse(commands: Any) -> None:
 
 def _add_bench(commands: Any) -> None:
     parser = _command(commands, "bench", "run the benchmarks, all suites or one", "explorer bench compile")
-    parser.add_argument("suite", metavar="SUITE", nargs="?", help="a module of the benchmarks/ folder")
+    names = ", ".join(benchmark_suites()) or "none here"
+    told = f"one of {names}; benchmarks/README.md says what each times, and SUITE --help what it takes"
+    parser.add_argument("suite", metavar="SUITE", nargs="?", help=told)
     parser.add_argument("arguments", nargs=argparse.REMAINDER, help="passed on to the suite")
 
 
@@ -183,6 +186,11 @@ def _add_serve(commands: Any) -> None:
         default=[],
         help="a name in the address bar that leads here, besides localhost; may repeat",
     )
+
+
+def benchmark_suites() -> list[str]:
+    """The names that `explorer bench` takes; none where the checkout's benchmarks are not there."""
+    return sorted(path.stem for path in (CHECKOUT / "benchmarks").glob("[a-z]*.py"))
 
 
 def read_sizes(words: Iterable[str]) -> dict[str, int]:

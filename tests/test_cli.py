@@ -69,6 +69,17 @@ def test_help_shows_the_commands_and_examples() -> None:
         assert word in shown.stdout
 
 
+def test_a_folder_of_the_same_name_does_not_hide_the_package(tmp_path: Path) -> None:
+    (tmp_path / "explorer").mkdir()  # as that which holds a checkout
+    command = [sys.executable, "-c", "import explorer; print(explorer.compile)"]
+    assert "function compile" in subprocess.run(command, capture_output=True, text=True, cwd=tmp_path).stdout
+
+
+def test_the_help_of_bench_names_its_suites() -> None:
+    shown = explorer("bench", "--help").stdout
+    assert "one of calibrate, compile, dae, gpu, gpu_check, kge, memory, rgnn" in " ".join(shown.split())
+
+
 def test_stages_lists_the_pipeline(capsys: pytest.CaptureFixture[str]) -> None:
     status, out, _ = called(capsys, "stages")
     assert status == 0
