@@ -283,8 +283,7 @@ def _bench(arguments: argparse.Namespace) -> int:
         raise BadInput("the benchmarks are not here: they come with a checkout, not with the container's image")
     if arguments.suite is not None and arguments.suite not in suites:
         raise BadInput(
-            f"unknown suite '{arguments.suite}'{did_you_mean(arguments.suite, suites)}:"
-            f" there are {', '.join(suites)}"
+            f"unknown suite '{arguments.suite}'{did_you_mean(arguments.suite, suites)}: there are {', '.join(suites)}"
         )
     sys.path.insert(0, str(CHECKOUT))
     status = 0
