@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import socket
 import subprocess
@@ -16,6 +17,7 @@ import numpy as np
 import pytest
 
 from explorer.cli import main
+from explorer.compiler.options import Options
 
 TRANSE = """dim D = 64
 score TransE(h: entity, r: relation, t: entity):
@@ -73,6 +75,12 @@ def test_a_folder_of_the_same_name_does_not_hide_the_package(tmp_path: Path) -> 
     (tmp_path / "explorer").mkdir()  # as that which holds a checkout
     command = [sys.executable, "-c", "import explorer; print(explorer.compile)"]
     assert "function compile" in subprocess.run(command, capture_output=True, text=True, cwd=tmp_path).stdout
+
+
+def test_the_help_tells_every_option_with_its_usual_value_first() -> None:
+    shown = explorer("compile", "--help").stdout
+    for name, usual in Options().to_json().items():
+        assert re.search(rf"\b{name}(, \w+)*={str(usual).lower()}\b", shown), name
 
 
 def test_the_help_of_bench_names_its_suites() -> None:
