@@ -54,6 +54,14 @@ def test_a_broken_model_is_marked_and_explained_and_the_stages_stay(open_page: O
     expect(page.locator("#run-summary")).to_contain_text("Fix 1 error to run")
 
 
+def test_the_words_of_an_op_stand_out(open_page: OpenPage) -> None:
+    page = open_page()
+    edit_of(page)
+    write(page, "op SLS(b: bag of row):\n    param T[row, 4]\n    return sum(T[i] for i in b)\n")
+    expect(page.locator(".cm-line .k").first).to_have_text("op")
+    expect(page.locator(".cm-line .set.uniq")).to_have_text("bag")
+
+
 def test_numbers_stand_beside_their_lines_below_a_problem(open_page: OpenPage) -> None:
     page = open_page()
     edit_of(page)
