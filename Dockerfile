@@ -16,6 +16,8 @@ WORKDIR /app
 COPY pyproject.toml constraints.txt README.md ./
 COPY explorer explorer
 RUN /opt/explorer/bin/pip install --constraint constraints.txt --editable ".${EXTRAS:+[$EXTRAS]}"
+# The user of the image cannot write bytecode beside the sources, and every run's process imports them.
+RUN /opt/explorer/bin/python -m compileall -q --invalidation-mode unchecked-hash explorer
 
 FROM python:3.12-slim
 RUN useradd --create-home --uid 10001 explorer
@@ -27,10 +29,12 @@ COPY --from=browser /app/static static
 ENV PATH="/opt/explorer/bin:$PATH" \
     PYTHONUNBUFFERED=1 \
     PYTHONDONTWRITEBYTECODE=1 \
-    NUMBA_CACHE_DIR=/tmp/numba \
+    NUMBA_CACHE_DIR=/home/explorer/numba \
     NVIDIA_VISIBLE_DEVICES=all \
     NVIDIA_DRIVER_CAPABILITIES=compute,utility
 USER explorer
+# The simulator's machine code, so that nobody's first run waits for it; a processor of another kind makes its own.
+RUN python -c 'from explorer.runtime.worker import warm_run; warm_run()'
 EXPOSE 8000
 HEALTHCHECK --interval=30s --timeout=5s --start-period=20s --retries=3 \
   CMD ["python", "-c", "import urllib.request; urllib.request.urlopen('http://127.0.0.1:8000/healthz', timeout=4)"]

@@ -49,7 +49,7 @@ def main(argv: Sequence[str]) -> int:
         "import_target_ms": IMPORT_TARGET_MS,
         "compile_target_ms": COMPILE_TARGET_MS,
         "compile_ms": {
-            path.stem: summary(compile_samples(path.read_text(), arguments.repeat))
+            path.stem: summary(compile_samples(path.stem, path.read_text(), arguments.repeat))
             for path in sorted((CHECKOUT / "examples").glob("*/*.emb"))
         },
         "backward_ms": summary(backward_samples(arguments.repeat)),
@@ -64,17 +64,18 @@ def main(argv: Sequence[str]) -> int:
     return 0
 
 
-def compile_samples(text: str, repeat: int) -> list[float]:
-    """Milliseconds from the text to all stages that need no NVRTC."""
+def compile_samples(name: str, text: str, repeat: int) -> list[float]:
+    """Milliseconds from an example's text to all stages that need no NVRTC."""
     import explorer
 
+    print(f"compiling {name} {repeat} times ...", file=sys.stderr, flush=True)
     samples = []
     for _ in range(repeat + 1):
         begin = perf_counter()
         compilation = explorer.compile(text)
         samples.append((perf_counter() - begin) * 1e3)
         if not compilation.ok or not compilation.stages["cuda"].available:
-            raise RuntimeError(f"{compilation.name or 'an example'} does not compile to CUDA")
+            raise RuntimeError(f"{name} does not compile to CUDA")
     return samples[1:]  # the first one builds the parser's tables
 
 

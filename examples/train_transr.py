@@ -21,7 +21,11 @@ from statistics import median
 from time import perf_counter
 
 import numpy as np
-import torch
+
+try:
+    import torch
+except ImportError:
+    sys.exit("train_transr: PyTorch is not installed here: pip install torch")
 from torch.nn.functional import softplus
 
 import explorer
@@ -161,6 +165,8 @@ def load(source: str, seed: int) -> Dataset:
     found = load_triples(source)
     triples = torch.from_numpy(np.stack([found.h, found.r, found.t], axis=1).astype(np.int64)).unique(dim=0)
     triples = triples[torch.randperm(len(triples), generator=torch.Generator().manual_seed(seed))]
+    if len(triples) < 2:
+        raise InputError(f"{source}: one triple is to be learnt and another ranked, but there is {len(triples)}")
     cut = max(1, len(triples) // 10)
     return Dataset(found.num_entities, found.num_relations, train=triples[cut:], test=triples[:cut], known=triples)
 

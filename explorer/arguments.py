@@ -7,6 +7,7 @@ import difflib
 from collections.abc import Iterable, Sequence
 from typing import Any, NoReturn
 
+from explorer.checkout import CHECKOUT
 from explorer.runtime.events import sentence_diagnostic
 
 _EXAMPLES = """examples:
@@ -20,6 +21,37 @@ _EXAMPLES = """examples:
   explorer reuse --data RM1:L1
   explorer serve --port 8000
 """
+
+_OPTIONS = """compiler options, as in --option lanes=8; the usual value stands first:
+  of the graph
+    negatives=none tail:N head:N   triples for each one of the batch, with that end replaced (scores)
+    grad=false true                the backward pass
+    reorder=true false             weights are multiplied with weights first, where that saves work (layers)
+    compact=true false             what depends on an edge's source and type is computed once a pair (layers)
+    aggregate=true false           sums by destination and type come before their product (layers)
+  of the loops
+    interchange=true false         matrices are read along their rows
+    online=true false              a softmax, and what it weighs, in one visit
+  of the DAE machine (Ember)
+    opt=3 0 1 2                    the level of SLC that it runs
+    vlen=16 (1 to 64)              elements of a vector
+    address_streams, store_streams, level_hints, accumulate_streams, toggle_callbacks=false true
+  of a GPU; 0 leaves a number to the compiler
+    arch=sm_90 sm_80               what PTX and SASS are made for
+    precision=float32 tf32x3 tf32  what products are taken in: errors of up to 2e-6, 1e-5, 2e-3
+    inspect=true chunks false      rows are grouped by their matrix; cuKE's chunks of edges; nothing
+    inspect_edges=64 (2 to 64)     edges of a chunk (C); so are inspect_group=32 (1 to 128) chunks sorted together
+                                   (p), inspect_block=64 (32 to 128) elements of a row (D) and
+                                   inspect_cached=2 (1 to 8) matrices (C1)
+    split=auto rows nonzeros       what warps share out of a sum over segments
+    chunk=0 (32 to 4096)           nonzeros of a warp (kNnzTile)
+    lanes=0 (2 to 32)              lanes that share a row (kLaneWidth)
+    lane_vectors=0 (1 to 16)       vectors of a row that a lane has (kNRegTile)
+    block_rows=0 (1 to 1024)       rows of a block (kMTile)
+    block_columns=0 (16 to 512)    columns of a block, where rows are shared out (kNTile)
+    preload=0 (32 to 512)          nonzeros in shared memory at a time, where rows are shared out (kNnzTile)
+    balance=false true             rows sorted by length, where they are shared out
+    popular=false true             the rows gathered most often are kept in the L2 cache"""
 
 
 class BadInput(Exception):
@@ -56,12 +88,12 @@ def make_parser() -> argparse.ArgumentParser:
     return parser
 
 
-def _command(commands: Any, name: str, summary: str, example: str) -> argparse.ArgumentParser:
+def _command(commands: Any, name: str, summary: str, example: str, more: str = "") -> argparse.ArgumentParser:
     parser: argparse.ArgumentParser = commands.add_parser(
         name,
         help=summary,
         description=f"{summary[:1].upper()}{summary[1:]}.",
-        epilog=f"example:\n  {example}",
+        epilog=f"{more}example:\n  {example}",
         formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
     )
@@ -79,14 +111,7 @@ def _add_model_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="NAME=VALUE",
         action="append",
         default=[],
-        help="a compiler option: reorder=false, compact=false, aggregate=false, interchange=false, online=false,"
-        " inspect=true, chunks (cuKE's; with inspect_edges, inspect_group, inspect_block, inspect_cached) or false,"
-        " precision=float32, tf32x3 (errors of 1e-5) or tf32 (2e-3) for products on a GPU,"
-        " split=auto, rows or nonzeros, chunk=256, lanes=2 to 32, lane_vectors=1 to 16, block_rows=1 to 1024,"
-        " block_columns=16 to 512, preload=32 to 512 (for sums over segments by rows), balance=true, popular=true,"
-        " arch=sm_80, opt=0 to 3, vlen=16,"
-        " address_streams=true, store_streams=true, level_hints=true, accumulate_streams=true, toggle_callbacks=true;"
-        " may repeat",
+        help="a compiler option, of those below; may repeat",
     )
     parser.add_argument("--grad", action="store_true", help="derive the backward pass too (as --option grad=true)")
     parser.add_argument("--negatives", metavar="SIDE:N", help="score N corrupted triples for each: tail:64 or head:64")
@@ -104,6 +129,7 @@ def _add_compile(commands: Any) -> None:
         "compile",
         "compile a model and print its stages",
         "explorer compile examples/kge/transr.emb --stage loops --set D=128",
+        f"{_OPTIONS}\n\n",
     )
     _add_model_arguments(parser)
     which = parser.add_mutually_exclusive_group()
@@ -124,6 +150,7 @@ def _add_run(commands: Any) -> None:
         "run",
         "run a model on a target and check its results",
         "explorer run examples/kge/transr.emb --on cpu --data FB15k-237 --repeat 50",
+        f"{_OPTIONS}\n\n",
     )
     _add_model_arguments(parser)
     parser.add_argument(
@@ -145,7 +172,11 @@ def _add_run(commands: Any) -> None:
         "--timeout", metavar="S", type=float, default=120.0, help="stop after so many seconds; default 120"
     )
     parser.add_argument(
-        "--machine", metavar="NAME=N", action="append", default=[], help="a parameter of the dae machine; may repeat"
+        "--machine",
+        metavar="NAME=N",
+        action="append",
+        default=[],
+        help="a parameter of the dae machine, as in mshrs=64 (a wrong name lists them); may repeat",
     )
     parser.add_argument(
         "--no-peers", action="store_true", help="on gpu, do not time PyTorch beside it where it is installed"
@@ -167,7 +198,9 @@ def _add_reuse(commands: Any) -> None:
 
 def _add_bench(commands: Any) -> None:
     parser = _command(commands, "bench", "run the benchmarks, all suites or one", "explorer bench compile")
-    parser.add_argument("suite", metavar="SUITE", nargs="?", help="a module of the benchmarks/ folder")
+    names = ", ".join(benchmark_suites()) or "none here"
+    told = f"one of {names}; benchmarks/README.md says what each times, and SUITE --help what it takes"
+    parser.add_argument("suite", metavar="SUITE", nargs="?", help=told)
     parser.add_argument("arguments", nargs=argparse.REMAINDER, help="passed on to the suite")
 
 
@@ -183,6 +216,11 @@ def _add_serve(commands: Any) -> None:
         default=[],
         help="a name in the address bar that leads here, besides localhost; may repeat",
     )
+
+
+def benchmark_suites() -> list[str]:
+    """The names that `explorer bench` takes; none where the checkout's benchmarks are not there."""
+    return sorted(path.stem for path in (CHECKOUT / "benchmarks").glob("[a-z]*.py"))
 
 
 def read_sizes(words: Iterable[str]) -> dict[str, int]:

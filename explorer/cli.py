@@ -16,7 +16,15 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from explorer.arguments import BadInput, did_you_mean, make_parser, read_options, read_parameters, read_sizes
+from explorer.arguments import (
+    BadInput,
+    benchmark_suites,
+    did_you_mean,
+    make_parser,
+    read_options,
+    read_parameters,
+    read_sizes,
+)
 from explorer.checkout import CHECKOUT
 from explorer.runtime.console import START_OF_LINE, show, summary
 from explorer.runtime.events import outcome, sentence_diagnostic
@@ -270,11 +278,12 @@ def _check_data(source: str) -> None:
 
 
 def _bench(arguments: argparse.Namespace) -> int:
-    suites = sorted(path.stem for path in (CHECKOUT / "benchmarks").glob("[a-z]*.py"))
+    suites = benchmark_suites()
+    if not suites:
+        raise BadInput("the benchmarks are not here: they come with a checkout, not with the container's image")
     if arguments.suite is not None and arguments.suite not in suites:
         raise BadInput(
-            f"unknown suite '{arguments.suite}'{did_you_mean(arguments.suite, suites)}:"
-            f" there are {', '.join(suites) or 'none'}"
+            f"unknown suite '{arguments.suite}'{did_you_mean(arguments.suite, suites)}: there are {', '.join(suites)}"
         )
     sys.path.insert(0, str(CHECKOUT))
     status = 0

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import socket
 import subprocess
@@ -16,6 +17,7 @@ import numpy as np
 import pytest
 
 from explorer.cli import main
+from explorer.compiler.options import Options
 
 TRANSE = """dim D = 64
 score TransE(h: entity, r: relation, t: entity):
@@ -67,6 +69,23 @@ def test_help_shows_the_commands_and_examples() -> None:
     assert shown.returncode == 0
     for word in ("stages", "compile", "run", "bench", "serve", "explorer run examples/kge/transr.emb --on dae"):
         assert word in shown.stdout
+
+
+def test_a_folder_of_the_same_name_does_not_hide_the_package(tmp_path: Path) -> None:
+    (tmp_path / "explorer").mkdir()  # as that which holds a checkout
+    command = [sys.executable, "-c", "import explorer; print(explorer.compile)"]
+    assert "function compile" in subprocess.run(command, capture_output=True, text=True, cwd=tmp_path).stdout
+
+
+def test_the_help_tells_every_option_with_its_usual_value_first() -> None:
+    shown = explorer("compile", "--help").stdout
+    for name, usual in Options().to_json().items():
+        assert re.search(rf"\b{name}(, \w+)*={str(usual).lower()}\b", shown), name
+
+
+def test_the_help_of_bench_names_its_suites() -> None:
+    shown = explorer("bench", "--help").stdout
+    assert "one of calibrate, compile, dae, gpu, gpu_check, kge, memory, rgnn" in " ".join(shown.split())
 
 
 def test_stages_lists_the_pipeline(capsys: pytest.CaptureFixture[str]) -> None:

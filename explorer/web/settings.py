@@ -32,6 +32,8 @@ SWITCHES = (
     Switch("accumulate_streams", "accumulate streams", "slc onward"),
     Switch("toggle_callbacks", "toggle callbacks", "slc onward"),
 )
+PASSES = {"aggregate": "aggregate_first", "grad": "differentiate"}
+"""The pass of each switch whose pass has another name."""
 SHOWN_INSPECTIONS = {"true": "whole batch", "chunks": "chunks", "false": "off"}
 INSPECTIONS = tuple((word, shown, options.INSPECTIONS[word]) for word, shown in SHOWN_INSPECTIONS.items())
 """What the inspector does: the option's word, what the page calls it, and what it means."""
@@ -126,13 +128,14 @@ def _parameter(name: str, value: Any, note: Mapping[str, Any]) -> Parameter:
 
 
 def effects(compiled: Mapping[str, Any]) -> dict[str, str]:
-    """What each option that is on does to this program, by the option's name: a pass of that name has told it."""
+    """What each option that is on does to this program, by the option's name: its pass has told it."""
     told: dict[str, str] = {}
-    names = {switch.name for switch in SWITCHES if compiled["options"][switch.name]}
+    on = [switch.name for switch in SWITCHES if compiled["options"][switch.name]]
+    options = {PASSES.get(name, name): name for name in on}
     for stage in compiled["stages"]:
         for report in stage["passes"]:
-            if report["name"] in names:
-                told[report["name"]] = _effect(stage["name"], report)
+            if report["name"] in options:
+                told[options[report["name"]]] = _effect(stage["name"], report)
     return told
 
 

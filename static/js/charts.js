@@ -9,6 +9,7 @@ export const colour = (name) => {
   return getComputedStyle(probe).color;
 };
 const FONT = "11px system-ui, sans-serif";
+const WHOLE = [1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000]; // steps between the numbers of repeats
 
 export const axis = (extra) => ({
   font: FONT,
@@ -63,6 +64,7 @@ export function timesChart(element, repeats) {
     ctx.stroke();
     ctx.restore();
   };
+  const numbered = (tick) => (tick >= 0 && tick <= repeats ? tick : "");
   const plot = mount(
     element,
     {
@@ -75,7 +77,7 @@ export function timesChart(element, repeats) {
         y: { range: (_, low, high) => spread(low, high) },
       },
       axes: [
-        axis({ size: 22, values: (_, ticks) => ticks.map((tick) => (tick <= repeats ? tick : "")) }),
+        axis({ size: 22, incrs: WHOLE, values: (_, ticks) => ticks.map(numbered) }),
         axis({ size: 48 }),
       ],
       series: [

@@ -141,6 +141,8 @@ function drawRoofline(figure, { limits, ceilings, median_ms: median }) {
     HEIGHT - MARGIN.bottom - ((HEIGHT - MARGIN.top - MARGIN.bottom) * Math.log(value / low)) / Math.log(high / low);
   const label = `${short(reached)}FLOP/s at ${short(intensity)} operations a byte`;
   const bottom = HEIGHT - MARGIN.bottom;
+  const under = y(reached) + 18 < bottom; // else the ticks would be written over
+  const beside = { x: x(intensity), y: y(reached) + (under ? 18 : -10), "text-anchor": intensity > ridge ? "end" : "start" };
   figure.replaceChildren(
     s(
       "svg.cv",
@@ -155,9 +157,9 @@ function drawRoofline(figure, { limits, ceilings, median_ms: median }) {
       ]),
       s("path.ref", { d: `M${x(left)} ${y(bandwidth * left)}L${x(ridge)} ${y(peak)}H${x(right)}` }),
       s("text", { x: x(right), y: y(peak) - 5, "text-anchor": "end" }, `${short(peak)}FLOP/s fp32`),
-      s("text", { x: x(left) + 4, y: y(bandwidth * left) - 16 }, `${short(bandwidth)}B/s copy`),
+      s("text", { x: x(left) + 12, y: y(bandwidth * left) + 12 }, `${short(bandwidth)}B/s copy`),
       s("circle.meh", { cx: x(intensity), cy: y(reached), r: 4.5 }),
-      s("text.ma", { x: x(intensity), y: y(reached) + 18, "text-anchor": intensity > ridge ? "end" : "start" }, `${short(reached)}FLOP/s`),
+      s("text.ma", beside, `${short(reached)}FLOP/s`),
       s("text", { x: 0, y: 10 }, "TFLOP/s"),
       s("text", { x: width - MARGIN.right, y: HEIGHT - 2, "text-anchor": "end" }, "FLOP a byte, of the least bytes"),
     ),

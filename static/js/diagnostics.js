@@ -27,8 +27,11 @@ class Block extends WidgetType {
   }
   toDOM(view) {
     const block = document.createElement("div");
-    block.className = "diag";
-    for (const diagnostic of this.diagnostics) block.append(this.#part(view, diagnostic));
+    block.className = "diag-room";
+    const inside = document.createElement("div");
+    inside.className = "diag";
+    for (const diagnostic of this.diagnostics) inside.append(this.#part(view, diagnostic));
+    block.append(inside);
     return block;
   }
   #part(view, { message, detail, fixes }) {

@@ -8,13 +8,15 @@ const tags = {
   many: Tag.define(),
   vertex: Tag.define(),
   kind: Tag.define(), // "type" would be taken for a standard tag of that name
+  uniq: Tag.define(),
 };
 
-const KEYWORDS = /^(?:dim|score|layer|def|param|input|return|for|in)\b/;
+const KEYWORDS = /^(?:dim|score|layer|op|def|param|input|return|for|in)\b/;
 const SETS = [
-  [/^(?:batch|edge)\b/, "many"],
+  [/^(?:batch|edge|entry|nonzero)\b/, "many"],
   [/^(?:entity|node)\b/, "vertex"],
   [/^(?:relation|etype|ntype)\b/, "kind"],
+  [/^(?:bag|query)\b/, "uniq"],
 ];
 
 const parser = {
@@ -43,6 +45,7 @@ export const modelLanguage = [
       { tag: tags.many, class: "set many" },
       { tag: tags.vertex, class: "set vertex" },
       { tag: tags.kind, class: "set type" },
+      { tag: tags.uniq, class: "set uniq" },
     ]),
   ),
 ];

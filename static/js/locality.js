@@ -3,7 +3,7 @@ import { byId, h, short, whole } from "./dom.js";
 import { on } from "./state.js";
 import { s } from "./svg.js";
 
-const SIZE = { width: 208, height: 128, left: 36, right: 8, top: 8, bottom: 30 };
+const SIZE = { width: 208, height: 128, left: 42, right: 8, top: 8, bottom: 30 };
 const NEAR = 1000; // Ember characterises inputs by the share within so many vectors
 
 let asked = "";

@@ -54,6 +54,27 @@ def test_a_broken_model_is_marked_and_explained_and_the_stages_stay(open_page: O
     expect(page.locator("#run-summary")).to_contain_text("Fix 1 error to run")
 
 
+def test_the_words_of_an_op_stand_out(open_page: OpenPage) -> None:
+    page = open_page()
+    edit_of(page)
+    write(page, "op SLS(b: bag of row):\n    param T[row, 4]\n    return sum(T[i] for i in b)\n")
+    expect(page.locator(".cm-line .k").first).to_have_text("op")
+    expect(page.locator(".cm-line .set.uniq")).to_have_text("bag")
+
+
+def test_numbers_stand_beside_their_lines_below_a_problem(open_page: OpenPage) -> None:
+    page = open_page()
+    edit_of(page)
+    change(page, "R[relation, K]", "R[relaton, K]")
+    expect(page.locator(".diag")).to_be_visible()
+    places = [
+        page.locator(".cm-line", has_text="return").bounding_box(),
+        page.locator(".cm-lineNumbers .cm-gutterElement", has_text=re.compile("^10$")).bounding_box(),
+    ]
+    line, number = (box["y"] for box in places if box)
+    assert abs(line - number) < 1
+
+
 def test_a_fix_mends_the_text(open_page: OpenPage) -> None:
     page = open_page()
     edit_of(page)

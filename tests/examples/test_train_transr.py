@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import importlib
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -52,6 +54,19 @@ def test_ranks_leave_out_what_is_known_and_share_ties():
     distances = torch.tensor([[0.1, 0.5, 0.2, 0.5, 0.9]])
     assert train_transr._ranks(distances.clone(), torch.tensor([1]), [[1]]).item() == 3.5
     assert train_transr._ranks(distances.clone(), torch.tensor([1]), [[0, 1, 3]]).item() == 2
+
+
+def test_two_triples_are_needed(tmp_path, capsys):
+    (tmp_path / "one.tsv").write_text("a\tlikes\tb\n")
+    assert train_transr.main(["--data", str(tmp_path / "one.tsv"), *TINY]) == 2
+    assert "there is 1" in capsys.readouterr().err
+
+
+def test_without_pytorch_it_says_so(root):
+    begin = "import sys, runpy; sys.modules['torch'] = None; "
+    command = [sys.executable, "-c", begin + "runpy.run_path('examples/train_transr.py', run_name='__main__')"]
+    ran = subprocess.run(command, capture_output=True, text=True, cwd=root)
+    assert (ran.returncode, ran.stderr) == (1, "train_transr: PyTorch is not installed here: pip install torch\n")
 
 
 def test_data_that_is_not_there_is_said_in_a_sentence(capsys):

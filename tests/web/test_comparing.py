@@ -83,6 +83,7 @@ def test_a_graph_that_is_too_large_says_so(monkeypatch: pytest.MonkeyPatch, tran
 def test_each_option_says_what_it_does_here() -> None:
     told = settings.effects(compiled(SLS))
     assert told["compact"] == "nothing to do here"
+    assert told["aggregate"] == "nothing to do here"
     assert "store_streams" not in told  # off: what it would do is not known
     assert settings.effects(compiled(SLS, store_streams=True))["store_streams"]
 

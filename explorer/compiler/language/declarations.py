@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from explorer.compiler.ir.graph import Tensor
 from explorer.compiler.ir.index_sets import count_name
-from explorer.compiler.ir.node import Extent
+from explorer.compiler.ir.node import Extent, Span
 from explorer.compiler.language import syntax
 from explorer.compiler.language.builtins import builtin
-from explorer.compiler.language.diagnostics import suggestion
+from explorer.compiler.language.diagnostics import Fix, suggestion
 from explorer.compiler.language.elaborate import Elaborator
 from explorer.compiler.language.entities import Entity, Index, Table
 from explorer.compiler.language.shapes import LARGEST_EXTENT
@@ -54,7 +54,7 @@ def declare_tensors(
                 if not _check_name(declaration, scope, elaborator):
                     scope.setdefault(name, None)
                     continue
-                tensor = _tensor(declaration, elaborator)
+                tensor = _tensor(declaration, elaborator, definition.header)
                 scope[name] = Table(tensor, declaration) if tensor else None
                 tensors += [tensor] if tensor else []
     return tuple(tensors)
@@ -82,7 +82,7 @@ def _check_name(declaration: syntax.Declaration, scope: dict[str, Entity | None]
     return not taken
 
 
-def _tensor(declaration: syntax.Declaration, elaborator: Elaborator) -> Tensor | None:
+def _tensor(declaration: syntax.Declaration, elaborator: Elaborator, header: Span) -> Tensor | None:
     """The tensor with its index sets and then its dimensions."""
     sets: list[str] = []
     dims: list[Extent] = []
@@ -95,7 +95,7 @@ def _tensor(declaration: syntax.Declaration, elaborator: Elaborator) -> Tensor |
                 complete = False
             sets.append(node.text)
             continue
-        extent = _extent(node, elaborator)
+        extent = _extent(node, elaborator, header)
         complete = complete and extent is not None
         dims += [extent] if extent is not None else []
     if not complete:
@@ -109,13 +109,17 @@ def _tensor(declaration: syntax.Declaration, elaborator: Elaborator) -> Tensor |
     )
 
 
-def _extent(node: syntax.Expression, elaborator: Elaborator) -> Extent | None:
-    """A dimension: a size by name, or a number made of sizes and numbers."""
+def _extent(node: syntax.Expression, elaborator: Elaborator, header: Span) -> Extent | None:
+    """A dimension: a size by name, or a number made of sizes and numbers; before the header, new sizes are declared."""
     if isinstance(node, syntax.Name) and not elaborator.is_size(node.text):
         if not elaborator.is_broken(node.text):
             candidates = (*elaborator.operations.shapes.sizes, *elaborator.sets)
             hint, fixes = suggestion(node.text, node.extent, candidates)
-            detail = "" if hint else f"A size is declared before the definitions: dim {node.text} = 64"
+            detail = ""
+            if not hint:
+                size = f"dim {node.text} = 64"
+                detail = "A size is declared before the definitions."
+                fixes = (Fix(f"Declare {size}", Span(header.line, 1, header.line, 1), f"{size}\n"),)
             message = f"unknown size or index set '{node.text}'{hint}"
             elaborator.collector.report(message, node.extent, detail, fixes)
         return None

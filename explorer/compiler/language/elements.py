@@ -44,6 +44,7 @@ class Elements:
         self._others: dict[Key, set[str]] = {}
         """What the loop now running has read of groups other than its own, or of members, with the loops' ends."""
         self._lines: dict[str, int] = {}
+        self._forgotten: set[str] = set()
         self._complete = True
         for statement in statements:
             if isinstance(statement, syntax.Broken) and not statement.names:
@@ -117,6 +118,7 @@ class Elements:
 
     def forget(self, name: str) -> None:
         """After an error: what would have written data of that name is reported already."""
+        self._forgotten.add(name)
         for index_set in (self._structure.group, self._structure.member):
             self.data.setdefault((index_set, name), None)
 
@@ -202,14 +204,17 @@ class Elements:
         if name in self._lines:
             report(f"'{name}' is read before it is written: line {self._lines[name]} writes it", place)
             return
-        known = [entry for (owner, entry), value in self.data.items() if owner == index_set and value is not None]
+        known = [entry for owner, entry in self.data if owner == index_set and entry not in self._forgotten]
         known += [entry for entry, table in self.tables.items() if table.tensor.sets == (index_set,)]
-        hint, fixes = suggestion(name, place, known)
+        given = self._structure.parts.get(index_set, ())
+        quoted = slice_text(self._elaborator.text, place).startswith('"')
+        maps = [] if quoted else [part for part in given if part in self._structure.maps]
+        hint, fixes = suggestion(name, place, [*known, *maps])
         several = plural(index_set)
         written = f": {several} have {', '.join(known)}" if known else f": nothing is written on {several}"
-        if slice_text(self._elaborator.text, place).startswith('"'):
+        if quoted:
             fixes = tuple(Fix(fix.label, fix.span, f'"{fix.replacement}"') for fix in fixes)
-        parts = [f"{shown}.{part}" for part in self._structure.parts.get(index_set, ())]
+        parts = [f"{shown}.{part}" for part in given]
         detail = f"{self._structure.owner.capitalize()} gives {', '.join(parts)}." if parts else ""
         report(f"unknown data '{name}' of {with_article(index_set)}{hint or written}", place, detail, fixes)
 

@@ -83,6 +83,10 @@ def _check(nest: Nest) -> None:
             raise Unfit(f"an element has more than {MOST_HEADS} sums, one for each {node.variable}")
     if any(isinstance(node, loops.Accumulate) and _is_output(nest, node.target) for node in walk(nest.loop)):
         raise Unfit("it adds to an output")
+    stored = {node.target for node in walk(nest.loop) if isinstance(node, loops.Store)}
+    for node in walk(nest.loop):
+        if isinstance(node, loops.Load) and node.buffer in stored and _is_output(nest, node.buffer):
+            raise Unfit(f"it reads {node.buffer} back, of which one lane has stored what others read")
 
 
 def _is_output(nest: Nest, name: str) -> bool:

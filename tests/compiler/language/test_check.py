@@ -104,6 +104,7 @@ def test_fixes_name_what_to_use() -> None:
     assert fixes("return norm(E)") == [("Use E[h]", "5:17-18", "E[h]")]
     assert fixes("return norm(w0[h])") == [("Use w0", "5:17-22", "w0")]
     assert fixes("return b[r] // 2") == [("Use /", "5:17-19", "/")]
+    assert fixes("param w[Q]\nreturn dot(E[h], w)") == [("Declare dim Q = 64", "2:1-1", "dim Q = 64\n")]
     assert fixes("return E[h]") == [
         ("Use norm(E[h])", "5:12-16", "norm(E[h])"),
         ("Use sum(E[h])", "5:12-16", "sum(E[h])"),

@@ -144,6 +144,21 @@ def test_dots_of_any_length(size: int) -> None:
     assert largest_error(kernel, scheduled(schedule_dots, kernel), arrays_for(kernel, SHORT)) < 1e-5
 
 
+def test_dots_that_are_read_back_are_refused_before_they_are_made() -> None:
+    text = """layer Model(g: graph):
+    input x[edge, 3, 4], y[ntype, 4]
+    for e in g.edges():
+        t = dot(x[e], y[e.src.ntype])
+        e["a"] = t + min(t)
+    for n in g.nodes():
+        n["h"] = mean(e["a"] for e in n.incoming_edges()) + mean(sum(e["a"]) for e in n.incoming_edges())
+    return n["h"]
+"""
+    told = [line for report in compile_model(text).stages["kernels"].passes for line in report.refusals]
+    assert [line for line in told if "not scheduled by dots: it reads v3 back" in line]
+    assert not [line for line in told if "cannot be shown right" in line]
+
+
 @pytest.mark.parametrize(("size", "width"), [(1, 1), (3, 4), (32, 8), (64, 8), (128, 8), (256, 16), (512, 32)])
 def test_lanes_share_a_dot_product(size: int, width: int) -> None:
     (kernel,) = scheduled(schedule_dots, kernel_of("sddmm", size))
