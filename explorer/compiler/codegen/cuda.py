@@ -63,8 +63,7 @@ def _function(kernel: ScheduledKernel, writer: Writer) -> tuple[list[Line], Laun
     grid = f", {columns} columns" if columns > 1 else ""
     lines = [
         Line(f"// {kernel.name}: blocks of {kernel.threads} threads{grid}."),
-        Line(f'extern "C" __global__ void __launch_bounds__({bounds})'),
-        Line(f"{symbol}("),
+        Line(f'extern "C" __global__ void __launch_bounds__({bounds}) {symbol}('),
         *(
             Line(f"    {line}")
             for line in _filled([*(f"{each}," for each in parameters[:-1]), f"{parameters[-1]}) {{"])

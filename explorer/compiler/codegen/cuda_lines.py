@@ -12,8 +12,12 @@ from explorer.compiler.codegen.cuda_places import PRIMARY, Scopes, Value
 from explorer.compiler.ir.kernels import ScheduledKernel
 from explorer.compiler.ir.node import Line, Origin, merge
 
-WIDTH = 110
+WIDTH = 120
 """Characters of a line that has a loop or a condition and all that is in it."""
+NEEDS_BRACES = ("const ", "float", "int ", "for ", "if ", "__shared__ ")
+"""Starts of lines that need braces around them, or that others follow."""
+CONDITIONAL = re.compile(r"if \(((?:[^()]|\((?:[^()]|\([^()]*\))*\))*)\)(?: (.*[^{]))?")
+"""A conditional statement without braces: its condition, and what stands behind that in the same line."""
 DECLARED = re.compile(r"\s*(float[24]?|int) \w+;")
 """A line that declares one name, and says no value."""
 
@@ -77,17 +81,26 @@ class Lines(Expressions):
         yield
         self.scopes.found.pop()
         self.depth -= 1
-        if len(self.lines) != first + 1 or not self.alone(head, self.lines[first].text.strip()):
+        texts = _without_braces(head, [line.text.strip() for line in self.lines[first:]], WIDTH - 2 * self.depth)
+        if not texts:
             self.write("}")
             return
-        opening, body = self.lines[first - 1 :]
-        text = f"{head} {body.text.strip()}"
-        if body.text.strip().startswith("if ("):
-            text = f"{head[:-1]} && {body.text.strip().removeprefix('if (')}"
-        self.lines[first - 1 :] = [Line("  " * self.depth + text, merge(opening.origin, body.origin))]
+        origins = [self.lines[first - 1].origin, merge(*(line.origin for line in self.lines[first:]))]
+        if len(texts) == 1:
+            origins = [merge(*origins)]
+        indents = ("  " * self.depth, "  " * (self.depth + 1))
+        self.lines[first - 1 :] = [
+            Line(indent + text, origin) for indent, text, origin in zip(indents, texts, origins, strict=False)
+        ]
 
-    def alone(self, head: str, body: str) -> bool:
-        """Whether a line may stand without braces behind a head."""
-        starts = ("const ", "float", "int ", "for ", "__", *(() if head.startswith("if (") else ("if ",)))
-        plain = body.endswith(";") and not body.startswith(starts)
-        return plain and len("  " * self.depth) + len(head) + len(body) < WIDTH
+
+def _without_braces(head: str, body: list[str], width: int) -> list[str]:
+    """A head and the one statement behind it, in one line if that is no wider, or two; none where it needs braces.
+
+    A condition that has nothing but a conditional statement inside becomes one condition of both."""
+    inner = CONDITIONAL.fullmatch(body[0]) if body and head.startswith("if (") else None
+    if inner and len(body) == (1 if inner[2] else 2):
+        head, body = f"{head[:-1]} && {inner[1]})", [inner[2] or body[1]]
+    if len(body) != 1 or not body[0].endswith(";") or body[0].startswith(NEEDS_BRACES):
+        return []
+    return [f"{head} {body[0]}"] if len(head) + len(body[0]) < width else [head, body[0]]

@@ -30,7 +30,7 @@ def index_forms(kernel: ScheduledKernel) -> dict[str, IndexForm]:
             spans[node.variable] = None if lower is None or upper is None else max(0, upper - lower - 1)
             forms[node.variable] = (0, {node.variable: 1})
         elif isinstance(node, Index):
-            left, right = (_form(operand, forms) for operand in node.operands)
+            *_, left, right = (_form(operand, forms) for operand in node.operands)
             forms[node.result] = _combined(node, left, right) or (0, {node.result: 1})
     return {
         name: IndexForm(start, tuple(terms.items()), _tells_apart(terms, spans))
