@@ -71,10 +71,10 @@ ROLLED = -1
 @dataclass(frozen=True)
 class Count:
     """A number known at run time, `ceil(B / 64) + relation`: the sum of its terms, each an extent over a divisor,
-    rounded up; `17 * B` is one extent so many times."""
+    rounded up; `17 * B` or `blocks * B` is one extent so many times, a number or what another extent or count is."""
 
     terms: tuple[tuple[Extent, int], ...]
-    times: int = 1
+    times: Extent = 1
 
     def __str__(self) -> str:
         times = f"{self.times} * " if self.times != 1 else ""
@@ -82,8 +82,17 @@ class Count:
 
     def value(self, extents: Mapping[str, int]) -> int:
         """The number, of the extents by name."""
-        known = ((extent if isinstance(extent, int) else extents[extent], by) for extent, by in self.terms)
-        return self.times * sum(-(-extent // by) for extent, by in known)
+        times, *known = (extent if isinstance(extent, int) else extents[extent] for extent in self._extents)
+        return times * sum(-(-extent // by) for extent, (_, by) in zip(known, self.terms, strict=True))
+
+    @property
+    def _extents(self) -> tuple[Extent, ...]:
+        return (self.times, *(extent for extent, _ in self.terms))
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The extents and counts that it is made of."""
+        return tuple(extent for extent in self._extents if isinstance(extent, str))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -280,8 +289,8 @@ def reads_of(statement: Node) -> tuple[str, ...]:
     """The names that a statement itself reads: atoms, buffers and tiles, not those of what is inside."""
     atoms: tuple[Atom, ...]
     match statement:
-        case Loop(extent=Count(terms=terms)):
-            atoms = (statement.lower, *(extent for extent, _ in terms))
+        case Loop(extent=Count() as count):
+            atoms = (statement.lower, *count.names)
         case Loop(extent=str() | int() as extent):
             atoms = (statement.lower, extent)
         case Where():

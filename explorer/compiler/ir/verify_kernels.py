@@ -82,7 +82,7 @@ def _verify_names(kernel: ScheduledKernel) -> None:
     counts = {name for name, _ in kernel.counts}
     launched = [count for _, count in kernel.counts]
     launched += [node.extent for node in walk(kernel) if isinstance(node, Loop) and isinstance(node.extent, Count)]
-    extents = {extent for count in launched for extent, _ in count.terms if isinstance(extent, str)}
+    extents = {extent for count in launched for extent in count.names}
     known = {buffer.name for buffer in kernel.buffers} | fixed_names(kernel.sizes, kernel.buffers) | counts | extents
     if len(kernel.body) == 1 and isinstance(kernel.body[0], Loop):
         known |= {kernel.body[0].extent} if isinstance(kernel.body[0].extent, str) else set()

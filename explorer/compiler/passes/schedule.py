@@ -102,7 +102,7 @@ def _with_count(kernel: ScheduledKernel, count: tuple[str, Count] | None) -> Sch
     """The kernel, with how many candidates there are where its arrays need that."""
     named = {extent for buffer in kernel.buffers for extent in buffer.extents}
     named |= {name for node in walk(kernel) for name in reads_of(node)}
-    named |= {extent for _, number in kernel.counts for extent, _ in number.terms}
+    named |= {extent for _, number in kernel.counts for extent in number.names}
     return replace(kernel, counts=(count, *kernel.counts)) if count is not None and count[0] in named else kernel
 
 

@@ -10,15 +10,14 @@ the registers, and what they do behind them too, where one block has all columns
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from explorer.compiler.ir import loops
-from explorer.compiler.ir.kernels import Count, Reduce, ScheduledKernel
+from explorer.compiler.ir.kernels import Count, ScheduledKernel
 from explorer.compiler.ir.loops import Buffer
 from explorer.compiler.ir.node import Atom, Extent, Names
-from explorer.compiler.passes.statements import slice_for
-from explorer.compiler.schedule.endings import Ending, add_part
+from explorer.compiler.schedule.endings import Ending
+from explorer.compiler.schedule.epilogue import Epilogue
 from explorer.compiler.schedule.grouping import HEIGHTS, ROWS_A_TILE, Grouping
 from explorer.compiler.schedule.operands import LeftOperand, RightOperand
 from explorer.compiler.schedule.products import Product
@@ -27,9 +26,6 @@ from explorer.compiler.schedule.steps import Steps
 from explorer.compiler.schedule.tensor_sums import TensorSums
 from explorer.compiler.schedule.thread_sums import ThreadSums
 from explorer.compiler.schedule.tiling import TilePlace, choose_tiling
-
-NEUTRAL = {"sum": 0.0, "product": 1.0}
-"""What a block's part of a reduction starts with; a maximum or minimum may start with the whole's start."""
 
 
 @dataclass(frozen=True)
@@ -68,12 +64,11 @@ class _Writer:
         if product.segment is None:
             self.left = LeftOperand(kernel, product, self.tiling, self.depth)
         else:
-            self.left = SegmentOperand(product, product.segment, self.tiling, self.depth)
+            self.left = SegmentOperand(kernel, product, product.segment, self.tiling, self.depth)
         self.right = RightOperand(product, self.tiling, self.depth, self.columns)
         self.count = self.blocks * self.sums.parts
-        self.ending = ending if self.count == 1 and not product.heads else None
-        if self.ending and self.ending.reads({s.target for s in product.epilogue if isinstance(s, loops.Store)}):
-            self.ending = None  # other threads may not have stored it yet
+        if self.count > 1 or product.heads or (ending and ending.reads(_stored(product))):
+            ending = None  # other threads have a part of the row, or may not have stored it yet
         self.parts = {
             accumulator.name: Buffer(
                 name=names.new("part"),
@@ -81,24 +76,23 @@ class _Writer:
                 extents=(self.count, product.rows.extent),
                 origin=accumulator.origin,
             )
-            for accumulator in (() if self.ending else product.accumulators)
+            for accumulator in (() if ending else product.accumulators)
         }
+        self.ending = ending
         taken = {name for name, _ in kernel.sizes} | loops.fixed_names(kernel.sizes, self._arrays())
         self.steps = Steps(Names(taken | {buffer.name for buffer in self._arrays()}), product.origin)
+        self.epilogue = Epilogue(kernel, product, self.tiling, self.sums, self.steps, self.parts, ending)
 
     def _arrays(self) -> tuple[Buffer, ...]:
         """All buffers that the kernel may name."""
-        grouping = self.grouping
-        inspected = (grouping.order, grouping.matrix, grouping.begin, grouping.end) if grouping else ()
+        inspected = self.grouping.arrays if self.grouping else ()
         added = self.ending.added if self.ending else ()
         return (*self.kernel.buffers, *inspected, *self.parts.values(), *added)
 
     def write(self, name: str) -> ProductKernel:
         """The kernel: blocks, then what one of them does."""
         steps, product = self.steps, self.product
-        tiles: Extent | Count = (
-            self.grouping.tiles[0] if self.grouping else Count(((product.rows.extent, ROWS_A_TILE),))
-        )
+        tiles: Extent | Count = self.grouping.tiles if self.grouping else Count(((product.rows.extent, ROWS_A_TILE),))
         heads = self.kernel.size(product.heads.extent) if product.heads else 1
         with steps.loop("tile", tiles, "block") as tile:
             if self.blocks * heads == 1:
@@ -113,13 +107,20 @@ class _Writer:
             sizes=self.kernel.sizes,
             buffers=tuple(buffer for buffer in self._arrays() if buffer.name in used),
             threads=self.tiling.threads,
-            resident=self.sums.resident(self.left.registers + self.right.registers),
+            resident=self._resident(),
             schedule=self._schedule(),
             body=steps.body,
-            counts=(self.grouping.tiles,) if self.grouping else (),
+            counts=self.grouping.counts if self.grouping else (),
             origin=product.origin,
         )
         return ProductKernel(kernel, self.parts, self.count, self.ending is not None, self.tiling.precision is not None)
+
+    def _resident(self) -> int:
+        """Blocks that a multiprocessor is to have at a time: as many as have room where rows are sums, whose loads wait
+        for one another. For other products on tensor cores the assembler knows best."""
+        if self.product.segment is not None:
+            return self.sums.resident(self.left.registers)
+        return 0 if self.tiling.precision else self.sums.resident(self.left.registers + self.right.registers)
 
     def _schedule(self) -> tuple[str, ...]:
         product, tiling = self.product, self.tiling
@@ -171,7 +172,7 @@ class _Writer:
         self.sums.clear(steps, product.total)
         self.left.prepare(steps, place)
         self._slabs(place)
-        self._epilogue(place, end, block)
+        self.epilogue.write(place, end, block)
 
     def _slabs(self, place: TilePlace) -> None:
         """The sums, slab by slab: while one is multiplied, the next one is on its way."""
@@ -193,7 +194,9 @@ class _Writer:
         self.left.store(steps, place, depth, stage)
         self.right.store(steps, stage)
         steps.barrier(copies=self.left.copied or self.right.copied)
-        if slabs > 1:
+        if slabs == 1:
+            self.epilogue.look_up(place)
+        else:
             following = steps.index("following", "add", depth, tiling.depth)
             next_stage = steps.index("next", "mod", steps.index("next", "add", slab, 1), tiling.stages)
             with steps.where(following, "<", slabs * tiling.depth):
@@ -204,75 +207,10 @@ class _Writer:
         self.left.load(self.steps, place, depth, stage)
         self.right.load(self.steps, place, depth, stage)
 
-    def _epilogue(self, place: TilePlace, end: Extent, block: Extent) -> None:
-        """What the loops do with the sums, a row that is there at a time."""
-        steps, product, grouping = self.steps, self.product, self.grouping
-        with self.sums.rows(steps) as (row, at, part_of_columns):
-            position = steps.index("position", "add", place.begin, row)
-            with steps.where(position, "<", end):
-                own = position if grouping is None else steps.load("b", grouping.order.name, position)
-                known = {**place.known, product.rows.variable: own}
-                head = tuple(s for s in product.head if s is not product.matrix_index)
-                known = steps.copy(slice_for(head, product.epilogue), known)
-                for accumulator in product.accumulators:
-                    known[accumulator.name] = self._part(accumulator)
-                self._columns(place, known, (at, part_of_columns))
-                for accumulator in product.accumulators:
-                    self._reduce(accumulator, known[accumulator.name])
-                if self.ending is not None:
-                    self._end(self.ending, known, own)
-                elif product.accumulators:
-                    self._store_parts(known, own, (block, part_of_columns))
 
-    def _reduce(self, accumulator: loops.Accumulator, part: Atom) -> None:
-        assert isinstance(part, str)
-        reduction = self.product.reduction_of(accumulator.name)
-        self.steps.add(Reduce(target=part, reduction=reduction, lanes=self.sums.lanes, origin=accumulator.origin))
-
-    def _end(self, ending: Ending, known: dict[str, Atom], row: Extent) -> None:
-        """What an iteration does once its sums are complete: one of the lanes that share the row does it."""
-        steps, product = self.steps, self.product
-        with steps.loop("lane", self.sums.lanes, self.sums.level) as lane, steps.where(lane, "==", 0):
-            for accumulator in product.accumulators:
-                if accumulator.start != self._start(accumulator):
-                    whole, part = steps.names.new(accumulator.name), known[accumulator.name]
-                    assert isinstance(part, str)
-                    steps.add(replace(accumulator, name=whole))
-                    add_part(steps, product, accumulator, whole, part)
-                    known[accumulator.name] = whole
-            ending.write(steps, known, row)
-
-    def _store_parts(self, known: Mapping[str, Atom], row: Extent, column: tuple[Extent, Extent]) -> None:
-        """A row's part of each accumulator, of this block and of this part of its columns: one of the lanes that share
-        the row stores it."""
-        steps, (block, part_of_columns) = self.steps, column
-        parts = steps.index("parts", "mul", block, self.sums.parts)
-        own_part = steps.index("part", "add", parts, part_of_columns)
-        with steps.loop("lane", self.sums.lanes, self.sums.level) as lane, steps.where(lane, "==", 0):
-            for accumulator in self.product.accumulators:
-                steps.store(self.parts[accumulator.name].name, [own_part, row], known[accumulator.name])
-
-    def _part(self, accumulator: loops.Accumulator) -> str:
-        """An accumulator for this block's columns."""
-        name = self.steps.names.new(accumulator.name)
-        self.steps.add(replace(accumulator, name=name, start=self._start(accumulator)))
-        return name
-
-    def _start(self, accumulator: loops.Accumulator) -> float:
-        return NEUTRAL.get(self.product.reduction_of(accumulator.name), accumulator.start)
-
-    def _columns(self, place: TilePlace, known: dict[str, Atom], sums: tuple[tuple[Extent, ...], Extent]) -> None:
-        """The epilogue for a thread's columns of a row."""
-        steps, product, (at, part) = self.steps, self.product, sums
-        with self.sums.columns(steps, part) as (inside, element):
-            column = steps.index(product.column, "add", place.column, inside)
-            with steps.where(column, "<", product.column_extent, needed=bool(self.columns % self.tiling.columns)):
-                names = {**known, product.column: column}
-                for statement in product.epilogue:
-                    if isinstance(statement, loops.Load) and statement.buffer == product.total:
-                        names[statement.result] = steps.load(statement.result, self.sums.name, *at, *element)
-                    else:
-                        names = steps.copy([statement], names)
+def _stored(product: Product) -> set[str]:
+    """The arrays that the epilogue stores in."""
+    return {statement.target for statement in product.epilogue if isinstance(statement, loops.Store)}
 
 
 def write_product(

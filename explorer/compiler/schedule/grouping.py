@@ -18,27 +18,42 @@ from explorer.compiler.ir.node import Extent, Names, Origin
 from explorer.compiler.schedule.steps import ALL, Steps
 
 ROWS_A_TILE = 64
-PIECE = 16
-"""Edges of a piece, at most: long sums are cut, so that no thread has to take thousands."""
 GRANULE = 8
 """Tiles have a multiple of so many places for rows."""
 HEIGHTS = ROWS_A_TILE // GRANULE
 THREADS, MOST_THREADS = 256, 1024
 WINDOW = 2048
 """Matrices whose rows are counted at a time, in 8 KiB of shared memory; for more the rows are read again."""
+SIDE_BY_SIDE = 4
+"""Elements that a thread counts side by side."""
 
 
 @dataclass(frozen=True)
 class Grouping:
     """Index arrays that the `kernels` fill: `order` has the rows, those of tile `z` from `begin[z]` to `end[z]`, all
-    with the matrix `matrix[z]`; there are `tiles` of them, of which some may be empty."""
+    with the matrix `matrix[z]`; there are as many as the last of `counts` says, of which some may be empty. Rows that
+    are made in that order have none."""
 
     kernels: tuple[ScheduledKernel, ...]
-    order: Buffer
+    order: Buffer | None
     matrix: Buffer
     begin: Buffer
     end: Buffer
-    tiles: tuple[str, Count]
+    counts: tuple[tuple[str, Count], ...]
+
+    @property
+    def tiles(self) -> str:
+        """What counts the tiles."""
+        return self.counts[-1][0]
+
+    @property
+    def arrays(self) -> tuple[Buffer, ...]:
+        """What there is of the arrays."""
+        return tuple(b for b in (self.order, self.matrix, self.begin, self.end) if b is not None)
+
+    def row(self, steps: Steps, place: Extent, hint: str = "b") -> Extent:
+        """The row at a place of the order."""
+        return place if self.order is None else steps.load(hint, self.order.name, place)
 
 
 @dataclass(frozen=True)
@@ -48,103 +63,11 @@ class Chosen:
     index: Buffer
     rows: Extent
     times: int = 1
-    unroll = 4  # elements that a thread counts side by side
 
     @property
     def counted(self) -> Extent:
         """How many elements are counted, each for as many rows as it has."""
         return self.index.extents[0]
-
-    @property
-    def most(self) -> tuple[tuple[Extent, int], ...]:
-        """Terms of how many tiles they fill at most, but for one for each matrix."""
-        return ((self.rows, ROWS_A_TILE),)
-
-    @property
-    def read(self) -> tuple[Buffer, ...]:
-        """The arrays that say what a row's matrix is."""
-        return (self.index,)
-
-    @property
-    def found(self) -> tuple[Buffer, ...]:
-        """The arrays that the inspector fills besides those of the order."""
-        return ()
-
-    @contextmanager
-    def first(self, steps: Steps, row: Extent, rank: str) -> Iterator[str]:
-        """The matrix of a row, when the rows are counted; what is written inside is done where the row is one."""
-        del rank
-        yield steps.load("m", self.index.name, row)
-
-    @contextmanager
-    def again(self, steps: Steps, row: Extent, rank: str) -> Iterator[str]:
-        """The matrix of a row that has been counted."""
-        del rank
-        yield steps.load("m", self.index.name, row)
-
-
-@dataclass(frozen=True)
-class Pieces:
-    """Rows that are pieces of at most `PIECE` edges of a pair, each named by its first edge; the other edges are no
-    rows. `offsets` are where pairs begin, `nodes` where the pairs of a node do, `matrices` those of pairs. The
-    inspector finds each piece's `pair`, `node`, and the edge where it must `stop`."""
-
-    rows: Extent
-    offsets: Buffer
-    nodes: Buffer
-    matrices: Buffer
-    pair: Buffer
-    node: Buffer
-    stop: Buffer
-    times = 1
-    unroll = ROLLED  # searches are loops, which do not stand side by side
-
-    @property
-    def counted(self) -> Extent:
-        """How many elements are counted: all edges."""
-        return self.rows
-
-    @property
-    def index(self) -> Buffer:
-        """What says what a pair's matrix is."""
-        return self.matrices
-
-    @property
-    def most(self) -> tuple[tuple[Extent, int], ...]:
-        """Terms of how many tiles they fill at most, but for one for each matrix."""
-        return ((self.rows, PIECE * ROWS_A_TILE), (self.matrices.extents[0], ROWS_A_TILE))
-
-    @property
-    def read(self) -> tuple[Buffer, ...]:
-        """The arrays that say what a row's matrix is."""
-        return (self.offsets, self.nodes, self.matrices)
-
-    @property
-    def found(self) -> tuple[Buffer, ...]:
-        """The arrays that the inspector fills besides those of the order."""
-        return (self.pair, self.node, self.stop)
-
-    @contextmanager
-    def first(self, steps: Steps, row: Extent, rank: str) -> Iterator[str]:
-        """The matrix of a piece, when the pieces are counted; an edge in the middle of one gets no rank."""
-        pair = steps.search("d", self.offsets.name, row, self.offsets.extents[0])
-        begin = steps.load("begin", self.offsets.name, pair)
-        place = steps.index("place", "mod", steps.index("before", "sub", row, begin), PIECE)
-        with steps.where(0, "<", place):
-            steps.store(rank, [row], -1)
-        with steps.where(place, "==", 0):
-            end = steps.load("end", self.offsets.name, steps.index("next", "add", pair, 1))
-            stop = steps.index("stop", "min", steps.index("past", "add", row, PIECE), end)
-            steps.store(self.stop.name, [row], stop)
-            steps.store(self.pair.name, [row], pair)
-            steps.store(self.node.name, [row], steps.search("n", self.nodes.name, pair, self.nodes.extents[0]))
-            yield steps.load("m", self.matrices.name, pair)
-
-    @contextmanager
-    def again(self, steps: Steps, row: Extent, rank: str) -> Iterator[str]:
-        """The matrix of a piece that has been counted."""
-        with steps.where(0, "<=", rank):
-            yield steps.load("m", self.matrices.name, steps.load("d", self.pair.name, row))
 
 
 @dataclass(frozen=True)
@@ -152,7 +75,7 @@ class _Arrays:
     """What the inspector's kernels share. `rank` is the place in its group of the first row of what is counted,
     `population` the rows of a matrix, `first` the place of its first row in the order, `first_tile` its first tile."""
 
-    chosen: Chosen | Pieces
+    chosen: Chosen
     rank: Buffer
     population: Buffer
     first: Buffer
@@ -174,7 +97,7 @@ class _Arrays:
         return self.population.extents[0]
 
 
-def group_rows(name: str, chosen: Chosen | Pieces, matrices: Extent, names: Names, origin: Origin) -> Grouping:
+def group_rows(name: str, chosen: Chosen, matrices: Extent, names: Names, origin: Origin) -> Grouping:
     """The inspector for rows of which each has chosen one of the matrices. `names` are those of the module.
 
     Where the rows are a set of a graph, its kernels need run but once, when the graph is given."""
@@ -194,18 +117,18 @@ def group_rows(name: str, chosen: Chosen | Pieces, matrices: Extent, names: Name
         matrix=array("tile_matrix", tiles),
         begin=array("tile_begin", tiles),
         end=array("tile_end", tiles),
-        tiles=(tiles, Count((*chosen.most, (matrices, 1)))),
+        tiles=(tiles, Count(((rows, ROWS_A_TILE), (matrices, 1)))),
     )
     builders = (_tile, _order)
     kernels = tuple(replace(build(name, arrays, origin), once=rows in SETS) for build in builders)
-    return Grouping(kernels, arrays.order, arrays.matrix, arrays.begin, arrays.end, arrays.tiles)
+    return Grouping(kernels, arrays.order, arrays.matrix, arrays.begin, arrays.end, (arrays.tiles,))
 
 
 def _steps(arrays: _Arrays, origin: Origin) -> Steps:
     taken = {arrays.tiles[0], arrays.rows, arrays.matrices}
     buffers = (*vars(arrays).values(), *vars(arrays.chosen).values())
     taken |= {buffer.name for buffer in buffers if isinstance(buffer, Buffer)}
-    taken |= {extent for buffer in arrays.chosen.read for extent in buffer.extents}
+    taken |= set(arrays.chosen.index.extents)
     return Steps(Names({name for name in taken if isinstance(name, str)}), origin)
 
 
@@ -264,29 +187,27 @@ def _tile(name: str, arrays: _Arrays, origin: Origin) -> ScheduledKernel:
             with _with_tiles(steps, population) as (tiles, height):
                 steps.store(arrays.first_tile.name, [matrix], steps.atomic(next_tile, [height], tiles, "tile"))
                 steps.store(arrays.first.name, [matrix], steps.atomic(next_row, [height], population, "row"))
-    used = (*arrays.chosen.read, *arrays.chosen.found, arrays.rank, arrays.population)
+    used = (arrays.chosen.index, arrays.rank, arrays.population)
     schedule = (
         f"count the rows by {arrays.chosen.index.name} in shared memory, {WINDOW} matrices at a time: "
         "the atomic gives a row's rank",
         f"find room for tiles of at most {ROWS_A_TILE} rows, a matrix's of equal height, the highest first",
     )
-    used = (*used, arrays.first, arrays.first_tile, arrays.begin, arrays.end)
-    return _kernel(f"{name}_tile", schedule, MOST_THREADS, used, arrays, steps, origin)
+    found = (arrays.first, arrays.first_tile, arrays.begin, arrays.end)
+    return _kernel(f"{name}_tile", schedule, MOST_THREADS, (*used, *found), arrays, steps, origin)
 
 
 def _count(steps: Steps, arrays: _Arrays, tiles_of: str, rows_of: str) -> None:
     """How many rows each matrix has, each row's place among them, and how many tiles and rows have each height."""
     counts = steps.tile("counts", [WINDOW], "shared", type="i32")
-    windows = _divide_up(steps, "windows", arrays.matrices, WINDOW)
+    windows = divide_up(steps, "windows", arrays.matrices, WINDOW)
     with steps.loop("window", windows, unroll=ROLLED) as window:
         first = steps.index("first", "mul", window, WINDOW)
         with steps.loop("k", WINDOW, "thread", unroll=ROLLED) as each:
             steps.store(counts, [each], 0)
         steps.barrier()
-        with (
-            steps.loop("b", arrays.chosen.counted, "thread", unroll=arrays.chosen.unroll) as row,
-            arrays.chosen.first(steps, row, arrays.rank.name) as matrix,
-        ):
+        with steps.loop("b", arrays.chosen.counted, "thread", unroll=SIDE_BY_SIDE) as row:
+            matrix = steps.load("m", arrays.chosen.index.name, row)
             place = steps.index("k", "sub", matrix, first)
             with steps.where(0, "<=", place), steps.where(place, "<", WINDOW):
                 steps.store(arrays.rank.name, [row], steps.atomic(counts, [place], 1, "rank"))
@@ -306,17 +227,18 @@ def _count(steps: Steps, arrays: _Arrays, tiles_of: str, rows_of: str) -> None:
 def _with_tiles(steps: Steps, population: Extent) -> Iterator[tuple[Extent, Extent]]:
     """For a matrix that has rows: in how many tiles, and the tiles' height, as 0 for the highest."""
     with steps.where(0, "<", population):
-        tiles, rows = _tiles_of(steps, population)
-        yield tiles, steps.index("height", "sub", HEIGHTS, _divide_up(steps, "granules", rows, GRANULE))
+        tiles, rows = tiles_and_rows(steps, population)
+        yield tiles, steps.index("height", "sub", HEIGHTS, divide_up(steps, "granules", rows, GRANULE))
 
 
-def _tiles_of(steps: Steps, population: Extent) -> tuple[Extent, Extent]:
+def tiles_and_rows(steps: Steps, population: Extent) -> tuple[Extent, Extent]:
     """How many tiles a matrix has, and how many rows each of them, but the last may have fewer."""
-    tiles = _divide_up(steps, "tiles", population, ROWS_A_TILE)
-    return tiles, _divide_up(steps, "rows", population, tiles)
+    tiles = divide_up(steps, "tiles", population, ROWS_A_TILE)
+    return tiles, divide_up(steps, "rows", population, tiles)
 
 
-def _divide_up(steps: Steps, hint: str, dividend: Extent, divisor: Extent) -> Extent:
+def divide_up(steps: Steps, hint: str, dividend: Extent, divisor: Extent) -> Extent:
+    """A quotient, rounded up."""
     if isinstance(divisor, int):
         return steps.index(hint, "div", steps.index("more", "add", dividend, divisor - 1), divisor)
     more = steps.index("more", "add", dividend, divisor)
@@ -333,7 +255,7 @@ def _order(name: str, arrays: _Arrays, origin: Origin) -> ScheduledKernel:
             with steps.where(row, "<", arrays.rows):
                 _place(steps, arrays, row)
     tiles = (arrays.population, arrays.first_tile, arrays.matrix, arrays.begin, arrays.end)
-    used = (*arrays.chosen.read, *arrays.chosen.found, arrays.rank, arrays.first, arrays.order, *tiles)
+    used = (arrays.chosen.index, arrays.rank, arrays.first, arrays.order, *tiles)
     return _kernel(f"{name}_order", ("write the rows group by group",), THREADS, used, arrays, steps, origin)
 
 
@@ -341,18 +263,18 @@ def _place(steps: Steps, arrays: _Arrays, row: Extent) -> None:
     times = arrays.chosen.times
     counted = steps.index("b", "div", row, times)
     rank = steps.load("rank", arrays.rank.name, counted)
-    with arrays.chosen.again(steps, counted, rank) as matrix:
-        start = steps.load("start", arrays.first.name, matrix)
-        before = steps.index("before", "mul", rank, times)
-        own = steps.index("rank", "add", before, steps.index("j", "mod", row, times))
-        place = steps.index("place", "add", start, own)
-        steps.store(arrays.order.name, [place], row)
-        population = steps.load("n", arrays.population.name, matrix)
-        _, rows = _tiles_of(steps, population)
-        which = steps.index("u", "div", own, rows)
-        with steps.where(steps.index("before", "mul", which, rows), "==", own):
-            tile = steps.index("z", "add", steps.load("tile", arrays.first_tile.name, matrix), which)
-            steps.store(arrays.matrix.name, [tile], matrix)
-            steps.store(arrays.begin.name, [tile], place)
-            past, end = steps.index("past", "add", place, rows), steps.index("end", "add", start, population)
-            steps.store(arrays.end.name, [tile], steps.index("until", "min", past, end))
+    matrix = steps.load("m", arrays.chosen.index.name, counted)
+    start = steps.load("start", arrays.first.name, matrix)
+    before = steps.index("before", "mul", rank, times)
+    own = steps.index("rank", "add", before, steps.index("j", "mod", row, times))
+    place = steps.index("place", "add", start, own)
+    steps.store(arrays.order.name, [place], row)
+    population = steps.load("n", arrays.population.name, matrix)
+    _, rows = tiles_and_rows(steps, population)
+    which = steps.index("u", "div", own, rows)
+    with steps.where(steps.index("before", "mul", which, rows), "==", own):
+        tile = steps.index("z", "add", steps.load("tile", arrays.first_tile.name, matrix), which)
+        steps.store(arrays.matrix.name, [tile], matrix)
+        steps.store(arrays.begin.name, [tile], place)
+        past, end = steps.index("past", "add", place, rows), steps.index("end", "add", start, population)
+        steps.store(arrays.end.name, [tile], steps.index("until", "min", past, end))

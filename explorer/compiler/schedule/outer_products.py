@@ -2,23 +2,23 @@
 
 Rows lie segment by segment. A block takes a piece of them and a tile of the matrix (Hector §3.3.1, with atomics in the
 place of its segments' sizes: segments are very unequal). It walks through the segments that its piece meets, a slab of
-rows at a time: both operands are gathered and computed on their way into shared memory, each thread sums a rectangle
-in registers, and a segment's sums go into memory by vector atomics. A kernel before it clears the matrices.
+rows at a time: both operands are gathered and computed on their way into shared memory (`outer_operands`), each thread
+sums a rectangle in registers, and a segment's sums go into memory by vector atomics. A kernel before it clears the
+matrices.
 
 Rows that say themselves which matrix they add to are grouped by the inspector; a block takes a tile of the grouping.
 """
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from explorer.compiler.codegen.cleared import clear_output
 from explorer.compiler.ir import loops
 from explorer.compiler.ir.kernels import Count, ScheduledKernel
 from explorer.compiler.ir.node import Atom, Extent, Names
 from explorer.compiler.passes.report import Report
-from explorer.compiler.passes.statements import all_names, slice_for
+from explorer.compiler.passes.statements import all_names
 from explorer.compiler.schedule.grouping import ROWS_A_TILE, Chosen, Grouping
+from explorer.compiler.schedule.outer_operands import SLAB, STAGES, OuterOperand, SegmentRows
 from explorer.compiler.schedule.outer_sums import OuterSum, find_outer_sum, find_scattered
 from explorer.compiler.schedule.products import rows_at
 from explorer.compiler.schedule.row_products import Groupings
@@ -28,16 +28,13 @@ from explorer.compiler.schedule.warps import schedule_warps
 
 PIECE = 128
 """Rows of a block's piece."""
-SLAB = 16
-"""Rows that are in shared memory at a time."""
 TILES = (16, 32, 64)
 """Rows or columns of the matrix that a tile may have."""
 HEIGHTS = (1, 2, 4, 8, 16)
 """Rows of the tile that a thread may have."""
 MOST_THREADS = 256
-RESIDENT = 5
-"""Blocks that a multiprocessor is to have at a time where a sum is of rows in order, in whole tiles of the largest:
-48 registers are enough, and left to itself the assembler takes up to 57, which leave room for four."""
+RESIDENT = 4
+"""Blocks that a multiprocessor is to have at a time: 64 registers are enough for whole tiles of the largest."""
 
 
 def schedule_outer_products(kernel: loops.Kernel, groupings: Groupings, report: Report) -> tuple[ScheduledKernel, ...]:
@@ -77,9 +74,9 @@ class _Writer:
 
     def __init__(self, kernel: loops.Kernel, found: OuterSum, grouping: Grouping | None = None) -> None:
         self.kernel, self.found, self.grouping = kernel, found, grouping
-        inspected = (grouping.order, grouping.matrix, grouping.begin, grouping.end) if grouping else ()
+        inspected = grouping.arrays if grouping else ()
         self.buffers = (*kernel.buffers, *inspected)
-        taken = {buffer.name for buffer in inspected} | {grouping.tiles[0] if grouping else ""}
+        taken = {buffer.name for buffer in inspected} | {grouping.tiles if grouping else ""}
         self.steps = Steps(Names(all_names(kernel) | taken), found.origin)
         self.extents = (kernel.size(found.down.extent), kernel.size(found.across.extent))
         self.tiles = (_tile_of(self.extents[0]), _tile_of(self.extents[1]))
@@ -88,14 +85,16 @@ class _Writer:
         width = self.tiles[1] // self.step
         self.height = next(height for height in HEIGHTS if self.tiles[0] // height * width <= MOST_THREADS)
         self.threads = self.tiles[0] // self.height * width
-        self.left = self.right = self.sums = ""
+        sizes = zip(self.extents, self.tiles, (self.down_step, self.step), strict=True)
+        self.operands = [OuterOperand(kernel, found, grouping, side, of) for side, of in enumerate(sizes)]
+        self.sums = ""
 
     def write(self) -> ScheduledKernel:
         """The kernel: blocks of pieces, columns of heads and tiles."""
         steps, found = self.steps, self.found
         heads = self.kernel.size(found.head.extent) if found.head else 1
         downs, acrosses = (-(-extent // tile) for extent, tile in zip(self.extents, self.tiles, strict=True))
-        pieces: Extent | Count = self.grouping.tiles[0] if self.grouping else Count(((found.rows, PIECE),))
+        pieces: Extent | Count = self.grouping.tiles if self.grouping else Count(((found.rows, PIECE),))
         with steps.loop("piece", pieces, "block") as piece:
             if heads * downs * acrosses == 1:
                 self._piece(piece, 0, 0, 0)
@@ -113,17 +112,12 @@ class _Writer:
             sizes=self.kernel.sizes,
             buffers=tuple(buffer for buffer in self.buffers if buffer.name in used),
             threads=self.threads,
-            resident=self._resident(),
+            resident=RESIDENT,
             schedule=self._schedule(),
             body=steps.body,
-            counts=(self.grouping.tiles,) if self.grouping else (),
+            counts=self.grouping.counts if self.grouping else (),
             origin=self.kernel.origin,
         )
-
-    def _resident(self) -> int:
-        whole = all(extent % TILES[-1] == 0 for extent in self.extents)
-        in_order = self.grouping is None and self.found.offsets is None
-        return RESIDENT if whole and in_order and self.step * self.down_step > 1 else 0
 
     def _schedule(self) -> tuple[str, ...]:
         found, (high, wide) = self.found, self.tiles
@@ -133,7 +127,8 @@ class _Writer:
             if self.grouping
             else split,
             f"tile {found.down.variable} by {high}, {found.across.variable} by {wide} @column",
-            f"stage slabs of {SLAB} rows of both operands in shared memory",
+            f"stage slabs of {SLAB} rows of both operands in shared memory, stages {STAGES}",
+            "look a slab's rows up two slabs ahead, load them one ahead",
             f"keep {self.height} x {self.step} sums a thread in registers",
             f"add to {found.output.name} by atomics, a segment at a time",
         )
@@ -142,8 +137,8 @@ class _Writer:
         """The segments that a piece of rows meets."""
         steps, found, grouping = self.steps, self.found, self.grouping
         known: dict[str, Atom] = {found.head.variable: head} if found.head else {}
-        self.left = steps.tile("a", [SLAB, self.tiles[0]], "shared", padding=4)
-        self.right = steps.tile("b", [SLAB, self.tiles[1]], "shared", padding=4)
+        for operand in self.operands:
+            operand.declare(steps)
         if grouping is not None:
             first_row, past_row = (steps.load(b.name, b.name, piece) for b in (grouping.begin, grouping.end))
             with steps.where(first_row, "<", past_row):
@@ -177,52 +172,43 @@ class _Writer:
             steps.store(self.sums, [ty, i, x], 0.0)
         rows = steps.index("rows", "sub", upper, lower)
         slabs = steps.index("slabs", "div", steps.index("more", "add", rows, SLAB - 1), SLAB)
-        with steps.segment("slab", 0, slabs, 1) as slab:
-            start = steps.index("start", "add", lower, steps.index("before", "mul", slab, SLAB))
-            self._stage(True, start, upper, known, down)
-            self._stage(False, start, upper, known, across)
-            steps.barrier()
-            self._multiply()
-            steps.barrier()
+        self._slabs(SegmentRows(upper, known, (down, across)), lower, slabs)
         self._add(known, down, across)
 
-    def _stage(self, left: bool, start: Extent, upper: Extent, known: dict[str, Atom], first: Extent) -> None:
-        """A slab of one operand into shared memory; zeros behind the last row and the last element."""
-        steps, found, side = self.steps, self.found, 0 if left else 1
-        tile, step = (self.left, self.down_step) if left else (self.right, self.step)
-        loop, statements = (found.down, found.of_down) if left else (found.across, found.of_across)
-        value = found.factors[side]
-        partial = bool(self.extents[side] % self.tiles[side])
-        with (
-            steps.loop("k", SLAB, "thread") as k,
-            steps.loop("d", self.tiles[side], "thread", step=step) as d,
-        ):
-            row = steps.index("row", "add", start, k)
-            element = steps.index(loop.variable, "add", first, d)
-            with steps.where(row, "<", upper), steps.where(element, "<", loop.extent, needed=partial):
-                own = steps.load("z", self.grouping.order.name, row) if self.grouping else row
-                chosen = slice_for(statements, (replace(found.product, operands=(value,)),))
-                names = steps.copy(chosen, {**known, found.row.variable: own, loop.variable: element})
-                steps.store(tile, [k, d], names.get(value, value))
-            with steps.where(upper, "<=", row):
-                steps.store(tile, [k, d], 0.0)
-            if partial:
-                with steps.where(loop.extent, "<=", element):
-                    steps.store(tile, [k, d], 0.0)
+    def _slabs(self, rows: SegmentRows, lower: Extent, slabs: Extent) -> None:
+        """The slabs of a segment's rows from `lower` on: while one is multiplied, the next is on its way."""
+        steps, operands = self.steps, self.operands
+        for operand in operands:
+            operand.look_up(steps, rows, lower)
+        for operand in operands:
+            operand.load(steps, rows, lower)
+            operand.look_up(steps, rows, steps.index("second", "add", lower, SLAB))
+        with steps.segment("slab", 0, slabs, 1) as slab:
+            start = steps.index("start", "add", lower, steps.index("before", "mul", slab, SLAB))
+            stage = steps.index("stage", "mod", slab, STAGES)
+            for operand in operands:
+                operand.store(steps, rows, start, stage)
+            steps.barrier()
+            following = steps.index("following", "add", start, SLAB)
+            for operand in operands:
+                operand.load(steps, rows, following)
+                operand.look_up(steps, rows, steps.index("later", "add", following, SLAB))
+            self._multiply(stage)
+        steps.barrier()
 
-    def _multiply(self) -> None:
+    def _multiply(self, stage: Extent) -> None:
         """A slab's part of the sums."""
-        steps, (high, wide) = self.steps, self.tiles
+        steps, (high, wide), (left, right) = self.steps, self.tiles, self.operands
         with (
             steps.loop("ty", high // self.height, "thread") as ty,
             steps.loop("x", wide, "thread", step=self.step) as x,
         ):
             first = steps.index("first", "mul", ty, self.height)
             with steps.loop("k", SLAB, unroll=ALL) as k:
-                right = steps.load("v", self.right, k, x)
+                beside = steps.load("v", right.name, stage, k, x)
                 with steps.loop("i", self.height, unroll=ALL) as i:
-                    left = steps.load("u", self.left, k, steps.index("row", "add", first, i))
-                    steps.accumulate(self.sums, [ty, i, x], "mul", left, right)
+                    below = steps.load("u", left.name, stage, k, steps.index("row", "add", first, i))
+                    steps.accumulate(self.sums, [ty, i, x], "mul", below, beside)
 
     def _add(self, known: dict[str, Atom], down: Extent, across: Extent) -> None:
         """The sums of a segment into its matrix."""

@@ -14,7 +14,7 @@ from explorer.compiler.ir.kernels import AtomicAccumulate
 from explorer.compiler.ir.loops import Buffer
 from explorer.compiler.ir.node import Extent, Names, merge, walk
 from explorer.compiler.passes.statements import names_read
-from explorer.compiler.schedule.grouping import Pieces
+from explorer.compiler.schedule.piece_places import PlacedPieces
 from explorer.compiler.schedule.products import Product, Segment
 
 
@@ -103,14 +103,17 @@ def _in_pairs(
     return None
 
 
-def product_of(found: Pairs, pieces: Pieces, sums: Buffer) -> Product:
-    """The product whose rows are pieces of the pairs' edges; its epilogue adds to the nodes' rows of `sums`."""
+def product_of(found: Pairs, pieces: PlacedPieces, most: Extent, sums: Buffer) -> Product:
+    """The product whose rows are pieces of the pairs' edges, `most` of them; its epilogue adds to the nodes' rows of
+    `sums`."""
     origin = found.depths.origin
     *scalars, inner = found.edges.body
     assert isinstance(inner, loops.For)
     value = f"{found.total.name}_part"
-    stop = loops.Load(result=pieces.stop.name + "_at", buffer=pieces.stop.name, indices=("piece",), origin=origin)
-    node = loops.Load(result=pieces.node.name + "_at", buffer=pieces.node.name, indices=("piece",), origin=origin)
+    begin, stop, node = (
+        loops.Load(result=f"{array.name}_at", buffer=array.name, indices=("piece",), origin=origin)
+        for array in pieces.arrays
+    )
     chosen = replace(found.chosen, indices=("piece",))
     added = AtomicAccumulate(
         target=sums.name,
@@ -121,8 +124,8 @@ def product_of(found: Pairs, pieces: Pieces, sums: Buffer) -> Product:
         origin=origin,
     )
     return Product(
-        rows=loops.For(variable="piece", extent=pieces.rows, body=(), parallel=True, origin=origin),
-        head=(stop, node, chosen),
+        rows=loops.For(variable="piece", extent=most, body=(), parallel=True, origin=origin),
+        head=(begin, stop, node, chosen),
         heads=None,
         depth=inner.variable,
         depth_extent=inner.extent,
@@ -138,7 +141,7 @@ def product_of(found: Pairs, pieces: Pieces, sums: Buffer) -> Product:
         ),
         accumulators=(),
         origin=origin,
-        segment=Segment(found.edges.variable, stop.result, tuple(scalars)),
+        segment=Segment(found.edges.variable, begin.result, stop.result, tuple(scalars)),
     )
 
 

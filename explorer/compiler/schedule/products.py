@@ -17,10 +17,11 @@ from explorer.compiler.passes.statements import names_read, pure, rename, writte
 
 @dataclass(frozen=True)
 class Segment:
-    """What a product's rows are sums over: elements `variable` from the iteration itself to `stop`, a scalar of the
-    head; `scalars` are those of an element. The prologue ends in what it adds to the sum, for each depth."""
+    """What a product's rows are sums over: elements `variable` from `begin` to `stop`, scalars of the head; `scalars`
+    are those of an element. The prologue ends in what it adds to the sum, for each depth."""
 
     variable: str
+    begin: str
     stop: str
     scalars: tuple[loops.Statement, ...]
 

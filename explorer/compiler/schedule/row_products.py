@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
+from explorer.compiler.codegen.cuda_tiles import FLOAT_BYTES
 from explorer.compiler.ir import loops
 from explorer.compiler.ir.kernels import ScheduledKernel
 from explorer.compiler.ir.loops import Buffer
@@ -14,8 +15,9 @@ from explorer.compiler.passes.report import Report
 from explorer.compiler.passes.statements import all_names
 from explorer.compiler.schedule.endings import ending_kernel, find_rest
 from explorer.compiler.schedule.gemm import ProductKernel, write_product
-from explorer.compiler.schedule.grouping import PIECE, Chosen, Grouping, Pieces, group_rows
+from explorer.compiler.schedule.grouping import Chosen, Grouping, group_rows
 from explorer.compiler.schedule.pairs import cleared_rows, find_pairs, product_of, rest_of, sums_begun
+from explorer.compiler.schedule.piece_places import PIECE, PairArrays, place_pieces
 from explorer.compiler.schedule.products import Found, Product, find_products
 from explorer.compiler.schedule.tiling import VECTOR
 
@@ -98,29 +100,23 @@ def schedule_pairs(
         return None
     names, origin = groupings.names, found.pairs.origin
     buffers = {buffer.name: buffer for buffer in kernel.buffers}
-    edges = found.edges_of(kernel)
-
-    def array(hint: str) -> Buffer:
-        return Buffer(name=names.new(hint), kind="index", extents=(edges,), origin=origin)
-
-    pieces = Pieces(
-        rows=edges,
+    pairs = PairArrays(
+        edges=found.edges_of(kernel),
         offsets=buffers[found.pair_offsets],
         nodes=buffers[found.node_offsets],
         matrices=buffers[found.chosen.buffer],
-        pair=array("piece_pair"),
-        node=array("piece_node"),
-        stop=array("piece_stop"),
+        choices=buffers[found.matrix.buffer].extents[0],
     )
-    extents = (found.rows.extent, found.columns.extent)
+    row_bytes = FLOAT_BYTES * kernel.size(found.columns.extent)
+    pieces = place_pieces(f"{kernel.name}_pieces", pairs, row_bytes, names, origin)
     begun = sums_begun(found, kernel, groupings.handed)
+    extents = (found.rows.extent, found.columns.extent)
     sums = Buffer(name=begun or names.new("sums"), kind="output", extents=extents, origin=origin)
-    product = product_of(found, pieces, sums)
-    matrices = buffers[found.matrix.buffer].extents[0]
-    grouping = group_rows(f"{kernel.name}_group", pieces, matrices, names, origin)
+    product = product_of(found, pieces, pairs.edges, sums)
     others = tuple(buffer for buffer in kernel.buffers if buffer.name != begun)
-    among = replace(kernel, buffers=(*others, *pieces.found, sums))
-    written = write_product(among, product, grouping, f"{kernel.name}_product", names, report.options.precision)
+    among = replace(kernel, buffers=(*others, *pieces.arrays, sums))
+    precision = report.options.precision
+    written = write_product(among, product, pieces.grouping, f"{kernel.name}_product", names, precision)
     report.did(
         f"{kernel.name}: sums of at most {PIECE} edges, grouped by {found.chosen.buffer}, times {found.matrix.buffer}"
     )
@@ -129,8 +125,8 @@ def schedule_pairs(
         report.did(
             f"{kernel.name}: its pairs are added to {begun}, where another kernel has stored what they begin with"
         )
-        return (*grouping.kernels, written.kernel, rest_of(replace(kernel, buffers=others), found, sums))
-    return (cleared_rows(kernel, sums, names), *grouping.kernels, written.kernel, rest_of(kernel, found, sums))
+        return (*pieces.grouping.kernels, written.kernel, rest_of(replace(kernel, buffers=others), found, sums))
+    return (cleared_rows(kernel, sums, names), *pieces.grouping.kernels, written.kernel, rest_of(kernel, found, sums))
 
 
 def _say_precision(kernel: loops.Kernel, product: Product, written: ProductKernel, report: Report) -> None:

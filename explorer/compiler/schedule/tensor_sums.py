@@ -8,9 +8,10 @@ from contextlib import contextmanager
 from explorer.compiler.ir.kernels import Level, Multiply, Precision
 from explorer.compiler.ir.node import Extent, Origin
 from explorer.compiler.ir.sharing import LANES
-from explorer.compiler.ir.verify_products import COLUMNS_OF_LANES, PAIR, ROWS_OF_LANES, TALL, WIDE
+from explorer.compiler.ir.verify_products import COLUMNS_OF_LANES, DEEP, PAIR, ROWS_OF_LANES, TALL, WIDE
 from explorer.compiler.schedule.grouping import GRANULE, ROWS_A_TILE
 from explorer.compiler.schedule.steps import Steps
+from explorer.compiler.schedule.thread_sums import OTHER_REGISTERS, REGISTERS
 from explorer.compiler.schedule.tiling import VECTOR, Tiling
 
 
@@ -28,6 +29,11 @@ class TensorSums:
         self.name = ""
 
     @property
+    def row_extents(self) -> list[int]:
+        """The extents of a tile that has an element for each row, by its place among the sums."""
+        return [self.parts, ROWS_A_TILE // TALL, ROWS_OF_LANES.members, PAIR]
+
+    @property
     def schedule(self) -> tuple[str, ...]:
         """What a schedule says of it."""
         return (
@@ -36,8 +42,10 @@ class TensorSums:
         )
 
     def resident(self, staged: int) -> int:
-        """Blocks that a multiprocessor is to have at a time: the assembler knows best."""
-        return 0
+        """Blocks that a multiprocessor is to have at a time, where a thread keeps so many registers of operands that
+        are on their way."""
+        own = ROWS_A_TILE * (self._strip + DEEP) // LANES + OTHER_REGISTERS
+        return max(1, REGISTERS // (self._tiling.threads * (own + staged)))
 
     def height(self, steps: Steps, rows: Extent) -> Extent:
         """`rows` in units of GRANULE, of which fragments take two at a time."""
@@ -46,8 +54,7 @@ class TensorSums:
 
     def clear(self, steps: Steps, hint: str) -> None:
         """The sums, from 0."""
-        extents = [self.parts, ROWS_A_TILE // TALL, ROWS_OF_LANES.members, PAIR, self._strip // WIDE, WIDE]
-        self.name = steps.tile(hint, extents, "register")
+        self.name = steps.tile(hint, [*self.row_extents, self._strip // WIDE, WIDE], "register")
         with (
             steps.loop("strip", self.parts, "warp") as strip,
             steps.loop("y", ROWS_OF_LANES.members, "lane") as down,

@@ -31,6 +31,11 @@ class ThreadSums:
         self.name = ""
 
     @property
+    def row_extents(self) -> list[int]:
+        """The extents of a tile that has an element for each row, by its place among the sums."""
+        return [GRANULE, HEIGHTS]
+
+    @property
     def schedule(self) -> tuple[str, ...]:
         """What a schedule says of it."""
         return (
@@ -52,7 +57,7 @@ class ThreadSums:
     def clear(self, steps: Steps, hint: str) -> None:
         """The sums, from 0."""
         tiling = self._tiling
-        self.name = steps.tile(hint, [GRANULE, HEIGHTS, tiling.pieces, tiling.piece], "register")
+        self.name = steps.tile(hint, [*self.row_extents, tiling.pieces, tiling.piece], "register")
         with (
             steps.loop("ty", GRANULE, "thread") as down,
             self._across(steps) as across,

@@ -139,7 +139,11 @@ class TilePlace:
     known: Mapping[str, Atom]
 
     def row(self, steps: Steps, row: Extent) -> Extent:
-        """The iteration of the parallel loop that a row of the tile is. What lies behind the last is the last again:
-        it is computed, and not stored."""
-        place = steps.index("place", "min", steps.index("place", "add", self.begin, row), self.last)
-        return place if self.grouping is None else steps.load("b", self.grouping.order.name, place)
+        """The iteration of the parallel loop that a row of the tile is."""
+        return self.row_at(steps, steps.index("place", "add", self.begin, row))
+
+    def row_at(self, steps: Steps, position: Extent) -> Extent:
+        """The iteration at a position of the order. What lies behind the last is the last again: it is computed, and
+        not stored."""
+        place = steps.index("place", "min", position, self.last)
+        return place if self.grouping is None else self.grouping.row(steps, place)

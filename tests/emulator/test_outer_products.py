@@ -1,0 +1,31 @@
+"""Sums of outer products of more rows than a slab and a piece have: slabs follow on one another, and on segments."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import pytest
+
+from benchmarks.gpu_check import CHECKOUT, Case, Setting, check_gradients
+from explorer.runtime.graphs import GraphPreset, generate
+
+MANY_EDGES = GraphPreset(num_nodes=31, num_edges=900, num_ntypes=2, num_etypes=5, reach=0.3)
+MANY_PAIRS = GraphPreset(num_nodes=170, num_edges=700, num_ntypes=2, num_etypes=3, reach=1.0)
+
+
+@pytest.mark.parametrize(
+    ("model", "size", "graph"),
+    [
+        ("rgnn/rgcn", 64, MANY_PAIRS),
+        ("rgnn/rgat", 20, MANY_EDGES),
+        ("rgnn/hgt", 8, MANY_PAIRS),
+        ("kge/transr", 20, MANY_EDGES),
+    ],
+)
+def test_slabs_that_are_loaded_ahead_sum_to_the_gradients(
+    emulated: Setting, model: str, size: int, graph: GraphPreset
+) -> None:
+    text = (CHECKOUT / "examples" / f"{model}.emb").read_text()
+    setting = dataclasses.replace(emulated, graph=generate("many", graph))
+    outcome = check_gradients(setting, Case(text, size, 75, {"grad": "true"}))
+    assert outcome["agrees"], outcome

@@ -1,0 +1,46 @@
+"""Products whose rows are sums over pieces of segments: where pairs have many edges, and matrices many pieces."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import pytest
+
+import explorer
+from benchmarks.gpu_check import CHECKOUT, Case, Setting, check_layer, sizes_of
+from explorer.compiler.schedule import piece_places
+from explorer.runtime.graphs import GraphPreset, generate
+
+MANY_EDGES = GraphPreset(num_nodes=31, num_edges=900, num_ntypes=2, num_etypes=5, reach=0.3)
+"""Pairs of more edges than a piece has."""
+MANY_PAIRS = GraphPreset(num_nodes=170, num_edges=700, num_ntypes=2, num_etypes=3, reach=1.0)
+"""Matrices of more pieces than a tile has rows."""
+GRAPHS = {"many edges": MANY_EDGES, "many pairs": MANY_PAIRS}
+
+
+@pytest.mark.parametrize(
+    ("graph", "size", "precision", "bytes_a_block"),
+    [
+        ("many edges", 64, "float32", 8 << 20),
+        ("many edges", 20, "float32", 2048),
+        ("many pairs", 64, "float32", 2048),
+        ("many pairs", 64, "tf32", 8 << 20),
+        ("many pairs", 20, "tf32", 2048),
+    ],
+)
+def test_pieces_are_summed_and_added_to_their_destinations(
+    emulated: Setting, monkeypatch: pytest.MonkeyPatch, bytes_a_block: int, size: int, precision: str, graph: str
+) -> None:
+    """In one block of destinations, and in several."""
+    monkeypatch.setattr(piece_places, "DESTINATION_BYTES", bytes_a_block)
+    setting = dataclasses.replace(emulated, graph=generate(graph, GRAPHS[graph]))
+    text = (CHECKOUT / "examples" / "rgnn" / "rgcn.emb").read_text()
+    case = Case(text, size, 0, {"precision": precision})
+    outcome = check_layer(setting, case)
+    assert outcome["agrees"], outcome
+    kernels = explorer.compile(case.text, sizes=sizes_of(case), options=case.options).stages["kernels"]
+    assert "sums of at most 16 edges" in kernels.passes[-1].summary
+    assert not [reason for each in kernels.passes for reason in each.refusals if "shown" in reason]
+    counts = {name: count for kernel in kernels.program.programs for name, count in kernel.counts}
+    blocks = counts["blocks"].value({"node_ends": GRAPHS[graph].num_nodes + 1})
+    assert blocks == 2 if bytes_a_block > 2048 else blocks > 2
