@@ -186,7 +186,7 @@ class _Order:
         self.turns = {name: turn for name, turn in turns if turn is not None}
         self.turning = {turn.loop for turn in self.turns.values()}
         self.copied = {node.target for node in walk(kernel) if isinstance(node, Copy)}
-        self.found = {node.result for node in walk(kernel) if isinstance(node, Load)}
+        self.found = {node.result for node in walk(kernel) if isinstance(node, Load | AtomicAccumulate)}
         self.stored: set[str] = set()
         self.places: dict[Atom, _Place] = {}
         self.numbers: dict[object, int] = {}
@@ -378,10 +378,16 @@ class _Order:
         return False
 
     def _scattered(self, access: _Access, past: _Past) -> bool:
-        """Whether one store, in another iteration, goes where memory says: then that decides who writes what."""
+        """Whether one store, in another iteration, goes where memory says, or where an atomic found it: then that
+        decides who writes what. A counter that only grows is never found twice at one number."""
         if access.kind != "write" or past.access.kind != "write" or access.indices != past.access.indices:
             return False
-        return any(self.depends.get(str(index), NONE) & past.stale for index in access.indices if index in self.found)
+        return any(self.depends.get(str(index), NONE) & past.stale for index in access.indices if self._is_found(index))
+
+    def _is_found(self, index: Atom) -> bool:
+        """Whether memory says what an index is, or where a run of them begins whose elements are told apart."""
+        form = self.forms.get(str(index))
+        return index in self.found or (form is not None and form.behind_found)
 
     def _wait(self, access: _Access, past: _Past, waited: int) -> None:
         other = past.access
