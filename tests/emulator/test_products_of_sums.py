@@ -43,4 +43,4 @@ def test_pieces_are_summed_and_added_to_their_destinations(
     assert not [reason for each in kernels.passes for reason in each.refusals if "shown" in reason]
     counts = {name: count for kernel in kernels.program.programs for name, count in kernel.counts}
     blocks = counts["blocks"].value({"node_ends": GRAPHS[graph].num_nodes + 1})
-    assert blocks == 2 if bytes_a_block > 2048 else blocks > 2
+    assert blocks == 1 if bytes_a_block > 2048 else blocks > 1

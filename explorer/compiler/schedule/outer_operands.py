@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 
 from explorer.compiler.ir import loops
 from explorer.compiler.ir.node import Atom, Extent
-from explorer.compiler.passes.statements import slice_for
+from explorer.compiler.passes.statements import names_read, slice_for
 from explorer.compiler.schedule.grouping import Grouping
 from explorer.compiler.schedule.outer_sums import OuterSum
 from explorer.compiler.schedule.steps import Steps
@@ -50,10 +50,14 @@ class OuterOperand:
         self._extent, self._tile, self._step = sizes
         self._value = found.factors[side]
         statements = (found.of_down, found.of_across)[side]
-        self._made = slice_for(statements, (replace(found.product, operands=(self._value,)),))
+        value = (replace(found.product, operands=(self._value,)),)
+        made = slice_for(statements, value)
         indices = {buffer.name for buffer in kernel.buffers if buffer.type == "i32"}
-        self._loads = [s for s in self._made if isinstance(s, loops.Load) and s.buffer not in indices]
+        self._loads = [s for s in made if isinstance(s, loops.Load) and s.buffer not in indices]
+        self._arithmetic = slice_for(tuple(s for s in made if s not in self._loads), value)
         self._scalars = [s for s in slice_for(statements, self._loads) if s not in self._loads]
+        read = names_read(self._loads)
+        self._found = [name for s in self._scalars if (name := loops.result_of(s)) in read and name is not None]
         self._loaded: dict[str, str] = {}
         self._places: dict[str, str] = {}
         self.name = ""
@@ -64,7 +68,7 @@ class OuterOperand:
         for load in self._loads:
             extents = [SLAB, self._tile] if self._loop.variable in load.indices else [SLAB]
             self._loaded[load.result] = steps.tile(f"{load.result}_next", extents, "register")
-        for name in [OWN] if self._grouping else [str(loops.result_of(scalar)) for scalar in self._scalars]:
+        for name in [OWN] if self._grouping else self._found:
             self._places[name] = steps.tile(f"{name}_ahead", [SLAB], "register", type="i32")
 
     @contextmanager
@@ -76,9 +80,14 @@ class OuterOperand:
         ):
             yield k, steps.index("row", "add", start, k), d
 
-    def look_up(self, steps: Steps, rows: SegmentRows, start: Extent) -> None:
-        """Where a slab's rows are."""
-        with self._vectors(steps, start) as (k, row, _), steps.where(row, "<", rows.upper):
+    def look_up(self, steps: Steps, rows: SegmentRows, start: Extent, further: int = 0) -> None:
+        """Where the rows of a slab are that begins `further` on, if that has to be looked up."""
+        if not self._places:
+            return
+        with (
+            self._vectors(steps, steps.index("later", "add", start, further)) as (k, row, _),
+            steps.where(row, "<", rows.upper),
+        ):
             if self._grouping:
                 steps.store(self._places[OWN], [k], self._grouping.row(steps, row, "z"))
                 return
@@ -118,7 +127,7 @@ class OuterOperand:
                 names: dict[str, Atom] = {**rows.known, self._row: row, self._loop.variable: element}
                 for load in self._loads:
                     names[load.result] = steps.load(load.result, self._loaded[load.result], *self._at(load, k, d))
-                names = steps.copy([s for s in self._made if loops.result_of(s) not in self._loaded], names)
+                names = steps.copy(self._arithmetic, names)
                 steps.store(self.name, [stage, k, d], names.get(self._value, self._value))
             with steps.where(rows.upper, "<=", row):
                 steps.store(self.name, [stage, k, d], 0.0)

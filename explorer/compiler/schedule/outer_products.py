@@ -182,7 +182,7 @@ class _Writer:
             operand.look_up(steps, rows, lower)
         for operand in operands:
             operand.load(steps, rows, lower)
-            operand.look_up(steps, rows, steps.index("second", "add", lower, SLAB))
+            operand.look_up(steps, rows, lower, SLAB)
         with steps.segment("slab", 0, slabs, 1) as slab:
             start = steps.index("start", "add", lower, steps.index("before", "mul", slab, SLAB))
             stage = steps.index("stage", "mod", slab, STAGES)
@@ -192,7 +192,7 @@ class _Writer:
             following = steps.index("following", "add", start, SLAB)
             for operand in operands:
                 operand.load(steps, rows, following)
-                operand.look_up(steps, rows, steps.index("later", "add", following, SLAB))
+                operand.look_up(steps, rows, following, SLAB)
             self._multiply(stage)
         steps.barrier()
 

@@ -3,8 +3,8 @@ destinations, by matrix, and by length, the longest first.
 
 What a thread sums side by side is then of one length or nearly so, and a tile's rows are told by arrays next to each
 other. With several blocks of destinations, whose rows a cache holds, all that is added to one of them is added before
-the next. Of the last block the pieces of one edge come behind all others, as a block of their own: what takes the least
-time is done last, so that no multiprocessor waits long for the others to end.
+the next. Of the last block the tiles whose rows are single edges come behind all others: what takes the least time is
+done last, so that no multiprocessor waits long for the others to end.
 """
 
 from __future__ import annotations
@@ -56,7 +56,8 @@ class _Inspector:
     """What the inspector's kernels share. A group is all pieces of a block of destinations, of `nodes` each, and a
     matrix; a bin is those of one length, the longest first. Arrays are of pieces' first edges (a piece's rank in its
     bin, that bin, and the node that it belongs to), of bins and groups (how many rows there are, where the first is,
-    and which tile is the first), of pieces by their places, and of tiles."""
+    and the numbers of its heavy and its light tiles, less their places among the group's), of pieces by their places,
+    and of tiles."""
 
     name: str
     pairs: PairArrays
@@ -107,7 +108,8 @@ def place_pieces(name: str, pairs: PairArrays, row_bytes: int, names: Names, ori
             ("edge_rank", "edge_bin", "edge_node", "piece_begin", "piece_stop", "piece_node"), (pairs.edges,)
         ),
         **dict.fromkeys(("bin_rows", "bin_first"), (groups, PIECE)),
-        **dict.fromkeys(("group_rows", "group_tile"), (groups,)),
+        "group_rows": (groups,),
+        "group_tile": (groups, 2),
         **dict.fromkeys(("tile_matrix", "tile_begin", "tile_end"), (tiles,)),
     }
     inspector = _Inspector(
@@ -120,7 +122,7 @@ def place_pieces(name: str, pairs: PairArrays, row_bytes: int, names: Names, ori
         tiles=tiles,
         counts=(
             (choices, Count(((pairs.choices, 1),))),
-            (blocks, Count(((pairs.nodes.extents[0], nodes), (1, 1)))),
+            (blocks, Count(((pairs.nodes.extents[0], nodes),))),
             (groups, Count(((choices, 1),), blocks)),
             (tiles, Count((*most_pieces, (groups, 1)))),
         ),
@@ -167,7 +169,7 @@ def _count(inspector: _Inspector) -> ScheduledKernel:
             node = steps.search("n", pairs.nodes.name, pair, pairs.nodes.extents[0])
             matrix = steps.load("m", pairs.matrices.name, pair)
             shorter = steps.index("shorter", "sub", PIECE, length)
-            block = _block(steps, inspector, node, shorter)
+            block = steps.index("block", "div", node, inspector.nodes)
             group = steps.index("g", "add", steps.index("before", "mul", block, inspector.choices), matrix)
             chosen = steps.index("bin", "add", steps.index("before", "mul", group, PIECE), shorter)
             rank = steps.atomic(of["bin_rows"].name, [group, shorter], 1, "rank")
@@ -179,32 +181,41 @@ def _count(inspector: _Inspector) -> ScheduledKernel:
     )
 
 
-def _block(steps: Steps, inspector: _Inspector, node: Extent, shorter: Extent) -> Extent:
-    """The block of a piece that belongs to a node, and is so much shorter than the longest."""
-    block = steps.index("block", "div", node, inspector.nodes)
-    beyond = steps.index("beyond", "sub", steps.index("past", "add", block, 3), inspector.blocks)
-    in_last = steps.index("in_last", "max", beyond, 0)
-    is_single = steps.index("is_single", "div", shorter, PIECE - 1)
-    return steps.index("block", "add", block, steps.index("moved", "min", in_last, is_single))
-
-
 def _divide(inspector: _Inspector) -> ScheduledKernel:
     """Where each group's pieces and tiles begin: behind those of all groups before it."""
     steps, of = inspector.steps(), inspector.of
     with steps.each("g", inspector.groups, THREADS) as group:
-        rows, tiles = (steps.tile(hint, [1], "register", type="i32") for hint in ("place", "tile"))
-        for following in (rows, tiles):
+        rows, heavy, light = (steps.tile(hint, [1], "register", type="i32") for hint in ("place", "heavy", "light"))
+        for following in (rows, heavy, light):
             steps.store(following, [0], 0)
         with steps.segment("other", 0, group, 1) as other:
             counted = steps.load("n", of["group_rows"].name, other)
-            _add(steps, tiles, divide_up(steps, "t", counted, ROWS_A_TILE))
-            _add(steps, rows, counted)
-        steps.store(of["group_tile"].name, [group], steps.load("tile", tiles, 0))
+            with steps.where(0, "<", counted):
+                tiles, _, heavier = _tiles(steps, inspector, other, counted)
+                _add(steps, rows, counted)
+                _add(steps, heavy, heavier)
+                _add(steps, light, steps.index("l", "sub", tiles, heavier))
+        steps.store(of["group_tile"].name, [group, 0], steps.load("tile", heavy, 0))
+        last = steps.index("last", "sub", inspector.tiles, steps.load("tile", light, 0))
+        own = divide_up(steps, "tiles", steps.load("n", of["group_rows"].name, group), ROWS_A_TILE)
+        steps.store(of["group_tile"].name, [group, 1], steps.index("tile", "sub", last, own))
         with steps.loop("shorter", PIECE) as shorter:
             steps.store(of["bin_first"].name, [group, shorter], steps.load("first", rows, 0))
             _add(steps, rows, steps.load("n", of["bin_rows"].name, group, shorter))
-    said = f"find room for tiles of at most {ROWS_A_TILE} rows, a group's of equal height"
+    said = f"find room for tiles of at most {ROWS_A_TILE} rows, a group's of equal height, those of single edges last"
     return inspector.kernel("divide", said, steps)
+
+
+def _tiles(steps: Steps, inspector: _Inspector, group: Extent, total: Extent) -> tuple[Extent, Extent, Extent]:
+    """How many tiles a group with so many rows has, how many rows each of them, and how many of the tiles are heavy: in
+    the last block of destinations those that do not have single edges alone, in others all."""
+    tiles, rows = tiles_and_rows(steps, total)
+    block = steps.index("block", "div", group, inspector.choices)
+    past = steps.index("past", "sub", steps.index("b", "add", block, 2), inspector.blocks)
+    in_last = steps.index("in_last", "max", past, 0)
+    singles = steps.load("n", inspector.of["bin_rows"].name, group, PIECE - 1)
+    longer = steps.index("longer", "sub", total, steps.index("light", "mul", in_last, singles))
+    return tiles, rows, divide_up(steps, "heavy", longer, rows)
 
 
 def _add(steps: Steps, total: str, more: Extent) -> None:
@@ -232,17 +243,17 @@ def _place(inspector: _Inspector) -> ScheduledKernel:
 def _tile(steps: Steps, inspector: _Inspector, group: Extent, place: Extent) -> None:
     """What a piece of a group, at a place, says of the tile that it is the first of, if it is."""
     of = inspector.of
-    total, start = (
-        steps.load("total", of["group_rows"].name, group),
-        steps.load("start", of["bin_first"].name, group, 0),
-    )
-    _, rows = tiles_and_rows(steps, total)
+    total = steps.load("total", of["group_rows"].name, group)
+    start = steps.load("start", of["bin_first"].name, group, 0)
+    _, rows, heavy = _tiles(steps, inspector, group, total)
     own = steps.index("own", "sub", place, start)
     which = steps.index("u", "div", own, rows)
     with steps.where(steps.index("before", "mul", which, rows), "==", own):
-        tile = steps.index("z", "add", steps.load("tile", of["group_tile"].name, group), which)
         end = steps.index("end", "add", start, total)
         until = steps.index("until", "min", steps.index("past", "add", place, rows), end)
         matrix = steps.index("m", "mod", group, inspector.choices)
+        beyond = steps.index("beyond", "sub", steps.index("v", "add", which, 1), heavy)
+        is_light = steps.index("is_light", "min", steps.index("behind", "max", beyond, 0), 1)
+        tile = steps.index("z", "add", steps.load("tile", of["group_tile"].name, group, is_light), which)
         for hint, value in (("tile_matrix", matrix), ("tile_begin", place), ("tile_end", until)):
             steps.store(of[hint].name, [tile], value)

@@ -1,0 +1,118 @@
+"""The inspector of pieces: each once, in tiles of one matrix, in the order in which they are to be multiplied."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+import pytest
+
+from explorer.compiler.interpret.kernels import run_scheduled
+from explorer.compiler.ir.loops import Buffer
+from explorer.compiler.ir.node import Names, Span
+from explorer.compiler.ir.verify_kernels import verify_scheduled
+from explorer.compiler.schedule import piece_places
+from explorer.compiler.schedule.grouping import ROWS_A_TILE
+from explorer.compiler.schedule.piece_places import PIECE, PairArrays, PlacedPieces, place_pieces
+
+ORIGIN = (Span(1, 1, 1, 2),)
+CHOICES = 3
+
+
+class Graph(NamedTuple):
+    """Where pairs' edges and nodes' pairs begin, and the pairs' matrices."""
+
+    offsets: list[int]
+    nodes: list[int]
+    matrices: list[int]
+
+
+def graph(pairs_of_nodes: list[int], lengths: list[int]) -> Graph:
+    matrices = [(7 * pair) % CHOICES for pair in range(len(lengths))]
+    return Graph([0, *np.cumsum(lengths)], [0, *np.cumsum(pairs_of_nodes)], matrices)
+
+
+def drawn(nodes: int, lengths: list[int]) -> Graph:
+    cuts = np.sort(np.random.default_rng(3).integers(0, len(lengths) + 1, nodes - 1))
+    return graph(np.diff([0, *cuts, len(lengths)]).tolist(), lengths)
+
+
+GRAPHS = {
+    "one edge": graph([1], [1]),
+    "one long pair": graph([0, 1, 0], [3 * PIECE + 1]),
+    "single edges": drawn(20, [1] * 400),
+    "empty pairs": graph([1, 2, 1], [0, PIECE, 0, PIECE + 1]),
+    "skewed": drawn(30, (np.random.default_rng(1).zipf(1.7, 500) % 90).tolist()),
+}
+
+
+def place(
+    given: Graph, nodes_a_block: int, monkeypatch: pytest.MonkeyPatch
+) -> tuple[PlacedPieces, dict[str, np.ndarray]]:
+    """The inspector for a graph, and what it fills."""
+    monkeypatch.setattr(piece_places, "DESTINATION_BYTES", 64 * nodes_a_block)
+
+    def array(name: str, extent: str) -> Buffer:
+        return Buffer(name=name, kind="index", extents=(extent,), origin=ORIGIN)
+
+    names = Names({"offsets", "starts", "matrices", "E", "ends", "node_ends", "pairs", "relation"})
+    arrays = array("offsets", "ends"), array("starts", "node_ends"), array("matrices", "pairs")
+    pieces = place_pieces("model", PairArrays("E", *arrays, "relation"), 64, names, ORIGIN)
+    for kernel in pieces.grouping.kernels:
+        verify_scheduled(kernel)
+    inputs = {
+        **dict(zip(("offsets", "starts", "matrices"), map(np.array, given), strict=True)),
+        **{"E": given.offsets[-1], "ends": len(given.offsets), "node_ends": len(given.nodes)},
+        **{"pairs": len(given.matrices), "relation": CHOICES},
+    }
+    return pieces, run_scheduled(pieces.grouping.kernels, inputs)
+
+
+@pytest.mark.parametrize("nodes_a_block", [1000, 4])
+@pytest.mark.parametrize("given", GRAPHS.values(), ids=GRAPHS)
+def test_every_edge_is_in_one_piece_of_its_pair(
+    monkeypatch: pytest.MonkeyPatch, given: Graph, nodes_a_block: int
+) -> None:
+    pieces, arrays = place(given, nodes_a_block, monkeypatch)
+    grouping = pieces.grouping
+    seen: list[int] = []
+    tiles = zip(*(arrays[b.name] for b in (grouping.matrix, grouping.begin, grouping.end)), strict=True)
+    for matrix, first, past in tiles:
+        assert past - first <= ROWS_A_TILE
+        for at in range(first, past):
+            begin, stop, node = (arrays[buffer.name][at] for buffer in pieces.arrays)
+            pair = int(np.searchsorted(given.offsets, begin, "right")) - 1
+            assert 0 < stop - begin <= PIECE
+            assert stop <= given.offsets[pair + 1]
+            assert node == np.searchsorted(given.nodes, pair, "right") - 1
+            assert matrix == given.matrices[pair]
+            seen += range(begin, stop)
+    assert sorted(seen) == list(range(given.offsets[-1]))
+
+
+@pytest.mark.parametrize("nodes_a_block", [1000, 4])
+@pytest.mark.parametrize("given", GRAPHS.values(), ids=GRAPHS)
+def test_tiles_go_by_block_and_matrix_and_end_in_single_edges(
+    monkeypatch: pytest.MonkeyPatch, given: Graph, nodes_a_block: int
+) -> None:
+    pieces, arrays = place(given, nodes_a_block, monkeypatch)
+    grouping = pieces.grouping
+    begins, stops, nodes = (arrays[buffer.name] for buffer in pieces.arrays)
+    blocks = -(-len(given.nodes) // nodes_a_block)
+    order, sizes = [], {}
+    tiles = zip(*(arrays[b.name] for b in (grouping.matrix, grouping.begin, grouping.end)), strict=True)
+    for matrix, first, past in tiles:
+        if first == past:
+            continue
+        (block,) = {int(node) // nodes_a_block for node in nodes[first:past]}
+        lengths = (stops - begins)[first:past].tolist()
+        assert lengths == sorted(lengths, reverse=True)
+        is_last = block == blocks - 1 and lengths[0] == 1
+        order.append((is_last, block, -int(matrix) if is_last else int(matrix)))
+        sizes.setdefault((block, matrix), []).append(past - first)
+    assert order == sorted(order)
+    assert all(len(own) == -(-sum(own) // ROWS_A_TILE) for own in sizes.values())
+    counts = dict(grouping.counts)
+    extents = {"relation": CHOICES, "node_ends": len(given.nodes)}
+    extents |= {name: counts[name].value(extents) for name in ("choices", "blocks")}
+    assert counts["groups"].value(extents) == blocks * CHOICES
