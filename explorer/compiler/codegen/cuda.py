@@ -9,8 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from explorer.compiler.codegen.cuda_expressions import Helpers
-from explorer.compiler.codegen.cuda_lines import WIDTH
+from explorer.compiler.codegen.cuda_expressions import WIDTH, Helpers
 from explorer.compiler.codegen.cuda_writer import Writer
 from explorer.compiler.codegen.text import Code, Launch
 from explorer.compiler.ir.kernels import Count, ScheduledKernel

@@ -49,6 +49,8 @@ from explorer.compiler.ir.loops import INFIX_INDEX, REDUCTION_SIGNS, Accumulate,
 from explorer.compiler.ir.node import Atom, Extent, Line, Node, Origin, merge, walk
 from explorer.compiler.ir.verify_products import TALL, WIDE
 
+WIDTH = 120
+"""Characters of a line, at most, that could be two."""
 CHOICES = {"min": "<", "max": ">"}
 REDUCING = {"sum": "add", "product": "mul", "max": "max", "min": "min"}
 """The function that a reduction applies again and again."""
@@ -423,9 +425,13 @@ class Expressions:
 
 
 def _on_one_line(text: tuple[str, ...]) -> tuple[str, ...]:
-    """A function that only returns something on one line, where that is not too long."""
+    """A function with its template in the line of its head, and one that only returns something on one line, where
+    those are not too long."""
+    head = " ".join(text[:2])
+    if text[0].startswith("template") and len(head) <= WIDTH:
+        text = (head, *text[2:])
     joined = " ".join(line.strip() for line in text)
-    return (joined,) if len(text) == 3 and len(joined) <= 120 else text
+    return (joined,) if len(text) == 3 and len(joined) <= WIDTH else text
 
 
 def _pointer_to(element: str) -> str:

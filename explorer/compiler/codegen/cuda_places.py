@@ -43,7 +43,7 @@ BINDING = {
 """By operator: how tightly its left and right sides must bind to stand without parentheses, and how it binds."""
 OF_FUNCTIONS = {"add": "+", "sub": "-", "mul": "*", "div": "/"}
 CALLS = ("exp", "log", "sqrt", "abs", "tanh", "sin", "cos", "min", "max")
-LONGEST, LONGEST_LOAD = 48, 90
+LONGEST, LONGEST_LOAD = 60, 90
 """Characters of an expression, and of a load, that is written where it is used."""
 
 
@@ -98,12 +98,16 @@ class Scopes:
 def used_in_place(kernel: ScheduledKernel, no_braces: Callable[[Loop], bool]) -> frozenset[str]:
     """The names that are used once, by a statement of the same braces that can take an expression, with nothing in
     between that changes what it stands for. The body of a loop that is written without braces stands as if it was of
-    the body around."""
+    the body around. Arithmetic of places may go into braces inside, and a block's place into arithmetic."""
     uses = Counter(name for node in walk(kernel) for name in reads_of(node))
     tiles = {node.name: node.memory for node in walk(kernel) if isinstance(node, Tile)}
     sums = {node.name for node in walk(kernel) if isinstance(node, Accumulator)}
     vectors = set(vector_indices(kernel))
     found: dict[str, frozenset[str]] = {}  # with the registers that each reads where it is written
+    readers = {name: node for node in walk(kernel) for name in reads_of(node)}
+    for loop in walk(kernel):
+        if isinstance(loop, Loop) and loop.bind in ("block", "column") and uses[loop.variable] == 1:
+            found |= {loop.variable: frozenset()} if isinstance(readers[loop.variable], Index) else {}
     for body in _bodies(kernel.body, no_braces):
         users = {name: at for at, statement in enumerate(body) for name in reads_of(statement)}
         for place, statement in enumerate(body):
@@ -111,12 +115,21 @@ def used_in_place(kernel: ScheduledKernel, no_braces: Callable[[Loop], bool]) ->
             if name is None or uses[name] != 1:
                 continue
             user = users.get(name)  # behind the statement, as names are defined before they are read
-            if user is None or not _takes(body[user], name, vectors):
-                continue
             reads = _registers_read(statement, tiles, sums, found)
+            if user is None:
+                inside = not reads and _is_cheap(statement) and _takes(readers[name], name, vectors)
+                found |= {name: reads} if inside else {}
+                continue
+            if not _takes(body[user], name, vectors):
+                continue
             if _may_move(statement, body[place + 1 : user], body[user], tiles, reads):
                 found[name] = reads
     return frozenset(found)
+
+
+def _is_cheap(statement: Statement) -> bool:
+    """Whether a compiler that does it once more in a loop, or not, does not matter."""
+    return isinstance(statement, Index) and (statement.function != "div" or isinstance(statement.operands[1], int))
 
 
 def _registers_read(
@@ -159,6 +172,9 @@ def _may_move(
     match statement:
         case Index():
             return not registers
+        case Search():
+            between_indices = all(isinstance(node, Index) for node in between)
+            return between_indices and (isinstance(user, Index) or _only_stores(user, statement, tiles))
         case KeptLoad():
             return False
         case Load(buffer=buffer) if tiles.get(buffer) == "register":
@@ -185,6 +201,8 @@ def _takes(user: Statement, name: str, vectors: set[str]) -> bool:
     match user:
         case Index() | Where() | Search():
             return True
+        case Loop(extent=extent, bind=""):
+            return extent == name
         case Compute(function=function, operands=operands):
             return _once(function, operands, name)
         case KeptLoad(kept=kept) if kept == name:

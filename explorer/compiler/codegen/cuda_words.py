@@ -111,13 +111,12 @@ def is_taken(name: str) -> bool:
 
 def lanes_reduction(reduction: str) -> tuple[str, ...]:
     """A device function that gives lanes the reduction of their values, by exchanges with ever nearer ones."""
-    combined = REDUCTIONS[reduction].format("x", "__shfl_xor_sync(lanes, x, distance)")
+    combined = REDUCTIONS[reduction].format("x", "__shfl_xor_sync(lanes, x, by)")
     return (
         "template <int LANES, int APART = 1>",
         f"__device__ __forceinline__ float lanes_{reduction}(float x, unsigned lanes = 0xffffffffu) {{",
         "  #pragma unroll",
-        "  for (int distance = LANES * APART / 2; distance > APART / 2; distance >>= 1)",
-        f"    x = {combined};",
+        f"  for (int by = LANES * APART / 2; by > APART / 2; by >>= 1) x = {combined};",
         "  return x;",
         "}",
     )
@@ -131,8 +130,7 @@ NEIGHBOURS = (
 )
 """The lanes of the LANES neighbouring ones that the calling lane is among."""
 LAST_AT_MOST = (
-    "__device__ __forceinline__ int last_at_most(",
-    "    const int* offsets, int value, int lower, int upper) {",
+    "__device__ __forceinline__ int last_at_most(const int* offsets, int value, int lower, int upper) {",
     "  while (upper - lower > 8) {",
     "    const int eighth = (upper - lower) / 8;",
     "    int passed = 0;",
@@ -150,8 +148,7 @@ LAST_AT_MOST = (
 """By eighths, whose seven loads are under way together: the last place in lower..upper whose offset is at most the
 value, lower - 1 where none is."""
 LAST_FROM = (
-    "__device__ __forceinline__ int last_from(",
-    "    const int* offsets, int value, int lower, int upper) {",
+    "__device__ __forceinline__ int last_from(const int* offsets, int value, int lower, int upper) {",
     "  int stride = 32;",
     "  while (upper - lower > stride && offsets[lower + stride] <= value) {",
     "    lower += stride;",

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from explorer.compiler.codegen.cuda_expressions import Helpers
 from explorer.compiler.codegen.cuda_lines import Lines
-from explorer.compiler.codegen.cuda_places import LOOSE, PRIMARY, SUM, Value, binds
+from explorer.compiler.codegen.cuda_places import BITS, LOOSE, PRIMARY, SUM, Value, binds
 from explorer.compiler.codegen.cuda_sharing import Share, iterations_of, static_number
 from explorer.compiler.codegen.cuda_tiles import SharedMemory, SharedTile, floats_of
 from explorer.compiler.codegen.cuda_vectors import over_lanes, vector_type
@@ -132,7 +132,7 @@ class Writer(Lines):
                 atoms = ", ".join(self.atom(a, LOOSE) for a in (statement.value, statement.lower, statement.upper))
                 call = f"{search}({self.array(statement.buffer)}, {atoms})"
                 self.numbers.define(statement.result, None)
-                self.write(f"const int {self.names[statement.result]} = {call};", origin)
+                self.define(statement.result, "int", Value(call, PRIMARY, origin, lasting=False))
             case Multiply():
                 self.write(self.multiply(statement), origin)
             case Load():
@@ -244,7 +244,9 @@ class Writer(Lines):
         size = static_number(self.kernel, loop.extent)
         self.numbers.define(loop.variable, None if loop.bind == "block" else (size or 1) - 1)
         if self.is_named(loop):
-            self.write(f"const int {self.names[loop.variable]} = {place};", loop.origin)
+            if loop.variable in self.in_place:
+                place = f"(int){place}"  # it has no sign
+            self.define(loop.variable, "int", Value(place, PRIMARY, loop.origin))
 
     def variable_type(self, loop: Loop) -> str:
         """As wide as the bounds; notes the variable's largest value."""
@@ -270,7 +272,7 @@ class Writer(Lines):
 
     def bound(self, loop: Loop) -> str:
         assert isinstance(loop.extent, str | int), "only a loop over blocks has a count of iterations"
-        return self.atom(loop.extent)
+        return self.atom(loop.extent, BITS)
 
     def shared_loop(self, loop: Loop, *, at_end: bool) -> None:
         """A loop whose iterations the members of a level share: a variable, in rounds where they are too many."""
@@ -368,9 +370,10 @@ class Writer(Lines):
         while len(holds[-1].body) == 1 and isinstance(inner := holds[-1].body[0], Where):
             holds.append(inner)
         lanes = any(share.loop.bind in ("lane", "thread") for share in self.around)
-        if at_end and not lanes:  # whole warps leave together, or, where they would have met later, whole blocks
+        if at_end:  # where threads are to meet later, all of them or none leave
             self.write(f"if ({self.condition(holds, OTHERWISE, ' || ')}) return;", where.origin)
-            self.block(holds[-1].body, at_end=True)
+            with self.diverging(self.apart or lanes):
+                self.block(holds[-1].body, at_end=True)
             return
         with (
             self.diverging(self.apart or lanes),

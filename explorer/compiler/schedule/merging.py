@@ -104,14 +104,17 @@ class _Merging:
         span = write.index("span", "select", own, 1, pieces.in_block)
         beyond = write.index("beyond", "add", piece.result, span.result)
         first = write.index("first", "mul", piece.result, pieces.size)
+        whole = write.index("whole", "sub", pieces.count, 1)  # and what is behind them is of no row's middle
         boundary = write.index("boundary", "mul", beyond.result, pieces.size)
         final = write.index("final", "sub", beyond.result, 1)
         row, begin, following, end = self._row_of(final.result)
         states = self._states(_Turn(own, member, piece.result, span.result, beyond.result, past, end.result))
         goes_on = write.where(boundary.result, "<", end.result, *states)
         begins = write.where(first.result, "<=", begin.result, goes_on)
-        inside = write.where(boundary.result, "<", self.segment.elements, final, row, begin, following, end, begins)
-        return mine, piece, span, beyond, first, boundary, inside
+        inside = write.where(
+            beyond.result, "<", whole.result, first, boundary, final, row, begin, following, end, begins
+        )
+        return mine, piece, span, beyond, whole, inside
 
     def _states(self, turn: _Turn) -> tuple[kernels.Statement, ...]:
         """What a group has of the row: its share of the states past the block's pieces, which it leaves to the others;
@@ -219,9 +222,7 @@ def merged_arrays(pieces: Pieces) -> tuple[loops.Buffer, ...]:
     written = {buffer.name for buffer in pieces.kernel.buffers if buffer.kind == "output"}
     read = loops_read((*segment.before, *segment.after)) | written | {segment.offsets}
     kept = tuple(buffer for buffer in pieces.kernel.buffers if buffer.name in read)
-    sized = tuple(buffer for buffer in pieces.kernel.buffers if segment.elements in buffer.extents[:1])[:1]
-    known = any(segment.elements in buffer.extents for buffer in kept)
-    return (*kept, *(() if known else sized), *pieces.states("temporary"))
+    return (*kept, *pieces.states("temporary"))
 
 
 def loops_read(body: tuple[loops.Statement, ...]) -> set[str]:

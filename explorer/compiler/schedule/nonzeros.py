@@ -186,11 +186,11 @@ class _Summing:
         length = write.index("length", "sub", self.end, self.begin)
         missed = write.index("missed", "sub", lower.result, self.begin)
         whole = write.where(mine.result, "==", length.result, *self._ended())
-        part = write.where(mine.result, "<", length.result, *self._stored(piece, missed))
+        part = write.where(mine.result, "<", length.result, missed, *self._stored(piece, missed))
         moved = (write.store(self.bounds, self.end, 0), *self._end_ahead(segment.row, 2))
         at = 1 + max(at for at, statement in enumerate(head) if statement in (lower, upper))
         head = (*head[:at], *moved, *head[at:])
-        return (*head, mine, length, whole, write.where(0, "<", mine.result, missed, part))
+        return (*head, mine, length, whole, write.where(0, "<", mine.result, part))
 
     def _before(self) -> tuple[loops.Statement, ...]:
         """The statements before a segment, with a row's bounds from the tile, where they are since the row before."""

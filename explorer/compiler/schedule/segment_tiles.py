@@ -16,7 +16,6 @@ from explorer.compiler.schedule.grouping import (
     ROWS_A_TILE,
     Grouping,
     divide_up,
-    tiles_and_rows,
 )
 from explorer.compiler.schedule.steps import Steps
 
@@ -69,9 +68,9 @@ def _find_segments(steps: Steps, index: Buffer, segments: tuple[Buffer, Buffer])
     with steps.loop("m", population.extents[0], "thread", unroll=ROLLED) as matrix:
         smaller = steps.index("smaller", "sub", matrix, 1)
         begin = steps.index("begin", "add", steps.search("before", index.name, smaller, index.extents[0]), 1)
-        last = steps.search("last", index.name, matrix, index.extents[0])
+        end = steps.index("end", "add", steps.search("last", index.name, matrix, index.extents[0]), 1)
         steps.store(first.name, [matrix], begin)
-        steps.store(population.name, [matrix], steps.index("n", "sub", steps.index("end", "add", last, 1), begin))
+        steps.store(population.name, [matrix], steps.index("n", "sub", end, begin))
 
 
 def _tile(steps: Steps, segments: tuple[Buffer, Buffer], found: tuple[Buffer, Buffer, Buffer], following: str) -> None:
@@ -80,17 +79,17 @@ def _tile(steps: Steps, segments: tuple[Buffer, Buffer], found: tuple[Buffer, Bu
     with steps.loop("height", HEIGHTS, unroll=ROLLED) as height:
         with steps.loop("m", population.extents[0], "thread", unroll=ROLLED) as matrix:
             of_its_own = steps.load("n", population.name, matrix)
-            with steps.where(0, "<", of_its_own):
-                several, rows = tiles_and_rows(steps, of_its_own)
-                granules = divide_up(steps, "granules", rows, GRANULE)
-                with steps.where(granules, "==", steps.index("lower", "sub", HEIGHTS, height)):
-                    begin = steps.load("begin", first.name, matrix)
-                    end = steps.index("end", "add", begin, of_its_own)
-                    with steps.segment("u", 0, several, unroll=ROLLED) as which:
-                        tile = steps.atomic(following, [0], 1, "z")
-                        before = steps.index("before", "min", steps.index("before", "mul", which, rows), of_its_own)
-                        lower = steps.index("from", "add", begin, before)
-                        upper = steps.index("upto", "min", steps.index("past", "add", lower, rows), end)
-                        for buffer, value in ((of_matrix, matrix), (of_begin, lower), (of_end, upper)):
-                            steps.store(buffer.name, [tile], value)
+            several = divide_up(steps, "tiles", of_its_own, ROWS_A_TILE)
+            rows = divide_up(steps, "rows", of_its_own, steps.index("some", "max", several, 1))
+            granules = divide_up(steps, "granules", rows, GRANULE)
+            with steps.where(granules, "==", steps.index("lower", "sub", HEIGHTS, height)):
+                begin = steps.load("begin", first.name, matrix)
+                end = steps.index("end", "add", begin, of_its_own)
+                with steps.segment("u", 0, several, unroll=ROLLED) as which:
+                    tile = steps.atomic(following, [0], 1, "z")
+                    before = steps.index("before", "min", steps.index("before", "mul", which, rows), of_its_own)
+                    lower = steps.index("from", "add", begin, before)
+                    upper = steps.index("upto", "min", steps.index("past", "add", lower, rows), end)
+                    for buffer, value in ((of_matrix, matrix), (of_begin, lower), (of_end, upper)):
+                        steps.store(buffer.name, [tile], value)
         steps.barrier()
