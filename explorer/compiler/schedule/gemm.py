@@ -177,7 +177,8 @@ class _Writer:
     def _slabs(self, place: TilePlace) -> None:
         """The sums, slab by slab: while one is multiplied, the next one is on its way."""
         steps, slabs = self.steps, -(-self.depth // self.tiling.depth)
-        if self.left.copied and self.right.copied and slabs > 1 < self.tiling.stages:
+        copied = self.left.copied and self.right.copied and self.tiling.stages > 1
+        if copied and slabs > 1 and not isinstance(place.height, int):
             self._copied_slabs(place, slabs)
             return
         self._load(place, 0, 0)
@@ -190,7 +191,9 @@ class _Writer:
                 steps.barrier()
 
     def _copied_slabs(self, place: TilePlace, slabs: int) -> None:
-        """The sums where all is copied: in turns, of which each starts to copy a slab and multiplies the one before."""
+        """The sums where all is copied: in turns, of which each starts to copy a slab and multiplies the one before.
+
+        Tiles of one height alone do not take it: their threads have no registers left for it (80, and 76 bytes)."""
         steps, tiling = self.steps, self.tiling
         with steps.loop("slab", slabs + 1) as slab:
             steps.barrier(copies=True)
