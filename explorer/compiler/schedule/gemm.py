@@ -129,6 +129,7 @@ class _Writer:
             f"tile {product.rows.variable} by {ROWS_A_TILE} @block, {product.column} by {tiling.columns} @column",
             f"tile {product.depth} by {tiling.depth}: slabs of both operands in shared memory, stages {tiling.stages}",
             *self.sums.schedule,
+            *self.left.schedule,
         ]
         if chosen is not None:
             lines.insert(

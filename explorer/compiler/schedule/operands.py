@@ -27,6 +27,8 @@ fall into different banks."""
 class LeftOperand:
     """The rows: computed by the prologue, each thread a few elements along the depth, and stored by columns."""
 
+    schedule: tuple[str, ...] = ()
+
     def __init__(self, kernel: loops.Kernel, product: Product, tiling: Tiling, depth: int) -> None:
         self._product, self._depth, self._tiling = product, depth, tiling
         self._step = tiling.depth_step

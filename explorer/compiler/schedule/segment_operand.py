@@ -58,6 +58,11 @@ class SegmentOperand:
         self._index_arrays = {buffer.name for buffer in kernel.buffers if buffer.type == "i32"}
         self._begins = self._stops = self.name = ""
 
+    @property
+    def schedule(self) -> tuple[str, ...]:
+        """What a schedule says of it."""
+        return (f"sum {self._side} rows a thread side by side, look their elements up a step ahead",)
+
     def declare(self, steps: Steps) -> None:
         """The slab in shared memory, and where the segments of a thread's rows begin and stop."""
         self.name = steps.tile("left", self._tiling.left_extents, "shared", padding=PADDING)
