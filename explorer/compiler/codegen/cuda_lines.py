@@ -126,7 +126,6 @@ class Lines(Expressions):
             Line(indent + text, origin) for indent, text, origin in zip(indents, texts, origins, strict=False)
         ]
 
-
     def is_one_condition(self, first: int) -> bool:
         """Whether the lines from one on are a condition with its braces, and no more: those of a loop say nothing."""
         body, indent = self.lines[first:], "  " * (self.depth + 1)

@@ -150,10 +150,8 @@ value, lower - 1 where none is."""
 LAST_FROM = (
     "__device__ __forceinline__ int last_from(const int* offsets, int value, int lower, int upper) {",
     "  int stride = 32;",
-    "  while (upper - lower > stride && offsets[lower + stride] <= value) {",
+    "  for (; upper - lower > stride && offsets[lower + stride] <= value; stride = min(stride, 1 << 23) * 8)",
     "    lower += stride;",
-    "    if (stride < 1 << 26) stride *= 8;",
-    "  }",
     "  return last_at_most(offsets, value, lower, upper - lower > stride ? lower + stride : upper);",
     "}",
 )

@@ -62,7 +62,8 @@ class _Merging:
             *lines_of(pieces.nest, spread),
         ]
         scheduled = pieces.scheduled(self.write.names.new(f"{pieces.kernel.name}_merge"), "merge", lines)
-        return with_resident(replace(scheduled, buffers=merged_arrays(pieces), body=(self._in_blocks(),)), spread)
+        made = with_resident(replace(scheduled, buffers=merged_arrays(pieces), body=(self._in_blocks(),)), spread)
+        return replace(made, resident=made.resident * 5 // 4)  # registers are fewer than its tiles let expect
 
     def _in_blocks(self) -> kernels.Statement:
         """The loop over blocks around the row that goes on past a block's pieces, and then those of each of them."""
