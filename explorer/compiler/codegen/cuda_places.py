@@ -143,8 +143,8 @@ def _is_cheap(statement: Statement, searched: set[str]) -> bool:
 
 
 def _is_in_loop(reader: Statement, body: Sequence[Statement], no_braces: Callable[[Loop], bool]) -> bool:
-    """Whether a statement is in a loop of a body, or of the conditions in it. There, what a condition asks must be plain
-    in itself: a compiler leaves out of unrolled loops what it sees is not done (found in a product's tiles, 15 %)."""
+    """Whether a statement is in a loop of a body, or of the conditions in it. There, what a condition asks must be
+    plain in itself: of unrolled loops a compiler leaves out what it sees is not done (15 % of a product's time)."""
     for statement in body:
         if isinstance(statement, Loop | Where) and any(node is reader for node in walk(statement)):
             own = isinstance(statement, Loop) and not no_braces(statement)
