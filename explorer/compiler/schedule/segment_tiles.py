@@ -6,6 +6,7 @@ Nothing need be counted or moved: two searches find a matrix's rows (Hector's se
 
 from __future__ import annotations
 
+from explorer.compiler.counts import SETS
 from explorer.compiler.ir.kernels import ROLLED, Count, ScheduledKernel
 from explorer.compiler.ir.loops import Buffer
 from explorer.compiler.ir.node import Extent, Names, Origin
@@ -23,7 +24,7 @@ from explorer.compiler.schedule.steps import Steps
 def tile_segments(name: str, index: Buffer, matrices: Extent, names: Names, origin: Origin) -> Grouping:
     """The tiles of rows whose matrices `index` has in ascending order. `names` are those of the module.
 
-    The rows are a set of a graph, so the kernel needs run but once, when the graph is given."""
+    Where the rows are a set of a graph, the kernel needs run but once, when the graph is given."""
     tiles, rows = names.new("tiles"), index.extents[0]
 
     def array(hint: str, extent: Extent) -> Buffer:
@@ -56,7 +57,7 @@ def tile_segments(name: str, index: Buffer, matrices: Extent, names: Names, orig
         ),
         body=steps.body,
         counts=(count,),
-        once=True,
+        once=rows in SETS,
         origin=origin,
     )
     return Grouping((kernel,), None, *found, (count,))
