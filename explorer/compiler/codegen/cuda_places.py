@@ -26,7 +26,7 @@ from explorer.compiler.ir.kernels import (
     vector_indices,
 )
 from explorer.compiler.ir.loops import Accumulate, Accumulator, Compute, Index, Load, Store
-from explorer.compiler.ir.node import Atom, Origin, walk
+from explorer.compiler.ir.node import Atom, Node, Origin, walk
 
 NAMED, LOOSE, BITS, SUM, PRODUCT, CALL, PRIMARY = range(-1, 6)
 """How tightly an expression's operator binds: of a choice or a comparison, a shift, a sum, a product; a call has none,
@@ -142,7 +142,7 @@ def _is_cheap(statement: Statement, searched: set[str]) -> bool:
     return statement.function != "div" or isinstance(statement.operands[1], int)
 
 
-def _is_in_loop(reader: Statement, body: Sequence[Statement], no_braces: Callable[[Loop], bool]) -> bool:
+def _is_in_loop(reader: Node, body: Sequence[Statement], no_braces: Callable[[Loop], bool]) -> bool:
     """Whether a statement is in a loop of a body, or of the conditions in it. There, what a condition asks must be
     plain in itself: of unrolled loops a compiler leaves out what it sees is not done (15 % of a product's time)."""
     for statement in body:
@@ -216,7 +216,7 @@ def _only_stores(user: Statement, statement: Statement, tiles: Mapping[str, str]
     return user.target in tiles or user.origin == statement.origin
 
 
-def _takes(user: Statement, name: str, vectors: set[str]) -> bool:
+def _takes(user: Node, name: str, vectors: set[str]) -> bool:
     """Whether a statement names its operand once, and where an expression may stand."""
     match user:
         case Index() | Where() | Search():
