@@ -204,10 +204,10 @@ def test_the_tiles_of_sums_are_set_where_there_are_sums(open_page: OpenPage) -> 
     expect(page.locator("#preload-heeded")).to_have_text("kNnzTile, by rows")
     expect(page.locator("#chunk-heeded")).to_have_text("nothing to do here")
     page.locator("#preload").select_option("64")
-    expect(pane(page, "cuda")).to_contain_text("col_tile_slices[8][64]")
+    expect(pane(page, "cuda")).to_contain_text("col_tile[8][64]")
     wait_until_kept(page, '"preload":"64"')
     page.reload()
-    expect(pane(page, "cuda")).to_contain_text("col_tile_slices[8][64]")
+    expect(pane(page, "cuda")).to_contain_text("col_tile[8][64]")
     expect(page.locator("#preload")).to_have_value("64")
     expect(page.locator("#sums")).to_be_visible()
 

@@ -9,8 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from explorer.compiler.codegen.cuda_expressions import Helpers
-from explorer.compiler.codegen.cuda_lines import WIDTH
+from explorer.compiler.codegen.cuda_expressions import WIDTH, Helpers
 from explorer.compiler.codegen.cuda_writer import Writer
 from explorer.compiler.codegen.text import Code, Launch
 from explorer.compiler.ir.kernels import Count, ScheduledKernel
@@ -63,8 +62,7 @@ def _function(kernel: ScheduledKernel, writer: Writer) -> tuple[list[Line], Laun
     grid = f", {columns} columns" if columns > 1 else ""
     lines = [
         Line(f"// {kernel.name}: blocks of {kernel.threads} threads{grid}."),
-        Line(f'extern "C" __global__ void __launch_bounds__({bounds})'),
-        Line(f"{symbol}("),
+        Line(f'extern "C" __global__ void __launch_bounds__({bounds}) {symbol}('),
         *(
             Line(f"    {line}")
             for line in _filled([*(f"{each}," for each in parameters[:-1]), f"{parameters[-1]}) {{"])

@@ -49,6 +49,8 @@ from explorer.compiler.ir.loops import INFIX_INDEX, REDUCTION_SIGNS, Accumulate,
 from explorer.compiler.ir.node import Atom, Extent, Line, Node, Origin, merge, walk
 from explorer.compiler.ir.verify_products import TALL, WIDE
 
+WIDTH = 120
+"""Characters of a line, at most, that could be two."""
 CHOICES = {"min": "<", "max": ">"}
 REDUCING = {"sum": "add", "product": "mul", "max": "max", "min": "min"}
 """The function that a reduction applies again and again."""
@@ -98,6 +100,7 @@ class Expressions:
         } & set(self.shares)
         self.numbers = Integers(kernel)
         self.slot_of: dict[str, str] = {}  # by the variable of a shared loop that goes round
+        self.slice_of: dict[str, str] = {}  # by tile in shared memory: the index of the thread's own slice
         self.shift: dict[str, int] = {}  # by vector index: which of its elements is meant
         self.in_place = used_in_place(kernel, self.has_no_braces)
         self.values: dict[str, Value] = {}  # by name: what is written in its place
@@ -151,6 +154,9 @@ class Expressions:
                 return kind, f"{index.function}({left}, {right})", CALL
             left, right = (self.atom(operand) for operand in index.operands)
             return kind, f"{left} {CHOICES[index.function]} {right} ? {left} : {right}", NAMED
+        if index.function == "select":
+            own, *choices = index.operands
+            return kind, f"{self.atom(own)} ? {' : '.join(self.atom(each, LOOSE) for each in choices)}", NAMED
         sign, divisor = self.sign(index)
         of_left, of_right, binds = BINDING[sign]
         right = divisor or self.atom(index.operands[1], of_right)
@@ -180,12 +186,16 @@ class Expressions:
 
     def element(self, target: str, indices: tuple[Atom, ...], width: int = 1) -> str:
         """An element of a tile or a buffer, or `width` consecutive ones, or an accumulator."""
-        name = self.names[target]
         if target in self.registers:
             return self.register_element(target, indices, width)
         if not indices and target not in self.extents:
-            return name
-        return self.vector_at(target, f"{name}[{self.offset(target, indices) if indices else 0}]", width)
+            return self.names[target]
+        offset = self.offset(target, indices) if indices else 0
+        return self.vector_at(target, f"{self.array(target)}[{offset}]", width)
+
+    def array(self, target: str) -> str:
+        """A buffer or a tile in shared memory, of which a thread may have a slice of its own."""
+        return self.names[target] + self.slice_of.get(target, "")
 
     def vector_at(self, target: str, element: str, width: int) -> str:
         if width == 1:
@@ -408,16 +418,20 @@ class Expressions:
         sizes = f"{statement.rows // TALL}, {statement.columns // WIDE}, {statement.depth}, {', '.join(lengths)}"
         places = (*statement.left_indices, 0, 0), (*statement.right_indices, 0, statement.column)
         operands = [
-            f"&{self.names[tile.name]}[{self.offset(tile.name, place)}]"
+            f"&{self.array(tile.name)}[{self.offset(tile.name, place)}]"
             for tile, place in zip((left, right), places, strict=True)
         ]
         return f"multiply_{statement.precision}<{sizes}>({sums}, {', '.join(operands)});"
 
 
 def _on_one_line(text: tuple[str, ...]) -> tuple[str, ...]:
-    """A function that only returns something on one line, where that is not too long."""
+    """A function with its template in the line of its head, and one that only returns something on one line, where
+    those are not too long."""
+    head = " ".join(text[:2])
+    if text[0].startswith("template") and len(head) <= WIDTH:
+        text = (head, *text[2:])
     joined = " ".join(line.strip() for line in text)
-    return (joined,) if len(text) == 3 and len(joined) <= 120 else text
+    return (joined,) if len(text) == 3 and len(joined) <= WIDTH else text
 
 
 def _pointer_to(element: str) -> str:

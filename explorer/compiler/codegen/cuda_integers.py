@@ -53,7 +53,7 @@ class Integers:
 
     def define_result(self, index: Index) -> None:
         """What arithmetic makes: the rule that the file's docstring gives."""
-        left, right = (self.largest(operand) for operand in index.operands)
+        *_, left, right = (self.largest(operand) for operand in index.operands)
         largest = _largest_result(index.function, left, right)
         wide = any(map(self.is_wide, index.operands)) and not (index.function == "mod" and largest is not None)
         if largest is not None:
@@ -71,7 +71,7 @@ def _largest_result(function: str, left: int | None, right: int | None) -> int |
     if left is None or right is None:
         return None
     results = {"add": left + right, "sub": left, "mul": left * right, "div": left}
-    return {**results, "min": min(left, right), "max": max(left, right)}[function]
+    return {**results, "min": min(left, right), "max": max(left, right), "select": max(left, right)}[function]
 
 
 def _positions(kernel: ScheduledKernel) -> frozenset[str]:

@@ -7,13 +7,19 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 
-from explorer.compiler.codegen.cuda_expressions import Expressions, Helpers
+from explorer.compiler.codegen.cuda_expressions import WIDTH, Expressions, Helpers
 from explorer.compiler.codegen.cuda_places import PRIMARY, Scopes, Value
 from explorer.compiler.ir.kernels import ScheduledKernel
 from explorer.compiler.ir.node import Line, Origin, merge
 
-WIDTH = 110
-"""Characters of a line that has a loop or a condition and all that is in it."""
+CHANGED, STARTED = re.compile(r"(\w+) = (.*);"), re.compile(r"float (\w+) = ([\w.]+);")
+"""A line that gives a name another value, and one that declares a number with its first."""
+ARRAYS = re.compile(r"\s*(__shared__ )?(__align__\(16\) )?(float[24]?|int) [^=()]*(\[[^=]*)?\];")
+"""A line that declares arrays, and does not say what is in them."""
+NEEDS_BRACES = ("const ", "float", "int ", "for ", "if ", "__shared__ ")
+"""Starts of lines that need braces around them, or that others follow."""
+CONDITIONAL = re.compile(r"if \(((?:[^()]|\((?:[^()]|\([^()]*\))*\))*)\)(?: (.*[^{]))?")
+"""A conditional statement without braces: its condition, and what stands behind that in the same line."""
 DECLARED = re.compile(r"\s*(float[24]?|int) \w+;")
 """A line that declares one name, and says no value."""
 
@@ -30,6 +36,7 @@ class Lines(Expressions):
     def write(self, text: str, origin: Origin = ()) -> None:
         """A line, which also belongs to what is written in it in the place of names."""
         origin, self.taken = self.with_taken(origin), []
+        text, origin = self.with_start(text, origin)
         before = self.lines[-1] if self.lines else Line("")
         if DECLARED.fullmatch(before.text) and before.text.endswith(f" {text.partition(' = ')[0]};") and " = " in text:
             kind = before.text.rpartition(" ")[0]
@@ -37,17 +44,44 @@ class Lines(Expressions):
         else:
             self.lines.append(Line("  " * self.depth + text, origin))
 
+    def with_start(self, text: str, origin: Origin) -> tuple[str, Origin]:
+        """What first changes a number, `s = fmaf(u, v, s);`, with its declaration, if that is of the same braces; else
+        as it is."""
+        change = CHANGED.fullmatch(text)
+        if change is None or len(re.findall(rf"\b{change[1]}\b", change[2])) != 1:
+            return text, origin
+        indent = "  " * self.depth
+        for place in range(len(self.lines) - 1, -1, -1):
+            line = self.lines[place]
+            if not line.text.startswith(indent) or re.search(rf"\b{change[1]}\b", line.text):
+                break
+        else:
+            return text, origin
+        start = STARTED.fullmatch(line.text.removeprefix(indent))
+        if start is None or start[1] != change[1]:
+            return text, origin
+        del self.lines[place]
+        value = re.sub(rf"\b{change[1]}\b", start[2], change[2])
+        return f"float {change[1]} = {value};", merge(line.origin, origin)
+
     def with_taken(self, origin: Origin) -> Origin:
         """An origin, and those of what is written in the place of names."""
         others = [taken.origin for taken in self.taken if taken.origin != origin]
         return merge(origin, *others) if others else origin
 
     def declare(self, kind: str, declared: str, origin: Origin) -> None:
-        """What is declared beside others of its type where they stand in the line before."""
+        """What is declared beside others of its type where they stand in one of the declarations before."""
+        for place in range(len(self.lines) - 1, -1, -1):
+            before = self.lines[place]
+            if not ARRAYS.fullmatch(before.text) or not declared.endswith("]"):
+                break
+            beside = before.text.startswith(f"{'  ' * self.depth}{kind} ")
+            if beside and len(before.text) + len(declared) < WIDTH:
+                self.lines[place] = Line(f"{before.text[:-1]}, {declared};", merge(before.origin, origin))
+                return
         before = self.lines[-1] if self.lines else Line("")
-        beside = before.text.startswith(f"{'  ' * self.depth}{kind} ")
-        alike = before.text.endswith("];") == declared.endswith("]")
-        if beside and alike and len(before.text) + len(declared) < WIDTH:
+        beside = before.text.startswith(f"{'  ' * self.depth}{kind} ") and "[" not in before.text + declared
+        if beside and len(before.text) + len(declared) < WIDTH:
             self.lines[-1] = Line(f"{before.text[:-1]}, {declared};", merge(before.origin, origin))
         else:
             self.write(f"{kind} {declared};", origin)
@@ -77,17 +111,35 @@ class Lines(Expressions):
         yield
         self.scopes.found.pop()
         self.depth -= 1
-        if len(self.lines) != first + 1 or not self.alone(head, self.lines[first].text.strip()):
+        if head.startswith("for (") and self.is_one_condition(first):
+            self.lines[first - 1] = Line("  " * self.depth + head, self.lines[first - 1].origin)
+            return
+        texts = _without_braces(head, [line.text.strip() for line in self.lines[first:]], WIDTH - 2 * self.depth)
+        if not texts:
             self.write("}")
             return
-        opening, body = self.lines[first - 1 :]
-        text = f"{head} {body.text.strip()}"
-        if body.text.strip().startswith("if ("):
-            text = f"{head[:-1]} && {body.text.strip().removeprefix('if (')}"
-        self.lines[first - 1 :] = [Line("  " * self.depth + text, merge(opening.origin, body.origin))]
+        origins = [self.lines[first - 1].origin, merge(*(line.origin for line in self.lines[first:]))]
+        if len(texts) == 1:
+            origins = [merge(*origins)]
+        indents = ("  " * self.depth, "  " * (self.depth + 1))
+        self.lines[first - 1 :] = [
+            Line(indent + text, origin) for indent, text, origin in zip(indents, texts, origins, strict=False)
+        ]
 
-    def alone(self, head: str, body: str) -> bool:
-        """Whether a line may stand without braces behind a head."""
-        starts = ("const ", "float", "int ", "for ", "__", *(() if head.startswith("if (") else ("if ",)))
-        plain = body.endswith(";") and not body.startswith(starts)
-        return plain and len("  " * self.depth) + len(head) + len(body) < WIDTH
+    def is_one_condition(self, first: int) -> bool:
+        """Whether the lines from one on are a condition with its braces, and no more: those of a loop say nothing."""
+        body, indent = self.lines[first:], "  " * (self.depth + 1)
+        inside = all(line.text.startswith(f"{indent}  ") for line in body[1:-1])
+        return len(body) > 2 and inside and body[0].text.startswith(f"{indent}if (") and body[-1].text == f"{indent}}}"
+
+
+def _without_braces(head: str, body: list[str], width: int) -> list[str]:
+    """A head and the one statement behind it, in one line if that is no wider, or two; none where it needs braces.
+
+    A condition that has nothing but a conditional statement inside becomes one condition of both."""
+    inner = CONDITIONAL.fullmatch(body[0]) if body and head.startswith("if (") else None
+    if inner and len(body) == (1 if inner[2] else 2):
+        head, body = f"{head[:-1]} && {inner[1]})", [inner[2] or body[1]]
+    if len(body) != 1 or not body[0].endswith(";") or body[0].startswith(NEEDS_BRACES):
+        return []
+    return [f"{head} {body[0]}"] if len(head) + len(body[0]) < width else [head, body[0]]

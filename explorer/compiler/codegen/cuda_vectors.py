@@ -138,13 +138,12 @@ def add_vector(width: int, arch: str) -> tuple[str, Text]:
     return "add_vector", (f"__device__ __forceinline__ void add_vector({kind}* target, {kind} a) {{", *adds, "}")
 
 
-def over_lanes(scope: str, reduction: str, width: int) -> tuple[str, Text]:
-    """The reduction over neighbouring lanes, of each element: `warp`, `lanes` or `group` as cuda_words says."""
-    name, kind = f"{scope}_{reduction}", vector_type(width)
-    template = () if scope == "warp" else ("template <int LANES, int APART = 1>",)
-    called = name if scope == "warp" else f"{name}<LANES, APART>"
-    elements = ", ".join(f"{called}(x.{element})" for element in ELEMENTS[:width])
-    return name, (*template, *_function(kind, f"{name}({kind} x)", f"make_{kind}({elements})"))
+def over_lanes(reduction: str, width: int) -> Text:
+    """The reduction over lanes of each element of a vector."""
+    name, kind = f"lanes_{reduction}", vector_type(width)
+    elements = ", ".join(f"{name}<LANES, APART>(x.{element}, lanes)" for element in ELEMENTS[:width])
+    head = f"{name}({kind} x, unsigned lanes = 0xffffffffu)"
+    return ("template <int LANES, int APART = 1>", *_function(kind, head, f"make_{kind}({elements})"))
 
 
 def _formula(function: str) -> str:

@@ -3,9 +3,8 @@
 The device functions that a text may have, each written only where it is called (emulators and readers know them by
 these names; R is sum, product, max or min, V is float2 or float4):
 
-- `warp_R(x)`: the reduction over a warp's 32 lanes, in all of them; x is a float or a V.
-- `lanes_R<LANES, APART = 1>(x)`: over LANES lanes APART apart, where all of the warp is there to take part.
-- `group_R<LANES, APART = 1>(x)`: the same where only the LANES * APART neighbouring lanes are there.
+- `lanes_R<LANES, APART = 1>(x)`: the reduction over LANES lanes APART apart, in all of them; x is a float or a V. The
+  whole warp is there to take part, or, with `neighbours<LANES * APART>()` behind x, only so many neighbouring lanes.
 - `last_at_most(offsets, value, lower, upper)`: the last place of lower..upper with an offset of at most the value.
 - `last_from(offsets, value, lower, upper)`: the same by strides that grow, where the place is probably near `lower`.
 - `load_kept(place, mark)`: a float or a V that caches keep longest, or give up first where the mark is negative.
@@ -44,9 +43,10 @@ USED = (
     _words(
         """threadIdx blockIdx lane warp thread expf logf sqrtf fabsf fmaf fmaxf fminf tanhf erff sinf cosf atomicAdd
     float2 float4 make_float2 make_float4 __ldcs __stcs last_at_most last_from load_kept add_vector add_products
-    shared_memory min max copy_async wait_for_copies mma_tf32 as_tf32 below_tf32 multiply_tf32 multiply_tf32x3"""
+    shared_memory min max copy_async wait_for_copies mma_tf32 as_tf32 below_tf32 multiply_tf32 multiply_tf32x3
+    neighbours"""
     )
-    | {f"{scope}_{reduction}" for scope in ("warp", "lanes", "group") for reduction in ("sum", "product", "max", "min")}
+    | {f"lanes_{reduction}" for reduction in ("sum", "product", "max", "min")}
     | {f"{reduction}_elements" for reduction in ("sum", "product", "max", "min")}
 )
 """What the generated text itself names."""
@@ -109,33 +109,28 @@ def is_taken(name: str) -> bool:
     return refused(name) or name.endswith(("_float2", "_float4"))
 
 
-def lanes_reduction(scope: str, reduction: str) -> tuple[str, ...]:
+def lanes_reduction(reduction: str) -> tuple[str, ...]:
     """A device function that gives lanes the reduction of their values, by exchanges with ever nearer ones."""
-    template: tuple[str, ...] = ()
-    first, last, every, mask = "16", "0", "", "0xffffffffu"
-    if scope != "warp":
-        template = ("template <int LANES, int APART = 1>",)
-        first, last = "LANES * APART / 2", "APART / 2"
-    if scope == "group":
-        mask = "group"
-        first_lane = "threadIdx.x % 32 / (LANES * APART) * (LANES * APART)"
-        every = f"  const unsigned group = 0xffffffffu >> (32 - LANES * APART) << {first_lane};"
-    combined = REDUCTIONS[reduction].format("x", f"__shfl_xor_sync({mask}, x, distance)")
+    combined = REDUCTIONS[reduction].format("x", "__shfl_xor_sync(lanes, x, by)")
     return (
-        *template,
-        f"__device__ __forceinline__ float {scope}_{reduction}(float x) {{",
-        *filter(None, [every]),
+        "template <int LANES, int APART = 1>",
+        f"__device__ __forceinline__ float lanes_{reduction}(float x, unsigned lanes = 0xffffffffu) {{",
         "  #pragma unroll",
-        f"  for (int distance = {first}; distance > {last}; distance >>= 1)",
-        f"    x = {combined};",
+        f"  for (int by = LANES * APART / 2; by > APART / 2; by >>= 1) x = {combined};",
         "  return x;",
         "}",
     )
 
 
+NEIGHBOURS = (
+    "template <int LANES>",
+    "__device__ __forceinline__ unsigned neighbours() {",
+    "  return 0xffffffffu >> (32 - LANES) << threadIdx.x % 32 / LANES * LANES;",
+    "}",
+)
+"""The lanes of the LANES neighbouring ones that the calling lane is among."""
 LAST_AT_MOST = (
-    "__device__ __forceinline__ int last_at_most(",
-    "    const int* offsets, int value, int lower, int upper) {",
+    "__device__ __forceinline__ int last_at_most(const int* offsets, int value, int lower, int upper) {",
     "  while (upper - lower > 8) {",
     "    const int eighth = (upper - lower) / 8;",
     "    int passed = 0;",
@@ -153,13 +148,10 @@ LAST_AT_MOST = (
 """By eighths, whose seven loads are under way together: the last place in lower..upper whose offset is at most the
 value, lower - 1 where none is."""
 LAST_FROM = (
-    "__device__ __forceinline__ int last_from(",
-    "    const int* offsets, int value, int lower, int upper) {",
+    "__device__ __forceinline__ int last_from(const int* offsets, int value, int lower, int upper) {",
     "  int stride = 32;",
-    "  while (upper - lower > stride && offsets[lower + stride] <= value) {",
+    "  for (; upper - lower > stride && offsets[lower + stride] <= value; stride = min(stride, 1 << 23) * 8)",
     "    lower += stride;",
-    "    if (stride < 1 << 26) stride *= 8;",
-    "  }",
     "  return last_at_most(offsets, value, lower, upper - lower > stride ? lower + stride : upper);",
     "}",
 )

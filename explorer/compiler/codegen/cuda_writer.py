@@ -4,14 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 
 from explorer.compiler.codegen.cuda_expressions import Helpers
 from explorer.compiler.codegen.cuda_lines import Lines
-from explorer.compiler.codegen.cuda_places import LOOSE, PRIMARY, SUM, Value, binds
+from explorer.compiler.codegen.cuda_places import BITS, LOOSE, PRIMARY, SUM, Value, binds
 from explorer.compiler.codegen.cuda_sharing import Share, iterations_of, static_number
 from explorer.compiler.codegen.cuda_tiles import SharedMemory, SharedTile, floats_of
 from explorer.compiler.codegen.cuda_vectors import over_lanes, vector_type
-from explorer.compiler.codegen.cuda_words import LAST_AT_MOST, LAST_FROM, WAIT_FOR_COPIES, constant, lanes_reduction
+from explorer.compiler.codegen.cuda_words import (
+    LAST_AT_MOST,
+    LAST_FROM,
+    NEIGHBOURS,
+    WAIT_FOR_COPIES,
+    constant,
+    lanes_reduction,
+)
 from explorer.compiler.codegen.text import WARP, Unsupported
 from explorer.compiler.ir.kernels import (
     ROLLED,
@@ -29,7 +37,7 @@ from explorer.compiler.ir.kernels import (
     Where,
 )
 from explorer.compiler.ir.loops import Accumulate, Accumulator, Compute, Index, Load, Store
-from explorer.compiler.ir.node import Line, Node, Origin, merge, walk
+from explorer.compiler.ir.node import Atom, Extent, Line, Node, Origin, merge, walk
 
 OTHERWISE = {"<": ">=", "<=": ">", "==": "!="}
 SAME = {sign: sign for sign in OTHERWISE}
@@ -72,7 +80,34 @@ class Writer(Lines):
     def block(self, body: Sequence[Statement], *, at_end: bool = False) -> None:
         """Statements in order; `at_end`: nothing is done after the last of them."""
         for place, statement in enumerate(body):
-            self.statement(statement, at_end=at_end and place == len(body) - 1)
+            following = body[place + 1] if place + 1 < len(body) else None
+            if place and self.clearing(body[place - 1], statement):
+                continue  # the line with the tile says it
+            if isinstance(statement, Tile):
+                cleared = self.clearing(statement, following)
+                tile = replace(statement, origin=merge(statement.origin, *(node.origin for node in cleared)))
+                self.tile(tile, start=" = {}" if cleared else "")
+            else:
+                self.statement(statement, at_end=at_end and following is None)
+
+    def clearing(self, tile: Statement, following: Statement | None) -> tuple[Statement, ...]:
+        """What follows a register tile's declaration, with what is inside, if that is to store 0 in all its elements;
+        else nothing."""
+        if not isinstance(tile, Tile) or tile.memory != "register" or tile.type != "f32" or following is None:
+            return ()
+        nest, ranges = [following], dict[Atom, Extent]()
+        while isinstance(loop := nest[-1], Loop):
+            if len(loop.body) != 1 or loop.lower != 0 or isinstance(loop.extent, Count):
+                return ()
+            ranges[loop.variable] = static_number(self.kernel, loop.extent) or loop.extent
+            nest.append(loop.body[0])
+        whole = [self.kernel.size(extent) for extent in tile.extents]
+        match nest[-1]:
+            case Store(target=tile.name, function="copy", operands=(0.0,), indices=indices) if whole == [
+                ranges.get(index, 1) for index in indices
+            ]:
+                return tuple(nest)
+        return ()
 
     def statement(self, statement: Statement, *, at_end: bool) -> None:
         origin = statement.origin
@@ -82,8 +117,6 @@ class Writer(Lines):
                 self.loop(statement, at_end=at_end)
             case Where():
                 self.where(statement, at_end=at_end)
-            case Tile():
-                self.tile(statement)
             case Reduce():
                 self.reduce(statement)
             case Barrier():
@@ -97,9 +130,9 @@ class Writer(Lines):
                 if search == "last_from":
                     self.helpers.use(search, LAST_FROM, origin)
                 atoms = ", ".join(self.atom(a, LOOSE) for a in (statement.value, statement.lower, statement.upper))
-                call = f"{search}({self.names[statement.buffer]}, {atoms})"
+                call = f"{search}({self.array(statement.buffer)}, {atoms})"
                 self.numbers.define(statement.result, None)
-                self.write(f"const int {self.names[statement.result]} = {call};", origin)
+                self.define(statement.result, "int", Value(call, PRIMARY, origin, lasting=False))
             case Multiply():
                 self.write(self.multiply(statement), origin)
             case Load():
@@ -115,7 +148,10 @@ class Writer(Lines):
                 self.define(statement.result, kind, Value(text, binds(statement.function), origin, lasting=False))
             case Accumulator():
                 width = self.vectors.width(statement.name)
-                start = self.widened(constant(statement.start), 1, width)
+                start = constant(statement.start)
+                start = start[1:-1] if start.startswith("(") else start
+                if width > 1:
+                    start = self.widened(start, 1, width) if statement.start else "{}"
                 self.write(f"{vector_type(width)} {self.names[statement.name]} = {start};", origin)
             case AtomicAccumulate():
                 call, once = self.atomic(statement), self.once(statement.result)
@@ -208,7 +244,9 @@ class Writer(Lines):
         size = static_number(self.kernel, loop.extent)
         self.numbers.define(loop.variable, None if loop.bind == "block" else (size or 1) - 1)
         if self.is_named(loop):
-            self.write(f"const int {self.names[loop.variable]} = {place};", loop.origin)
+            if loop.variable in self.in_place:
+                place = f"(int){place}"  # it has no sign
+            self.define(loop.variable, "int", Value(place, PRIMARY, loop.origin))
 
     def variable_type(self, loop: Loop) -> str:
         """As wide as the bounds; notes the variable's largest value."""
@@ -234,7 +272,7 @@ class Writer(Lines):
 
     def bound(self, loop: Loop) -> str:
         assert isinstance(loop.extent, str | int), "only a loop over blocks has a count of iterations"
-        return self.atom(loop.extent)
+        return self.atom(loop.extent, BITS)
 
     def shared_loop(self, loop: Loop, *, at_end: bool) -> None:
         """A loop whose iterations the members of a level share: a variable, in rounds where they are too many."""
@@ -332,10 +370,10 @@ class Writer(Lines):
         while len(holds[-1].body) == 1 and isinstance(inner := holds[-1].body[0], Where):
             holds.append(inner)
         lanes = any(share.loop.bind in ("lane", "thread") for share in self.around)
-        meets = any(isinstance(node, Barrier) and node.level == "block" for node in walk(where))
-        if at_end and not lanes and not meets:  # whole warps leave together
+        if at_end:  # where threads are to meet later, all of them or none leave
             self.write(f"if ({self.condition(holds, OTHERWISE, ' || ')}) return;", where.origin)
-            self.block(holds[-1].body, at_end=True)
+            with self.diverging(self.apart or lanes):
+                self.block(holds[-1].body, at_end=True)
             return
         with (
             self.diverging(self.apart or lanes),
@@ -349,27 +387,27 @@ class Writer(Lines):
             f"{self.atom(where.left, SUM)} {signs[where.comparison]} {self.atom(where.right, SUM)}" for where in holds
         )
 
-    def tile(self, tile: Tile) -> None:
-        """A tile's storage: some elements a thread, or the block's shared memory, or a slice of that."""
+    def tile(self, tile: Tile, start: str) -> None:
+        """A tile's storage: some elements a thread, with what they `start` as, or the block's shared memory, or a slice
+        of that."""
         name = self.names[tile.name]
         if tile.name in self.registers:
             held = self.registers[tile.name]
             kind = "int" if tile.type == "i32" else vector_type(held.width)
             aligned = "__align__(16) " if kind == "float" and tile.name in self.wide else ""
             extents = "".join(f"[{extent}]" for extent in held.extents)
-            self.declare(f"{aligned}{kind}", f"{name}{extents}", tile.origin)
+            self.declare(f"{aligned}{kind}", f"{name}{extents}{start}", tile.origin)
             return
         kind = "int" if tile.type == "i32" else "float"
         place, size = self.shared[tile.name], self.floats_text(tile)
-        own = f" + {self.own_slice(place)} * ({size})" if place.slices > 1 else ""
         if self.memory.launch_bytes:
+            own = f" + {self.own_slice(place)} * ({size})" if place.slices > 1 else ""
             offset = self.memory.offsets[tile.name]
             start = f"reinterpret_cast<{kind}*>(shared_memory)" + (f" + {offset}" if offset else "")
             self.write(f"{kind}* const {name} = {start}{own};", tile.origin)
         elif place.slices > 1:
-            slices = self.names.new(f"{tile.name}_slices")
-            self.write(f"__shared__ __align__(16) {kind} {slices}[{place.slices}][{size}];", tile.origin)
-            self.write(f"{kind}* const {name} = {slices}[{self.own_slice(place)}];", tile.origin)
+            self.slice_of[tile.name] = f"[{self.own_slice(place)}]"
+            self.declare(f"__shared__ __align__(16) {kind}", f"{name}[{place.slices}][{size}]", tile.origin)
         else:
             self.declare(f"__shared__ __align__(16) {kind}", f"{name}[{size}]", tile.origin)
 
@@ -382,13 +420,16 @@ class Writer(Lines):
         name, origin = self.names[reduce.target], reduce.origin
         held = self.registers.get(reduce.target)
         width = held.width if held else self.vectors.width(reduce.target)
-        scope = "warp" if reduce.lanes == WARP else "group" if self.apart else "lanes"
-        self.helpers.use(f"{scope}_{reduce.reduction}", lanes_reduction(scope, reduce.reduction), origin)
-        call, text = over_lanes(scope, reduce.reduction, width)
+        function = f"lanes_{reduce.reduction}"
+        self.helpers.use(function, lanes_reduction(reduce.reduction), origin)
         if width > 1:
-            self.helpers.use(f"{call} of vectors", text, origin)
-        if scope != "warp":
-            call += f"<{reduce.lanes}, {reduce.apart}>" if reduce.apart > 1 else f"<{reduce.lanes}>"
+            self.helpers.use(f"{function} of vectors", over_lanes(reduce.reduction, width), origin)
+        lanes, among = str(reduce.lanes), ""
+        if reduce.apart > 1:
+            lanes += f", {reduce.apart}"
+        if self.apart and reduce.lanes < WARP:
+            self.helpers.use("neighbours", NEIGHBOURS, origin)
+            among = f", neighbours<{reduce.lanes * reduce.apart}>()"
         element, depth = name, self.depth
         for extent in held.extents if held else ():
             slot = self.names.new("slot")
@@ -396,7 +437,7 @@ class Writer(Lines):
             self.write(f"for (int {slot} = 0; {slot} < {extent}; {slot}++) {{", origin)
             self.depth += 1
             element += f"[{slot}]"
-        self.write(f"{element} = {call}({element});", origin)
+        self.write(f"{element} = {function}<{lanes}>({element}{among});", origin)
         while self.depth > depth:
             self.depth -= 1
             self.write("}")

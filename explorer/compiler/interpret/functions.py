@@ -85,7 +85,7 @@ REDUCTIONS: dict[str, Callable[[Number, Number], Number]] = {
     "min": np.minimum,
 }
 
-INDEX_FUNCTIONS: dict[str, Callable[[int, int], int]] = {
+INDEX_FUNCTIONS: dict[str, Callable[..., int]] = {
     "add": lambda a, b: a + b,
     "sub": lambda a, b: a - b,
     "mul": lambda a, b: a * b,
@@ -93,4 +93,5 @@ INDEX_FUNCTIONS: dict[str, Callable[[int, int], int]] = {
     "mod": lambda a, b: a % b,
     "min": min,
     "max": max,
+    "select": lambda chosen, a, b: a if chosen else b,
 }

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from explorer.compiler.ir.kernels import Loop, ScheduledKernel
-from explorer.compiler.ir.loops import Index
+from explorer.compiler.ir.loops import Index, Load
 from explorer.compiler.ir.node import Atom, walk
 from explorer.compiler.ir.sharing import size_of
 
@@ -18,6 +18,7 @@ class IndexForm:
     start: int
     terms: tuple[tuple[str, int], ...]
     tells_apart: bool
+    behind_found: bool  # it counts from a number that memory has, and what is added tells iterations apart
 
 
 def index_forms(kernel: ScheduledKernel) -> dict[str, IndexForm]:
@@ -30,12 +31,16 @@ def index_forms(kernel: ScheduledKernel) -> dict[str, IndexForm]:
             spans[node.variable] = None if lower is None or upper is None else max(0, upper - lower - 1)
             forms[node.variable] = (0, {node.variable: 1})
         elif isinstance(node, Index):
-            left, right = (_form(operand, forms) for operand in node.operands)
+            *_, left, right = (_form(operand, forms) for operand in node.operands)
             forms[node.result] = _combined(node, left, right) or (0, {node.result: 1})
-    return {
-        name: IndexForm(start, tuple(terms.items()), _tells_apart(terms, spans))
-        for name, (start, terms) in forms.items()
-    }
+    found = {node.result for node in walk(kernel) if isinstance(node, Load)}
+
+    def form(start: int, terms: dict[str, int]) -> IndexForm:
+        added = {name: by for name, by in terms.items() if name not in found}
+        behind_found = len(added) == len(terms) - 1 and _tells_apart(added, spans)
+        return IndexForm(start, tuple(terms.items()), _tells_apart(terms, spans), behind_found)
+
+    return {name: form(start, terms) for name, (start, terms) in forms.items()}
 
 
 def _form(atom: Atom, forms: dict[str, tuple[int, dict[str, int]]]) -> tuple[int, dict[str, int]]:

@@ -20,6 +20,7 @@ tile lives (registers, shared memory), how wide an access is (a loop's step), an
   each warp. A register tile's dimensions are each indexed by one bound loop's variable, always of the same bounds,
   step and level (the element then lives with the thread that has that iteration), or by unrolled loops' variables and
   constants (each thread has all of them).
+- `index i = select(own, a, b)` is a where `own` is not 0, and b where it is.
 - A Copy goes from memory into shared memory while its thread goes on; a barrier that waits for copies has them arrive.
 - A Multiply adds a product of matrices to a register tile: a warp does it together, on tensor cores.
 - What stands inside a loop over lanes is done by the lanes, each for its iterations; what stands outside is done by

@@ -258,10 +258,10 @@ class _Vectors:
             raise broken(loop, "the bounds of a vector loop are no multiples of its step")
 
     def _index(self, index: Index) -> None:
-        left, right = (self._factor(operand) for operand in index.operands)
+        *_, left, right = (self._factor(operand) for operand in index.operands)
         if index.function == "mul":
             self.factors[index.result] = left * right
-        elif index.function in ("add", "sub", "min", "max"):
+        elif index.function in ("add", "sub", "min", "max", "select"):
             self.factors[index.result] = gcd(left, right)
 
     def _factor(self, atom: Atom) -> int:

@@ -89,6 +89,7 @@ class _Access:
     levels: frozenset[str]  # at which each member does it for itself; at others all read alike, one writes
     settled: int  # the barrier behind which it disturbs nothing: the block's own is settled in the block
     fixed: frozenset[tuple[Atom, Atom]]  # by variable, the iteration
+    only: frozenset[tuple[Atom, Atom]]  # likewise, of the loops that nobody shares
 
 
 class _Past(NamedTuple):
@@ -185,7 +186,7 @@ class _Order:
         self.turns = {name: turn for name, turn in turns if turn is not None}
         self.turning = {turn.loop for turn in self.turns.values()}
         self.copied = {node.target for node in walk(kernel) if isinstance(node, Copy)}
-        self.found = {node.result for node in walk(kernel) if isinstance(node, Load)}
+        self.found = {node.result for node in walk(kernel) if isinstance(node, Load | AtomicAccumulate)}
         self.stored: set[str] = set()
         self.places: dict[Atom, _Place] = {}
         self.numbers: dict[object, int] = {}
@@ -245,7 +246,7 @@ class _Order:
         return {
             array: {
                 past._replace(stale=past.stale | changed, older=past.older | (past.stale & turns))
-                if variable in past.access.depends
+                if variable in past.access.depends or any(variable == each for each, _ in past.access.only)
                 else past: waited
                 for past, waited in left.items()
             }
@@ -254,9 +255,11 @@ class _Order:
 
     def _turn(self, index: Index) -> _Turn | None:
         """`(variable + start) % every`, of a loop by 1 that nobody shares."""
+        if index.function != "mod":
+            return None
         counted, every = index.operands
         form = self.forms.get(str(counted))
-        if index.function != "mod" or form is None or len(form.terms) != 1 or not isinstance(every, int) or every < 2:
+        if form is None or len(form.terms) != 1 or not isinstance(every, int) or every < 2:
             return None
         ((variable, by),) = form.terms
         loop = self.loops.get(variable)
@@ -288,7 +291,8 @@ class _Order:
             around=around,
             levels=frozenset(loop.bind for loop in loops if loop.bind not in GRID),
             settled=self._settling(array, around),
-            fixed=self._fixed(path),
+            fixed=frozenset((left, right) for left, right in self._fixed(path) if left in self.bound),
+            only=frozenset((left, right) for left, right in self._fixed(path) if left not in self.bound),
         )
 
     def _settling(self, array: str, around: tuple[str, ...]) -> int:
@@ -301,9 +305,9 @@ class _Order:
         return loop.bind in GRID and iterations(self.kernel, loop) == 1
 
     def _fixed(self, path: Path) -> frozenset[tuple[Atom, Atom]]:
-        """The shared loops around of whose iterations a condition leaves one."""
+        """The loops around of whose iterations a condition leaves one."""
         wheres = (step for step in path if isinstance(step, Where) and step.comparison == "==")
-        return frozenset((w.left, w.right) for w in wheres if w.left in self.bound and isinstance(w.right, int))
+        return frozenset((w.left, w.right) for w in wheres if w.left in self.loops and isinstance(w.right, int))
 
     def _alone(self, statement: Statement, around: tuple[str, ...], depends: frozenset[str], path: Path) -> None:
         """No two threads write to one element: each bound loop around tells elements apart, or but one writes."""
@@ -352,7 +356,7 @@ class _Order:
                         self._wait(access, past, max(before, since))
 
     def _settled(self, access: _Access, past: _Past) -> bool:
-        return self._by_turns(access, past) or self._scattered(access, past)
+        return _in_another(access, past) or self._by_turns(access, past) or self._scattered(access, past)
 
     def _by_turns(self, access: _Access, past: _Past) -> bool:
         """Whether the other access was in this iteration or the one before, and has another turn."""
@@ -374,10 +378,16 @@ class _Order:
         return False
 
     def _scattered(self, access: _Access, past: _Past) -> bool:
-        """Whether one store, in another iteration, goes where memory says: then that decides who writes what."""
+        """Whether one store, in another iteration, goes where memory says, or where an atomic found it: then that
+        decides who writes what. A counter that only grows is never found twice at one number."""
         if access.kind != "write" or past.access.kind != "write" or access.indices != past.access.indices:
             return False
-        return any(self.depends.get(str(index), NONE) & past.stale for index in access.indices if index in self.found)
+        return any(self.depends.get(str(index), NONE) & past.stale for index in access.indices if self._is_found(index))
+
+    def _is_found(self, index: Atom) -> bool:
+        """Whether memory says what an index is, or where a run of them begins whose elements are told apart."""
+        form = self.forms.get(str(index))
+        return index in self.found or (form is not None and form.behind_found)
 
     def _wait(self, access: _Access, past: _Past, waited: int) -> None:
         other = past.access
@@ -423,6 +433,13 @@ def _touched(statement: Statement) -> tuple[tuple[str, tuple[Atom, ...], Kind], 
         case Accumulate() | Store() if statement.indices:
             return ((statement.target, statement.indices, "write"),)
     return ()
+
+
+def _in_another(access: _Access, past: _Past) -> bool:
+    """Whether conditions leave either to another iteration of a loop that nobody shares, and it is still the same one:
+    then they do not both come to pass in it, and those of others meet as the loop is put together with itself."""
+    here = [(each, number) for each, number in past.access.only if each not in past.stale]
+    return any(each == other and number != theirs for each, number in access.only for other, theirs in here)
 
 
 def _covered(access: _Access, past: _Past) -> tuple[set[str], set[str]]:

@@ -165,15 +165,15 @@ def in_batches(
     count = index("batches", "div", padded.result, whole)
     last = index("end", "sub", loop.extent, 1)
     number = names.new("batch")
-    done = index("done", "mul", number, whole)
-    first = index("first", "add", loop.lower, done.result)
+    done = index("done" if loop.lower else "first", "mul", number, whole)
+    first = index("first", "add", loop.lower, done.result) if loop.lower else done
     if groups == 1:
-        body = (done, first, *batch.statements(first.result, 1, last.result, loop, guard))
+        body = (*dict.fromkeys((done, first)), *batch.statements(first.result, 1, last.result, loop, guard))
     else:
         group = names.new("group")
         own = index("own", "add", first.result, group)
         steps = (own, *batch.statements(own.result, groups, last.result, loop, guard))
         shared = kernels.Loop(variable=group, extent=groups, body=steps, bind="lane", width=groups, origin=loop.origin)
-        body = (done, first, shared)
+        body = (*dict.fromkeys((done, first)), shared)
     batches = kernels.Loop(variable=number, extent=count.result, body=body, origin=loop.origin)
     return span, padded, count, last, batches

@@ -154,8 +154,8 @@ class _Writer:
             return
         begin = steps.load("begin", grouping.begin.name, tile)
         end = steps.load("end", grouping.end.name, tile)
-        rows = steps.index("rows", "sub", end, begin)
-        with steps.where(0, "<", rows):
+        with steps.where(begin, "<", end):
+            rows = steps.index("rows", "sub", end, begin)
             matrix = steps.load(chosen.result, grouping.matrix.name, tile)
             self._rows(begin, end, self.sums.height(steps, rows), column, {chosen.result: matrix})
 
@@ -178,6 +178,10 @@ class _Writer:
     def _slabs(self, place: TilePlace) -> None:
         """The sums, slab by slab: while one is multiplied, the next one is on its way."""
         steps, slabs = self.steps, -(-self.depth // self.tiling.depth)
+        copied = self.left.copied and self.right.copied and self.tiling.stages > 1
+        if copied and slabs > 1 and not isinstance(place.height, int):
+            self._copied_slabs(place, slabs)
+            return
         self._load(place, 0, 0)
         if slabs == 1:
             self._slab(place, 0, slabs)
@@ -186,6 +190,21 @@ class _Writer:
             self._slab(place, slab, slabs)
             if self.tiling.stages == 1:
                 steps.barrier()
+
+    def _copied_slabs(self, place: TilePlace, slabs: int) -> None:
+        """The sums where all is copied: in turns, of which each starts to copy a slab and multiplies the one before.
+
+        Tiles of one height alone do not take it: their threads have no registers left for it (80, and 76 bytes)."""
+        steps, tiling = self.steps, self.tiling
+        with steps.loop("slab", slabs + 1) as slab:
+            steps.barrier(copies=True)
+            with steps.where(slab, "<", slabs):
+                stage = steps.index("stage", "mod", slab, tiling.stages)
+                self._load(place, steps.index("depth", "mul", slab, tiling.depth), stage)
+            with steps.where(0, "<", slab):
+                before = steps.index("before", "add", slab, tiling.stages - 1)
+                stage = steps.index("stage", "mod", before, tiling.stages)
+                self.sums.multiply(steps, (self.left.name, self.right.name), stage, place.height)
 
     def _slab(self, place: TilePlace, slab: Extent, slabs: int) -> None:
         """Puts a slab into shared memory, starts to load the next one, and multiplies."""

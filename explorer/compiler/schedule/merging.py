@@ -2,23 +2,25 @@
 
 A group of lanes has a piece, and with it the row that begins in the piece and goes on behind it. It reads the row's
 states in its block's pieces itself. One row at most goes on past those, perhaps over thousands of pieces: the rest of
-its states is shared out among all groups of the block before, whose parts meet in shared memory.
+its states is shared out among all groups of the block before, whose parts meet in shared memory. Both are one loop over
+states: a share of those that go on past the block's pieces, and then those of a group's own row.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from explorer.compiler.ir import kernels, loops
 from explorer.compiler.ir.node import walk
-from explorer.compiler.passes.statements import renamed, slice_for, written_names
 from explorer.compiler.schedule.lane_groups import lines_of
-from explorer.compiler.schedule.lanes import Nest, of_heads, on_lanes, with_resident
+from explorer.compiler.schedule.lanes import of_heads, on_lanes, with_resident
 from explorer.compiler.schedule.pieces import Pieces
 from explorer.compiler.schedule.segments import Part
 
 STATES_IN_FLIGHT = 8
+JOINED_IN_FLIGHT = 4
+"""States whose loads are under way together: from memory, and from shared memory."""
 
 Found = tuple[tuple[loops.Statement, ...], tuple[str | int, ...]]
 """Where a state is: what finds the place, and its indices, those of its own elements apart."""
@@ -27,6 +29,20 @@ Found = tuple[tuple[loops.Statement, ...], tuple[str | int, ...]]
 def merging(pieces: Pieces, in_flight: int = STATES_IN_FLIGHT) -> kernels.ScheduledKernel:
     """The kernel that follows the one over pieces, with so many states of a row in flight."""
     return _Merging(pieces, in_flight).kernel()
+
+
+@dataclass(frozen=True)
+class _Turn:
+    """Which row a group is at: `own` is 0 for the one that goes on past the block's pieces, and 1 for that of its own
+    piece. The row begins in the pieces from `piece` on, and goes on `beyond` them up to `end`; `past` follows the
+    block's pieces. The group is the block's `member`."""
+
+    own: str
+    member: str
+    piece: str
+    beyond: str
+    past: str
+    end: str
 
 
 class _Merging:
@@ -45,15 +61,16 @@ class _Merging:
             *lines_of(pieces.nest, spread),
         ]
         scheduled = pieces.scheduled(self.write.names.new(f"{pieces.kernel.name}_merge"), "merge", lines)
-        return with_resident(replace(scheduled, buffers=merged_arrays(pieces), body=(self._in_blocks(),)), spread)
+        made = with_resident(replace(scheduled, buffers=merged_arrays(pieces), body=(self._in_blocks(),)), spread)
+        # Registers for one block more: two more would take the loads of a batch apart (SpMM of 40 million: 38 %).
+        return replace(made, resident=made.resident + bool(made.resident))
 
     def _in_blocks(self) -> kernels.Statement:
-        """The loop over blocks around the row that goes on past a block's pieces, and those of each of them."""
+        """The loop over blocks around the row that goes on past a block's pieces, and then those of each of them."""
         write, pieces = self.write, self.pieces
-        block = write.names.new("block")
+        block, own = write.names.new("block"), write.names.new("own")
         start = write.index("start", "mul", block, pieces.in_block)
-        beyond = write.index("beyond", "add", start.result, pieces.in_block)
-        reach = write.index("reach", "mul", beyond.result, pieces.size)
+        past = write.index("past", "add", start.result, pieces.in_block)
         tiles = (
             kernels.Tile(
                 name=self.joined[part.name],
@@ -63,12 +80,10 @@ class _Merging:
             )
             for part in self.segment.state
         )
-        far = write.where(
-            reach.result, "<", self.segment.elements, *self._far(start.result, beyond.result, reach.result)
-        )
+        rows = self._each_group(lambda member: self._row(start.result, past.result, member, own))
         barrier = kernels.Barrier(level="block", origin=write.origin)
-        own = self._each_group(lambda member: self._near(start.result, member, beyond.result, reach.result))
-        return pieces.blocks(block, start, beyond, reach, *tiles, far, barrier, own)
+        both = replace(write.loop(own, 2, rows, barrier), unroll=kernels.ROLLED)
+        return pieces.blocks(block, start, past, *tiles, both)
 
     def _each_group(self, body: Callable[[str], tuple[kernels.Statement, ...]]) -> kernels.Statement:
         """The loops over a block's groups of lanes around what is done by the one of a number."""
@@ -81,101 +96,87 @@ class _Merging:
         of_group = self.pieces.groups(group, member, *body(member.result))
         return write.loop(warp, self.pieces.warps, first, of_group, bind="warp")
 
-    def _far(self, start: str, beyond: str, reach: str) -> tuple[kernels.Statement, ...]:
-        """The row that begins in a block and goes on past it, if there is one: each group's part of its states."""
-        write, in_block = self.write, self.pieces.in_block
-        first = write.index("first", "mul", start, self.pieces.size)
-        final = write.index("final", "sub", beyond, 1)
-        row, begin, following, end = self._row_of(final.result, write.names.new(self.segment.row))
-        last = self._behind_last(end.result)
-        span = write.index("span", "sub", last[-1].result, beyond)
-        padded = write.index("padded", "add", span.result, in_block - 1)
-        share = write.index("share", "div", padded.result, in_block)
-        parts = self._each_group(lambda member: self._part_of(member, row.result, beyond, share, last[-1]))
-        goes_on = write.where(reach, "<", end.result, *last, span, padded, share, parts)
-        return first, final, row, begin, following, end, write.where(first.result, "<=", begin.result, goes_on)
-
-    def _part_of(
-        self, member: str, row: str, beyond: str, share: loops.Index, stop: loops.Index
-    ) -> tuple[kernels.Statement, ...]:
-        """The states that one group reads for all, put together and stored where all see them."""
+    def _row(self, start: str, past: str, member: str, own: str) -> tuple[kernels.Statement, ...]:
+        """The row that begins in the block's pieces and goes on behind `past`, or, the second time, in a group's `own`
+        piece and behind that, if there is one."""
         write, pieces = self.write, self.pieces
-        skipped = write.index("skipped", "mul", member, share.result)
-        lower = write.index("from", "add", beyond, skipped.result)
-        limit = write.index("limit", "add", lower.result, share.result)
-        upper = write.index("upto", "min", limit.result, stop.result)
-        loop = self._sum(lower.result, upper.result, pieces.stores, lambda other: ((), (other, 1)))
-        stored = [
-            statement
-            for part in self.segment.state
-            for statement in pieces.stored(part, self.joined[part.name], (member, *pieces.head))
-        ]
-        started = self._started()
-        # The rows that are ended are started under these names.
-        defined = [name for each in started for node in walk(each) if (name := loops.result_of(node))]
-        names = {name: write.names.new(name) for name in (*defined, *pieces.head)}
-        body = renamed((*started, loop, *stored), {**names, self.segment.row: row})
-        heads = pieces.nest.heads
-        nest = replace(pieces.nest, heads=replace(heads, variable=names[heads.variable]) if heads else None)
-        return skipped, lower, limit, upper, *self._on_lanes(nest, row, body)
-
-    def _started(self) -> tuple[loops.Statement, ...]:
-        """Of the statements before a segment those that declare its state and say what it starts with."""
-        state = {part.name for part in self.segment.state}
-        before = self.segment.before
-        starts = [each for each in before if loops.result_of(each) in state or state & written_names((each,))]
-        needed = slice_for(before, starts)
-        return tuple(each for each in before if each in starts or each in needed)
-
-    def _near(self, start: str, member: str, beyond: str, reach: str) -> tuple[kernels.Statement, ...]:
-        """The row that goes on behind a piece, if it begins in it."""
-        write, size = self.write, self.pieces.size
-        piece = write.index("piece", "add", start, member)
-        first = write.index("first", "mul", piece.result, size)
-        boundary = write.index("boundary", "add", first.result, size)
-        row, begin, following, end = self._row_of(piece.result, self.segment.row)
-        ended = self._ended(piece.result, end.result, beyond, reach)
-        goes_on = write.where(boundary.result, "<", end.result, *ended)
+        mine = write.index("mine", "add", start, member)
+        piece = write.index("piece", "select", own, mine.result, start)
+        before = write.index("before", "add", start, member)
+        after = write.index("after", "add", before.result, 1)
+        beyond = write.index("beyond", "select", own, after.result, past)
+        first = write.index("first", "mul", piece.result, pieces.size)
+        whole = write.index("whole", "sub", pieces.count, 1)  # and what is behind them is of no row's middle
+        boundary = write.index("boundary", "mul", beyond.result, pieces.size)
+        final = write.index("final", "sub", beyond.result, 1)
+        row, begin, following, end = self._row_of(final.result)
+        states = self._states(_Turn(own, member, piece.result, beyond.result, past, end.result))
+        goes_on = write.where(boundary.result, "<", end.result, *states)
         begins = write.where(first.result, "<=", begin.result, goes_on)
-        inside = write.where(boundary.result, "<", self.segment.elements, row, begin, following, end, begins)
-        return piece, first, boundary, inside
+        inside = write.where(
+            beyond.result, "<", whole.result, first, boundary, final, row, begin, following, end, begins
+        )
+        return mine, piece, before, after, beyond, whole, inside
 
-    def _ended(self, piece: str, end: str, beyond: str, reach: str) -> tuple[kernels.Statement, ...]:
-        """What the block's pieces have of the row, what its groups have put together of those behind, and its end."""
-        write = self.write
-
-        def place(other: str) -> Found:
-            missed = write.index("missed", "sub", other, piece)
-            second = write.index("place", "min", missed.result, 1)
-            return (missed, second), (other, second.result)
-
-        last = self._behind_last(end)
-        stop = write.index("stop", "min", last[-1].result, beyond)
-        near = self._sum(piece, stop.result, self.pieces.stores, place)
-        gone = write.index("gone", "sub", end, reach)
-        past = write.index("past", "max", gone.result, 0)
-        any_past = write.index("any", "min", past.result, 1)
-        members = write.index("members", "mul", any_past.result, self.pieces.in_block)
+    def _states(self, turn: _Turn) -> tuple[kernels.Statement, ...]:
+        """What a group has of the row: its share of the states past the block's pieces, which it leaves to the others;
+        or those of its own row up to there, and with what the groups have left, the row's end."""
+        write, pieces, segment = self.write, self.pieces, self.segment
+        counted = self._counted(turn)
+        lower, stop = counted[-2:]
+        loop = self._sum(lower.result, stop.result, pieces.stores, lambda other: self._place(turn, other))
+        left = [
+            statement
+            for part in segment.state
+            for statement in pieces.stored(part, self.joined[part.name], (turn.member, *pieces.head))
+        ]
+        reach = write.index("reach", "mul", turn.past, pieces.size)
+        gone = write.index("gone", "sub", turn.end, reach.result)
+        any_past = write.index("any", "max", gone.result, 0)
+        members = write.index("members", "select", any_past.result, pieces.in_block, 0)
         far = self._sum(0, members.result, self.joined, lambda other: ((), (other,)))
-        counted = (*last, stop, near, gone, past, any_past, members, far)
-        body = (*self.segment.before, *counted, *self.segment.after)
-        return self._on_lanes(self.pieces.nest, self.segment.row, body)
+        ended = (reach, gone, any_past, members, far, *segment.after)
+        inside = (
+            *self._on_lanes((*segment.before, *counted, loop), self.in_flight),
+            write.where(turn.own, "==", 0, *self._on_lanes(tuple(left), 1)),
+            write.where(turn.own, "==", 1, *self._on_lanes(ended, JOINED_IN_FLIGHT)),
+        )
+        return of_heads(pieces.nest, inside, self.spread)
 
-    def _row_of(self, piece: str, name: str) -> tuple[loops.Load, loops.Load, loops.Index, loops.Load]:
-        """The row of a piece's last element, under a name; where it begins, the next row, and where that begins."""
-        write, offsets = self.write, self.segment.offsets
+    def _counted(self, turn: _Turn) -> tuple[loops.Index, ...]:
+        """The first of a group's states, and what follows its last."""
+        write, in_block = self.write, self.pieces.in_block
+        final = write.index("final", "sub", turn.end, 1)
+        last = write.index("last", "div", final.result, self.pieces.size)
+        behind = write.index("behind", "add", last.result, 1)
+        left = write.index("left", "sub", behind.result, turn.beyond)
+        padded = write.index("padded", "add", left.result, in_block - 1)
+        share = write.index("share", "div", padded.result, in_block)
+        skipped = write.index("skipped", "mul", turn.member, share.result)
+        far = write.index("far", "add", turn.beyond, skipped.result)
+        lower = write.index("from", "select", turn.own, turn.piece, far.result)
+        near_stop = write.index("stop", "min", behind.result, turn.past)
+        limit = write.index("limit", "add", far.result, share.result)
+        far_stop = write.index("stop", "min", behind.result, limit.result)
+        stop = write.index("stop", "select", turn.own, near_stop.result, far_stop.result)
+        return final, last, behind, left, padded, share, skipped, far, near_stop, limit, far_stop, lower, stop
+
+    def _place(self, turn: _Turn, other: str) -> Found:
+        """Where the state of a piece is: in its first place where the row begins in it, else in its second."""
+        write = self.write
+        missed = write.index("missed", "sub", other, turn.piece)
+        second = write.index("place", "min", missed.result, 1)
+        return (missed, second), (other, second.result)
+
+    def _row_of(self, piece: str) -> tuple[loops.Load, loops.Load, loops.Index, loops.Load]:
+        """The row of a piece's last element, where it begins, the next row, and where that begins."""
+        write, offsets, name = self.write, self.segment.offsets, self.segment.row
         row = replace(write.load("", self.pieces.rows, piece), result=name)
         following = write.index("next", "add", name, 1)
         return row, write.load("from", offsets, name), following, write.load("upto", offsets, following.result)
 
-    def _behind_last(self, end: str) -> tuple[loops.Index, ...]:
-        """The piece behind that of the last element before `end`."""
-        final = self.write.index("final", "sub", end, 1)
-        last = self.write.index("last", "div", final.result, self.pieces.size)
-        return final, last, self.write.index("behind", "add", last.result, 1)
-
     def _sum(
-        self, lower: str | int, upper: str, arrays: dict[str, str], place: Callable[[str], Found]
+        self, lower: str | int, stop: str, arrays: dict[str, str], place: Callable[[str], Found]
     ) -> loops.Statement:
         """The loop over states, each with its parts in the arrays by their names."""
         other = self.write.names.new("other")
@@ -184,19 +185,15 @@ class _Merging:
         grown: dict[str, tuple[str, str]] = {}
         for part in self.segment.state:
             body += merge_part(self.pieces, part, arrays[part.name], (*indices, *self.pieces.head), grown)
-        return loops.For(variable=other, lower=lower, extent=upper, body=tuple(body), origin=self.write.origin)
+        return loops.For(variable=other, lower=lower, extent=stop, body=tuple(body), origin=self.write.origin)
 
-    def _on_lanes(self, nest: Nest, row: str, body: tuple[loops.Statement, ...]) -> tuple[kernels.Statement, ...]:
-        """What is done for one row, on lanes."""
-        kernel = self.pieces.kernel
-        joined = (
-            replace(state, name=self.joined[part.name], extents=(self.pieces.in_block, *state.extents[2:]))
-            for part, state in zip(self.segment.state, self.pieces.states("temporary"), strict=False)
-        )
-        kernel = replace(kernel, buffers=(*kernel.buffers, *self.pieces.states("temporary"), *joined))
-        loop = replace(self.pieces.nest.loop, variable=row, body=body)
-        spread = replace(self.spread, unroll=self.in_flight)
-        return of_heads(nest, on_lanes(Nest(kernel, loop), body, spread, self.write.names), spread)
+    def _on_lanes(self, body: tuple[loops.Statement, ...], in_flight: int) -> tuple[kernels.Statement, ...]:
+        """Statements of a row on lanes."""
+        pieces, segment = self.pieces, self.segment
+        kernel = replace(pieces.kernel, buffers=(*pieces.kernel.buffers, *pieces.states("temporary")))
+        before = tuple(each for each in segment.before if each not in body)
+        nest = replace(pieces.nest, kernel=kernel, loop=replace(pieces.nest.loop, body=(*before, *body)))
+        return on_lanes(nest, body, replace(self.spread, unroll=in_flight), self.write.names)
 
 
 def merge_part(
@@ -214,14 +211,13 @@ def merge_part(
     add = write.add(part.name, part.reduction, value.result, *variables)
     if all(other.scale != part.name for other in pieces.segment.state):
         return write.nested(variables, part.extents, (value, add))
-    before = write.compute("before", "copy", part.name)
-    now = write.compute("now", "copy", part.name)
-    fallen = write.compute("fallen", "sub", before.result, now.result)
+    now = write.compute("now", "max", part.name, value.result)
+    fallen = write.compute("fallen", "sub", part.name, now.result)
     shrink_by = write.compute("shrink", "exp", fallen.result)
     below = write.compute("below", "sub", value.result, now.result)
     grow_by = write.compute("grow", "exp", below.result)
     grown[part.name] = shrink_by.result, grow_by.result
-    return value, before, add, now, fallen, shrink_by, below, grow_by
+    return value, now, fallen, shrink_by, below, grow_by, add
 
 
 def merged_arrays(pieces: Pieces) -> tuple[loops.Buffer, ...]:
@@ -230,9 +226,7 @@ def merged_arrays(pieces: Pieces) -> tuple[loops.Buffer, ...]:
     written = {buffer.name for buffer in pieces.kernel.buffers if buffer.kind == "output"}
     read = loops_read((*segment.before, *segment.after)) | written | {segment.offsets}
     kept = tuple(buffer for buffer in pieces.kernel.buffers if buffer.name in read)
-    sized = tuple(buffer for buffer in pieces.kernel.buffers if segment.elements in buffer.extents[:1])[:1]
-    known = any(segment.elements in buffer.extents for buffer in kept)
-    return (*kept, *(() if known else sized), *pieces.states("temporary"))
+    return (*kept, *pieces.states("temporary"))
 
 
 def loops_read(body: tuple[loops.Statement, ...]) -> set[str]:

@@ -253,8 +253,8 @@ class _Summing:
         length = write.index("length", "sub", self.end, self.begin)
         missed = write.index("missed", "sub", lower.result, self.begin)
         whole = write.where(mine.result, "==", length.result, *self._ended())
-        part = write.where(mine.result, "<", length.result, *self._stored(piece, missed))
-        return mine, length, whole, write.where(0, "<", mine.result, missed, part)
+        part = write.where(mine.result, "<", length.result, missed, *self._stored(piece, missed))
+        return mine, length, whole, write.where(0, "<", mine.result, part)
 
     def _before(self) -> tuple[loops.Statement, ...]:
         """The statements before a segment, with a row's bounds from the tile, where they are since the row before."""

@@ -163,8 +163,8 @@ class _Summing:
         length = write.index("length", "sub", self.end, self.begin)
         missed = write.index("missed", "sub", start, self.begin)
         whole = write.where(mine.result, "==", length.result, *self._ended())
-        part = write.where(mine.result, "<", length.result, *self._stored(piece.result, missed.result))
-        return (*head, mine, length, whole, write.where(0, "<", mine.result, missed, part))
+        part = write.where(mine.result, "<", length.result, missed, *self._stored(piece.result, missed.result))
+        return (*head, mine, length, whole, write.where(0, "<", mine.result, part))
 
     def _on_lanes(self, body: tuple[loops.Statement, ...]) -> tuple[kernels.Statement, ...]:
         """Statements of a row on lanes, its loops over elements shared by all of the warp."""

@@ -11,6 +11,7 @@ from explorer.compiler.ir.kernels import ScheduledKernel
 from explorer.compiler.ir.loops import Buffer
 from explorer.compiler.ir.node import Extent, Names, Origin, walk
 from explorer.compiler.passes.report import Report
+from explorer.compiler.passes.sets import SORTED_MAPS
 from explorer.compiler.passes.statements import all_names
 from explorer.compiler.schedule.endings import ending_kernel, find_rest
 from explorer.compiler.schedule.gemm import ProductKernel, write_product
@@ -18,6 +19,7 @@ from explorer.compiler.schedule.grouping import Chosen, Grouping, group_rows
 from explorer.compiler.schedule.pairs import Pairs, cleared_rows, find_pairs, product_of, rest_of, sums_begun
 from explorer.compiler.schedule.piece_places import PIECE, PairArrays, Taken, place_pieces
 from explorer.compiler.schedule.products import Found, Product, find_products
+from explorer.compiler.schedule.segment_tiles import tile_segments
 from explorer.compiler.schedule.tiling import VECTOR
 
 LEAST_COLUMNS = 16
@@ -46,7 +48,10 @@ class Groupings:
         key = chosen.index.name, chosen.times
         if key in self.made:
             return self.made[key], False
-        self.made[key] = group_rows(f"{kernel}_group", chosen, matrices, self.names, origin)
+        if chosen.index.name in SORTED_MAPS and chosen.times == 1:
+            self.made[key] = tile_segments(kernel, chosen.index, matrices, self.names, origin)
+        else:
+            self.made[key] = group_rows(f"{kernel}_group", chosen, matrices, self.names, origin)
         return self.made[key], True
 
 

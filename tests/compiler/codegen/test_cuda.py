@@ -118,37 +118,32 @@ def test_the_text_of_transr_reads_like_the_loops() -> None:
   const int ih = h[b];
   const int it = t[b];
   const int ir = r[b];
-  float y[2];
-  #pragma unroll
-  for (int slot = 0; slot < 2; slot++) {
-    const int k = lane + 32 * slot;
-    if (k < K) y[slot] = 0.0f;
-  }
+  float y[2] = {};
   #pragma unroll 4
   for (int d = 0; d < D; d++) {
     const float e = E[(long long)ih * D + d];
     const float e1 = E[(long long)it * D + d];
     const float u = e - e1;
     #pragma unroll
-    for (int slot1 = 0; slot1 < 2; slot1++) {
-      const int k1 = lane + 32 * slot1;
+    for (int slot = 0; slot < 2; slot++) {
+      const int k1 = lane + 32 * slot;
       if (k1 < K) {
         const float p = P[((long long)ir * D + d) * K + k1];
-        y[slot1] = fmaf(u, p, y[slot1]);
+        y[slot] = fmaf(u, p, y[slot]);
       }
     }
   }
   float s = 0.0f;
   #pragma unroll
-  for (int slot2 = 0; slot2 < 2; slot2++) {
-    const int k2 = lane + 32 * slot2;
+  for (int slot1 = 0; slot1 < 2; slot1++) {
+    const int k2 = lane + 32 * slot1;
     if (k2 < K) {
       const float r1 = R[(long long)ir * K + k2];
-      const float v = y[slot2] + r1;
+      const float v = y[slot1] + r1;
       s = fmaf(v, v, s);
     }
   }
-  s = warp_sum(s);
+  s = lanes_sum<32>(s);
   if (lane == 0) out[b] = sqrtf(s);
 }
 """
@@ -166,10 +161,10 @@ def test_a_row_that_lanes_read_from_each_other_is_shared_and_in_step() -> None:
 
 def test_a_sum_over_lanes_into_an_element_of_a_row_is_complete_before_it_is_read() -> None:
     lines = [line.text.strip() for line in cuda(kernels.not_interchanged(40, 50)).lines]
-    read = lines.index("const float y1 = y[k];")
+    read = lines.index("const float y1 = y[warp][k];")
     assert lines[read - 3 : read] == [
-        "y_part = warp_sum(y_part);",
-        "if (lane == 0) y[k] += y_part;",
+        "y_part = lanes_sum<32>(y_part);",
+        "if (lane == 0) y[warp][k] += y_part;",
         "__syncwarp();",
     ]
     assert "__syncwarp();" in lines[read + 1 : read + 3]  # before lane 0 clears the next element
@@ -177,7 +172,7 @@ def test_a_sum_over_lanes_into_an_element_of_a_row_is_complete_before_it_is_read
 
 def test_one_warp_reduction_ends_all_the_loops_of_a_sum() -> None:
     lines = [line.text for line in cuda(kernels.outer_rows(6, 40)).lines]
-    assert [line for line in lines if "= warp_sum" in line] == ["  s = warp_sum(s);"]
+    assert [line for line in lines if "= lanes_sum" in line] == ["  s = lanes_sum<32>(s);"]
 
 
 @pytest.mark.parametrize(

@@ -87,29 +87,27 @@ def test_a_row_of_vectors_reads_like_the_kernel() -> None:
         == """\
   const int ih = h[b];
   const int ir = r[b];
-  float4 y[2];
-  #pragma unroll
-  for (int slot = 0; slot < 2; slot++) y[slot] = broadcast_float4(0.0f);
+  float4 y[2] = {};
   #pragma unroll 4
   for (int d = 0; d < D; d++) {
     const float e = E[(long long)ih * D + d];
     #pragma unroll
-    for (int slot1 = 0; slot1 < 2; slot1++) {
-      const int k1 = 4 * (lane + 32 * slot1);
+    for (int slot = 0; slot < 2; slot++) {
+      const int k1 = 4 * (lane + 32 * slot);
       const float4 p = *reinterpret_cast<const float4*>(&P[((long long)ir * D + d) * K + k1]);
-      y[slot1] = fma_float4(e, p, y[slot1]);
+      y[slot] = fma_float4(e, p, y[slot]);
     }
   }
-  float s = (-1e+30f);
+  float s = -1e+30f;
   #pragma unroll
-  for (int slot2 = 0; slot2 < 2; slot2++) {
-    const int k2 = 4 * (lane + 32 * slot2);
+  for (int slot1 = 0; slot1 < 2; slot1++) {
+    const int k2 = 4 * (lane + 32 * slot1);
     const float4 r1 = *reinterpret_cast<const float4*>(&R[(long long)ir * K + k2]);
-    const float4 v = y[slot2] + r1;
+    const float4 v = y[slot1] + r1;
     const float4 a = relu_float4(v);
     s = fmaxf(s, max_elements(a));
   }
-  s = warp_max(s);
+  s = lanes_max<32>(s);
   if (lane == 0) out[b] = s;
 }
 """
@@ -118,7 +116,7 @@ def test_a_row_of_vectors_reads_like_the_kernel() -> None:
 
 def test_lanes_that_part_are_reduced_by_groups_and_one_of_each_stores() -> None:
     written = text(cuda(scheduled_segments.sampled_dots(64, 8)))
-    assert "s = group_sum<8>(s);\n    if (lane % 8 == 0) out[z] = s;" in written
+    assert "s = lanes_sum<8>(s, neighbours<8>());\n    if (lane % 8 == 0) out[z] = s;" in written
     assert "for (int z = begin + lane / 8; z < end; z += 4) {" in written
 
 

@@ -129,11 +129,80 @@ for l in 0..32 @lane
       for d in 0..2 rolled
         out[b, l] = 0.0
 """) == [
-        "if (b < 8 && lane < 4) {",
+        "if (b >= 8 || lane >= 4) return;",
         "#pragma unroll 1",
         "for (int d = 0; d < 2; d++) out[(long long)b * D + lane] = 0.0f;",
+    ]
+    assert lines("""
+for l in 0..32 @lane
+  for d in 0..2 rolled
+    where l < 4
+      where d < 1
+        e = E[b, l]
+        out[b, l] = e * e
+  out[b, l] = 0.0
+""") == [
+        "#pragma unroll 1",
+        "for (int d = 0; d < 2; d++)",
+        "if (lane < 4 && d < 1) {",
+        "const float e = E[(long long)b * D + lane];",
+        "out[(long long)b * D + lane] = e * e;",
+        "}",
+        "out[(long long)b * D + lane] = 0.0f;",
+    ]
+
+
+def test_arithmetic_of_places_goes_into_braces_but_not_a_quotient_of_what_a_run_knows() -> None:
+    found = lines("""
+for l in 0..32 @lane
+  i = h[b]
+  index last = i - 1
+  index share = last // 4
+  index part = i // last
+  for d in 0..share
+    index own = min(d, part)
+    e = E[own, l]
+    out[b, l] = e
+""")
+    assert found == [
+        "const int i = h[b];",
+        "const int last = i - 1;",
+        "const int part = i / last;",
+        "for (int d = 0; d < last >> 2; d++) {",
+        "const float e = E[(long long)min(d, part) * D + lane];",
+        "out[(long long)b * D + lane] = e;",
         "}",
     ]
+
+
+def test_a_tile_that_is_cleared_starts_as_zeros() -> None:
+    cleared = """
+for l in 0..32 @lane
+  register y[2]
+  for d in 0..{rows} unroll all
+    y[d] = {value}
+  for d1 in 0..2 unroll all
+    out[b, d1] = y[d1]
+"""
+    cleared = cleared.replace("out[b, d1] = y[d1]", "u = y[d1]\n    out[b, l] = u")
+    assert lines(cleared.format(rows=2, value=0.0))[0] == "float y[2] = {};"
+    assert lines(cleared.format(rows=1, value=0.0))[0] == "float y[2];"
+    assert lines(cleared.format(rows=2, value=1.0))[0] == "float y[2];"
+
+
+def test_a_sum_starts_with_the_first_that_goes_in_it_in_the_same_braces() -> None:
+    summed = """
+for l in 0..32 @lane
+  acc s = 2.0
+  e = E[b, l]
+  {between}
+  s += e * e
+  out[b, l] = s
+"""
+    assert "float s = fmaf(e, e, 2.0f);" in lines(summed.format(between="f = E[b, l]"))
+    found = lines(summed.format(between="where l < 4\n    s += e"))
+    assert found[0] == "float s = 2.0f;"
+    assert "s = fmaf(e, e, s);" in found
 
 
 def test_a_rolled_loop_parses_back() -> None:

@@ -145,10 +145,10 @@ def test_segments_are_walked_by_the_lanes_together_or_shared_among_them() -> Non
     )
     code = text(generate_cuda(replace(module, programs=steps), report))
     assert "for (int e = begin + lane; e < end; e += 32) {" in code
-    assert "m = warp_max(m);" in code
+    assert "m = lanes_max<32>(m);" in code
     assert "const float top = begin < end ? m : 0.0f;" in code
     assert "for (int e2 = begin; e2 < end; e2++) {" in code
-    assert len(re.findall("__device__ __forceinline__ float warp_", code)) == 2
+    assert len(re.findall("__device__ __forceinline__ float lanes_", code)) == 2
 
 
 def test_launches_name_the_kernels_in_order() -> None:

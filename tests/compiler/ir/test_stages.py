@@ -1,10 +1,14 @@
 """Stages of shared memory: one barrier an iteration is enough where the next iteration has another stage."""
 
+import numpy as np
 import pytest
 
+from explorer.compiler.interpret import run_program
+from explorer.compiler.ir.kernels import print_scheduled
 from explorer.compiler.ir.node import VerificationError
 from explorer.compiler.ir.parse import parse_scheduled
 from explorer.compiler.ir.verify_kernels import verify_scheduled
+from tests.compiler.ir.test_round_trip import text_of
 
 STAGED = """scheduled Staged  template rows  threads 64
   size D = 64
@@ -65,3 +69,53 @@ def test_memory_says_where_scattered_rows_go():
     verify_scheduled(parse_scheduled(SCATTERED))
     with pytest.raises(VerificationError, match="out was written by other threads"):
         verify_scheduled(parse_scheduled(SCATTERED.replace("out[b] = v", "index c = b // 2\n        out[c] = v")))
+
+
+TURNS = """scheduled Turns  template rows  threads 64
+  size D = 64
+  input E[B, D]
+  output out[B, D]
+  for b in 0..B @block
+    shared a[64]
+    for turn in 0..2 rolled
+      for d in 0..64 @thread
+        where turn == 0
+          e = E[b, d]
+          a[d] = e
+        where turn == 1
+          index other = 63 - d
+          x = a[other]
+          out[b, d] = x
+      barrier block
+"""
+
+
+def test_what_is_done_in_different_iterations_has_the_barrier_at_their_end_between():
+    verify_scheduled(parse_scheduled(TURNS))
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("where turn == 1", "where turn == 0"),
+        ("where turn == 1", "where turn < 2"),
+        ("        where turn == 0", "        where d == 0"),
+        ("      barrier block\n", ""),
+        ("      barrier block\n", "      barrier warp\n"),
+        ("for turn in 0..2 rolled", "for turn in 0..2 @warp"),
+    ],
+)
+def test_what_may_be_done_in_one_iteration_needs_a_barrier_in_it(old, new):
+    assert old in TURNS
+    with pytest.raises(VerificationError):
+        verify_scheduled(parse_scheduled(TURNS.replace(old, new)))
+
+
+def test_a_choice_of_indices_prints_parses_and_counts():
+    chosen = TURNS.replace("index other = 63 - d", "index back = 63 - d\n          index other = select(turn, back, d)")
+    kernel = parse_scheduled(chosen)
+    verify_scheduled(kernel)
+    assert text_of(print_scheduled(kernel)) == chosen
+    rows = np.arange(128, dtype=np.float32).reshape(2, 64)
+    out, _ = run_program(kernel, {"E": rows, "B": 2})
+    assert np.array_equal(out, rows[:, ::-1])

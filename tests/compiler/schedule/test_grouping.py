@@ -11,6 +11,7 @@ from explorer.compiler.ir.loops import Buffer
 from explorer.compiler.ir.node import Names, Span, VerificationError
 from explorer.compiler.ir.verify_kernels import verify_scheduled
 from explorer.compiler.schedule.grouping import GRANULE, ROWS_A_TILE, WINDOW, Chosen, group_rows
+from explorer.compiler.schedule.segment_tiles import tile_segments
 from tests.compiler.models import compiled
 
 BATCHES = {
@@ -33,23 +34,40 @@ def group(chosen, matrices):
     return run_scheduled(grouping.kernels, arrays), grouping
 
 
+def segments(chosen, matrices):
+    """Those of rows that lie matrix by matrix, which the inspector leaves as they are."""
+    origin = (Span(1, 1, 1, 2),)
+    buffer = Buffer(name="r", kind="index", extents=("B",), origin=origin)
+    grouping = tile_segments("model", buffer, "relation", Names({"r", "B", "relation"}), origin)
+    (kernel,) = grouping.kernels
+    verify_scheduled(kernel)
+    return run_scheduled((kernel,), {"r": np.array(chosen), "relation": matrices, "B": len(chosen)}), grouping
+
+
+def found(chosen, matrices, ordered):
+    """The rows in order, where all tiles begin and end, and their matrices."""
+    arrays, grouping = (segments if ordered else group)(chosen, matrices)
+    order = np.arange(len(chosen)) if grouping.order is None else arrays[grouping.order.name]
+    return order, *(arrays[buffer.name] for buffer in (grouping.begin, grouping.end, grouping.matrix))
+
+
+@pytest.mark.parametrize("ordered", [False, True], ids=["grouped", "as they lie"])
 @pytest.mark.parametrize("chosen", BATCHES.values(), ids=BATCHES)
-def test_every_row_is_in_one_tile_with_its_matrix(chosen):
-    matrices = max(chosen) + 2
-    arrays, grouping = group(chosen, matrices)
-    order, begins, ends = (arrays[buffer.name] for buffer in (grouping.order, grouping.begin, grouping.end))
+def test_every_row_is_in_one_tile_with_its_matrix(chosen, ordered):
+    chosen, matrices = sorted(chosen) if ordered else chosen, max(chosen) + 2
+    order, begins, ends, of_tiles = found(chosen, matrices, ordered)
     rows = [int(row) for begin, end in zip(begins, ends, strict=True) for row in order[begin:end]]
     assert sorted(rows) == list(range(len(chosen)))
-    for matrix, begin, end in zip(arrays[grouping.matrix.name], begins, ends, strict=True):
+    for matrix, begin, end in zip(of_tiles, begins, ends, strict=True):
         assert {chosen[row] for row in order[begin:end]} <= {matrix}
     assert len(begins) == -(-len(chosen) // ROWS_A_TILE) + matrices
 
 
+@pytest.mark.parametrize("ordered", [False, True], ids=["grouped", "as they lie"])
 @pytest.mark.parametrize("chosen", BATCHES.values(), ids=BATCHES)
-def test_tiles_are_few_and_equal_and_the_highest_come_first(chosen):
-    arrays, grouping = group(chosen, max(chosen) + 1)
-    sizes = arrays[grouping.end.name] - arrays[grouping.begin.name]
-    matrices = arrays[grouping.matrix.name]
+def test_tiles_are_few_and_equal_and_the_highest_come_first(chosen, ordered):
+    _, begins, ends, matrices = found(sorted(chosen) if ordered else chosen, max(chosen) + 1, ordered)
+    sizes = ends - begins
     for matrix in set(chosen):
         own = sizes[(matrices == matrix) & (sizes > 0)]
         assert len(own) == -(-own.sum() // ROWS_A_TILE)
@@ -109,5 +127,5 @@ def test_two_groupings_of_one_nest_are_kernels_of_two_names():
     """The gradient of P is summed by groups of the rows of a nest, of which another product has grouped others."""
     made = compiled(TWO_GROUPINGS, options={"grad": True}).stages["cuda"].program
     symbols = [launch.symbol for launch in made.launches]
-    assert len([symbol for symbol in symbols if "group" in symbol and "order" in symbol]) > 1
+    assert len([symbol for symbol in symbols if "group_order" in symbol or "tiles" in symbol]) > 1
     assert len(symbols) == len(set(symbols))

@@ -21,8 +21,8 @@ from explorer.compiler.ir.parse.statements import (
     statements_of,
 )
 
-INDEX_CALLS = ("min", "max")
-"""Integer arithmetic that is written as a call."""
+INDEX_CALLS = {"min": 2, "max": 2, "select": 3}
+"""Integer arithmetic that is written as a call, and of how many operands."""
 
 
 class Named(NamedTuple):
@@ -234,10 +234,10 @@ class _ScheduledBuilder(StatementBuilder):
             origin=self.origin(meta),
         )
 
-    def index_call(self, meta: Meta, word: str, result: str, function: str, left: Atom, right: Atom) -> loops.Index:
-        if function not in INDEX_CALLS:
-            raise self.refuse(meta, f"there is no function {function} of indices")
-        return loops.Index(result=result, function=function, operands=(left, right), origin=self.origin(meta))
+    def index_call(self, meta: Meta, word: str, result: str, function: str, *operands: Atom) -> loops.Index:
+        if INDEX_CALLS.get(function) != len(operands):
+            raise self.refuse(meta, f"there is no function {function} of {len(operands)} indices")
+        return loops.Index(result=result, function=function, operands=operands, origin=self.origin(meta))
 
 
 def _count(terms: tuple[tuple[Extent, int] | str, ...]) -> Count:
