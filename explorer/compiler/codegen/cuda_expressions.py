@@ -54,6 +54,8 @@ WIDTH = 120
 CHOICES = {"min": "<", "max": ">"}
 REDUCING = {"sum": "add", "product": "mul", "max": "max", "min": "min"}
 """The function that a reduction applies again and again."""
+COMMUTATIVE = ("add", "mul")
+"""Functions whose narrower operand is written first, so that one device function does for both orders."""
 
 
 class Helpers:
@@ -301,6 +303,8 @@ class Expressions:
         bind."""
         if function not in FUNCTIONS:
             raise Unsupported(f"There is no CUDA for the function {function}.")
+        if function in COMMUTATIVE and self.vectors.width(operands[0]) > self.vectors.width(operands[1]):
+            operands = (operands[1], operands[0])
         least = [of_copy] if function == "copy" else operands_bind(function, len(operands))
         texts = [self.atom(operand, bind, value=True) for operand, bind in zip(operands, least, strict=True)]
         widths = [self.vectors.width(operand) for operand in operands]
@@ -356,8 +360,10 @@ class Expressions:
         if width == 1:
             return [self.accumulate_scalar(statement.reduction, target, value, values)]
         function = REDUCING[statement.reduction]
-        if statement.function != "copy" and function in ("add", "mul"):
+        if statement.function != "copy" and function in COMMUTATIVE:
             value = f"({value})"
+        if function in COMMUTATIVE and values < width:
+            return [f"{target} = {self.call(function, [values, width], [value, target])}"]
         return [f"{target} = {self.call(function, [width, values], [target, value])}"]
 
     def multiply_add(self, statement: Accumulate, target: str, width: int) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 
@@ -20,6 +20,8 @@ NEEDS_BRACES = ("const ", "float", "int ", "for ", "if ", "__shared__ ")
 """Starts of lines that need braces around them, or that others follow."""
 CONDITIONAL = re.compile(r"if \(((?:[^()]|\((?:[^()]|\([^()]*\))*\))*)\)(?: (.*[^{]))?")
 """A conditional statement without braces: its condition, and what stands behind that in the same line."""
+START = re.compile(r"(\s*float[24]? )\w+ = [^,;]+(, \w+ = [^,;]+)*;")
+"""A line that declares numbers with their first values."""
 DECLARED = re.compile(r"\s*(float[24]?|int) \w+;")
 """A line that declares one name, and says no value."""
 
@@ -143,3 +145,17 @@ def _without_braces(head: str, body: list[str], width: int) -> list[str]:
     if len(body) != 1 or not body[0].endswith(";") or body[0].startswith(NEEDS_BRACES):
         return []
     return [f"{head} {body[0]}"] if len(head) + len(body[0]) < width else [head, body[0]]
+
+
+def joined_starts(lines: Sequence[Line]) -> list[Line]:
+    """A kernel's lines, in which numbers that start one after another are declared together."""
+    joined: list[Line] = []
+    for line in lines:
+        before = joined[-1] if joined else Line("")
+        first, second = START.fullmatch(before.text), START.fullmatch(line.text)
+        if first and second and first[1] == second[1]:
+            text = f"{before.text[:-1]}, {line.text.removeprefix(second[1])}"
+            joined[-1] = Line(text, merge(before.origin, line.origin))
+        else:
+            joined.append(line)
+    return joined

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 
 from explorer.compiler.codegen.cuda_expressions import Helpers
-from explorer.compiler.codegen.cuda_lines import Lines
+from explorer.compiler.codegen.cuda_lines import Lines, joined_starts
 from explorer.compiler.codegen.cuda_places import BITS, LOOSE, PRIMARY, SUM, Value, binds
 from explorer.compiler.codegen.cuda_sharing import Share, iterations_of, static_number
 from explorer.compiler.codegen.cuda_tiles import SharedMemory, SharedTile, floats_of
@@ -75,7 +75,7 @@ class Writer(Lines):
             self.declare("const int", f"{name} = {text}", of_loops)
         if self.memory.launch_bytes:
             self.write("extern __shared__ float4 shared_memory[];", origin)
-        return [*self.lines, *body]
+        return [*self.lines, *joined_starts(body)]
 
     def block(self, body: Sequence[Statement], *, at_end: bool = False) -> None:
         """Statements in order; `at_end`: nothing is done after the last of them."""

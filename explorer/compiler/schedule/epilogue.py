@@ -6,7 +6,8 @@ has a condition: no row's loads wait for the row before.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from itertools import groupby
 
@@ -62,6 +63,7 @@ class Epilogue:
         self._head = [*slice_for(head, (*product.epilogue, *guarding)), *guarding]
         self._indices = {buffer.name for buffer in kernel.buffers if buffer.kind == "index"}
         self._ahead: dict[str, str] = {}
+        self._common: dict[str, str] = {}
 
     def look_up(self, place: TilePlace) -> None:
         """Loads what the rows' epilogues look up, if that is indices, while the rows are multiplied."""
@@ -78,6 +80,7 @@ class Epilogue:
     def write(self, place: TilePlace, end: Extent, block: Extent) -> None:
         """What the loops do with the sums of a tile whose rows lie before position `end`, in a block of its columns."""
         steps, product = self._steps, self._product
+        self._load_common(place)
         with self._sums.rows(steps) as (row, at, part):
             position = steps.index("position", "add", place.begin, row)
             ordered = place.grouping is not None and place.grouping.order is not None
@@ -96,6 +99,30 @@ class Epilogue:
                     else:
                         self._store_parts(known, which, block)
 
+    def _load_common(self, place: TilePlace) -> None:
+        """Loads once what all rows of a thread have in common: what columns and the tile's matrix alone find."""
+        steps, product, sums = self._steps, self._product, self._sums
+        known = {*place.known, product.column}
+        loads = [
+            s for s in product.epilogue if isinstance(s, loops.Load) and s.buffer not in (product.total, *self._guards)
+        ]
+        common = [s for s in loads if {index for index in s.indices if isinstance(index, str)} <= known]
+        if not common or not isinstance(sums, ThreadSums):
+            return
+        self._common = {s.result: steps.tile(s.result, sums.column_extents, "register") for s in common}
+        with sums.columns(steps, 0) as (inside, element), self._column(place, inside) as column:
+            names = steps.copy(common, {**place.known, product.column: column})
+            for name, tile in self._common.items():
+                steps.store(tile, element, names[name])
+
+    @contextmanager
+    def _column(self, place: TilePlace, inside: Extent) -> Iterator[Extent]:
+        """A column at a place of the tile, which the matrix has."""
+        steps, product = self._steps, self._product
+        column = steps.index(product.column, "add", place.column, inside)
+        with steps.where(column, "<", product.column_extent, needed=bool(self._columns % self._tiling.columns)):
+            yield column
+
     @property
     def _by_row(self) -> bool:
         """Whether something is loaded by the row itself."""
@@ -110,24 +137,28 @@ class Epilogue:
     def _elements(self, place: TilePlace, known: dict[str, Atom], row: _Row) -> None:
         """The epilogue for a thread's columns of a row."""
         steps, product = self._steps, self._product
-        with self._sums.columns(steps, row.part) as (inside, element):
-            column = steps.index(product.column, "add", place.column, inside)
-            with steps.where(column, "<", product.column_extent, needed=bool(self._columns % self._tiling.columns)):
-                names = {**known, product.column: column}
-                names |= {name: steps.load(name, tile, *row.sums) for name, tile in self._ahead.items()}
-                for stored, statements in groupby(product.epilogue, self._stores):
-                    with steps.where(row.position, "<", row.end, needed=stored):
-                        own = {product.rows.variable: row.stored} if stored else {}
-                        names = self._statements(statements, {**names, **own}, (*row.sums, *element))
+        with self._sums.columns(steps, row.part) as (inside, element), self._column(place, inside) as column:
+            names = {**known, product.column: column}
+            names |= {name: steps.load(name, tile, *row.sums) for name, tile in self._ahead.items()}
+            for stored, statements in groupby(product.epilogue, self._stores):
+                with steps.where(row.position, "<", row.end, needed=stored):
+                    own = {product.rows.variable: row.stored} if stored else {}
+                    names = self._statements(statements, {**names, **own}, (row.sums, element))
 
     def _statements(
-        self, statements: Iterable[loops.Statement], names: dict[str, Atom], at: tuple[Extent, ...]
+        self,
+        statements: Iterable[loops.Statement],
+        names: dict[str, Atom],
+        at: tuple[tuple[Extent, ...], tuple[Extent, ...]],
     ) -> dict[str, Atom]:
-        """Statements of the epilogue, which find their element's sum at a place of the sums; what names are then."""
-        steps = self._steps
+        """Statements of the epilogue, whose element's sum is that of a row at a place in it; what names are then."""
+        steps, (row, element) = self._steps, at
         for statement in statements:
             if isinstance(statement, loops.Load) and statement.buffer == self._product.total:
-                names = {**names, statement.result: steps.load(statement.result, self._sums.name, *at)}
+                names = {**names, statement.result: steps.load(statement.result, self._sums.name, *row, *element)}
+            elif isinstance(statement, loops.Load) and statement.result in self._common:
+                common = self._common[statement.result]
+                names = {**names, statement.result: steps.load(statement.result, common, *element)}
             elif isinstance(statement, loops.Load) and statement.buffer in self._guards:
                 names = {**names, statement.result: self._guarded(statement, names)}
             else:

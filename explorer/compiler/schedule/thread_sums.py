@@ -43,6 +43,11 @@ class ThreadSums:
         return [GRANULE // self.apart, self.apart, HEIGHTS]
 
     @property
+    def column_extents(self) -> list[int]:
+        """The extents of a tile that has an element for each column, by its place in a row's sums."""
+        return [self._tiling.pieces, self._tiling.piece]
+
+    @property
     def schedule(self) -> tuple[str, ...]:
         """What a schedule says of it."""
         return (
@@ -64,7 +69,7 @@ class ThreadSums:
     def clear(self, steps: Steps, hint: str) -> None:
         """The sums, from 0."""
         tiling = self._tiling
-        self.name = steps.tile(hint, [*self.row_extents, tiling.pieces, tiling.piece], "register")
+        self.name = steps.tile(hint, [*self.row_extents, *self.column_extents], "register")
         with (
             self._down(steps) as down,
             self._across(steps) as across,
