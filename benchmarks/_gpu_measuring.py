@@ -11,6 +11,7 @@ import torch
 
 from benchmarks._gpu_rows import Problem, Row
 from benchmarks._gpu_timing import Clock, Samples, first_line, limited, measure_ceilings
+from explorer.compiler.codegen import nvrtc
 from explorer.compiler.codegen.text import Code
 from explorer.runtime import bounds, bounds_layer
 from explorer.runtime.gpu import BoundProgram, GpuProgram
@@ -41,6 +42,7 @@ class Bench:
             "device": torch.cuda.get_device_name(),
             "date": datetime.now(UTC).date().isoformat(),
             "torch": torch.__version__,
+            "nvrtc": nvrtc.version(),
             "data": self.arguments.data,
             "copy_TBps": self.ceilings.bytes_per_second / 1e12,
             "fp32_TFLOPs": self.ceilings.fp32_per_second / 1e12,

@@ -25,6 +25,14 @@ class Compiled:
     log: str
 
 
+def version() -> str:
+    """NVRTC's version, "13.5"; which one it is changes what kernels take by some percent. Raises Unsupported."""
+    nvrtc = _bindings()
+    status, major, minor = nvrtc.nvrtcVersion()
+    _check(nvrtc, status)
+    return f"{major}.{minor}"
+
+
 @functools.lru_cache(maxsize=64)
 def compile_text(text: str, arch: str) -> Compiled:
     """The PTX and the cubin of a translation unit, with line information; raises Unsupported.
@@ -34,13 +42,17 @@ def compile_text(text: str, arch: str) -> Compiled:
     if arch not in ARCHITECTURES:
         raise Unsupported(f"There is no PTX for {arch}: choose one of {', '.join(ARCHITECTURES)}.")
     try:
+        return _compile(_bindings(), text, arch)
+    except RuntimeError as error:  # the bindings are there, but not the library that they load
+        raise Unsupported(f"NVRTC does not load: {error}. The package nvidia-cuda-nvrtc brings it.") from None
+
+
+def _bindings() -> Any:
+    try:
         from cuda.bindings import nvrtc
     except ImportError:
         raise Unsupported("PTX needs the packages cuda-bindings and nvidia-cuda-nvrtc; pip installs them.") from None
-    try:
-        return _compile(nvrtc, text, arch)
-    except RuntimeError as error:  # the bindings are there, but not the library that they load
-        raise Unsupported(f"NVRTC does not load: {error}. The package nvidia-cuda-nvrtc brings it.") from None
+    return nvrtc
 
 
 def _compile(nvrtc: Any, text: str, arch: str) -> Compiled:
