@@ -267,9 +267,10 @@ def judge(results: list[dict[str, Any]]) -> None:
 def table(facts: dict[str, Any], results: list[dict[str, Any]]) -> str:
     """The figures for people."""
     lines = [
-        f"measured on {facts.get('device')}, {facts.get('date')}; PyTorch {facts.get('torch')};"
-        f" NVRTC {facts.get('nvrtc')}; copies {facts.get('copy_TBps', 0):.2f} TB/s, products {facts.get('fp32_TFLOPs', 0):.0f} TFLOP/s in float32 and"
-        f" {facts.get('tf32_TFLOPs', 0):.0f} in TF32; {facts.get('data')}",
+        f"measured on {facts.get('device')}, {facts.get('date')}; PyTorch {facts.get('torch')}; NVRTC"
+        f" {facts.get('nvrtc')}; copies {facts.get('copy_TBps', 0):.2f} TB/s, products"
+        f" {facts.get('fp32_TFLOPs', 0):.0f} TFLOP/s in float32 and {facts.get('tf32_TFLOPs', 0):.0f} in TF32;"
+        f" {facts.get('data')}",
         "",
         f"{'row':24}{'ours ms':>10}{'warm':>9}{'target':>9}{'':5}{'hand':>8}{'limit':>9}{'x limit':>8}"
         f"{'kernels':>8}{'MiB':>9}{'error':>9}  peers, ms (ratio of ours to the best)",
