@@ -141,7 +141,7 @@ def as_cpp(code: Code) -> str:
     for launch in code.launches:
         arguments = ", ".join(f"arguments[{place}]" for place in range(len(launch.arguments)))
         head = f'extern "C" UNSEEN void run_{launch.symbol}(const emulator::Argument* arguments)'
-        text += f"{head} {{ {launch.symbol}({arguments}); }}\n"
+        text += f"{head} {{ emulator::forget_copies(); {launch.symbol}({arguments}); }}\n"
     return text
 
 

@@ -55,19 +55,14 @@ struct Copy {
 };
 struct Copies {
   static constexpr int MOST = 256;
-  unsigned block;
   int count;
   Copy pending[MOST];
 };
 inline Copies copies[1024];
 
-UNSEEN inline Copies& own_copies() {
-  Copies& own = copies[thread_index().x];
-  const unsigned block = block_index().y * grid_dimensions().x + block_index().x + 1;
-  if (own.block != block) own.count = 0;
-  own.block = block;
-  return own;
-}
+UNSEEN inline Copies& own_copies() { return copies[thread_index().x]; }
+// Before a kernel: those that the thread's last kernel has not waited for are none of this one's.
+UNSEEN inline void forget_copies() { own_copies().count = 0; }
 UNSEEN inline void start_copy(float4* target, float4 value) {
   Copies& own = own_copies();
   if (own.count == Copies::MOST) __builtin_trap();

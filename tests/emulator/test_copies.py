@@ -75,3 +75,8 @@ def test_a_copy_of_what_is_read_still() -> None:
     body = f"{TILE} tile[i] = x[n]; __syncthreads(); out[n] = tile[63 - i]; {START} wait_for_copies();"
     with pytest.raises(EmulatorFault, match=r"which another thread .*, with no barrier between"):
         run(body, before=FUNCTIONS)
+
+
+def test_a_copy_that_the_kernel_before_has_not_waited_for() -> None:
+    run(f"{TILE} {START} out[n] = x[n];", before=FUNCTIONS)
+    assert np.array_equal(run("out[n] = x[n]; wait_for_copies();", before=FUNCTIONS)["out"], range(128))

@@ -26,7 +26,8 @@ def run(body: str, *, before: str = "", seed: int = 0, shared_bytes: int = 0, th
     """A kernel of this body, on two blocks, given x[128] = 0, 1, 2..., making out[128] and ranks[128]."""
     text = "\n".join(filter(None, [before, HEAD, INDEX, *body.strip().splitlines(), "}"]))
     buffers = [Buffer(name=name, kind=kind, extents=("N",), origin=()) for name, kind in KINDS.items()]
-    launch = Launch("k", tuple(KINDS), Count(((2, 1),)), threads, shared_bytes=shared_bytes)
+    writes = frozenset({"out", "ranks"})
+    launch = Launch("k", tuple(KINDS), Count(((2, 1),)), threads, shared_bytes=shared_bytes, writes=writes)
     code = Code(tuple(map(Line, text.splitlines())), (launch,), tuple(buffers))
     return emulate(code, {"x": np.arange(N, dtype=np.float32)}, {"N": N}, seed)
 

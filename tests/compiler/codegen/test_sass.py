@@ -60,7 +60,7 @@ def test_every_instruction_belongs_to_an_operation_or_to_none(path: Path, arch: 
     compilation = explorer.compile(path.read_text(), options={"arch": arch}, on_demand=True)
     cuda, stage = compilation.stages["cuda"], compilation.stages["sass"]
     assert stage.available, stage.reason
-    kernels = re.findall(r"^(\w+_kernel)\($", cuda.text, re.MULTILINE)
+    kernels = re.findall(r"\b(\w+_kernel)\($", cuda.text, re.MULTILINE)
     assert [line.text.rstrip(":") for line in stage.lines if re.fullmatch(r"\w+_kernel:", line.text)] == kernels
     assert [each.kernel for each in stage.resources] == kernels
     operations = {operation.span for operation in compilation.operations}
