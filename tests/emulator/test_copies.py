@@ -77,6 +77,7 @@ def test_a_copy_of_what_is_read_still() -> None:
         run(body, before=FUNCTIONS)
 
 
-def test_a_copy_that_the_kernel_before_has_not_waited_for() -> None:
+@pytest.mark.parametrize("seed", range(4))
+def test_a_copy_that_the_kernel_before_has_not_waited_for(seed: int) -> None:
     run(f"{TILE} {START} out[n] = x[n];", before=FUNCTIONS)
-    assert np.array_equal(run("out[n] = x[n]; wait_for_copies();", before=FUNCTIONS)["out"], range(128))
+    assert np.array_equal(run("out[n] = x[n]; wait_for_copies();", before=FUNCTIONS, seed=seed)["out"], range(128))
