@@ -103,9 +103,9 @@ class Epilogue:
         """Loads once what all rows of a thread have in common: what columns and the tile's matrix alone find."""
         steps, product, sums = self._steps, self._product, self._sums
         known = {*place.known, product.column}
-        loads = [
-            s for s in product.epilogue if isinstance(s, loops.Load) and s.buffer not in (product.total, *self._guards)
-        ]
+        changed = {s.target for s in product.epilogue if isinstance(s, loops.Store | loops.Accumulate)}
+        others = {product.total, *self._guards, *self._indices, *changed}
+        loads = [s for s in product.epilogue if isinstance(s, loops.Load) and s.buffer not in others]
         common = [s for s in loads if {index for index in s.indices if isinstance(index, str)} <= known]
         if not common or not isinstance(sums, ThreadSums):
             return

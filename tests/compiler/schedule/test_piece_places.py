@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import NamedTuple
 
 import numpy as np
@@ -68,16 +69,20 @@ def place(
     return pieces, run_scheduled(pieces.grouping.kernels, inputs)
 
 
+def tiles_of(pieces: PlacedPieces, arrays: dict[str, np.ndarray]) -> Iterator[tuple[int, int, int]]:
+    """Each tile's matrix, and where its rows begin and end."""
+    grouping = pieces.grouping
+    return zip(*(arrays[each.name] for each in (grouping.matrix, grouping.begin, grouping.end)), strict=True)
+
+
 @pytest.mark.parametrize("nodes_a_block", [1000, 4])
 @pytest.mark.parametrize("given", GRAPHS.values(), ids=GRAPHS)
 def test_every_edge_is_in_one_piece_of_its_pair(
     monkeypatch: pytest.MonkeyPatch, given: Graph, nodes_a_block: int
 ) -> None:
     pieces, arrays = place(given, nodes_a_block, monkeypatch)
-    grouping = pieces.grouping
     seen: list[int] = []
-    tiles = zip(*(arrays[b.name] for b in (grouping.matrix, grouping.begin, grouping.end)), strict=True)
-    for matrix, first, past in tiles:
+    for matrix, first, past in tiles_of(pieces, arrays):
         assert past - first <= ROWS_A_TILE
         for at in range(first, past):
             begin, stop, node = (arrays[buffer.name][at] for buffer in pieces.arrays)
@@ -96,12 +101,10 @@ def test_tiles_go_by_block_and_matrix_and_end_in_single_edges(
     monkeypatch: pytest.MonkeyPatch, given: Graph, nodes_a_block: int
 ) -> None:
     pieces, arrays = place(given, nodes_a_block, monkeypatch)
-    grouping = pieces.grouping
     begins, stops, nodes = (arrays[buffer.name] for buffer in pieces.arrays)
     blocks = -(-len(given.nodes) // nodes_a_block)
     order, sizes = [], {}
-    tiles = zip(*(arrays[b.name] for b in (grouping.matrix, grouping.begin, grouping.end)), strict=True)
-    for matrix, first, past in tiles:
+    for matrix, first, past in tiles_of(pieces, arrays):
         if first == past:
             continue
         (block,) = {int(node) // nodes_a_block for node in nodes[first:past]}
@@ -112,7 +115,7 @@ def test_tiles_go_by_block_and_matrix_and_end_in_single_edges(
         sizes.setdefault((block, matrix), []).append(past - first)
     assert order == sorted(order)
     assert all(len(own) == -(-sum(own) // ROWS_A_TILE) for own in sizes.values())
-    counts = dict(grouping.counts)
+    counts = dict(pieces.grouping.counts)
     extents = {"relation": CHOICES, "node_ends": len(given.nodes)}
     extents |= {name: counts[name].value(extents) for name in ("choices", "blocks")}
     assert counts["groups"].value(extents) == blocks * CHOICES
