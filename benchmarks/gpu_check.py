@@ -319,8 +319,8 @@ INPUTS = {"score": score_inputs, "layer": layer_inputs, "op": op_inputs}
 
 def sizes_of(case: Case) -> dict[str, int]:
     """The first dimension at the case's size, the others larger each, so that none are equal: by 4 where vectors of 4
-    divide the first, and so all."""
-    step = 3 if case.size % 4 else 4
+    divide the first, and so all; likewise by 128, columns of a tile."""
+    step = next(step for step in (128, 4, 3) if step == 3 or case.size % step == 0)
     return {name: case.size + step * place for place, name in enumerate(_dimensions(case.text))}
 
 

@@ -7,7 +7,8 @@ from dataclasses import dataclass, fields, replace
 from typing import Any
 
 LARGEST_NEGATIVE_COUNT = 4096
-ARCHITECTURES = ("sm_80", "sm_90")
+ARCHITECTURES = ("sm_80", "sm_90", "sm_90a")
+"""What PTX is made for: any GPU from a generation on, or, with an a, that generation alone with all it has."""
 PRECISIONS = {
     "float32": "on CUDA cores: errors of up to 2e-6",
     "tf32x3": "on tensor cores, each factor the sum of two TF32 numbers, in three passes: errors of up to 1e-5",

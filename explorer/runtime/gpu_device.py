@@ -51,21 +51,25 @@ class Device:
         """The architecture to compile for: its own, or the newest older one, whose PTX its driver translates.
 
         Raises NoGpu where there is none."""
-        known = {tuple(divmod(int(arch.removeprefix("sm_")), 10)): arch for arch in ARCHITECTURES}
-        fitting = [capability for capability in known if capability <= self.capability]
+        fitting = [arch for arch in ARCHITECTURES if self.translates(arch)]
         if not fitting:
-            oldest = min(known)
-            raise NoGpu(f"{self.described}: kernels need {known[oldest]} or newer")
-        return known[max(fitting)]
+            raise NoGpu(f"{self.described}: kernels need {min(ARCHITECTURES, key=_capability)} or newer")
+        return max(fitting, key=lambda arch: (_capability(arch), arch))
 
     def runs(self, arch: str) -> bool:
-        """Whether it executes machine code for an architecture: the same generation, and not a newer one of it."""
-        number = int(arch.removeprefix("sm_"))
-        return number // 10 == self.capability[0] and number % 10 <= self.capability[1]
+        """Whether it executes machine code for an architecture: the same generation, and not a newer one of it; of
+        those with an a the same."""
+        (generation, minor), own = _capability(arch), self.capability
+        return own == (generation, minor) if arch.endswith("a") else generation == own[0] and minor <= own[1]
 
     def translates(self, arch: str) -> bool:
-        """Whether its driver makes machine code of PTX for an architecture: its own, or any older one."""
-        return tuple(divmod(int(arch.removeprefix("sm_")), 10)) <= self.capability
+        """Whether its driver makes machine code of PTX for an architecture: its own, or any older one without an a."""
+        return self.runs(arch) if arch.endswith("a") else _capability(arch) <= self.capability
+
+
+def _capability(arch: str) -> tuple[int, int]:
+    """(9, 0) of `sm_90`, and of `sm_90a`."""
+    return divmod(int(arch.removeprefix("sm_").removesuffix("a")), 10)
 
 
 def cupy_module() -> Any:

@@ -41,7 +41,7 @@ MOST_THREADS, MOST_COLUMNS = 1024, 65_535
 
 DYNAMIC_SHARED = re.compile(r"extern __shared__(?: __align__\(\d+\))? (\w+) (\w+)\[\];")
 SCALAR = re.compile(r"\b(float[24]?) (\w+);")
-DEVICE_FUNCTION = re.compile(r"^__device__ (?:[^\n]*}\n|.*?^}\n)", re.DOTALL | re.MULTILINE)
+DEVICE_FUNCTION = re.compile(r"^(?:template <[^\n]*> )?__device__ (?:[^\n]*}\n|.*?^}\n)", re.DOTALL | re.MULTILINE)
 
 Arrays = dict[str, npt.NDArray[Any]]
 

@@ -46,6 +46,43 @@ UNSEEN inline void mma_tf32(float& s0, float& s1, float& s2, float& s3, const fl
   }
 }
 
+// wgmma.m64n64k8 of TF32, of which each warp has 16 rows of the first operand: lane l brings a[row l / 4 (+ 8)]
+// [place l % 4 (+ 4)], and has the sums of these rows and columns 2 * (l % 4) and the next of each 8. The other operand
+// lies in shared memory, 32 places of each column, whose vectors are swizzled: every lane reads its columns there. It is
+// there when all have come, as they do at once on the device, so nothing is to wait for.
+__attribute__((noinline)) inline float seen(const float* place) { return *place; }
+template <int STRIPS>
+UNSEEN void mma_64_rows(float4 (*sums)[2][STRIPS], int strip, int half, float a0, float a1, float a2, float a3,
+                        const float* left, int line = __builtin_LINE()) {
+  struct Operand {
+    float a[4];
+  };
+  Operand own = {{a0, a1, a2, a3}}, all[emulator::WARP];
+  for (float& value : own.a) value = __int_as_float(__float_as_int(value) & 0xffffe000);
+  emulator::exchange(emulator::ALL, line, &own, sizeof own, all);
+  const int lane = emulator::own_lane();
+  const float* const slab = (const float*)((unsigned long)left & ~127ul);
+  const int first = int(left - slab);
+  for (int tall = 0; tall < 8; tall++)
+    for (int i = 0; i < 2; i++) {
+      const int column = tall * 8 + 2 * (lane % 4) + i;
+      float b[8];
+      for (int k = 0; k < 8; k++) {
+        const float value = seen(&slab[column * 32 + ((first + k) ^ column % 8 * 4)]);
+        b[k] = __int_as_float(__float_as_int(value) & 0xffffe000);
+      }
+      float* const place = &sums[tall][i][strip].x + half;
+      for (int which = 0; which < 2; which++) {
+        double sum = place[which];
+        for (int k = 0; k < 8; k++) sum += double(all[lane / 4 * 4 + k % 4].a[which + 2 * (k / 4)]) * b[k];
+        place[which] = float(sum);
+      }
+    }
+}
+__forceinline__ void begin_mma() {}
+__forceinline__ void end_mma() {}
+__forceinline__ void show_to_tensor_cores() {}
+
 // Asynchronous copies into shared memory: cp.async of 16 bytes, cp.async.wait_all. What is copied is there when its thread
 // has waited; before, the elements are NaN. Both are stores by the thread, so that whoever reads between them has raced.
 namespace emulator {

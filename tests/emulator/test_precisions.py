@@ -18,12 +18,22 @@ ERRORS = {"tf32x3": (0.0, 1e-5), "tf32": (2e-5, 1e-2)}
 """The least and the most of each precision: less than the least is that of float32."""
 
 
-def multiplies(case: Case) -> int:
-    """How many products of tiles there are in a case's kernels."""
+def products(case: Case) -> list[Multiply]:
+    """The products of tiles in a case's kernels."""
     compilation = compiled(case)
     program: Any = compilation.stages["kernels"].program
     kernels = getattr(program, "programs", (program,))
-    return sum(isinstance(node, Multiply) for kernel in kernels for node in walk(kernel))
+    return [node for kernel in kernels for node in walk(kernel) if isinstance(node, Multiply)]
+
+
+def multiplies(case: Case) -> int:
+    """How many there are."""
+    return len(products(case))
+
+
+def together(case: Case) -> bool:
+    """Whether four warps take each of them."""
+    return {product.warps for product in products(case)} == {4}
 
 
 @pytest.mark.parametrize("precision", ERRORS)
@@ -35,6 +45,22 @@ def test_scores(emulated: Setting, name: str, size: int, precision: str) -> None
     outcome = check(emulated, case)
     least, most = ERRORS[precision]
     assert least <= outcome["error"] <= most, outcome
+
+
+@pytest.mark.parametrize("precision", ERRORS)
+@pytest.mark.parametrize(("name", "size"), [("transr", 128), ("rescal", 256), ("two", 128)])
+def test_scores_by_four_warps(emulated: Setting, name: str, size: int, precision: str) -> None:
+    case = Case(SCORES[name], size, 75, {"precision": precision, "arch": "sm_90a"})
+    assert together(case)
+    outcome = check(emulated, case)
+    least, most = ERRORS[precision]
+    assert least <= outcome["error"] <= most, outcome
+
+
+@pytest.mark.parametrize(("size", "arch"), [(64, "sm_90a"), (128, "sm_90")])
+def test_scores_by_each_warp(size: int, arch: str) -> None:
+    case = Case(SCORES["transr"], size, 75, {"precision": "tf32", "arch": arch})
+    assert multiplies(case) and not together(case)
 
 
 @pytest.mark.parametrize("precision", ERRORS)

@@ -31,6 +31,7 @@ from explorer.compiler.codegen.cuda_vectors import (
     horizontal,
     vector_type,
 )
+from explorer.compiler.codegen.cuda_wgmma import PARTS, multiply_together
 from explorer.compiler.codegen.cuda_words import COPY, FUNCTIONS, REDUCTIONS, USED, constant, is_taken
 from explorer.compiler.codegen.names import TargetNames
 from explorer.compiler.codegen.text import Unsupported
@@ -47,7 +48,7 @@ from explorer.compiler.ir.kernels import (
 )
 from explorer.compiler.ir.loops import INFIX_INDEX, REDUCTION_SIGNS, Accumulate, Compute, Index, Load, Store
 from explorer.compiler.ir.node import Atom, Extent, Line, Node, Origin, merge, walk
-from explorer.compiler.ir.verify_products import TALL, WIDE
+from explorer.compiler.ir.verify_products import STRIP, TALL, WIDE
 
 WIDTH = 120
 """Characters of a line, at most, that could be two."""
@@ -223,10 +224,13 @@ class Expressions:
             text = self.atom(indices[0], PRODUCT)
         for place, (index, extent) in enumerate(zip(indices[1:], extents[1:], strict=True), 1):
             text = f"({text})" if place > 1 else text
-            length = self.atom(extent)
-            if tile and tile.padding and place == len(extents) - 1:
+            length, last = self.atom(extent), place == len(extents) - 1
+            if tile and tile.padding and last:
                 length = f"({length} + {tile.padding})"
-            text = f"{text} * {length}" if index == 0 else f"{text} * {length} + {self.atom(index, PRODUCT)}"
+            added = self.atom(index, PRODUCT)
+            if tile and tile.swizzled and last and indices[-2] != 0:
+                added = f"({self.atom(index, CALL)} ^ {self.atom(indices[-2], PRIMARY)} % 8 * 4)"
+            text = f"{text} * {length}" if added == "0" else f"{text} * {length} + {added}"
         return text
 
     def floats_text(self, tile: Tile) -> str:
@@ -303,6 +307,8 @@ class Expressions:
         bind."""
         if function not in FUNCTIONS:
             raise Unsupported(f"There is no CUDA for the function {function}.")
+        if function in PARTS:
+            self.helpers.use(function, PARTS[function], self.origin)
         if function in COMMUTATIVE and self.vectors.width(operands[0]) > self.vectors.width(operands[1]):
             operands = (operands[1], operands[0])
         least = [of_copy] if function == "copy" else operands_bind(function, len(operands))
@@ -416,6 +422,8 @@ class Expressions:
 
     def multiply(self, statement: Multiply) -> str:
         """The call in which a warp adds a product to its lanes' sums."""
+        if statement.warps > 1:
+            return self.multiply_together(statement)
         for name, text in multiply(statement.precision).items():
             self.helpers.use(name, text, self.origin)
         left, right = self.tiles[statement.left], self.tiles[statement.right]
@@ -428,6 +436,22 @@ class Expressions:
             for tile, place in zip((left, right), places, strict=True)
         ]
         return f"multiply_{statement.precision}<{sizes}>({sums}, {', '.join(operands)});"
+
+    def multiply_together(self, statement: Multiply) -> str:
+        """The call in which four warps add products to their lanes' sums."""
+        for name, text in multiply_together(statement.precision, statement.rows).items():
+            self.helpers.use(name, text, self.origin)
+        left, right = self.tiles[statement.left], self.tiles[statement.right]
+        sums = self.element(statement.target, statement.indices, self.registers[statement.target].width)
+        length = f"{self.atom(right.extents[-1])} + {right.padding}"
+        first = (*statement.left_indices, *(0,) * (len(left.extents) - len(statement.left_indices)))
+        slab = f"&{self.array(left.name)}[{self.offset(left.name, first)}]"
+        place = self.offset(right.name, (*statement.right_indices, 0, statement.column))
+        sizes = [str(statement.columns // STRIP), length]
+        if statement.precision == "tf32x3":
+            sizes.append(" * ".join(self.atom(extent) for extent in left.extents[-2:]))
+        name = f"multiply_rows_{statement.precision}<{', '.join(sizes)}>"
+        return f"{name}({sums}, {slab}, &{self.array(right.name)}[{place}]);"
 
 
 def _on_one_line(text: tuple[str, ...]) -> tuple[str, ...]:

@@ -15,8 +15,10 @@ from explorer.compiler.ir.node import Atom, walk
 
 STATIC_SHARED_BYTES = 48 * 1024
 """What a block may declare on every GPU; more is given at the launch."""
-MOST_SHARED_BYTES = {"sm_80": 163 * 1024, "sm_90": 227 * 1024}
+MOST_SHARED_BYTES = {"sm_80": 163 * 1024, "sm_90": 227 * 1024, "sm_90a": 227 * 1024}
 FLOAT_BYTES, VECTOR_FLOATS = 4, 4
+SWIZZLED_FLOATS = 256
+"""What 8 rows of a swizzled tile are: it begins at a multiple of that."""
 
 
 @dataclass(frozen=True)
@@ -85,13 +87,14 @@ def _register_tile(
 
 @dataclass(frozen=True)
 class SharedTile:
-    """A tile in shared memory: how many slices of how many floats each, and which is a thread's own, of
-    what members."""
+    """A tile in shared memory: how many slices of how many floats each, which is a thread's own, of what members, and
+    of how many floats the multiples are that it may begin at."""
 
     slices: int
     own: str
     levels: tuple[str, ...]
     floats: int
+    aligned: int = VECTOR_FLOATS
 
 
 class SharedMemory:
@@ -102,9 +105,11 @@ class SharedMemory:
         self.offsets: dict[str, int] = {}
         end = 0
         for name, tile in tiles.items():
+            end = -(-end // tile.aligned) * tile.aligned
             self.offsets[name] = end
             end += -(-tile.slices * tile.floats // VECTOR_FLOATS) * VECTOR_FLOATS
         needed = end * FLOAT_BYTES
+        self.aligned = max((tile.aligned * FLOAT_BYTES for tile in tiles.values()), default=0)
         self.launch_bytes = needed if needed > STATIC_SHARED_BYTES else 0
         if needed > MOST_SHARED_BYTES[arch]:
             raise Unsupported(

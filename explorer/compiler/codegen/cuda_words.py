@@ -12,6 +12,9 @@ these names; R is sum, product, max or min, V is float2 or float4):
 - `operator+` and its like, `FUNCTION_V(a, ...)`, `fma_V(a, b, c)`, `broadcast_V(a)`: element by element.
 - `multiply_tf32<...>(sums, left, right)`, `multiply_tf32x3<...>`: a warp's product of tiles in shared memory, of
   `as_tf32(x)` or `below_tf32(x)`, and `mma_tf32(s0, s1, s2, s3, a, b)`, the instruction.
+- `multiply_rows_tf32<...>(sums, left, right)`, `multiply_rows_tf32x3<...>`: the same by four warps, in
+  `mma_ROWS_rows(sums, strip, half, a0, a1, a2, a3, left)` between `begin_mma()` and `end_mma()`;
+  `show_to_tensor_cores()` is before the barrier after which they read what a thread has stored.
 - `copy_async(target, source)`: starts to copy 16 bytes into shared memory; `wait_for_copies()`: until the thread's own
   have arrived.
 - `R_elements(a)`, `add_products(a, b, sum)`: of a vector's elements to a float.
@@ -44,10 +47,11 @@ USED = (
         """threadIdx blockIdx lane warp thread expf logf sqrtf fabsf fmaf fmaxf fminf tanhf erff sinf cosf atomicAdd
     float2 float4 make_float2 make_float4 __ldcs __stcs last_at_most last_from load_kept add_vector add_products
     shared_memory min max copy_async wait_for_copies mma_tf32 as_tf32 below_tf32 multiply_tf32 multiply_tf32x3
-    neighbours"""
+    multiply_rows_tf32 multiply_rows_tf32x3 begin_mma end_mma show_to_tensor_cores neighbours"""
     )
     | {f"lanes_{reduction}" for reduction in ("sum", "product", "max", "min")}
     | {f"{reduction}_elements" for reduction in ("sum", "product", "max", "min")}
+    | {f"mma_{rows}_rows" for rows in range(8, 257, 8)}
 )
 """What the generated text itself names."""
 
@@ -78,6 +82,8 @@ FUNCTIONS = {
     "gelu_slope": "0.5f * (1.0f + erff({0} * 0.70710678f)) + 0.39894228f * {0} * expf(-0.5f * {0} * {0})",
     "unless_empty": "{1} < {2} ? {0} : 0.0f",
     "segment_mean": "{0} / (float)({1} < {2} ? {2} - {1} : 1)",
+    "as_tf32": "as_tf32({0})",
+    "below_tf32": "below_tf32({0})",
 }
 """Each function of the loops on f32. A NaN passes through all but min and max, where CUDA's fminf and fmaxf return
 the other operand. exp overflows to infinity, so sigmoid ends at 0 and never at NaN."""

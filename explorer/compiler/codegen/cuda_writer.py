@@ -10,8 +10,16 @@ from explorer.compiler.codegen.cuda_expressions import Helpers
 from explorer.compiler.codegen.cuda_lines import Lines, joined_starts
 from explorer.compiler.codegen.cuda_places import BITS, LOOSE, PRIMARY, SUM, Value, binds
 from explorer.compiler.codegen.cuda_sharing import Share, iterations_of, static_number
-from explorer.compiler.codegen.cuda_tiles import SharedMemory, SharedTile, floats_of
+from explorer.compiler.codegen.cuda_tiles import (
+    FLOAT_BYTES,
+    SWIZZLED_FLOATS,
+    VECTOR_FLOATS,
+    SharedMemory,
+    SharedTile,
+    floats_of,
+)
 from explorer.compiler.codegen.cuda_vectors import over_lanes, vector_type
+from explorer.compiler.codegen.cuda_wgmma import SHOWN
 from explorer.compiler.codegen.cuda_words import (
     LAST_AT_MOST,
     LAST_FROM,
@@ -41,6 +49,7 @@ from explorer.compiler.ir.node import Atom, Extent, Line, Node, Origin, merge, w
 
 OTHERWISE = {"<": ">=", "<=": ">", "==": "!="}
 SAME = {sign: sign for sign in OTHERWISE}
+VECTOR_BYTES = VECTOR_FLOATS * FLOAT_BYTES
 MEMBERS = {
     "warp": f"threadIdx.x / {WARP}",
     "lane": f"threadIdx.x % {WARP}",
@@ -61,6 +70,7 @@ class Writer(Lines):
         self.apart = False  # whether lanes of one warp may be at different places
         self.shared = _shared_tiles(kernel, self.shares)
         self.memory = SharedMemory(kernel, self.shared, arch)
+        self.together = any(isinstance(node, Multiply) and node.warps > 1 for node in walk(kernel))
         self.positions: dict[str, tuple[str, Origin]] = {}  # by text: the name of a thread's place, and its origin
 
     def body(self) -> list[Line]:
@@ -74,7 +84,8 @@ class Writer(Lines):
         for text, (name, of_loops) in self.positions.items():
             self.declare("const int", f"{name} = {text}", of_loops)
         if self.memory.launch_bytes:
-            self.write("extern __shared__ float4 shared_memory[];", origin)
+            aligned = f"__align__({self.memory.aligned}) " if self.memory.aligned > VECTOR_BYTES else ""
+            self.write(f"extern __shared__ {aligned}float4 shared_memory[];", origin)
         return [*self.lines, *joined_starts(body)]
 
     def block(self, body: Sequence[Statement], *, at_end: bool = False) -> None:
@@ -120,6 +131,9 @@ class Writer(Lines):
             case Reduce():
                 self.reduce(statement)
             case Barrier():
+                if self.together:
+                    self.helpers.use("show_to_tensor_cores", SHOWN, origin)
+                    self.write("show_to_tensor_cores();", origin)
                 if statement.copies:
                     self.helpers.use("wait_for_copies", WAIT_FOR_COPIES, origin)
                     self.write("wait_for_copies();", origin)
@@ -409,7 +423,8 @@ class Writer(Lines):
             self.slice_of[tile.name] = f"[{self.own_slice(place)}]"
             self.declare(f"__shared__ __align__(16) {kind}", f"{name}[{place.slices}][{size}]", tile.origin)
         else:
-            self.declare(f"__shared__ __align__(16) {kind}", f"{name}[{size}]", tile.origin)
+            bytes_of = place.aligned * FLOAT_BYTES
+            self.declare(f"__shared__ __align__({bytes_of}) {kind}", f"{name}[{size}]", tile.origin)
 
     def own_slice(self, tile: SharedTile) -> str:
         self.members.update(tile.levels)
@@ -481,4 +496,5 @@ def _shared_tile(kernel: ScheduledKernel, tile: Tile, around: tuple[Share, ...])
         own = f"({own} * {count} + {number})" if own else number
         slices *= count
         levels.append(level)
-    return SharedTile(slices, own, tuple(levels), floats_of(kernel, tile))
+    aligned = SWIZZLED_FLOATS if tile.swizzled else VECTOR_FLOATS
+    return SharedTile(slices, own, tuple(levels), floats_of(kernel, tile), aligned)

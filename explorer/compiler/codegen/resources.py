@@ -32,6 +32,7 @@ class Multiprocessor:
 MULTIPROCESSORS = {
     "sm_80": Multiprocessor(warps=64, blocks=32, shared_bytes=164 * 1_024),
     "sm_90": Multiprocessor(warps=64, blocks=32, shared_bytes=228 * 1_024),
+    "sm_90a": Multiprocessor(warps=64, blocks=32, shared_bytes=228 * 1_024),
 }
 
 

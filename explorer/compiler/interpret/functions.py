@@ -9,6 +9,8 @@ from typing import Any
 
 import numpy as np
 
+from explorer.compiler.interpret.tensor_cores import below, rounded
+
 Number = Any
 """A NumPy array or scalar; the function keeps its type."""
 
@@ -65,6 +67,8 @@ FUNCTIONS: dict[str, Callable[..., Number]] = {
     "gelu_slope": _gelu_slope,
     "unless_empty": lambda x, begin, end: x if begin < end else x.dtype.type(0),
     "segment_mean": lambda x, begin, end: x / x.dtype.type(max(end - begin, 1)),
+    "as_tf32": rounded,
+    "below_tf32": below,
 }
 
 OPERATORS: dict[str, Callable[..., Number]] = {

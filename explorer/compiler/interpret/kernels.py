@@ -230,12 +230,22 @@ def _multiply(statement: kernels.Multiply) -> Run:
 
     def run(environment: Environment) -> None:
         first = column(environment)
-        tall = at(environment, statement.left, left)[:depth, :rows]
+        tall, low = _rows(at(environment, statement.left, left), statement)
         wide = at(environment, statement.right, right)[:depth, first : first + columns]
         total = at(environment, statement.target, sums).reshape(-1, columns)
-        total[:rows] += product(tall, wide, statement.precision)
+        total[:rows] += product(tall, wide, statement.precision, low)
 
     return run
+
+
+def _rows(slab: Number, statement: kernels.Multiply) -> tuple[Number, Number | None]:
+    """A slab of the left operand, depth x rows, and what is below its numbers, where it has that too."""
+    rows, depth = statement.rows, statement.depth
+    if statement.warps == 1:
+        return slab[:depth, :rows], None
+    parts = slab if slab.ndim == 3 else slab[None]
+    low = parts[1, :rows, :depth].T if len(parts) > 1 else None
+    return parts[0, :rows, :depth].T, low
 
 
 def _define(name: str, value: Value) -> Run:

@@ -25,13 +25,21 @@ def rounded(x: Floats) -> Floats:
     return truncated(np.where(np.isnan(x), bits, bits + HALF).view(np.float32))
 
 
-def product(left: Floats, right: Floats, precision: Precision) -> Floats:
-    """`left` [depth, rows] transposed times `right` [depth, columns], with sums in float32."""
-    left, right = np.ascontiguousarray(left.T), np.ascontiguousarray(right)
+def below(x: Floats) -> Floats:
+    """What is left of each number behind the bits that TF32 has."""
+    rest: Floats = x - truncated(x)
+    return rest
+
+
+def product(left: Floats, right: Floats, precision: Precision, low: Floats | None = None) -> Floats:
+    """`left` [depth, rows] transposed times `right` [depth, columns], with sums in float32; `low` is what is below the
+    numbers of `left`, where that has been computed."""
+    low = below(left) if low is None else low
+    left, right, low = np.ascontiguousarray(left.T), np.ascontiguousarray(right), np.ascontiguousarray(low.T)
     if precision == "tf32":
         sums: Floats = rounded(left) @ rounded(right)
         return sums
     high, wide = truncated(left), truncated(right)
-    low, narrow = truncated(left - high), truncated(right - wide)
+    low, narrow = truncated(low), truncated(below(right))
     sums = low @ wide + high @ narrow + high @ wide
     return sums

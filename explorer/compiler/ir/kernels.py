@@ -65,6 +65,9 @@ ElementType = Literal["f32", "i32"]
 Precision = Literal["tf32", "tf32x3"]
 """What tensor cores multiply in."""
 
+TF32_PARTS = ("as_tf32", "below_tf32")
+"""Functions of numbers: the nearest number of TF32's 11 bits, and what is left behind the first 11."""
+
 
 ROLLED = -1
 """How many iterations of a loop stand side by side that the compiler may not unroll."""
@@ -129,13 +132,17 @@ class Where(Node):
 class Tile(Node):
     """`shared P1[16, 128]`, `register y[K]`: a small array of static extents; its contents start undefined. In
     shared memory the last extent has `padding` more elements, which keep columns out of one another's bank. The
-    elements of an `i32` tile are indices."""
+    elements of an `i32` tile are indices.
+
+    `shared left[2, 64, 32] swizzled`: of each 8 rows of 32 the vectors of 4 are exchanged, those of row r by r % 8 as
+    an exclusive or, so that columns of vectors lie in different banks, as tensor cores read them on their own."""
 
     name: str
     extents: tuple[Extent, ...]
     memory: Memory
     padding: int = 0
     type: ElementType = "f32"
+    swizzled: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -211,7 +218,11 @@ class Multiply(Node):
     lanes as `verify_products` says: behind its `indices`, its elements in order are the rows, and those the columns.
 
     The sums are float32. In tf32 the operands are rounded to 11 bits; in tf32x3 each is the sum of two such numbers,
-    and three of the four products are taken. As a sequential program: a product of such numbers."""
+    and three of the four products are taken. As a sequential program: a product of such numbers.
+
+    `multiply ... in tf32x3 by 4 warps`: each four warps of the block do it together, each for its own sums. `left` is
+    then rows x depth and swizzled, and already in the precision: rounded, or of two parts, each rows x depth, which are
+    the numbers and what is below them (`below_tf32`). All warps of the block come here."""
 
     target: str
     indices: tuple[Atom, ...]
@@ -224,6 +235,7 @@ class Multiply(Node):
     columns: int
     depth: int
     precision: Precision
+    warps: int = 1
 
 
 Statement = (
@@ -342,8 +354,9 @@ def print_step(statement: Node) -> str:
             return f"where {statement.left} {statement.comparison} {statement.right}"
         case Tile():
             padding = f" padded {statement.padding}" if statement.padding else ""
+            swizzled = " swizzled" if statement.swizzled else ""
             kind = f" {statement.type}" if statement.type != "f32" else ""
-            return f"{statement.memory} {element(statement.name, statement.extents)}{padding}{kind}"
+            return f"{statement.memory} {element(statement.name, statement.extents)}{padding}{swizzled}{kind}"
         case Reduce():
             apart = f" apart {statement.apart}" if statement.apart != 1 else ""
             return f"reduce {statement.target} {statement.reduction} over {statement.lanes} lanes{apart}"
@@ -365,8 +378,9 @@ def print_step(statement: Node) -> str:
                 element(statement.left, statement.left_indices),
                 element(statement.right, statement.right_indices),
             )
-            over = f"{statement.rows} x {statement.columns} x {statement.depth}"
-            return f"multiply {target} += {left} * {right} from {statement.column} over {over} in {statement.precision}"
+            over = f"{statement.rows} x {statement.columns} x {statement.depth} in {statement.precision}"
+            over += f" by {statement.warps} warps" if statement.warps > 1 else ""
+            return f"multiply {target} += {left} * {right} from {statement.column} over {over}"
         case AtomicAccumulate():
             target = element(statement.target, statement.indices)
             value = print_expression(statement.function, statement.operands)

@@ -50,6 +50,7 @@ from explorer.compiler.ir.sharing import (
     size_of,
     statements,
 )
+from explorer.compiler.ir.verify_products import ROW
 from explorer.compiler.ir.verify_threads import verify_threads
 
 MOST_THREADS = 1024
@@ -242,10 +243,19 @@ class _Vectors:
                     self._copy(statement)
                 case Store() | Accumulate():
                     self._write(statement)
-                case Multiply() if self._factor(statement.column) % 2:
+                case Multiply(warps=1) if self._factor(statement.column) % 2:
                     raise broken(statement, f"{statement.column} is not known to be even")
+                case Multiply() if self._factor(statement.column) % COPIED:
+                    raise broken(statement, f"{statement.column} is not known to be a multiple of {COPIED}")
+                case Tile(swizzled=True):
+                    self._swizzled(statement)
                 case Where() | Search():
                     self._operands(statement, tuple(reads_of(statement)), most=1)
+
+    def _swizzled(self, tile: Tile) -> None:
+        rows = [size_of(self.kernel, extent) for extent in tile.extents[-1:]]
+        if tile.memory != "shared" or tile.type != "f32" or tile.padding or len(tile.extents) < 2 or rows != [ROW]:
+            raise broken(tile, f"what is swizzled are rows of {ROW} numbers in shared memory")
 
     def _loop(self, loop: Loop) -> None:
         lower, upper = size_of(self.kernel, loop.lower), size_of(self.kernel, loop.extent)

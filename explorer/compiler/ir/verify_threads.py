@@ -19,7 +19,7 @@ from explorer.compiler.ir.loops import Accumulate, Accumulator, Load, Store
 from explorer.compiler.ir.node import Atom, walk
 from explorer.compiler.ir.sharing import Path, Share, broken, dependences, iterations, shared_loops, statements
 from explorer.compiler.ir.verify_order import verify_order
-from explorer.compiler.ir.verify_products import SPREAD, verify_product
+from explorer.compiler.ir.verify_products import spread_of, verify_product
 
 NEUTRAL = {"sum": 0.0, "product": 1.0}
 """Where parts begin, so that putting them together counts the start once; a maximum may begin anywhere."""
@@ -75,7 +75,7 @@ def _registers(kernel: ScheduledKernel, shared: dict[str, Share]) -> dict[str, t
         lanes: tuple[Share | None, ...] = ()
         if isinstance(statement, Multiply):
             verify_product(kernel, statement, path)
-            lanes = SPREAD
+            lanes = spread_of(statement)
         for name, indices in _elements(statement):
             if name not in tiles:
                 continue

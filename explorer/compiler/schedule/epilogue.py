@@ -22,6 +22,7 @@ from explorer.compiler.schedule.steps import Steps
 from explorer.compiler.schedule.tensor_sums import TensorSums
 from explorer.compiler.schedule.thread_sums import ThreadSums
 from explorer.compiler.schedule.tiling import TilePlace, Tiling
+from explorer.compiler.schedule.warpgroup_sums import WarpgroupSums
 
 NEUTRAL = {"sum": 0.0, "product": 1.0}
 """What a block's part of a reduction starts with; a maximum or minimum may start with the whole's start."""
@@ -48,7 +49,7 @@ class Epilogue:
         kernel: loops.Kernel,
         product: Product,
         tiling: Tiling,
-        sums: ThreadSums | TensorSums,
+        sums: ThreadSums | TensorSums | WarpgroupSums,
         steps: Steps,
         parts: Mapping[str, Buffer],
         ending: Ending | None,

@@ -16,6 +16,7 @@ from explorer.compiler.ir import loops
 from explorer.compiler.ir.kernels import Count, ScheduledKernel
 from explorer.compiler.ir.loops import Buffer
 from explorer.compiler.ir.node import Atom, Extent, Names
+from explorer.compiler.options import Options
 from explorer.compiler.schedule.endings import Ending
 from explorer.compiler.schedule.epilogue import Epilogue
 from explorer.compiler.schedule.grouping import HEIGHTS, ROWS_A_TILE, Grouping
@@ -26,6 +27,7 @@ from explorer.compiler.schedule.steps import Steps
 from explorer.compiler.schedule.tensor_sums import TensorSums
 from explorer.compiler.schedule.thread_sums import ThreadSums
 from explorer.compiler.schedule.tiling import TilePlace, choose_tiling
+from explorer.compiler.schedule.warpgroup_sums import WarpgroupSums
 
 
 @dataclass(frozen=True)
@@ -50,14 +52,15 @@ class _Writer:
         product: Product,
         grouping: Grouping | None,
         names: Names,
-        precision: str,
+        options: Options,
         ending: Ending | None,
     ) -> None:
         self.kernel, self.product, self.grouping = kernel, product, grouping
-        self.tiling = choose_tiling(kernel, product, precision)
-        self.sums: ThreadSums | TensorSums = ThreadSums(self.tiling)
+        self.tiling = choose_tiling(kernel, product, options)
+        self.sums: ThreadSums | TensorSums | WarpgroupSums = ThreadSums(self.tiling)
         if self.tiling.precision is not None:
-            self.sums = TensorSums(self.tiling, self.tiling.precision, product.origin)
+            on_tensor_cores = WarpgroupSums if self.tiling.together else TensorSums
+            self.sums = on_tensor_cores(self.tiling, self.tiling.precision, product.origin)
         self.depth, self.columns = kernel.size(product.depth_extent), kernel.size(product.column_extent)
         self.blocks = -(-self.columns // self.tiling.columns)
         self.left: LeftOperand | SegmentOperand
@@ -120,7 +123,9 @@ class _Writer:
         for one another. For other products on tensor cores the assembler knows best."""
         if self.product.segment is not None:
             return self.sums.resident(self.left.registers)
-        return 0 if self.tiling.precision else self.sums.resident(self.left.registers + self.right.registers)
+        if self.tiling.precision and not self.tiling.together:
+            return 0
+        return self.sums.resident(self.left.registers + self.right.registers)
 
     def _schedule(self) -> tuple[str, ...]:
         product, tiling = self.product, self.tiling
@@ -239,9 +244,9 @@ def write_product(
     grouping: Grouping | None,
     name: str,
     names: Names,
-    precision: str,
+    options: Options,
     ending: Ending | None = None,
 ) -> ProductKernel:
     """The kernel of one of a kernel's products, in a precision of the options where rows of the columns are whole
     vectors, with what ends its rows where that can be. `names` are those of the module's buffers."""
-    return _Writer(kernel, product, grouping, names, precision, ending).write(name)
+    return _Writer(kernel, product, grouping, names, options, ending).write(name)

@@ -22,6 +22,8 @@ from explorer.compiler.schedule.tiling import VECTOR, TilePlace, Tiling
 PADDING = 4
 """Elements behind each row of a tile that is stored by columns, or read in several at once: neighbours in a column
 fall into different banks."""
+PADDING_OF_VECTORS = 8
+"""The same where lanes read vectors of two neighbours in each of four rows at once."""
 
 
 class LeftOperand:
@@ -64,11 +66,13 @@ class LeftOperand:
         """Whether the rows are gathered as they are."""
         tiling, only = self._tiling, self._loads[0] if len(self._loads) == 1 else None
         gathered = only is not None and only.result == self._product.factor and not self._arithmetic
-        return gathered and tiling.by_rows and self._step == VECTOR and self._depth % tiling.depth == 0
+        return gathered and tiling.precision is None and self._step == VECTOR and self._depth % tiling.depth == 0
 
     def declare(self, steps: Steps) -> None:
         """The tiles: scalars of the rows, a slab's loads, and the slab in shared memory."""
-        self.name = steps.tile("left", self._tiling.left_extents, "shared", padding=PADDING)
+        together = self._tiling.together
+        padding = 0 if together else PADDING
+        self.name = steps.tile("left", self._tiling.left_extents, "shared", padding=padding, swizzled=together)
         rows = [self._passes, self._down]
         if self._row_read:
             self._kept[self._product.rows.variable] = steps.tile("kept", rows, "register", type="i32")
@@ -159,10 +163,21 @@ class LeftOperand:
             for load in self._loads:
                 known[load.result] = steps.load(load.result, self._loaded[load.result], *row, along)
             known = steps.copy(self._arithmetic, known)
-            steps.store(self.name, at, known[product.factor] if isinstance(product.factor, str) else product.factor)
+            self._store_parts(steps, at, known[product.factor] if isinstance(product.factor, str) else product.factor)
         if self._depth % self._tiling.depth:
             with steps.where(product.depth_extent, "<=", depth):
                 steps.store(self.name, at, 0.0)
+
+    def _store_parts(self, steps: Steps, at: Sequence[Extent], value: Atom) -> None:
+        """Stores an element, where four warps multiply together as they read it: rounded, or with what is below it."""
+        if not self._tiling.together:
+            steps.store(self.name, at, value)
+        elif not self._tiling.parts:
+            steps.store(self.name, at, steps.compute("rounded", "as_tf32", value))
+        else:
+            stage, *place = at
+            steps.store(self.name, [stage, 0, *place], value)
+            steps.store(self.name, [stage, 1, *place], steps.compute("below", "below_tf32", value))
 
 
 class RightOperand:
@@ -170,11 +185,14 @@ class RightOperand:
 
     def __init__(self, product: Product, tiling: Tiling, depth: int, columns: int) -> None:
         self._padding = PADDING if tiling.precision or product.transposed else 0
+        if tiling.together:
+            self._padding = PADDING_OF_VECTORS
         self._product, self._depth, self._columns, self._tiling = product, depth, columns, tiling
         self._step = tiling.matrix_step
         whole = depth % tiling.depth == 0 and columns % tiling.columns == 0
         room = tiling.stages > 1 or depth <= tiling.depth
-        self.copied = whole and room and self._step == VECTOR and not product.transposed and not tiling.precision
+        as_it_is = (tiling.precision is None or tiling.together) and not product.transposed
+        self.copied = whole and room and self._step == VECTOR and as_it_is
         if product.transposed:
             self._across = tiling.depth // self._step
             self._down = tiling.threads // self._across

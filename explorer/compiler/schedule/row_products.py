@@ -78,8 +78,7 @@ def schedule_products(
             kernels += grouping.kernels if new else ()
         name = f"{kernel.name}_product{place if len(found.products) > 1 else ''}"
         ending = rest.ending if product is found.products[-1] else None
-        precision = report.options.precision
-        written = write_product(kernel, product, grouping, name, groupings.names, precision, ending)
+        written = write_product(kernel, product, grouping, name, groupings.names, report.options, ending)
         kernels.append(written.kernel)
         grouped = f"grouped by {chosen.buffer}" if chosen else "that share it"
         report.did(f"{kernel.name}: rows {grouped} times {product.matrix.buffer}, a tile a block (gemm)")
@@ -150,8 +149,7 @@ class _Summed:
         pieces = place_pieces(f"{name}_pieces", pairs, taken, row_bytes, self.names, origin)
         product = product_of(found, pieces, pairs.edges, self.sums, alone=taken == "first")
         among = replace(kernel, buffers=(*kernel.buffers, *pieces.arrays, self.sums))
-        precision = report.options.precision
-        written = write_product(among, product, pieces.grouping, f"{name}_product", self.names, precision)
+        written = write_product(among, product, pieces.grouping, f"{name}_product", self.names, report.options)
         if taken != "others":
             _say_precision(kernel, product, written, report)
         return (*pieces.grouping.kernels, written.kernel)
@@ -180,8 +178,7 @@ class _Summed:
             guards=((self.sums.name, (begin.result, end.result)),),
         )
         among = replace(rest, buffers=(*(b for b in rest.buffers if b != offsets), offsets))
-        precision = self.report.options.precision
-        written = write_product(among, guarded, None, f"{rest.name}_product", self.names, precision)
+        written = write_product(among, guarded, None, f"{rest.name}_product", self.names, self.report.options)
         _say_precision(rest, product, written, self.report)
         return written.kernel
 

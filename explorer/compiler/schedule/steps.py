@@ -126,6 +126,12 @@ class Steps:
         self.add(loops.Load(result=result, buffer=buffer, indices=indices, origin=self._origin))
         return result
 
+    def compute(self, hint: str, function: str, *operands: Atom) -> str:
+        """A function of numbers; gives its value."""
+        result = self.names.new(hint)
+        self.add(loops.Compute(result=result, function=function, operands=operands, origin=self._origin))
+        return result
+
     def search(self, hint: str, offsets: str, value: Atom, upper: Extent, lower: Extent = 0) -> str:
         """The last of the places `lower` to `upper` of ascending offsets that hold at most the value."""
         result = self.names.new(hint)
@@ -177,12 +183,19 @@ class Steps:
         *,
         padding: int = 0,
         type: kernels.ElementType = "f32",
+        swizzled: bool = False,
     ) -> str:
         """A tile in registers or in shared memory."""
         name = self.names.new(hint)
         self.add(
             kernels.Tile(
-                name=name, extents=tuple(extents), memory=memory, padding=padding, type=type, origin=self._origin
+                name=name,
+                extents=tuple(extents),
+                memory=memory,
+                padding=padding,
+                type=type,
+                swizzled=swizzled,
+                origin=self._origin,
             )
         )
         return name

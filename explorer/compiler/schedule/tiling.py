@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from explorer.compiler.ir import loops
 from explorer.compiler.ir.kernels import Precision
 from explorer.compiler.ir.node import Atom, Extent
+from explorer.compiler.ir.verify_products import ROW
+from explorer.compiler.options import Options
 from explorer.compiler.schedule.grouping import GRANULE, ROWS_A_TILE, Grouping
 from explorer.compiler.schedule.products import Product
 from explorer.compiler.schedule.steps import Steps
@@ -25,6 +27,11 @@ ACROSS = 16
 VECTOR = 4
 PRECISIONS: dict[str, Precision] = {"tf32": "tf32", "tf32x3": "tf32x3"}
 """The precisions of the options that are for tensor cores."""
+WITH_WARPGROUPS = ("sm_90a",)
+"""The architectures where four warps can multiply together (wgmma)."""
+WIDTHS_TOGETHER: dict[Precision, tuple[int, ...]] = {"tf32": (256, 128), "tf32x3": (128,)}
+"""Columns that a tile may have there, the best first: a warp has 32. With more, rows are gathered less often, but in
+three passes a block then keeps too much of them in shared memory."""
 
 
 @dataclass(frozen=True)
@@ -36,7 +43,9 @@ class Tiling:
 
     `whole` says that rows which a tile does not have are loaded all the same. That takes less time where registers are
     short: conditions keep the loads of a slab apart (on an H100, 3 % of three passes, and 10 % of one with slabs of 16;
-    with slabs of 32 it takes 3 % more, and up to 1 % more in float32)."""
+    with slabs of 32 it takes 3 % more, and up to 1 % more in float32).
+
+    `together` says that four warps multiply together."""
 
     depth: int
     stages: int
@@ -48,16 +57,24 @@ class Tiling:
     matrix_step: int
     precision: Precision | None
     whole: bool
+    together: bool = False
 
     @property
     def by_rows(self) -> bool:
-        """Whether a slab of the rows lies in shared memory row by row, or by columns, as tensor cores read it."""
-        return self.precision is None
+        """Whether a slab of the rows lies in shared memory row by row, or by columns, as a warp on its own reads it for
+        tensor cores."""
+        return self.precision is None or self.together
+
+    @property
+    def parts(self) -> list[int]:
+        """How many parts of each number of the rows a slab has, where four warps multiply together in three passes."""
+        return [2] if self.together and self.precision == "tf32x3" else []
 
     @property
     def left_extents(self) -> list[int]:
         """The extents of the rows' slabs in shared memory."""
-        return [self.stages, *((ROWS_A_TILE, self.depth) if self.by_rows else (self.depth, ROWS_A_TILE))]
+        slab = (ROWS_A_TILE, self.depth) if self.by_rows else (self.depth, ROWS_A_TILE)
+        return [self.stages, *self.parts, *slab]
 
     def left_place(self, stage: Extent, row: Extent, along: Extent) -> list[Extent]:
         """Where an element of the rows lies in a slab."""
@@ -74,9 +91,10 @@ class Tiling:
         return self.across * self.step
 
 
-def choose_tiling(kernel: loops.Kernel, product: Product, asked: str) -> Tiling:
+def choose_tiling(kernel: loops.Kernel, product: Product, options: Options) -> Tiling:
     """The tiling for a product's shape: vectors where all that is walked has rows of a multiple of a vector, and on
-    tensor cores where the epilogue has, if the option `precision` asks for that."""
+    tensor cores where the epilogue has, if the option `precision` asks for that; there by four warps together, if the
+    option `arch` has such instructions, where all tiles are whole."""
     columns = kernel.size(product.column_extent)
     width = next(width for width in WIDTHS if width >= min(columns, WIDTHS[-1]))
     by_column = (*product.epilogue, *(() if product.transposed else (product.matrix,)))
@@ -85,7 +103,11 @@ def choose_tiling(kernel: loops.Kernel, product: Product, asked: str) -> Tiling:
     across = min(ACROSS, width // step)
     matrix_step = vector_step(kernel, (product.matrix,), product.depth, depth) if product.transposed else step
     depth_step = vector_step(kernel, product.prologue, product.depth, depth)
-    precision = PRECISIONS.get(asked) if step == VECTOR else None
+    precision = PRECISIONS.get(options.precision) if step == VECTOR else None
+    if precision and options.arch in WITH_WARPGROUPS and min(matrix_step, depth_step) == VECTOR:
+        widths = [width for width in WIDTHS_TOGETHER[precision] if columns % width == 0]
+        if widths and depth % ROW == 0 and not product.transposed and product.segment is None:
+            return _together(widths[0], depth, precision)
     slab = DEPTH_OF_ONE_PASS if precision == "tf32" and depth > DEPTH else DEPTH
     if product.segment is not None:
         deepest = min(DEPTHS_OF_SUMS[-1], GRANULE * across * depth_step // 2)  # two rows at a time or more
@@ -103,6 +125,24 @@ def choose_tiling(kernel: loops.Kernel, product: Product, asked: str) -> Tiling:
         matrix_step=matrix_step,
         precision=precision,
         whole=precision is not None and slab == DEPTH,
+    )
+
+
+def _together(columns: int, depth: int, precision: Precision) -> Tiling:
+    """The tiling where four warps multiply together."""
+    across = columns // VECTOR
+    return Tiling(
+        depth=ROW,
+        stages=STAGES if depth > ROW else 1,
+        columns=columns,
+        across=across // 2,
+        pieces=2,
+        step=VECTOR,
+        depth_step=VECTOR,
+        matrix_step=VECTOR,
+        precision=precision,
+        whole=True,
+        together=True,
     )
 
 

@@ -160,6 +160,7 @@ class _ScheduledBuilder(StatementBuilder):
             memory=cast(kernels.Memory, memory),
             padding=next((part.elements for part in rest if isinstance(part, Padding)), 0),
             type="i32" if "i32" in rest else "f32",
+            swizzled="swizzled" in rest,
             origin=self.origin(meta),
         )
 
@@ -218,7 +219,7 @@ class _ScheduledBuilder(StatementBuilder):
     ) -> kernels.Multiply:
         if (sign, times) != ("+=", "*"):
             raise self.refuse(meta, "a product is added: 'multiply y += left * right'")
-        column, rows, columns, depth, precision = over
+        column, rows, columns, depth, precision, *warps = over
         return kernels.Multiply(
             target=target.buffer,
             indices=target.indices,
@@ -231,6 +232,7 @@ class _ScheduledBuilder(StatementBuilder):
             columns=columns,
             depth=depth,
             precision=cast(kernels.Precision, precision),
+            warps=next(iter(warps), 1),
             origin=self.origin(meta),
         )
 
