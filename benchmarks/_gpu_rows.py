@@ -17,6 +17,8 @@ import torch
 import explorer
 from benchmarks import _gpu_peers as peers
 from benchmarks._gpu_inputs import EXAMPLES, away_from_corners, drawn, knowledge_graph, power_law, relational_graph
+from explorer.compiler.options import Options
+from explorer.runtime.gpu_device import NoGpu, current_device
 from explorer.runtime.graphs import graph_counts
 from explorer.runtime.layer_inputs import upstream_name
 from explorer.runtime.torch_programs import TensorProgram
@@ -91,7 +93,7 @@ class Row(ABC):
         self, path: str, sizes: Mapping[str, int], counts: Mapping[str, int] | None = None, **options: str | bool
     ) -> TensorProgram:
         """An example at these sizes, for data of such counts. Raises ValueError where it has no CUDA."""
-        chosen: dict[str, str | bool] = {"precision": self.precision, **options}
+        chosen: dict[str, str | bool] = {"precision": self.precision, "arch": _architecture(), **options}
         made = explorer.compile((EXAMPLES / f"{path}.emb").read_text(), sizes=sizes, options=chosen, counts=counts)
         if not made.ok:
             raise ValueError("; ".join(diagnostic.message for diagnostic in made.diagnostics))
@@ -308,6 +310,14 @@ def relative_error(got: Tensor, want: Tensor) -> float:
 def largest_error(got: Tensor, want: Tensor) -> float:
     """The largest difference relative to the largest value: of long sums, whose terms cancel."""
     return float((got.double() - want).abs().max() / want.abs().max().clamp(min=1e-300))
+
+
+def _architecture() -> str:
+    """What rows are compiled for: this device; where there is none, what the options say."""
+    try:
+        return current_device().compile_for
+    except NoGpu:
+        return Options().arch
 
 
 def _score(

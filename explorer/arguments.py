@@ -37,7 +37,7 @@ _OPTIONS = """compiler options, as in --option lanes=8; the usual value stands f
     vlen=16 (1 to 64)              elements of a vector
     address_streams, store_streams, level_hints, accumulate_streams, toggle_callbacks=false true
   of a GPU; 0 leaves a number to the compiler
-    arch=sm_90 sm_80               what PTX and SASS are made for
+    arch=sm_90 sm_80 sm_90a        what PTX and SASS are made for; with an a, for that generation alone
     precision=float32 tf32x3 tf32  what products are taken in: errors of up to 2e-6, 1e-5, 2e-3
     inspect=true chunks false      rows are grouped by their matrix; cuKE's chunks of edges; nothing
     inspect_edges=64 (2 to 64)     edges of a chunk (C); so are inspect_group=32 (1 to 128) chunks sorted together

@@ -60,7 +60,8 @@ def test_scores_by_four_warps(emulated: Setting, name: str, size: int, precision
 @pytest.mark.parametrize(("size", "arch"), [(64, "sm_90a"), (128, "sm_90")])
 def test_scores_by_each_warp(size: int, arch: str) -> None:
     case = Case(SCORES["transr"], size, 75, {"precision": "tf32", "arch": arch})
-    assert multiplies(case) and not together(case)
+    assert multiplies(case)
+    assert not together(case)
 
 
 @pytest.mark.parametrize("precision", ERRORS)

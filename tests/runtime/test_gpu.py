@@ -235,11 +235,12 @@ def test_the_machine_code_is_loaded_once_and_ptx_where_the_device_is_another(fak
 
 
 def test_a_device_runs_its_own_generation(fake_cuda: Any) -> None:
-    for capability, arch, runs in (((8, 6), "sm_80", True), ((9, 0), "sm_90", True), ((12, 0), "sm_90", False)):
+    for capability, arch, runs in (((8, 6), "sm_80", True), ((9, 0), "sm_90a", True), ((12, 0), "sm_90", False)):
         fake_cuda.capability = capability
         gpu_device._device.cache_clear()
         assert current_device().compile_for == arch
         assert current_device().runs(arch) is runs
+        assert current_device().translates("sm_90a") is current_device().runs("sm_90a") is (capability == (9, 0))
     fake_cuda.capability = (7, 5)
     gpu_device._device.cache_clear()
     with pytest.raises(NoGpu, match="need sm_80 or newer"):

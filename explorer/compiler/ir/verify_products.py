@@ -79,7 +79,8 @@ def _verify_together(kernel: ScheduledKernel, product: Multiply, path: Path, til
     parts = [2] if product.precision == "tf32x3" else []
     *found, rows, depth = (size_of(kernel, extent) or 0 for extent in left.extents[len(product.left_indices) :])
     if found != parts or depth != ROW or rows < product.rows or rows % GRANULE or not left.swizzled:
-        raise broken(product, f"{product.left} is not swizzled, {' of two parts,' if parts else 'of'} rows by depth")
+        shape = f"{'2 parts x ' if parts else ''}rows x depth"
+        raise broken(product, f"{product.left} is not {shape}, swizzled")
     extents = [size_of(kernel, extent) or 0 for extent in right.extents[len(product.right_indices) :]]
     if len(extents) != 2 or extents[0] < product.depth or extents[1] < product.columns or right.swizzled:
         raise broken(product, f"{product.right} is not of depth by {product.columns}")

@@ -160,9 +160,11 @@ class _Writer:
         begin = steps.load("begin", grouping.begin.name, tile)
         end = steps.load("end", grouping.end.name, tile)
         with steps.where(begin, "<", end):
-            rows = steps.index("rows", "sub", end, begin)
+            height: Extent = HEIGHTS  # by four warps together, all tiles alike: small ones wait for their matrix anyway
+            if not isinstance(self.sums, WarpgroupSums):
+                height = self.sums.height(steps, steps.index("rows", "sub", end, begin))
             matrix = steps.load(chosen.result, grouping.matrix.name, tile)
-            self._rows(begin, end, self.sums.height(steps, rows), column, {chosen.result: matrix})
+            self._rows(begin, end, height, column, {chosen.result: matrix})
 
     def _rows(self, begin: Extent, end: Extent, height: Extent, column: Extent, known: dict[str, Atom]) -> None:
         """Does a tile: rows from position `begin` to `end`, of which each row of threads has up to `height`."""

@@ -109,7 +109,7 @@ class LeftOperand:
         """Scalars of the rows, which all slabs need."""
         product = self._product
         with self._each(steps) as (which, down, _):
-            row = steps.index("row", "add", steps.index("first", "mul", which, self._down), down)
+            row = self._row(steps, which, down)
             known = {**place.known, product.rows.variable: place.row(steps, row)}
             needed = slice_for(self._head, self._scalars)
             known = steps.copy([s for s in self._head if s in needed or s in self._scalars], known)
@@ -119,7 +119,7 @@ class LeftOperand:
     def load(self, steps: Steps, place: TilePlace, slab: Extent, stage: Extent) -> None:
         """Loads a slab, from depth `slab` on, into registers, or starts to copy it into a stage."""
         with self._each(steps) as (which, down, along):
-            row = steps.index("row", "add", steps.index("first", "mul", which, self._down), down)
+            row = self._row(steps, which, down) if self.copied or self._asks(place) else down
             depth = steps.index("d", "add", slab, along)
             with (
                 self._there(steps, place, row),
@@ -137,15 +137,23 @@ class LeftOperand:
         if self.copied:
             return
         with self._each(steps) as (which, down, along):
-            row = steps.index("row", "add", steps.index("first", "mul", which, self._down), down)
+            row = self._row(steps, which, down)
             depth = steps.index("d", "add", slab, along)
             with self._there(steps, place, row):
                 at = self._tiling.left_place(stage, row, along)
                 self._store(steps, place, (at, along), (which, down), depth)
 
+    def _row(self, steps: Steps, which: Extent, down: str) -> Extent:
+        """A row of the tile, by its pass."""
+        return steps.index("row", "add", steps.index("first", "mul", which, self._down), down)
+
+    def _asks(self, place: TilePlace) -> bool:
+        """Whether rows that a tile does not have are left out."""
+        return not self._tiling.whole and not isinstance(place.height, int)
+
     def _there(self, steps: Steps, place: TilePlace, row: Extent) -> AbstractContextManager[None]:
         """What a tile of this height has: whole warps have nothing to do with the rows behind it."""
-        if self._tiling.whole or isinstance(place.height, int):
+        if not self._asks(place):
             return nullcontext()
         return steps.where(row, "<", steps.index("rows", "mul", place.height, GRANULE))
 

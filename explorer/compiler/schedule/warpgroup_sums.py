@@ -1,6 +1,5 @@
 """A tile's sums where four warps multiply together: each warp has strips of columns of all rows, as its lanes'
-fragments. What multiplies takes any number of rows at the same cost, as small tiles wait for their matrix anyway, so
-all tiles are multiplied alike: rows that are not there are computed, and not stored."""
+fragments."""
 
 from __future__ import annotations
 
@@ -12,12 +11,12 @@ from explorer.compiler.ir.node import Extent, Origin
 from explorer.compiler.ir.sharing import LANES
 from explorer.compiler.ir.verify_products import GRANULE as BY_ROWS
 from explorer.compiler.ir.verify_products import GRANULES_OF_LANES, PAIR, STRIP, STRIP_OF_LANES, WARPS
-from explorer.compiler.schedule.grouping import HEIGHTS, ROWS_A_TILE
+from explorer.compiler.schedule.grouping import ROWS_A_TILE
 from explorer.compiler.schedule.steps import Steps
 from explorer.compiler.schedule.tiling import VECTOR, Tiling
 
-RESIDENT_THREADS = 512
-"""Threads of a multiprocessor at most: each has 128 registers, half of them sums."""
+RESIDENT_THREADS = {128: 384, 256: 512}
+"""Threads that a multiprocessor is to have, by those of a block: half of a thread's registers are sums."""
 
 
 class WarpgroupSums:
@@ -47,13 +46,9 @@ class WarpgroupSums:
         )
 
     def resident(self, staged: int) -> int:
-        """Blocks that a multiprocessor is to have at a time: those of one group of warps find their number."""
+        """Blocks that a multiprocessor is to have at a time: what a thread keeps of operands is the same for all."""
         threads = self._tiling.threads
-        return RESIDENT_THREADS // threads if threads > WARPS * LANES else 0
-
-    def height(self, steps: Steps, rows: Extent) -> Extent:
-        """All tiles are of one height."""
-        return HEIGHTS
+        return RESIDENT_THREADS[threads] // threads
 
     def clear(self, steps: Steps, hint: str) -> None:
         """The sums, from 0."""

@@ -140,3 +140,114 @@ def test_numbers_are_rounded_to_11_bits() -> None:
 def test_a_product_of_nan_is_nan(precision: Precision) -> None:
     left = np.full((8, 16), np.uint32(0x7FFFFFFF)).view(np.float32)
     assert np.isnan(product(left, np.ones((8, 16), np.float32), precision)).all()
+
+
+TOGETHER = """\
+scheduled Together  template gemm  threads 128
+  param X[2, 16, 32]
+  param W[2, 32, 128]
+  output out[B, 16, 128]
+  for b in 0..B @block
+    shared left[16, 32] swizzled
+    shared right[32, 128] padded 8
+    register y[4, 2, 4, 2, 1, 32]
+    for strip in 0..4 @warp
+      for down in 0..4 @lane 4 apart 1
+        for x in 0..32 step 4 @lane 8 apart 4
+          for tall in 0..2 unroll all
+            for i in 0..2 unroll all
+              y[strip, tall, down, i, 0, x] = 0.0
+    for slab in 0..2
+      for row in 0..16 @thread
+        for q in 0..32 step 4 @thread
+          u = X[slab, row, q]
+          v = as_tf32(u)
+          left[row, q] = v
+      for d in 0..4 @thread
+        for k in 0..128 step 4 @thread
+          for pass in 0..8 unroll all
+            index before = pass * 4
+            index deep = before + d
+            w = W[slab, deep, k]
+            right[deep, k] = w
+      barrier block
+      for strip1 in 0..4 @warp
+        index column = strip1 * 32
+        multiply y[strip1] += left * right from column over 16 x 32 x 32 in tf32 by 4 warps
+      barrier block
+    for strip2 in 0..4 @warp
+      index column1 = strip2 * 32
+      for down1 in 0..4 @lane 4 apart 1
+        for x1 in 0..32 step 4 @lane 8 apart 4
+          index k1 = column1 + x1
+          for tall1 in 0..2 unroll all
+            for i1 in 0..2 unroll all
+              index above = tall1 * 8
+              index pair = down1 * 2
+              index first = pair + i1
+              index row1 = above + first
+              s = y[strip2, tall1, down1, i1, 0, x1]
+              out[b, row1, k1] = s
+"""
+"""Two slabs of 32, four warps of 32 columns each, which multiply together."""
+
+IN_PARTS = (
+    TOGETHER.replace("left[16, 32]", "left[2, 16, 32]")
+    .replace("v = as_tf32(u)\n          left[row, q] = v", "v = below_tf32(u)\n          left[0, row, q] = u")
+    .replace("left[0, row, q] = u\n", "left[0, row, q] = u\n          left[1, row, q] = v\n")
+    .replace("in tf32 by", "in tf32x3 by")
+)
+
+BY_FOUR = "multiply y[strip1] += left * right from column over 16 x 32 x 32 in tf32 by 4 warps"
+BROKEN_TOGETHER = [
+    ("by 4 warps", "by 2 warps", "each 4 warps multiply together, in a loop over all warps of the block"),
+    ("threads 128", "threads 256", "each 4 warps multiply together, in a loop over all warps of the block"),
+    (BY_FOUR, f"where strip1 < 2\n          {BY_FOUR}", "some of the warps that multiply together may not come there"),
+    (BY_FOUR, f"for again in 0..strip1\n          {BY_FOUR}", "some of the warps that multiply together may not come"),
+    ("over 16 x 32 x 32", "over 12 x 32 x 32", "rows are a multiple of 8, columns one of 32, and the depth is 32"),
+    ("over 16 x 32 x 32", "over 16 x 32 x 16", "rows are a multiple of 8, columns one of 32, and the depth is 32"),
+    ("over 16 x 32 x 32", "over 24 x 32 x 32", "y is no tile of such sums"),
+    ("left[16, 32] swizzled", "left[16, 32]", "left is not rows x depth, swizzled"),
+    ("in tf32 by", "in tf32x3 by", "left is not 2 parts x rows x depth, swizzled"),
+    ("right[32, 128] padded 8", "right[32, 128] swizzled", "what is swizzled are rows of 32 numbers"),
+    ("strip1 * 32", "strip1 * 30", "column is not known to be a multiple of 4"),
+    ("for down in 0..4 @lane 4 apart 1", "for down in 0..4 @lane 4 apart 8", "no lane has one iteration each of it"),
+    (
+        "      barrier block\n      for strip1",
+        "      for strip1",
+        "was written by other threads, with no barrier block",
+    ),
+    ("tf32 by 4 warps\n      barrier block\n", "tf32 by 4 warps\n", "was read by other threads, with no barrier block"),
+]
+
+
+def given_together() -> dict[str, Any]:
+    random = np.random.default_rng(0)
+    shapes = {"X": (2, 16, 32), "W": (2, 32, 128)}
+    return {**{name: random.normal(size=shape).astype("f4") for name, shape in shapes.items()}, "B": 2}
+
+
+@pytest.mark.parametrize(("text", "least", "most"), [(TOGETHER, 1e-5, 2e-3), (IN_PARTS, 0, 2e-6)])
+def test_four_warps_multiply_together(text: str, least: float, most: float) -> None:
+    kernel = parse_scheduled(text)
+    verify_scheduled(kernel)
+    assert text_of(print_scheduled(kernel)) == text
+    given = given_together()
+    out, _ = run_program(kernel, given)
+    want = np.einsum("srd,sdk->rk", given["X"].astype("f8"), given["W"].astype("f8"))
+    assert least <= np.abs(out - want).max() / np.abs(want).max() <= most
+
+
+def test_a_part_that_is_missing_shows() -> None:
+    text = IN_PARTS.replace("left[1, row, q] = v", "left[1, row, q] = 0.0")
+    given = given_together()
+    out, _ = run_program(parse_scheduled(text), given)
+    want = np.einsum("srd,sdk->rk", given["X"].astype("f8"), given["W"].astype("f8"))
+    assert np.abs(out - want).max() / np.abs(want).max() > 1e-5
+
+
+@pytest.mark.parametrize(("old", "new", "message"), BROKEN_TOGETHER)
+def test_a_broken_rule_of_four_warps(old: str, new: str, message: str) -> None:
+    assert old in TOGETHER
+    with pytest.raises(VerificationError, match=message):
+        verify_scheduled(parse_scheduled(TOGETHER.replace(old, new, 1)))
