@@ -52,6 +52,8 @@ class LeftOperand:
         self._head = tuple(s for s in product.head if s is not product.matrix_index)
         self._scalars = [s for s in self._head if loops.result_of(s) in read]
         self._row_read = product.rows.variable in read
+        by_depth = any(product.depth in loops.reads_of(statement) for statement in self._arithmetic)
+        self._depth_read = by_depth or bool(depth % tiling.depth)
         self.copied = self._is_copied()
         self._kept: dict[str, str] = {}
         self._loaded: dict[str, str] = {}
@@ -138,7 +140,7 @@ class LeftOperand:
             return
         with self._each(steps) as (which, down, along):
             row = self._row(steps, which, down)
-            depth = steps.index("d", "add", slab, along)
+            depth = steps.index("d", "add", slab, along) if self._depth_read else along
             with self._there(steps, place, row):
                 at = self._tiling.left_place(stage, row, along)
                 self._store(steps, place, (at, along), (which, down), depth)

@@ -13,7 +13,7 @@ REGISTER_COUNT = 0x2F
 MIN_STACK_SIZE = 0x12
 MAX_THREADS = 0x05
 SIZED_VALUE = 0x04
-RESERVED = {"sm_80": 0, "sm_90": 1_024}
+RESERVED = {"sm_80": 0, "sm_90": 1_024, "sm_90a": 1_024}
 """What the section of shared memory begins with that is the system's: on sm_90 the first address of a kernel is 0x400.
 Only where the kernel has shared memory of its own."""
 
