@@ -18,7 +18,6 @@ from explorer.compiler.codegen.cuda_places import (
     operands_bind,
     used_in_place,
 )
-from explorer.compiler.codegen.cuda_products import multiply
 from explorer.compiler.codegen.cuda_sharing import share_loops, static_number
 from explorer.compiler.codegen.cuda_tiles import accesses, register_tiles
 from explorer.compiler.codegen.cuda_vectors import (
@@ -31,7 +30,7 @@ from explorer.compiler.codegen.cuda_vectors import (
     horizontal,
     vector_type,
 )
-from explorer.compiler.codegen.cuda_wgmma import PARTS, multiply_together
+from explorer.compiler.codegen.cuda_wgmma import PARTS
 from explorer.compiler.codegen.cuda_words import COPY, FUNCTIONS, REDUCTIONS, USED, constant, is_taken
 from explorer.compiler.codegen.names import TargetNames
 from explorer.compiler.codegen.text import Unsupported
@@ -48,7 +47,6 @@ from explorer.compiler.ir.kernels import (
 )
 from explorer.compiler.ir.loops import INFIX_INDEX, REDUCTION_SIGNS, Accumulate, Compute, Index, Load, Store
 from explorer.compiler.ir.node import Atom, Extent, Line, Node, Origin, merge, walk
-from explorer.compiler.ir.verify_products import STRIP, TALL, WIDE
 
 WIDTH = 120
 """Characters of a line, at most, that could be two."""
@@ -419,39 +417,6 @@ class Expressions:
         self.helpers.use("copy_async", COPY, self.origin)
         target = self.element(statement.target, statement.indices)
         return f"copy_async(&{target}, &{self.element(statement.buffer, statement.buffer_indices)})"
-
-    def multiply(self, statement: Multiply) -> str:
-        """The call in which a warp adds a product to its lanes' sums."""
-        if statement.warps > 1:
-            return self.multiply_together(statement)
-        for name, text in multiply(statement.precision).items():
-            self.helpers.use(name, text, self.origin)
-        left, right = self.tiles[statement.left], self.tiles[statement.right]
-        sums = self.element(statement.target, statement.indices, self.registers[statement.target].width)
-        lengths = [f"{self.atom(tile.extents[-1])} + {tile.padding}" for tile in (left, right)]
-        sizes = f"{statement.rows // TALL}, {statement.columns // WIDE}, {statement.depth}, {', '.join(lengths)}"
-        places = (*statement.left_indices, 0, 0), (*statement.right_indices, 0, statement.column)
-        operands = [
-            f"&{self.array(tile.name)}[{self.offset(tile.name, place)}]"
-            for tile, place in zip((left, right), places, strict=True)
-        ]
-        return f"multiply_{statement.precision}<{sizes}>({sums}, {', '.join(operands)});"
-
-    def multiply_together(self, statement: Multiply) -> str:
-        """The call in which four warps add products to their lanes' sums."""
-        for name, text in multiply_together(statement.precision, statement.rows).items():
-            self.helpers.use(name, text, self.origin)
-        left, right = self.tiles[statement.left], self.tiles[statement.right]
-        sums = self.element(statement.target, statement.indices, self.registers[statement.target].width)
-        length = f"{self.atom(right.extents[-1])} + {right.padding}"
-        first = (*statement.left_indices, *(0,) * (len(left.extents) - len(statement.left_indices)))
-        slab = f"&{self.array(left.name)}[{self.offset(left.name, first)}]"
-        place = self.offset(right.name, (*statement.right_indices, 0, statement.column))
-        sizes = [str(statement.columns // STRIP), length]
-        if statement.precision == "tf32x3":
-            sizes.append(" * ".join(self.atom(extent) for extent in left.extents[-2:]))
-        name = f"multiply_rows_{statement.precision}<{', '.join(sizes)}>"
-        return f"{name}({sums}, {slab}, &{self.array(right.name)}[{place}]);"
 
 
 def _on_one_line(text: tuple[str, ...]) -> tuple[str, ...]:

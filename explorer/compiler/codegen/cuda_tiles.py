@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
 
 from explorer.compiler.codegen.cuda_sharing import Share
 from explorer.compiler.codegen.cuda_vectors import Vectors
 from explorer.compiler.codegen.text import Unsupported
-from explorer.compiler.ir.kernels import Copy, Multiply, ScheduledKernel, Tile
+from explorer.compiler.ir.kernels import Copy, Loop, Multiply, ScheduledKernel, Statement, Tile, Where
 from explorer.compiler.ir.loops import Accumulate, Load, Store
 from explorer.compiler.ir.node import Atom, walk
 
@@ -96,6 +96,11 @@ class SharedTile:
     floats: int
     aligned: int = VECTOR_FLOATS
 
+    @property
+    def alignment(self) -> int:
+        """That in bytes."""
+        return self.aligned * FLOAT_BYTES
+
 
 class SharedMemory:
     """All of a kernel's shared memory: tiles are declared one by one, or, where they are too large for that, carved
@@ -109,7 +114,8 @@ class SharedMemory:
             self.offsets[name] = end
             end += -(-tile.slices * tile.floats // VECTOR_FLOATS) * VECTOR_FLOATS
         needed = end * FLOAT_BYTES
-        self.aligned = max((tile.aligned * FLOAT_BYTES for tile in tiles.values()), default=0)
+        aligned = max((tile.alignment for tile in tiles.values()), default=0)
+        self.alignment = f"__align__({aligned}) " if aligned > VECTOR_FLOATS * FLOAT_BYTES else ""
         self.launch_bytes = needed if needed > STATIC_SHARED_BYTES else 0
         if needed > MOST_SHARED_BYTES[arch]:
             raise Unsupported(
@@ -122,3 +128,37 @@ def floats_of(kernel: ScheduledKernel, tile: Tile) -> int:
     """The floats of a tile in shared memory, padding included."""
     *outer, last = (kernel.size(extent) for extent in tile.extents)
     return prod(outer) * (last + tile.padding)
+
+
+def shared_tiles(kernel: ScheduledKernel, shares: dict[str, Share]) -> dict[str, SharedTile]:
+    """The tiles in shared memory by name, in order: one a block, or a slice for each member of the loops around."""
+    found: dict[str, SharedTile] = {}
+
+    def visit(body: Sequence[Statement], around: tuple[Share, ...]) -> None:
+        for statement in body:
+            if isinstance(statement, Tile) and statement.memory == "shared":
+                found[statement.name] = _shared_tile(kernel, statement, around)
+            elif isinstance(statement, Loop | Where):
+                share = shares.get(statement.variable) if isinstance(statement, Loop) else None
+                visit(statement.body, (*around, share) if share else around)
+
+    visit(kernel.body, ())
+    return found
+
+
+def _shared_tile(kernel: ScheduledKernel, tile: Tile, around: tuple[Share, ...]) -> SharedTile:
+    """Slices are numbered by the warp, or the lane within it, or the thread, above the smallest stride of the loops."""
+    slices, own = 1, ""
+    levels: list[str] = []
+    for level in ("thread", "warp", "lane"):
+        shares = [share for share in around if share.loop.bind == level]
+        if not shares:
+            continue
+        members, stride = shares[0].members, min(share.stride for share in shares)
+        count = members // stride
+        number = f"{level} / {stride}" if stride > 1 else level
+        own = f"({own} * {count} + {number})" if own else number
+        slices *= count
+        levels.append(level)
+    aligned = SWIZZLED_FLOATS if tile.swizzled else VECTOR_FLOATS
+    return SharedTile(slices, own, tuple(levels), floats_of(kernel, tile), aligned)

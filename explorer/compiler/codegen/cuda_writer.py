@@ -8,16 +8,10 @@ from dataclasses import replace
 
 from explorer.compiler.codegen.cuda_expressions import Helpers
 from explorer.compiler.codegen.cuda_lines import Lines, joined_starts
+from explorer.compiler.codegen.cuda_multiply import multiply_line
 from explorer.compiler.codegen.cuda_places import BITS, LOOSE, PRIMARY, SUM, Value, binds
 from explorer.compiler.codegen.cuda_sharing import Share, iterations_of, static_number
-from explorer.compiler.codegen.cuda_tiles import (
-    FLOAT_BYTES,
-    SWIZZLED_FLOATS,
-    VECTOR_FLOATS,
-    SharedMemory,
-    SharedTile,
-    floats_of,
-)
+from explorer.compiler.codegen.cuda_tiles import SharedMemory, SharedTile, shared_tiles
 from explorer.compiler.codegen.cuda_vectors import over_lanes, vector_type
 from explorer.compiler.codegen.cuda_wgmma import SHOWN
 from explorer.compiler.codegen.cuda_words import (
@@ -49,7 +43,6 @@ from explorer.compiler.ir.node import Atom, Extent, Line, Node, Origin, merge, w
 
 OTHERWISE = {"<": ">=", "<=": ">", "==": "!="}
 SAME = {sign: sign for sign in OTHERWISE}
-VECTOR_BYTES = VECTOR_FLOATS * FLOAT_BYTES
 MEMBERS = {
     "warp": f"threadIdx.x / {WARP}",
     "lane": f"threadIdx.x % {WARP}",
@@ -68,7 +61,7 @@ class Writer(Lines):
         self.around: list[Share] = []  # the loops over warps, lanes and threads around the statement
         self.in_column = False
         self.apart = False  # whether lanes of one warp may be at different places
-        self.shared = _shared_tiles(kernel, self.shares)
+        self.shared = shared_tiles(kernel, self.shares)
         self.memory = SharedMemory(kernel, self.shared, arch)
         self.together = any(isinstance(node, Multiply) and node.warps > 1 for node in walk(kernel))
         self.positions: dict[str, tuple[str, Origin]] = {}  # by text: the name of a thread's place, and its origin
@@ -84,8 +77,7 @@ class Writer(Lines):
         for text, (name, of_loops) in self.positions.items():
             self.declare("const int", f"{name} = {text}", of_loops)
         if self.memory.launch_bytes:
-            aligned = f"__align__({self.memory.aligned}) " if self.memory.aligned > VECTOR_BYTES else ""
-            self.write(f"extern __shared__ {aligned}float4 shared_memory[];", origin)
+            self.write(f"extern __shared__ {self.memory.alignment}float4 shared_memory[];", origin)
         return [*self.lines, *joined_starts(body)]
 
     def block(self, body: Sequence[Statement], *, at_end: bool = False) -> None:
@@ -148,7 +140,7 @@ class Writer(Lines):
                 self.numbers.define(statement.result, None)
                 self.define(statement.result, "int", Value(call, PRIMARY, origin, lasting=False))
             case Multiply():
-                self.write(self.multiply(statement), origin)
+                self.write(multiply_line(self, statement), origin)
             case Load():
                 kind, text = self.load(statement)
                 lasting = statement.buffer not in self.written and statement.buffer not in self.tiles
@@ -423,8 +415,7 @@ class Writer(Lines):
             self.slice_of[tile.name] = f"[{self.own_slice(place)}]"
             self.declare(f"__shared__ __align__(16) {kind}", f"{name}[{place.slices}][{size}]", tile.origin)
         else:
-            bytes_of = place.aligned * FLOAT_BYTES
-            self.declare(f"__shared__ __align__({bytes_of}) {kind}", f"{name}[{size}]", tile.origin)
+            self.declare(f"__shared__ __align__({place.alignment}) {kind}", f"{name}[{size}]", tile.origin)
 
     def own_slice(self, tile: SharedTile) -> str:
         self.members.update(tile.levels)
@@ -464,37 +455,3 @@ def _grid(kernel: ScheduledKernel) -> Loop:
     if len(loops) != 1 or not isinstance(loops[0], Loop):
         raise Unsupported(f"The kernel {kernel.name} has {len(loops)} loops over blocks: it must have one.")
     return loops[0]
-
-
-def _shared_tiles(kernel: ScheduledKernel, shares: dict[str, Share]) -> dict[str, SharedTile]:
-    """The tiles in shared memory by name, in order: one a block, or a slice for each member of the loops around."""
-    found: dict[str, SharedTile] = {}
-
-    def visit(body: Sequence[Statement], around: tuple[Share, ...]) -> None:
-        for statement in body:
-            if isinstance(statement, Tile) and statement.memory == "shared":
-                found[statement.name] = _shared_tile(kernel, statement, around)
-            elif isinstance(statement, Loop | Where):
-                share = shares.get(statement.variable) if isinstance(statement, Loop) else None
-                visit(statement.body, (*around, share) if share else around)
-
-    visit(kernel.body, ())
-    return found
-
-
-def _shared_tile(kernel: ScheduledKernel, tile: Tile, around: tuple[Share, ...]) -> SharedTile:
-    """Slices are numbered by the warp, or the lane within it, or the thread, above the smallest stride of the loops."""
-    slices, own = 1, ""
-    levels: list[str] = []
-    for level in ("thread", "warp", "lane"):
-        shares = [share for share in around if share.loop.bind == level]
-        if not shares:
-            continue
-        members, stride = shares[0].members, min(share.stride for share in shares)
-        count = members // stride
-        number = f"{level} / {stride}" if stride > 1 else level
-        own = f"({own} * {count} + {number})" if own else number
-        slices *= count
-        levels.append(level)
-    aligned = SWIZZLED_FLOATS if tile.swizzled else VECTOR_FLOATS
-    return SharedTile(slices, own, tuple(levels), floats_of(kernel, tile), aligned)
