@@ -12,7 +12,7 @@ import argparse
 import json
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache, partial
 from itertools import chain
 from pathlib import Path
@@ -30,6 +30,7 @@ from explorer.runtime.arrays import as_declared, check_inputs, kernels_of
 from explorer.runtime.batch import draw
 from explorer.runtime.encodings import encode
 from explorer.runtime.gradient_check import CANCELLED
+from explorer.runtime.gpu_device import current_device
 from explorer.runtime.graphs import RelationalGraph, load_graph
 from explorer.runtime.inputs import Triples
 from explorer.runtime.layer_inputs import program_inputs, programs, tensor_shape, upstream_name
@@ -51,7 +52,7 @@ LAYER_SIZES = (1, 33, 64)
 GRADIENT_SIZES = (1, 8, 33)
 LISTS, ROWS = 60, 50
 ENTITIES, RELATIONS, LAUNCHES = 500, 11, 3
-SIZES = (1, 33, 64, 1000)
+SIZES = (1, 33, 64, 128, 1000)
 BATCHES = (1, 75)
 NEGATIVES = ("none", "tail:5", "head:9")
 POPULAR = ("spmm", "sddmm")
@@ -131,7 +132,9 @@ def main(argv: Sequence[str]) -> int:
         (check_op, op_cases(sizes)),
         (check_gradients, gradient_cases((8,) if arguments.quick else GRADIENT_SIZES)),
     )
-    for outcome in chain.from_iterable(map(partial(check_case, setting), cases) for check_case, cases in suites):
+    made_for = partial(for_architecture, current_device().compile_for)
+    outcomes = (map(partial(check_case, setting), map(made_for, cases)) for check_case, cases in suites)
+    for outcome in chain.from_iterable(outcomes):
         print(json.dumps(outcome), flush=True)
         checked += 1
         refused += "refused" in outcome
@@ -139,6 +142,11 @@ def main(argv: Sequence[str]) -> int:
     counts = {"cases": checked, "refused": refused, "failed": failed}
     print(json.dumps({"device": device, **counts, "tolerance": TOLERANCE}))
     return 1 if failed else 0
+
+
+def for_architecture(arch: str, case: Case) -> Case:
+    """The case compiled for a GPU."""
+    return replace(case, options={**case.options, "arch": arch})
 
 
 def all_cases(sizes: Sequence[int]) -> Iterator[Case]:
