@@ -29,8 +29,8 @@ from explorer.compiler.schedule.tiling import VECTOR
 from explorer.runtime.arrays import as_declared, check_inputs, kernels_of
 from explorer.runtime.batch import draw
 from explorer.runtime.encodings import encode
-from explorer.runtime.gradient_check import CANCELLED
 from explorer.runtime.gpu_device import current_device
+from explorer.runtime.gradient_check import CANCELLED
 from explorer.runtime.graphs import RelationalGraph, load_graph
 from explorer.runtime.inputs import Triples
 from explorer.runtime.layer_inputs import program_inputs, programs, tensor_shape, upstream_name

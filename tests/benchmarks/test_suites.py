@@ -85,7 +85,7 @@ def test_the_gpu_check_covers_odd_sizes_and_both_kinds_of_negatives() -> None:
     assert {case.options.get("negatives") for case in cases} >= {"none", "tail:5", "head:9"}
     projections = [gpu_check.sizes_of(case) for case in cases if "TransR" in case.text]
     assert all(sizes["D"] != sizes["K"] for sizes in projections)
-    assert {sizes["D"] for sizes in projections} == {1, 33, 64, 1000}
+    assert {sizes["D"] for sizes in projections} == {1, 33, 64, 128, 1000}
 
 
 def test_the_gpu_check_covers_layers_under_all_settings() -> None:
