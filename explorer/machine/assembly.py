@@ -130,12 +130,9 @@ class Code:
 
 
 def table_of(record: type[AnyRecord], rows: list[list[int]]) -> Table[AnyRecord]:
-    """Rows of numbers as records of a class, field by field; one of zeros where there are none."""
+    """Rows of numbers, in the order of the fields, as records of a class; one of zeros where there are none."""
     table: Table[AnyRecord] = make_table(record, max(1, len(rows)))
-    names = list(record.__annotations__)
-    for number, row in enumerate(rows):
-        for name, value in zip(names, row, strict=True):
-            setattr(table[number], name, value)
+    np.asarray(table)[: len(rows)] = [tuple(row) for row in rows]
     return table
 
 

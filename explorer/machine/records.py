@@ -6,6 +6,8 @@ the same fields: it reads like an instance of the class, and that is its type fo
 
 from __future__ import annotations
 
+from collections.abc import Hashable
+from functools import cache
 from typing import Any, Protocol, TypeVar, cast, get_type_hints
 
 import numpy as np
@@ -25,6 +27,7 @@ class Table(Protocol[Row]):
         """A record, as a view: writing to it writes to the table."""
 
 
+@cache
 def record_type(record: type[object]) -> np.dtype[Any]:
     """NumPy's type for a record class."""
     kinds = {int: np.int64, float: np.float64}
@@ -33,7 +36,7 @@ def record_type(record: type[object]) -> np.dtype[Any]:
 
 def make_table(record: type[AnyRecord], size: int) -> Table[AnyRecord]:
     """So many records of zeros."""
-    return cast(Table[AnyRecord], np.zeros(size, record_type(record)).view(np.recarray))
+    return cast(Table[AnyRecord], np.zeros(size, record_type(cast(Hashable, record))).view(np.recarray))
 
 
 def make_record(record: type[AnyRecord], **values: float) -> AnyRecord:
@@ -42,3 +45,9 @@ def make_record(record: type[AnyRecord], **values: float) -> AnyRecord:
     for name, value in values.items():
         setattr(made, name, value)
     return made
+
+
+def numbers(record: object) -> dict[str, float]:
+    """All fields of a record at once, by name, many times as fast as one after another."""
+    fields = cast(np.record, record)
+    return dict(zip(fields.dtype.names or (), fields.item(), strict=True))

@@ -13,6 +13,7 @@ from explorer.compiler.ir.dlc import DlcProgram
 from explorer.compiler.ir.module import Module
 from explorer.machine.alone import alone_times, core_alone
 from explorer.machine.parameters import WORD_BYTES, MachineParameters
+from explorer.machine.records import numbers
 from explorer.machine.simulation import Simulation
 from explorer.machine.summary import share, summary
 
@@ -172,22 +173,22 @@ class Sampler:
         """In ns, of all cores: the time, the integrals of both occupancies, and where the units' time went."""
         totals: dict[str, float] = {}
         for machine in self._simulation.machines:
-            queues, access, execute = machine.queues.state, machine.access.state, machine.execute.state
+            queues, access, execute = map(numbers, (machine.queues.state, machine.access.state, machine.execute.state))
             times = {
-                "seen": queues.seen,
-                "words": queues.word_time,
-                "tokens": queues.token_time,
-                "access": access.back,
-                "access_busy": access.marshalled + access.fronted,
-                "queue_full": access.wait_queue,
-                "storage": access.wait_storage,
-                "mshrs": access.wait_mshrs,
-                "memory": access.wait_memory,
-                "execute": execute.now,
-                "execute_busy": execute.now - execute.wait_queue - execute.wait_memory,
-                "queue_empty": execute.wait_queue,
-                "execute_memory": execute.wait_memory,
+                "seen": queues["seen"],
+                "words": queues["word_time"],
+                "tokens": queues["token_time"],
+                "access": access["back"],
+                "access_busy": access["marshalled"] + access["fronted"],
+                "queue_full": access["wait_queue"],
+                "storage": access["wait_storage"],
+                "mshrs": access["wait_mshrs"],
+                "memory": access["wait_memory"],
+                "execute": execute["now"],
+                "execute_busy": execute["now"] - execute["wait_queue"] - execute["wait_memory"],
+                "queue_empty": execute["wait_queue"],
+                "execute_memory": execute["wait_memory"],
             }
             for name, time in times.items():
-                totals[name] = totals.get(name, 0.0) + float(time)
+                totals[name] = totals.get(name, 0.0) + time
         return totals

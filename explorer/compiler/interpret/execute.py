@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from explorer.compiler.interpret.functions import INDEX_FUNCTIONS, REDUCTIONS, Number
-from explorer.compiler.interpret.loops import Environment, array_of, execute, number, operand_of, value_of
+from explorer.compiler.interpret.functions import INDEX_FUNCTIONS, REDUCTIONS, SCALAR_FUNCTIONS, Number
+from explorer.compiler.interpret.python import Environment
 from explorer.compiler.ir import loops
 from explorer.compiler.ir.execute import Increment, Lanes, Reset
 from explorer.compiler.ir.node import Atom, Node
@@ -44,7 +44,7 @@ class ExecuteUnit:
                 self.values[statement.target] = statement.value
             case _:
                 if not self._receive(statement, self):
-                    execute(statement, self.values)
+                    _execute(statement, self.values)
 
     def _trip(self, loop: loops.For, position: int) -> None:
         if loop.step > 1:
@@ -70,23 +70,23 @@ class ExecuteUnit:
         values = self.values
         match statement:
             case loops.Load():
-                array = array_of(statement.buffer, statement.indices, values)
+                array = _array_of(statement.buffer, statement.indices, values)
                 values[statement.result] = array[self._at(statement.indices)]
             case loops.Index():
-                left, right = (operand_of(atom, values) for atom in statement.operands)
+                left, right = (_operand_of(atom, values) for atom in statement.operands)
                 values[statement.result] = INDEX_FUNCTIONS[statement.function](left, right)
             case loops.Compute():
-                values[statement.result] = value_of(statement.function, statement.operands, values)
+                values[statement.result] = _value_of(statement.function, statement.operands, values)
             case loops.Store():
-                value = value_of(statement.function, statement.operands, values)
-                array_of(statement.target, statement.indices, values)[self._at(statement.indices)] = value
+                value = _value_of(statement.function, statement.operands, values)
+                _array_of(statement.target, statement.indices, values)[self._at(statement.indices)] = value
             case loops.Accumulate() if statement.indices:
-                at, target = self._at(statement.indices), array_of(statement.target, statement.indices, values)
-                value = value_of(statement.function, statement.operands, values)
+                at, target = self._at(statement.indices), _array_of(statement.target, statement.indices, values)
+                value = _value_of(statement.function, statement.operands, values)
                 target[at] = REDUCTIONS[statement.reduction](target[at], value)
             case loops.Accumulate():
                 combine, value = REDUCTIONS[statement.reduction], values[statement.target]
-                lanes = np.broadcast_to(value_of(statement.function, statement.operands, values), live)
+                lanes = np.broadcast_to(_value_of(statement.function, statement.operands, values), live)
                 for lane in lanes:
                     value = combine(value, lane)
                 values[statement.target] = value
@@ -94,4 +94,67 @@ class ExecuteUnit:
                 raise TypeError(f"not a statement of a vector region: {statement!r}")
 
     def _at(self, indices: tuple[Atom, ...]) -> tuple[Number, ...]:
-        return tuple(operand_of(atom, self.values) for atom in indices)
+        return tuple(_operand_of(atom, self.values) for atom in indices)
+
+
+def number(extent: Atom, environment: Environment) -> int:
+    """The number that an extent stands for."""
+    return int(environment[extent]) if isinstance(extent, str) else int(extent)
+
+
+def _execute(statement: Node, environment: Environment) -> None:
+    """Does one statement that is no loop."""
+    match statement:
+        case loops.Load():
+            array = _array_of(statement.buffer, statement.indices, environment)
+            environment[statement.result] = array[_at(statement.indices, environment)]
+        case loops.Index():
+            left, right = [int(_operand_of(atom, environment)) for atom in statement.operands]
+            environment[statement.result] = INDEX_FUNCTIONS[statement.function](left, right)
+        case loops.Compute():
+            environment[statement.result] = _value_of(statement.function, statement.operands, environment)
+        case loops.Row():
+            shape = tuple(number(extent, environment) for extent in statement.extents)
+            environment[statement.name] = np.full(shape, np.nan, dtype=np.float32)
+        case loops.Accumulator():
+            environment[statement.name] = np.float32(statement.start)
+        case loops.Accumulate():
+            _accumulate(statement, environment)
+        case loops.Store():
+            value = _value_of(statement.function, statement.operands, environment)
+            array = _array_of(statement.target, statement.indices, environment)
+            array[_at(statement.indices, environment)] = value
+        case _:
+            raise TypeError(f"not a statement of loops: {statement!r}")
+
+
+def _accumulate(statement: loops.Accumulate, environment: Environment) -> None:
+    value = _value_of(statement.function, statement.operands, environment)
+    combine = REDUCTIONS[statement.reduction]
+    if statement.indices:
+        row, at = _array_of(statement.target, statement.indices, environment), _at(statement.indices, environment)
+        row[at] = combine(row[at], value)
+    else:
+        environment[statement.target] = combine(environment[statement.target], value)
+
+
+def _array_of(name: str, indices: tuple[Atom, ...], environment: Environment) -> Number:
+    """The array that so many indices reach into: by one index, all of it as one row."""
+    array = environment[name]
+    return array.reshape(-1) if len(indices) == 1 and np.ndim(array) > 1 else array
+
+
+def _operand_of(atom: Atom, environment: Environment) -> Number:
+    """What an operand stands for."""
+    if isinstance(atom, str):
+        return environment[atom]
+    return np.float32(atom) if isinstance(atom, float) else atom
+
+
+def _value_of(function: str, operands: tuple[Atom, ...], environment: Environment) -> Number:
+    """The value of an expression."""
+    return SCALAR_FUNCTIONS[function](*[_operand_of(atom, environment) for atom in operands])
+
+
+def _at(indices: tuple[Atom, ...], environment: Environment) -> tuple[int, ...]:
+    return tuple([int(_operand_of(atom, environment)) for atom in indices])

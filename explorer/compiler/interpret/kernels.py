@@ -1,32 +1,22 @@
 """What scheduled kernels mean: the nest run one iteration after another, in float32, on NumPy arrays.
 
 Who does an iteration does not matter here, nor when threads wait for each other: barriers and reductions do nothing.
-What a tile or an output holds before it is stored is NaN, so that nothing can count on memory being clear. Statements
-are made into Python functions once, since tiles are visited many times.
+What a tile or an output holds before it is stored is NaN, so that nothing can count on memory being clear.
 """
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Callable, Mapping, Sequence
-from functools import reduce
-from typing import Any, NamedTuple
+from functools import partial, reduce
 
 import numpy as np
 
-from explorer.compiler.interpret.functions import FUNCTIONS, INDEX_FUNCTIONS, OPERATORS, REDUCTIONS, Number
-from explorer.compiler.interpret.loops import Environment, Outputs, bind
+from explorer.compiler.interpret.functions import OPERATORS, REDUCTIONS, Number
+from explorer.compiler.interpret.loops import Outputs, bind
+from explorer.compiler.interpret.python import Environment, Text
 from explorer.compiler.interpret.tensor_cores import product
 from explorer.compiler.ir import kernels, loops
 from explorer.compiler.ir.node import Atom, Node, walk
-
-Run = Callable[[Environment], None]
-"""Does a statement in an environment."""
-
-Value = Callable[[Environment], Number]
-"""The value of an expression or an index in an environment."""
-
-COMPARISONS: dict[str, Callable[[Number, Number], bool]] = {"<": operator.lt, "<=": operator.le, "==": operator.eq}
 
 
 def run_scheduled(programs: Sequence[kernels.ScheduledKernel], inputs: Mapping[str, Number]) -> Outputs:
@@ -40,7 +30,7 @@ def run_scheduled(programs: Sequence[kernels.ScheduledKernel], inputs: Mapping[s
         known = {**inputs, **written}
         own = {b.name: _shaped(b, known[b.name]) for b in kernel.buffers if b.name in known}
         environment = _environment(kernel, {**inputs, **extents, **own}, {n: a for n, a in own.items() if n in written})
-        _body(kernel.body, _facts(kernel))(environment)
+        _Text(kernel).function()(environment)
         written |= {name: environment[name] for name in written_buffers(kernel)}
         extents |= {name: environment[name] for name, _ in kernel.counts}
     buffers = [buffer for kernel in programs for buffer in kernel.buffers]
@@ -71,9 +61,9 @@ def _shaped(buffer: loops.Buffer, array: Number) -> Number:
 def shared_tiles(kernel: kernels.ScheduledKernel, inputs: Mapping[str, Number]) -> Outputs:
     """What the shared tiles of a kernel hold when its last block has ended, by name: for looking into a program."""
     environment = _environment(kernel, {**inputs, **_extents((kernel,), inputs)}, {})
-    _body(kernel.body, _facts(kernel))(environment)
-    tiles = (node for node in walk(kernel) if isinstance(node, kernels.Tile) and node.memory == "shared")
-    return {tile.name: environment[tile.name] for tile in tiles}
+    nodes = walk(kernel)
+    names = [node.name for node in nodes if isinstance(node, kernels.Tile) and node.memory == "shared"]
+    return dict(zip(names, _Text(kernel).function(names)(environment), strict=True))
 
 
 def written_buffers(kernel: kernels.ScheduledKernel) -> tuple[str, ...]:
@@ -106,136 +96,121 @@ def _environment(kernel: kernels.ScheduledKernel, inputs: Mapping[str, Number], 
     return environment
 
 
-class _Facts(NamedTuple):
-    """What the statements of a kernel need to know of its names."""
-
-    widths: Mapping[str, int]  # of vector indices: how many elements each stands for
-    indices: frozenset[str]  # the buffers and tiles that hold indices
-    wide: frozenset[str]  # accumulators of vector loops, which are one for each element
-
-
-def _facts(kernel: kernels.ScheduledKernel) -> _Facts:
-    tiles = [node for node in walk(kernel) if isinstance(node, kernels.Tile)]
-    arrays: list[loops.Buffer | kernels.Tile] = [*kernel.buffers, *tiles]
-    wide = {
-        node.name
-        for loop in walk(kernel)
-        if isinstance(loop, kernels.Loop) and loop.step > 1
-        for node in walk(loop)
-        if isinstance(node, loops.Accumulator)
-    }
-    indices = frozenset(array.name for array in arrays if array.type == "i32")
-    return _Facts(kernels.vector_indices(kernel), indices, frozenset(wide))
-
-
-def _run(statement: Node, facts: _Facts) -> Run:
-    """The function that does a statement."""
-    match statement:
-        case kernels.Loop():
-            return _loop(statement, facts)
-        case kernels.Where():
-            return _where(statement, facts)
-        case kernels.Tile():
-            return _tile(statement)
-        case kernels.Search():
-            return _search(statement)
-        case kernels.Multiply():
-            return _multiply(statement)
-        case kernels.Reduce() | kernels.Barrier():
-            return lambda environment: None
-        case loops.Load():
-            return _define(statement.result, _element(statement.buffer, statement.indices, facts))
-        case loops.Index():
-            return _define(statement.result, _expression(INDEX_FUNCTIONS, statement.function, statement.operands))
-        case loops.Compute():
-            return _define(statement.result, _expression(FUNCTIONS, statement.function, statement.operands))
-        case loops.Accumulator():
-            start = np.float32(statement.start)
-            return _define(statement.name, lambda environment: start)
-        case loops.Accumulate():
-            return _accumulate(statement, facts)
-        case kernels.Copy():
-            return _copy(statement, facts)
-        case loops.Store():
-            return _store(statement, facts)
-    raise TypeError(f"not a statement of scheduled kernels: {statement!r}")
-
-
-def _body(body: Sequence[Node], facts: _Facts) -> Run:
-    runs = [_run(statement, facts) for statement in body]
-
-    def run(environment: Environment) -> None:
-        for each in runs:
-            each(environment)
-
-    return run
-
-
-def _loop(loop: kernels.Loop, facts: _Facts) -> Run:
-    variable, step, lower, upper = loop.variable, loop.step, _bound(loop.lower), _bound(loop.extent)
-    body = _body(loop.body, facts)
-
-    def run(environment: Environment) -> None:
-        for position in range(lower(environment), upper(environment), step):
-            environment[variable] = position
-            body(environment)
-
-    return run
-
-
-def _bound(extent: Atom | kernels.Count) -> Value:
-    return extent.value if isinstance(extent, kernels.Count) else _atom(extent)
-
-
-def _where(where: kernels.Where, facts: _Facts) -> Run:
-    holds, left, right = COMPARISONS[where.comparison], _atom(where.left), _atom(where.right)
-    body = _body(where.body, facts)
-
-    def run(environment: Environment) -> None:
-        if holds(left(environment), right(environment)):
-            body(environment)
-
-    return run
-
-
-def _tile(tile: kernels.Tile) -> Run:
-    extents = [_atom(extent) for extent in tile.extents]
-    return _define(tile.name, lambda environment: _undefined([extent(environment) for extent in extents], tile.type))
-
-
 def _undefined(shape: Sequence[int], kind: str) -> Number:
     return np.full(shape, -1, np.int64) if kind == "i32" else np.full(shape, np.nan, np.float32)
 
 
-def _search(search: kernels.Search) -> Run:
-    buffer, value, lower, upper = search.buffer, _atom(search.value), _atom(search.lower), _atom(search.upper)
+class _Text(Text):
+    """A kernel's statements as Python: with vectors, conditions, tiles and what tensor cores do.
 
-    def last(environment: Environment) -> int:
-        first = lower(environment)
-        found = environment[buffer][first : upper(environment)].searchsorted(value(environment), side="right")
-        return int(first + found - 1)
+    A vector is an array of as many elements as its index stands for; `vectors` are the names that may be one."""
 
-    return _define(search.result, last)
+    def __init__(self, kernel: kernels.ScheduledKernel) -> None:
+        nodes = tuple(walk(kernel))
+        tiles = [node for node in nodes if isinstance(node, kernels.Tile)]
+        arrays: list[loops.Buffer | kernels.Tile] = [*kernel.buffers, *tiles]
+        self.widths = kernels.vector_indices(kernel)
+        inside = (walk(loop) for loop in nodes if isinstance(loop, kernels.Loop) and loop.step > 1)
+        self.vectors = {node.name for each in inside for node in each if isinstance(node, loops.Accumulator)}
+        self.wide_sums = frozenset(self.vectors)
+        super().__init__(
+            kernel.body,
+            {array.name: len(array.extents) for array in arrays},
+            frozenset(array.name for array in arrays if array.type == "i32"),
+        )
+
+    def result_of(self, node: Node) -> str | None:
+        return kernels.result_of(node)
+
+    def index(self, index: Atom) -> str:
+        first = self.atom(index)
+        return f"{first} : {first} + {self.widths[str(index)]}" if index in self.widths else first
+
+    def wide(self, names: tuple[Atom, ...]) -> bool:
+        """Whether one of some operands may be a vector, or one of some indices stands for several."""
+        return not (self.vectors.isdisjoint(names) and self.widths.keys().isdisjoint(names))
+
+    def loaded(self, name: str, indices: tuple[Atom, ...]) -> str:
+        """A number, an index, or a vector, which later stores must not change."""
+        return f"{super().loaded(name, indices)}{'.copy()' if self.wide(indices) else ''}"
+
+    def statement(self, statement: Node) -> None:
+        match statement:
+            case kernels.Loop():
+                extent = statement.extent
+                upper = self.count(extent) if isinstance(extent, kernels.Count) else self.atom(extent)
+                self.loop(f"{self.atom(statement.lower)}, {upper}, {statement.step}", statement)
+            case kernels.Where():
+                left, right = self.atom(statement.left), self.atom(statement.right)
+                with self.inside(f"if {left} {statement.comparison} {right}:"):
+                    for inner in statement.body:
+                        self.statement(inner)
+            case kernels.Tile():
+                undefined = np.int64(-1) if statement.type == "i32" else np.float32(np.nan)
+                self.undefined(statement.name, statement.extents, undefined)
+            case kernels.Search():
+                self.search(statement)
+            case kernels.Multiply():
+                self.multiply(statement)
+            case kernels.Reduce() | kernels.Barrier():
+                pass
+            case kernels.Copy():
+                value = self.loaded(statement.buffer, statement.buffer_indices)
+                self.line(f"{self.element(statement.target, statement.indices)} = {value}")
+            case _:
+                super().statement(statement)
+                defined = self.result_of(statement)
+                if defined and self.wide(kernels.reads_of(statement)) and not isinstance(statement, loops.Index):
+                    self.vectors.add(defined)
+
+    def count(self, count: kernels.Count) -> str:
+        """A number that is known when the kernel starts."""
+        known = self.constant(count.value)
+        self.head(f"{known}_value = {known}(environment)")
+        return f"{known}_value"
+
+    def search(self, search: kernels.Search) -> None:
+        lower, upper = self.atom(search.lower), self.atom(search.upper)
+        places = f"{self.name(search.buffer)}[{lower} : {upper}].searchsorted({self.atom(search.value)}, 'right')"
+        self.line(f"{self.name(search.result)} = int({lower} + {places} - 1)")
+
+    def multiply(self, statement: kernels.Multiply) -> None:
+        """Adds to the rows of a register tile, whose elements in order are those of a matrix."""
+        matrices = (
+            (statement.target, statement.indices),
+            (statement.left, statement.left_indices),
+            (statement.right, statement.right_indices),
+        )
+        texts = [f"{self.name(name)}[{', '.join(map(self.atom, at)) or '()'}]" for name, at in matrices]
+        add = self.constant(partial(_add_product, statement))
+        self.line(f"{add}({', '.join(texts)}, {self.atom(statement.column)})")
+
+    def accumulate(self, statement: loops.Accumulate) -> None:
+        """Into an element, a vector of them, or an accumulator; a vector that goes into a scalar is reduced."""
+        value = self.value(statement.function, statement.operands)
+        stays = self.wide(statement.indices) or statement.target in self.wide_sums
+        if self.wide(statement.operands) and not stays:
+            value = f"{self.constant(_joined)}({self.constant(_combination(statement.reduction))}, {value})"
+        if isinstance(statement, kernels.AtomicAccumulate) and statement.result:
+            self.line(f"{self.name(statement.result)} = {self.loaded(statement.target, statement.indices)}")
+        target = self.element(statement.target, statement.indices) if statement.indices else self.name(statement.target)
+        self.line(f"{target} = {self.combined(statement.reduction, target, value)}")
 
 
-def _multiply(statement: kernels.Multiply) -> Run:
-    """Adds to the rows of a register tile, whose elements in order are those of a matrix."""
-    rows, columns, depth = statement.rows, statement.columns, statement.depth
-    places = (statement.indices, statement.left_indices, statement.right_indices)
-    sums, left, right = ([_atom(index) for index in indices] for indices in places)
-    column = _atom(statement.column)
+def _combination(reduction: str) -> Callable[[Number, Number], Number]:
+    return {"sum": OPERATORS["add"], "product": OPERATORS["mul"]}.get(reduction, REDUCTIONS[reduction])
 
-    def at(environment: Environment, array: str, indices: list[Value]) -> Number:
-        return environment[array][tuple(index(environment) for index in indices)]
 
-    def run(environment: Environment) -> None:
-        first = column(environment)
-        tall, low = _rows(at(environment, statement.left, left), statement)
-        wide = at(environment, statement.right, right)[:depth, first : first + columns]
-        total = at(environment, statement.target, sums).reshape(-1, columns)
-        total[:rows] += product(tall, wide, statement.precision, low)
+def _joined(combine: Callable[[Number, Number], Number], value: Number) -> Number:
+    """A vector's elements, one after another."""
+    return reduce(combine, value) if np.ndim(value) else value
 
-    return run
+
+def _add_product(statement: kernels.Multiply, target: Number, left: Number, right: Number, first: int) -> None:
+    tall, low = _rows(left, statement)
+    wide = right[: statement.depth, first : first + statement.columns]
+    sums = target.reshape(-1, statement.columns)
+    sums[: statement.rows] += product(tall, wide, statement.precision, low)
 
 
 def _rows(slab: Number, statement: kernels.Multiply) -> tuple[Number, Number | None]:
@@ -246,123 +221,3 @@ def _rows(slab: Number, statement: kernels.Multiply) -> tuple[Number, Number | N
     parts = slab if slab.ndim == 3 else slab[None]
     low = parts[1, :rows, :depth].T if len(parts) > 1 else None
     return parts[0, :rows, :depth].T, low
-
-
-def _define(name: str, value: Value) -> Run:
-    def run(environment: Environment) -> None:
-        environment[name] = value(environment)
-
-    return run
-
-
-def _element(name: str, indices: tuple[Atom, ...], facts: _Facts) -> Value:
-    """What an access reads: a number, an index, or a vector."""
-    array, at = _array(name, indices), _place(indices, facts)
-    if name in facts.indices:
-        return lambda environment: int(array(environment)[at(environment)])
-    if not facts.widths.keys().isdisjoint(indices):
-        return lambda environment: array(environment)[at(environment)].copy()  # stores must not change what was read
-    return lambda environment: array(environment)[at(environment)]
-
-
-def _array(name: str, indices: tuple[Atom, ...]) -> Value:
-    """The array of an access; by one index, all of it is one row."""
-    if len(indices) == 1:
-        return lambda environment: environment[name].reshape(-1)
-    return operator.itemgetter(name)
-
-
-def _place(indices: tuple[Atom, ...], facts: _Facts) -> Value:
-    """Where in its array an access is: an element, or as many as a vector index stands for."""
-    places = [_index(index, facts) for index in indices]
-    if len(places) == 1:
-        return places[0]
-    if len(places) == 2:
-        first, second = places
-        return lambda environment: (first(environment), second(environment))
-    return lambda environment: tuple([place(environment) for place in places])
-
-
-def _index(index: Atom, facts: _Facts) -> Value:
-    first = _atom(index)
-    if index not in facts.widths:
-        return first
-    width = facts.widths[str(index)]
-    return lambda environment: slice(first(environment), first(environment) + width)
-
-
-def _accumulate(statement: loops.Accumulate, facts: _Facts) -> Run:
-    """Into an element, a vector of them, or an accumulator; a vector that goes into a scalar is reduced."""
-    target, combine = statement.target, _combination(statement.reduction)
-    value = _expression(FUNCTIONS, statement.function, statement.operands)
-    wide_sum = target in facts.wide
-    if not statement.indices:
-
-        def add(environment: Environment) -> None:
-            part = value(environment)
-            environment[target] = combine(environment[target], part if wide_sum else _scalar(combine, part))
-
-        return add
-    array, at = _array(target, statement.indices), _place(statement.indices, facts)
-    wide = not facts.widths.keys().isdisjoint(statement.indices)
-    before = _element(target, statement.indices, facts)
-    result = statement.result if isinstance(statement, kernels.AtomicAccumulate) else ""
-
-    def add_to_element(environment: Environment) -> None:
-        old, part = before(environment), value(environment)
-        array(environment)[at(environment)] = combine(old, part if wide else _scalar(combine, part))
-        if result:
-            environment[result] = old
-
-    return add_to_element
-
-
-def _combination(reduction: str) -> Callable[[Number, Number], Number]:
-    return {"sum": OPERATORS["add"], "product": OPERATORS["mul"]}.get(reduction, REDUCTIONS[reduction])
-
-
-def _scalar(combine: Callable[[Number, Number], Number], value: Number) -> Number:
-    return reduce(combine, value) if np.ndim(value) else value
-
-
-def _store(statement: loops.Store, facts: _Facts) -> Run:
-    array, at = _array(statement.target, statement.indices), _place(statement.indices, facts)
-    value = _expression(FUNCTIONS, statement.function, statement.operands)
-
-    def run(environment: Environment) -> None:
-        array(environment)[at(environment)] = value(environment)
-
-    return run
-
-
-def _copy(statement: kernels.Copy, facts: _Facts) -> Run:
-    array, at = _array(statement.target, statement.indices), _place(statement.indices, facts)
-    value = _element(statement.buffer, statement.buffer_indices, facts)
-
-    def run(environment: Environment) -> None:
-        array(environment)[at(environment)] = value(environment)
-
-    return run
-
-
-def _expression(functions: Mapping[str, Callable[..., Any]], name: str, operands: tuple[Atom, ...]) -> Value:
-    function: Callable[..., Any] = functions[name]
-    if functions is FUNCTIONS:
-        function = OPERATORS.get(name, function)
-    values = [_atom(operand) for operand in operands]
-    if name == "copy":
-        return values[0]
-    if len(values) == 1:
-        (only,) = values
-        return lambda environment: function(only(environment))
-    if len(values) == 2:
-        left, right = values
-        return lambda environment: function(left(environment), right(environment))
-    return lambda environment: function(*[value(environment) for value in values])
-
-
-def _atom(atom: Atom) -> Value:
-    if isinstance(atom, str):
-        return operator.itemgetter(atom)
-    constant = np.float32(atom) if isinstance(atom, float) else atom
-    return lambda environment: constant

@@ -20,7 +20,7 @@ from typing import Literal
 
 from explorer.compiler.ir import loops
 from explorer.compiler.ir.execute import Counter, body_of, print_execute, print_head
-from explorer.compiler.ir.node import Atom, Level, Line, Node, VerificationError
+from explorer.compiler.ir.node import Atom, Level, Line, Node, VerificationError, once
 
 Event = Literal["beg", "ite", "end"]
 EVENTS: tuple[Event, ...] = ("beg", "ite", "end")
@@ -165,25 +165,31 @@ class DlcProgram(Node):
 
     def pushes(self, traversal: str, event: Event) -> tuple[PushOp, ...]:
         """What goes into the data queue at an event, in order."""
-        return tuple(s for s in self.access if isinstance(s, PushOp) and (s.traversal, s.event) == (traversal, event))
+        return tuple(s for s in _at_events(self).get((traversal, event), ()) if isinstance(s, PushOp))
 
     def stores(self, traversal: str, event: Event) -> tuple[StoreStream, ...]:
         """What the access unit writes at an event."""
-        return tuple(
-            s for s in self.access if isinstance(s, StoreStream) and (s.traversal, s.event) == (traversal, event)
-        )
+        return tuple(s for s in _at_events(self).get((traversal, event), ()) if isinstance(s, StoreStream))
 
     def callback(self, traversal: str, event: Event) -> Callback | None:
         """The callback at an event, if there is one."""
-        for statement in self.access:
-            if isinstance(statement, Callback) and (statement.traversal, statement.event) == (traversal, event):
-                return statement
-        return None
+        callbacks = (s for s in _at_events(self).get((traversal, event), ()) if isinstance(s, Callback))
+        return next(callbacks, None)
 
     def token(self, traversal: str, event: Event) -> str | None:
         """The token that goes into the control queue at an event, if any."""
         callback = self.callback(traversal, event)
         return callback.token if callback else None
+
+
+@once
+def _at_events(program: DlcProgram) -> dict[tuple[str, Event], list[AccessStatement]]:
+    """What the access unit does at each event, in order: who runs a program asks in every iteration."""
+    found: dict[tuple[str, Event], list[AccessStatement]] = {}
+    for statement in program.access:
+        if isinstance(statement, PushOp | StoreStream | Callback):
+            found.setdefault((statement.traversal, statement.event), []).append(statement)
+    return found
 
 
 def print_dlc(program: DlcProgram) -> tuple[Line, ...]:

@@ -98,7 +98,7 @@ def _slc_stream(streams: Streams, read_only: dict[str, int], kind: str) -> slc.I
 
 def _slc_store(streams: Streams) -> slc.Item:
     scope = streams.execute
-    target = scope.pick(name for name in scope.written if name not in scope.rows)
+    target, *_ = scope.written  # the output; what the execute unit has for itself comes after it
     indices = tuple(scope.pick((*streams.known, 0)) for _ in range(scope.written[target]))
     vector = scope.pick((1, streams.width)) if streams.vectors else 1
     stream = scope.pick(streams.vectors if vector > 1 else streams.known)
