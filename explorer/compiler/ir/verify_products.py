@@ -4,7 +4,17 @@ from __future__ import annotations
 
 from explorer.compiler.ir.kernels import Loop, Multiply, ScheduledKernel, Tile, reads_of
 from explorer.compiler.ir.node import walk
-from explorer.compiler.ir.sharing import LANES, Path, Share, broken, dependences, iterations, shared_loops, size_of
+from explorer.compiler.ir.sharing import (
+    LANES,
+    Path,
+    Share,
+    broken,
+    dependences,
+    iterations,
+    shared_loops,
+    size_of,
+    statements,
+)
 
 TALL, PAIR, WIDE, DEEP = 16, 2, 16, 8
 """Rows, two of which a lane has, and columns that sums come in; elements of the depth that are summed at once."""
@@ -60,6 +70,7 @@ def verify_product(kernel: ScheduledKernel, product: Multiply, path: Path) -> No
 
 def _verify_together(kernel: ScheduledKernel, product: Multiply, path: Path, tiles: dict[str, Tile]) -> None:
     """The rules of a product of four warps, to which all warps of a block come alike."""
+    left, right = (_tile(tiles, product, name, "shared") for name in (product.left, product.right))
     warps = [loop for loop in shared_loops(path) if loop.bind == "warp"]
     every = len(warps) == 1 and (iterations(kernel, warps[0]) or 0) * LANES == kernel.threads
     if product.warps != WARPS or not every or kernel.threads % (WARPS * LANES):
@@ -68,6 +79,10 @@ def _verify_together(kernel: ScheduledKernel, product: Multiply, path: Path, til
     for block in path[path.index(warps[0]) + 1 :]:
         if isinstance(block, Loop) or any(warps[0].variable in depends.get(name, ()) for name in reads_of(block)):
             raise broken(product, "some of the warps that multiply together may not come there")
+    around = next(place for node, place in statements(kernel) if isinstance(node, Tile) and node.name == product.left)
+    own = any(loop.bind in ("warp", "lane", "thread") for loop in shared_loops(around))
+    if own or any(warps[0].variable in depends.get(str(index), ()) for index in product.left_indices):
+        raise broken(product, f"the warps that multiply together have different {product.left}")
     sizes = (product.rows, GRANULE), (product.columns, STRIP)
     if any(size <= 0 or size % by for size, by in sizes) or product.rows > MOST_ROWS or product.depth != ROW:
         raise broken(product, f"rows are a multiple of {GRANULE}, columns one of {STRIP}, and the depth is {ROW}")
@@ -75,7 +90,6 @@ def _verify_together(kernel: ScheduledKernel, product: Multiply, path: Path, til
     tall, *rest = (size_of(kernel, extent) or 0 for extent in sums.extents[len(product.indices) :])
     if rest != [GRANULE // PAIR, PAIR, product.columns // STRIP, STRIP] or tall * GRANULE < product.rows:
         raise broken(product, f"{product.target} is no tile of such sums")
-    left, right = (_tile(tiles, product, name, "shared") for name in (product.left, product.right))
     parts = [2] if product.precision == "tf32x3" else []
     *found, rows, depth = (size_of(kernel, extent) or 0 for extent in left.extents[len(product.left_indices) :])
     if found != parts or depth != ROW or rows < product.rows or rows % GRANULE or not left.swizzled:

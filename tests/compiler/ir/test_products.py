@@ -209,6 +209,8 @@ BROKEN_TOGETHER = [
     ("over 16 x 32 x 32", "over 24 x 32 x 32", "y is no tile of such sums"),
     ("left[16, 32] swizzled", "left[16, 32]", "left is not rows x depth, swizzled"),
     ("in tf32 by", "in tf32x3 by", "left is not 2 parts x rows x depth, swizzled"),
+    ("+= left * right", "+= left[strip1] * right", "the warps that multiply together have different left"),
+    ("+= left * right", "+= X * right", "X is no tile of numbers in shared memory"),
     ("right[32, 128] padded 8", "right[32, 128] swizzled", "what is swizzled are rows of 32 numbers"),
     ("strip1 * 32", "strip1 * 30", "column is not known to be a multiple of 4"),
     ("for down in 0..4 @lane 4 apart 1", "for down in 0..4 @lane 4 apart 8", "no lane has one iteration each of it"),
