@@ -115,6 +115,7 @@ def relational_graph(name: str, data: str, device: str) -> tuple[Structure, peer
 
 def _any_layer() -> Graph:
     """A graph program of a layer: encodings are of the relational graph alone."""
-    program: Any = explorer.compile((EXAMPLES / "rgnn" / "gcn.emb").read_text()).stages["graph"].program
+    text = (EXAMPLES / "rgnn" / "gcn.emb").read_text()
+    program: Any = explorer.compile(text, on_demand=True).stages["graph"].program
     assert isinstance(program, Graph)
     return program

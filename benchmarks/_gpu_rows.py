@@ -94,7 +94,8 @@ class Row(ABC):
     ) -> TensorProgram:
         """An example at these sizes, for data of such counts. Raises ValueError where it has no CUDA."""
         chosen: dict[str, str | bool] = {"precision": self.precision, "arch": _architecture(), **options}
-        made = explorer.compile((EXAMPLES / f"{path}.emb").read_text(), sizes=sizes, options=chosen, counts=counts)
+        text = (EXAMPLES / f"{path}.emb").read_text()
+        made = explorer.compile(text, sizes=sizes, options=chosen, counts=counts, on_demand=True)
         if not made.ok:
             raise ValueError("; ".join(diagnostic.message for diagnostic in made.diagnostics))
         if not made.stages["cuda"].available:
@@ -115,7 +116,7 @@ class ScoreRow(Row):
 
     def program(self) -> TensorProgram:
         """The score with all its dimensions of the row's size."""
-        names = explorer.compile((EXAMPLES / "kge" / f"{self.model}.emb").read_text()).sizes
+        names = explorer.compile((EXAMPLES / "kge" / f"{self.model}.emb").read_text(), on_demand=True).sizes
         corrupted = f"tail:{self.negatives}" if self.negatives else "none"
         return self.compiled(f"kge/{self.model}", dict.fromkeys(names, self.size), negatives=corrupted)
 

@@ -92,7 +92,8 @@ def contenders(case: Case, data: str) -> tuple[dict[str, Callable[[], Any]], flo
     from explorer.runtime.reference import score
 
     text = (CHECKOUT / "examples" / "kge" / f"{case.model}.emb").read_text()
-    compilation = explorer.compile(text, sizes=dict.fromkeys(explorer.compile(text).sizes, case.size))
+    sizes = dict.fromkeys(explorer.compile(text, on_demand=True).sizes, case.size)
+    compilation = explorer.compile(text, sizes=sizes, on_demand=True)
     inputs = draw(compilation, load_triples(data), case.batch)
     kernel: Any = compilation.stages["loops"].program
     compiled = prepare(kernel)

@@ -78,7 +78,7 @@ def account(name: str, counts: Mapping[str, int], options: Mapping[str, bool]) -
     from explorer.runtime.liveness import kept_to_the_end, peak_bytes
 
     text = (CHECKOUT / "examples" / "rgnn" / f"{name}.emb").read_text()
-    compilation = explorer.compile(text, options=options)
+    compilation = explorer.compile(text, options=options, on_demand=True)
     graph, module = programs(compilation)
     extents = extents_of(graph, module, counts)
     kernels = [program for program in module.programs if hasattr(program, "buffers")]

@@ -112,7 +112,7 @@ class Bench:
 
         self.case = case
         self.text = (CHECKOUT / "examples" / "rgnn" / f"{case.model}.emb").read_text()
-        self.compilation = explorer.compile(self.text)
+        self.compilation = explorer.compile(self.text, on_demand=True)
         self.graph, self.module = programs(self.compilation)
         self.encodings = encode(load_graph(data))
         self.tensors = draw_tensors(self.graph, self.encodings.counts, seed=0)

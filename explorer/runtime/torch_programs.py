@@ -74,7 +74,7 @@ class TensorProgram:
         if compilation.options.grad != grad:
             options = compilation.options.to_json() | {"grad": grad}
             name, sizes = compilation.name, compilation.sizes
-            compilation = compile_model(compilation.text, sizes=sizes, options=options, name=name)
+            compilation = compile_model(compilation.text, sizes=sizes, options=options, name=name, on_demand=True)
         stage = compilation.stages["loops"]
         if not stage.available:
             raise InputError(f"{compilation.name} cannot be run: {stage.reason}")

@@ -39,7 +39,7 @@ def test_every_stage_computes_what_the_reference_does(path, sizes, negatives):
     sizes = {name: size for name, size in sizes.items() if re.search(rf"\b{name}\b\s*=", text)}
     if sizes.get("D", 0) * sizes.get("K", sizes.get("D", 0)) > 600 and negatives != "none":
         sizes = {name: min(size, 9) for name, size in sizes.items()}
-    sizes = sizes or dict.fromkeys(compiled(text).sizes, 8)
+    sizes = sizes or dict.fromkeys(compiled(text, on_demand=True).sizes, 8)
     compilation = compiled(text, sizes=sizes, options={"negatives": negatives})
     inputs = draw_inputs(compilation, batch=2)
     want = reference.score(text, inputs, sizes=dict(compilation.sizes), negatives=negatives)

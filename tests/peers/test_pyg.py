@@ -57,7 +57,7 @@ X = draw(NODES, F, scale=1.0)
 def ours(text, tensors, upstream, **options):
     """The result and the gradients on the CPU."""
     sizes = {name: size for name, size in {"F": F, "G": G, "H": H, "D": D}.items() if f"{name} =" in text}
-    compilation = explorer.compile(text, sizes=sizes, options={"grad": True, **options})
+    compilation = explorer.compile(text, sizes=sizes, options={"grad": True, **options}, on_demand=True)
     assert compilation.ok, [diagnostic.message for diagnostic in compilation.diagnostics]
     return compilation.run({**GRAPH, **tensors}, "cpu", grad=upstream)
 

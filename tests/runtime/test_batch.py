@@ -27,7 +27,7 @@ def graph_of(entities=9, relations=3):
 
 
 def test_arrays_have_the_declared_shapes_and_types():
-    inputs = draw(explorer.compile(TRANSR), graph_of(), batch=20)
+    inputs = draw(explorer.compile(TRANSR, on_demand=True), graph_of(), batch=20)
     shapes = {name: array.shape for name, array in inputs.items()}
     assert shapes == {
         **dict.fromkeys("hrt", (20,)),
@@ -42,14 +42,14 @@ def test_arrays_have_the_declared_shapes_and_types():
 
 
 def test_every_row_is_a_triple_of_the_graph():
-    inputs = draw(explorer.compile(TRANSR), graph_of(), batch=200)
+    inputs = draw(explorer.compile(TRANSR, on_demand=True), graph_of(), batch=200)
     assert np.array_equal(inputs["t"], (inputs["h"] + inputs["r"] + 1) % 9)
     assert set(inputs["h"].tolist()) == set(range(9))
 
 
 @pytest.mark.parametrize(("mode", "name"), [("tail:5", "t"), ("head:5", "h")])
 def test_negatives_replace_one_end(mode, name):
-    compilation = explorer.compile(TRANSR, options={"negatives": mode})
+    compilation = explorer.compile(TRANSR, options={"negatives": mode}, on_demand=True)
     inputs = draw(compilation, graph_of(), batch=50)
     assert inputs[name].shape == (50, 5)
     assert inputs[name].dtype == np.int32
@@ -58,7 +58,7 @@ def test_negatives_replace_one_end(mode, name):
 
 
 def test_a_seed_fixes_the_draw():
-    compilation = explorer.compile(TRANSR, options={"negatives": "tail:4"})
+    compilation = explorer.compile(TRANSR, options={"negatives": "tail:4"}, on_demand=True)
     first, again, other = (draw(compilation, graph_of(), batch=30, seed=seed) for seed in (1, 1, 2))
     assert all(np.array_equal(first[name], again[name]) for name in first)
     assert not any(np.array_equal(first[name], other[name]) for name in first)
@@ -66,7 +66,7 @@ def test_a_seed_fixes_the_draw():
 
 def test_a_tensor_does_not_depend_on_the_others():
     less = TRANSR.replace(", bias[relation]", "").replace(" + bias[r]", "")
-    full, fewer = (draw(explorer.compile(text), graph_of(), batch=30) for text in (TRANSR, less))
+    full, fewer = (draw(explorer.compile(text, on_demand=True), graph_of(), batch=30) for text in (TRANSR, less))
     assert all(np.array_equal(full[name], fewer[name]) for name in fewer)
 
 
@@ -77,7 +77,7 @@ score Model(source: entity, kind: relation, goal: entity):
     param E[entity, D], R[relation, D]
     return sum(E[source] * R[kind] * E[goal])
 """
-    inputs = draw(explorer.compile(text, options={"negatives": "head:3"}), graph_of(), batch=10)
+    inputs = draw(explorer.compile(text, options={"negatives": "head:3"}, on_demand=True), graph_of(), batch=10)
     assert inputs["source"].shape == (10, 3)
     assert inputs["kind"].max() == 2
     assert inputs["goal"].shape == (10,)
@@ -86,14 +86,14 @@ score Model(source: entity, kind: relation, goal: entity):
 @pytest.mark.parametrize("size", [4, 64, 512])
 def test_scores_neither_grow_nor_vanish_with_the_sizes(size):
     text = TRANSR.replace(" * scale", "")
-    compilation = explorer.compile(text, sizes={"D": size, "K": size})
+    compilation = explorer.compile(text, sizes={"D": size, "K": size}, on_demand=True)
     inputs = draw(compilation, graph_of(), batch=50)
     scores = score(text, inputs, compilation.sizes)
     assert 0.3 < np.mean(np.abs(scores)) < 5
 
 
 def test_too_large_inputs_are_refused_before_they_are_made():
-    compilation = explorer.compile(TRANSR, sizes={"D": 4096, "K": 2048})
+    compilation = explorer.compile(TRANSR, sizes={"D": 4096, "K": 2048}, on_demand=True)
     triples = load_triples("FB15k")
     tracemalloc.start()
     with pytest.raises(InputError) as refused:
@@ -108,7 +108,7 @@ def test_too_large_inputs_are_refused_before_they_are_made():
 
 
 def test_a_huge_batch_is_refused_by_name():
-    compilation = explorer.compile(TRANSR, options={"negatives": "tail:4096"})
+    compilation = explorer.compile(TRANSR, options={"negatives": "tail:4096"}, on_demand=True)
     with pytest.raises(InputError, match=r"ids and scores \[1000000 x 4096\] .* smaller batch or fewer negatives"):
         draw(compilation, graph_of(), batch=1_000_000)
     with pytest.raises(InputError, match="at least 1 triple, not 0"):
@@ -117,4 +117,4 @@ def test_a_huge_batch_is_refused_by_name():
 
 def test_the_limit_is_the_callers():
     with pytest.raises(InputError, match=r"more than the limit of 0\.0 MiB"):
-        draw(explorer.compile(TRANSR), graph_of(), limit=1000)
+        draw(explorer.compile(TRANSR, on_demand=True), graph_of(), limit=1000)

@@ -194,7 +194,7 @@ def test_what_the_rows_of_a_result_are_held_against() -> None:
 
 def test_more_terms_allow_a_larger_error() -> None:
     def tolerance(text: str, lists: SparseRows, grad: bool = False) -> float:
-        graph = explorer.compile(text, options={"grad": grad}).stages["graph"].program
+        graph = explorer.compile(text, options={"grad": grad}, on_demand=True).stages["graph"].program
         assert isinstance(graph, Graph)
         return run_op.tolerance_of(graph, lists)
 
@@ -274,7 +274,7 @@ op Mean(b: bag of row):
 )
 def test_a_matrix_is_counted_by_the_names_of_the_ops_sets(name: str, counts: dict[str, int] | None) -> None:
     (path,) = (path for path in EXAMPLES if path.stem == name)
-    graph = explorer.compile(path.read_text()).stages["graph"].program
+    graph = explorer.compile(path.read_text(), on_demand=True).stages["graph"].program
     assert isinstance(graph, Graph)
     ptr, idx = np.array([0, 1000, 1000, 1024, 1024], np.int32), np.zeros(1024, np.int32)
     columns = 4 if name == "mp" else 9

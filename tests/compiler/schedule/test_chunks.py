@@ -138,7 +138,7 @@ def test_sorted_edges_load_fewer_matrices():
 def test_scores_are_the_references_in_every_grouping(text, batch):
     results = []
     for group in (1, 2, 4):
-        sizes = {name: 9 + at for at, name in enumerate(explorer.compile(text).sizes)}
+        sizes = {name: 9 + at for at, name in enumerate(explorer.compile(text, on_demand=True).sizes)}
         compilation, kernel = by_chunks(text, edges=6, group=group, sizes=sizes)
         inputs = draw_inputs(compilation, batch=batch, entities=6, relations=4)
         results.append(run_scheduled((kernel,), inputs)["out"])
