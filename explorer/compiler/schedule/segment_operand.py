@@ -63,9 +63,9 @@ class SegmentOperand:
         """What a schedule says of it."""
         return (f"sum {self._side} rows a thread side by side, look their elements up a step ahead",)
 
-    def declare(self, steps: Steps) -> None:
-        """The slab in shared memory, and where the segments of a thread's rows begin and stop."""
-        self.name = steps.tile("left", self._tiling.left_extents, "shared", padding=PADDING)
+    def declare(self, steps: Steps, slab: str = "") -> None:
+        """The slab in shared memory, if that is not there yet, and where a thread's segments begin and stop."""
+        self.name = slab or steps.tile("left", self._tiling.left_extents, "shared", padding=PADDING)
         rows = [self._groups, self._side, self._down]
         self._begins, self._stops = (steps.tile(hint, rows, "register", type="i32") for hint in ("begins", "stops"))
 

@@ -75,16 +75,17 @@ class Tiling:
 
 
 def choose_tiling(kernel: loops.Kernel, product: Product, asked: str) -> Tiling:
-    """The tiling for a product's shape: vectors where all that is walked has rows of a multiple of a vector, and on
-    tensor cores where the epilogue has, if the option `precision` asks for that."""
+    """The tiling for a product's shape, and for that of what is added to it: vectors where all that is walked has rows
+    of a multiple of a vector, and on tensor cores where the epilogue has, if the option `precision` asks for that."""
     columns = kernel.size(product.column_extent)
     width = next(width for width in WIDTHS if width >= min(columns, WIDTHS[-1]))
-    by_column = (*product.epilogue, *(() if product.transposed else (product.matrix,)))
+    products = [product, *([product.added] if product.added else [])]
+    by_column = (*product.epilogue, *(each.matrix for each in products if not each.transposed))
     step = vector_step(kernel, by_column, product.column, columns)
     depth = kernel.size(product.depth_extent)
     across = min(ACROSS, width // step)
     matrix_step = vector_step(kernel, (product.matrix,), product.depth, depth) if product.transposed else step
-    depth_step = vector_step(kernel, product.prologue, product.depth, depth)
+    depth_step = min(vector_step(kernel, p.prologue, p.depth, kernel.size(p.depth_extent)) for p in products)
     precision = PRECISIONS.get(asked) if step == VECTOR else None
     slab = DEPTH_OF_ONE_PASS if precision == "tf32" and depth > DEPTH else DEPTH
     if product.segment is not None:
