@@ -12,10 +12,16 @@ from dataclasses import dataclass
 from explorer.compiler.ir.kernels import Count, ScheduledKernel
 from explorer.compiler.ir.loops import Buffer
 from explorer.compiler.ir.node import Extent, Names, Origin
-from explorer.compiler.schedule.grouping import ROWS_A_TILE, THREADS
+from explorer.compiler.schedule.grouping import ROWS_A_TILE, THREADS, divide_up
 from explorer.compiler.schedule.piece_groups import PIECE, Inspector, PairArrays, PlacedPieces
 from explorer.compiler.schedule.steps import Steps
 from explorer.compiler.schedule.tiling import ACROSS, VECTOR
+
+PARTS = 256
+"""Of the nodes, whose pieces of a matrix and a length come one part after another: neighbours in a tile are neighbours
+in memory, or nearly so, and so are their edges."""
+CLEARED = 8
+"""Rows that a row of threads clears, if they are to be cleared."""
 
 
 @dataclass(frozen=True)
@@ -34,7 +40,7 @@ def place_last_pieces(name: str, pairs: PairArrays, names: Names, origin: Origin
     hints = ("node_rank", "node_bin", "node_first", "node_added")
     places = ("piece_begin", "piece_stop", "piece_node", "piece_added")
     arrays = dict.fromkeys((*hints, *places), pairs.nodes)
-    inspector = Inspector.of_pieces(name, pairs, counts, arrays, names, origin)
+    inspector = Inspector.of_pieces(name, pairs, PARTS, counts, arrays, names, origin)
     pieces, of = inspector.placed(_count(inspector), _place(inspector)), inspector.of
     return LastPieces(pieces, of["node_first"], of["node_added"])
 
@@ -54,7 +60,8 @@ def _count(inspector: Inspector) -> ScheduledKernel:
             _shorter(steps, inspector, pair, found)
         length, first, group, pieces = (steps.load(hint, tile, 0) for hint, tile in found.items())
         shorter = steps.index("shorter", "sub", PIECE, steps.index("some", "min", length, PIECE))
-        rank, chosen = inspector.count(steps, group, shorter)
+        part = steps.index("part", "div", node, divide_up(steps, "wide", pairs.nodes, PARTS))
+        rank, chosen = inspector.count(steps, group, shorter, part)
         added = steps.index("added", "max", steps.index("others", "sub", pieces, 1), 0)
         for hint, value in (("rank", rank), ("bin", chosen), ("first", first), ("added", added)):
             steps.store(of[f"node_{hint}"].name, [node], value)
@@ -86,8 +93,7 @@ def _place(inspector: Inspector) -> ScheduledKernel:
     with steps.each("n", inspector.pairs.nodes, THREADS) as node:
         hints = ("rank", "bin", "first", "added")
         rank, chosen, first, added = (steps.load(hint, of[f"node_{hint}"].name, node) for hint in hints)
-        place = inspector.place(steps, chosen, rank)
-        length = steps.index("length", "sub", PIECE, steps.index("shorter", "mod", chosen, PIECE))
+        place, length = inspector.place(steps, chosen, rank)
         stop = steps.index("stop", "add", first, length)
         for hint, value in (("begin", first), ("stop", stop), ("node", node), ("added", added)):
             steps.store(of[f"piece_{hint}"].name, [place], value)
@@ -98,24 +104,33 @@ def clear_rows(
     name: str, sums: Buffer, added: Buffer, columns: int, sizes: tuple[tuple[str, int], ...]
 ) -> ScheduledKernel:
     """The kernel that sets rows of the sums, of so many columns, to 0: those of nodes that several pieces are `added`
-    to. A row of threads has one at a time."""
+    to. A row of threads looks at several, whose loads are under way together."""
     nodes, _ = sums.extents
     step = 1 if columns % VECTOR else VECTOR
     wide = ACROSS * step
     down = THREADS // ACROSS
     taken = {sums.name, *sums.extents, added.name, *added.extents}
     steps = Steps(Names({each for each in taken if isinstance(each, str)}), sums.origin)
-    with steps.loop("block", Count(((nodes, down),)), "block") as block:
-        first = steps.index("first", "mul", block, down)
+    with steps.loop("block", Count(((nodes, down * CLEARED),)), "block") as block:
+        first = steps.index("first", "mul", block, down * CLEARED)
+        counted = steps.tile("pieces", [CLEARED, down], "register", type="i32")
         with steps.loop("row", down, "thread") as row, steps.loop("q", wide, "thread", step=step) as along:
-            node = steps.index("n", "add", first, row)
+            start = steps.index("n", "add", first, row)
+            with steps.all("side", CLEARED) as side:
+                node = steps.index("n", "add", start, steps.index("above", "mul", side, down))
+                there = steps.index("n", "min", node, steps.index("last", "sub", nodes, 1))
+                steps.store(counted, [side, row], steps.load("pieces", added.name, there))
             with (
-                steps.where(node, "<", nodes),
-                steps.where(1, "<", steps.load("pieces", added.name, node)),
+                steps.all("side", CLEARED) as side,
+                steps.where(1, "<", steps.load("pieces", counted, side, row)),
                 steps.all("pass", -(-columns // wide)) as which,
             ):
+                node = steps.index("n", "add", start, steps.index("above", "mul", side, down))
                 column = steps.index("k", "add", steps.index("before", "mul", which, wide), along)
-                with steps.where(column, "<", columns, needed=bool(columns % wide)):
+                with (
+                    steps.where(node, "<", nodes),
+                    steps.where(column, "<", columns, needed=bool(columns % wide)),
+                ):
                     steps.store(sums.name, [node, column], 0.0)
     return ScheduledKernel(
         name=name,

@@ -14,6 +14,8 @@ from explorer.compiler.schedule.steps import Steps
 
 DESTINATION_BYTES = 8 << 20
 """Of the rows that a block of destinations has: they stay in the L2 cache beside what is gathered meanwhile."""
+PARTS = 4
+"""Of a block of destinations, whose pieces of a length come one part after another."""
 
 
 def place_pieces(
@@ -30,7 +32,7 @@ def place_pieces(
     hints = ("edge_rank", "edge_bin", "edge_node", "piece_begin", "piece_stop", "piece_node")
     arrays = dict.fromkeys((*hints, *(("piece_added",) if last else ())), pairs.edges)
     known = (last.first, last.added) if last else ()
-    inspector = Inspector.of_pieces(name, pairs, counts, arrays, names, origin, known)
+    inspector = Inspector.of_pieces(name, pairs, PARTS, counts, arrays, names, origin, known)
     return inspector.placed(_count(inspector, nodes, last), _place(inspector, last))
 
 
@@ -52,7 +54,9 @@ def _count(inspector: Inspector, nodes: int, last: LastPieces | None) -> Schedul
                 shorter = steps.index("shorter", "sub", PIECE, length)
                 block = steps.index("block", "div", node, nodes)
                 group = steps.index("g", "add", steps.index("before", "mul", block, inspector.choices), matrix)
-                rank, chosen = inspector.count(steps, group, shorter)
+                inside = steps.index("inside", "sub", node, steps.index("before", "mul", block, nodes))
+                part = steps.index("part", "div", inside, -(-nodes // PARTS))
+                rank, chosen = inspector.count(steps, group, shorter, part)
                 for hint, value in (("edge_rank", rank), ("edge_bin", chosen), ("edge_node", node)):
                     steps.store(of[hint].name, [edge], value)
     return inspector.kernel(
@@ -79,8 +83,7 @@ def _place(inspector: Inspector, last: LastPieces | None) -> ScheduledKernel:
         rank = steps.load("rank", of["edge_rank"].name, edge)
         with steps.where(0, "<=", rank):
             chosen = steps.load("bin", of["edge_bin"].name, edge)
-            place = inspector.place(steps, chosen, rank)
-            length = steps.index("length", "sub", PIECE, steps.index("shorter", "mod", chosen, PIECE))
+            place, length = inspector.place(steps, chosen, rank)
             stop = steps.index("stop", "add", edge, length)
             node = steps.load("node", of["edge_node"].name, edge)
             for hint, value in (("piece_begin", edge), ("piece_stop", stop), ("piece_node", node)):
