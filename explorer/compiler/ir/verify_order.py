@@ -382,19 +382,21 @@ class _Order:
 
     def _scattered(self, access: _Access, past: _Past) -> bool:
         """Whether one store, in another iteration, goes where memory says, or where an atomic found it: then that
-        decides who writes what. A counter that only grows is never found twice at one number. Atomics besides the store
-        go elsewhere if conditions leave them other values of one scalar that memory has: so memory decides, too, which
-        elements are stored to and which are added to."""
+        decides who writes what. A counter that only grows is never found twice at one number. If conditions on one
+        scalar that memory has leave other rows to a store than to atomics, memory decides that, too: a row is either
+        stored, by one thread, or added to."""
         other = past.access
-        kinds = {access.kind, other.kind}
-        if access.indices != other.indices or not ("write" in kinds and kinds <= {"write", "atomic"}):
-            return False
-        if len(kinds) > 1 and not self._told_apart(access, other):
+        if {access.kind, other.kind} == {"write", "atomic"}:
+            return self._told_apart(access, other)
+        if access.kind != "write" or other.kind != "write" or access.indices != other.indices:
             return False
         return any(self.depends.get(str(index), NONE) & past.stale for index in access.indices if self._is_found(index))
 
     def _told_apart(self, access: _Access, other: _Access) -> bool:
-        """Whether conditions leave two accesses different values of a scalar that memory has."""
+        """Whether two accesses go where memory says, and conditions leave them different values of a scalar that it
+        has."""
+        if not all(any(self._is_found(index) for index in each.indices) for each in (access, other)):
+            return False
         return any(
             name == same and name in self.found and (most < fewest or highest < least)
             for name, least, most in access.limits

@@ -58,9 +58,9 @@ class Epilogue:
         self._columns = kernel.size(product.column_extent)
         head = tuple(statement for statement in product.head if statement is not product.matrix_index)
         self._guards = dict(product.guards)
-        scalars = {*self._guards.values(), product.adding}
-        guarding = [statement for statement in head if loops.result_of(statement) in scalars]
-        self._head = [*slice_for(head, (*product.epilogue, *guarding)), *guarding]
+        guarding = set(self._guards.values())
+        needed = slice_for(head, product.epilogue)
+        self._head = [s for s in head if s in needed or loops.result_of(s) in guarding]
         self._indices = {buffer.name for buffer in kernel.buffers if buffer.kind == "index"}
         self._ahead: dict[str, str] = {}
         self._common: dict[str, str] = {}
@@ -151,14 +151,18 @@ class Epilogue:
         if not adding:
             steps.copy([add], names)
             return
-        with steps.where(1, "<", names[adding]):
+        with steps.where(0, "<=", names[adding]):
             steps.copy([add], names)
-        with steps.where(names[adding], "==", 1):
-            function, operands = add.function, add.operands
-            alone = loops.Store(
-                target=add.target, indices=add.indices, function=function, operands=operands, origin=add.origin
+        with steps.where(names[adding], "<", 0):
+            row = steps.index("row", "sub", -1, str(names[adding]))
+            store = loops.Store(
+                target=add.target,
+                indices=add.indices,
+                function=add.function,
+                operands=add.operands,
+                origin=add.origin,
             )
-            steps.copy([alone], names)
+            steps.copy([store], {**names, adding: row})
 
     def _statements(
         self,

@@ -12,37 +12,40 @@ from dataclasses import dataclass
 from explorer.compiler.ir.kernels import Count, ScheduledKernel
 from explorer.compiler.ir.loops import Buffer
 from explorer.compiler.ir.node import Extent, Names, Origin
-from explorer.compiler.schedule.grouping import ROWS_A_TILE, THREADS, divide_up
+from explorer.compiler.schedule.grouping import ROWS_A_TILE, THREADS
 from explorer.compiler.schedule.piece_groups import PIECE, Inspector, PairArrays, PlacedPieces
 from explorer.compiler.schedule.steps import Steps
 from explorer.compiler.schedule.tiling import ACROSS, VECTOR
 
-PARTS = 256
-"""Of the nodes, whose pieces of a matrix and a length come one part after another: neighbours in a tile are neighbours
-in memory, or nearly so, and so are their edges."""
 CLEARED = 8
 """Rows that a row of threads clears, if they are to be cleared."""
 
 
 @dataclass(frozen=True)
 class LastPieces:
-    """The pieces, and by node the `first` edge of each, -1 for none, and how many other pieces are `added` to its
-    row."""
+    """The pieces, and by place how many `others` the node has, which are added to its row; that again by node
+    (`added`), and the `first` edge of its last piece, -1 for none."""
 
     pieces: PlacedPieces
+    others: Buffer
     first: Buffer
     added: Buffer
+
+    @property
+    def arrays(self) -> tuple[Buffer, ...]:
+        """What the inspector says of pieces by their places."""
+        return (*self.pieces.arrays, self.others)
 
 
 def place_last_pieces(name: str, pairs: PairArrays, names: Names, origin: Origin) -> LastPieces:
     """The inspector for such pieces of pairs. `names` are those of the module."""
     counts = Count(((pairs.choices, 1), (1, 1))), Count(((1, 1),)), Count(((pairs.nodes, ROWS_A_TILE),))
     hints = ("node_rank", "node_bin", "node_first", "node_added")
-    places = ("piece_begin", "piece_stop", "piece_node", "piece_added")
+    places = ("piece_begin", "piece_stop", "piece_node", "piece_others")
     arrays = dict.fromkeys((*hints, *places), pairs.nodes)
-    inspector = Inspector.of_pieces(name, pairs, PARTS, counts, arrays, names, origin)
+    inspector = Inspector.of_pieces(name, pairs, counts, arrays, names, origin)
     pieces, of = inspector.placed(_count(inspector), _place(inspector)), inspector.of
-    return LastPieces(pieces, of["node_first"], of["node_added"])
+    return LastPieces(pieces, of["piece_others"], of["node_first"], of["node_added"])
 
 
 def _count(inspector: Inspector) -> ScheduledKernel:
@@ -60,8 +63,7 @@ def _count(inspector: Inspector) -> ScheduledKernel:
             _shorter(steps, inspector, pair, found)
         length, first, group, pieces = (steps.load(hint, tile, 0) for hint, tile in found.items())
         shorter = steps.index("shorter", "sub", PIECE, steps.index("some", "min", length, PIECE))
-        part = steps.index("part", "div", node, divide_up(steps, "wide", pairs.nodes, PARTS))
-        rank, chosen = inspector.count(steps, group, shorter, part)
+        rank, chosen = inspector.count(steps, group, shorter)
         added = steps.index("added", "max", steps.index("others", "sub", pieces, 1), 0)
         for hint, value in (("rank", rank), ("bin", chosen), ("first", first), ("added", added)):
             steps.store(of[f"node_{hint}"].name, [node], value)
@@ -93,9 +95,10 @@ def _place(inspector: Inspector) -> ScheduledKernel:
     with steps.each("n", inspector.pairs.nodes, THREADS) as node:
         hints = ("rank", "bin", "first", "added")
         rank, chosen, first, added = (steps.load(hint, of[f"node_{hint}"].name, node) for hint in hints)
-        place, length = inspector.place(steps, chosen, rank)
+        place = inspector.place(steps, chosen, rank)
+        length = steps.index("length", "sub", PIECE, steps.index("shorter", "mod", chosen, PIECE))
         stop = steps.index("stop", "add", first, length)
-        for hint, value in (("begin", first), ("stop", stop), ("node", node), ("added", added)):
+        for hint, value in (("begin", first), ("stop", stop), ("node", node), ("others", added)):
             steps.store(of[f"piece_{hint}"].name, [place], value)
     return inspector.kernel("place", "write the pieces group by group, the longest of a group first", steps)
 

@@ -119,14 +119,14 @@ def _in_pairs(
     return None
 
 
-def product_of(found: Pairs, pieces: PlacedPieces, most: Extent, sums: Buffer) -> Product:
+def product_of(found: Pairs, pieces: PlacedPieces, most: Extent, sums: Buffer, *, mirrored: bool = False) -> Product:
     """The product whose rows are pieces of the pairs' edges, `most` of them; its epilogue adds to the nodes' rows of
-    `sums`, or stores there, where it is known that a row has no other piece."""
+    `sums`, or stores there where a node is `mirrored`."""
     origin = found.depths.origin
     *scalars, inner = found.edges.body
     assert isinstance(inner, loops.For)
     value = f"{found.total.name}_part"
-    begin, stop, node, *added_to = (_by_place(array, origin) for array in pieces.arrays)
+    begin, stop, node = (_by_place(array, origin) for array in pieces.arrays)
     chosen = replace(found.chosen, indices=("piece",))
     add = AtomicAccumulate(
         target=sums.name,
@@ -138,7 +138,7 @@ def product_of(found: Pairs, pieces: PlacedPieces, most: Extent, sums: Buffer) -
     )
     return Product(
         rows=loops.For(variable="piece", extent=most, body=(), parallel=True, origin=origin),
-        head=(begin, stop, node, *added_to, chosen),
+        head=(begin, stop, node, chosen),
         heads=None,
         depth=inner.variable,
         depth_extent=inner.extent,
@@ -155,7 +155,7 @@ def product_of(found: Pairs, pieces: PlacedPieces, most: Extent, sums: Buffer) -
         accumulators=(),
         origin=origin,
         segment=Segment(found.edges.variable, begin.result, stop.result, tuple(scalars)),
-        adding=added_to[0].result if added_to else "",
+        adding=node.result if mirrored else "",
     )
 
 
@@ -168,10 +168,10 @@ def ending_of(found: Pairs, last: LastPieces, product: Product, sums: Buffer) ->
     """The product of each node's last piece and, added to it, of the node's own row, which ends the row: `product`, as
     it is behind the pairs, whose epilogue reads those of `sums` that the other pieces have been added to."""
     own = product_of(found, last.pieces, found.rows.extent, sums)
-    node = own.head[2]
+    node, others = own.head[2], _by_place(last.others, own.origin)
     assert isinstance(node, loops.Load)
     changes = {product.rows.variable: node.result, product.column: own.column}
-    head = (*own.head, *(rename(statement, changes) for statement in product.head))
+    head = (*own.head, others, *(rename(statement, changes) for statement in product.head))
     matrix = rename(product.matrix, changes)
     assert isinstance(matrix, loops.Load)
     added = replace(
@@ -187,8 +187,7 @@ def ending_of(found: Pairs, last: LastPieces, product: Product, sums: Buffer) ->
         head=head,
         total=product.total,
         epilogue=tuple(rename(statement, changes) for statement in product.epilogue),
-        guards=((sums.name, own.adding),),
-        adding="",
+        guards=((sums.name, others.result),),
         added=added,
     )
 

@@ -1,5 +1,5 @@
-"""What the inspectors of pieces share: pieces are grouped by block of destinations, by matrix, by length, the longest
-first, and by part of the block, and each group is cut into tiles.
+"""What the inspectors of pieces share: pieces are grouped by block of destinations, by matrix, and by length, the
+longest first, and each group is cut into tiles.
 
 What a thread sums side by side is then of one length or nearly so, and a tile's rows are told by arrays next to each
 other. With several blocks of destinations, whose rows a cache holds, all that is added to one of them is added before
@@ -12,7 +12,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from explorer.compiler.counts import SETS
-from explorer.compiler.ir.kernels import ROLLED, Count, ScheduledKernel
+from explorer.compiler.ir.kernels import Count, ScheduledKernel
 from explorer.compiler.ir.loops import Buffer
 from explorer.compiler.ir.node import Extent, Names, Origin
 from explorer.compiler.schedule.grouping import ROWS_A_TILE, THREADS, Grouping, divide_up, tiles_and_rows
@@ -37,32 +37,29 @@ class PairArrays:
 
 @dataclass(frozen=True)
 class PlacedPieces:
-    """What is known of each piece at its place: its edges are `begin` to `stop`, its sum belongs to `node`, and so many
-    pieces are `added` to the node's row; that is known only where each node has a last piece, not one of those."""
+    """What is known of each piece at its place: its edges are `begin` to `stop`, and its sum belongs to `node`. An
+    inspector may say more by a node that is `mirrored`."""
 
     grouping: Grouping
     begin: Buffer
     stop: Buffer
     node: Buffer
-    added: Buffer | None
 
     @property
     def arrays(self) -> tuple[Buffer, ...]:
         """What the inspector fills besides the arrays of tiles."""
-        return (self.begin, self.stop, self.node, *((self.added,) if self.added else ()))
+        return (self.begin, self.stop, self.node)
 
 
 @dataclass(frozen=True)
 class Inspector:
     """What an inspector's kernels share. A group is all pieces of a block of destinations and one of the `choices`; a
-    bin is those of one length, the longest first, and one of the block's `parts`. `of` are arrays by what they hold: of
-    bins and groups (how many rows there are, how many of them are single edges, where the first is, and the numbers of
-    its heavy and its light tiles, less their places among the group's), of tiles, and those that the inspector itself
-    adds. `groups` and the like name counts."""
+    bin is those of one length, the longest first. `of` are arrays by what they hold: of bins and groups (how many rows
+    there are, where the first is, and the numbers of its heavy and its light tiles, less their places among the
+    group's), of tiles, and those that the inspector itself adds. `groups` and the like name counts."""
 
     name: str
     pairs: PairArrays
-    parts: int
     blocks: str
     choices: str
     groups: str
@@ -77,7 +74,6 @@ class Inspector:
         cls,
         name: str,
         pairs: PairArrays,
-        parts: int,
         counts: tuple[Count, Count, Count],
         arrays: dict[str, Extent],
         names: Names,
@@ -89,8 +85,8 @@ class Inspector:
         choices, blocks, groups, tiles = (names.new(hint) for hint in ("choices", "blocks", "groups", "tiles"))
         extents: dict[str, tuple[Extent, ...]] = {
             **{hint: (extent,) for hint, extent in arrays.items()},
-            **dict.fromkeys(("bin_rows", "bin_first"), (groups, PIECE * parts)),
-            **dict.fromkeys(("group_rows", "group_singles"), (groups,)),
+            **dict.fromkeys(("bin_rows", "bin_first"), (groups, PIECE)),
+            "group_rows": (groups,),
             "group_tile": (groups, 2),
             **dict.fromkeys(("tile_matrix", "tile_begin", "tile_end"), (tiles,)),
         }
@@ -102,14 +98,14 @@ class Inspector:
             (tiles, Count((*of_tiles.terms, (groups, 1)))),
         )
         of = {hint: Buffer(name=names.new(hint), kind="index", extents=e, origin=origin) for hint, e in extents.items()}
-        return cls(name, pairs, parts, blocks, choices, groups, tiles, named, of, others, origin)
+        return cls(name, pairs, blocks, choices, groups, tiles, named, of, others, origin)
 
     def placed(self, count: ScheduledKernel, place: ScheduledKernel) -> PlacedPieces:
         """The inspector whole, with the kernels that count its pieces and that put them in their places."""
         of = self.of
         kernels = (_clear_groups(self), _clear_tiles(self), count, _divide(self), place)
         grouping = Grouping(kernels, None, of["tile_matrix"], of["tile_begin"], of["tile_end"], self.counts)
-        return PlacedPieces(grouping, of["piece_begin"], of["piece_stop"], of["piece_node"], of.get("piece_added"))
+        return PlacedPieces(grouping, of["piece_begin"], of["piece_stop"], of["piece_node"])
 
     def steps(self) -> Steps:
         """The statements of a kernel, none yet."""
@@ -137,33 +133,34 @@ class Inspector:
     def _buffers(self) -> tuple[Buffer, ...]:
         return (self.pairs.offsets, self.pairs.starts, self.pairs.matrices, *self.others, *self.of.values())
 
-    def count(self, steps: Steps, group: Extent, shorter: Extent, part: Extent) -> tuple[str, Extent]:
-        """Counts a piece that is so much shorter than the longest, in a part of its block: the atomic gives its rank
-        in its bin. Gives that and the bin."""
-        inside = steps.index("inside", "add", steps.index("before", "mul", shorter, self.parts), part)
-        chosen = steps.index("bin", "add", steps.index("before", "mul", group, PIECE * self.parts), inside)
-        rank = steps.atomic(self.of["bin_rows"].name, [group, inside], 1, "rank")
+    def count(self, steps: Steps, group: Extent, shorter: Extent) -> tuple[str, Extent]:
+        """Counts a piece that is so much shorter than the longest: the atomic gives its rank in its bin. Gives that
+        and the bin."""
+        chosen = steps.index("bin", "add", steps.index("before", "mul", group, PIECE), shorter)
+        rank = steps.atomic(self.of["bin_rows"].name, [group, shorter], 1, "rank")
         steps.atomic(self.of["group_rows"].name, [group], 1)
-        with steps.where(shorter, "==", PIECE - 1):
-            steps.atomic(self.of["group_singles"].name, [group], 1)
         return rank, chosen
 
-    def place(self, steps: Steps, chosen: Extent, rank: Extent) -> tuple[Extent, Extent]:
-        """The place of a piece of a bin, and its length; the first of a tile says what the tile is."""
-        group = steps.index("g", "div", chosen, PIECE * self.parts)
-        inside = steps.index("inside", "mod", chosen, PIECE * self.parts)
-        place = steps.index("place", "add", steps.load("first", self.of["bin_first"].name, group, inside), rank)
+    def place(self, steps: Steps, chosen: Extent, rank: Extent) -> Extent:
+        """The place of a piece of a bin; the first of a tile says what the tile is."""
+        group = steps.index("g", "div", chosen, PIECE)
+        shorter = steps.index("shorter", "mod", chosen, PIECE)
+        place = steps.index("place", "add", steps.load("first", self.of["bin_first"].name, group, shorter), rank)
         _tile(steps, self, group, place)
-        return place, steps.index("length", "sub", PIECE, steps.index("shorter", "div", inside, self.parts))
+        return place
+
+
+def mirrored(steps: Steps, node: Extent) -> Extent:
+    """A node's number below 0."""
+    return steps.index("mirrored", "sub", -1, node)
 
 
 def _clear_groups(inspector: Inspector) -> ScheduledKernel:
     steps, of = inspector.steps(), inspector.of
     with steps.each("g", inspector.groups, THREADS) as group:
-        for hint in ("group_rows", "group_singles"):
-            steps.store(of[hint].name, [group], 0)
-        with steps.loop("inside", PIECE * inspector.parts, unroll=ROLLED) as inside:
-            steps.store(of["bin_rows"].name, [group, inside], 0)
+        steps.store(of["group_rows"].name, [group], 0)
+        with steps.loop("shorter", PIECE) as shorter:
+            steps.store(of["bin_rows"].name, [group, shorter], 0)
     return inspector.kernel("clear", "no group has a piece yet", steps)
 
 
@@ -193,9 +190,9 @@ def _divide(inspector: Inspector) -> ScheduledKernel:
         last = steps.index("last", "sub", inspector.tiles, steps.load("tile", light, 0))
         own = divide_up(steps, "tiles", steps.load("n", of["group_rows"].name, group), ROWS_A_TILE)
         steps.store(of["group_tile"].name, [group, 1], steps.index("tile", "sub", last, own))
-        with steps.loop("inside", PIECE * inspector.parts, unroll=ROLLED) as inside:
-            steps.store(of["bin_first"].name, [group, inside], steps.load("first", rows, 0))
-            _add(steps, rows, steps.load("n", of["bin_rows"].name, group, inside))
+        with steps.loop("shorter", PIECE) as shorter:
+            steps.store(of["bin_first"].name, [group, shorter], steps.load("first", rows, 0))
+            _add(steps, rows, steps.load("n", of["bin_rows"].name, group, shorter))
     said = f"find room for tiles of at most {ROWS_A_TILE} rows, a group's of equal height, those of single edges last"
     return inspector.kernel("divide", said, steps)
 
@@ -207,7 +204,7 @@ def _tiles(steps: Steps, inspector: Inspector, group: Extent, total: Extent) -> 
     block = steps.index("block", "div", group, inspector.choices)
     past = steps.index("past", "sub", steps.index("b", "add", block, 2), inspector.blocks)
     in_last = steps.index("in_last", "max", past, 0)
-    singles = steps.load("n", inspector.of["group_singles"].name, group)
+    singles = steps.load("n", inspector.of["bin_rows"].name, group, PIECE - 1)
     longer = steps.index("longer", "sub", total, steps.index("light", "mul", in_last, singles))
     return tiles, rows, divide_up(steps, "heavy", longer, rows)
 

@@ -9,20 +9,19 @@ from explorer.compiler.ir.kernels import Count, ScheduledKernel
 from explorer.compiler.ir.node import Extent, Names, Origin
 from explorer.compiler.schedule.grouping import ROWS_A_TILE, THREADS
 from explorer.compiler.schedule.last_pieces import LastPieces
-from explorer.compiler.schedule.piece_groups import PIECE, Inspector, PairArrays, PlacedPieces
+from explorer.compiler.schedule.piece_groups import PIECE, Inspector, PairArrays, PlacedPieces, mirrored
 from explorer.compiler.schedule.steps import Steps
 
 DESTINATION_BYTES = 8 << 20
 """Of the rows that a block of destinations has: they stay in the L2 cache beside what is gathered meanwhile."""
-PARTS = 4
-"""Of a block of destinations, whose pieces of a length come one part after another."""
 
 
 def place_pieces(
     name: str, pairs: PairArrays, row_bytes: int, names: Names, origin: Origin, last: LastPieces | None = None
 ) -> PlacedPieces:
     """The inspector for all pieces of pairs, or all but the nodes' last ones; destinations have so many bytes each.
-    `names` are those of the module."""
+    Where those have been counted, nodes that one piece alone is added to are mirrored. `names` are those of the
+    module."""
     nodes = max(1, DESTINATION_BYTES // row_bytes)
     counts = (
         Count(((pairs.choices, 1),)),
@@ -30,9 +29,9 @@ def place_pieces(
         Count(((pairs.edges, PIECE * ROWS_A_TILE), (pairs.matrices.extents[0], ROWS_A_TILE))),
     )
     hints = ("edge_rank", "edge_bin", "edge_node", "piece_begin", "piece_stop", "piece_node")
-    arrays = dict.fromkeys((*hints, *(("piece_added",) if last else ())), pairs.edges)
+    arrays = dict.fromkeys(hints, pairs.edges)
     known = (last.first, last.added) if last else ()
-    inspector = Inspector.of_pieces(name, pairs, PARTS, counts, arrays, names, origin, known)
+    inspector = Inspector.of_pieces(name, pairs, counts, arrays, names, origin, known)
     return inspector.placed(_count(inspector, nodes, last), _place(inspector, last))
 
 
@@ -54,9 +53,7 @@ def _count(inspector: Inspector, nodes: int, last: LastPieces | None) -> Schedul
                 shorter = steps.index("shorter", "sub", PIECE, length)
                 block = steps.index("block", "div", node, nodes)
                 group = steps.index("g", "add", steps.index("before", "mul", block, inspector.choices), matrix)
-                inside = steps.index("inside", "sub", node, steps.index("before", "mul", block, nodes))
-                part = steps.index("part", "div", inside, -(-nodes // PARTS))
-                rank, chosen = inspector.count(steps, group, shorter, part)
+                rank, chosen = inspector.count(steps, group, shorter)
                 for hint, value in (("edge_rank", rank), ("edge_bin", chosen), ("edge_node", node)):
                     steps.store(of[hint].name, [edge], value)
     return inspector.kernel(
@@ -83,11 +80,13 @@ def _place(inspector: Inspector, last: LastPieces | None) -> ScheduledKernel:
         rank = steps.load("rank", of["edge_rank"].name, edge)
         with steps.where(0, "<=", rank):
             chosen = steps.load("bin", of["edge_bin"].name, edge)
-            place, length = inspector.place(steps, chosen, rank)
+            place = inspector.place(steps, chosen, rank)
+            length = steps.index("length", "sub", PIECE, steps.index("shorter", "mod", chosen, PIECE))
             stop = steps.index("stop", "add", edge, length)
             node = steps.load("node", of["edge_node"].name, edge)
             for hint, value in (("piece_begin", edge), ("piece_stop", stop), ("piece_node", node)):
                 steps.store(of[hint].name, [place], value)
             if last is not None:
-                steps.store(of["piece_added"].name, [place], steps.load("added", last.added.name, node))
+                with steps.where(steps.load("added", last.added.name, node), "==", 1):
+                    steps.store(of["piece_node"].name, [place], mirrored(steps, node))
     return inspector.kernel("place", "write the pieces group by group, the longest of a group first", steps)

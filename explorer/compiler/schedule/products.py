@@ -34,8 +34,8 @@ class Product:
     computes `factor` for each depth. `epilogue` is straight-line code for each column: it loads the sums as a row
     named `total`, stores into rows of outputs, and sums over the columns into `accumulators`. With a
     `segment`, the factor is a sum. `guards` are by array a scalar of the head: an iteration's row is there only where
-    that is positive, and stands for zeros elsewhere. `adding` names a scalar of the head: of the iterations that have
-    the same row of what is added to, so many add to it; where that is one, it stores instead. "" tells nothing.
+    that is positive, and stands for zeros elsewhere. `adding` names the row that is added to: where that is
+    negative, nobody else adds to `-1 - row`, and it is stored to instead. "" if all is added.
 
     The sums of a product that is `added`, of the same iterations and columns, are added to these: of that only the
     operands count. An iteration whose matrix is behind the last has the sums of that alone."""

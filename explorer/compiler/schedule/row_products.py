@@ -165,7 +165,7 @@ class _Summed:
         name = f"{kernel.name}_others" if last else kernel.name
         row_bytes, origin = found.row_bytes(kernel), found.pairs.origin
         pieces = place_pieces(f"{name}_pieces", self.pairs, row_bytes, self.names, origin, last)
-        product = product_of(found, pieces, self.pairs.edges, self.sums)
+        product = product_of(found, pieces, self.pairs.edges, self.sums, mirrored=last is not None)
         among = replace(kernel, buffers=(*kernel.buffers, *pieces.arrays, self.sums))
         precision = report.options.precision
         written = write_product(among, product, pieces.grouping, f"{name}_product", self.names, precision)
@@ -184,7 +184,7 @@ class _Summed:
         cleared = clear_rows(f"{kernel.name}_clear", self.sums, last.added, columns, kernel.sizes)
         own = {buffer.name for buffer in rest.buffers}
         others = (buffer for buffer in kernel.buffers if buffer.name not in own)
-        among = replace(rest, buffers=(*rest.buffers, *others, *last.pieces.arrays))
+        among = replace(rest, buffers=(*rest.buffers, *others, *last.arrays))
         ending = ending_of(self.found, last, product, self.sums)
         precision, grouping = self.report.options.precision, last.pieces.grouping
         written = write_product(among, ending, grouping, f"{kernel.name}_ending_product", names, precision)
