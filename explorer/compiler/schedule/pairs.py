@@ -8,6 +8,7 @@ piece of at most `PIECE` edges is then a row of a product, grouped by matrix lik
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import partial
 
 from explorer.compiler.codegen.cuda_tiles import FLOAT_BYTES
 from explorer.compiler.counts import SETS, Counts
@@ -121,7 +122,7 @@ def _in_pairs(
 
 def product_of(found: Pairs, pieces: PlacedPieces, most: Extent, sums: Buffer, *, mirrored: bool = False) -> Product:
     """The product whose rows are pieces of the pairs' edges, `most` of them; its epilogue adds to the nodes' rows of
-    `sums`, or stores there where a node is `mirrored`."""
+    `sums`, or stores there where a node is `mirrored`, as they may be if no cache holds all rows."""
     origin = found.depths.origin
     *scalars, inner = found.edges.body
     assert isinstance(inner, loops.For)
@@ -154,7 +155,7 @@ def product_of(found: Pairs, pieces: PlacedPieces, most: Extent, sums: Buffer, *
         ),
         accumulators=(),
         origin=origin,
-        segment=Segment(found.edges.variable, begin.result, stop.result, tuple(scalars)),
+        segment=Segment(found.edges.variable, begin.result, stop.result, tuple(scalars), distant=mirrored),
         adding=node.result if mirrored else "",
     )
 
@@ -166,29 +167,30 @@ def _by_place(array: Buffer, origin: Origin) -> loops.Load:
 
 def ending_of(found: Pairs, last: LastPieces, product: Product, sums: Buffer) -> Product:
     """The product of each node's last piece and, added to it, of the node's own row, which ends the row: `product`, as
-    it is behind the pairs, whose epilogue reads those of `sums` that the other pieces have been added to."""
-    own = product_of(found, last.pieces, found.rows.extent, sums)
-    node, others = own.head[2], _by_place(last.others, own.origin)
+    it is behind the pairs, whose epilogue reads those of `sums` that the other pieces have been added to. Which those
+    are is known from what finds the own rows, long before they are read."""
+    own = product_of(found, last.pieces, found.rows.extent, sums, mirrored=True)
+    *bounds, node, chosen = own.head
+    row, variable = _by_place(last.row, own.origin), found.rows.variable
+    other = loops.Index(result=f"{variable}_other", function="sub", operands=(-1, row.result), origin=own.origin)
+    either = replace(other, result=f"{variable}_either", function="max", operands=(row.result, other.result))
     assert isinstance(node, loops.Load)
-    changes = {product.rows.variable: node.result, product.column: own.column}
-    head = (*own.head, others, *(rename(statement, changes) for statement in product.head))
-    matrix = rename(product.matrix, changes)
+    ended = partial(rename, names={variable: node.result, product.column: own.column})
+    read = partial(rename, names={variable: row.result, product.column: own.column})
+    loaded = partial(rename, names={variable: either.result, product.column: own.column})
+    head = (*bounds, node, row, other, either, chosen, *map(ended, product.head))
+    matrix = loaded(product.matrix)
     assert isinstance(matrix, loops.Load)
-    added = replace(
-        product,
-        rows=own.rows,
-        head=head,
-        column=own.column,
-        prologue=tuple(rename(statement, changes) for statement in product.prologue),
-        matrix=matrix,
-    )
+    prologue = tuple(map(loaded, product.prologue))
+    of_sums = {s for s in product.epilogue if isinstance(s, loops.Load) and s.buffer == sums.name}
     return replace(
         own,
         head=head,
         total=product.total,
-        epilogue=tuple(rename(statement, changes) for statement in product.epilogue),
-        guards=((sums.name, others.result),),
-        added=added,
+        epilogue=tuple(read(s) if s in of_sums else ended(s) for s in product.epilogue),
+        guards=((sums.name, row.result),),
+        adding="",
+        added=replace(product, rows=own.rows, head=head, column=own.column, prologue=prologue, matrix=matrix),
     )
 
 

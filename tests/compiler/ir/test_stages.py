@@ -87,6 +87,13 @@ def test_memory_says_which_scattered_rows_are_stored_and_which_added_to():
     verify_scheduled(parse_scheduled(ADDED))
 
 
+def test_rows_that_are_stored_may_be_mirrored():
+    mirrored = ADDED.replace("where 1 < n", "where 0 <= b").replace(
+        "where n == 1", "where b < 0\n          index m = -1 - b"
+    )
+    verify_scheduled(parse_scheduled(mirrored.replace("out[b] = v", "out[m] = v")))
+
+
 @pytest.mark.parametrize(
     ("old", "new"),
     [

@@ -142,20 +142,21 @@ def test_a_nodes_last_piece_and_the_others_are_all(monkeypatch: pytest.MonkeyPat
     others, last, arrays = place(given, 4, monkeypatch, parted=True)
     assert last is not None
     found: dict[int, list[tuple[int, int, int]]] = {node: [] for node in range(len(given.nodes) - 1)}
-    ends = {}
-    for pieces in (others, last.pieces):
-        for matrix, first, past in tiles_of(pieces, arrays):
-            for at in range(first, past):
-                begin, stop, node, added = (int(arrays[buffer.name][at]) for buffer in pieces.arrays)
-                assert added == max(len(pieces_of(given, node)) - 1, 0)
-                if pieces is last.pieces:
-                    ends[node] = stop - begin, int(matrix)
-                if matrix < CHOICES:
-                    found[node].append((begin, stop, int(matrix)))
+    for matrix, first, past in tiles_of(others, arrays):
+        for at in range(first, past):
+            begin, stop, node = (int(arrays[buffer.name][at]) for buffer in others.arrays)
+            assert (node < 0) == (len(pieces_of(given, max(node, -1 - node))) == 2)  # no other is added to it
+            found[max(node, -1 - node)].append((begin, stop, int(matrix)))
+    for matrix, first, past in tiles_of(last.pieces, arrays):
+        for at in range(first, past):
+            begin, stop, node, added = (int(arrays[buffer.name][at]) for buffer in last.arrays)
+            assert added == len(found[node])
+            assert matrix < CHOICES or not found[node]
+            if matrix < CHOICES:
+                assert stop - begin <= min([to - of for of, to, _ in found[node]], default=PIECE)
+                found[node].append((begin, stop, int(matrix)))
     for node, own in found.items():
         assert sorted(own) == pieces_of(given, node)
-        shortest = min((stop - begin for begin, stop, _ in own), default=0)
-        assert ends[node][0] == shortest if own else ends[node][1] == CHOICES
 
 
 @pytest.mark.parametrize("columns", [3, 4, 64, 67, 100])
