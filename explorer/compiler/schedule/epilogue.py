@@ -191,7 +191,7 @@ class Epilogue:
         steps = self._steps
         found = steps.names.new(load.result)
         steps.add(loops.Accumulator(name=found, start=0.0, origin=load.origin))
-        with steps.where(0, "<=", names[self._guards[load.buffer]]):
+        with steps.where(0, "<", names[self._guards[load.buffer]]):
             steps.accumulate(found, (), "copy", steps.copy([load], names)[load.result])
         return found
 

@@ -186,12 +186,15 @@ class _Writer:
             return
         begin = steps.load("begin", grouping.begin.name, tile)
         end = steps.load("end", grouping.end.name, tile)
-        with steps.where(begin, "<", end):
+        if self.added is not None:  # what is done depends on the matrix; of few and long groups most tiles are full
             matrix = steps.load(chosen.result, grouping.matrix.name, tile)
-            height: Extent = HEIGHTS  # of few and long groups hardly any tile is not full
-            if self.added is None:
-                height = self.sums.height(steps, steps.index("rows", "sub", end, begin))
-            self._rows(begin, end, height, column, {chosen.result: matrix})
+            with steps.where(begin, "<", end):
+                self._rows(begin, end, HEIGHTS, column, {chosen.result: matrix})
+            return
+        with steps.where(begin, "<", end):
+            rows = steps.index("rows", "sub", end, begin)
+            matrix = steps.load(chosen.result, grouping.matrix.name, tile)
+            self._rows(begin, end, self.sums.height(steps, rows), column, {chosen.result: matrix})
 
     def _rows(self, begin: Extent, end: Extent, height: Extent, column: Extent, known: dict[str, Atom]) -> None:
         """Does a tile: rows from position `begin` to `end`, of which each row of threads has up to `height`."""

@@ -13,7 +13,7 @@ from explorer.compiler.ir.kernels import Count, ScheduledKernel
 from explorer.compiler.ir.loops import Buffer
 from explorer.compiler.ir.node import Extent, Names, Origin
 from explorer.compiler.schedule.grouping import ROWS_A_TILE, THREADS
-from explorer.compiler.schedule.piece_groups import PIECE, Inspector, PairArrays, PlacedPieces, mirrored
+from explorer.compiler.schedule.piece_groups import PIECE, Inspector, PairArrays, PlacedPieces
 from explorer.compiler.schedule.steps import Steps
 from explorer.compiler.schedule.tiling import ACROSS, VECTOR
 
@@ -23,29 +23,29 @@ CLEARED = 8
 
 @dataclass(frozen=True)
 class LastPieces:
-    """The pieces, and by place the node's `row` of sums, mirrored if no others are added to it. By node how many are
-    `added`, and the `first` edge of the last piece, -1 for none."""
+    """The pieces, and by place how many `others` the node has, which are added to its row; that again by node
+    (`added`), and the `first` edge of its last piece, -1 for none."""
 
     pieces: PlacedPieces
-    row: Buffer
+    others: Buffer
     first: Buffer
     added: Buffer
 
     @property
     def arrays(self) -> tuple[Buffer, ...]:
         """What the inspector says of pieces by their places."""
-        return (*self.pieces.arrays, self.row)
+        return (*self.pieces.arrays, self.others)
 
 
 def place_last_pieces(name: str, pairs: PairArrays, names: Names, origin: Origin) -> LastPieces:
     """The inspector for such pieces of pairs. `names` are those of the module."""
     counts = Count(((pairs.choices, 1), (1, 1))), Count(((1, 1),)), Count(((pairs.nodes, ROWS_A_TILE),))
     hints = ("node_rank", "node_bin", "node_first", "node_added")
-    places = ("piece_begin", "piece_stop", "piece_node", "piece_row")
+    places = ("piece_begin", "piece_stop", "piece_node", "piece_others")
     arrays = dict.fromkeys((*hints, *places), pairs.nodes)
     inspector = Inspector.of_pieces(name, pairs, counts, arrays, names, origin)
     pieces, of = inspector.placed(_count(inspector), _place(inspector)), inspector.of
-    return LastPieces(pieces, of["piece_row"], of["node_first"], of["node_added"])
+    return LastPieces(pieces, of["piece_others"], of["node_first"], of["node_added"])
 
 
 def _count(inspector: Inspector) -> ScheduledKernel:
@@ -98,10 +98,8 @@ def _place(inspector: Inspector) -> ScheduledKernel:
         place = inspector.place(steps, chosen, rank)
         length = steps.index("length", "sub", PIECE, steps.index("shorter", "mod", chosen, PIECE))
         stop = steps.index("stop", "add", first, length)
-        for hint, value in (("begin", first), ("stop", stop), ("node", node), ("row", node)):
+        for hint, value in (("begin", first), ("stop", stop), ("node", node), ("others", added)):
             steps.store(of[f"piece_{hint}"].name, [place], value)
-        with steps.where(added, "==", 0):
-            steps.store(of["piece_row"].name, [place], mirrored(steps, node))
     return inspector.kernel("place", "write the pieces group by group, the longest of a group first", steps)
 
 

@@ -167,28 +167,21 @@ def _by_place(array: Buffer, origin: Origin) -> loops.Load:
 
 def ending_of(found: Pairs, last: LastPieces, product: Product, sums: Buffer) -> Product:
     """The product of each node's last piece and, added to it, of the node's own row, which ends the row: `product`, as
-    it is behind the pairs, whose epilogue reads those of `sums` that the other pieces have been added to. Which those
-    are is known from what finds the own rows, long before they are read."""
+    it is behind the pairs, whose epilogue reads those of `sums` that the other pieces have been added to."""
     own = product_of(found, last.pieces, found.rows.extent, sums, mirrored=True)
-    *bounds, node, chosen = own.head
-    row, variable = _by_place(last.row, own.origin), found.rows.variable
-    other = loops.Index(result=f"{variable}_other", function="sub", operands=(-1, row.result), origin=own.origin)
-    either = replace(other, result=f"{variable}_either", function="max", operands=(row.result, other.result))
+    node, others = own.head[2], _by_place(last.others, own.origin)
     assert isinstance(node, loops.Load)
-    ended = partial(rename, names={variable: node.result, product.column: own.column})
-    read = partial(rename, names={variable: row.result, product.column: own.column})
-    loaded = partial(rename, names={variable: either.result, product.column: own.column})
-    head = (*bounds, node, row, other, either, chosen, *map(ended, product.head))
-    matrix = loaded(product.matrix)
+    renamed = partial(rename, names={product.rows.variable: node.result, product.column: own.column})
+    head = (*own.head, others, *map(renamed, product.head))
+    matrix = renamed(product.matrix)
     assert isinstance(matrix, loops.Load)
-    prologue = tuple(map(loaded, product.prologue))
-    of_sums = {s for s in product.epilogue if isinstance(s, loops.Load) and s.buffer == sums.name}
+    prologue = tuple(map(renamed, product.prologue))
     return replace(
         own,
         head=head,
         total=product.total,
-        epilogue=tuple(read(s) if s in of_sums else ended(s) for s in product.epilogue),
-        guards=((sums.name, row.result),),
+        epilogue=tuple(map(renamed, product.epilogue)),
+        guards=((sums.name, others.result),),
         adding="",
         added=replace(product, rows=own.rows, head=head, column=own.column, prologue=prologue, matrix=matrix),
     )

@@ -36,7 +36,7 @@ class Product:
     computes `factor` for each depth. `epilogue` is straight-line code for each column: it loads the sums as a row
     named `total`, stores into rows of outputs, and sums over the columns into `accumulators`. With a
     `segment`, the factor is a sum. `guards` are by array a scalar of the head: an iteration's row is there only where
-    that is not negative, and stands for zeros elsewhere. `adding` names the row that is added to: where that is
+    that is positive, and stands for zeros elsewhere. `adding` names the row that is added to: where that is
     negative, nobody else adds to `-1 - row`, and it is stored to instead. "" if all is added.
 
     The sums of a product that is `added`, of the same iterations and columns, are added to these: of that only the
