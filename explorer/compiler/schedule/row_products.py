@@ -188,6 +188,7 @@ class _Summed:
         ending = ending_of(self.found, last, product, self.sums)
         precision, grouping = self.report.options.precision, last.pieces.grouping
         written = write_product(among, ending, grouping, f"{kernel.name}_ending_product", names, precision)
+        _say_precision(rest, product, written, self.report)
         return (*grouping.kernels, cleared, *self.pieces(last), written.kernel)
 
     def _ending(self, rest: loops.Kernel) -> Product | None:
