@@ -167,7 +167,7 @@ def _clear_groups(inspector: Inspector) -> ScheduledKernel:
 def _clear_tiles(inspector: Inspector) -> ScheduledKernel:
     steps, of = inspector.steps(), inspector.of
     with steps.each("z", inspector.tiles, THREADS) as tile:
-        for hint in ("tile_begin", "tile_end"):
+        for hint in ("tile_matrix", "tile_begin", "tile_end"):
             steps.store(of[hint].name, [tile], 0)
     return inspector.kernel("tiles", "no tile has a row yet", steps)
 
