@@ -207,6 +207,7 @@ class _Writer:
         place = TilePlace(self.grouping, begin, last, first, height, known)
         self.operands.declare(steps)
         self.sums.clear(steps, product.total)
+        self.operands.left.prepare(steps, place)
         if self.added is None:
             self._slabs(place, self.operands)
         else:
@@ -222,12 +223,13 @@ class _Writer:
             self._slabs(place, self.operands)
             steps.barrier()
         added.declare(steps, self.operands)
+        added.left.prepare(steps, place)
+        self.epilogue.look_up(place)
         self._slabs(place, added)
 
     def _slabs(self, place: TilePlace, operands: _Operands) -> None:
         """The sums, slab by slab: while one is multiplied, the next one is on its way."""
         steps, slabs = self.steps, -(-operands.depth // self.tiling.depth)
-        operands.left.prepare(steps, place)
         copied = operands.left.copied and operands.right.copied and self.tiling.stages > 1
         if copied and slabs > 1 and not isinstance(place.height, int):
             self._copied_slabs(place, operands, slabs)
