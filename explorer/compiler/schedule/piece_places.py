@@ -14,6 +14,9 @@ from explorer.compiler.schedule.steps import Steps
 
 DESTINATION_BYTES = 8 << 20
 """Of the rows that a block of destinations has: they stay in the L2 cache beside what is gathered meanwhile."""
+PAIRS_A_TILE = ROWS_A_TILE * PIECE // (PIECE - 1)
+"""A pair of `n` edges has at most `(n - 1) / PIECE + 1` pieces, `n / PIECE` and `(PIECE - 1) / PIECE`: tiles have room
+for all if each so many pairs make one besides those that the edges make."""
 
 
 def place_pieces(
@@ -26,7 +29,7 @@ def place_pieces(
     counts = (
         Count(((pairs.choices, 1),)),
         Count(((pairs.starts.extents[0], nodes),)),
-        Count(((pairs.edges, PIECE * ROWS_A_TILE), (pairs.matrices.extents[0], ROWS_A_TILE))),
+        Count(((pairs.edges, PIECE * ROWS_A_TILE), (pairs.matrices.extents[0], PAIRS_A_TILE))),
     )
     hints = ("edge_rank", "edge_bin", "edge_node", "piece_begin", "piece_stop", "piece_node")
     arrays = dict.fromkeys(hints, pairs.edges)
