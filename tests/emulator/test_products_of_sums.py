@@ -57,7 +57,7 @@ def test_pieces_are_summed_and_added_to_their_destinations(
         ("many pairs", 64, "tf32", 2048),
     ],
 )
-def test_first_pieces_are_stored_and_products_end_rows_that_no_cache_holds(
+def test_products_with_their_last_piece_end_rows_that_no_cache_holds(
     emulated: Setting, monkeypatch: pytest.MonkeyPatch, bytes_a_block: int, size: int, precision: str, graph: str
 ) -> None:
     """Of nodes without pairs too."""
@@ -71,11 +71,11 @@ def test_first_pieces_are_stored_and_products_end_rows_that_no_cache_holds(
     outcome = check_layer(dataclasses.replace(emulated, graph=made), case)
     assert outcome["agrees"], outcome
     kernels = explorer.compile(case.text, sizes=sizes_of(case), options=case.options).stages["kernels"]
-    assert "a product ends the rows" in kernels.passes[-1].summary
+    assert "its own row are one product, which ends the node's row" in kernels.passes[-1].summary
     assert [kernel.name for kernel in kernels.program.programs if not kernel.once] == [
-        "RGCN_0_first_product",
+        "RGCN_0_clear",
         "RGCN_0_others_product",
-        "RGCN_0_rest_product",
+        "RGCN_0_ending_product",
     ]
 
 
@@ -83,21 +83,24 @@ SUMS = "sum(e.norm * (x[e.src] @ W[e.etype]) for e in n.incoming_edges())"
 
 
 @pytest.mark.parametrize(
-    ("ends", "last"),
+    ("row", "fused"),
     [
-        (f"sigmoid({SUMS}) * (x[n] @ w0)", "rest_product"),
-        (f"relu({SUMS})", "clear"),
+        (f"relu({SUMS} + b + x[n] @ w0)", True),
+        (f"sigmoid({SUMS} + x[n] @ w0) + x[n] @ w0", False),
+        (f"sigmoid({SUMS}) * (x[n] @ w0)", False),
+        (f"({SUMS} + x[n] @ w0) * {SUMS}", False),
+        (f"relu({SUMS})", False),
     ],
 )
 def test_rows_end_however_they_use_their_sums(
-    emulated: Setting, monkeypatch: pytest.MonkeyPatch, ends: str, last: str
+    emulated: Setting, monkeypatch: pytest.MonkeyPatch, row: str, fused: bool
 ) -> None:
-    """Sums that a product's rows only read may lack rows; for others all are cleared."""
+    """Sums that are but added to a product may lack those of a piece that is part of it; for others all are added."""
     monkeypatch.setattr(pairs, "CACHE_BYTES", 0)
-    text = (CHECKOUT / "examples" / "rgnn" / "rgcn.emb").read_text()
+    text = (CHECKOUT / "examples" / "rgnn" / "rgcn.emb").read_text().replace("w0[F, G]", "w0[F, G], b[G]")
     (given,) = re.findall(r'n\["h"\] = (.*)', text)
-    case = Case(text.replace(given, ends), 20, 0, {})
+    case = Case(text.replace(given, row), 20, 0, {})
     outcome = check_layer(dataclasses.replace(emulated, graph=generate("many pairs", MANY_PAIRS)), case)
     assert outcome["agrees"], outcome
     kernels = explorer.compile(case.text, sizes=sizes_of(case), options=case.options).stages["kernels"]
-    assert f"RGCN_0_{last}" in [kernel.name for kernel in kernels.program.programs]
+    assert ("RGCN_0_ending_product" in [kernel.name for kernel in kernels.program.programs]) == fused

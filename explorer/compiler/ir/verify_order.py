@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from math import inf
 from typing import Literal, NamedTuple, TypeVar
 
 from explorer.compiler.ir.index_forms import index_forms
@@ -90,6 +91,7 @@ class _Access:
     settled: int  # the barrier behind which it disturbs nothing: the block's own is settled in the block
     fixed: frozenset[tuple[Atom, Atom]]  # by variable, the iteration
     only: frozenset[tuple[Atom, Atom]]  # likewise, of the loops that nobody shares
+    limits: frozenset[tuple[str, float, float]]  # what the conditions around say of names: the least and most they are
 
 
 class _Past(NamedTuple):
@@ -293,6 +295,7 @@ class _Order:
             settled=self._settling(array, around),
             fixed=frozenset((left, right) for left, right in self._fixed(path) if left in self.bound),
             only=frozenset((left, right) for left, right in self._fixed(path) if left not in self.bound),
+            limits=frozenset(_limits(step) for step in path if isinstance(step, Where)),
         )
 
     def _settling(self, array: str, around: tuple[str, ...]) -> int:
@@ -379,10 +382,26 @@ class _Order:
 
     def _scattered(self, access: _Access, past: _Past) -> bool:
         """Whether one store, in another iteration, goes where memory says, or where an atomic found it: then that
-        decides who writes what. A counter that only grows is never found twice at one number."""
-        if access.kind != "write" or past.access.kind != "write" or access.indices != past.access.indices:
+        decides who writes what. A counter that only grows is never found twice at one number. If conditions on one
+        scalar that memory has leave other rows to a store than to atomics, memory decides that, too: a row is either
+        stored, by one thread, or added to."""
+        other = past.access
+        if {access.kind, other.kind} == {"write", "atomic"}:
+            return self._told_apart(access, other)
+        if access.kind != "write" or other.kind != "write" or access.indices != other.indices:
             return False
         return any(self.depends.get(str(index), NONE) & past.stale for index in access.indices if self._is_found(index))
+
+    def _told_apart(self, access: _Access, other: _Access) -> bool:
+        """Whether two accesses go where memory says, and conditions leave them different values of a scalar that it
+        has."""
+        if not all(any(self._is_found(index) for index in each.indices) for each in (access, other)):
+            return False
+        return any(
+            name == same and name in self.found and (most < fewest or highest < least)
+            for name, least, most in access.limits
+            for same, fewest, highest in other.limits
+        )
 
     def _is_found(self, index: Atom) -> bool:
         """Whether memory says what an index is, or where a run of them begins whose elements are told apart."""
@@ -433,6 +452,18 @@ def _touched(statement: Statement) -> tuple[tuple[str, tuple[Atom, ...], Kind], 
         case Accumulate() | Store() if statement.indices:
             return ((statement.target, statement.indices, "write"),)
     return ()
+
+
+def _limits(where: Where) -> tuple[str, float, float]:
+    """A name that a condition compares with a number, and the least and the most that this leaves it."""
+    match where:
+        case Where(left=str(name), comparison=comparison, right=int(bound)):
+            most = bound - 1 if comparison == "<" else bound
+            return name, bound if comparison == "==" else -inf, most
+        case Where(left=int(bound), comparison=comparison, right=str(name)):
+            least = bound + 1 if comparison == "<" else bound
+            return name, least, bound if comparison == "==" else inf
+    return "", -inf, inf
 
 
 def _in_another(access: _Access, past: _Past) -> bool:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from itertools import groupby
 
 from explorer.compiler.ir import loops
-from explorer.compiler.ir.kernels import Reduce
+from explorer.compiler.ir.kernels import AtomicAccumulate, Reduce
 from explorer.compiler.ir.loops import Buffer
 from explorer.compiler.ir.node import Atom, Extent
 from explorer.compiler.passes.statements import names_read, slice_for
@@ -59,9 +59,9 @@ class Epilogue:
         self._columns = kernel.size(product.column_extent)
         head = tuple(statement for statement in product.head if statement is not product.matrix_index)
         self._guards = dict(product.guards)
-        bounds = {name for guard in self._guards.values() for name in guard}
-        guarding = [statement for statement in head if loops.result_of(statement) in bounds]
-        self._head = [*slice_for(head, (*product.epilogue, *guarding)), *guarding]
+        guarding = set(self._guards.values())
+        needed = slice_for(head, product.epilogue)
+        self._head = [s for s in head if s in needed or loops.result_of(s) in guarding]
         self._indices = {buffer.name for buffer in kernel.buffers if buffer.kind == "index"}
         self._ahead: dict[str, str] = {}
         self._common: dict[str, str] = {}
@@ -146,6 +146,25 @@ class Epilogue:
                     own = {product.rows.variable: row.stored} if stored else {}
                     names = self._statements(statements, {**names, **own}, (row.sums, element))
 
+    def _add(self, add: AtomicAccumulate, names: Mapping[str, Atom]) -> None:
+        """Adds to a row that others add to; where it is known that nobody else does, stores there."""
+        steps, adding = self._steps, self._product.adding
+        if not adding:
+            steps.copy([add], names)
+            return
+        with steps.where(0, "<=", names[adding]):
+            steps.copy([add], names)
+        with steps.where(names[adding], "<", 0):
+            row = steps.index("row", "sub", -1, str(names[adding]))
+            store = loops.Store(
+                target=add.target,
+                indices=add.indices,
+                function=add.function,
+                operands=add.operands,
+                origin=add.origin,
+            )
+            steps.copy([store], {**names, adding: row})
+
     def _statements(
         self,
         statements: Iterable[loops.Statement],
@@ -162,6 +181,8 @@ class Epilogue:
                 names = {**names, statement.result: steps.load(statement.result, common, *element)}
             elif isinstance(statement, loops.Load) and statement.buffer in self._guards:
                 names = {**names, statement.result: self._guarded(statement, names)}
+            elif isinstance(statement, AtomicAccumulate):
+                self._add(statement, names)
             else:
                 names = steps.copy([statement], names)
         return names
@@ -169,10 +190,9 @@ class Epilogue:
     def _guarded(self, load: loops.Load, names: Mapping[str, Atom]) -> str:
         """What is loaded of a row that may not be there: 0 where it is not."""
         steps = self._steps
-        begin, end = (names[name] for name in self._guards[load.buffer])
         found = steps.names.new(load.result)
         steps.add(loops.Accumulator(name=found, start=0.0, origin=load.origin))
-        with steps.where(begin, "<", end):
+        with steps.where(0, "<", names[self._guards[load.buffer]]):
             steps.accumulate(found, (), "copy", steps.copy([load], names)[load.result])
         return found
 

@@ -26,7 +26,7 @@ from explorer.compiler.schedule.segment_operand import SegmentOperand
 from explorer.compiler.schedule.steps import Steps
 from explorer.compiler.schedule.tensor_sums import TensorSums
 from explorer.compiler.schedule.thread_sums import ThreadSums
-from explorer.compiler.schedule.tiling import TilePlace, choose_tiling
+from explorer.compiler.schedule.tiling import TilePlace, Tiling, choose_tiling
 from explorer.compiler.schedule.warpgroup_sums import WarpgroupSums
 
 
@@ -41,6 +41,39 @@ class ProductKernel:
     count: int
     ended: bool
     on_tensor_cores: bool
+
+
+@dataclass(frozen=True)
+class _Operands:
+    """The two operands of one product, `depth` deep."""
+
+    left: LeftOperand | SegmentOperand
+    right: RightOperand
+    depth: int
+
+    @property
+    def names(self) -> tuple[str, str]:
+        """Their slabs in shared memory."""
+        return self.left.name, self.right.name
+
+    def declare(self, steps: Steps, before: _Operands | None = None) -> None:
+        """Their tiles; slabs lie where those of the operands before did, if there are some."""
+        left, right = before.names if before else ("", "")
+        self.left.declare(steps, left)
+        self.right.declare(steps, right)
+
+    def load(self, steps: Steps, place: TilePlace, depth: Extent, stage: Extent) -> None:
+        """Starts to load a slab of both, which goes to a stage."""
+        self.left.load(steps, place, depth, stage)
+        self.right.load(steps, place, depth, stage)
+
+
+def _operands(kernel: loops.Kernel, product: Product, tiling: Tiling) -> _Operands:
+    depth, columns = kernel.size(product.depth_extent), kernel.size(product.column_extent)
+    right = RightOperand(product, tiling, depth, columns)
+    if product.segment is None:
+        return _Operands(LeftOperand(kernel, product, tiling, depth), right, depth)
+    return _Operands(SegmentOperand(kernel, product, product.segment, tiling, depth), right, depth)
 
 
 class _Writer:
@@ -61,14 +94,10 @@ class _Writer:
         if self.tiling.precision is not None:
             on_tensor_cores = WarpgroupSums if self.tiling.together else TensorSums
             self.sums = on_tensor_cores(self.tiling, self.tiling.precision, product.origin)
-        self.depth, self.columns = kernel.size(product.depth_extent), kernel.size(product.column_extent)
+        self.columns = kernel.size(product.column_extent)
         self.blocks = -(-self.columns // self.tiling.columns)
-        self.left: LeftOperand | SegmentOperand
-        if product.segment is None:
-            self.left = LeftOperand(kernel, product, self.tiling, self.depth)
-        else:
-            self.left = SegmentOperand(kernel, product, product.segment, self.tiling, self.depth)
-        self.right = RightOperand(product, self.tiling, self.depth, self.columns)
+        self.operands = _operands(kernel, product, self.tiling)
+        self.added = _operands(kernel, product.added, self.tiling) if product.added else None
         self.count = self.blocks * self.sums.parts
         if self.count > 1 or product.heads or (ending and ending.reads(_stored(product))):
             ending = None  # other threads have a part of the row, or may not have stored it yet
@@ -121,11 +150,12 @@ class _Writer:
     def _resident(self) -> int:
         """Blocks that a multiprocessor is to have at a time: as many as have room where rows are sums, whose loads wait
         for one another. For other products on tensor cores the assembler knows best."""
+        left, right = self.operands.left, self.operands.right
         if self.product.segment is not None:
-            return self.sums.resident(self.left.registers)
+            return self.sums.resident(left.registers)
         if self.tiling.precision and not self.tiling.together:
             return 0
-        return self.sums.resident(self.left.registers + self.right.registers)
+        return self.sums.resident(left.registers + right.registers)
 
     def _schedule(self) -> tuple[str, ...]:
         product, tiling = self.product, self.tiling
@@ -134,7 +164,7 @@ class _Writer:
             f"tile {product.rows.variable} by {ROWS_A_TILE} @block, {product.column} by {tiling.columns} @column",
             f"tile {product.depth} by {tiling.depth}: slabs of both operands in shared memory, stages {tiling.stages}",
             *self.sums.schedule,
-            *self.left.schedule,
+            *self.operands.left.schedule,
         ]
         if chosen is not None:
             lines.insert(
@@ -146,6 +176,8 @@ class _Writer:
             lines.append(f"vectorise {product.depth} by {tiling.depth_step}, stored by columns")
         if self.ending is not None:
             lines.append(f"end {product.rows.variable} in its tile, which has all of {product.column}")
+        if product.added is not None:
+            lines.append(f"add the products with {product.added.matrix.buffer}, slabs in the same places")
         return tuple(lines)
 
     def _tile(self, tile: Extent, column: Extent) -> None:
@@ -159,6 +191,11 @@ class _Writer:
             return
         begin = steps.load("begin", grouping.begin.name, tile)
         end = steps.load("end", grouping.end.name, tile)
+        if self.added is not None:  # what is done depends on the matrix; of few and long groups most tiles are full
+            matrix = steps.load(chosen.result, grouping.matrix.name, tile)
+            with steps.where(begin, "<", end):
+                self._rows(begin, end, HEIGHTS, column, {chosen.result: matrix})
+            return
         with steps.where(begin, "<", end):
             height: Extent = HEIGHTS  # by four warps together, all tiles alike: small ones wait for their matrix anyway
             if not isinstance(self.sums, WarpgroupSums):
@@ -175,30 +212,45 @@ class _Writer:
             block = steps.index("block", "mod", column, self.blocks) if self.blocks > 1 else 0
         first = steps.index("k", "mul", block, self.tiling.columns)
         place = TilePlace(self.grouping, begin, last, first, height, known)
-        self.left.declare(steps)
-        self.right.declare(steps)
+        self.operands.declare(steps)
         self.sums.clear(steps, product.total)
-        self.left.prepare(steps, place)
-        self._slabs(place)
+        self.operands.left.prepare(steps, place)
+        if self.added is None:
+            self._slabs(place, self.operands)
+        else:
+            self._both(place, self.added)
         self.epilogue.write(place, end, block)
 
-    def _slabs(self, place: TilePlace) -> None:
+    def _both(self, place: TilePlace, added: _Operands) -> None:
+        """The sums of a tile's own matrix, if it has one, and those that are added to them."""
+        steps, matrix, chosen = self.steps, self.product.matrix, self.product.matrix_index
+        assert chosen is not None
+        matrices = next(buffer.extents[0] for buffer in self.kernel.buffers if buffer.name == matrix.buffer)
+        with steps.where(place.known[chosen.result], "<", matrices):
+            self._slabs(place, self.operands)
+            steps.barrier()
+        added.declare(steps, self.operands)
+        added.left.prepare(steps, place)
+        self.epilogue.look_up(place)
+        self._slabs(place, added)
+
+    def _slabs(self, place: TilePlace, operands: _Operands) -> None:
         """The sums, slab by slab: while one is multiplied, the next one is on its way."""
-        steps, slabs = self.steps, -(-self.depth // self.tiling.depth)
-        copied = self.left.copied and self.right.copied and self.tiling.stages > 1
+        steps, slabs = self.steps, -(-operands.depth // self.tiling.depth)
+        copied = operands.left.copied and operands.right.copied and self.tiling.stages > 1
         if copied and slabs > 1 and not isinstance(place.height, int):
-            self._copied_slabs(place, slabs)
+            self._copied_slabs(place, operands, slabs)
             return
-        self._load(place, 0, 0)
+        operands.load(steps, place, 0, 0)
         if slabs == 1:
-            self._slab(place, 0, slabs)
+            self._slab(place, operands, 0, slabs)
             return
         with steps.loop("slab", slabs) as slab:
-            self._slab(place, slab, slabs)
+            self._slab(place, operands, slab, slabs)
             if self.tiling.stages == 1:
                 steps.barrier()
 
-    def _copied_slabs(self, place: TilePlace, slabs: int) -> None:
+    def _copied_slabs(self, place: TilePlace, operands: _Operands, slabs: int) -> None:
         """The sums where all is copied: in turns, of which each starts to copy a slab and multiplies the one before.
 
         Tiles of one height alone do not take it: their threads have no registers left for it (80, and 76 bytes)."""
@@ -207,32 +259,28 @@ class _Writer:
             steps.barrier(copies=True)
             with steps.where(slab, "<", slabs):
                 stage = steps.index("stage", "mod", slab, tiling.stages)
-                self._load(place, steps.index("depth", "mul", slab, tiling.depth), stage)
+                operands.load(steps, place, steps.index("depth", "mul", slab, tiling.depth), stage)
             with steps.where(0, "<", slab):
                 before = steps.index("before", "add", slab, tiling.stages - 1)
                 stage = steps.index("stage", "mod", before, tiling.stages)
-                self.sums.multiply(steps, (self.left.name, self.right.name), stage, place.height)
+                self.sums.multiply(steps, operands.names, stage, place.height)
 
-    def _slab(self, place: TilePlace, slab: Extent, slabs: int) -> None:
+    def _slab(self, place: TilePlace, operands: _Operands, slab: Extent, slabs: int) -> None:
         """Puts a slab into shared memory, starts to load the next one, and multiplies."""
         steps, tiling = self.steps, self.tiling
         depth = steps.index("depth", "mul", slab, tiling.depth)
         stage = steps.index("stage", "mod", slab, tiling.stages)
-        self.left.store(steps, place, depth, stage)
-        self.right.store(steps, stage)
-        steps.barrier(copies=self.left.copied or self.right.copied)
-        if slabs == 1:
+        operands.left.store(steps, place, depth, stage)
+        operands.right.store(steps, stage)
+        steps.barrier(copies=operands.left.copied or operands.right.copied)
+        if slabs == 1 and self.added is None:
             self.epilogue.look_up(place)
-        else:
+        elif slabs > 1:
             following = steps.index("following", "add", depth, tiling.depth)
             next_stage = steps.index("next", "mod", steps.index("next", "add", slab, 1), tiling.stages)
             with steps.where(following, "<", slabs * tiling.depth):
-                self._load(place, following, next_stage)
-        self.sums.multiply(steps, (self.left.name, self.right.name), stage, place.height)
-
-    def _load(self, place: TilePlace, depth: Extent, stage: Extent) -> None:
-        self.left.load(self.steps, place, depth, stage)
-        self.right.load(self.steps, place, depth, stage)
+                operands.load(steps, place, following, next_stage)
+        self.sums.multiply(steps, operands.names, stage, place.height)
 
 
 def _stored(product: Product) -> set[str]:

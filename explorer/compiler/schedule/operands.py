@@ -68,13 +68,16 @@ class LeftOperand:
         """Whether the rows are gathered as they are."""
         tiling, only = self._tiling, self._loads[0] if len(self._loads) == 1 else None
         gathered = only is not None and only.result == self._product.factor and not self._arithmetic
-        return gathered and tiling.precision is None and self._step == VECTOR and self._depth % tiling.depth == 0
+        room = tiling.stages > 1 or self._depth <= tiling.depth
+        whole = self._step == VECTOR and self._depth % tiling.depth == 0
+        return gathered and room and tiling.precision is None and whole
 
-    def declare(self, steps: Steps) -> None:
-        """The tiles: scalars of the rows, a slab's loads, and the slab in shared memory."""
+    def declare(self, steps: Steps, slab: str = "") -> None:
+        """The tiles: scalars of the rows, a slab's loads, and the slab in shared memory, if that is not there yet."""
         together = self._tiling.together
         padding = 0 if together else PADDING
-        self.name = steps.tile("left", self._tiling.left_extents, "shared", padding=padding, swizzled=together)
+        extents = self._tiling.left_extents
+        self.name = slab or steps.tile("left", extents, "shared", padding=padding, swizzled=together)
         rows = [self._passes, self._down]
         if self._row_read:
             self._kept[self._product.rows.variable] = steps.tile("kept", rows, "register", type="i32")
@@ -219,11 +222,10 @@ class RightOperand:
         pieces = 1 if self._product.transposed else self._tiling.pieces
         return 0 if self.copied else self._passes * pieces * self._step
 
-    def declare(self, steps: Steps) -> None:
-        """The tiles: what a slab's loads bring, and the slab in shared memory."""
-        self.name = steps.tile(
-            "right", [self._tiling.stages, self._tiling.depth, self._tiling.columns], "shared", padding=self._padding
-        )
+    def declare(self, steps: Steps, slab: str = "") -> None:
+        """The tiles: what a slab's loads bring, and the slab in shared memory, if that is not there yet."""
+        extents = [self._tiling.stages, self._tiling.depth, self._tiling.columns]
+        self.name = slab or steps.tile("right", extents, "shared", padding=self._padding)
         if self.copied:
             return
         last = self._tiling.depth if self._product.transposed else self._tiling.piece

@@ -8,15 +8,17 @@ piece of at most `PIECE` edges is then a row of a product, grouped by matrix lik
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import partial
 
 from explorer.compiler.codegen.cuda_tiles import FLOAT_BYTES
 from explorer.compiler.counts import SETS, Counts
 from explorer.compiler.ir import loops
 from explorer.compiler.ir.kernels import AtomicAccumulate
 from explorer.compiler.ir.loops import Buffer
-from explorer.compiler.ir.node import Extent, Names, merge, walk
-from explorer.compiler.passes.statements import names_read
-from explorer.compiler.schedule.piece_places import PlacedPieces
+from explorer.compiler.ir.node import Extent, Names, Origin, merge, walk
+from explorer.compiler.passes.statements import names_read, rename
+from explorer.compiler.schedule.last_pieces import LastPieces
+from explorer.compiler.schedule.piece_groups import PlacedPieces
 from explorer.compiler.schedule.products import Product, Segment
 
 CACHE_BYTES = 48 << 20
@@ -118,31 +120,21 @@ def _in_pairs(
     return None
 
 
-def product_of(found: Pairs, pieces: PlacedPieces, most: Extent, sums: Buffer, *, alone: bool = False) -> Product:
+def product_of(found: Pairs, pieces: PlacedPieces, most: Extent, sums: Buffer, *, mirrored: bool = False) -> Product:
     """The product whose rows are pieces of the pairs' edges, `most` of them; its epilogue adds to the nodes' rows of
-    `sums`, or stores there, where each node has one of the pieces alone."""
+    `sums`, or stores there where a node is `mirrored`, as they may be if no cache holds all rows."""
     origin = found.depths.origin
     *scalars, inner = found.edges.body
     assert isinstance(inner, loops.For)
     value = f"{found.total.name}_part"
-    begin, stop, node = (
-        loops.Load(result=f"{array.name}_at", buffer=array.name, indices=("piece",), origin=origin)
-        for array in pieces.arrays
-    )
+    begin, stop, node = (_by_place(array, origin) for array in pieces.arrays)
     chosen = replace(found.chosen, indices=("piece",))
-    stored = loops.Store(
+    add = AtomicAccumulate(
         target=sums.name,
         indices=(node.result, found.columns.variable),
-        function="copy",
-        operands=(value,),
-        origin=origin,
-    )
-    added = AtomicAccumulate(
-        target=sums.name,
-        indices=stored.indices,
         reduction="sum",
         function="copy",
-        operands=stored.operands,
+        operands=(value,),
         origin=origin,
     )
     return Product(
@@ -159,12 +151,62 @@ def product_of(found: Pairs, pieces: PlacedPieces, most: Extent, sums: Buffer, *
         total=found.total.name,
         epilogue=(
             loops.Load(result=value, buffer=found.total.name, indices=(found.columns.variable,), origin=origin),
-            stored if alone else added,
+            add,
         ),
         accumulators=(),
         origin=origin,
-        segment=Segment(found.edges.variable, begin.result, stop.result, tuple(scalars)),
+        segment=Segment(found.edges.variable, begin.result, stop.result, tuple(scalars), distant=mirrored),
+        adding=node.result if mirrored else "",
     )
+
+
+def _by_place(array: Buffer, origin: Origin) -> loops.Load:
+    """What an inspector's array says of the piece at a place."""
+    return loops.Load(result=f"{array.name}_at", buffer=array.name, indices=("piece",), origin=origin)
+
+
+def ending_of(found: Pairs, last: LastPieces, product: Product, sums: Buffer) -> Product:
+    """The product of each node's last piece and, added to it, of the node's own row, which ends the row: `product`, as
+    it is behind the pairs, whose epilogue reads those of `sums` that the other pieces have been added to."""
+    own = product_of(found, last.pieces, found.rows.extent, sums, mirrored=True)
+    node, others = own.head[2], _by_place(last.others, own.origin)
+    assert isinstance(node, loops.Load)
+    renamed = partial(rename, names={product.rows.variable: node.result, product.column: own.column})
+    head = (*own.head, others, *map(renamed, product.head))
+    matrix = renamed(product.matrix)
+    assert isinstance(matrix, loops.Load)
+    prologue = tuple(map(renamed, product.prologue))
+    return replace(
+        own,
+        head=head,
+        total=product.total,
+        epilogue=tuple(map(renamed, product.epilogue)),
+        guards=((sums.name, others.result),),
+        adding="",
+        added=replace(product, rows=own.rows, head=head, column=own.column, prologue=prologue, matrix=matrix),
+    )
+
+
+def adds_sums(product: Product, sums: str) -> bool:
+    """Whether an epilogue does nothing with the product's totals and with rows of `sums` but add the ones to the
+    others, maybe after more that is added to either."""
+    loads = [s for s in product.epilogue if isinstance(s, loops.Load) and s.buffer in (product.total, sums)]
+    match [(load.buffer, load.result) for load in loads]:
+        case [(first, total), (second, other)] if first != second:
+            return bool(_added_to(product.epilogue, total) & _added_to(product.epilogue, other))
+    return False
+
+
+def _added_to(epilogue: tuple[loops.Statement, ...], name: str) -> set[str]:
+    """The sums that a value is part of, and nothing else uses: each a term of the next."""
+    found: set[str] = set()
+    while True:
+        readers = [statement for statement in epilogue if name in names_read((statement,))]
+        match readers:
+            case [loops.Compute(function="add", operands=(left, right), result=name)] if left != right:
+                found.add(name)
+            case _:
+                return found
 
 
 def sums_begun(found: Pairs, kernel: loops.Kernel, handed: frozenset[str]) -> str:

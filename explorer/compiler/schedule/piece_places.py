@@ -1,283 +1,95 @@
-"""The inspector for pieces of pairs' edges, in the order in which they are summed and multiplied: by block of
-destinations, by matrix, and by length, the longest first.
-
-What a thread sums side by side is then of one length or nearly so, and a tile's rows are told by arrays next to each
-other. With several blocks of destinations, whose rows a cache holds, all that is added to one of them is added before
-the next. Of the last block the tiles whose rows are single edges come behind all others: what takes the least time is
-done last, so that no multiprocessor waits long for the others to end.
-"""
+"""The inspector for pieces of pairs' edges, in the order in which they are summed and multiplied (`piece_groups`)."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
-from typing import Literal
 
-from explorer.compiler.counts import SETS
 from explorer.compiler.ir.kernels import Count, ScheduledKernel
-from explorer.compiler.ir.loops import Buffer
 from explorer.compiler.ir.node import Extent, Names, Origin
-from explorer.compiler.schedule.grouping import ROWS_A_TILE, THREADS, Grouping, divide_up, tiles_and_rows
+from explorer.compiler.schedule.grouping import ROWS_A_TILE, THREADS
+from explorer.compiler.schedule.last_pieces import LastPieces
+from explorer.compiler.schedule.piece_groups import PIECE, Inspector, PairArrays, PlacedPieces, mirrored
 from explorer.compiler.schedule.steps import Steps
 
-PIECE = 16
-"""Edges of a piece, at most: long sums are cut, so that no thread has to take thousands."""
 DESTINATION_BYTES = 8 << 20
 """Of the rows that a block of destinations has: they stay in the L2 cache beside what is gathered meanwhile."""
-
-Taken = Literal["all", "first", "others"]
-"""Which pieces of each node an inspector is for: all, its first one alone, or all behind that."""
-
-
-@dataclass(frozen=True)
-class PairArrays:
-    """The index arrays of a layer's pairs: `offsets` are where the `edges` of each pair begin, `nodes` where the pairs
-    of each node do, `matrices` those that pairs have chosen, each one of `choices`."""
-
-    edges: Extent
-    offsets: Buffer
-    nodes: Buffer
-    matrices: Buffer
-    choices: Extent
-
-
-@dataclass(frozen=True)
-class PlacedPieces:
-    """What is known of each piece at its place: its edges are `begin` to `stop`, and its sum belongs to `node`."""
-
-    grouping: Grouping
-    begin: Buffer
-    stop: Buffer
-    node: Buffer
-
-    @property
-    def arrays(self) -> tuple[Buffer, ...]:
-        """What the inspector fills besides the arrays of tiles."""
-        return (self.begin, self.stop, self.node)
-
-
-@dataclass(frozen=True)
-class _Inspector:
-    """What the inspector's kernels share. A group is all pieces of a block of destinations, of `nodes` each, and a
-    matrix; a bin is those of one length, the longest first. Arrays are of pieces' first edges (a piece's rank in its
-    bin, that bin, and the node that it belongs to), of bins and groups (how many rows there are, where the first is,
-    and the numbers of its heavy and its light tiles, less their places among the group's), of pieces by their places,
-    and of tiles."""
-
-    name: str
-    pairs: PairArrays
-    taken: Taken
-    nodes: int
-    blocks: str
-    choices: str
-    groups: str
-    tiles: str
-    counts: tuple[tuple[str, Count], ...]
-    of: dict[str, Buffer]
-    origin: Origin
-
-    def steps(self) -> Steps:
-        """The statements of a kernel, none yet."""
-        buffers = self._buffers()
-        taken = {name for name, _ in self.counts} | {self.pairs.edges, self.pairs.choices}
-        taken |= {name for buffer in buffers for name in (buffer.name, *buffer.extents)}
-        return Steps(Names({name for name in taken if isinstance(name, str)}), self.origin)
-
-    def kernel(self, name: str, said: str, steps: Steps) -> ScheduledKernel:
-        """A kernel of what has been written. It runs once if the edges are those of a graph."""
-        touched = steps.arrays()
-        return ScheduledKernel(
-            name=f"{self.name}_{name}",
-            template="inspector",
-            sizes=(),
-            buffers=tuple(buffer for buffer in self._buffers() if buffer.name in touched),
-            threads=THREADS,
-            schedule=(said,),
-            body=steps.body,
-            counts=self.counts,
-            once=self.pairs.edges in SETS,
-            origin=self.origin,
-        )
-
-    def _buffers(self) -> tuple[Buffer, ...]:
-        return (self.pairs.offsets, self.pairs.nodes, self.pairs.matrices, *self.of.values())
+PAIRS_A_TILE = ROWS_A_TILE * PIECE // (PIECE - 1)
+"""A pair of `n` edges has at most `(n - 1) / PIECE + 1` pieces, `n / PIECE` and `(PIECE - 1) / PIECE`: tiles have room
+for all if each so many pairs make one besides those that the edges make."""
 
 
 def place_pieces(
-    name: str, pairs: PairArrays, taken: Taken, row_bytes: int, names: Names, origin: Origin
+    name: str, pairs: PairArrays, row_bytes: int, names: Names, origin: Origin, last: LastPieces | None = None
 ) -> PlacedPieces:
-    """The inspector for the pieces of pairs that are `taken`, whose destinations have so many bytes each. `names` are
-    those of the module."""
-    choices, blocks, groups, tiles = (names.new(hint) for hint in ("choices", "blocks", "groups", "tiles"))
+    """The inspector for all pieces of pairs, or all but the nodes' last ones; destinations have so many bytes each.
+    Where those have been counted, nodes that one piece alone is added to are mirrored. `names` are those of the
+    module."""
     nodes = max(1, DESTINATION_BYTES // row_bytes)
-    most_pieces: tuple[tuple[Extent, int], ...] = ((pairs.nodes.extents[0], ROWS_A_TILE),)  # in tiles
-    if taken != "first":
-        most_pieces = ((pairs.edges, PIECE * ROWS_A_TILE), (pairs.matrices.extents[0], ROWS_A_TILE))
-    extents: dict[str, tuple[Extent, ...]] = {
-        **dict.fromkeys(
-            ("edge_rank", "edge_bin", "edge_node", "piece_begin", "piece_stop", "piece_node"), (pairs.edges,)
-        ),
-        **dict.fromkeys(("bin_rows", "bin_first"), (groups, PIECE)),
-        "group_rows": (groups,),
-        "group_tile": (groups, 2),
-        **dict.fromkeys(("tile_matrix", "tile_begin", "tile_end"), (tiles,)),
-    }
-    inspector = _Inspector(
-        name=name,
-        pairs=pairs,
-        taken=taken,
-        nodes=nodes,
-        blocks=blocks,
-        choices=choices,
-        groups=groups,
-        tiles=tiles,
-        counts=(
-            (choices, Count(((pairs.choices, 1),))),
-            (blocks, Count(((pairs.nodes.extents[0], nodes),))),
-            (groups, Count(((choices, 1),), blocks)),
-            (tiles, Count((*most_pieces, (groups, 1)))),
-        ),
-        of={
-            hint: Buffer(name=names.new(hint), kind="index", extents=of, origin=origin) for hint, of in extents.items()
-        },
-        origin=origin,
+    counts = (
+        Count(((pairs.choices, 1),)),
+        Count(((pairs.starts.extents[0], nodes),)),
+        Count(((pairs.edges, PIECE * ROWS_A_TILE), (pairs.matrices.extents[0], PAIRS_A_TILE))),
     )
-    kernels = tuple(write(inspector) for write in (_clear_groups, _clear_tiles, _count, _divide, _place))
-    of = inspector.of
-    grouping = Grouping(kernels, None, of["tile_matrix"], of["tile_begin"], of["tile_end"], inspector.counts)
-    return PlacedPieces(grouping, of["piece_begin"], of["piece_stop"], of["piece_node"])
+    hints = ("edge_rank", "edge_bin", "edge_node", "piece_begin", "piece_stop", "piece_node")
+    arrays = dict.fromkeys(hints, pairs.edges)
+    known = (last.first, last.added) if last else ()
+    inspector = Inspector.of_pieces(name, pairs, counts, arrays, names, origin, known)
+    return inspector.placed(_count(inspector, nodes, last), _place(inspector, last))
 
 
-def _clear_groups(inspector: _Inspector) -> ScheduledKernel:
-    steps, of = inspector.steps(), inspector.of
-    with steps.each("g", inspector.groups, THREADS) as group:
-        steps.store(of["group_rows"].name, [group], 0)
-        with steps.loop("shorter", PIECE) as shorter:
-            steps.store(of["bin_rows"].name, [group, shorter], 0)
-    return inspector.kernel("clear", "no group has a piece yet", steps)
-
-
-def _clear_tiles(inspector: _Inspector) -> ScheduledKernel:
-    steps, of = inspector.steps(), inspector.of
-    with steps.each("z", inspector.tiles, THREADS) as tile:
-        for hint in ("tile_begin", "tile_end"):
-            steps.store(of[hint].name, [tile], 0)
-    return inspector.kernel("tiles", "no tile has a row yet", steps)
-
-
-def _count(inspector: _Inspector) -> ScheduledKernel:
-    """Finds pieces, and counts how many each group and each bin has: the atomic gives a piece's rank."""
+def _count(inspector: Inspector, nodes: int, last: LastPieces | None) -> ScheduledKernel:
+    """Finds pieces, and counts how many each group and each bin has, where a block has so many nodes. Keeps of a
+    piece, by its first edge, its rank in its bin, that bin, and the node that it belongs to."""
     steps, pairs, of = inspector.steps(), inspector.pairs, inspector.of
     with steps.each("e", pairs.edges, THREADS) as edge:
         pair = steps.search("d", pairs.offsets.name, edge, pairs.offsets.extents[0])
         begin = steps.load("begin", pairs.offsets.name, pair)
         inside = steps.index("inside", "mod", steps.index("before", "sub", edge, begin), PIECE)
         steps.store(of["edge_rank"].name, [edge], -1)
-        with steps.where(inside, "==", 0), _taken(steps, inspector, edge, pair) as node:
-            end = steps.load("end", pairs.offsets.name, steps.index("next", "add", pair, 1))
-            length = steps.index("length", "min", steps.index("left", "sub", end, edge), PIECE)
-            matrix = steps.load("m", pairs.matrices.name, pair)
-            shorter = steps.index("shorter", "sub", PIECE, length)
-            block = steps.index("block", "div", node, inspector.nodes)
-            group = steps.index("g", "add", steps.index("before", "mul", block, inspector.choices), matrix)
-            chosen = steps.index("bin", "add", steps.index("before", "mul", group, PIECE), shorter)
-            rank = steps.atomic(of["bin_rows"].name, [group, shorter], 1, "rank")
-            steps.atomic(of["group_rows"].name, [group], 1)
-            for hint, value in (("edge_rank", rank), ("edge_bin", chosen), ("edge_node", node)):
-                steps.store(of[hint].name, [edge], value)
+        with steps.where(inside, "==", 0):
+            node = steps.search("n", pairs.starts.name, pair, pairs.starts.extents[0])
+            with _apart(steps, edge, node, last):
+                end = steps.load("end", pairs.offsets.name, steps.index("next", "add", pair, 1))
+                length = steps.index("length", "min", steps.index("left", "sub", end, edge), PIECE)
+                matrix = steps.load("m", pairs.matrices.name, pair)
+                shorter = steps.index("shorter", "sub", PIECE, length)
+                block = steps.index("block", "div", node, nodes)
+                group = steps.index("g", "add", steps.index("before", "mul", block, inspector.choices), matrix)
+                rank, chosen = inspector.count(steps, group, shorter)
+                for hint, value in (("edge_rank", rank), ("edge_bin", chosen), ("edge_node", node)):
+                    steps.store(of[hint].name, [edge], value)
     return inspector.kernel(
         "count", "count the pieces of each group and length: the atomic gives a piece's rank", steps
     )
 
 
 @contextmanager
-def _taken(steps: Steps, inspector: _Inspector, edge: Extent, pair: Extent) -> Iterator[str]:
-    """What is done for a piece of a pair, by its first edge, if the inspector is for it. Gives the pair's node."""
-    pairs = inspector.pairs
-    node = steps.search("n", pairs.nodes.name, pair, pairs.nodes.extents[0])
-    if inspector.taken == "all":
-        yield node
+def _apart(steps: Steps, edge: Extent, node: Extent, last: LastPieces | None) -> Iterator[None]:
+    """What is done for a piece, by its first edge, if it is not the node's last one."""
+    if last is None:
+        yield
         return
-    first = steps.load("first", pairs.offsets.name, steps.load("d", pairs.nodes.name, node))
-    left, comparison, right = (edge, "==", first) if inspector.taken == "first" else (first, "<", edge)
-    with steps.where(left, comparison, right):
-        yield node
+    other = steps.load("other", last.first.name, node)
+    below, above = steps.index("below", "sub", other, edge), steps.index("above", "sub", edge, other)
+    with steps.where(0, "<", steps.index("apart", "max", below, above)):
+        yield
 
 
-def _divide(inspector: _Inspector) -> ScheduledKernel:
-    """Where each group's pieces and tiles begin: behind those of all groups before it."""
-    steps, of = inspector.steps(), inspector.of
-    with steps.each("g", inspector.groups, THREADS) as group:
-        rows, heavy, light = (steps.tile(hint, [1], "register", type="i32") for hint in ("place", "heavy", "light"))
-        for following in (rows, heavy, light):
-            steps.store(following, [0], 0)
-        with steps.segment("other", 0, group, 1) as other:
-            counted = steps.load("n", of["group_rows"].name, other)
-            with steps.where(0, "<", counted):
-                tiles, _, heavier = _tiles(steps, inspector, other, counted)
-                _add(steps, rows, counted)
-                _add(steps, heavy, heavier)
-                _add(steps, light, steps.index("l", "sub", tiles, heavier))
-        steps.store(of["group_tile"].name, [group, 0], steps.load("tile", heavy, 0))
-        last = steps.index("last", "sub", inspector.tiles, steps.load("tile", light, 0))
-        own = divide_up(steps, "tiles", steps.load("n", of["group_rows"].name, group), ROWS_A_TILE)
-        steps.store(of["group_tile"].name, [group, 1], steps.index("tile", "sub", last, own))
-        with steps.loop("shorter", PIECE) as shorter:
-            steps.store(of["bin_first"].name, [group, shorter], steps.load("first", rows, 0))
-            _add(steps, rows, steps.load("n", of["bin_rows"].name, group, shorter))
-    said = f"find room for tiles of at most {ROWS_A_TILE} rows, a group's of equal height, those of single edges last"
-    return inspector.kernel("divide", said, steps)
-
-
-def _tiles(steps: Steps, inspector: _Inspector, group: Extent, total: Extent) -> tuple[Extent, Extent, Extent]:
-    """How many tiles a group with so many rows has, how many rows each of them, and how many of the tiles are heavy: in
-    the last block of destinations those that do not have single edges alone, in others all."""
-    tiles, rows = tiles_and_rows(steps, total)
-    block = steps.index("block", "div", group, inspector.choices)
-    past = steps.index("past", "sub", steps.index("b", "add", block, 2), inspector.blocks)
-    in_last = steps.index("in_last", "max", past, 0)
-    singles = steps.load("n", inspector.of["bin_rows"].name, group, PIECE - 1)
-    longer = steps.index("longer", "sub", total, steps.index("light", "mul", in_last, singles))
-    return tiles, rows, divide_up(steps, "heavy", longer, rows)
-
-
-def _add(steps: Steps, total: str, more: Extent) -> None:
-    steps.store(total, [0], steps.index("sum", "add", steps.load("before", total, 0), more))
-
-
-def _place(inspector: _Inspector) -> ScheduledKernel:
-    """Each piece to its place; the first of a tile says what the tile is."""
+def _place(inspector: Inspector, last: LastPieces | None) -> ScheduledKernel:
+    """Each piece to its place."""
     steps, of = inspector.steps(), inspector.of
     with steps.each("e", inspector.pairs.edges, THREADS) as edge:
         rank = steps.load("rank", of["edge_rank"].name, edge)
         with steps.where(0, "<=", rank):
             chosen = steps.load("bin", of["edge_bin"].name, edge)
-            group = steps.index("g", "div", chosen, PIECE)
-            shorter = steps.index("shorter", "mod", chosen, PIECE)
-            place = steps.index("place", "add", steps.load("first", of["bin_first"].name, group, shorter), rank)
-            stop = steps.index("stop", "add", edge, steps.index("length", "sub", PIECE, shorter))
+            place = inspector.place(steps, chosen, rank)
+            length = steps.index("length", "sub", PIECE, steps.index("shorter", "mod", chosen, PIECE))
+            stop = steps.index("stop", "add", edge, length)
             node = steps.load("node", of["edge_node"].name, edge)
             for hint, value in (("piece_begin", edge), ("piece_stop", stop), ("piece_node", node)):
                 steps.store(of[hint].name, [place], value)
-            _tile(steps, inspector, group, place)
+            if last is not None:
+                with steps.where(steps.load("added", last.added.name, node), "==", 1):
+                    steps.store(of["piece_node"].name, [place], mirrored(steps, node))
     return inspector.kernel("place", "write the pieces group by group, the longest of a group first", steps)
-
-
-def _tile(steps: Steps, inspector: _Inspector, group: Extent, place: Extent) -> None:
-    """What a piece of a group, at a place, says of the tile that it is the first of, if it is."""
-    of = inspector.of
-    total = steps.load("total", of["group_rows"].name, group)
-    start = steps.load("start", of["bin_first"].name, group, 0)
-    _, rows, heavy = _tiles(steps, inspector, group, total)
-    own = steps.index("own", "sub", place, start)
-    which = steps.index("u", "div", own, rows)
-    with steps.where(steps.index("before", "mul", which, rows), "==", own):
-        end = steps.index("end", "add", start, total)
-        until = steps.index("until", "min", steps.index("past", "add", place, rows), end)
-        matrix = steps.index("m", "mod", group, inspector.choices)
-        beyond = steps.index("beyond", "sub", steps.index("v", "add", which, 1), heavy)
-        is_light = steps.index("is_light", "min", steps.index("behind", "max", beyond, 0), 1)
-        tile = steps.index("z", "add", steps.load("tile", of["group_tile"].name, group, is_light), which)
-        for hint, value in (("tile_matrix", matrix), ("tile_begin", place), ("tile_end", until)):
-            steps.store(of[hint].name, [tile], value)

@@ -18,12 +18,14 @@ from explorer.compiler.passes.statements import names_read, pure, rename, writte
 @dataclass(frozen=True)
 class Segment:
     """What a product's rows are sums over: elements `variable` from `begin` to `stop`, scalars of the head; `scalars`
-    are those of an element. The prologue ends in what it adds to the sum, for each depth."""
+    are those of an element. The prologue ends in what it adds to the sum, for each depth. What is `distant` no cache
+    holds."""
 
     variable: str
     begin: str
     stop: str
     scalars: tuple[loops.Statement, ...]
+    distant: bool
 
 
 @dataclass(frozen=True)
@@ -33,8 +35,12 @@ class Product:
     `head` are scalars of the iteration, `heads` the loop over heads around the product, if there is one. `prologue`
     computes `factor` for each depth. `epilogue` is straight-line code for each column: it loads the sums as a row
     named `total`, stores into rows of outputs, and sums over the columns into `accumulators`. With a
-    `segment`, the factor is a sum. `guards` are by array two scalars of the head: an iteration's row is there only
-    where the first is less than the second, and stands for zeros elsewhere."""
+    `segment`, the factor is a sum. `guards` are by array a scalar of the head: an iteration's row is there only where
+    that is positive, and stands for zeros elsewhere. `adding` names the row that is added to: where that is
+    negative, nobody else adds to `-1 - row`, and it is stored to instead. "" if all is added.
+
+    The sums of a product that is `added`, of the same iterations and columns, are added to these: of that only the
+    operands count. An iteration whose matrix is behind the last has the sums of that alone."""
 
     rows: loops.For
     head: tuple[loops.Statement, ...]
@@ -51,7 +57,9 @@ class Product:
     accumulators: tuple[loops.Accumulator, ...]
     origin: Origin
     segment: Segment | None = None
-    guards: tuple[tuple[str, tuple[str, str]], ...] = ()
+    guards: tuple[tuple[str, str], ...] = ()
+    adding: str = ""
+    added: Product | None = None
 
     def reduction_of(self, accumulator: str) -> str:
         """How the epilogue adds to one of the accumulators."""

@@ -16,8 +16,19 @@ from explorer.compiler.passes.statements import all_names
 from explorer.compiler.schedule.endings import ending_kernel, find_rest
 from explorer.compiler.schedule.gemm import ProductKernel, write_product
 from explorer.compiler.schedule.grouping import Chosen, Grouping, group_rows
-from explorer.compiler.schedule.pairs import Pairs, cleared_rows, find_pairs, product_of, rest_of, sums_begun
-from explorer.compiler.schedule.piece_places import PIECE, PairArrays, Taken, place_pieces
+from explorer.compiler.schedule.last_pieces import LastPieces, clear_rows, place_last_pieces
+from explorer.compiler.schedule.pairs import (
+    Pairs,
+    adds_sums,
+    cleared_rows,
+    ending_of,
+    find_pairs,
+    product_of,
+    rest_of,
+    sums_begun,
+)
+from explorer.compiler.schedule.piece_groups import PIECE, PairArrays
+from explorer.compiler.schedule.piece_places import place_pieces
 from explorer.compiler.schedule.products import Found, Product, find_products
 from explorer.compiler.schedule.segment_tiles import tile_segments
 from explorer.compiler.schedule.tiling import VECTOR
@@ -115,12 +126,12 @@ def schedule_pairs(
         report.did(
             f"{kernel.name}: its pairs are added to {begun}, where another kernel has stored what they begin with"
         )
-        return (*summed.pieces("all"), rest)
+        return (*summed.pieces(), rest)
     ended = summed.ended(rest) if found.outgrow_caches(kernel, report.counts) else None
     if ended is None:
-        return (cleared_rows(kernel, sums, names), *summed.pieces("all"), rest)
-    report.did(f"{kernel.name}: a node's first piece is stored, the others are added, a product ends the rows")
-    return (*summed.pieces("first"), *summed.pieces("others"), ended)
+        return (cleared_rows(kernel, sums, names), *summed.pieces(), rest)
+    report.did(f"{kernel.name}: a node's shortest piece and its own row are one product, which ends the node's row")
+    return ended
 
 
 @dataclass(frozen=True)
@@ -133,54 +144,64 @@ class _Summed:
     names: Names
     report: Report
 
-    def pieces(self, taken: Taken) -> tuple[ScheduledKernel, ...]:
-        """The inspector and the product of those of the pieces that are taken."""
-        kernel, found, report = self.kernel, self.found, self.report
+    @property
+    def pairs(self) -> PairArrays:
+        """The index arrays of the pairs."""
+        kernel, found = self.kernel, self.found
         buffers = {buffer.name: buffer for buffer in kernel.buffers}
-        pairs = PairArrays(
+        return PairArrays(
             edges=found.edges_of(kernel),
+            nodes=found.rows.extent,
             offsets=buffers[found.pair_offsets],
-            nodes=buffers[found.node_offsets],
+            starts=buffers[found.node_offsets],
             matrices=buffers[found.chosen.buffer],
             choices=buffers[found.matrix.buffer].extents[0],
         )
-        name = f"{kernel.name}_{taken}" if taken != "all" else kernel.name
+
+    def pieces(self, last: LastPieces | None = None) -> tuple[ScheduledKernel, ...]:
+        """The inspector and the product of all pieces, or of all but the last ones."""
+        kernel, found, report = self.kernel, self.found, self.report
+        name = f"{kernel.name}_others" if last else kernel.name
         row_bytes, origin = found.row_bytes(kernel), found.pairs.origin
-        pieces = place_pieces(f"{name}_pieces", pairs, taken, row_bytes, self.names, origin)
-        product = product_of(found, pieces, pairs.edges, self.sums, alone=taken == "first")
+        pieces = place_pieces(f"{name}_pieces", self.pairs, row_bytes, self.names, origin, last)
+        product = product_of(found, pieces, self.pairs.edges, self.sums, mirrored=last is not None)
         among = replace(kernel, buffers=(*kernel.buffers, *pieces.arrays, self.sums))
         written = write_product(among, product, pieces.grouping, f"{name}_product", self.names, report.options)
-        if taken != "others":
-            _say_precision(kernel, product, written, report)
+        _say_precision(kernel, product, written, report)
         return (*pieces.grouping.kernels, written.kernel)
 
-    def ended(self, rest: loops.Kernel) -> ScheduledKernel | None:
-        """What follows the sums, if it is a product of the same rows whose epilogue reads those of `sums`, as a kernel
-        that takes rows of nodes without pairs, which nothing is stored in, for zeros; else None."""
+    def ended(self, rest: loops.Kernel) -> tuple[ScheduledKernel, ...] | None:
+        """All that there is to do, where what follows the sums is a product of the same rows to which those of `sums`
+        are added; else None."""
+        product = self._ending(rest)
+        if product is None:
+            return None
+        kernel, names = self.kernel, self.names
+        last = place_last_pieces(f"{kernel.name}_last_pieces", self.pairs, names, product.origin)
+        columns = kernel.size(self.sums.extents[1])
+        cleared = clear_rows(f"{kernel.name}_clear", self.sums, last.added, columns, kernel.sizes)
+        own = {buffer.name for buffer in rest.buffers}
+        others = (buffer for buffer in kernel.buffers if buffer.name not in own)
+        among = replace(rest, buffers=(*rest.buffers, *others, *last.arrays))
+        ending = ending_of(self.found, last, product, self.sums)
+        grouping, options = last.pieces.grouping, self.report.options
+        written = write_product(among, ending, grouping, f"{kernel.name}_ending_product", names, options)
+        _say_precision(rest, product, written, self.report)
+        return (*grouping.kernels, cleared, *self.pieces(last), written.kernel)
+
+    def _ending(self, rest: loops.Kernel) -> Product | None:
+        """The product that is all which follows the sums, if those are added to it."""
         found = find_products(rest)
         if found is None or found.rest or len(found.products) > 1 or _refusal(rest, found, self.report) != "":
             return None
-        (product,) = found.products
-        if product.matrix_index or product.heads or product.accumulators:
+        (product,), sums = found.products, self.sums.name
+        if product.matrix_index or product.heads or product.accumulators or product.transposed:
             return None
-        loads = [node for node in walk(rest) if isinstance(node, loops.Load) and node.buffer == self.sums.name]
-        own = [s for s in product.epilogue if isinstance(s, loops.Load) and s.buffer == self.sums.name]
+        loads = [node for node in walk(rest) if isinstance(node, loops.Load) and node.buffer == sums]
+        own = [s for s in product.epilogue if isinstance(s, loops.Load) and s.buffer == sums]
         if len(loads) > len(own) or any(load.indices != (found.rows.variable, product.column) for load in own):
             return None
-        names, row, origin = Names(all_names(rest)), found.rows.variable, found.rows.origin
-        offsets = next(buffer for buffer in self.kernel.buffers if buffer.name == self.found.node_offsets)
-        begin = loops.Load(result=names.new("begin"), buffer=offsets.name, indices=(row,), origin=origin)
-        following = loops.Index(result=names.new("next"), function="add", operands=(row, 1), origin=origin)
-        end = loops.Load(result=names.new("end"), buffer=offsets.name, indices=(following.result,), origin=origin)
-        guarded = replace(
-            product,
-            head=(*product.head, begin, following, end),
-            guards=((self.sums.name, (begin.result, end.result)),),
-        )
-        among = replace(rest, buffers=(*(b for b in rest.buffers if b != offsets), offsets))
-        written = write_product(among, guarded, None, f"{rest.name}_product", self.names, self.report.options)
-        _say_precision(rest, product, written, self.report)
-        return written.kernel
+        return product if adds_sums(product, sums) else None
 
 
 def _say_precision(kernel: loops.Kernel, product: Product, written: ProductKernel, report: Report) -> None:

@@ -1,6 +1,6 @@
 """The left operand of a product whose rows are sums over segments: taken on the way into shared memory.
 
-A thread sums `SIDE_BY_SIDE` of its rows at once: each step takes the next element of every one, so that as many loads
+A thread sums several of its rows at once: each step takes the next element of every one, so that as many loads
 are under way, whatever the segments' lengths, and what a step looks up, such as where elements' rows are, is loaded a
 step ahead. Rows of unlike lengths wait for the longest: whoever groups them sorts them by length.
 """
@@ -21,8 +21,8 @@ from explorer.compiler.schedule.products import Product, Segment
 from explorer.compiler.schedule.steps import Steps
 from explorer.compiler.schedule.tiling import TilePlace, Tiling
 
-SIDE_BY_SIDE = 4
-"""Rows of a thread that are summed at once."""
+SIDE_BY_SIDE, DISTANT_SIDE_BY_SIDE = 4, 8
+"""Rows of a thread that are summed at once, of elements that a cache has or memory."""
 
 Row = tuple[Extent, Extent, str]
 """A row of a thread: the group of those that are summed at once, which of them it is, and its row of threads."""
@@ -50,7 +50,7 @@ class SegmentOperand:
         self._product, self._segment, self._tiling, self._depth = product, segment, tiling, depth
         self._down = tiling.threads // (tiling.depth // tiling.depth_step)
         passes = ROWS_A_TILE // self._down
-        self._side = min(SIDE_BY_SIDE, passes)
+        self._side = min(DISTANT_SIDE_BY_SIDE if segment.distant else SIDE_BY_SIDE, passes)
         self._groups = passes // self._side
         self.registers = 2 * passes
         read = names_read(product.prologue)
@@ -63,9 +63,9 @@ class SegmentOperand:
         """What a schedule says of it."""
         return (f"sum {self._side} rows a thread side by side, look their elements up a step ahead",)
 
-    def declare(self, steps: Steps) -> None:
-        """The slab in shared memory, and where the segments of a thread's rows begin and stop."""
-        self.name = steps.tile("left", self._tiling.left_extents, "shared", padding=PADDING)
+    def declare(self, steps: Steps, slab: str = "") -> None:
+        """The slab in shared memory, if that is not there yet, and where a thread's segments begin and stop."""
+        self.name = slab or steps.tile("left", self._tiling.left_extents, "shared", padding=PADDING)
         rows = [self._groups, self._side, self._down]
         self._begins, self._stops = (steps.tile(hint, rows, "register", type="i32") for hint in ("begins", "stops"))
 

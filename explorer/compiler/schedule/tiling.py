@@ -92,17 +92,18 @@ class Tiling:
 
 
 def choose_tiling(kernel: loops.Kernel, product: Product, options: Options) -> Tiling:
-    """The tiling for a product's shape: vectors where all that is walked has rows of a multiple of a vector, and on
-    tensor cores where the epilogue has, if the option `precision` asks for that; there by four warps together, if the
-    option `arch` has such instructions, where all tiles are whole."""
+    """The tiling for a product's shape, and for that of what is added to it: vectors where all that is walked has rows
+    of a multiple of a vector, and on tensor cores where the epilogue has, if the option `precision` asks for that; by
+    four warps together, if the option `arch` has such instructions, where all tiles are whole."""
     columns = kernel.size(product.column_extent)
     width = next(width for width in WIDTHS if width >= min(columns, WIDTHS[-1]))
-    by_column = (*product.epilogue, *(() if product.transposed else (product.matrix,)))
+    products = [product, *([product.added] if product.added else [])]
+    by_column = (*product.epilogue, *(each.matrix for each in products if not each.transposed))
     step = vector_step(kernel, by_column, product.column, columns)
     depth = kernel.size(product.depth_extent)
     across = min(ACROSS, width // step)
     matrix_step = vector_step(kernel, (product.matrix,), product.depth, depth) if product.transposed else step
-    depth_step = vector_step(kernel, product.prologue, product.depth, depth)
+    depth_step = min(vector_step(kernel, p.prologue, p.depth, kernel.size(p.depth_extent)) for p in products)
     precision = PRECISIONS.get(options.precision) if step == VECTOR else None
     if precision and options.arch in WITH_WARPGROUPS and min(matrix_step, depth_step) == VECTOR:
         widths = [width for width in WIDTHS_TOGETHER[precision] if columns % width == 0]

@@ -71,6 +71,46 @@ def test_memory_says_where_scattered_rows_go():
         verify_scheduled(parse_scheduled(SCATTERED.replace("out[b] = v", "index c = b // 2\n        out[c] = v")))
 
 
+ADDED = SCATTERED.replace("  input x[B]\n", "  index adding[B]\n  input x[B]\n").replace(
+    "        out[b] = v\n",
+    """        n = adding[own]
+        where 1 < n
+          atomic out[b] += v
+        where n == 1
+          out[b] = v
+""",
+)
+"""Rows that several add to are added to, others are stored."""
+
+
+def test_memory_says_which_scattered_rows_are_stored_and_which_added_to():
+    verify_scheduled(parse_scheduled(ADDED))
+
+
+def test_rows_that_are_stored_may_be_mirrored():
+    mirrored = ADDED.replace("where 1 < n", "where 0 <= b").replace(
+        "where n == 1", "where b < 0\n          index m = -1 - b"
+    )
+    verify_scheduled(parse_scheduled(mirrored.replace("out[b] = v", "out[m] = v")))
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("where 1 < n", "where 1 <= n"),
+        ("where 1 < n", "where n <= 1"),
+        ("where n == 1", "where n <= 2"),
+        ("where n == 1", "where n == 2"),
+        ("n = adding[own]", "index n = own % 3"),  # nobody has said which rows those are
+        ("atomic out[b]", "index c = b // 2\n          atomic out[c]"),
+    ],
+)
+def test_rows_that_may_be_stored_and_added_to_are_refused(old, new):
+    assert old in ADDED
+    with pytest.raises(VerificationError, match="out was written by other threads"):
+        verify_scheduled(parse_scheduled(ADDED.replace(old, new)))
+
+
 TURNS = """scheduled Turns  template rows  threads 64
   size D = 64
   input E[B, D]

@@ -14,7 +14,9 @@ from explorer.compiler.ir.node import Names, Span
 from explorer.compiler.ir.verify_kernels import verify_scheduled
 from explorer.compiler.schedule import piece_places
 from explorer.compiler.schedule.grouping import ROWS_A_TILE
-from explorer.compiler.schedule.piece_places import PIECE, PairArrays, PlacedPieces, Taken, place_pieces
+from explorer.compiler.schedule.last_pieces import LastPieces, clear_rows, place_last_pieces
+from explorer.compiler.schedule.piece_groups import PIECE, PairArrays, PlacedPieces
+from explorer.compiler.schedule.piece_places import place_pieces
 
 ORIGIN = (Span(1, 1, 1, 2),)
 CHOICES = 3
@@ -48,25 +50,30 @@ GRAPHS = {
 
 
 def place(
-    given: Graph, nodes_a_block: int, monkeypatch: pytest.MonkeyPatch, taken: Taken = "all"
-) -> tuple[PlacedPieces, dict[str, np.ndarray]]:
-    """The inspector for a graph, and what it fills."""
+    given: Graph, nodes_a_block: int, monkeypatch: pytest.MonkeyPatch, *, parted: bool = False
+) -> tuple[PlacedPieces, LastPieces | None, dict[str, np.ndarray]]:
+    """The inspector of all pieces of a graph and, if nodes' last ones are `parted` from them, that of those; and what
+    they fill."""
     monkeypatch.setattr(piece_places, "DESTINATION_BYTES", 64 * nodes_a_block)
 
     def array(name: str, extent: str) -> Buffer:
         return Buffer(name=name, kind="index", extents=(extent,), origin=ORIGIN)
 
-    names = Names({"offsets", "starts", "matrices", "E", "ends", "node_ends", "pairs", "relation"})
+    names = Names({"offsets", "starts", "matrices", "E", "N", "ends", "node_ends", "pairs", "relation"})
     arrays = array("offsets", "ends"), array("starts", "node_ends"), array("matrices", "pairs")
-    pieces = place_pieces("model", PairArrays("E", *arrays, "relation"), taken, 64, names, ORIGIN)
-    for kernel in pieces.grouping.kernels:
+    pairs = PairArrays("E", "N", *arrays, "relation")
+    last = place_last_pieces("last", pairs, names, ORIGIN) if parted else None
+    pieces = place_pieces("model", pairs, 64, names, ORIGIN, last)
+    kernels = (*(last.pieces.grouping.kernels if last else ()), *pieces.grouping.kernels)
+    for kernel in kernels:
         verify_scheduled(kernel)
     inputs = {
         **dict(zip(("offsets", "starts", "matrices"), map(np.array, given), strict=True)),
-        **{"E": given.offsets[-1], "ends": len(given.offsets), "node_ends": len(given.nodes)},
+        **{"E": given.offsets[-1], "N": len(given.nodes) - 1},
+        **{"ends": len(given.offsets), "node_ends": len(given.nodes)},
         **{"pairs": len(given.matrices), "relation": CHOICES},
     }
-    return pieces, run_scheduled(pieces.grouping.kernels, inputs)
+    return pieces, last, run_scheduled(kernels, inputs)
 
 
 def tiles_of(pieces: PlacedPieces, arrays: dict[str, np.ndarray]) -> Iterator[tuple[int, int, int]]:
@@ -80,7 +87,7 @@ def tiles_of(pieces: PlacedPieces, arrays: dict[str, np.ndarray]) -> Iterator[tu
 def test_every_edge_is_in_one_piece_of_its_pair(
     monkeypatch: pytest.MonkeyPatch, given: Graph, nodes_a_block: int
 ) -> None:
-    pieces, arrays = place(given, nodes_a_block, monkeypatch)
+    pieces, _, arrays = place(given, nodes_a_block, monkeypatch)
     seen: list[int] = []
     for matrix, first, past in tiles_of(pieces, arrays):
         assert past - first <= ROWS_A_TILE
@@ -100,7 +107,7 @@ def test_every_edge_is_in_one_piece_of_its_pair(
 def test_tiles_go_by_block_and_matrix_and_end_in_single_edges(
     monkeypatch: pytest.MonkeyPatch, given: Graph, nodes_a_block: int
 ) -> None:
-    pieces, arrays = place(given, nodes_a_block, monkeypatch)
+    pieces, _, arrays = place(given, nodes_a_block, monkeypatch)
     begins, stops, nodes = (arrays[buffer.name] for buffer in pieces.arrays)
     blocks = -(-len(given.nodes) // nodes_a_block)
     order, sizes = [], {}
@@ -121,14 +128,44 @@ def test_tiles_go_by_block_and_matrix_and_end_in_single_edges(
     assert counts["groups"].value(extents) == blocks * CHOICES
 
 
+def pieces_of(given: Graph, node: int) -> list[tuple[int, int, int]]:
+    """Where each piece of a node begins and ends, and its matrix."""
+    return [
+        (begin, min(begin + PIECE, given.offsets[pair + 1]), given.matrices[pair])
+        for pair in range(given.nodes[node], given.nodes[node + 1])
+        for begin in range(given.offsets[pair], given.offsets[pair + 1], PIECE)
+    ]
+
+
 @pytest.mark.parametrize("given", GRAPHS.values(), ids=GRAPHS)
-def test_a_nodes_first_piece_and_the_others_are_all(monkeypatch: pytest.MonkeyPatch, given: Graph) -> None:
-    found: dict[Taken, list[tuple[int, int]]] = {}
-    for taken in ("all", "first", "others"):
-        pieces, arrays = place(given, 4, monkeypatch, taken)
-        ends = (arrays[b.name] for b in (pieces.grouping.begin, pieces.grouping.end))
-        places = [place for first, past in zip(*ends, strict=True) for place in range(first, past)]
-        found[taken] = [(int(arrays[pieces.node.name][at]), int(arrays[pieces.begin.name][at])) for at in places]
-    assert sorted(found["first"] + found["others"]) == sorted(found["all"])
-    least = {node: min(begin for of, begin in found["all"] if of == node) for node, _ in found["all"]}
-    assert sorted(found["first"]) == sorted(least.items())
+def test_a_nodes_last_piece_and_the_others_are_all(monkeypatch: pytest.MonkeyPatch, given: Graph) -> None:
+    others, last, arrays = place(given, 4, monkeypatch, parted=True)
+    assert last is not None
+    found: dict[int, list[tuple[int, int, int]]] = {node: [] for node in range(len(given.nodes) - 1)}
+    for matrix, first, past in tiles_of(others, arrays):
+        for at in range(first, past):
+            begin, stop, node = (int(arrays[buffer.name][at]) for buffer in others.arrays)
+            assert (node < 0) == (len(pieces_of(given, max(node, -1 - node))) == 2)  # no other is added to it
+            found[max(node, -1 - node)].append((begin, stop, int(matrix)))
+    for matrix, first, past in tiles_of(last.pieces, arrays):
+        for at in range(first, past):
+            begin, stop, node, added = (int(arrays[buffer.name][at]) for buffer in last.arrays)
+            assert added == len(found[node])
+            assert matrix < CHOICES or not found[node]
+            if matrix < CHOICES:
+                assert stop - begin <= min([to - of for of, to, _ in found[node]], default=PIECE)
+                found[node].append((begin, stop, int(matrix)))
+    for node, own in found.items():
+        assert sorted(own) == pieces_of(given, node)
+
+
+@pytest.mark.parametrize("columns", [3, 4, 64, 67, 100])
+def test_rows_of_several_pieces_are_cleared(columns: int) -> None:
+    sums = Buffer(name="sums", kind="output", extents=("N", columns), origin=ORIGIN)
+    added = Buffer(name="added", kind="index", extents=("N",), origin=ORIGIN)
+    kernel = clear_rows("clear", sums, added, columns, ())
+    verify_scheduled(kernel)
+    counted = np.random.default_rng(0).integers(0, 4, 40)
+    cleared = run_scheduled((kernel,), {"N": 40, "added": counted, "sums": np.ones((40, columns))})["sums"]
+    assert (cleared[counted > 1] == 0).all()
+    assert (cleared[counted <= 1] != 0).all()
