@@ -192,10 +192,10 @@ class _Split:
         rest = tuple(s for s in body if not any(s is segment for segment in segments))
         parts: list[loops.Kernel] = []
         for place, segment in enumerate(segments):
-            before = closure(rest, names_read([segment]) - set(made) - {t.name for t in self._totals()})
+            declared, stored = totals.get(segment.variable, ((), ()))
+            before = closure(rest, names_read([segment]) - set(made) - written_names([segment]))
             if not all(pure(statement) for statement in before):
                 return ()
-            declared, stored = totals.get(segment.variable, ((), ()))
             own = (*before, *declared, segment, *stored)
             name = f"{self.kernel.name}_sums{place}"
             parts.append(part(self.kernel, name, replace(self.loop, body=own), *made.values()))
@@ -204,9 +204,6 @@ class _Split:
             last = part(self.kernel, self.kernel.name, replace(self.loop, body=left), *made.values())
             parts.append(replace(last, template="rows"))
         return tuple(parts)
-
-    def _totals(self) -> list[loops.Accumulator]:
-        return [each.target for each in self.sums if isinstance(each.target, loops.Accumulator)]
 
     def _total_loaded(self, body: Body, total: loops.Accumulator, array: Buffer) -> Body:
         """An iteration that loads an accumulator's sum, from where its own kernel has stored it."""
