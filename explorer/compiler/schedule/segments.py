@@ -73,13 +73,29 @@ def segment_of(nest: Nest) -> Segment:
     if len(places) != 1 or len(nest.segment_loops) != 1:
         raise Unfit("a row has no segment" if not nest.segment_loops else "a row has more than one segment")
     (at,) = places
-    before, loop, after = body[:at], body[at], body[at + 1 :]
+    loop = body[at]
     assert isinstance(loop, loops.For)
+    own = [statement for statement in body[:at] if _stores_for_others(statement, body)]
+    before = tuple(statement for statement in body[:at] if statement not in own)
+    after = (*own, *body[at + 1 :])
     declared = {node.name: node for node in before if isinstance(node, loops.Row | loops.Accumulator)}
     written = (node.target for node in walk(loop) if isinstance(node, loops.Accumulate | loops.Store))
     state = [_part(declared[name], declared, loop) for name in dict.fromkeys(written) if name in declared]
     state.sort(key=lambda part: part.scale != "")
     return Segment(nest, before, loop, after, _offsets(nest, before, loop), _elements(nest, loop), tuple(state))
+
+
+def _stores_for_others(statement: loops.Statement, body: tuple[loops.Statement, ...]) -> bool:
+    """Whether a statement does nothing but store in arrays that nothing else of an iteration touches: then it may be
+    done when the row ends, by one thread, and need not be done by each that has a part of the row."""
+    if not isinstance(statement, loops.Store | loops.For):
+        return False
+    names = {node.name for other in body for node in walk(other) if isinstance(node, loops.Row | loops.Accumulator)}
+    written = {node.target for node in walk(statement) if isinstance(node, loops.Store | loops.Accumulate)}
+    others = [node for other in body if other is not statement for node in walk(other)]
+    touched = {node.buffer for node in [*others, *walk(statement)] if isinstance(node, loops.Load)}
+    touched |= {node.target for node in others if isinstance(node, loops.Store | loops.Accumulate)}
+    return bool(written) and written.isdisjoint(names | touched)
 
 
 def _part(

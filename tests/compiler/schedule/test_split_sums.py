@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import explorer
-from benchmarks.gpu_check import Case, Setting, check_gradients, check_op
+from benchmarks.gpu_check import Case, Setting, check_gradients, check_layer, check_op
 from explorer.compiler.ir.kernels import ScheduledKernel
 from explorer.compiler.ir.module import Module
 from explorer.runtime.graphs import RelationalGraph
@@ -29,6 +29,31 @@ op Norms(b: bag of row):
     return sum(sum(norm(X[i])) for i in b)
 """
 """A sum of a number for each element, which takes loops within loops."""
+SUM_OF_A_SUM = """dim D = 4
+
+layer Model(g: graph):
+    input x[node, D]
+    input w[edge]
+    for n in g.nodes():
+        weight = sum(w[e] for e in n.outgoing_edges())
+        n["h"] = sum(tanh(dot(x[e.src], x[e.src]) - weight) for e in n.incoming_edges()) + sum(n.x)
+        n["h"] += sum(e.norm for e in n.incoming_edges())
+    return n["h"]
+"""
+"""A sum over some edges whose terms need a sum over others."""
+STORED_BESIDE = """dim F = 2
+
+layer Model(g: graph):
+    param mu[ntype, 1]
+    param out[F]
+    input x[node, F]
+    param b[etype, 5]
+    for e in g.edges():
+        weight = reshape(mu[e.dst.ntype], 1, 1) @ out[0:1]
+        e["h"] = outer(x[e.src] * out, b[e.etype])[2:4] + sum(weight)
+    return e["h"]
+"""
+"""Its backward pass stores a number of the node's own beside a sum over the node's edges."""
 
 
 def kernels_of(model: str, **options: Any) -> list[ScheduledKernel]:
@@ -92,3 +117,16 @@ def test_a_sum_that_is_all_of_its_kernel_is_not_split_again(compiler: str, size:
     assert outcome["agrees"], outcome
     with_gradients = explorer.compile(NORMS, options={"grad": True}).stages["cuda"]
     assert with_gradients.available, with_gradients.reason
+
+
+@pytest.mark.parametrize("edges", GRAPHS.values(), ids=GRAPHS)
+def test_a_sum_may_need_another(compiler: str, edges: RelationalGraph) -> None:
+    outcome = check_layer(Setting(launch, 1, edges, 0), Case(SUM_OF_A_SUM, 4, 0, {}))
+    assert outcome["agrees"], outcome
+
+
+def test_what_is_stored_beside_a_sum_is_stored_once(compiler: str) -> None:
+    """The emulator faults where threads of a block write one element, be it the same number."""
+    case = Case(STORED_BESIDE, 2, 0, {"grad": "true"})
+    outcome = check_gradients(Setting(launch, 1, GRAPHS["a long segment"], 0), case)
+    assert outcome.get("agrees"), outcome
