@@ -78,7 +78,7 @@ class Text:
         if name not in self._names:
             self._names[name] = f"v{len(self._names)}"
             if name not in self.inner:
-                self.head(f"{self._names[name]} = environment[{name!r}]")
+                self.head(f"{self._names[name]} = environment[{self.constant(name)}]")
         return self._names[name]
 
     def constant(self, value: Any) -> str:
