@@ -26,9 +26,11 @@ from explorer.compiler.ir.module import Module
 from explorer.compiler.ir.node import walk
 from explorer.compiler.schedule.row_products import LEAST_COLUMNS
 from explorer.compiler.schedule.tiling import VECTOR
-from explorer.runtime.arrays import as_declared, check_inputs, kernels_of
+from explorer.runtime.arrays import check_inputs
 from explorer.runtime.batch import draw
+from explorer.runtime.device_memory import shape_of
 from explorer.runtime.encodings import encode
+from explorer.runtime.gpu import GpuProgram
 from explorer.runtime.gpu_device import current_device
 from explorer.runtime.gradient_check import CANCELLED
 from explorer.runtime.graphs import RelationalGraph, load_graph
@@ -347,42 +349,22 @@ def triples() -> Triples:
 
 
 def launch(compilation: explorer.Compilation, inputs: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
-    """The result and the gradients of launching each kernel once, as float64; outputs start as NaN, so that none is
-    left out unnoticed."""
+    """The result and the gradients of launching the kernels once, as float64; what they make starts as NaN or -1, so
+    that nothing is left out unnoticed."""
     import cupy
 
-    program: Any = compilation.stages["loops"].program
-    code: Any = as_declared(compilation.stages["cuda"].program, program)
-    arrays, extents = check_inputs(program, inputs)
-    on_device = {name: cupy.asarray(array) for name, array in arrays.items()}
-    extents = dict(extents)
-    for name, count in code.counts:
-        extents[name] = count.value(extents)
-    for buffer in code.buffers:
-        if buffer.name not in on_device:
-            shape = [extents[extent] if isinstance(extent, str) else extent for extent in buffer.extents]
-            index = buffer.type == "i32"
-            on_device[buffer.name] = cupy.full(shape, -1 if index else np.nan, np.int32 if index else np.float32)
-    module = cupy.RawModule(code=compilation.stages["cuda"].text, options=("--std=c++17",))
-    for planned in code.launches:
-        arguments = [on_device[name] if name in on_device else np.int32(extents[name]) for name in planned.arguments]
-        grid = (planned.blocks.value(extents), planned.columns)
-        if 0 not in grid:
-            function = module.get_function(planned.symbol)
-            if planned.shared_bytes:
-                function.max_dynamic_shared_size_bytes = planned.shared_bytes
-            function(grid, (planned.threads,), tuple(arguments), shared_mem=planned.shared_bytes)
-    outputs = [buffer.name for kernel in kernels_of(program) for buffer in kernel.buffers if buffer.kind == "output"]
-    result = getattr(program, "result", outputs[0])
-    gradients = {tensor: as_float64(on_device[name]) for tensor, name in getattr(program, "gradients", ())}
-    return as_float64(on_device[result]), gradients
-
-
-def as_float64(array: Any) -> Any:
-    """An array of the device, here."""
-    import cupy
-
-    return cupy.asnumpy(array).astype(np.float64)
+    program = GpuProgram.of(compilation)
+    arrays, extents = check_inputs(compilation.stages["loops"].program, inputs)
+    sizes = dict(extents)
+    for name, count in program.code.counts:
+        sizes[name] = count.value(sizes)
+    made = {}
+    for buffer in program.code.buffers:
+        if buffer.name not in arrays:
+            value: Any = np.int32(-1) if buffer.type == "i32" else np.float32(np.nan)
+            made[buffer.name] = cupy.full(shape_of(buffer, sizes), value, value.dtype)
+    result, gradients = program.bind({**arrays, **made}, extents).run()
+    return result.astype(np.float64), {tensor: array.astype(np.float64) for tensor, array in gradients.items()}
 
 
 if __name__ == "__main__":

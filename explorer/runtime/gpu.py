@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -132,13 +132,25 @@ class GpuProgram:
 
 
 def _run_once(bound: tuple[BoundLaunch, ...]) -> tuple[BoundLaunch, ...]:
-    """Runs the launches that are to run once, and gives the others."""
+    """Runs the launches that are to run once, and gives the others, with the blocks that have something to do where
+    that has been counted."""
     once = [each for each in bound if each.launch.once]
     for each in once:
         each.run(None)
     if once:  # later launches may be on another stream
         cupy_module().cuda.get_current_stream().synchronize()
-    return tuple(each for each in bound if not each.launch.once)
+    counted = {name: array for each in once for name, array in each.arrays.items() if name in each.launch.writes}
+    others = [_busy(each, counted) for each in bound if not each.launch.once]
+    return tuple(each for each in others if each.grid[0])
+
+
+def _busy(bound: BoundLaunch, counted: Mapping[str, DeviceArray]) -> BoundLaunch:
+    """The launch, of no more blocks than are known to have something to do."""
+    if bound.launch.busy not in counted:
+        return bound
+    blocks, columns = bound.grid
+    busy = cupy_module().asnumpy(counted[bound.launch.busy])
+    return replace(bound, grid=(min(blocks, int(busy[0])), columns))
 
 
 @dataclass(frozen=True)
@@ -156,11 +168,15 @@ class BoundLaunch:
         self.function(self.grid, self.block, self.arguments, shared_mem=self.launch.shared_bytes, stream=stream)
 
     @property
+    def arrays(self) -> dict[str, DeviceArray]:
+        """Its arguments that are arrays, by name."""
+        named = zip(self.launch.arguments, self.arguments, strict=True)
+        return {name: value for name, value in named if not isinstance(value, np.int32)}
+
+    @property
     def spans(self) -> tuple[list[Span], list[Span]]:
         """Where the arrays lie that the kernel touches, and those of them that it writes."""
-        named = zip(self.launch.arguments, self.arguments, strict=True)
-        arrays = {name: value for name, value in named if not isinstance(value, np.int32)}
-        spans = {name: (array.data.ptr, array.data.ptr + array.nbytes) for name, array in arrays.items()}
+        spans = {name: (array.data.ptr, array.data.ptr + array.nbytes) for name, array in self.arrays.items()}
         return [*spans.values()], [span for name, span in spans.items() if name in self.launch.writes]
 
 

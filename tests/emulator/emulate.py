@@ -105,6 +105,8 @@ class _Library:
     def launch(self, launch: Launch, held: Arrays, extents: Mapping[str, int], seed: int) -> None:
         """One kernel; raises EmulatorFault."""
         blocks = launch.blocks.value(extents)
+        if launch.busy:  # as where an inspector has told it; the interpreter of kernels goes through all
+            blocks = min(blocks, int(held[launch.busy][0]))
         if not (0 < launch.threads <= MOST_THREADS and 0 < launch.columns <= MOST_COLUMNS):
             raise EmulatorFault(f"{launch.symbol}: no device has {launch.columns} columns of {launch.threads} threads")
         values = [held[name].ctypes.data if name in held else extents[name] for name in launch.arguments]

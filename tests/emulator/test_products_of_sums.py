@@ -10,8 +10,14 @@ import pytest
 
 import explorer
 from benchmarks.gpu_check import CHECKOUT, Case, Setting, check_layer, sizes_of
+from explorer.compiler.codegen.text import Code
 from explorer.compiler.schedule import pairs, piece_places
+from explorer.runtime.arrays import check_inputs
+from explorer.runtime.encodings import encode
 from explorer.runtime.graphs import GraphPreset, generate
+from explorer.runtime.layer_inputs import program_inputs, programs
+from explorer.runtime.run_layer import draw_tensors
+from tests.emulator.emulate import emulate
 
 MANY_EDGES = GraphPreset(num_nodes=31, num_edges=900, num_ntypes=2, num_etypes=5, reach=0.3)
 """Pairs of more edges than a piece has."""
@@ -77,6 +83,31 @@ def test_products_with_their_last_piece_end_rows_that_no_cache_holds(
         "RGCN_0_others_product",
         "RGCN_0_ending_product",
     ]
+
+
+def test_as_many_blocks_are_launched_as_there_are_tiles_with_rows(
+    emulated: Setting, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The inspector puts these before all others, and tells how many they are; what is launched is told by them."""
+    monkeypatch.setattr(pairs, "CACHE_BYTES", 0)
+    monkeypatch.setattr(piece_places, "DESTINATION_BYTES", 2048)
+    text = (CHECKOUT / "examples" / "rgnn" / "rgcn.emb").read_text()
+    compilation = explorer.compile(text, sizes={"F": 20, "G": 20}, on_demand=True)
+    graph, module = programs(compilation)
+    encodings = encode(generate("many edges", MANY_EDGES))
+    inputs = program_inputs(graph, module, encodings, draw_tensors(graph, encodings.counts, seed=0))
+    code = compilation.stages["cuda"].program
+    assert isinstance(code, Code)
+    written = emulate(code, *check_inputs(module, inputs))
+    products = [launch for launch in code.launches if launch.busy]
+    assert len(products) == 2
+    for launch in products:
+        (begin, end) = (name for name in launch.arguments if name.startswith(("tile_begin", "tile_end")))
+        rows = written[end] - written[begin]
+        (used,) = written[launch.busy]
+        assert 0 < used < len(rows)
+        assert (rows[:used] > 0).all()
+        assert not rows[used:].any()
 
 
 SUMS = "sum(e.norm * (x[e.src] @ W[e.etype]) for e in n.incoming_edges())"

@@ -135,6 +135,20 @@ def test_what_depends_on_the_graph_alone_runs_when_it_is_given(fake_cuda: Any) -
     assert lifetimes(("a", "order"), (*steps, last), ()) == {"a": (0, 2), "order": (0, 3)}
 
 
+@pytest.mark.parametrize(("once", "counted", "blocks"), [(True, 3, 3), (True, 90, 16), (True, 0, 0), (False, 3, 16)])
+def test_blocks_that_an_inspector_has_found_idle_are_not_launched(
+    fake_cuda: Any, once: bool, counted: int, blocks: int
+) -> None:
+    """Of a count that is made again at each launch, only the kernels know."""
+    count = replace(launch("count", "r", "used", "n"), once=once, writes=frozenset({"used"}))
+    product = replace(launch("product", "r", "out", "n"), busy="used")
+    buffers = (buffer("r", "index", "n"), buffer("used", "index", 1), buffer("out", "output", "n"))
+    program = GpuProgram(Code((), (count, product), buffers, made=frozenset({"used", "out"})), "out")
+    given = {"r": np.zeros(1000, np.int32), "used": np.array([counted], np.int32)}
+    bound = program.bind(given, SIZE).launches
+    assert [each.grid[0] for each in bound if each.launch.symbol == "product"] == ([blocks] if blocks else [])
+
+
 def test_arrays_must_begin_where_vectors_may(fake_cuda: Any) -> None:
     import cupy
 

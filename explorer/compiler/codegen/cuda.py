@@ -74,7 +74,17 @@ def _function(kernel: ScheduledKernel, writer: Writer) -> tuple[list[Line], Laun
     arguments = (*(buffer.name for buffer in kernel.buffers), *counts)
     shared_bytes = writer.memory.launch_bytes
     writes = frozenset(writer.written & {buffer.name for buffer in kernel.buffers})
-    launch = Launch(symbol, arguments, _blocks(writer), kernel.threads, columns, shared_bytes, kernel.once, writes)
+    launch = Launch(
+        symbol=symbol,
+        arguments=arguments,
+        blocks=_blocks(writer),
+        threads=kernel.threads,
+        columns=columns,
+        shared_bytes=shared_bytes,
+        once=kernel.once,
+        writes=writes,
+        busy=kernel.busy,
+    )
     return lines, launch
 
 

@@ -27,7 +27,8 @@ class Launch:
     below EXTENT_LIMIT.
     `shared_bytes` is the dynamic shared memory that it must be allowed and given: what it declares itself is not in.
     One that is to run `once` depends on the graph alone: for the same graph, what it wrote may be used again.
-    `writes` are the arguments that it writes.
+    `writes` are the arguments that it writes. `busy` names the array of one index, or "", in which an earlier launch
+    leaves how many blocks have something to do: the first; the others need not be launched.
     """
 
     symbol: str
@@ -38,6 +39,7 @@ class Launch:
     shared_bytes: int = 0
     once: bool = False
     writes: frozenset[str] = field(default=frozenset(), compare=False)
+    busy: str = ""
 
 
 @dataclass(frozen=True)

@@ -266,7 +266,10 @@ class ScheduledKernel(Node):
     leaves it to the assembler. `counts` are the numbers that launching needs besides the extents of arrays that are
     given: a buffer that the kernel makes may have them as extents. One that runs `once` reads only what is given with
     a graph and what others of its kind write, so whoever launches need not do it again for the same graph. Elements of
-    the arrays that are `streamed` are read or stored but once, so caches need not keep them."""
+    the arrays that are `streamed` are read or stored but once, so caches need not keep them.
+
+    Where an earlier kernel has counted how many blocks are `busy`, this names its array of one index: the blocks behind
+    have nothing to do, and whoever knows it need not launch them."""
 
     name: str
     template: str
@@ -279,6 +282,7 @@ class ScheduledKernel(Node):
     resident: int = 0
     once: bool = False
     streamed: tuple[str, ...] = ()
+    busy: str = ""
 
     def size(self, extent: Extent) -> int:
         """The number that a static extent stands for; KeyError for those known only at run time."""
@@ -404,8 +408,9 @@ def print_scheduled(kernel: ScheduledKernel) -> tuple[Line, ...]:
     resident = f"  resident {kernel.resident}" if kernel.resident else ""
     once = "  once" if kernel.once else ""
     streamed = f"  streamed {', '.join(kernel.streamed)}" if kernel.streamed else ""
+    busy = f"  busy {kernel.busy}" if kernel.busy else ""
     head = f"scheduled {kernel.name}  template {kernel.template}  threads {kernel.threads}"
-    lines = [Line(f"{head}{resident}{once}{streamed}")]
+    lines = [Line(f"{head}{resident}{once}{streamed}{busy}")]
     lines += [Line(f"  schedule {primitive}") for primitive in kernel.schedule]
     if kernel.sizes:
         lines.append(Line("  size " + ", ".join(f"{name} = {size}" for name, size in kernel.sizes)))

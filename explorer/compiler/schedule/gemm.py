@@ -143,6 +143,7 @@ class _Writer:
             schedule=self._schedule(),
             body=steps.body,
             counts=self.grouping.counts if self.grouping else (),
+            busy=self.grouping.used if self.grouping else "",
             origin=product.origin,
         )
         return ProductKernel(kernel, self.parts, self.count, self.ending is not None, self.tiling.precision is not None)

@@ -32,7 +32,8 @@ SIDE_BY_SIDE = 8
 class Grouping:
     """Index arrays that the `kernels` fill: `order` has the rows, those of tile `z` from `begin[z]` to `end[z]`, all
     with the matrix `matrix[z]`; there are as many as the last of `counts` says, of which some may be empty. Rows that
-    are made in that order have none."""
+    are made in that order have none. Where one of the kernels finds out how many tiles are not, all of them the first,
+    that is the element of the array `used`, else ""."""
 
     kernels: tuple[ScheduledKernel, ...]
     order: Buffer | None
@@ -40,6 +41,7 @@ class Grouping:
     begin: Buffer
     end: Buffer
     counts: tuple[tuple[str, Count], ...]
+    used: str = ""
 
     @property
     def tiles(self) -> str:

@@ -4,18 +4,28 @@ longest first, and each group is cut into tiles.
 What a thread sums side by side is then of one length or nearly so, and a tile's rows are told by arrays next to each
 other. With several blocks of destinations, whose rows a cache holds, all that is added to one of them is added before
 the next. Of the last block the tiles whose rows are single edges come behind all others: what takes the least time is
-done last, so that no multiprocessor waits long for the others to end.
+done last, so that no multiprocessor waits long for the others to end. How many tiles there are is known only when
+pieces have been counted; the inspector tells that too, so that nobody need launch blocks for more.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 from explorer.compiler.counts import SETS
 from explorer.compiler.ir.kernels import Count, ScheduledKernel
 from explorer.compiler.ir.loops import Buffer
 from explorer.compiler.ir.node import Extent, Names, Origin
-from explorer.compiler.schedule.grouping import ROWS_A_TILE, THREADS, Grouping, divide_up, tiles_and_rows
+from explorer.compiler.schedule.grouping import (
+    MOST_THREADS,
+    ROWS_A_TILE,
+    THREADS,
+    Grouping,
+    divide_up,
+    tiles_and_rows,
+)
 from explorer.compiler.schedule.steps import Steps
 
 PIECE = 16
@@ -56,7 +66,8 @@ class Inspector:
     """What an inspector's kernels share. A group is all pieces of a block of destinations and one of the `choices`; a
     bin is those of one length, the longest first. `of` are arrays by what they hold: of bins and groups (how many rows
     there are, where the first is, and the numbers of its heavy and its light tiles, less their places among the
-    group's), of tiles, and those that the inspector itself adds. `groups` and the like name counts."""
+    group's), of tiles, how many of these are used, and those that the inspector itself adds. `groups` and the like
+    name counts."""
 
     name: str
     pairs: PairArrays
@@ -89,6 +100,7 @@ class Inspector:
             "group_rows": (groups,),
             "group_tile": (groups, 2),
             **dict.fromkeys(("tile_matrix", "tile_begin", "tile_end"), (tiles,)),
+            "tiles_used": (1,),
         }
         of_choices, of_blocks, of_tiles = counts
         named = (
@@ -104,7 +116,8 @@ class Inspector:
         """The inspector whole, with the kernels that count its pieces and that put them in their places."""
         of = self.of
         kernels = (_clear_groups(self), _clear_tiles(self), count, _divide(self), place)
-        grouping = Grouping(kernels, None, of["tile_matrix"], of["tile_begin"], of["tile_end"], self.counts)
+        tiles = (of["tile_matrix"], of["tile_begin"], of["tile_end"])
+        grouping = Grouping(kernels, None, *tiles, self.counts, of["tiles_used"].name)
         return PlacedPieces(grouping, of["piece_begin"], of["piece_stop"], of["piece_node"])
 
     def steps(self) -> Steps:
@@ -114,15 +127,15 @@ class Inspector:
         taken |= {name for buffer in buffers for name in (buffer.name, *buffer.extents)}
         return Steps(Names({name for name in taken if isinstance(name, str)}), self.origin)
 
-    def kernel(self, name: str, said: str, steps: Steps) -> ScheduledKernel:
-        """A kernel of what has been written. It runs once if the edges are those of a graph."""
+    def kernel(self, name: str, said: str, steps: Steps, threads: int = THREADS) -> ScheduledKernel:
+        """A kernel of what has been written, of so many threads a block. It runs once if the edges are a graph's."""
         touched = steps.arrays()
         return ScheduledKernel(
             name=f"{self.name}_{name}",
             template="inspector",
             sizes=(),
             buffers=tuple(buffer for buffer in self._buffers() if buffer.name in touched),
-            threads=THREADS,
+            threads=threads,
             schedule=(said,),
             body=steps.body,
             counts=self.counts,
@@ -173,28 +186,72 @@ def _clear_tiles(inspector: Inspector) -> ScheduledKernel:
 
 
 def _divide(inspector: Inspector) -> ScheduledKernel:
-    """Where each group's pieces and tiles begin: behind those of all groups before it."""
-    steps, of = inspector.steps(), inspector.of
-    with steps.each("g", inspector.groups, THREADS) as group:
-        rows, heavy, light = (steps.tile(hint, [1], "register", type="i32") for hint in ("place", "heavy", "light"))
-        for following in (rows, heavy, light):
-            steps.store(following, [0], 0)
-        with steps.segment("other", 0, group, 1) as other:
-            counted = steps.load("n", of["group_rows"].name, other)
-            with steps.where(0, "<", counted):
-                tiles, _, heavier = _tiles(steps, inspector, other, counted)
-                _add(steps, rows, counted)
-                _add(steps, heavy, heavier)
-                _add(steps, light, steps.index("l", "sub", tiles, heavier))
+    """Where each group's pieces and tiles begin: behind those of all groups before it; and how many tiles are used.
+    Each thread of one block has a share of the groups: it adds theirs up, and then begins behind those before."""
+    steps = inspector.steps()
+    with steps.loop("block", 1, "block"):
+        rows, heavy, light = (
+            steps.tile(hint, [MOST_THREADS], "shared", type="i32") for hint in ("rows_of", "heavy_of", "light_of")
+        )
+        share = divide_up(steps, "share", inspector.groups, MOST_THREADS)
+        with steps.loop("own", MOST_THREADS, "thread") as own:
+            for total in (rows, heavy, light):
+                steps.store(total, [own], 0)
+            with _each_group(steps, inspector, own, share) as (_, more_rows, more_heavy, more_light):
+                _add(steps, rows, own, more_rows)
+                _add(steps, heavy, own, more_heavy)
+                _add(steps, light, own, more_light)
+        steps.barrier()
+        with steps.loop("own", MOST_THREADS, "thread") as own:
+            _begin(steps, inspector, own, share, rows, heavy, light)
+    said = f"find room for tiles of at most {ROWS_A_TILE} rows, a group's of equal height, those of single edges last"
+    return inspector.kernel("divide", said, steps, MOST_THREADS)
+
+
+def _begin(
+    steps: Steps, inspector: Inspector, own: Extent, share: Extent, rows_of: str, heavy_of: str, light_of: str
+) -> None:
+    """Where the groups of a share begin, of what all shares have: heavy tiles come first, and behind all of them the
+    others."""
+    of = inspector.of
+    rows, heavy, all_heavy, light = (
+        steps.tile(hint, [1], "register", type="i32") for hint in ("place", "heavy", "all_heavy", "light")
+    )
+    for total in (rows, heavy, all_heavy, light):
+        steps.store(total, [0], 0)
+    with steps.loop("other", MOST_THREADS) as other:
+        _add(steps, all_heavy, 0, steps.load("n", heavy_of, other))
+        with steps.where(other, "<", own):
+            for total, share_of in ((rows, rows_of), (heavy, heavy_of), (light, light_of)):
+                _add(steps, total, 0, steps.load("n", share_of, other))
+    with _each_group(steps, inspector, own, share) as (group, _, more_heavy, more_light):
         steps.store(of["group_tile"].name, [group, 0], steps.load("tile", heavy, 0))
-        last = steps.index("last", "sub", inspector.tiles, steps.load("tile", light, 0))
-        own = divide_up(steps, "tiles", steps.load("n", of["group_rows"].name, group), ROWS_A_TILE)
-        steps.store(of["group_tile"].name, [group, 1], steps.index("tile", "sub", last, own))
+        place = steps.index("tile", "sub", _behind(steps, all_heavy, light), more_heavy)
+        steps.store(of["group_tile"].name, [group, 1], place)
+        _add(steps, heavy, 0, more_heavy)
+        _add(steps, light, 0, more_light)
         with steps.loop("shorter", PIECE) as shorter:
             steps.store(of["bin_first"].name, [group, shorter], steps.load("first", rows, 0))
-            _add(steps, rows, steps.load("n", of["bin_rows"].name, group, shorter))
-    said = f"find room for tiles of at most {ROWS_A_TILE} rows, a group's of equal height, those of single edges last"
-    return inspector.kernel("divide", said, steps)
+            _add(steps, rows, 0, steps.load("n", of["bin_rows"].name, group, shorter))
+    with steps.where(own, "==", MOST_THREADS - 1):
+        steps.store(of["tiles_used"].name, [0], _behind(steps, all_heavy, light))
+
+
+def _behind(steps: Steps, all_heavy: str, light: str) -> Extent:
+    """The tile behind all heavy ones and so many light ones."""
+    return steps.index("behind", "add", steps.load("n", all_heavy, 0), steps.load("tile", light, 0))
+
+
+@contextmanager
+def _each_group(steps: Steps, inspector: Inspector, own: Extent, share: Extent) -> Iterator[tuple[Extent, ...]]:
+    """Of each group of a share that has pieces: its number, how many pieces, and heavy and other tiles."""
+    first = steps.index("first", "mul", own, share)
+    stop = steps.index("stop", "min", steps.index("past", "add", first, share), inspector.groups)
+    with steps.segment("g", first, stop, 1) as group:
+        counted = steps.load("n", inspector.of["group_rows"].name, group)
+        with steps.where(0, "<", counted):
+            tiles, _, heavy = _tiles(steps, inspector, group, counted)
+            yield group, counted, heavy, steps.index("lighter", "sub", tiles, heavy)
 
 
 def _tiles(steps: Steps, inspector: Inspector, group: Extent, total: Extent) -> tuple[Extent, Extent, Extent]:
@@ -209,8 +266,8 @@ def _tiles(steps: Steps, inspector: Inspector, group: Extent, total: Extent) -> 
     return tiles, rows, divide_up(steps, "heavy", longer, rows)
 
 
-def _add(steps: Steps, total: str, more: Extent) -> None:
-    steps.store(total, [0], steps.index("sum", "add", steps.load("before", total, 0), more))
+def _add(steps: Steps, totals: str, place: Extent, more: Extent) -> None:
+    steps.store(totals, [place], steps.index("sum", "add", steps.load("before", totals, place), more))
 
 
 def _tile(steps: Steps, inspector: Inspector, group: Extent, place: Extent) -> None:

@@ -111,14 +111,15 @@ def test_tiles_go_by_block_and_matrix_and_end_in_single_edges(
     begins, stops, nodes = (arrays[buffer.name] for buffer in pieces.arrays)
     blocks = -(-len(given.nodes) // nodes_a_block)
     order, sizes = [], {}
-    for matrix, first, past in tiles_of(pieces, arrays):
-        if first == past:
-            continue
+    found = [*tiles_of(pieces, arrays)]
+    (used,) = arrays[pieces.grouping.used]
+    assert [first < past for _, first, past in found] == [True] * used + [False] * (len(found) - used)
+    for matrix, first, past in found[:used]:
         (block,) = {int(node) // nodes_a_block for node in nodes[first:past]}
         lengths = (stops - begins)[first:past].tolist()
         assert lengths == sorted(lengths, reverse=True)
         is_last = block == blocks - 1 and lengths[0] == 1
-        order.append((is_last, block, -int(matrix) if is_last else int(matrix)))
+        order.append((is_last, block, int(matrix)))
         sizes.setdefault((block, matrix), []).append(past - first)
     assert order == sorted(order)
     assert all(len(own) == -(-sum(own) // ROWS_A_TILE) for own in sizes.values())

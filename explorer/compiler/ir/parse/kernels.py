@@ -74,6 +74,12 @@ class Streamed(NamedTuple):
     arrays: tuple[str, ...]
 
 
+class Busy(NamedTuple):
+    """The array of how many blocks have something to do."""
+
+    array: str
+
+
 def parse_scheduled(text: str) -> kernels.ScheduledKernel:
     """The scheduled kernel whose printed text this is; raises ParseError for a text that is none."""
     parsed: kernels.ScheduledKernel = read("kernels", text, _ScheduledBuilder(text))
@@ -95,6 +101,7 @@ class _ScheduledBuilder(StatementBuilder):
             resident=next((part.blocks for part in parts if isinstance(part, Resident)), 0),
             once=any(isinstance(part, Once) for part in parts),
             streamed=next((part.arrays for part in parts if isinstance(part, Streamed)), ()),
+            busy=next((part.array for part in parts if isinstance(part, Busy)), ""),
             origin=self.origin(meta),
         )
 
@@ -106,6 +113,9 @@ class _ScheduledBuilder(StatementBuilder):
 
     def streamed(self, meta: Meta, *arrays: str) -> Streamed:
         return Streamed(arrays)
+
+    def busy(self, meta: Meta, array: str) -> Busy:
+        return Busy(array)
 
     def schedule(self, meta: Meta, line: str) -> Primitive:
         return Primitive(line.removeprefix("schedule ").rstrip())
