@@ -180,11 +180,19 @@ def _generate(name: str) -> Triples:
 
 def skewed(random: np.random.Generator, count: int, order: Ids, skew: float) -> Ids:
     """`count` ids, the first of `order` the most frequent, each of them at least once, evenly spread."""
-    uniform = random.random(count, dtype=np.float32)
-    ranks = (len(order) * uniform ** np.float32(1 / (1 - skew))).astype(np.int32)
-    ids = order[np.minimum(ranks, len(order) - 1)]
+    ranks = (len(order) * shares(random, count, skew)).astype(np.int32)
+    ids = order[ranks]
     ids[np.linspace(0, count, len(order), endpoint=False, dtype=np.int64)] = random.permutation(order)
     return ids
+
+
+def shares(random: np.random.Generator, count: int, skew: float) -> npt.NDArray[np.float64]:
+    """`count` numbers of [0, 1), P(share < x) = x ** (1 - skew).
+
+    Powers in float32 differ from one processor's vector units to another's by so much that ids do; in float64 they
+    differ by a thousand-millionth of that."""
+    powers: npt.NDArray[np.float64] = random.random(count, dtype=np.float32).astype(np.float64) ** (1 / (1 - skew))
+    return powers
 
 
 def _read_file(path: Path, label: str) -> Triples:
