@@ -18,18 +18,13 @@ from explorer.compiler.counts import SETS
 from explorer.compiler.ir.kernels import Count, ScheduledKernel
 from explorer.compiler.ir.loops import Buffer
 from explorer.compiler.ir.node import Extent, Names, Origin
-from explorer.compiler.schedule.grouping import (
-    MOST_THREADS,
-    ROWS_A_TILE,
-    THREADS,
-    Grouping,
-    divide_up,
-    tiles_and_rows,
-)
+from explorer.compiler.schedule.grouping import ROWS_A_TILE, THREADS, Grouping, divide_up, tiles_and_rows
 from explorer.compiler.schedule.steps import Steps
 
 PIECE = 16
 """Edges of a piece, at most: long sums are cut, so that no thread has to take thousands."""
+SHARES = 64
+"""Threads that share the groups where these are added up, each of which then looks at what all have found."""
 
 
 @dataclass(frozen=True)
@@ -127,15 +122,15 @@ class Inspector:
         taken |= {name for buffer in buffers for name in (buffer.name, *buffer.extents)}
         return Steps(Names({name for name in taken if isinstance(name, str)}), self.origin)
 
-    def kernel(self, name: str, said: str, steps: Steps, threads: int = THREADS) -> ScheduledKernel:
-        """A kernel of what has been written, of so many threads a block. It runs once if the edges are a graph's."""
+    def kernel(self, name: str, said: str, steps: Steps) -> ScheduledKernel:
+        """A kernel of what has been written. It runs once if the edges are those of a graph."""
         touched = steps.arrays()
         return ScheduledKernel(
             name=f"{self.name}_{name}",
             template="inspector",
             sizes=(),
             buffers=tuple(buffer for buffer in self._buffers() if buffer.name in touched),
-            threads=threads,
+            threads=THREADS,
             schedule=(said,),
             body=steps.body,
             counts=self.counts,
@@ -187,14 +182,14 @@ def _clear_tiles(inspector: Inspector) -> ScheduledKernel:
 
 def _divide(inspector: Inspector) -> ScheduledKernel:
     """Where each group's pieces and tiles begin: behind those of all groups before it; and how many tiles are used.
-    Each thread of one block has a share of the groups: it adds theirs up, and then begins behind those before."""
+    Threads of one block share the groups: each adds up its own, and then begins behind those of all before it."""
     steps = inspector.steps()
     with steps.loop("block", 1, "block"):
         rows, heavy, light = (
-            steps.tile(hint, [MOST_THREADS], "shared", type="i32") for hint in ("rows_of", "heavy_of", "light_of")
+            steps.tile(hint, [SHARES], "shared", type="i32") for hint in ("rows_of", "heavy_of", "light_of")
         )
-        share = divide_up(steps, "share", inspector.groups, MOST_THREADS)
-        with steps.loop("own", MOST_THREADS, "thread") as own:
+        share = divide_up(steps, "share", inspector.groups, SHARES)
+        with steps.loop("own", SHARES, "thread") as own:
             for total in (rows, heavy, light):
                 steps.store(total, [own], 0)
             with _each_group(steps, inspector, own, share) as (_, more_rows, more_heavy, more_light):
@@ -202,10 +197,10 @@ def _divide(inspector: Inspector) -> ScheduledKernel:
                 _add(steps, heavy, own, more_heavy)
                 _add(steps, light, own, more_light)
         steps.barrier()
-        with steps.loop("own", MOST_THREADS, "thread") as own:
+        with steps.loop("own", SHARES, "thread") as own:
             _begin(steps, inspector, own, share, rows, heavy, light)
     said = f"find room for tiles of at most {ROWS_A_TILE} rows, a group's of equal height, those of single edges last"
-    return inspector.kernel("divide", said, steps, MOST_THREADS)
+    return inspector.kernel("divide", said, steps)
 
 
 def _begin(
@@ -219,7 +214,7 @@ def _begin(
     )
     for total in (rows, heavy, all_heavy, light):
         steps.store(total, [0], 0)
-    with steps.loop("other", MOST_THREADS) as other:
+    with steps.loop("other", SHARES) as other:
         _add(steps, all_heavy, 0, steps.load("n", heavy_of, other))
         with steps.where(other, "<", own):
             for total, share_of in ((rows, rows_of), (heavy, heavy_of), (light, light_of)):
@@ -233,7 +228,7 @@ def _begin(
         with steps.loop("shorter", PIECE) as shorter:
             steps.store(of["bin_first"].name, [group, shorter], steps.load("first", rows, 0))
             _add(steps, rows, 0, steps.load("n", of["bin_rows"].name, group, shorter))
-    with steps.where(own, "==", MOST_THREADS - 1):
+    with steps.where(own, "==", SHARES - 1):
         steps.store(of["tiles_used"].name, [0], _behind(steps, all_heavy, light))
 
 

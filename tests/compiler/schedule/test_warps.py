@@ -86,6 +86,19 @@ def test_rows_move_to_shared_memory_and_blocks_shrink(columns, memory, warps):
     assert scheduled(kernel).threads == 32 * warps
 
 
+KEPT = """dim D = 512
+score Kept(h: entity, r: relation, t: entity):
+    param E[entity, D], w[relation, D]
+    return dot(E[h] - dot(w[r], E[h]) * w[r], E[t])
+"""
+
+
+@pytest.mark.parametrize(("text", "resident"), [(KEPT, 4), (KEPT.replace(" - dot(w[r], E[h]) * w[r]", ""), 0)])
+def test_lanes_that_keep_rows_may_have_the_registers_for_them(text, resident):
+    """As few blocks a multiprocessor as leave each thread 128 registers; where nothing is kept the assembler chooses."""
+    assert compiled(text).stages["kernels"].program.resident == resident
+
+
 def test_rows_too_large_for_a_block_are_refused_in_a_sentence():
     with pytest.raises(Unsupported, match=r"49,156 bytes, and a block has 49,152 bytes of shared memory: make y small"):
         scheduled(kernels.transr(8, 12289))
