@@ -95,7 +95,7 @@ score Kept(h: entity, r: relation, t: entity):
 
 @pytest.mark.parametrize(("text", "resident"), [(KEPT, 4), (KEPT.replace(" - dot(w[r], E[h]) * w[r]", ""), 0)])
 def test_lanes_that_keep_rows_may_have_the_registers_for_them(text, resident):
-    """As few blocks a multiprocessor as leave each thread 128 registers; where nothing is kept the assembler chooses."""
+    """So few blocks a multiprocessor that each has 128; where nothing is kept the assembler chooses."""
     assert compiled(text).stages["kernels"].program.resident == resident
 
 
