@@ -119,11 +119,28 @@ class Compilation:
     targets: Mapping[str, Target] = field(default_factory=dict, repr=False)
     encode: Encoder | None = field(default=None, repr=False)
     make_module: ModuleMaker | None = field(default=None, repr=False)
+    counts: Mapping[str, int] | None = field(default=None, repr=False)
+    counted_on: str = field(default="", repr=False)
 
     @property
     def ok(self) -> bool:
         """Whether the text is a model."""
         return bool(self.stages)
+
+    def with_options(self, **changed: str | int | bool) -> Compilation:
+        """The same model compiled with some options changed, each stage when it is first asked for."""
+        return compile_model(
+            self.text,
+            sizes=self.sizes,
+            options=self.options.to_json() | changed,
+            name=self.name,
+            targets=self.targets,
+            encode=self.encode,
+            make_module=self.make_module,
+            counts=self.counts,
+            counted_on=self.counted_on,
+            on_demand=True,
+        )
 
     def to_json(self, stages: Iterable[str] | None = None) -> dict[str, Any]:
         """The JSON of `explorer.compiler.to_json`, of all stages or of those named."""
@@ -229,6 +246,8 @@ def compile_model(
         targets=targets or {},
         encode=encode,
         make_module=make_module,
+        counts=counts,
+        counted_on=counted_on,
     )
 
 

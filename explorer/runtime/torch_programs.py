@@ -9,7 +9,7 @@ from typing import Any, Protocol
 
 import torch
 
-from explorer.compiler.compilation import Compilation, compile_model
+from explorer.compiler.compilation import Compilation
 from explorer.compiler.ir.graph import Graph
 from explorer.compiler.ir.loops import Buffer, Kernel
 from explorer.compiler.ir.module import Module
@@ -72,9 +72,7 @@ class TensorProgram:
     def of(cls, compilation: Compilation, grad: bool) -> TensorProgram:
         """The program of the same model, with its backward pass or without. Raises InputError where there is none."""
         if compilation.options.grad != grad:
-            options = compilation.options.to_json() | {"grad": grad}
-            name, sizes = compilation.name, compilation.sizes
-            compilation = compile_model(compilation.text, sizes=sizes, options=options, name=name, on_demand=True)
+            compilation = compilation.with_options(grad=grad)
         stage = compilation.stages["loops"]
         if not stage.available:
             raise InputError(f"{compilation.name} cannot be run: {stage.reason}")

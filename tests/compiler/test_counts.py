@@ -44,6 +44,12 @@ def test_what_pays_depends_on_the_graph() -> None:
     assert "on a graph of rare types" in told(RGAT, "reorder", counts=many_types, counted_on="a graph of rare types")
 
 
+def test_other_options_are_counted_on_the_same_graph() -> None:
+    compilation = explorer.compile(RGAT, counts=AIFB, counted_on="aifb", sizes={"F": 8}).with_options(grad=True)
+    assert (compilation.options.grad, compilation.sizes["F"], compilation.name) == (True, 8, "RGAT")
+    assert any("counted on aifb" in report.summary for report in compilation.stages["graph"].passes)
+
+
 def test_an_empty_graph_is_one() -> None:
     assert explorer.compile(HGT, counts={"nodes": 0, "edges": 0, "etypes": 0, "ntypes": 0}).stages["loops"].available
 

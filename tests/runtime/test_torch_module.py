@@ -247,6 +247,16 @@ def test_a_gpus_programs_get_the_tensors_and_the_stream_of_pytorch(name, pretend
     assert set(pretended_gpu) == {(7, None)}  # forward and backward
 
 
+@pytest.mark.parametrize(("capability", "arch"), [((9, 0), "sm_90a"), ((8, 6), "sm_80"), ((10, 0), "sm_90")])
+def test_a_gpus_programs_are_compiled_for_it(capability, arch, pretended_gpu, fake_cuda):
+    fake_cuda.capability = capability
+    made, given = GPU_CALLS["score"]()
+    made(**given).sum().backward()
+    for program in (made._forward, made._backward):
+        (executor,) = program._executors.values()
+        assert {each.arch for each in executor.code.binary.resources} == {arch}
+
+
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="this machine has no GPU")
 @pytest.mark.parametrize("name", GPU_CALLS)
 def test_a_gpu_gives_what_the_cpu_gives_on_any_stream(name):
