@@ -26,6 +26,7 @@ from explorer.compiler.schedule.split_rows import split_rows
 from explorer.compiler.schedule.split_sums import split_sums
 from explorer.compiler.schedule.unread import say_unread
 from explorer.compiler.schedule.warps import SHARED_BYTES, schedule_warps
+from explorer.compiler.schedule.without_unread import without_unread
 
 
 def warps(kernel: loops.Kernel, report: Report, most_bytes: int) -> tuple[ScheduledKernel, ...]:
@@ -88,7 +89,7 @@ def _each_scheduled(
     nests: tuple[loops.Kernel, ...], kept: tuple[str, ...], report: Report, most_bytes: int
 ) -> tuple[ScheduledKernel, ...]:
     scheduling = _Scheduling.of(nests, report, kept, most_bytes)
-    return _named_apart([step for nest in nests for step in scheduling.kernels(nest)])
+    return _named_apart([without_unread(step) for nest in nests for step in scheduling.kernels(nest)])
 
 
 def _named_apart(kernels: Sequence[ScheduledKernel]) -> tuple[ScheduledKernel, ...]:
