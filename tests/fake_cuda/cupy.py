@@ -126,6 +126,10 @@ class Symbol(str):
     image: bytes | str = b""
 
 
+ALL_BUSY = 2**30
+"""What a kernel that counts busy blocks has found: more than there are."""
+
+
 class Function:
     """A kernel by its symbol."""
 
@@ -177,6 +181,8 @@ def _launched(code: Code, loops: Any, symbol: str, args: Any) -> None:
     the work of all, and the last that writes the result makes that, where the result's gradient is not there yet."""
     launch = next(launch for launch in code.launches if launch.symbol == symbol)
     DEVICE.seen |= {n: v for n, v in zip(launch.arguments, args, strict=True) if not isinstance(v, int)}
+    for name in launch.writes & {each.busy for each in code.launches} & DEVICE.seen.keys():
+        DEVICE.seen[name].numpy[...] = ALL_BUSY
     result = kept_to_the_end(loops)[0]
     writers = [step.symbol for step in code.launches if result in step.writes]
     absent = {buffer.name for buffer in code.buffers if buffer.kind == "upstream"} - DEVICE.seen.keys()

@@ -290,11 +290,12 @@ FUNCTIONS = {
 def function_of(name: str) -> Kernel:
     """f(x[h], y[h]) for one scalar function; leaky_relu's slope is 0.2."""
     second: tuple[Atom, ...] = ((0.2,) if name == "leaky_relu" else ("v",))[: FUNCTIONS[name] - 1]
+    other = [load("v", "y", "ih")] if "v" in second else []
     return kernel(
         f"f_{name}",
         {},
         [buffer("index", "h", "B"), buffer("param", "x", "entity"), buffer("param", "y", "entity"), RESULT],
-        *(load("ih", "h", "b"), load("u", "x", "ih"), load("v", "y", "ih"), compute("w", name, "u", *second)),
+        *(load("ih", "h", "b"), load("u", "x", "ih"), *other, compute("w", name, "u", *second)),
         store("out", ("b",), "copy", "w"),
     )
 

@@ -198,7 +198,7 @@ def test_offsets_are_64_bits_wide() -> None:
     without_sets = kernels.kernel(
         "Wide",
         {"D": 70_000},
-        [kernels.buffer("param", "W", "D", "D"), kernels.RESULT],
+        [kernels.buffer("param", "W", "D", "D"), kernels.buffer("param", "V", "N"), kernels.RESULT],
         kernels.accumulator("s"),
         kernels.loop(
             "d",
@@ -206,10 +206,12 @@ def test_offsets_are_64_bits_wide() -> None:
             kernels.loop("k", "D", kernels.load("w", "W", "d", "k"), kernels.accumulate("s", "copy", "w")),
         ),
         kernels.index("n", "mul", 70_000, 70_000),
+        kernels.load("v", "V", "n"),
+        kernels.accumulate("s", "copy", "v"),
         kernels.store("out", ("b",), "copy", "s"),
     )
     assert "W[(long long)d * D + k]" in text(cuda(without_sets))
-    assert "const long long n = (long long)70000 * 70000;" in text(cuda(without_sets))
+    assert "V[(long long)70000 * 70000]" in text(cuda(without_sets))
 
 
 def test_only_flattened_places_are_64_bits_wide() -> None:
