@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import TypeVar
 
 from explorer.compiler.codegen.cleared import clearing_kernel
 from explorer.compiler.codegen.cuda_tiles import MOST_SHARED_BYTES
@@ -27,6 +28,9 @@ from explorer.compiler.schedule.split_sums import split_sums
 from explorer.compiler.schedule.unread import say_unread
 from explorer.compiler.schedule.warps import SHARED_BYTES, schedule_warps
 from explorer.compiler.schedule.without_unread import without_unread
+
+Step = TypeVar("Step", ScheduledKernel, ScheduledKernel | loops.Kernel)
+"""A scheduled kernel, or one that may still be to schedule."""
 
 
 def warps(kernel: loops.Kernel, report: Report, most_bytes: int) -> tuple[ScheduledKernel, ...]:
@@ -89,7 +93,7 @@ def _each_scheduled(
     nests: tuple[loops.Kernel, ...], kept: tuple[str, ...], report: Report, most_bytes: int
 ) -> tuple[ScheduledKernel, ...]:
     scheduling = _Scheduling.of(nests, report, kept, most_bytes)
-    return _named_apart([without_unread(step) for nest in nests for step in scheduling.kernels(nest)])
+    return _named_apart([step for nest in nests for step in scheduling.kernels(nest)])
 
 
 def _named_apart(kernels: Sequence[ScheduledKernel]) -> tuple[ScheduledKernel, ...]:
@@ -145,8 +149,8 @@ class _Scheduling:
         kernel = self.repeated.reading(kernel)
         said = self.report.mark()
         chunks = schedule_chunks(kernel, self.report)
-        if chunks is not None and _shown_right(kernel, (chunks,), self.report):
-            return (chunks,)
+        if chunks is not None and (shown := _shown_right(kernel, (chunks,), self.report)):
+            return shown
         self.report.back_to(said)
         products = self._of_products(kernel)
         if products is not None:
@@ -158,23 +162,22 @@ class _Scheduling:
         found = self._of_sums(kernel)
         if found:
             return found
-        steps = warps(kernel, self.report, self.most_bytes)
-        if _shown_right(kernel, steps, self.report):
-            return steps
+        shown = _shown_right(kernel, warps(kernel, self.report, self.most_bytes), self.report)
+        if shown:
+            return shown
         raise Unsupported(f"No template's kernels for {kernel.name} can be shown to be right.")
 
     def _of_sums(self, kernel: loops.Kernel) -> tuple[ScheduledKernel, ...]:
         """The kernels of a template of sums; none where no such template is for a nest."""
         made, said = dict(self.groupings.made), self.report.mark()
-        found = schedule_outer_products(kernel, self.groupings, self.report)
-        if not found or not _shown_right(kernel, found, self.report):
+        shown = _shown_right(kernel, schedule_outer_products(kernel, self.groupings, self.report), self.report)
+        if not shown:
             self.groupings.made = made
             self.report.back_to(said)
-            found = schedule_sparse(join_segments(kernel), self.report)
-        if not found or not _shown_right(kernel, found, self.report):
+            shown = _shown_right(kernel, schedule_sparse(join_segments(kernel), self.report), self.report)
+        if not shown:
             self.report.back_to(said)
-            return ()
-        return found
+        return shown
 
     def _of_products(self, kernel: loops.Kernel) -> tuple[ScheduledKernel, ...] | None:
         """The kernels of a nest that starts with products, None for another; a refused template has grouped and done
@@ -182,8 +185,8 @@ class _Scheduling:
         made, said = dict(self.groupings.made), self.report.mark()
         for products in (schedule_products, schedule_pairs):
             parts = products(kernel, self.groupings, self.report)
-            if parts is not None and _shown_right(kernel, parts, self.report):
-                each = ((part,) if isinstance(part, ScheduledKernel) else self.kernels(part) for part in parts)
+            if parts is not None and (shown := _shown_right(kernel, parts, self.report)):
+                each = ((part,) if isinstance(part, ScheduledKernel) else self.kernels(part) for part in shown)
                 return tuple(step for steps in each for step in steps)
             self.groupings.made = dict(made)
             self.report.back_to(said)
@@ -198,13 +201,15 @@ class _Scheduling:
         return self.kernels(kernel)
 
 
-def _shown_right(kernel: loops.Kernel, steps: Sequence[ScheduledKernel | loops.Kernel], report: Report) -> bool:
-    """Whether all scheduled kernels keep the rules of the IR; reports what does not."""
-    for step in steps:
+def _shown_right(kernel: loops.Kernel, steps: Sequence[Step], report: Report) -> tuple[Step, ...]:
+    """The steps, scheduled kernels without what nobody reads, if these keep the rules of the IR; none where one does
+    not, which is reported."""
+    shown = tuple(without_unread(step) if isinstance(step, ScheduledKernel) else step for step in steps)
+    for step in shown:
         if isinstance(step, ScheduledKernel):
             try:
                 verify_scheduled(step)
             except VerificationError as error:
                 report.refused(f"{kernel.name}: {step.name} ({step.template}) cannot be shown right: {error}")
-                return False
-    return True
+                return ()
+    return shown
