@@ -6,6 +6,7 @@ import dataclasses
 
 import pytest
 
+import explorer
 from benchmarks.gpu_check import CHECKOUT, Case, Setting, check_gradients
 from explorer.runtime.graphs import GraphPreset, generate
 
@@ -29,3 +30,23 @@ def test_slabs_that_are_loaded_ahead_sum_to_the_gradients(
     setting = dataclasses.replace(emulated, graph=generate("many", graph))
     outcome = check_gradients(setting, Case(text, size, 75, {"grad": "true"}))
     assert outcome["agrees"], outcome
+
+
+OF_ROWS = """
+dim D = 16, K = 16
+op OfRows(A: coo[user, item]):
+    param X[item, D], P[user, D, K]
+    for i in A.rows():
+        i["y"] = sum(X[j] @ P[i] for j in A.row(i))
+    return i["y"]
+"""
+
+
+@pytest.mark.parametrize("size", [16, 20])
+def test_matrices_of_rows_without_entries_have_gradients_too(emulated: Setting, size: int) -> None:
+    """Of 0: nonzeros say which matrix they add to, and some matrices have none."""
+    case = Case(OF_ROWS, size, 0, {"grad": "true"})
+    outcome = check_gradients(emulated, case)
+    assert outcome["agrees"], outcome
+    kernels = explorer.compile(OF_ROWS, options=case.options).stages["kernels"].text
+    assert "template outer_products" in kernels

@@ -11,7 +11,7 @@ Rows that say themselves which matrix they add to are grouped by the inspector; 
 
 from __future__ import annotations
 
-from explorer.compiler.codegen.cleared import clear_output
+from explorer.compiler.codegen.cleared import clear_output, clearing_kernel
 from explorer.compiler.ir import loops
 from explorer.compiler.ir.kernels import Count, ScheduledKernel
 from explorer.compiler.ir.node import Atom, Extent, Names
@@ -52,7 +52,7 @@ def schedule_outer_products(kernel: loops.Kernel, groupings: Groupings, report: 
 def _by_groups(
     kernel: loops.Kernel, found: OuterSum, chosen: loops.Load, groupings: Groupings, report: Report
 ) -> tuple[ScheduledKernel, ...]:
-    """The kernels that group the rows, unless that is done, and sum their outer products in what has been cleared."""
+    """The kernels that clear the matrices and group the rows, unless that is done, and sum their outer products."""
     times = rows_at(found.of_down, found.row.variable, chosen.indices)
     if not times or report.options.inspect == "false":
         reason = "the option inspect is off" if times else f"{chosen.buffer} is read at something else than the row"
@@ -62,7 +62,9 @@ def _by_groups(
     by = Chosen(index, found.rows, times)
     grouping, new = groupings.by(kernel.name, by, found.output.extents[0], found.origin)
     report.did(f"{kernel.name}: sums of outer products, a tile of rows grouped by {index.name} a block")
-    return (*(grouping.kernels if new else ()), _Writer(kernel, found, grouping).write())
+    clearing = clearing_kernel(kernel)
+    cleared = (schedule_warps(clearing, report),) if clearing else ()
+    return (*cleared, *(grouping.kernels if new else ()), _Writer(kernel, found, grouping).write())
 
 
 def _tile_of(extent: int) -> int:
