@@ -98,6 +98,8 @@ def _gathers_of(kernel: ScheduledKernel) -> _Gathers:
         raise Unfit(f"what it reads of {index} is not only which row it gathers")
     if any(table.type != "f32" or table.extents[0] != tables[0].extents[0] for table in tables):
         raise Unfit(f"{index} names rows of unlike tables")
+    if any(isinstance(e, str) and e not in dict(kernel.sizes) for table in tables for e in table.extents[1:]):
+        raise Unfit(f"{index} names only a part of which row it is")
     return _Gathers(indices[index], tile, tuple(tables))
 
 

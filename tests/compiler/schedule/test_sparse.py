@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+import explorer
 from explorer.compiler.compilation import compile_model
 from explorer.compiler.counts import read_counts
 from explorer.compiler.interpret.kernels import run_scheduled
@@ -117,6 +118,21 @@ def test_rows_that_are_not_gathered_at_staged_indices_are_not_marked() -> None:
     found = schedule_nonzeros(kernel, report)
     assert not any(step.once for step in found)
     assert report.refusals == ["no rows that SpMM_0 gathers are marked as popular: it does not stage one index array"]
+
+
+BY_TWO_SETS = """dim D = 64
+layer ByTwoSets(g: graph):
+    param W[etype, ntype, D]
+    for n in g.nodes():
+        n["y"] = sum(W[e.etype, e.dst.ntype] for e in n.incoming_edges())
+    return n["y"]
+"""
+
+
+def test_rows_that_two_sets_name_together_are_not_marked() -> None:
+    compilation = explorer.compile(BY_TWO_SETS, options={"popular": True, "split": "nonzeros"})
+    refusals = compilation.stages["kernels"].passes[-1].refusals
+    assert any("marked as popular: etype names only a part of which row it is" in reason for reason in refusals)
 
 
 @pytest.mark.parametrize("size", [1, 3, 32, 33, 64, 100, 512])
