@@ -42,6 +42,7 @@ FOUND = {
     "ties": 'n["h"] = max(min(x[e.src], x[e.src]) for e in n.incoming_edges()) + max(concat(x[n], x[n]))',
     "a sum's gradient is spread": 'n["h"] = sum(mean(W[e.etype][1:]) for e in n.incoming_edges()) * sum(x[n])',
     "elements at computed places": 'n["h"] = sum(reshape(W[e.etype], F * G)[1:3] for e in n.outgoing_edges())',
+    "parts of parts of a row": 'n["h"] = min(concat(x[n], concat(x[n], inf)), concat(x[n], x[n], inf))',
     "an empty sum beside a variable of the same name": 'n["h"] = sum(x[e.dst] for e in n.outgoing_edges())',
 }
 """What random layers have found, each as the statement of a loop over nodes."""

@@ -7,13 +7,14 @@ vectorised alike. Sums are thereby taken in another order.
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import cast
 
 from explorer.compiler.ir import loops, slc
 from explorer.compiler.ir.execute import Lanes
 from explorer.compiler.ir.module import each_program
-from explorer.compiler.ir.node import Names, Node, merge, walk
+from explorer.compiler.ir.node import Atom, Names, Node, merge, walk
 from explorer.compiler.passes.lanes import LaneTest
 from explorer.compiler.passes.report import Report
 
@@ -114,18 +115,17 @@ class _Vectorization:
         variable = loop.stream.removeprefix("%")
         shifted = {item.result: item for item in varying if isinstance(item, slc.AluStream)}
         loaded = {item.result for item in varying if isinstance(item, slc.MemStream)}
+        conversions = [s for s in callback.body if isinstance(s, slc.ToVal)]
         scalars: list[slc.ToVal] = []
         vectors: list[slc.ToVal] = []
-        computed: list[Node] = []
         test = LaneTest(variable)
-        for conversion in (s for s in callback.body if isinstance(s, slc.ToVal)):
-            if conversion.stream in shifted:
-                computed.append(_index(conversion, shifted[conversion.stream]))
-            elif conversion.stream in loaded:
+        for conversion in conversions:
+            if conversion.stream in loaded:
                 test.varying.add(conversion.result)
                 vectors.append(replace(conversion, vector=self.width))
-            elif conversion.stream != loop.stream:
+            elif conversion.stream not in shifted and conversion.stream != loop.stream:
                 scalars.append(conversion)
+        computed = _indices(loop, shifted, conversions)
         statements = (*computed, *(s for s in callback.body if not isinstance(s, slc.ToVal)))
         reason = test.statements(statements)
         if any(name.startswith("%") for index in computed for name in loops.reads_of(index)):
@@ -141,9 +141,24 @@ class _Vectorization:
         return (*scalars, first, *vectors, region), reason
 
 
-def _index(conversion: slc.ToVal, stream: slc.AluStream) -> loops.Index:
-    """The lanes' indices, computed by the execute unit where the access unit has a stream of them."""
-    variables = [o for o in stream.operands if isinstance(o, str)]
-    names = {name: name.removeprefix("%") for name in variables[:1]}
-    operands = tuple(names.get(o, o) if isinstance(o, str) else o for o in stream.operands)
-    return loops.Index(result=conversion.result, function=stream.function, operands=operands, origin=conversion.origin)
+def _indices(
+    loop: slc.SlcFor, shifted: Mapping[str, slc.AluStream], conversions: Sequence[slc.ToVal]
+) -> list[loops.Index]:
+    """The lanes' indices that the callback converts, computed by the execute unit where the access unit has streams of
+    them, and before them those that they are shifted from."""
+    converted = {conversion.stream: conversion for conversion in conversions}
+    needed = {loop.stream, *converted}
+    for name, stream in reversed([*shifted.items()]):
+        if name in needed:
+            needed.update(str(operand) for operand in stream.operands if operand in shifted)
+    known: dict[Atom, str] = {name: name.removeprefix("%") for name in needed}
+    return [
+        loops.Index(
+            result=known[name],
+            function=stream.function,
+            operands=tuple(known.get(operand, operand) for operand in stream.operands),
+            origin=converted[name].origin if name in converted else stream.origin,
+        )
+        for name, stream in shifted.items()
+        if name in needed
+    ]
