@@ -37,3 +37,21 @@ def test_the_kernel_of_a_score(emulated: Setting, case: Case) -> None:
     assert program.template == "chunks"
     outcome = check(emulated, case)
     assert outcome["agrees"], outcome
+
+
+ALIKE = """
+dim D = 7
+score Alike(h: entity, r: relation, t: entity):
+    "one score for all negatives: lanes share them, in place of the elements of a row"
+    param E[entity, D]
+    return sum(-sign(E[h]))
+"""
+
+
+@pytest.mark.parametrize("batch", BATCHES)
+def test_a_score_for_all_negatives_is_stored_once(emulated: Setting, batch: int) -> None:
+    """Places of a chunk that have no edge compute what the last one does, and store nothing."""
+    case = Case(ALIKE, 7, batch, {"inspect": "chunks", "negatives": "tail:3"})
+    assert "template chunks" in compiled(case).stages["kernels"].text
+    outcome = check(emulated, case)
+    assert outcome["agrees"], outcome

@@ -64,7 +64,8 @@ class Elements:
         with self.blocks("block", loop.extent) as span:
             self.stage(loop.body, variable, span)
             steps.barrier()
-            with self.edges.each() as edge:
+            stores = any(isinstance(statement, loops.Store) for statement in loop.body)
+            with self.edges.each() as edge, steps.where(edge.place, "<", self.edges.chunk.here, needed=stores):
                 at, known = self.of_edge(edge, loop.body, variable)
                 with self.each(span, self.step(loop.body, variable, span)) as (inside, element):
                     self.body(loop.body, known, (edge, at), (variable, inside, element))
