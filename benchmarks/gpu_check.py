@@ -116,7 +116,7 @@ class Setting:
 def main(argv: Sequence[str]) -> int:
     """Checks all cases; returns the exit status."""
     parser = argparse.ArgumentParser(prog="explorer bench gpu_check", description=__doc__)
-    parser.add_argument("--quick", action="store_true", help="only size 33, for running under compute-sanitizer")
+    parser.add_argument("--quick", action="store_true", help="few sizes, for running under compute-sanitizer")
     arguments = parser.parse_args(argv)
     try:
         import cupy
@@ -129,7 +129,7 @@ def main(argv: Sequence[str]) -> int:
     setting = Setting(launch, LAUNCHES, load_graph("small"), LISTS)
     sizes = (33,) if arguments.quick else LAYER_SIZES
     suites = (
-        (check, all_cases((33,) if arguments.quick else SIZES)),
+        (check, quick_cases() if arguments.quick else all_cases(SIZES)),
         (check_layer, layer_cases(sizes)),
         (check_op, op_cases(sizes)),
         (check_gradients, gradient_cases((8,) if arguments.quick else GRADIENT_SIZES)),
@@ -162,6 +162,12 @@ def all_cases(sizes: Sequence[int]) -> Iterator[Case]:
             yield Case(text, size, BATCHES[-1], {"interchange": "false"})
             yield Case(text, size, BATCHES[-1], {"inspect": "chunks"})
             yield from (Case(text, size, BATCHES[-1], {"precision": precision}) for precision in precisions(size))
+
+
+def quick_cases() -> Iterator[Case]:
+    """Those of size 33, and the products on tensor cores of 128 columns, which four warps may multiply together."""
+    yield from all_cases((33,))
+    yield from (case for case in all_cases((128,)) if "precision" in case.options)
 
 
 def precisions(size: int) -> Sequence[str]:

@@ -123,3 +123,10 @@ def test_the_machines_suite_covers_embers_operations() -> None:
     assert {case.group for case in dae.CASES} == {"SLS", "MP", "SpMM", "KG", "SpAttn"}
     assert sum(case.group == "MP" for case in dae.CASES) == 4
     assert sum(case.group == "SLS" for case in dae.CASES) == 9
+
+
+def test_the_quick_gpu_check_has_products_by_four_warps() -> None:
+    cases = [case for case in gpu_check.quick_cases() if case.options.get("precision") and "score TransR" in case.text]
+    compiled = [gpu_check.compiled(gpu_check.for_architecture("sm_90a", case)) for case in cases]
+    assert len(compiled) == 2
+    assert all("by 4 warps" in compilation.stages["kernels"].text for compilation in compiled)
