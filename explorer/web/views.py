@@ -17,6 +17,7 @@ from explorer.compiler.pipeline import STAGES, StageSpec
 from explorer.web import differences
 from explorer.web.drawing import DRAWABLE, Drawing, draw
 from explorer.web.highlight import highlight, highlight_words
+from explorer.web.messages import Options, Sizes
 
 MOST_LINES = 5_000
 """Lines of one text that the page shows; more would make it slow, and the whole is one download away."""
@@ -43,8 +44,8 @@ class Choices(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    sizes: dict[str, int] = {}
-    options: dict[str, str | int | bool] = {}
+    sizes: Sizes = {}
+    options: Options = {}
 
 
 @dataclass(frozen=True)
