@@ -267,6 +267,7 @@ _templates.env.globals.update(
     parameters=settings.machine_parameters(),
     largest_negative_count=LARGEST_NEGATIVE_COUNT,
     meanings=views.OPERATOR_MEANINGS,
+    work_in_words=views.work_in_words,
     gpu_missing=gpu_device.missing,
     limits=limits,
     key_of=_key,
