@@ -89,6 +89,18 @@ score TwoSets(h: entity, r: relation, t: entity):
     param M[D, D]
     return dot(E[h] @ M, W[r, t])
 """
+TYPES_OF_AN_EDGE = """
+dim D = 64
+layer TypesOfAnEdge(g: graph):
+    "parameters of an edge's type with those of its ends, and of a node with its type"
+    input x[node, D]
+    param W[etype, D, D], mu[ntype, etype, ntype], v[ntype, etype, D], b[node, ntype]
+    for e in g.edges():
+        e["m"] = (e.src.x @ W[e.etype]) * mu[e.src.ntype, e.etype, e.dst.ntype] + v[e.dst.ntype, e.etype]
+    for n in g.nodes():
+        n["h"] = b[n, n.ntype] * sum(e["m"] for e in n.incoming_edges())
+    return n["h"]
+"""
 
 
 @dataclass(frozen=True)
@@ -197,9 +209,9 @@ def op_cases(sizes: Sequence[int]) -> Iterator[Case]:
 
 
 def gradient_cases(sizes: Sequence[int]) -> Iterator[Case]:
-    """Every example with its backward pass; scores with negatives too."""
-    for path in sorted((CHECKOUT / "examples").glob("*/*.emb")):
-        text = path.read_text()
+    """Every example with its backward pass, and tensors over several sets; scores with negatives too."""
+    examples = (path.read_text() for path in sorted((CHECKOUT / "examples").glob("*/*.emb")))
+    for text in (*examples, TWO_SETS, TYPES_OF_AN_EDGE):
         negatives = NEGATIVES[:2] if explorer.compile(text, on_demand=True).family == "score" else NEGATIVES[:1]
         for size in sizes:
             for kind in negatives:
