@@ -43,7 +43,7 @@ def schedule(program: loops.Kernel | Module, report: Report) -> ScheduledKernel 
     """The program's kernels scheduled; raises Unsupported, with a sentence, for one that no template fits."""
     if isinstance(program, loops.Kernel):
         kernels = _scheduled((program,), (), (), report)
-        say_unread(program.name, kernels, report)
+        say_unread(program, kernels, report)
         if len(kernels) == 1:
             return kernels[0]
         result = next(buffer.name for buffer in program.buffers if buffer.kind == "output")
@@ -52,7 +52,7 @@ def schedule(program: loops.Kernel | Module, report: Report) -> ScheduledKernel 
     nests = tuple(kernel for kernel in program.programs if isinstance(kernel, loops.Kernel))
     kept = (program.result, *(name for _, name in program.gradients))
     steps = _scheduled(nests, kept, program.inverses, report)
-    say_unread(program.name, steps, report)
+    say_unread(program, steps, report)
     return replace(program, programs=_streaming(program.result, steps), inverses=())
 
 
