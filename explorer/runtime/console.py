@@ -189,9 +189,18 @@ def _verdict(result: Mapping[str, Any]) -> str:
     if not result["matches_reference"]:
         return f"WRONG   {result['message']}"
     return (
-        f"matches the float64 reference: {_many(result['rows_checked'], 'row')}, largest relative error"
+        f"matches the float64 reference: {_rows_checked(result)}, largest relative error"
         f" {result['max_relative_error']:.1e} (tolerance {result['tolerance']:.0e}{_plain(result)})"
     )
+
+
+def _rows_checked(result: Mapping[str, Any]) -> str:
+    """How many rows were held against the reference, and of how many where they were drawn."""
+    sampled = result["sampled"]
+    if sampled is None:
+        return _many(result["rows_checked"], "row")
+    hubs = f" and the {sampled['highest_degree']} of highest degree" if sampled["highest_degree"] else ""
+    return f"{sampled['rows']:,} of {_many(sampled['of'], 'row')}, drawn with seed {sampled['seed']}{hubs}"
 
 
 def _plain(result: Mapping[str, Any]) -> str:

@@ -20,12 +20,13 @@ from explorer.compiler.ir.graph import Graph, Tensor
 from explorer.compiler.ir.module import Module
 from explorer.runtime import bounds_layer, reference
 from explorer.runtime.check import Check, compare
-from explorer.runtime.encodings import Encodings, encode
+from explorer.runtime.encodings import DOMAINS, Encodings, encode
 from explorer.runtime.events import Event, progress
 from explorer.runtime.gradient_check import probe
 from explorer.runtime.graphs import RelationalGraph, load_graph
 from explorer.runtime.layer_inputs import finish, program_inputs, programs, tensor_shape, upstream_name
-from explorer.runtime.memory import check_memory
+from explorer.runtime.memory import MEMORY_LIMIT, check_memory, room_for
+from explorer.runtime.sampling import Data, Sample, cut, draw, renumber
 from explorer.runtime.setup import STEPS, Floats, Outcome, RunRequest, Setup, compile_request
 
 TOLERANCE = 1e-4
@@ -52,12 +53,13 @@ class LayerSetup(Setup):
 
     @property
     def large(self) -> bool:
-        return self.encodings.graph.num_edges > GRADIENT_EDGES
+        return self.encodings.graph.num_edges > GRADIENT_EDGES or self.sample is not None
 
     @cached_property
     def plain(self) -> npt.NDArray[np.float64]:
         """The result that NumPy gives in float32."""
-        return _reference(self.request, self.compilation, self.encodings.graph, self.tensors, np.float32)
+        graph = self.encodings.graph
+        return _reference(self.request, self.compilation, graph, self.tensors, np.float32, self.sample)
 
     def inputs(self) -> dict[str, Any]:
         return program_inputs(self.graph, self.module, self.encodings, self.tensors)
@@ -66,7 +68,7 @@ class LayerSetup(Setup):
         return _reference(self.request, self.compilation, self.encodings.graph, {**self.tensors, **replaced})
 
     def check(self, got: Floats) -> Check:
-        return compare(got, self.want, TOLERANCE, lambda: self.plain)
+        return compare(self.taken(got), self.want, TOLERANCE, lambda: self.plain)
 
     def finished(self, got: Floats, gradients: Mapping[str, Floats]) -> Outcome:
         return finish(self.graph, self.encodings, got, gradients)
@@ -79,7 +81,7 @@ class LayerSetup(Setup):
         encodings = encode(part)
         tensors = draw_tensors(self.graph, encodings.counts, self.request.seed)
         want = _reference(self.request, self.compilation, part, tensors)
-        return _probed(replace(self, encodings=encodings, tensors=tensors, want=want))
+        return _probed(replace(self, encodings=encodings, tensors=tensors, want=want, sample=None))
 
     def recompiled(self, options: Mapping[str, str | int | bool]) -> LayerSetup:
         compilation = self.compiled_with(options)
@@ -101,26 +103,30 @@ def prepare(request: RunRequest, compilation: Compilation) -> Generator[Event, N
     """Everything before the target is involved. Raises Refused and InputError."""
     yield progress(f"loading {request.data}", 1, STEPS)
     data = load_graph(request.data, None if request.data_dir is None else Path(request.data_dir))
+    room = room_for(request.on, request.memory)
     yield progress(f"encoding {data.num_edges:,} edges: sorted, and with their unique pairs", 2, STEPS)
-    encodings = encode(data)
+    encodings = encode(data, room.least)
     # What pays depends on the graph, so the layer is compiled anew now that its sizes are known.
     counts = {f"{index_set}s": count for index_set, count in encodings.counts.items()}
     compilation = compile_request(request, counts, data.name)
     graph, module = programs(compilation)
-    check_memory(graph, module, encodings.counts, data.name, "smaller dimensions or a smaller graph")
+    total = check_memory(graph, module, encodings.counts, data.name, "smaller dimensions or a smaller graph", room)
     yield progress("drawing the features and the parameters", 3, STEPS)
     tensors = draw_tensors(graph, encodings.counts, request.seed)
-    yield progress("computing the layer in float64, for the check", 4, STEPS)
+    sample = _sample(request, data) if total > MEMORY_LIMIT else None
+    rows = "the layer" if sample is None else f"{len(sample.rows):,} rows of the layer"
+    yield progress(f"computing {rows} in float64, for the check", 4, STEPS)
     setup = LayerSetup(
         request=request,
         compilation=compilation,
         tensors=tensors,
-        want=_reference(request, compilation, data, tensors),
+        want=_reference(request, compilation, data, tensors, sample=sample),
         graph=graph,
         module=module,
         encodings=encodings,
+        sample=sample,
     )
-    if compilation.options.grad:
+    if compilation.options.grad and sample is None:
         yield progress("probing in float64 where its gradient is defined", 4, STEPS)
         setup = _probed(setup)
     return setup
@@ -140,10 +146,39 @@ def _reference(
     data: RelationalGraph,
     tensors: Mapping[str, npt.NDArray[Any]],
     dtype: npt.DTypeLike = np.float64,
+    sample: Sample | None = None,
 ) -> npt.NDArray[np.float64]:
+    """The layer's result, or of a sample's rows alone."""
+    if sample is not None:
+        part, kept = _part(data, sample), sample.kept
+        graph, _ = programs(compilation)
+        whole = _reference(request, compilation, part, cut(tensors, graph, kept), dtype)
+        return whole[sample.places]
     counts = {"num_nodes": data.num_nodes, "num_etypes": data.num_etypes, "num_ntypes": data.num_ntypes}
     inputs: dict[str, Any] = {**data.arrays(), **counts, **tensors}
     return reference.layer(request.text, inputs, compilation.sizes, compilation.name, dtype)
+
+
+def _sample(request: RunRequest, data: RelationalGraph) -> Sample:
+    """Rows to check, by what they depend on in the graph as it is written: sets of pairs are the compiler's own."""
+    plain = {"reorder": False, "compact": False, "aggregate": False, "grad": False}
+    compilation = compile_request(replace(request, options={**request.options, **plain}))
+    counts = {"node": data.num_nodes, "edge": data.num_edges}
+    return draw(Data(programs(compilation)[0], data.arrays(), DOMAINS, counts), request.seed)
+
+
+def _part(data: RelationalGraph, sample: Sample) -> RelationalGraph:
+    """The nodes and edges that a sample depends on."""
+    nodes, edges = sample.kept["node"], sample.kept["edge"]
+    place = renumber(nodes, data.num_nodes)
+    return replace(
+        data,
+        num_nodes=len(nodes),
+        src=place(data.src[edges]),
+        dst=place(data.dst[edges]),
+        etype=data.etype[edges],
+        ntype=data.ntype[nodes],
+    )
 
 
 def draw_tensors(graph: Graph, counts: Mapping[str, int], seed: int) -> dict[str, Floats]:

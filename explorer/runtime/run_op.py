@@ -29,9 +29,10 @@ from explorer.runtime.events import Event, progress
 from explorer.runtime.gradient_check import probe
 from explorer.runtime.layer_inputs import tensor_shape, upstream_name
 from explorer.runtime.locality import reuse
-from explorer.runtime.memory import check_memory
+from explorer.runtime.memory import MEMORY_LIMIT, check_memory, room_for
 from explorer.runtime.op_data import DEFAULT, DEFAULTS, load_lists
 from explorer.runtime.op_inputs import EncodedLists, Sets, finish, is_weight, program_inputs, programs_of
+from explorer.runtime.sampling import Data, Sample, cut, draw, renumber
 from explorer.runtime.setup import STEPS, Floats, Outcome, RunRequest, Setup, compile_request
 from explorer.runtime.sparse import SparseRows
 
@@ -75,7 +76,7 @@ class OpSetup(Setup):
     @property
     def large(self) -> bool:
         row = prod(tensor_shape(self.graph, _table(self.graph), self.encoded.counts)[1:])
-        return self.encoded.lists.num_entries * row > GRADIENT_TERMS
+        return self.encoded.lists.num_entries * row > GRADIENT_TERMS or self.sample is not None
 
     def inputs(self) -> dict[str, Any]:
         return program_inputs(self.graph, self.executable, self.encoded, self.tensors)
@@ -85,7 +86,7 @@ class OpSetup(Setup):
         return reference.op(self.request.text, inputs, self.compilation.sizes, self.compilation.name)
 
     def check(self, got: Floats) -> Check:
-        tolerance = tolerance_of(self.graph, self.encoded.lists)
+        got, tolerance = self.taken(got), tolerance_of(self.graph, self.encoded.lists)
         if got.shape != self.want.shape or self.want.ndim < 2:
             return compare(got, self.want, tolerance)
         scale = row_scales(self.want)
@@ -94,8 +95,19 @@ class OpSetup(Setup):
     def finished(self, got: Floats, gradients: Mapping[str, Floats]) -> Outcome:
         return finish(self.graph, self.encoded, got, gradients)
 
-    def smaller(self) -> None:
-        """None: of a large op, all tensors together are enough."""
+    def smaller(self) -> OpSetup | None:
+        """What the checked rows of a sample depend on; None for other large ops, whose tensors are moved together."""
+        if self.sample is None:
+            return None
+        encoded, tensors = _part(self.graph, self.encoded, self.tensors, self.sample)
+        tensors = {name: np.array(array) for name, array in tensors.items()}
+        want = reference.op(
+            self.request.text, {**_given(encoded), **tensors}, self.compilation.sizes, self.compilation.name
+        )
+        upstream = upstream_name(self.graph) or ""
+        tensors[upstream] = np.zeros_like(want, dtype=np.float32)
+        tensors[upstream][self.sample.places] = self.sample.taken(self.upstream)
+        return _probed(replace(self, encoded=encoded, tensors=tensors, want=want, sample=None))
 
     def recompiled(self, options: Mapping[str, str | int | bool]) -> OpSetup:
         compilation = self.compiled_with(options)
@@ -154,37 +166,75 @@ def prepare(request: RunRequest, compilation: Compilation) -> Generator[Event, N
     """Everything before the target is involved. Raises Refused and InputError."""
     data = request.data or default_data(compilation)
     yield progress(f"loading {data}", 1, STEPS)
-    lists = load_lists(data, None if request.data_dir is None else Path(request.data_dir))
+    room = room_for(request.on, request.memory)
+    lists = load_lists(data, None if request.data_dir is None else Path(request.data_dir), room.least)
     request, compilation, sizes_from = sized(request, compilation, lists)
     graph, program = programs_of(compilation)
     yield progress(f"encoding {lists.num_entries:,} entries of {lists.num_rows:,} lists", 2, STEPS)
     sets = Sets.of(graph)
     counts = {sets.owner: lists.num_rows, sets.picked: lists.num_cols, sets.entry: lists.num_entries}
     structure_bytes = 4 * (2 * lists.num_rows + 5 * lists.num_entries)
-    check_memory(graph, program, counts, lists.name, REMEDY, structure_bytes)
+    total = check_memory(graph, program, counts, lists.name, REMEDY, room, structure_bytes)
     encoded = EncodedLists(Sets.of(graph), lists)
     yield progress("drawing the tables and the parameters", 3, STEPS)
     tensors = draw_tensors(graph, encoded, request.seed)
-    yield progress("computing the op in float64, for the check", 4, STEPS)
-    inputs = {**_given(encoded), **tensors}
-    want = reference.op(request.text, inputs, compilation.sizes, compilation.name)
+    sample = _sample(graph, encoded, request.seed) if total > MEMORY_LIMIT else None
+    rows = "the op" if sample is None else f"{len(sample.rows):,} rows of the op"
+    yield progress(f"computing {rows} in float64, for the check", 4, STEPS)
+    part, cut_tensors = (encoded, tensors) if sample is None else _part(graph, encoded, tensors, sample)
+    want = reference.op(request.text, {**_given(part), **cut_tensors}, compilation.sizes, compilation.name)
     setup = OpSetup(
         request=request,
         compilation=compilation,
         tensors=tensors,
-        want=want,
+        want=want if sample is None else want[sample.places],
         graph=graph,
         executable=program,
         encoded=encoded,
         sizes_from=sizes_from,
+        sample=sample,
     )
-    if not compilation.options.grad:
+    if not compilation.options.grad or sample is not None:
         return setup
     yield progress("probing in float64 where its gradient is defined", 4, STEPS)
-    learnt = {tensor.name: tensors[tensor.name] for tensor in graph.tensors if tensor.kind == "param"}
-    found = probe(learnt, want, setup.evaluate, request.seed)
+    return _probed(setup)
+
+
+def _probed(setup: OpSetup) -> OpSetup:
+    """The setup with a difference to check gradients against, and no upstream gradient where none can be checked."""
+    learnt = {tensor.name: setup.tensors[tensor.name] for tensor in setup.graph.tensors if tensor.kind == "param"}
+    found = probe(learnt, setup.want, setup.evaluate, setup.request.seed)
     setup.upstream[found.corners] = 0
     return replace(setup, probe=found)
+
+
+def _sample(graph: Graph, encoded: EncodedLists, seed: int) -> Sample:
+    """Rows to check; of entries, as the caller has them."""
+    ends = {entry.name: (entry.domain, entry.codomain) for entry in graph.maps if entry.name in encoded.maps}
+    sample = draw(Data(graph, encoded.maps, ends, encoded.counts), seed)
+    order = encoded.lists.order
+    if order is None or graph.value(graph.result).index_set != encoded.sets.entry:
+        return sample
+    return replace(sample, rows=order[sample.rows])
+
+
+def _part(
+    graph: Graph, encoded: EncodedLists, tensors: Mapping[str, Floats], sample: Sample
+) -> tuple[EncodedLists, dict[str, Floats]]:
+    """The lists and entries that a sample depends on, sorted, and the tensors of these."""
+    sets, lists, kept = encoded.sets, encoded.lists, sample.kept
+    owners, entries = kept[sets.owner], kept[sets.entry]
+    lengths = np.bincount(renumber(owners, lists.num_rows)(encoded.maps[sets.home][entries]), minlength=len(owners))
+    part = replace(
+        lists,
+        num_cols=len(kept[sets.picked]),
+        ptr=np.concatenate(([0], np.cumsum(lengths))).astype(np.int32),
+        idx=renumber(kept[sets.picked], lists.num_cols)(lists.idx[entries]),
+        value=None if lists.value is None else lists.value[entries],
+        order=None,
+    )
+    given = entries if lists.order is None else lists.order[entries]
+    return EncodedLists(sets, part), cut(tensors, graph, {**kept, sets.entry: given})
 
 
 def sized(

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Generator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
+from math import prod
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,8 @@ from explorer.runtime.events import Event, progress
 from explorer.runtime.gradient_check import probe
 from explorer.runtime.inputs import Triples, load_triples
 from explorer.runtime.layer_inputs import upstream_name
+from explorer.runtime.memory import MEMORY_LIMIT, room_for
+from explorer.runtime.sampling import Sample, draw_batch
 from explorer.runtime.score_inputs import Encoding
 from explorer.runtime.setup import STEPS, Floats, Outcome, RunRequest, Setup
 
@@ -54,12 +57,12 @@ class ScoreSetup(Setup):
 
     @property
     def large(self) -> bool:
-        return self.want.size > GRADIENT_SCORES
+        return self.want.size > GRADIENT_SCORES or self.sample is not None
 
     @cached_property
     def plain(self) -> npt.NDArray[np.float64]:
         """The scores that NumPy gives in float32."""
-        return _reference(self.request, self.compilation, self.tensors, np.float32)
+        return _reference(self.request, self.compilation, self.tensors, np.float32, self.sample)
 
     def inputs(self) -> dict[str, Any]:
         return {**self.tensors, **self.encoding.arrays}
@@ -68,7 +71,7 @@ class ScoreSetup(Setup):
         return _reference(self.request, self.compilation, {**self.tensors, **replaced})
 
     def check(self, got: Floats) -> Check:
-        return compare(got, self.want, plain=lambda: self.plain)
+        return compare(self.taken(got), self.want, plain=lambda: self.plain)
 
     def finished(self, got: Floats, gradients: Mapping[str, Floats]) -> Outcome:
         return got, score_inputs.shaped(score_inputs.graph_of(self.compilation), self.tensors, gradients)
@@ -110,22 +113,43 @@ def prepare(request: RunRequest, compilation: Compilation) -> Generator[Event, N
     yield progress(f"loading {request.data}", 1, STEPS)
     triples = load_triples(request.data, None if request.data_dir is None else Path(request.data_dir))
     yield progress(f"drawing {request.batch:,} triples and the parameters", 2, STEPS)
-    tensors = batch.draw(compilation, triples, request.batch, request.seed)
-    if not compilation.options.grad:
-        yield progress("scoring the batch in float64, for the check", 3, STEPS)
-        return _made(request, compilation, triples, tensors)
+    room = room_for(request.on, request.memory)
+    tensors = batch.draw(compilation, triples, request.batch, request.seed, room.least, room.shown)
+    sample = _sample(request, compilation, tensors)
+    if not compilation.options.grad or sample is not None:
+        rows = "the batch" if sample is None else f"{len(sample.rows):,} triples of the batch"
+        yield progress(f"scoring {rows} in float64, for the check", 3, STEPS)
+        return _made(request, compilation, triples, tensors, sample)
     yield progress("sorting the batch by each of its maps", 3, STEPS)
     setup = _made(request, compilation, triples, tensors)
     yield progress("scoring the batch in float64, and probing where its gradient is defined", 4, STEPS)
     return _probed(setup)
 
 
-def _made(request: RunRequest, compilation: Compilation, triples: Triples, tensors: Tensors) -> ScoreSetup:
+def _sample(request: RunRequest, compilation: Compilation, tensors: Tensors) -> Sample | None:
+    """Triples to check, where the rows that all of them pick would take more than MEMORY_LIMIT in float64."""
     graph = score_inputs.graph_of(compilation)
-    encoding = score_inputs.encode(graph, compilation.stages["loops"].program, tensors)
-    want = _reference(request, compilation, tensors)
+    scores = prod(score_inputs.upstream_shape(graph, tensors))
+    widest = max(prod(map(graph.size, tensor.dims)) for tensor in graph.tensors)
+    return draw_batch(request.batch, request.seed) if 8 * scores * widest > MEMORY_LIMIT else None
+
+
+def _made(
+    request: RunRequest,
+    compilation: Compilation,
+    triples: Triples,
+    tensors: Tensors,
+    sample: Sample | None = None,
+) -> ScoreSetup:
+    graph = score_inputs.graph_of(compilation)
     return ScoreSetup(
-        request=request, compilation=compilation, tensors=tensors, want=want, triples=triples, encoding=encoding
+        request=request,
+        compilation=compilation,
+        tensors=tensors,
+        want=_reference(request, compilation, tensors, sample=sample),
+        triples=triples,
+        encoding=score_inputs.encode(graph, compilation.stages["loops"].program, tensors),
+        sample=sample,
     )
 
 
@@ -139,7 +163,15 @@ def _probed(setup: ScoreSetup) -> ScoreSetup:
 
 
 def _reference(
-    request: RunRequest, compilation: Compilation, tensors: Tensors, dtype: npt.DTypeLike = np.float64
+    request: RunRequest,
+    compilation: Compilation,
+    tensors: Tensors,
+    dtype: npt.DTypeLike = np.float64,
+    sample: Sample | None = None,
 ) -> npt.NDArray[np.float64]:
+    """The scores of the batch, or of a sample's triples alone."""
+    if sample is not None:
+        maps = [entry.name for entry in score_inputs.graph_of(compilation).maps if entry.name in tensors]
+        tensors = {**tensors, **{name: tensors[name][sample.rows] for name in maps}}
     negatives = str(compilation.options.to_json()["negatives"])
     return reference.score(request.text, tensors, compilation.sizes, compilation.name, negatives, dtype)

@@ -21,6 +21,8 @@ from explorer.compiler.ir.node import walk
 from explorer.runtime.check import RELATIVE_TO, Check
 from explorer.runtime.events import Event, failed
 from explorer.runtime.gradient_check import GradientCheck, Probe, check_tensor, size_of
+from explorer.runtime.memory import MEMORY_LIMIT
+from explorer.runtime.sampling import Sample
 
 Target = Literal["dae", "cpu", "gpu"]
 Source = Literal["measured", "simulated"]
@@ -59,7 +61,8 @@ class RunRequest:
 
     `data` is a preset or a file: the name of one in `data_dir`, or any path where that is None. `machine` sets
     parameters of the simulated machine by name, `peers` times PyTorch beside a run on a GPU. `choice` says which
-    option the target has chosen, for want of anybody's choice; "" where it has chosen none.
+    option the target has chosen, for want of anybody's choice; "" where it has chosen none. `memory` is the most bytes
+    that its arrays may take, None where it is what there is.
     """
 
     text: str
@@ -75,6 +78,7 @@ class RunRequest:
     machine: Mapping[str, int | float] = field(default_factory=dict)
     peers: bool = True
     choice: str = ""
+    memory: int | None = MEMORY_LIMIT
 
     def to_json(self) -> dict[str, Any]:
         return asdict(self)
@@ -96,13 +100,15 @@ class Refused(Exception):
 class Setup(ABC):
     """A compiled model with its data, its tensors, and the result that they must give.
 
-    `probe` is there where gradients are asked for; `gradients` is filled in when they are checked."""
+    `probe` is there where gradients are asked for; `gradients` is filled in when they are checked. Where there is a
+    `sample`, `want` has the result's rows that are checked."""
 
     request: RunRequest
     compilation: Compilation
     tensors: Mapping[str, npt.NDArray[Any]]
     want: npt.NDArray[np.float64]
     probe: Probe | None = None
+    sample: Sample | None = None
     gradients: dict[str, GradientCheck] = field(default_factory=dict)
 
     renews = False
@@ -169,6 +175,10 @@ class Setup(ABC):
         tolerance = self.gradient_tolerance * self.coarser
         return all(check.max_relative_error < tolerance for check in self.gradients.values())
 
+    def taken(self, got: Floats) -> Floats:
+        """The rows of a result that are checked."""
+        return got if self.sample is None else self.sample.taken(got)
+
     def right(self, check: Check) -> bool:
         """Whether the result, of this check, and the gradients are."""
         return check.matches and self.gradients_match
@@ -176,8 +186,9 @@ class Setup(ABC):
     def check_gradients(self, gradients: Mapping[str, Floats], run: Run) -> None:
         """Fills in the check of each gradient, or of all together where the run is large; `run` runs a part."""
         part, found = self, gradients
-        if self.large and self.probe is not None:
-            self.gradients["(all together)"] = self.probe.check(gradients, self.upstream)
+        if self.large:
+            if self.probe is not None:
+                self.gradients["(all together)"] = self.probe.check(gradients, self.upstream)
             smaller = self.smaller()
             if smaller is None:
                 return
@@ -226,7 +237,8 @@ class Setup(ABC):
             "device": device,
             "source": source,
             "date": datetime.now(UTC).isoformat(timespec="seconds"),
-            "rows": check.rows,
+            "rows": check.rows if self.sample is None else self.sample.of,
+            "sampled": None if self.sample is None else self.sample.to_json(),
             "seed": self.request.seed,
             "sizes": dict(self.compilation.sizes),
             "options": self.compilation.options.to_json(),
