@@ -53,8 +53,9 @@ class Peer:
             return self
         self.check = setup.check(got)
         checks = {"result": self.check}
-        if gradients and not setup.large:
-            checks |= {f"gradient by {name}": check for name, check in setup.checked(gradients).items()}
+        if gradients:
+            found = {"all": setup.together(gradients)} if setup.large else setup.checked(gradients)
+            checks |= {f"gradient by {name}": check for name, check in found.items()}
         name = worst(checks)
         if not checks[name].matches:
             self.reason = f"its {name} differs from the reference's{how_far(checks[name])}"

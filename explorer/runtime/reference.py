@@ -18,6 +18,7 @@ from explorer.runtime.reference_evaluator import Evaluator, Index
 from explorer.runtime.reference_layers import LayerEvaluator
 from explorer.runtime.reference_ops import OpEvaluator
 from explorer.runtime.reference_primitives import Array, joined, spread
+from explorer.runtime.reference_tangent import Moved
 from explorer.runtime.reference_text import ReferenceFailure, read_model
 
 CHUNK_BYTES = 4 << 20
@@ -58,7 +59,7 @@ def score(
     parts: list[Array] = []
     with np.errstate(all="ignore"):
         step = rows[0]
-        if not arithmetic.learnt:
+        if not arithmetic.whole:
             _score_rows(run, {entry: array[:1] for entry, array in ids.items()})
             step = max(1, CHUNK_BYTES // max(1, run.bytes))
         for start in range(0, rows[0], step):
@@ -142,11 +143,11 @@ def gradients(
 
     In one chunk, so what is as large as the product of all its edges and features should be cut smaller before.
     """
-    traced = arithmetic.differentiated(frozenset(names))
+    traced, tensors = arithmetic.traced({entry: np.asarray(inputs[entry]) for entry in names})
     result = evaluate(text, inputs, sizes, name, negatives, traced)
     value = payload_of(result)
     with np.errstate(all="ignore"):
-        found = backward(result, arithmetic.of(np.asarray(upstream)), traced.traced)
+        found = backward(result, arithmetic.of(np.asarray(upstream)), tensors)
     zeros = {entry: arithmetic.of(np.zeros(np.shape(inputs[entry]), np.float32)) for entry in names}
     return value, {entry: zeros[entry] if (by := found.get(entry)) is None else by for entry in names}
 
@@ -175,6 +176,12 @@ class Meaning:
         asked = (self.text, self.inputs, self.sizes, upstream, names, self.name, self.negatives, arithmetic)
         with products_coarser(self.coarser):
             return gradients(*asked)[1]
+
+    def change(self, direction: Mapping[str, npt.NDArray[np.floating]], arithmetic: Arithmetic = BOUNDED) -> Array:
+        """How the result changes along a direction of these tensors, in any size; 0 where it does not."""
+        moved = arithmetic.moved({name: np.asarray(self.inputs[name]) for name in direction}, direction)
+        found = self.result(moved)
+        return found.change if isinstance(found, Moved) else arithmetic.of(np.zeros(found.shape))
 
 
 @dataclass(frozen=True)

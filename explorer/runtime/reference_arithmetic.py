@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -11,6 +11,7 @@ import numpy.typing as npt
 from explorer.runtime.reference_adjoint import Traced
 from explorer.runtime.reference_bounds import bounded, rounded
 from explorer.runtime.reference_primitives import Array, Carrier, OneByOne
+from explorer.runtime.reference_tangent import Moved
 
 Floats = npt.NDArray[np.floating]
 
@@ -19,12 +20,12 @@ Floats = npt.NDArray[np.floating]
 class Arithmetic:
     """How exact numbers become values, and how numbers do that a kernel has rounded to float32.
 
-    With `traced`, every tensor of these names is kept there as what gradients are by; all else is constant."""
+    `tensors` stands for what is learnt, where that is differentiated; with `whole`, nothing is done in chunks."""
 
     exact: Callable[[Floats], Array]
     rounded: Callable[[Floats], Array]
-    learnt: frozenset[str] = frozenset()
-    traced: dict[str, Traced] = field(default_factory=dict)
+    tensors: Mapping[str, Array] = field(default_factory=dict)
+    whole: bool = False
 
     def of(self, values: Array) -> Array:
         """Values of this arithmetic, from numbers or from such values."""
@@ -32,14 +33,17 @@ class Arithmetic:
 
     def table(self, name: str, data: Floats) -> Array:
         """What stands for a tensor, whose rows become values as they are picked."""
-        if name not in self.learnt:
-            return data
-        self.traced[name] = Traced(self.exact(data))
-        return self.traced[name]
+        return self.tensors.get(name, data)
 
-    def differentiated(self, learnt: frozenset[str]) -> Arithmetic:
-        """The same, with what gradients by these tensors need."""
-        return Arithmetic(self.exact, self.rounded, learnt)
+    def traced(self, learnt: Mapping[str, Floats]) -> tuple[Arithmetic, dict[str, Traced]]:
+        """The same with what gradients by these tensors need, and those tensors."""
+        tensors = {name: Traced(self.exact(data)) for name, data in learnt.items()}
+        return Arithmetic(self.exact, self.rounded, tensors, whole=True), tensors
+
+    def moved(self, learnt: Mapping[str, Floats], direction: Mapping[str, Floats]) -> Arithmetic:
+        """The same where these tensors change along a direction."""
+        tensors = {name: Moved(self.exact(data), self.exact(direction[name])) for name, data in learnt.items()}
+        return Arithmetic(self.exact, self.rounded, tensors)
 
 
 def _of_type(dtype: npt.DTypeLike) -> Callable[[Floats], Array]:

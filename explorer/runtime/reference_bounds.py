@@ -379,18 +379,40 @@ def _is_exact(x: Bounded) -> bool:
     return all(np.ndim(part) == 0 and part == 0 for part in (x.own, x.shared))
 
 
-def _segment_sum(x: Bounded, places: Numbers, count: int) -> Bounded:
-    terms, different = _distinct(x.value, places, count)
-    rank = x.value.ndim
-    own, shared = (plain.segment_sum(_full(part, x.shape), places, count) for part in (np.square(x.own), x.shared))
-    return _sum_of(
-        plain.segment_sum(x.value, places, count),
-        plain.widened(terms, rank),
-        plain.widened(terms / np.maximum(1, different), rank),
-        plain.segment_sum(np.abs(x.value), places, count),
-        own,
-        shared,
+@dataclass(frozen=True, eq=False)
+class Accumulated(Bounded):
+    """Sums that more may be added to: how many terms and different ones they have, of what magnitude, and the squares
+    of what is their own of the terms' errors."""
+
+    terms: Any = 0.0
+    different: Any = 0.0
+    magnitude: Any = 0.0
+    squares: Any = 0.0
+
+    def plus(self, other: Accumulated) -> Accumulated:
+        """Both in one sum."""
+        return _accumulated(
+            self.value + other.value,
+            self.shared + other.shared,
+            self.terms + other.terms,
+            self.different + other.different,
+            self.magnitude + other.magnitude,
+            self.squares + other.squares,
+        )
+
+
+def _accumulated(value: Floats, shared: Any, terms: Any, different: Any, magnitude: Any, squares: Any) -> Accumulated:
+    found = _sum_of(value, terms, terms / np.maximum(1, different), magnitude, squares, shared)
+    return Accumulated(value, found.own, found.shared, terms, different, magnitude, squares)
+
+
+def _segment_sum(x: Bounded, places: Numbers, count: int) -> Accumulated:
+    terms, different = (plain.widened(number, x.value.ndim) for number in _distinct(x.value, places, count))
+    value, magnitude, squares, shared = (
+        plain.segment_sum(_full(part, x.shape), places, count)
+        for part in (x.value, np.abs(x.value), np.square(x.own), x.shared)
     )
+    return _accumulated(value, shared, terms, different, magnitude, squares)
 
 
 SAMPLED_COLUMNS = 3
@@ -461,8 +483,14 @@ def _put(array: Bounded, ids: npt.NDArray[np.integer], values: Any) -> Bounded:
 
 
 def _accumulate(array: Any, ids: npt.NDArray[np.integer], values: Any) -> Bounded:
+    """One sum however often it is added to, as where a loop's elements come in chunks."""
     order = np.argsort(ids, kind="stable")
-    return _add(array, _segment_sum(_pick(bounded(values), (order,)), np.asarray(ids[order]), len(array)))
+    added = _segment_sum(_pick(bounded(values), (order,)), np.asarray(ids[order]), len(array))
+    if not isinstance(array, Accumulated):
+        base = bounded(array)
+        one = (base.value != 0).astype(np.float64)
+        array = Accumulated(base.value, base.own, base.shared, one, one, np.abs(base.value), np.square(base.own))
+    return array.plus(added)
 
 
 def _detached(x: Bounded) -> Bounded:

@@ -134,7 +134,7 @@ class RowEvaluator(Evaluator):
     def in_chunks(self, order: Numbers, weights: Numbers, body: Callable[[Numbers], None]) -> None:
         """Calls `body` with the elements of `order` in chunks of about CHUNK_BYTES, by what their `weights` take."""
         ends = np.cumsum(weights)
-        budget, start = (int(ends[-1]) if len(ends) else 1) if self.arithmetic.learnt else FIRST_CHUNK, 0
+        budget, start = (int(ends[-1]) if len(ends) else 1) if self.arithmetic.whole else FIRST_CHUNK, 0
         while True:
             before = int(ends[start - 1]) if start else 0
             stop = max(start + 1, int(np.searchsorted(ends, before + budget, side="right")))

@@ -49,6 +49,8 @@ BEYOND_FLOAT32 = (
     " shown. Scale the model's values."
 )
 FAULT = "This is a fault in the explorer."
+TOGETHER = "(all together)"
+"""What the check of all gradients along one direction is called."""
 RESULTS = {"score": "scores", "layer": "layer's results", "op": "op's results"}
 """What the results of each family are called."""
 NO_NUMBER = (
@@ -164,12 +166,28 @@ class Setup(ABC):
         return compare(got, self.bounds, self._plain(lambda arithmetic: self.meaning.result(arithmetic)))
 
     def check_gradients(self, gradients: Mapping[str, Floats], run: Run) -> None:
-        """Fills in the check of each gradient; of a large run, of those that `run` gives for a part of it."""
+        """Fills in the check of each gradient; of a large run, of all together, and of those that `run` gives for a
+        part of it."""
         part, found = self, gradients
         if self.large:
+            self.gradients[TOGETHER] = self.together(gradients)
             part = self.smaller()
             found = part.finished(*run(part.inputs()))[1]
         self.gradients.update(part.checked(found))
+
+    def together(self, gradients: Mapping[str, Floats]) -> Check:
+        """Holds all gradients along one random direction against how the result changes along it, whatever the size.
+
+        The products of both are added up in float64. A gradient that adds up n terms one by one is off by sqrt(n) of
+        itself more than the change tells."""
+        random = np.random.default_rng(self.request.seed)
+        direction = {name: random.standard_normal(self.tensors[name].shape) for name in self.learnt}
+        change, upstream = self.meaning.change(direction), np.asarray(self.upstream, np.float64)
+        along = {name: gradients[name] * direction[name] for name in self.learnt}
+        summed = np.sqrt(upstream.size * sum(float(np.sum(np.square(part))) for part in along.values()))
+        scale = float(np.sum(np.abs(upstream) * change.error)) + summed
+        want = Bounded(np.array([np.sum(upstream * change.value)]), 0.0, scale)
+        return compare(np.array([sum(float(part.sum()) for part in along.values())]), want)
 
     def checked(self, gradients: Mapping[str, Floats]) -> dict[str, Check]:
         """Holds gradients against those that the model must give, element by element."""
@@ -227,7 +245,8 @@ class Setup(ABC):
         if all(found.beyond_float32 for found in checks.values()):
             return BEYOND_FLOAT32
         name = worst(checks)
-        of = f"gradients by {name}" if name else RESULTS[self.compilation.family]
+        by = "" if name == TOGETHER else f" by {name}"
+        of = f"gradients{by}" if name else RESULTS[self.compilation.family]
         return f"The {of} differ from the float64 reference{how_far(checks[name])}, so no time is shown. {FAULT}"
 
     def description(self, check: Check, source: Source, device: str) -> dict[str, Any]:

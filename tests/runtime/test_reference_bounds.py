@@ -271,6 +271,11 @@ score Model(h: entity, r: relation, t: entity):
     exact = reference.gradients(*asked, negatives=negatives, arithmetic=FLOAT64)[1]
     for slope in reference.finite_difference(*asked, count=40, negatives=negatives):
         assert exact[slope.tensor][slope.index] == pytest.approx(slope.value, rel=1e-6, abs=1e-7)
+    meaning = reference.Meaning(text, inputs, {}, negatives=negatives)
+    direction = {tensor: RANDOM.standard_normal(inputs[tensor].shape) for tensor in exact}
+    along = sum(np.sum(exact[tensor] * direction[tensor]) for tensor in exact)
+    for found in (meaning.change(direction, FLOAT64), meaning.change(direction).value):
+        assert np.sum(upstream * found) == pytest.approx(along, rel=1e-9)
     want = reference.gradients(*asked, negatives=negatives)[1]
     for arithmetic_ in (FLOAT32, ONE_BY_ONE):
         for tensor, got in reference.gradients(*asked, negatives=negatives, arithmetic=arithmetic_)[1].items():

@@ -72,11 +72,12 @@ def test_a_wrong_gradient_shows_no_time(monkeypatch):
     assert "times what rounding may make" in last["message"]
 
 
-def test_a_part_of_a_large_graph_has_its_gradients_checked(monkeypatch):
+def test_a_large_graph_is_checked_as_a_whole_and_in_part(monkeypatch):
     monkeypatch.setattr("explorer.runtime.run_layer.GRADIENT_EDGES", 1_000)
     last = run(options={"grad": True}, data="small", repeat=1)[-1]
     assert last["matches_reference"]
-    assert set(last["gradients"]) == {"W", "w0"}
+    assert set(last["gradients"]) == {"(all together)", "W", "w0"}
+    assert last["gradients"]["(all together)"]["error_over_bound"] < 0.5
 
 
 def test_triples_of_a_file_become_a_graph_with_inverses(tmp_path):

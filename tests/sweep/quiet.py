@@ -14,7 +14,7 @@ import os
 import sys
 import time
 import traceback
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -130,28 +130,38 @@ def checked(seed: int, targets: list[str]) -> Iterator[tuple[str, str, str, Chec
             yield target, program.family, what, compare(np.asarray(got[name]), bound, evaluations)
 
 
-def shard(arguments: tuple[int, int, int, list[str], float]) -> tuple[Counter[str], dict[Any, Any], list[str]]:
-    """Every `jobs`-th program from one on: how many ran on each target, the largest ratio of each kind, and alarms."""
-    first, step, end, targets, until = arguments
-    ran: Counter[str] = Counter()
-    largest: dict[Any, tuple[float, float, int]] = defaultdict(lambda: (0.0, 0.0, -1))
-    alarms: list[str] = []
-    for seed in range(first, end, step):
-        if time.time() > until:
-            break
-        try:
-            seen = set()
-            for target, family, what, check in checked(seed, targets):
-                seen.add(target)
-                key = (target, family, what)
-                largest[key] = max(largest[key], (check.ratio, check.root, seed))
-                if not check.matches:
-                    alarms.append(f"{target} {family} {what}: seed {seed}: {check}")
-            ran.update(seen)
-        except Exception:  # what cannot be run is counted, and told, but is no alarm of the check
-            ran["could not run"] += 1
-            alarms.append(f"could not run: seed {seed}: {traceback.format_exc(limit=-1)}")
-    return ran, dict(largest), alarms
+@dataclass
+class Found:
+    """What programs gave: on which targets they ran, the largest ratio of each kind with its mean and seed, alarms."""
+
+    ran: Counter[str]
+    largest: dict[tuple[str, str, str], tuple[float, float, int]]
+    alarms: list[str]
+
+    def add(self, other: Found) -> None:
+        self.ran.update(other.ran)
+        self.alarms += other.alarms
+        for key, found in other.largest.items():
+            self.largest[key] = max(self.largest.get(key, found), found)
+
+
+def judged(work: tuple[int, list[str], float]) -> Found:
+    """One program on all targets; nothing where time is over."""
+    seed, targets, until = work
+    found = Found(Counter(), {}, [])
+    if time.time() > until:
+        return found
+    try:
+        for target, family, what, check in checked(seed, targets):
+            found.ran[target] = 1
+            key, figures = (target, family, what), (check.ratio, check.root, seed)
+            found.largest[key] = max(found.largest.get(key, figures), figures)
+            if not check.matches:
+                found.alarms.append(f"{target} {family} {what}: seed {seed}: {check}")
+    except Exception:  # what cannot be run is counted, and told, but is no alarm of the check
+        found.ran["could not run"] = 1
+        found.alarms.append(f"could not run: seed {seed}: {traceback.format_exc(limit=-1)}")
+    return found
 
 
 def main() -> int:
@@ -164,20 +174,18 @@ def main() -> int:
     given = parser.parse_args()
     until, end = time.time() + given.seconds, given.seed + given.count
     targets = given.targets.split(",")
-    work = [(given.seed + job, given.jobs, end, targets, until) for job in range(given.jobs)]
-    ran: Counter[str] = Counter()
-    largest: dict[Any, tuple[float, float, int]] = {}
-    with multiprocessing.get_context("spawn").Pool(given.jobs) as pool:
-        for counts, ratios, alarms in pool.imap_unordered(shard, work):
-            ran.update(counts)
-            for key, found in ratios.items():
-                largest[key] = max(largest.get(key, found), found)
-            for alarm in alarms:
+    work = [(seed, targets, until) for seed in range(given.seed, end)]
+    found = Found(Counter(), {}, [])
+    with multiprocessing.get_context("spawn").Pool(given.jobs, maxtasksperchild=100) as pool:
+        for each in pool.imap_unordered(judged, work):
+            found.add(each)
+            for alarm in each.alarms:
                 print(alarm, flush=True)
-    for (target, family, what), (ratio, root, seed) in sorted(largest.items()):
+    for (target, family, what), (ratio, root, seed) in sorted(found.largest.items()):
         print(f"{target:4} {family:6} {what:8} largest error over bound {ratio:.3f} (root {root:.3f}, seed {seed})")
-    print({name: ran[name] for name in sorted(ran)}, flush=True)
-    return 0
+    alarms = sum("could not run" not in alarm for alarm in found.alarms)
+    print({name: found.ran[name] for name in sorted(found.ran)} | {"alarms": alarms}, flush=True)
+    return int(bool(found.alarms))
 
 
 if __name__ == "__main__":
