@@ -1,8 +1,4 @@
-"""How a run of an op is set up: its lists are encoded, its tensors are drawn, its result is computed in float64.
-
-Row lengths: a preset that says what its rows look like (RM3: 128 elements) sets the dims of the table that the op
-picks rows of, unless the request sets them. The result says which size came from where.
-"""
+"""How a run of an op is set up: its lists are encoded, its tensors are drawn, its result is computed in float64."""
 
 from __future__ import annotations
 
@@ -10,47 +6,35 @@ import zlib
 from collections.abc import Generator, Mapping
 from dataclasses import dataclass, replace
 from math import prod, sqrt
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from explorer.compiler.compilation import Compilation
-from explorer.compiler.counts import ALL_SETS
-from explorer.compiler.ir.graph import Contract, Gather, Graph, Reduce, Segment, Tensor, Value
-from explorer.compiler.ir.index_sets import count_name
+from explorer.compiler.ir.graph import Graph, Tensor
 from explorer.compiler.ir.loops import Kernel
 from explorer.compiler.ir.module import Module
-from explorer.compiler.ir.node import Extent
-from explorer.runtime import bounds_layer, reference
-from explorer.runtime.check import TOLERANCE, Check, compare
+from explorer.runtime import bounds_layer
+from explorer.runtime.check import Check
 from explorer.runtime.events import Event, progress
-from explorer.runtime.gradient_check import probe
+from explorer.runtime.fitting import fit_op
 from explorer.runtime.layer_inputs import tensor_shape, upstream_name
 from explorer.runtime.locality import reuse
 from explorer.runtime.memory import MEMORY_LIMIT, check_memory, room_for
 from explorer.runtime.op_data import DEFAULT, DEFAULTS, load_lists
 from explorer.runtime.op_inputs import EncodedLists, Sets, finish, is_weight, program_inputs, programs_of
+from explorer.runtime.reference import Meaning
 from explorer.runtime.sampling import Data, Sample, cut, draw, renumber
-from explorer.runtime.setup import STEPS, Floats, Outcome, RunRequest, Setup, compile_request
+from explorer.runtime.setup import STEPS, Floats, Outcome, RunRequest, Setup, coarser
 from explorer.runtime.sparse import SparseRows
 
-MANY_TERMS = 16
-"""The tolerance is TOLERANCE up to so many terms of a sum, and grows with the root of their number beyond: that is how
-the rounding errors of a sum in float32 grow. A sum of dot products has as many as both together."""
 GRADIENT_TERMS = 2_000_000
-"""Up to so many elements looked up, each tensor's gradient is checked along directions of its own, beyond along one
-direction of all tensors together."""
+"""Up to so many elements looked up, all gradients are checked; beyond, those of the first lists."""
 REMEDY = "smaller dimensions or a part of the data, as in com-Youtube/10"
 """What makes an op's run take less memory."""
 MOST_TRACED = 1_000_000
 """Up to so many entries, a result says how far apart accesses to the same row are."""
-ERROR_RELATIVE_TO = (
-    "the magnitude of an element, a tenth of the median of its row, or of all elements that are not 0: the largest"
-)
-"""A row that sums thousands of terms keeps their rounding errors in elements that cancel to nearly nothing, so rows
-have a scale each."""
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -60,14 +44,8 @@ class OpSetup(Setup):
     graph: Graph
     executable: Kernel | Module
     encoded: EncodedLists
-    sizes_from: Mapping[str, str]
 
     compared = True
-    error_relative_to = ERROR_RELATIVE_TO
-
-    @property
-    def gradient_tolerance(self) -> float:
-        return tolerance_of(self.graph, self.encoded.lists)
 
     @property
     def upstream(self) -> Floats:
@@ -75,39 +53,38 @@ class OpSetup(Setup):
 
     @property
     def large(self) -> bool:
-        row = prod(tensor_shape(self.graph, _table(self.graph), self.encoded.counts)[1:])
-        return self.encoded.lists.num_entries * row > GRADIENT_TERMS or self.sample is not None
+        looked_up = max(self.encoded.lists.num_entries, self.encoded.lists.num_cols) * self._row
+        return looked_up > GRADIENT_TERMS or self.sample is not None
+
+    @property
+    def _row(self) -> int:
+        """The elements of a row that is looked up."""
+        return prod(tensor_shape(self.graph, _table(self.graph), self.encoded.counts)[1:])
 
     def inputs(self) -> dict[str, Any]:
         return program_inputs(self.graph, self.executable, self.encoded, self.tensors)
 
-    def evaluate(self, replaced: Mapping[str, npt.NDArray[Any]]) -> npt.NDArray[np.float64]:
-        inputs = {**_given(self.encoded), **self.tensors, **replaced}
-        return reference.op(self.request.text, inputs, self.compilation.sizes, self.compilation.name)
+    @property
+    def meaning(self) -> Meaning:
+        return _meaning(self.request, self.compilation, self.encoded, self.tensors)
 
-    def check(self, got: Floats) -> Check:
-        got, tolerance = self.taken(got), tolerance_of(self.graph, self.encoded.lists)
-        if got.shape != self.want.shape or self.want.ndim < 2:
-            return compare(got, self.want, tolerance)
-        scale = row_scales(self.want)
-        return compare((got / scale).astype(np.float32), self.want / scale, tolerance)
+    @property
+    def learnt(self) -> list[str]:
+        return [name for name, _ in self.graph.gradients]
 
     def finished(self, got: Floats, gradients: Mapping[str, Floats]) -> Outcome:
         return finish(self.graph, self.encoded, got, gradients)
 
-    def smaller(self) -> OpSetup | None:
-        """What the checked rows of a sample depend on; None for other large ops, whose tensors are moved together."""
-        if self.sample is None:
-            return None
-        encoded, tensors = _part(self.graph, self.encoded, self.tensors, self.sample)
-        tensors = {name: np.array(array) for name, array in tensors.items()}
-        want = reference.op(
-            self.request.text, {**_given(encoded), **tensors}, self.compilation.sizes, self.compilation.name
+    def smaller(self) -> OpSetup:
+        """The same op on the first lists, over a part of the rows, with new tensors."""
+        most = max(1, GRADIENT_TERMS // self._row)
+        sets = self.encoded.sets
+        encoded = EncodedLists(sets, first_lists(self.encoded.lists, most, sets.owner == sets.picked))
+        tensors = draw_tensors(self.graph, encoded, self.request.seed)
+        bounds = _meaning(self.request, self.compilation, encoded, tensors).result()
+        return replace(
+            self, encoded=encoded, tensors=tensors, bounds=bounds, gradients={}, wanted={}, sample=None, part=None
         )
-        upstream = upstream_name(self.graph) or ""
-        tensors[upstream] = np.zeros_like(want, dtype=np.float32)
-        tensors[upstream][self.sample.places] = self.sample.taken(self.upstream)
-        return _probed(replace(self, encoded=encoded, tensors=tensors, want=want, sample=None))
 
     def recompiled(self, options: Mapping[str, str | int | bool]) -> OpSetup:
         compilation = self.compiled_with(options)
@@ -121,39 +98,18 @@ class OpSetup(Setup):
             "data": lists.describe(),
             "reuse": reuse(lists.idx) if lists.num_entries <= MOST_TRACED else None,
             "preprocessing": [vars(step) for step in encoded.steps],
-            "sizes_from": self.sizes_from,
             "limits": bounds_layer.limits(self.graph, structure),
         }
 
 
-def tolerance_of(graph: Graph, lists: SparseRows) -> float:
-    """What float32 is allowed where so many terms are added up for an element of the result or of a gradient."""
-    longest = int(np.diff(lists.ptr).max(initial=1))
-    if graph.gradients and lists.num_entries:
-        longest = max(longest, int(np.bincount(lists.idx).max()))
-    segments = any(isinstance(value.operator, Segment) for value in graph.values)
-    terms = max(1, longest if segments else 1) * max(_summed(graph, value) for value in graph.values)
-    return TOLERANCE * max(1.0, sqrt(terms / MANY_TERMS))
-
-
-def _summed(graph: Graph, value: Value) -> int:
-    """How many terms an element of a value adds up within a row."""
-    match value.operator:
-        case Contract(left=left, right=right):
-            return prod(graph.size(e) for e in {*graph.value(left).shape, *graph.value(right).shape} - {*value.shape})
-        case Reduce(operand=operand):
-            return graph.size(graph.value(operand).shape[-1])
-    return 1
-
-
-def row_scales(want: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
-    """How many times as large as the median of all elements the median of each row is, or 1 where it is smaller."""
-    magnitude = np.abs(want)
-    counted = magnitude[np.isfinite(want) & (want != 0)]
-    typical = float(np.median(counted)) if counted.size else 1.0
-    medians = np.median(magnitude.reshape(len(want), -1), axis=1) if want.size else np.ones(len(want))
-    scales = np.where(np.isfinite(medians), np.maximum(1.0, medians / typical), 1.0)
-    return np.asarray(scales.reshape(-1, *(1,) * (want.ndim - 1)))
+def first_lists(lists: SparseRows, most: int, square: bool) -> SparseRows:
+    """The first lists, up to so many entries, which pick among as many rows: the ids beyond start over."""
+    count = max(1, min(most, int(np.searchsorted(lists.ptr, most, side="right")) - 1))
+    count = min(count, lists.num_rows)
+    ptr = np.minimum(lists.ptr[: count + 1], most).astype(np.int32)
+    rows = count if square else min(lists.num_cols, most)
+    value = None if lists.value is None else lists.value[: ptr[-1]]
+    return replace(lists, ptr=ptr, idx=lists.idx[: ptr[-1]] % np.int32(rows), num_cols=rows, value=value, order=None)
 
 
 def default_data(compilation: Compilation) -> str:
@@ -167,8 +123,10 @@ def prepare(request: RunRequest, compilation: Compilation) -> Generator[Event, N
     data = request.data or default_data(compilation)
     yield progress(f"loading {data}", 1, STEPS)
     room = room_for(request.on, request.memory)
-    lists = load_lists(data, None if request.data_dir is None else Path(request.data_dir), room.least)
-    request, compilation, sizes_from = sized(request, compilation, lists)
+    lists = load_lists(data, request.folder, room.least)
+    fitted = fit_op(request, compilation, lists)
+    compilation, sizes_from = fitted.compilation, fitted.sizes_from
+    request = replace(request, sizes=compilation.sizes)  # what it is compared with is compiled of these too
     graph, program = programs_of(compilation)
     yield progress(f"encoding {lists.num_entries:,} entries of {lists.num_rows:,} lists", 2, STEPS)
     sets = Sets.of(graph)
@@ -181,31 +139,19 @@ def prepare(request: RunRequest, compilation: Compilation) -> Generator[Event, N
     sample = _sample(graph, encoded, request.seed) if total > MEMORY_LIMIT else None
     rows = "the op" if sample is None else f"{len(sample.rows):,} rows of the op"
     yield progress(f"computing {rows} in float64, for the check", 4, STEPS)
-    part, cut_tensors = (encoded, tensors) if sample is None else _part(graph, encoded, tensors, sample)
-    want = reference.op(request.text, {**_given(part), **cut_tensors}, compilation.sizes, compilation.name)
-    setup = OpSetup(
+    part = None if sample is None else _sampled(request, compilation, encoded, tensors, sample)
+    return OpSetup(
         request=request,
         compilation=compilation,
         tensors=tensors,
-        want=want if sample is None else want[sample.places],
+        bounds=(part or _meaning(request, compilation, encoded, tensors)).result(),
         graph=graph,
         executable=program,
         encoded=encoded,
         sizes_from=sizes_from,
         sample=sample,
+        part=part,
     )
-    if not compilation.options.grad or sample is not None:
-        return setup
-    yield progress("probing in float64 where its gradient is defined", 4, STEPS)
-    return _probed(setup)
-
-
-def _probed(setup: OpSetup) -> OpSetup:
-    """The setup with a difference to check gradients against, and no upstream gradient where none can be checked."""
-    learnt = {tensor.name: setup.tensors[tensor.name] for tensor in setup.graph.tensors if tensor.kind == "param"}
-    found = probe(learnt, setup.want, setup.evaluate, setup.request.seed)
-    setup.upstream[found.corners] = 0
-    return replace(setup, probe=found)
 
 
 def _sample(graph: Graph, encoded: EncodedLists, seed: int) -> Sample:
@@ -218,10 +164,15 @@ def _sample(graph: Graph, encoded: EncodedLists, seed: int) -> Sample:
     return replace(sample, rows=order[sample.rows])
 
 
-def _part(
-    graph: Graph, encoded: EncodedLists, tensors: Mapping[str, Floats], sample: Sample
-) -> tuple[EncodedLists, dict[str, Floats]]:
-    """The lists and entries that a sample depends on, sorted, and the tensors of these."""
+def _sampled(
+    request: RunRequest,
+    compilation: Compilation,
+    encoded: EncodedLists,
+    tensors: Mapping[str, npt.NDArray[Any]],
+    sample: Sample,
+) -> Meaning:
+    """The sampled rows, of the lists and entries that they depend on, sorted."""
+    graph, _ = programs_of(compilation)
     sets, lists, kept = encoded.sets, encoded.lists, sample.kept
     owners, entries = kept[sets.owner], kept[sets.entry]
     lengths = np.bincount(renumber(owners, lists.num_rows)(encoded.maps[sets.home][entries]), minlength=len(owners))
@@ -234,44 +185,16 @@ def _part(
         order=None,
     )
     given = entries if lists.order is None else lists.order[entries]
-    return EncodedLists(sets, part), cut(tensors, graph, {**kept, sets.entry: given})
+    rows = cut(tensors, graph, {**kept, sets.entry: given})
+    return replace(_meaning(request, compilation, EncodedLists(sets, part), rows), rows=sample.places)
 
 
-def sized(
-    request: RunRequest, compilation: Compilation, lists: SparseRows
-) -> tuple[RunRequest, Compilation, dict[str, str]]:
-    """The op compiled for the rows that the data brings and for its size, and by dim where that is from.
-
-    The last dims of the table that is picked from are set where they are named, and where the request leaves them."""
-    graph = compilation.stages["graph"].program
-    assert isinstance(graph, Graph)
-    dims = picked_dims(graph)
-    brought = dict(zip(dims[::-1], lists.row_shape[::-1], strict=False))
-    wanted = {str(dim): size for dim, size in brought.items() if isinstance(dim, str) and dim not in request.sizes}
-    changed = {dim: size for dim, size in wanted.items() if compilation.sizes[dim] != size}
-    counts = matrix_counts(graph, lists)
-    if changed or counts:
-        request = replace(request, sizes={**request.sizes, **changed})
-        compilation = compile_request(request, counts, lists.name)
-    sources = {dim: "given" if dim in request.sizes else "the text" for dim in compilation.sizes}
-    return request, compilation, sources | dict.fromkeys(wanted, lists.name)
-
-
-def matrix_counts(graph: Graph, lists: SparseRows) -> dict[str, int] | None:
-    """A matrix's sizes as `explorer.compile` takes them; None for lists, and where the op calls its sets otherwise."""
-    sets = Sets.of(graph)
-    sizes = {sets.picked: lists.num_cols, sets.owner: lists.num_rows, sets.entry: lists.num_entries}
-    found = {str(count_name(index_set)): size for index_set, size in sizes.items()}
-    return found if "nonzeros" in found and found.keys() <= ALL_SETS.keys() else None
-
-
-def picked_dims(graph: Graph) -> tuple[Extent, ...]:
-    """The dims of the table whose rows the entries pick."""
-    sets = Sets.of(graph)
-    for value in graph.values:
-        if isinstance(value.operator, Gather) and value.operator.indices == (sets.pick,):
-            return next((t.dims for t in graph.tensors if t.name == value.operator.tensor), ())
-    return ()
+def _meaning(
+    request: RunRequest, compilation: Compilation, encoded: EncodedLists, tensors: Mapping[str, npt.NDArray[Any]]
+) -> Meaning:
+    inputs = {**_given(encoded), **tensors}
+    coarse = coarser(compilation, request.on)
+    return Meaning(request.text, inputs, compilation.sizes, compilation.name, coarser=coarse)
 
 
 def _given(encoded: EncodedLists) -> dict[str, Any]:

@@ -10,10 +10,11 @@ import numpy as np
 import pytest
 
 import explorer
-from explorer.runtime import reference, run_layer, run_op, run_score, sampling
+from explorer.runtime import run_layer, run_op, run_score, sampling
 from explorer.runtime.encodings import encode
 from explorer.runtime.graphs import GraphPreset, generate
 from explorer.runtime.op_inputs import EncodedLists, Sets, programs_of
+from explorer.runtime.reference_arithmetic import FLOAT64
 from explorer.runtime.run import execute
 from explorer.runtime.setup import RunRequest
 from explorer.runtime.sparse_arrays import sparse_from
@@ -60,8 +61,8 @@ def test_rows_of_a_layer_are_those_of_the_whole(name: str) -> None:
     sample = run_layer._sample(request, data)
     assert len(sample.rows) <= 6
     assert len(sample.kept["edge"]) < data.num_edges
-    whole = run_layer._reference(request, compilation, data, tensors)
-    part = run_layer._reference(request, compilation, data, tensors, sample=sample)
+    whole = run_layer._meaning(request, compilation, data, tensors).result(FLOAT64)
+    part = run_layer._sampled(request, compilation, data, tensors, sample).result(FLOAT64)
     np.testing.assert_allclose(part, sample.taken(whole), rtol=1e-11, atol=1e-13)
 
 
@@ -84,10 +85,10 @@ def test_rows_of_an_op_are_those_of_the_whole(name: str) -> None:
     encoded = EncodedLists(sets, sparse_from(given, name, "given", picked))
     tensors = run_op.draw_tensors(graph, encoded, 1)
     sample = run_op._sample(graph, encoded, 3)
-    part, cut = run_op._part(graph, encoded, tensors, sample)
-    assert part.lists.num_entries < entries
-    whole = reference.op(text, {**run_op._given(encoded), **tensors}, compilation.sizes)
-    found = reference.op(text, {**run_op._given(part), **cut}, compilation.sizes)[sample.places]
+    assert len(sample.kept[sets.entry]) < entries
+    request = RunRequest(text=text, on="cpu")
+    whole = run_op._meaning(request, compilation, encoded, tensors).result(FLOAT64)
+    found = run_op._sampled(request, compilation, encoded, tensors, sample).result(FLOAT64)
     np.testing.assert_allclose(found, sample.taken(whole), rtol=1e-11, atol=1e-13)
 
 
