@@ -140,7 +140,8 @@ def _add_compile(commands: Any) -> None:
     parser.add_argument(
         "--data",
         metavar="PRESET|FILE",
-        help="for a layer: the graph that its costs are counted on (see `run`); default: assumed sizes",
+        help="the data that a layer or an op is compiled for (see `run`): costs are counted on it, and an op's rows"
+        " have its sizes; default: assumed counts, and the text's sizes",
     )
 
 
