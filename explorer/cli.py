@@ -214,6 +214,7 @@ def _run(arguments: argparse.Namespace) -> int:
         raise BadInput(f"--timeout takes a number of seconds above 0, not {arguments.timeout:g}")
     machine = read_parameters(arguments.machine)
     compilation = _fitted(arguments).compilation
+    written = "" if arguments.program is None else _written(arguments, compilation)
     data = arguments.data or ("" if compilation.family == "op" else DEFAULT_DATA)
     if compilation.family == "score":
         _check_data(data)
@@ -229,6 +230,7 @@ def _run(arguments: argparse.Namespace) -> int:
         seed=arguments.seed,
         machine=machine,
         peers=not arguments.no_peers,
+        written=written,
     )
     last: dict[str, Any] = {}
     for event in stream_here(request.to_json(), seconds=arguments.timeout):
@@ -243,6 +245,22 @@ def _run(arguments: argparse.Namespace) -> int:
     if not arguments.json:
         print(f"explorer: {last['message']} {last['hint']}".rstrip(), file=sys.stderr)
     return BAD_INPUT if last["kind"] == "refused" else FAILED
+
+
+def _written(arguments: argparse.Namespace, compilation: Compilation) -> str:
+    """The text of a program for the machine; raises BadInput with the diagnostics of a bad one."""
+    from explorer.compiler.language.diagnostics import DiagnosticsError
+    from explorer.runtime.written import read_written
+
+    if arguments.on != "dae" or compilation.options.grad:
+        raise BadInput("--program goes with --on dae, and without --grad: it computes the result alone")
+    text = _read_model(arguments.program)
+    try:
+        read_written(text, compilation)
+    except DiagnosticsError as error:
+        rendered = [f"{arguments.program}:{'' if d.span else ' '}{d.render(text)}" for d in error.diagnostics]
+        raise BadInput("\n".join(rendered), [d.to_json(text) for d in error.diagnostics]) from None
+    return text
 
 
 def _reuse(arguments: argparse.Namespace) -> int:
