@@ -18,6 +18,7 @@ _EXAMPLES = """examples:
   explorer run examples/kge/transe_l1.emb --on cpu --data triples.tsv --negatives tail:64 --json
   explorer run examples/rgnn/rgat.emb --on cpu --data small --grad --option compact=false
   explorer run examples/embedding/sls.emb --on dae --data RM3:L0 --option opt=3
+  explorer run examples/embedding/sls.emb --program examples/embedding/sls.dlc --on dae --data RM1:L0
   explorer run examples/kge/transh.emb --on gpu --batch 16384 --set D=512 --repeat 100
   explorer reuse --data RM1:L1
   explorer serve --port 8000
@@ -157,6 +158,11 @@ def _add_run(commands: Any) -> None:
     _add_model_arguments(parser)
     parser.add_argument(
         "--on", choices=["dae", "cpu", "gpu"], required=True, help="simulated dae machine, this cpu, or a gpu"
+    )
+    parser.add_argument(
+        "--program",
+        metavar="FILE",
+        help="on dae, run this text in the form of the stage dlc, written by hand, and check it against the model",
     )
     parser.add_argument(
         "--data",

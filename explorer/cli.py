@@ -226,6 +226,7 @@ def _run(arguments: argparse.Namespace) -> int:
     compilation = _fitted(arguments).compilation
     if arguments.batch is not None and compilation.family != "score":
         raise BadInput(f"--batch {arguments.batch}: only a score has a batch; {_WHOLE[compilation.family]}")
+    written = "" if arguments.program is None else _written(arguments, compilation)
     data = arguments.data or ("" if compilation.family == "op" else DEFAULT_DATA)
     if compilation.family == "score":
         _check_data(data)
@@ -242,6 +243,7 @@ def _run(arguments: argparse.Namespace) -> int:
         machine=machine,
         peers=not arguments.no_peers,
         memory=memory,
+        written=written,
     )
     last: dict[str, Any] = {}
     worker = max(RUN_MEMORY, free_bytes())
@@ -257,6 +259,22 @@ def _run(arguments: argparse.Namespace) -> int:
     if not arguments.json:
         print(f"explorer: {last['message']} {last['hint']}".rstrip(), file=sys.stderr)
     return BAD_INPUT if last["kind"] == "refused" else FAILED
+
+
+def _written(arguments: argparse.Namespace, compilation: Compilation) -> str:
+    """The text of a program for the machine; raises BadInput with the diagnostics of a bad one."""
+    from explorer.compiler.language.diagnostics import DiagnosticsError
+    from explorer.runtime.written import read_written
+
+    if arguments.on != "dae" or compilation.options.grad:
+        raise BadInput("--program goes with --on dae, and without --grad: it computes the result alone")
+    text = _read_model(arguments.program)
+    try:
+        read_written(text, compilation)
+    except DiagnosticsError as error:
+        rendered = [f"{arguments.program}:{'' if d.span else ' '}{d.render(text)}" for d in error.diagnostics]
+        raise BadInput("\n".join(rendered), [d.to_json(text) for d in error.diagnostics]) from None
+    return text
 
 
 def _reuse(arguments: argparse.Namespace) -> int:
