@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import explorer
-from benchmarks.gpu_check import Case, Setting, check_gradients, check_rows, check_op
+from benchmarks.gpu_check import Case, Setting, check_gradients, check_op, check_rows
 from explorer.compiler.ir.kernels import ScheduledKernel
 from explorer.compiler.ir.module import Module
 from explorer.runtime.graphs import RelationalGraph
