@@ -17,6 +17,7 @@ _EXAMPLES = """examples:
   explorer run examples/kge/transe_l1.emb --on cpu --data triples.tsv --negatives tail:64 --json
   explorer run examples/rgnn/rgat.emb --on cpu --data small --grad --option compact=false
   explorer run examples/embedding/sls.emb --on dae --data RM3:L0 --option opt=3
+  explorer run examples/embedding/sls.emb --program examples/embedding/sls.dlc --on dae --data RM1:L0
   explorer run examples/kge/transh.emb --on gpu --batch 16384 --set D=512 --repeat 100
   explorer reuse --data RM1:L1
   explorer serve --port 8000
@@ -140,7 +141,8 @@ def _add_compile(commands: Any) -> None:
     parser.add_argument(
         "--data",
         metavar="PRESET|FILE",
-        help="for a layer: the graph that its costs are counted on (see `run`); default: assumed sizes",
+        help="the data that a layer or an op is compiled for (see `run`): costs are counted on it, and an op's rows"
+        " have its sizes; default: assumed counts, and the text's sizes",
     )
 
 
@@ -155,6 +157,11 @@ def _add_run(commands: Any) -> None:
     _add_model_arguments(parser)
     parser.add_argument(
         "--on", choices=["dae", "cpu", "gpu"], required=True, help="simulated dae machine, this cpu, or a gpu"
+    )
+    parser.add_argument(
+        "--program",
+        metavar="FILE",
+        help="on dae, run this text in the form of the stage dlc, written by hand, and check it against the model",
     )
     parser.add_argument(
         "--data",

@@ -26,11 +26,12 @@ from explorer.arguments import (
     read_sizes,
 )
 from explorer.checkout import CHECKOUT
-from explorer.runtime.console import START_OF_LINE, show, summary
+from explorer.runtime.console import START_OF_LINE, show, sizes_in_words, summary
 from explorer.runtime.events import outcome, sentence_diagnostic
 
 if TYPE_CHECKING:
     from explorer.compiler.compilation import Compilation
+    from explorer.runtime.fitting import Fitted
 
 BAD_INPUT = 2
 FAILED = 1
@@ -101,56 +102,44 @@ def _compile(arguments: argparse.Namespace) -> int:
     for name in arguments.stage:
         if name not in known:
             raise BadInput(f"unknown stage '{name}'{did_you_mean(name, known)}: there are {', '.join(known)}")
-    compilation = _compilation(arguments, arguments.data)
+    fitted = _fitted(arguments, arguments.data or "")
+    compilation = fitted.compilation
     wanted = arguments.stage or known
     if arguments.json:
-        print(json.dumps(compilation.to_json(wanted)))
+        print(json.dumps(fitted.to_json(wanted)))
     elif arguments.all or len(arguments.stage) > 1:
         for name in wanted:
             print(f"==== {name} ====\n{_stage_text(compilation, name)}")
     elif arguments.stage:
         print(_stage_text(compilation, wanted[0]), end="")
     else:
-        _print_summary(compilation)
+        _print_summary(fitted)
     return FAILED if any(not compilation.stages[name].available for name in arguments.stage) else 0
 
 
-def _compilation(arguments: argparse.Namespace, data: str | None = None) -> Compilation:
-    """Compile the file that the arguments name; raises BadInput with the diagnostics of a bad model."""
-    import explorer
+def _fitted(arguments: argparse.Namespace, data: str = "") -> Fitted:
+    """Compile the file that the arguments name, for data where some is named; raises BadInput with the diagnostics of a
+    bad model."""
+    from explorer.runtime.fitting import fit
+    from explorer.runtime.inputs import InputError
+    from explorer.runtime.setup import ModelRequest
 
     text = _read_model(arguments.file)
-    compilation = explorer.compile(
-        text,
-        sizes=read_sizes(arguments.set),
-        options=read_options(arguments),
-        name=arguments.name,
-        counts=_counts(text, data),
-        counted_on=Path(data or "").name,
-        on_demand=True,
-    )
+    sizes, options = read_sizes(arguments.set), read_options(arguments)
+    try:
+        found = fit(ModelRequest(text=text, name=arguments.name, sizes=sizes, options=options, data=data))
+    except InputError as error:
+        raise BadInput(str(error)) from None
+    compilation = found.compilation
     if not compilation.ok:
         rendered = [
             f"{arguments.file}:{'' if diagnostic.span else ' '}{diagnostic.render(text)}"
             for diagnostic in compilation.diagnostics
         ]
         raise BadInput("\n".join(rendered), [diagnostic.to_json(text) for diagnostic in compilation.diagnostics])
-    return compilation
-
-
-def _counts(text: str, data: str | None) -> dict[str, int] | None:
-    """The sizes of the graph that a layer's costs are counted on; raises BadInput where there is none of that name."""
-    if data is None:
-        return None
-    from explorer.runtime.graphs import graph_counts, has_layer
-    from explorer.runtime.inputs import InputError
-
-    if not has_layer(text):
-        raise BadInput(f"--data {data[:200]}: only a layer's costs are counted on a graph")
-    try:
-        return graph_counts(data)
-    except InputError as error:
-        raise BadInput(str(error)) from None
+    if data and not found.data:
+        raise BadInput(f"--data {data[:200]}: a {compilation.family} is compiled the same for all data")
+    return found
 
 
 def _stage_text(compilation: Compilation, name: str) -> str:
@@ -158,10 +147,11 @@ def _stage_text(compilation: Compilation, name: str) -> str:
     return stage.text if stage.available else f"(not available: {stage.reason})\n"
 
 
-def _print_summary(compilation: Compilation) -> None:
+def _print_summary(fitted: Fitted) -> None:
     from explorer.compiler.pipeline import STAGES
 
-    sizes = ", ".join(f"{name} = {size}" for name, size in compilation.sizes.items())
+    compilation = fitted.compilation
+    sizes = sizes_in_words(compilation.sizes, fitted.sizes_from)
     print(f"{compilation.name}: {compilation.family}{', ' if sizes else ''}{sizes}")
     for spec in STAGES:
         if spec.on_demand:
@@ -223,7 +213,8 @@ def _run(arguments: argparse.Namespace) -> int:
     if not arguments.timeout > 0:
         raise BadInput(f"--timeout takes a number of seconds above 0, not {arguments.timeout:g}")
     machine = read_parameters(arguments.machine)
-    compilation = _compilation(arguments)
+    compilation = _fitted(arguments).compilation
+    written = "" if arguments.program is None else _written(arguments, compilation)
     data = arguments.data or ("" if compilation.family == "op" else DEFAULT_DATA)
     if compilation.family == "score":
         _check_data(data)
@@ -239,6 +230,7 @@ def _run(arguments: argparse.Namespace) -> int:
         seed=arguments.seed,
         machine=machine,
         peers=not arguments.no_peers,
+        written=written,
     )
     last: dict[str, Any] = {}
     for event in stream_here(request.to_json(), seconds=arguments.timeout):
@@ -253,6 +245,22 @@ def _run(arguments: argparse.Namespace) -> int:
     if not arguments.json:
         print(f"explorer: {last['message']} {last['hint']}".rstrip(), file=sys.stderr)
     return BAD_INPUT if last["kind"] == "refused" else FAILED
+
+
+def _written(arguments: argparse.Namespace, compilation: Compilation) -> str:
+    """The text of a program for the machine; raises BadInput with the diagnostics of a bad one."""
+    from explorer.compiler.language.diagnostics import DiagnosticsError
+    from explorer.runtime.written import read_written
+
+    if arguments.on != "dae" or compilation.options.grad:
+        raise BadInput("--program goes with --on dae, and without --grad: it computes the result alone")
+    text = _read_model(arguments.program)
+    try:
+        read_written(text, compilation)
+    except DiagnosticsError as error:
+        rendered = [f"{arguments.program}:{'' if d.span else ' '}{d.render(text)}" for d in error.diagnostics]
+        raise BadInput("\n".join(rendered), [d.to_json(text) for d in error.diagnostics]) from None
+    return text
 
 
 def _reuse(arguments: argparse.Namespace) -> int:

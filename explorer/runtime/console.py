@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, TextIO
 
-from explorer.runtime.events import Event
+from explorer.runtime.events import GIVEN, OF_TEXT, Event
 
 START_OF_LINE = "\r\x1b[K"
 """Goes back to the start of a terminal's line and clears it."""
@@ -108,13 +108,12 @@ def _data_lines(result: Mapping[str, Any]) -> list[str]:
 def _list_lines(result: Mapping[str, Any]) -> list[str]:
     """An op's lists of indices, where its sizes are from, its pre-processing, and what was checked of the gradients."""
     data, length = result["data"], result["data"]["length"]
-    sizes = ", ".join(f"{name} = {size} ({result['sizes_from'][name]})" for name, size in result["sizes"].items())
     steps = result["preprocessing"]
     lines = [
         f"  data    {data['name']} ({data['source']}): {data['entries']:,} entries in {data['lists']:,} lists"
         f" of {length['mean']:.1f}, at most {length['max']:,}, {length['empty']:,} empty; {data['rows']:,} rows",
         *([f"          {data['about']}"] if data["about"] else []),
-        f"  sizes   {sizes or 'none'}",
+        f"  sizes   {_sizes(result)}",
         f"  encoded in {sum(step['ms'] for step in steps):.1f} ms: {'; '.join(step['name'] for step in steps)}",
         *_gradient_lines(result),
     ]
@@ -176,7 +175,14 @@ def _many(count: int, one: str, several: str = "") -> str:
 
 
 def _sizes(result: Mapping[str, Any]) -> str:
-    return ", ".join(f"{name} = {size}" for name, size in result["sizes"].items()) or "no sizes"
+    return sizes_in_words(result["sizes"], result["sizes_from"]) or "no sizes"
+
+
+def sizes_in_words(sizes: Mapping[str, int], sizes_from: Mapping[str, str]) -> str:
+    """`D = 32, from RM1:L0; K = 8, given; M = 4`: the text's own need no word."""
+    own = {GIVEN: ", given", OF_TEXT: ""}
+    ends = {dim: own.get(source, f", from {source}") for dim, source in sizes_from.items()}
+    return "; ".join(f"{dim} = {size}{ends[dim]}" for dim, size in sizes.items())
 
 
 def _first(result: Mapping[str, Any]) -> str:

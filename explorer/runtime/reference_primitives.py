@@ -94,7 +94,9 @@ def primitive(plain: Callable[..., Array]) -> Callable[..., Array]:
     def function(*arguments: Any) -> Array:
         carriers = [argument for argument in arguments if isinstance(argument, Carrier)]
         if not carriers:
-            return plain(*arguments)
+            result = plain(*arguments)
+            one_by_one = any(isinstance(argument, OneByOne) for argument in arguments)
+            return np.asarray(result).view(OneByOne) if one_by_one else result
         return max(carriers, key=lambda carrier: carrier.level).call(plain.__name__, arguments)
 
     FUNCTIONS[plain.__name__] = function

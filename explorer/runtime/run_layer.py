@@ -8,7 +8,6 @@ from __future__ import annotations
 import zlib
 from collections.abc import Generator, Mapping
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -90,7 +89,7 @@ class LayerSetup(Setup):
 def prepare(request: RunRequest, compilation: Compilation) -> Generator[Event, None, LayerSetup]:
     """Everything before the target is involved. Raises Refused and InputError."""
     yield progress(f"loading {request.data}", 1, STEPS)
-    data = load_graph(request.data, None if request.data_dir is None else Path(request.data_dir))
+    data = load_graph(request.data, request.folder)
     yield progress(f"encoding {data.num_edges:,} edges: sorted, and with their unique pairs", 2, STEPS)
     encodings = encode(data)
     # What pays depends on the graph, so the layer is compiled anew now that its sizes are known.

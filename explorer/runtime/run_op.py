@@ -1,8 +1,4 @@
-"""How a run of an op is set up: its lists are encoded, its tensors are drawn, its result is computed in float64.
-
-Row lengths: a preset that says what its rows look like (RM3: 128 elements) sets the dims of the table that the op
-picks rows of, unless the request sets them. The result says which size came from where.
-"""
+"""How a run of an op is set up: its lists are encoded, its tensors are drawn, its result is computed in float64."""
 
 from __future__ import annotations
 
@@ -10,29 +6,26 @@ import zlib
 from collections.abc import Generator, Mapping
 from dataclasses import dataclass, replace
 from math import prod, sqrt
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from explorer.compiler.compilation import Compilation
-from explorer.compiler.counts import ALL_SETS
-from explorer.compiler.ir.graph import Gather, Graph, Tensor
-from explorer.compiler.ir.index_sets import count_name
+from explorer.compiler.ir.graph import Graph, Tensor
 from explorer.compiler.ir.loops import Kernel
 from explorer.compiler.ir.module import Module
-from explorer.compiler.ir.node import Extent
 from explorer.runtime import bounds_layer
 from explorer.runtime.check import Check
 from explorer.runtime.events import Event, progress
+from explorer.runtime.fitting import fit_op
 from explorer.runtime.layer_inputs import tensor_shape, upstream_name
 from explorer.runtime.locality import reuse
 from explorer.runtime.memory import check_memory
 from explorer.runtime.op_data import DEFAULT, DEFAULTS, load_lists
 from explorer.runtime.op_inputs import EncodedLists, Sets, finish, is_weight, program_inputs, programs_of
 from explorer.runtime.reference import Meaning
-from explorer.runtime.setup import STEPS, Floats, Outcome, RunRequest, Setup, coarser, compile_request
+from explorer.runtime.setup import STEPS, Floats, Outcome, RunRequest, Setup, coarser
 from explorer.runtime.sparse import SparseRows
 
 GRADIENT_TERMS = 2_000_000
@@ -50,7 +43,6 @@ class OpSetup(Setup):
     graph: Graph
     executable: Kernel | Module
     encoded: EncodedLists
-    sizes_from: Mapping[str, str]
 
     compared = True
 
@@ -102,7 +94,6 @@ class OpSetup(Setup):
             "data": lists.describe(),
             "reuse": reuse(lists.idx) if lists.num_entries <= MOST_TRACED else None,
             "preprocessing": [vars(step) for step in encoded.steps],
-            "sizes_from": self.sizes_from,
             "limits": bounds_layer.limits(self.graph, structure),
         }
 
@@ -127,8 +118,10 @@ def prepare(request: RunRequest, compilation: Compilation) -> Generator[Event, N
     """Everything before the target is involved. Raises Refused and InputError."""
     data = request.data or default_data(compilation)
     yield progress(f"loading {data}", 1, STEPS)
-    lists = load_lists(data, None if request.data_dir is None else Path(request.data_dir))
-    request, compilation, sizes_from = sized(request, compilation, lists)
+    lists = load_lists(data, request.folder)
+    fitted = fit_op(request, compilation, lists)
+    compilation, sizes_from = fitted.compilation, fitted.sizes_from
+    request = replace(request, sizes=compilation.sizes)  # what it is compared with is compiled of these too
     graph, program = programs_of(compilation)
     yield progress(f"encoding {lists.num_entries:,} entries of {lists.num_rows:,} lists", 2, STEPS)
     sets = Sets.of(graph)
@@ -157,43 +150,6 @@ def _meaning(
     inputs = {**_given(encoded), **tensors}
     coarse = coarser(compilation, request.on)
     return Meaning(request.text, inputs, compilation.sizes, compilation.name, coarser=coarse)
-
-
-def sized(
-    request: RunRequest, compilation: Compilation, lists: SparseRows
-) -> tuple[RunRequest, Compilation, dict[str, str]]:
-    """The op compiled for the rows that the data brings and for its size, and by dim where that is from.
-
-    The last dims of the table that is picked from are set where they are named, and where the request leaves them."""
-    graph = compilation.stages["graph"].program
-    assert isinstance(graph, Graph)
-    dims = picked_dims(graph)
-    brought = dict(zip(dims[::-1], lists.row_shape[::-1], strict=False))
-    wanted = {str(dim): size for dim, size in brought.items() if isinstance(dim, str) and dim not in request.sizes}
-    changed = {dim: size for dim, size in wanted.items() if compilation.sizes[dim] != size}
-    counts = matrix_counts(graph, lists)
-    if changed or counts:
-        request = replace(request, sizes={**request.sizes, **changed})
-        compilation = compile_request(request, counts, lists.name)
-    sources = {dim: "given" if dim in request.sizes else "the text" for dim in compilation.sizes}
-    return request, compilation, sources | dict.fromkeys(wanted, lists.name)
-
-
-def matrix_counts(graph: Graph, lists: SparseRows) -> dict[str, int] | None:
-    """A matrix's sizes as `explorer.compile` takes them; None for lists, and where the op calls its sets otherwise."""
-    sets = Sets.of(graph)
-    sizes = {sets.picked: lists.num_cols, sets.owner: lists.num_rows, sets.entry: lists.num_entries}
-    found = {str(count_name(index_set)): size for index_set, size in sizes.items()}
-    return found if "nonzeros" in found and found.keys() <= ALL_SETS.keys() else None
-
-
-def picked_dims(graph: Graph) -> tuple[Extent, ...]:
-    """The dims of the table whose rows the entries pick."""
-    sets = Sets.of(graph)
-    for value in graph.values:
-        if isinstance(value.operator, Gather) and value.operator.indices == (sets.pick,):
-            return next((t.dims for t in graph.tensors if t.name == value.operator.tensor), ())
-    return ()
 
 
 def _given(encoded: EncodedLists) -> dict[str, Any]:

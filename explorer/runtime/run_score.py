@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Generator, Mapping
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any
 
 import numpy.typing as npt
@@ -98,7 +97,7 @@ class ScoreSetup(Setup):
 def prepare(request: RunRequest, compilation: Compilation) -> Generator[Event, None, ScoreSetup]:
     """Everything before the target is involved. Raises Refused and InputError."""
     yield progress(f"loading {request.data}", 1, STEPS)
-    triples = load_triples(request.data, None if request.data_dir is None else Path(request.data_dir))
+    triples = load_triples(request.data, request.folder)
     yield progress(f"drawing {request.batch:,} triples and the parameters", 2, STEPS)
     tensors = batch.draw(compilation, triples, request.batch, request.seed)
     yield progress("scoring the batch in float64, for the check", 3, STEPS)

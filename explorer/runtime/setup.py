@@ -9,6 +9,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
@@ -19,7 +20,7 @@ from explorer.compiler.compilation import Compilation
 from explorer.compiler.ir.kernels import Multiply, Precision
 from explorer.compiler.ir.node import walk
 from explorer.runtime.check import Check, compare, worst
-from explorer.runtime.events import Event, failed
+from explorer.runtime.events import GIVEN, OF_TEXT, Event, failed
 from explorer.runtime.reference import Meaning
 from explorer.runtime.reference_arithmetic import FLOAT32, ONE_BY_ONE, Arithmetic
 from explorer.runtime.reference_bounds import Bounded
@@ -59,28 +60,49 @@ NO_NUMBER = (
 )
 
 
-@dataclass(frozen=True)
-class RunRequest:
-    """What to run, on what, over which data; all of it fits in JSON.
+@dataclass(frozen=True, kw_only=True)
+class ModelRequest:
+    """A model to compile, and the data that it is compiled for; all of it fits in JSON.
 
-    `data` is a preset or a file: the name of one in `data_dir`, or any path where that is None. `machine` sets
-    parameters of the simulated machine by name, `peers` times PyTorch beside a run on a GPU. `choice` says which
-    option the target has chosen, for want of anybody's choice; "" where it has chosen none.
+    `sizes` hold over those that the data fixes, `default_sizes` where neither those nor the data say anything, over
+    the text. `data` is a preset or a file: the name of one in `data_dir`, or any path where that is None.
     """
 
     text: str
-    on: Target
     name: str | None = None
     sizes: Mapping[str, int] = field(default_factory=dict)
+    default_sizes: Mapping[str, int] = field(default_factory=dict)
     options: Mapping[str, str | int | bool] = field(default_factory=dict)
-    data: str = DEFAULT_DATA
+    data: str = ""
     data_dir: str | None = None
+
+    @property
+    def folder(self) -> Path | None:
+        """Where the names of files are looked up."""
+        return None if self.data_dir is None else Path(self.data_dir)
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunRequest(ModelRequest):
+    """What to run, on what, over which data; all of it fits in JSON.
+
+    `compiled` is what a reader has been shown: the digest of the `program` of the target's stage, and the `sizes` and
+    `options` of its compilation. A run of any other program is refused; where there is none, nothing was shown.
+    `machine` sets parameters of the simulated machine by name, `peers` times PyTorch beside a run on a GPU. `choice`
+    says which option the target has chosen, for want of anybody's choice; "" where it has chosen none. `written` is
+    the text of a DLC program that "dae" runs in the place of the compiled one.
+    """
+
+    on: Target
+    data: str = DEFAULT_DATA
+    compiled: Mapping[str, Any] | None = None
     batch: int = DEFAULT_BATCH
     repeat: int = DEFAULT_REPEAT
     seed: int = 0
     machine: Mapping[str, int | float] = field(default_factory=dict)
     peers: bool = True
     choice: str = ""
+    written: str = ""
 
     def to_json(self) -> dict[str, Any]:
         return asdict(self)
@@ -102,7 +124,8 @@ class Refused(Exception):
 class Setup(ABC):
     """A compiled model with its data, its tensors, and the result that they must give.
 
-    `bounds` is the result with what float32 may differ by; `gradients` is filled in when they are checked."""
+    `bounds` is the result with what float32 may differ by; `gradients` is filled in when they are checked. `sizes_from`
+    says by dim where its size is from, where data may fix it."""
 
     request: RunRequest
     compilation: Compilation
@@ -110,6 +133,7 @@ class Setup(ABC):
     bounds: Bounded
     gradients: dict[str, Check] = field(default_factory=dict)
     wanted: dict[str, Bounded] = field(default_factory=dict)  # gradients, once they have been computed
+    sizes_from: Mapping[str, str] = field(default_factory=dict)
 
     renews = False
     """Whether every run is of a new batch, so that checking and grouping its ids belongs to a run's time."""
@@ -267,29 +291,42 @@ class Setup(ABC):
             "rows": check.rows,
             "seed": self.request.seed,
             "sizes": dict(self.compilation.sizes),
+            "sizes_from": dict(self.sizes_from or sources(self.request, self.compilation)),
             "options": self.compilation.options.to_json(),
             **self.describe(check),
         }
 
 
-def compile_request(request: RunRequest, counts: Mapping[str, int] | None = None, counted_on: str = "") -> Compilation:
-    """The request's model, its costs counted on a graph of these sizes, and of its stages those that are asked for.
-    Raises Refused."""
-    compilation = explorer.compile(
+def attempt(request: ModelRequest, counts: Mapping[str, int] | None = None, counted_on: str = "") -> Compilation:
+    """The request's model, its costs counted on a graph of these sizes, and of its stages those that are asked for."""
+    return explorer.compile(
         request.text,
-        sizes=request.sizes,
+        sizes={**request.default_sizes, **request.sizes},
         options=request.options,
         name=request.name,
         counts=counts,
         counted_on=counted_on,
         on_demand=True,
     )
+
+
+def compile_request(
+    request: ModelRequest, counts: Mapping[str, int] | None = None, counted_on: str = ""
+) -> Compilation:
+    """The same of a request that must be a model. Raises Refused."""
+    compilation = attempt(request, counts, counted_on)
     if not compilation.ok:
         diagnostics = [diagnostic.to_json(request.text) for diagnostic in compilation.diagnostics]
         first = diagnostics[0]["message"] if diagnostics else "it has no definition to run"
         more = f" (and {len(diagnostics) - 1} more)" if len(diagnostics) > 1 else ""
         raise Refused(failed("error", f"The model does not compile: {first}{more}.", "Correct the model.", diagnostics))
     return compilation
+
+
+def sources(request: ModelRequest, compilation: Compilation) -> dict[str, str]:
+    """By dim whether the request gives its size or the text does."""
+    given = {**request.default_sizes, **request.sizes}
+    return {dim: GIVEN if dim in given else OF_TEXT for dim in compilation.sizes}
 
 
 def how_far(check: Check) -> str:

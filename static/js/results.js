@@ -157,6 +157,12 @@ const compareButton = () =>
     ? h("button.btn.s.line", { type: "button", "data-act": "compare-levels", title: "Run this at all levels" }, "Compare levels")
     : null;
 
+// `D 32, from RM1:L0; K 64`: where data fixes a size, it is named.
+export const sizesInWords = (sizes, sources) =>
+  Object.entries(sizes)
+    .map(([name, size]) => `${name} ${size}${["given", "the text"].includes(sources[name]) ? "" : `, from ${sources[name]}`}`)
+    .join("; ");
+
 function contents(set, batch) {
   if ("edges" in set)
     return `${many(set.nodes, "node")}, ${many(set.edges, "edge")} of ${many(set.etypes, "type")}`;
@@ -186,7 +192,9 @@ function showCheck(result) {
   const { data: set } = result;
   const held = contents(set, result.batch);
   const data = `${set.name} (${set.source}): ${held}`;
-  byId("run-check").replaceChildren(sign, text, h("span"), sub, h("span"), h("span.dim", data));
+  const sizes = sizesInWords(result.sizes, result.sizes_from);
+  const rest = [data, sizes].filter(Boolean).flatMap((line) => [h("span"), h("span.dim", line)]);
+  byId("run-check").replaceChildren(sign, text, h("span"), sub, ...rest);
 }
 
 const levelName = ({ target, outcome }) =>

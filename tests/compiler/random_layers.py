@@ -129,13 +129,13 @@ class Layer(Model):
         """The rows of a new tensor, or all of one that has no index sets."""
         # Mostly rows of nodes and matrices of types, which is what the passes over layers look for.
         usual = (("node",), ("node",)) if len(shape) < 2 else (("etype",), ("etype",), ("ntype",))
-        sets = self.pick([*((name,) for name in INDICES[self.place]), *usual, (), ("etype", "ntype")])
+        several = (("etype", "ntype"), ("ntype", "etype", "ntype"), ("node", "ntype"))
+        sets = self.pick([*((name,) for name in INDICES[self.place]), *usual, (), self.pick(several)])
         if (not shape and not sets) or (self.place == "node" and "etype" in sets):
             sets = ("node",)
         taken = {tensor.name for tensor in self.declared}
         name = self.pick([name for name in TENSOR_NAMES if name not in taken] or [f"p{len(taken)}"])
-        # Rows that two indices pick have no gradient, and features are given more often than learnt.
-        kind = "input" if len(sets) > 1 else self.pick(("param", "param", "input"))
+        kind = self.pick(("param", "param", "input"))
         extents = ", ".join([*sets, *map(self.extent_text, shape)])
         self.declared.append(Declared(name, sets, shape))
         self.declarations.append(f"{kind} {name}[{extents}]")

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from benchmarks.gpu_check import TWO_SETS, Case, Setting, check, check_gradients, check_layer, compiled
+from benchmarks.gpu_check import TWO_SETS, Case, Setting, check, check_gradients, check_rows, compiled
 from explorer.compiler.ir.kernels import Multiply
 from explorer.compiler.ir.node import walk
 
@@ -69,7 +69,7 @@ def test_scores_by_each_warp(size: int, arch: str) -> None:
 def test_layers(emulated: Setting, name: str, size: int, precision: str) -> None:
     case = Case(LAYERS[name], size, 0, {"precision": precision, "aggregate": "false"})
     assert multiplies(case)
-    outcome = check_layer(emulated, case)
+    outcome = check_rows(emulated, case)
     least, most = ERRORS[precision]
     assert least <= outcome["error"] <= most, outcome
 

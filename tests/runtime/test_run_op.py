@@ -10,7 +10,7 @@ import pytest
 
 import explorer
 from explorer.compiler.ir.graph import Graph
-from explorer.runtime import dae_run, run_op, setup
+from explorer.runtime import dae_run, fitting, run_op, setup
 from explorer.runtime.run import RunRequest, execute
 from explorer.runtime.sparse import SparseRows
 from tests.oracles import embedding
@@ -269,7 +269,7 @@ def test_a_matrix_is_counted_by_the_names_of_the_ops_sets(name: str, counts: dic
     assert isinstance(graph, Graph)
     ptr, idx = np.array([0, 1000, 1000, 1024, 1024], np.int32), np.zeros(1024, np.int32)
     columns = 4 if name == "mp" else 9
-    assert run_op.matrix_counts(graph, SparseRows("lists", "test", columns, ptr, idx)) == counts
+    assert fitting.matrix_counts(graph, SparseRows("lists", "test", columns, ptr, idx)) == counts
 
 
 def test_an_op_is_compiled_for_the_matrix_that_it_runs_on(data: Path) -> None:
