@@ -13,7 +13,7 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from itertools import islice
@@ -30,17 +30,19 @@ from explorer.compiler.schedule.row_products import LEAST_COLUMNS
 from explorer.compiler.schedule.tiling import VECTOR
 from explorer.runtime.arrays import check_inputs
 from explorer.runtime.batch import draw
+from explorer.runtime.check import compare
 from explorer.runtime.device_memory import shape_of
 from explorer.runtime.encodings import encode
 from explorer.runtime.gpu import GpuProgram
 from explorer.runtime.gpu_device import current_device
-from explorer.runtime.gradient_check import CANCELLED
 from explorer.runtime.graphs import RelationalGraph, load_graph
 from explorer.runtime.inputs import Triples
 from explorer.runtime.layer_inputs import programs, tensor_shape, upstream_name
 from explorer.runtime.op_inputs import EncodedLists, Sets
-from explorer.runtime.reference import layer, op, score
+from explorer.runtime.reference import Meaning
+from explorer.runtime.reference_bounds import Bounded
 from explorer.runtime.run_layer import draw_tensors
+from explorer.runtime.setup import coarser
 from explorer.runtime.sparse_arrays import sparse_from
 
 NEEDS_GPU = True
@@ -49,11 +51,6 @@ NEEDS_GPU = True
 CHECKOUT = Path(__file__).resolve().parents[1]
 ZOO = CHECKOUT.parent / "shared" / "zoo" / "models"
 """Models from the literature that no example has, where they are beside the project."""
-TOLERANCE = 1e-5
-PRECISIONS = {"float32": 1.0, "tf32x3": 2.0, "tf32": 1000.0}
-"""How much larger errors may be by the precision of products."""
-LAYER_TOLERANCE = 1e-4
-"""Sums over the edges of a node, and over the rows that a gradient adds up, have more terms."""
 LAYER_SIZES = (1, 33, 64)
 GRADIENT_SIZES = (1, 8, 33)
 LISTS, ROWS = 60, 50
@@ -168,7 +165,7 @@ def main(argv: Sequence[str]) -> int:
         failed += not outcome.get("agrees", True)
     counts = {"cases": checked, "refused": refused, "failed": failed, "shard": f"{part}/{parts}"}
     models = str(arguments.models) if arguments.models.is_dir() else f"none, {arguments.models} is not there"
-    print(json.dumps({"device": device, **counts, "models": models, "tolerance": TOLERANCE}))
+    print(json.dumps({"device": device, **counts, "models": models, "largest_error_over_bound": 1.0}))
     return 1 if failed else 0
 
 
@@ -185,8 +182,8 @@ def suite(quick: bool, models: Path) -> Iterator[tuple[Check, Case]]:
     sizes = (33,) if quick else LAYER_SIZES
     suites: tuple[tuple[Check, Iterator[Case]], ...] = (
         (check, quick_cases() if quick else all_cases(SIZES)),
-        (check_layer, layer_cases(sizes)),
-        (check_op, op_cases(sizes)),
+        (check_rows, layer_cases(sizes)),
+        (check_rows, op_cases(sizes)),
         (check_gradients, gradient_cases((8,) if quick else GRADIENT_SIZES)),
         (check_model, model_cases(models)),
     )
@@ -287,29 +284,30 @@ def check_model(setting: Setting, case: Case) -> dict[str, Any]:
     return outcome
 
 
-def check_layer(setting: Setting, case: Case) -> dict[str, Any]:
-    """Compiles a layer, launches its kernels in order, and compares."""
-    return check_rows(setting, case, layer)
-
-
-def check_op(setting: Setting, case: Case) -> dict[str, Any]:
-    """Compiles an op, launches its kernels in order, and compares."""
-    return check_rows(setting, case, op)
-
-
-def check_rows(setting: Setting, case: Case, reference: Callable[..., Any]) -> dict[str, Any]:
-    """Compares every row of a layer or an op, in the order of what was given, with that of a float64 reference."""
+def check_rows(setting: Setting, case: Case) -> dict[str, Any]:
+    """Compares every row of a layer or an op, in the order of what was given, with that of the float64 reference."""
     compilation = compiled(case)
     report: dict[str, Any] = {"model": compilation.name, "sizes": dict(compilation.sizes), **case.options}
     given = signed(case, INPUTS[compilation.family](setting, compilation))
     assert compilation.encode is not None
     arrays, finish = compilation.encode(compilation, given, None)
     launches = [finish(*setting.launch(compilation, arrays))[0] for _ in range(setting.launches)]
-    want = reference(case.text, given, compilation.sizes)
-    error = relative_error(launches[0], want)
+    return report | judged(compilation, launches, meaning(case, compilation, given).result())
+
+
+def meaning(case: Case, compilation: explorer.Compilation, inputs: Mapping[str, Any]) -> Meaning:
+    """The case as the reference takes it."""
+    negatives = case.options.get("negatives", "none")
+    sizes, coarse = compilation.sizes, coarser(compilation, "gpu")
+    return Meaning(case.text, inputs, sizes, negatives=negatives, coarser=coarse)
+
+
+def judged(compilation: explorer.Compilation, launches: Sequence[Any], want: Bounded) -> dict[str, Any]:
+    """Whether a result is right, its error over what rounding may make, and whether it is the same each time."""
+    error = error_of(launches[0], want)
     same = all(np.array_equal(launches[0], other) for other in launches)
-    right = error <= LAYER_TOLERANCE * coarser(case) and (same or sums_atomically(compilation))
-    return report | {"agrees": right, "error": error, "same_each_time": same}
+    right = error <= 1 and (same or sums_atomically(compilation))
+    return {"agrees": right, "error": error, "same_each_time": same}
 
 
 def compiled(case: Case) -> explorer.Compilation:
@@ -322,19 +320,9 @@ def signed(case: Case, inputs: dict[str, Any]) -> dict[str, Any]:
     return {name: abs(value) for name, value in inputs.items()} if case.positive else dict(inputs)
 
 
-def relative_error(got: Any, want: Any, scale: Any = None) -> float:
-    """The largest error, relative to a scale (by default the largest magnitude): NaN where what is wanted is no number,
-    infinite where only what was got is none."""
-    if not np.isfinite(want).all():
-        return np.nan
-    scale = np.abs(want).max(initial=0.0) if scale is None else scale
-    error = float((np.abs(got - want) / np.maximum(scale, 1e-30)).max(initial=0.0))
-    return error if np.isfinite(error) else np.inf
-
-
-def coarser(case: Case) -> float:
-    """How much larger errors may be than those of float32."""
-    return PRECISIONS[case.options.get("precision", "float32")]
+def error_of(got: Any, want: Bounded) -> float:
+    """The largest error over what rounding may make: NaN where what is wanted is no number."""
+    return compare(np.asarray(got), want).ratio if np.isfinite(want.value).all() else np.nan
 
 
 def sums_atomically(compilation: explorer.Compilation) -> bool:
@@ -355,11 +343,8 @@ def check(setting: Setting, case: Case) -> dict[str, Any]:
         return report | {"reason": stage.reason}
     inputs = signed(case, draw(compilation, triples(), case.batch))
     launches = [setting.launch(compilation, inputs)[0] for _ in range(setting.launches)]
-    want = score(case.text, inputs, compilation.sizes, negatives=case.options.get("negatives", "none"))
-    scale = np.maximum(np.abs(want), np.abs(want).mean())
-    error = relative_error(launches[0], want, scale)
-    same = all(np.array_equal(launches[0], other) for other in launches)
-    return report | {"agrees": error <= TOLERANCE * coarser(case) and same, "error": error, "same_each_time": same}
+    found = judged(compilation, launches, meaning(case, compilation, inputs).result())
+    return report | found | {"agrees": found["agrees"] and found["same_each_time"]}
 
 
 def check_gradients(setting: Setting, case: Case) -> dict[str, Any]:
@@ -375,13 +360,11 @@ def check_gradients(setting: Setting, case: Case) -> dict[str, Any]:
     assert compilation.encode is not None
     arrays, finish = compilation.encode(compilation, given, upstream)
     result, gradients = finish(*setting.launch(compilation, arrays))
-    want, wanted = compilation.run(given, on="graph", grad=upstream)
-    # Terms that cancel to nothing, as a softmax's of one edge do, leave the rounding errors of what went into them.
-    least = CANCELLED * max((float(np.abs(exact).max()) for exact in wanted.values()), default=0.0)
-    errors = [relative_error(result, want)]
-    errors += [relative_error(gradients[n], wanted[n], max(least, np.abs(wanted[n]).max())) for n in wanted]
-    error = float(np.max(errors))
-    return report | {"agrees": error <= LAYER_TOLERANCE, "error": error, "gradients": len(wanted)}
+    asked = meaning(case, compilation, given)
+    wanted = asked.gradients(upstream, [name for name, _ in graph.gradients])
+    pairs = [(result, asked.result()), *((gradients[name], wanted[name]) for name in wanted)]
+    error = float(np.max([error_of(got, want) for got, want in pairs]))
+    return report | {"agrees": error <= 1, "error": error, "gradients": len(wanted)}
 
 
 def score_inputs(_: Setting, compilation: explorer.Compilation) -> dict[str, Any]:
@@ -419,7 +402,7 @@ def op_inputs(setting: Setting, compilation: explorer.Compilation) -> dict[str, 
     return given
 
 
-CHECKS: dict[str, Check] = {"score": check, "layer": check_layer, "op": check_op}
+CHECKS: dict[str, Check] = {"score": check, "layer": check_rows, "op": check_rows}
 INPUTS = {"score": score_inputs, "layer": layer_inputs, "op": op_inputs}
 
 

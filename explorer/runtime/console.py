@@ -146,9 +146,7 @@ def _gradient_lines(result: Mapping[str, Any]) -> list[str]:
     """What was checked of the gradients, and what they took."""
     lines = []
     for name, check in result.get("gradients", {}).items():
-        error = check["max_relative_error"]
-        shown = "not a number" if error is None else f"{error:.1e}"
-        lines.append(f"  d {name:5} {_many(check['directions'], 'direction')}, largest relative error {shown}")
+        lines.append(f"  d {name:5} {_error(check)}")
     if "peak_bytes" in result:
         lines.append(f"  memory  {result['peak_bytes']:,} bytes at the most, besides the inputs")
     return lines
@@ -194,16 +192,25 @@ def _first(result: Mapping[str, Any]) -> str:
 def _verdict(result: Mapping[str, Any]) -> str:
     if not result["matches_reference"]:
         return f"WRONG   {result['message']}"
-    return (
-        f"matches the float64 reference: {_many(result['rows_checked'], 'row')}, largest relative error"
-        f" {result['max_relative_error']:.1e} (tolerance {result['tolerance']:.0e}{_plain(result)})"
-    )
+    return f"matches the float64 reference: {_rows_checked(result)}, {_error(result)}"
 
 
-def _plain(result: Mapping[str, Any]) -> str:
-    """What the tolerance was widened by, where the usual one did not hold."""
-    error = result.get("plain_float32_error")
-    return "" if error is None else f", since NumPy in float32 has {error:.1e} here"
+def _rows_checked(result: Mapping[str, Any]) -> str:
+    """How many rows were held against the reference, and of how many where they were drawn."""
+    sampled = result["sampled"]
+    if sampled is None:
+        return _many(result["rows_checked"], "row")
+    hubs = f" and the {sampled['highest_degree']} of highest degree" if sampled["highest_degree"] else ""
+    return f"{sampled['rows']:,} of {_many(sampled['of'], 'row')}, drawn with seed {sampled['seed']}{hubs}"
+
+
+def _error(check: Mapping[str, Any]) -> str:
+    """How large errors are beside what rounding to float32 may make."""
+    ratio, error = check["error_over_bound"], check["max_relative_error"]
+    if ratio is None:
+        return "not a number where there should be one"
+    relative = "" if error is None else f"; the largest relative error is {error:.1e}"
+    return f"errors up to {ratio:.2g} of what rounding may make{relative}"
 
 
 def _shares(unit: Mapping[str, Any]) -> str:

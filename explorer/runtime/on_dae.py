@@ -50,7 +50,7 @@ def run(setup: Setup) -> Iterator[Event]:
     got, gradients = setup.finished(simulated.output, simulated.gradients)
     check = setup.check(got)
     if check.matches and gradients:
-        yield progress("checking the gradients against differences in float64", CHECKING, STEPS)
+        yield progress("checking the gradients against those in float64", CHECKING, STEPS)
         setup.check_gradients(gradients, again)
     figures = simulated.figures if setup.right(check) else dict.fromkeys(simulated.figures)
     described = setup.description(check, "simulated", MACHINE)

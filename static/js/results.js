@@ -175,14 +175,15 @@ function showCheck(result) {
   // A hyphen that no line breaks after keeps an exponent together.
   const power = (value, digits) => value.toExponential(digits).replace("-", "\u2011");
   const error = result.max_relative_error === null ? "not a number" : power(result.max_relative_error, 1);
-  const tolerance = power(result.tolerance, 0);
+  const ratio = result.error_over_bound;
+  const bounded = ratio === null ? "not a number where there should be one" : `${ratio.toPrecision(2)} of what rounding may make`;
   const text = h(
     "span",
     result.matches_reference ? "Matches the float64 reference" : "Does not match the float64 reference",
   );
   const sub = h(
     "span.sub",
-    `all ${whole(result.rows_checked)} rows; worst relative error ${error}, allowed ${tolerance}`,
+    `all ${whole(result.rows_checked)} rows; largest error ${bounded}, relative error ${error}`,
   );
   const sign = h(
     result.matches_reference ? "span.good" : "span.bad",
