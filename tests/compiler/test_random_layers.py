@@ -13,13 +13,12 @@ import pytest
 from hypothesis import given, note, settings
 from hypothesis import strategies as st
 
-import explorer
 from explorer.runtime import reference
 from tests.compiler.ir.test_stages_parse_back import assert_parses_back
 from tests.compiler.layers import SETTINGS
 from tests.compiler.levels import LEVEL_OPTIONS, SLC_STAGES
 from tests.compiler.models import compiled
-from tests.compiler.random_layers import graphs, layer_texts
+from tests.compiler.random_layers import graphs, layer_inputs, layer_texts
 
 STAGES = ("graph", "loops", *SLC_STAGES, "dlc")
 TOLERANCE = 3e-4
@@ -68,20 +67,6 @@ GRAPH: dict[str, Any] = {
 }
 
 
-def draw_inputs(compilation: explorer.Compilation, graph: dict[str, Any], seed: int) -> dict[str, Any]:
-    """The graph's arrays with values in [-1, 1] for every tensor of the text."""
-    random = np.random.default_rng(seed)
-    counts = {name[4:-1]: count for name, count in graph.items() if name.startswith("num_")}
-    counts["edge"] = len(graph["src"])
-    program = compilation.stages["graph"].program
-    inputs = dict(graph)
-    for tensor in program.tensors:
-        if tensor.kind in ("param", "input"):
-            shape = [counts[name] for name in tensor.sets] + [program.size(extent) for extent in tensor.dims]
-            inputs[tensor.name] = random.uniform(-1, 1, shape).astype(np.float32)
-    return inputs
-
-
 def assert_close(got: Any, want: Any, what: str) -> None:
     np.testing.assert_allclose(got, want, rtol=TOLERANCE, atol=TOLERANCE, err_msg=what)
 
@@ -89,7 +74,7 @@ def assert_close(got: Any, want: Any, what: str) -> None:
 def assert_agrees(text: str, graph: dict[str, Any], seed: int, setting: dict[str, bool]) -> None:
     """Every stage gives what the reference says."""
     compilation = compiled(text, options=setting)
-    inputs = draw_inputs(compilation, graph, seed)
+    inputs = layer_inputs(compilation.stages["graph"].program, graph, seed)
     want = reference.layer(text, inputs, {})
     for stage in STAGES:
         got = compilation.run(inputs, on=stage)
@@ -101,7 +86,7 @@ def assert_agrees(text: str, graph: dict[str, Any], seed: int, setting: dict[str
 def assert_slopes(text: str, graph: dict[str, Any], seed: int, setting: dict[str, bool]) -> None:
     """Every stage's gradients give the slope along a random direction of each learnt tensor."""
     compilation = compiled(text, options={**setting, "grad": True})
-    inputs = draw_inputs(compilation, graph, seed)
+    inputs = layer_inputs(compilation.stages["graph"].program, graph, seed)
     want = reference.layer(text, inputs, {})
     upstream = np.random.default_rng(seed + 1).uniform(-1, 1, want.shape).astype(np.float32)
     names = [name for name, _ in compilation.stages["graph"].program.gradients]
@@ -150,8 +135,9 @@ def test_the_gradients_of_many_random_layers_are_their_slopes(setting: dict[str,
     draw_layers(assert_slopes, st.just(setting), 50)
 
 
-def test_every_stage_of_a_random_layer_parses_back() -> None:
-    @settings(max_examples=12, derandomize=True)
+@pytest.mark.parametrize("count", [6, pytest.param(60, marks=pytest.mark.sweep)])
+def test_every_stage_of_a_random_layer_parses_back(count: int) -> None:
+    @settings(max_examples=count, derandomize=True)
     @given(layer_texts(depth=2), st.sampled_from(SETTINGS), st.booleans())
     def parses_back(text: str, setting: dict[str, bool], grad: bool) -> None:
         note(text)
@@ -160,6 +146,7 @@ def test_every_stage_of_a_random_layer_parses_back() -> None:
     parses_back()
 
 
+@pytest.mark.sampled(2)
 @ALL_SETTINGS
 @pytest.mark.parametrize("case", FOUND)
 def test_what_random_layers_found(case: str, setting: dict[str, bool]) -> None:
