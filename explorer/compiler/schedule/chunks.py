@@ -78,7 +78,8 @@ def shared_bytes(kernel: ScheduledKernel) -> int:
 
 def _tell(plan: Plan, asked: ChunkSizes, sizes: ChunkSizes, report: Report) -> None:
     name, arrays = plan.kernel.name, ", ".join(plan.chosen)
-    reason = f"{shared_bytes(write_chunks(plan, asked)):,} bytes of shared memory are too many" if sizes != asked else ""
+    needed = shared_bytes(write_chunks(plan, asked)) if sizes != asked else 0
+    reason = f"{needed:,} bytes of shared memory are too many"
     for option in CHOICES:
         say_fitted(report, name, f"inspect_{option}", getattr(sizes, option), reason)
     report.did(f"{name}: {sizes.edges} edges a block, inspected in shared memory by {arrays} (chunks)")

@@ -1,7 +1,8 @@
 """Values of options that do not fit a nest or a GPU, made to the nearest ones that do, which the stage says.
 
 Options are chosen before it is known what a nest needs of shared memory, registers and threads. Repairing a value keeps
-what was asked for as far as it goes, where refusing it would give up the schedule (G-Sparse §III-D: a gene that is not valid becomes the nearest one that is).
+what was asked for as far as it goes, where refusing it would give up the schedule (G-Sparse §III-D: a gene that is not
+valid becomes the nearest one that is).
 """
 
 from __future__ import annotations

@@ -45,9 +45,9 @@ class ColumnTiles:
 
 
 def column_tiles(nest: Nest, report: Report) -> ColumnTiles | None:
-    """The nest in tiles of `block_columns`, or of as many as `lanes` lanes with `lane_vectors` vectors have, or the most
-    below that of which a row is whole tiles; None where nobody asks for either, a row is no longer than that, or, as
-    the report then says, it cannot be."""
+    """The nest in tiles of `block_columns`, or of as many as `lanes` lanes with `lane_vectors` vectors have, or the
+    most below that of which a row is whole tiles; None where nobody asks for either, a row is no longer than that, or,
+    as the report then says, it cannot be."""
     options = report.options
     step, longest = vectors_of(nest)
     wanted = options.block_columns or (options.lanes or LANES) * options.lane_vectors * step

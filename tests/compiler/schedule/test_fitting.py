@@ -12,7 +12,6 @@ from explorer.compiler.schedule.fitting import lowered
 EXAMPLES = Path(explorer.__file__).parents[1] / "examples"
 
 
-
 def test_the_largest_choice_below() -> None:
     assert lowered(64, (0, 16, 32, 64), lambda each: each < 64) == 32
     assert lowered(48, (0, 16, 32, 64), lambda each: each < 100) == 48
