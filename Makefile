@@ -27,19 +27,25 @@ NODE_IS_NEW := node -e 'process.exit(+process.versions.node.split(".")[0] < 20)'
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup run test lint types pytest bench bundle image clean
+.PHONY: help setup run test sweep lint types pytest bench bundle image clean
 
 help: ## print this list
 	@awk -F':.*## ' '/^[a-z-]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
-	@echo "  variables: HOST PORT DATA (run), ARGS (test, pytest, bench), SUITE (bench), EXTRAS (set-up), PYTHON"
+	@echo "  variables: HOST PORT DATA (run), ARGS (test, sweep, pytest, bench), SUITE (bench), EXTRAS (set-up), PYTHON"
 
 run: setup ## serve the page on HOST:PORT, with the graphs in DATA if given
 	$(BIN)/explorer serve --host $(HOST) --port $(PORT) $(if $(DATA),--data-dir $(DATA))
 
 # Lint and types take a minute of one core, as do the parts of the set-up, some of which wait for the network.
-test: ## lint, types and all tests; ARGS goes to pytest
+test: ## lint, types and all tests but the sweep; ARGS goes to pytest
 	@$(MAKE) --no-print-directory --jobs=2 lint types setup
 	@$(MAKE) --no-print-directory pytest
+
+# Tests start dozens of processes that import the explorer, so bytecode is kept whatever the environment says.
+PYTEST := PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest --numprocesses=auto
+
+sweep: setup ## the long tests, marked `sweep`: half an hour; ARGS goes to pytest
+	$(PYTEST) -m sweep --dist=worksteal --timeout=1800 $(ARGS)
 
 lint: $(PACKAGES) ## ruff
 	$(BIN)/ruff check .
@@ -47,9 +53,8 @@ lint: $(PACKAGES) ## ruff
 types: $(PACKAGES) ## mypy --strict on explorer/
 	$(BIN)/mypy --strict explorer
 
-# Tests start dozens of processes that import the explorer, so bytecode is kept whatever the environment says.
 pytest: setup
-	PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest --numprocesses=auto --dist=loadscope $(ARGS)
+	$(PYTEST) --dist=loadscope $(ARGS)
 
 bench: setup ## the benchmark table, or the one SUITE named
 	$(BIN)/explorer bench $(SUITE) $(ARGS)

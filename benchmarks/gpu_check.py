@@ -72,13 +72,13 @@ score TwoProducts(h: entity, r: relation, t: entity):
 MANY_REDUCTIONS = """
 dim D = 64
 score Reductions(h: entity, r: relation, t: entity):
-    "a mean, a minimum, a maximum and functions of f32"
+    "a mean, a minimum, a maximum and functions of f32; those of the prelude too"
     param E[entity, D]
     param R[relation, D]
     param bias[entity]
     u = tanh(E[h] + R[r])
     v = gelu(E[t]) + sigmoid(R[r]) - leaky_relu(E[t], 0.2)
-    return mean(u * v) + max(u) - min(v) + exp(-norm(u - v, 2)) + sin(bias[h]) * abs(bias[t])
+    return mean(u * v) + max(u) - min(v) + exp(-norm(u - v, 2)) + sin(bias[h]) * abs(bias[t]) - logsigmoid(bias[t])
 """
 TWO_SETS = """
 dim D = 64

@@ -25,8 +25,8 @@ INDEX_SETS = (
 
 BUILTINS = (
     "abs", "concat", "cos", "dot", "dot_prd", "dot_prod", "exp", "gelu", "inner_prod", "leaky_relu", "leakyrelu",
-    "linear", "log", "max", "mean", "min", "norm", "outer", "outer_prod", "relu", "repeat", "reshape", "sigmoid",
-    "sign", "sin", "sqrt", "sum", "tanh",
+    "linear", "log", "log1p", "logsigmoid", "max", "mean", "min", "norm", "outer", "outer_prod", "relu", "repeat",
+    "reshape", "sigmoid", "sign", "sin", "softplus", "sqrt", "sum", "tanh",
 )  # fmt: skip
 
 _NUMBER = (r"\d+(\.\d*)?([eE][+-]?\d+)?|\.\d+([eE][+-]?\d+)?", Number)

@@ -19,7 +19,7 @@ from explorer.compiler.ir.module import AnyProgram, Module, print_module, print_
 from explorer.compiler.ir.node import Line, Span
 from explorer.compiler.ir.slc import SlcProgram, verify_slc
 from explorer.compiler.ir.verify_kernels import verify_scheduled
-from explorer.compiler.ir.work import row_flop
+from explorer.compiler.ir.work import work_by_set
 from explorer.compiler.language.check import OperationSite, check
 from explorer.compiler.language.diagnostics import Diagnostic, DiagnosticsError
 from explorer.compiler.language.parse import parse
@@ -92,7 +92,9 @@ class Stage:
 class Operation:
     """An operation of the model text that is computed: the page's unit of highlighting.
 
-    `span` is its operator or name, `extent` the whole expression; `work` counts floating-point operations a row."""
+    `span` is its operator or name, `extent` the whole expression; `work` counts
+    the floating-point operations of all that it becomes, by the index set for each of whose rows they are done: a sum
+    over the entries of a bag does them for each entry. It is empty for what only moves data."""
 
     id: int
     label: str
@@ -101,7 +103,7 @@ class Operation:
     op: str
     value: str
     depends: tuple[str, ...]
-    work: int
+    work: Mapping[str, int]
 
 
 @dataclass(frozen=True)
@@ -370,7 +372,11 @@ def _ms_since(begin: float) -> float:
 
 def _operations(graph: Graph, sites: Iterable[OperationSite]) -> tuple[Operation, ...]:
     """The operations that a graph computes, with the value that each ends in."""
-    last: dict[Span, Value] = {span: value for value in graph.values for span in value.origin}
+    made: dict[Span, list[Value]] = {}
+    for value in graph.values:
+        for span in value.origin:
+            made.setdefault(span, []).append(value)
+    last = {span: values[-1] for span, values in made.items()}
     found = [site for site in sites if site.span in last]
     return tuple(
         Operation(
@@ -381,7 +387,7 @@ def _operations(graph: Graph, sites: Iterable[OperationSite]) -> tuple[Operation
             op=operator_name(last[site.span].operator, last[site.span].shape),
             value=f"{last[site.span].index_set} [{', '.join(str(e) for e in last[site.span].shape)}]",
             depends=last[site.span].depends,
-            work=row_flop(graph, last[site.span]),
+            work=work_by_set(graph, made[site.span]),
         )
         for number, site in enumerate(sorted(found, key=lambda site: site.span))
     )

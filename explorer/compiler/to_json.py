@@ -52,7 +52,7 @@ def _operation_json(operation: Operation) -> Json:
         "op": operation.op,
         "value": operation.value,
         "depends": list(operation.depends),
-        "work": operation.work,
+        "work": dict(operation.work),
     }
 
 

@@ -52,6 +52,8 @@ def unary(function: int, value: np.float32) -> np.float32:
         result = np.exp(value)
     elif function == op.LOG:
         result = np.log(value)
+    elif function == op.LOG1P:
+        result = np.log1p(value)
     elif function == op.SIGMOID:
         # Of the two forms, the one whose exponential cannot overflow.
         small = np.exp(-abs(value))

@@ -81,16 +81,17 @@ RELU = 45
 SQRT = 46
 EXP = 47
 LOG = 48
-SIGMOID = 49
-TANH = 50
-GELU = 51
-SIN = 52
-COS = 53
-STEP = 54
-GELU_SLOPE = 55
-UNLESS_EMPTY = 56  # f result, f operand, x begin, x end, lanes (a number; 0: a scalar)
-SEGMENT_MEAN = 57  # f result, f sum, x begin, x end, lanes (a number; 0: a scalar)
-EXECUTE_OPCODES = 58
+LOG1P = 49
+SIGMOID = 50
+TANH = 51
+GELU = 52
+SIN = 53
+COS = 54
+STEP = 55
+GELU_SLOPE = 56
+UNLESS_EMPTY = 57  # f result, f operand, x begin, x end, lanes (a number; 0: a scalar)
+SEGMENT_MEAN = 58  # f result, f sum, x begin, x end, lanes (a number; 0: a scalar)
+EXECUTE_OPCODES = 59
 
 INDEX_FUNCTIONS = {
     "add": INDEX_ADD,
@@ -111,6 +112,7 @@ UNARY_FUNCTIONS = {
     "sqrt": SQRT,
     "exp": EXP,
     "log": LOG,
+    "log1p": LOG1P,
     "sigmoid": SIGMOID,
     "tanh": TANH,
     "gelu": GELU,
@@ -133,7 +135,7 @@ BINARY_FUNCTIONS = {
 SEGMENT_FUNCTIONS = {"unless_empty": UNLESS_EMPTY, "segment_mean": SEGMENT_MEAN}
 
 DIVISIONS = frozenset({DIV, DIV_OR_ZERO, SQRT, SEGMENT_MEAN})
-TRANSCENDENTALS = frozenset({EXP, LOG, SIGMOID, TANH, GELU, GELU_SLOPE, SIN, COS})
+TRANSCENDENTALS = frozenset({EXP, LOG, LOG1P, SIGMOID, TANH, GELU, GELU_SLOPE, SIN, COS})
 
 # Why a unit stopped.
 RUNNING = 0

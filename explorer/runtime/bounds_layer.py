@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from explorer.compiler.ir.graph import Gather, Graph, Segment, Tensor, Value
 from explorer.compiler.ir.index_sets import CONTAINERS
-from explorer.compiler.ir.work import elements, row_flop
+from explorer.compiler.ir.work import elements, work_of
 from explorer.runtime.bounds import FLOAT, SECTOR, distinct_sectors, touched_sectors
 from explorer.runtime.layer_inputs import tensor_shape
 
@@ -49,7 +49,7 @@ def limits(graph: Graph, structure: Structure) -> dict[str, int | str]:
         rows = [_row_numbers(value, tensor, structure, shape) for value in reads]
         compulsory += SECTOR * distinct_sectors(_distinct(rows, prod(shape[: len(tensor.sets)])), row_bytes)
         stream += SECTOR * sum(touched_sectors(numbers, row_bytes) for numbers in rows)
-    flop = sum(_flop(graph, value, counts) for value in graph.values)
+    flop = sum(counts[index_set] * work for index_set, work in (work_of(graph, value) for value in graph.values))
     return {"compulsory_bytes": fixed + compulsory, "stream_bytes": fixed + stream, "flop": flop, "note": NOTE}
 
 
@@ -87,10 +87,3 @@ def _follow(path: str, index_set: str, structure: Structure) -> npt.NDArray[np.i
                 rows = rows // (len(rows) // len(found))
             rows = found[rows]
     return rows.astype(np.int64)
-
-
-def _flop(graph: Graph, value: Value, counts: Mapping[str, int]) -> int:
-    if isinstance(value.operator, Segment):
-        operand = graph.value(value.operator.operand)
-        return counts[operand.index_set] * elements(graph, operand)
-    return counts[value.index_set] * row_flop(graph, value)

@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from explorer.compiler.codegen.cpu import HostFunction, generate_host, iterations
+from explorer.compiler.codegen.cpu import FROM_MATH, HostFunction, generate_host, iterations
 from explorer.compiler.codegen.text import Unsupported
 from explorer.compiler.ir.loops import Buffer, For, Kernel
 from explorer.compiler.ir.module import Module
@@ -255,7 +255,7 @@ def _python_function(function: HostFunction) -> types.FunctionType:
         "int64": np.int64,
         "inf": math.inf,
         "nan": math.nan,
-        **{name: getattr(math, name) for name in ("exp", "log", "sqrt", "tanh", "erf", "sin", "cos")},
+        **{name: getattr(math, name) for name in FROM_MATH},
     }
     return types.FunctionType(code, surroundings, function.name)
 

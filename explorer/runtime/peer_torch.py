@@ -26,6 +26,7 @@ FUNCTIONS: Mapping[str, Callable[..., Tensor]] = {
     "neg": torch.neg,
     "exp": torch.exp,
     "log": torch.log,
+    "log1p": torch.log1p,
     "sqrt": torch.sqrt,
     "abs": torch.abs,
     "sign": torch.sign,

@@ -25,6 +25,11 @@ def sigmoid(x: Array) -> Array:
     return np.where(x >= 0, 1 / (1 + small), small / (1 + small))
 
 
+def softplus(x: Array) -> Array:
+    """log(1 + exp(x)), which never overflows in this form."""
+    return np.maximum(x, 0) + np.log1p(np.exp(-np.abs(x)))
+
+
 def gelu(x: Array) -> Array:
     """x Φ(x) with the normal distribution's exact Φ, as PyTorch's default (`approximate="none"`)."""
     return 0.5 * x * (1 + np.asarray(_erf(x / math.sqrt(2)), dtype=np.float64))
@@ -33,6 +38,7 @@ def gelu(x: Array) -> Array:
 ELEMENTWISE: dict[str, Callable[[Array], Array]] = {
     "exp": np.exp,
     "log": np.log,
+    "log1p": np.log1p,
     "sqrt": np.sqrt,
     "abs": np.abs,
     "sign": np.sign,
@@ -42,6 +48,8 @@ ELEMENTWISE: dict[str, Callable[[Array], Array]] = {
     "gelu": gelu,
     "sin": np.sin,
     "cos": np.cos,
+    "softplus": softplus,
+    "logsigmoid": lambda x: -softplus(-x),
 }
 REDUCTIONS: dict[str, Callable[[Array], Array]] = {
     "sum": lambda x: x.sum(axis=-1),

@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 import json
+from dataclasses import fields
 from typing import Annotated, Any, Literal, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError
 
+from explorer.compiler import options
+from explorer.compiler.pipeline import STAGES
+from explorer.machine.parameters import MachineParameters
 from explorer.web import limits
 
 Name = Annotated[str, StringConstraints(max_length=200)]
-Options = Annotated[dict[Name, bool | int | Name], Field(max_length=20)]
-Sizes = Annotated[dict[Name, int], Field(max_length=1_000)]
+Options = Annotated[dict[Name, bool | int | Name], Field(max_length=len(fields(options.Options)))]
+"""Of every option one value: what a compilation answers is taken back. The compiler says which names it knows."""
+Sizes = dict[Name, int]
+"""As many as a text declares: the body's length is their bound."""
 
 
 class _Message(BaseModel):
@@ -25,7 +31,7 @@ class CompileMessage(_Message):
     name: Name | None = None
     sizes: Sizes = {}
     options: Options = {}
-    stages: Annotated[list[Name], Field(max_length=100)] | None = None
+    stages: Annotated[list[Name], Field(max_length=len(STAGES))] | None = None
     data: Name = ""
 
 
@@ -41,7 +47,7 @@ class RunMessage(_Message):
     batch: Annotated[int, Field(ge=1, le=limits.MAX_BATCH)] = 1_024
     repeat: Annotated[int, Field(ge=1, le=limits.MAX_REPEAT)] = 20
     seed: Annotated[int, Field(ge=0, lt=2**32)] = 0
-    machine: Annotated[dict[Name, int | float], Field(max_length=100)] = {}
+    machine: Annotated[dict[Name, int | float], Field(max_length=len(fields(MachineParameters)))] = {}
     peers: bool = True
 
 

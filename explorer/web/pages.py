@@ -22,7 +22,7 @@ from explorer.checkout import CHECKOUT
 from explorer.compiler.options import ARCHITECTURES, LARGEST_NEGATIVE_COUNT, LONGEST_VECTOR, PRECISIONS, Options
 from explorer.compiler.pipeline import STAGES
 from explorer.runtime import gpu_device
-from explorer.web import limits, settings, views
+from explorer.web import limits, messages, settings, views
 from explorer.web.compiling import Compiled, compile_cached
 from explorer.web.examples import Example, examples
 from explorer.web.highlight import quoted
@@ -40,8 +40,8 @@ DEFAULT_GRAPH = "small"
 _templates = Jinja2Templates(directory=Path(__file__).parent / "templates")
 _templates.env.trim_blocks = True
 _templates.env.lstrip_blocks = True
-_read_sizes = TypeAdapter(dict[str, int])
-_read_options = TypeAdapter(dict[str, str | int | bool])
+_read_sizes = TypeAdapter(messages.Sizes)
+_read_options = TypeAdapter(messages.Options)
 _read_panes = TypeAdapter(list[views.PaneState])
 _read_against = TypeAdapter(views.Choices | None)
 
@@ -267,6 +267,7 @@ _templates.env.globals.update(
     parameters=settings.machine_parameters(),
     largest_negative_count=LARGEST_NEGATIVE_COUNT,
     meanings=views.OPERATOR_MEANINGS,
+    work_in_words=views.work_in_words,
     gpu_missing=gpu_device.missing,
     limits=limits,
     key_of=_key,

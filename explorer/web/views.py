@@ -13,10 +13,12 @@ from typing import Any
 from markupsafe import Markup
 from pydantic import BaseModel, ConfigDict, Field
 
+from explorer.compiler.language.diagnostics import with_article
 from explorer.compiler.pipeline import STAGES, StageSpec
 from explorer.web import differences
 from explorer.web.drawing import DRAWABLE, Drawing, draw
 from explorer.web.highlight import highlight, highlight_words
+from explorer.web.messages import Options, Sizes
 
 MOST_LINES = 5_000
 """Lines of one text that the page shows; more would make it slow, and the whole is one download away."""
@@ -43,8 +45,8 @@ class Choices(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    sizes: dict[str, int] = {}
-    options: dict[str, str | int | bool] = {}
+    sizes: Sizes = {}
+    options: Options = {}
 
 
 @dataclass(frozen=True)
@@ -410,6 +412,18 @@ OPERATOR_MEANINGS = {
     "div": "element by element",
 }
 """What an operator of the graph does, in words (names: cuKE, Table III); others explain themselves."""
+
+
+ROWS_OF = {"batch": "a triple", "negative": "a negative", "unit": "once"}
+"""How often an index set's rows are computed, where its own name does not say it."""
+
+
+def work_in_words(work: Mapping[str, int]) -> str:
+    """The work of an operation: `64 FLOP an edge, 1 a node`."""
+    if not work:
+        return "none: it only moves data"
+    each = [f"{flop:,} {{}}{ROWS_OF.get(name) or with_article(name)}" for name, flop in work.items()]
+    return ", ".join([each[0].format("FLOP "), *(part.format("") for part in each[1:])])
 
 
 KINDS = {"bags": "bag", "blocks": "query"}

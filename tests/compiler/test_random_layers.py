@@ -118,26 +118,36 @@ def assert_slopes(text: str, graph: dict[str, Any], seed: int, setting: dict[str
             assert error <= TOLERANCE * (1 + np.abs(terms).sum()), (stage, slope.tensor, slope.value)
 
 
-@ALL_SETTINGS
-def test_every_stage_of_a_random_layer_gives_its_numbers(setting: dict[str, bool]) -> None:
-    @settings(max_examples=30, derandomize=True)
-    @given(layer_texts(), graphs(), SEEDS, LEVEL_OPTIONS, st.booleans())
-    def agrees(text: str, graph: dict[str, Any], seed: int, level: dict[str, Any], online: bool) -> None:
+def draw_layers(check: Any, chosen: st.SearchStrategy[dict[str, bool]], count: int) -> None:
+    """Holds a check to that many random layers on random graphs, under settings that are drawn."""
+
+    @settings(max_examples=count, derandomize=True)
+    @given(layer_texts(), graphs(), SEEDS, chosen, LEVEL_OPTIONS, st.booleans())
+    def holds(text: str, graph: Any, seed: int, setting: dict[str, bool], level: dict[str, Any], online: bool) -> None:
         note(text)
-        assert_agrees(text, graph, seed, setting | level | {"online": online})
+        check(text, graph, seed, setting | level | {"online": online})
 
-    agrees()
+    holds()
 
 
+def test_every_stage_of_a_random_layer_gives_its_numbers() -> None:
+    draw_layers(assert_agrees, st.sampled_from(SETTINGS), 30)
+
+
+def test_the_gradients_of_a_random_layer_are_its_slopes() -> None:
+    draw_layers(assert_slopes, st.sampled_from(SETTINGS), 15)
+
+
+@pytest.mark.sweep
 @ALL_SETTINGS
-def test_the_gradients_of_a_random_layer_are_its_slopes(setting: dict[str, bool]) -> None:
-    @settings(max_examples=15, derandomize=True)
-    @given(layer_texts(), graphs(), SEEDS, LEVEL_OPTIONS, st.booleans())
-    def agrees(text: str, graph: dict[str, Any], seed: int, level: dict[str, Any], online: bool) -> None:
-        note(text)
-        assert_slopes(text, graph, seed, setting | level | {"online": online})
+def test_every_stage_of_many_random_layers_gives_its_numbers(setting: dict[str, bool]) -> None:
+    draw_layers(assert_agrees, st.just(setting), 100)
 
-    agrees()
+
+@pytest.mark.sweep
+@ALL_SETTINGS
+def test_the_gradients_of_many_random_layers_are_their_slopes(setting: dict[str, bool]) -> None:
+    draw_layers(assert_slopes, st.just(setting), 50)
 
 
 def test_every_stage_of_a_random_layer_parses_back() -> None:

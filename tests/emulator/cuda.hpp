@@ -15,7 +15,8 @@
 #define UNSEEN __attribute__((no_sanitize("thread", "bounds", "alignment")))
 
 extern "C" {
-float expf(float), logf(float), sqrtf(float), fabsf(float), tanhf(float), erff(float), sinf(float), cosf(float);
+float expf(float), logf(float), log1pf(float), sqrtf(float), fabsf(float), tanhf(float), erff(float), sinf(float);
+float cosf(float);
 float fmaf(float, float, float), fmaxf(float, float), fminf(float, float);
 }
 

@@ -205,6 +205,7 @@ FUNCTIONS: dict[str, Any] = {
     "sqrt": np.sqrt,
     "exp": np.exp,
     "log": np.log,
+    "log1p": np.log1p,
     "sigmoid": lambda x: 1 / (1 + np.exp(-x)),
     "tanh": np.tanh,
     "gelu": lambda x: np.array([0.5 * v * (1 + math.erf(v / 2**0.5)) for v in x]),

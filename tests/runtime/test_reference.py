@@ -238,6 +238,11 @@ EXPRESSIONS = {
     ),
     "sum(gelu(x))": sum(0.5 * v * (1 + math.erf(v / math.sqrt(2))) for v in (1, -2, 3)),
     "sigmoid(-1000.0) + sigmoid(1000.0)": 1.0,
+    "sum(log1p(abs(x)) + softplus(x) - logsigmoid(x))": sum(
+        math.log(1 + abs(v)) + math.log(1 + math.exp(v)) + math.log(1 + math.exp(-v)) for v in (1, -2, 3)
+    ),
+    "log1p(1e-30) + softplus(-50.0)": 1e-30 + math.exp(-50) - math.exp(-100) / 2,
+    "softplus(1000.0) - 1000.0 + logsigmoid(1000.0) + softplus(-1000.0)": 0.0,
     # Sizes are numbers, and operators bind as in Python.
     "sum(x) / sqrt(F) - -F * 2": 2 / math.sqrt(3) + 6,
     "1 - 2 - 3 + 8 / 4 / 2": -3.0,

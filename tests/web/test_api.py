@@ -32,6 +32,26 @@ def test_compile_answers_what_the_command_line_prints(client: TestClient, transe
     assert [stage["name"] for stage in answer["stages"]] == [spec.name for spec in STAGES]
 
 
+def test_what_is_answered_is_taken_back(client: TestClient, transe: str) -> None:
+    """Every option and every size, by each way in; one option more than there are is one that nobody knows."""
+    dims = ", ".join(f"D{number} = {number}" for number in range(1, 1_200))
+    text = f"dim {dims}\n{transe}"
+    _, answer = post(client, "/api/compile", text=text, stages=["graph"])
+    settings = {"sizes": answer["sizes"], "options": answer["options"]}
+    status, again = post(client, "/api/compile", text=text, stages=["graph"], **settings)
+    assert (status, again["diagnostics"]) == (200, [])
+    status, ran = post(client, "/api/run", text=text, on="cpu", data="tiny.tsv", batch=2, repeat=1, **settings)
+    assert (status, ran.get("message")) == (200, "")
+    assert (ran["sizes"], ran["options"]) == (answer["sizes"], answer["options"])
+    form = {"edit": "1", "text": text, "sizes": json.dumps(settings["sizes"])}
+    form |= {"options": json.dumps(settings["options"]), "against": json.dumps(settings)}
+    assert client.post("/compile", data=form).status_code == 200
+    unknown = {**answer["options"], "colour": "red"}
+    status, refused = post(client, "/api/compile", text=transe, options=unknown)
+    assert status == 422
+    assert "'options'" in refused["diagnostics"][0]["message"]
+
+
 def test_a_layers_costs_are_counted_on_the_graph_that_is_named(client: TestClient) -> None:
     text = (CHECKOUT / "examples/rgnn/rgat.emb").read_text()
     for data, told in (("aifb", "aifb (7,262 nodes, 48,810 edges"), ("", "assumed sizes")):

@@ -115,3 +115,10 @@ def test_each_kind_of_op_has_data(client: TestClient) -> None:
     offered = client.get("/api/data", params={"family": "op"}).json()
     assert {entry["for"] for entry in offered} == {"bag", "matrix", "query"}
     assert views.kind_of_lists(compiled(SLS)) == "bag"
+
+
+def test_work_in_words() -> None:
+    assert views.work_in_words({}) == "none: it only moves data"
+    assert views.work_in_words({"edge": 1_000, "node": 8}) == "1,000 FLOP an edge, 8 a node"
+    assert views.work_in_words({"batch": 2}) == "2 FLOP a triple"
+    assert views.work_in_words({"unit": 2}) == "2 FLOP once"

@@ -32,9 +32,8 @@ from explorer.compiler.ir.loops import (
 )
 from explorer.compiler.ir.node import Atom, Extent, Node, walk
 
-USED = frozenset(
-    {"range", "empty", "float32", "int64", "inf", "nan", "exp", "log", "sqrt", "tanh", "erf", "sin", "cos", "abs"}
-)
+FROM_MATH = ("exp", "log", "log1p", "sqrt", "tanh", "erf", "sin", "cos")
+USED = frozenset({"range", "empty", "float32", "int64", "inf", "nan", *FROM_MATH, "abs"})
 """What the text takes from its surroundings, which `explorer.runtime.cpu` provides."""
 
 FUNCTIONS = {
@@ -46,6 +45,7 @@ FUNCTIONS = {
     "neg": "-{0}",
     "exp": "exp({0})",
     "log": "log({0})",
+    "log1p": "log1p({0})",
     "sqrt": "sqrt({0})",
     "abs": "abs({0})",
     "sign": "float32(1.0) if {0} > 0 else (float32(-1.0) if {0} < 0 else {0})",

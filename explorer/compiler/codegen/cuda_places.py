@@ -42,7 +42,7 @@ BINDING = {
 }
 """By operator: how tightly its left and right sides must bind to stand without parentheses, and how it binds."""
 OF_FUNCTIONS = {"add": "+", "sub": "-", "mul": "*", "div": "/"}
-CALLS = ("exp", "log", "sqrt", "abs", "tanh", "sin", "cos", "min", "max")
+CALLS = ("exp", "log", "log1p", "sqrt", "abs", "tanh", "sin", "cos", "min", "max")
 LONGEST, LONGEST_LOAD = 60, 90
 """Characters of an expression, and of a load, that is written where it is used."""
 

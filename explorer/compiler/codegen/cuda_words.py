@@ -44,10 +44,10 @@ MACROS = _words("NULL NOMINMAX STD THROWBADALLOC RESOURCE_ABI_BYTES alloca asser
 MACRO_FAMILIES = ("cuda", "CUDA", "CU_", "NV_", "va_")
 USED = (
     _words(
-        """threadIdx blockIdx lane warp thread expf logf sqrtf fabsf fmaf fmaxf fminf tanhf erff sinf cosf atomicAdd
-    float2 float4 make_float2 make_float4 __ldcs __stcs last_at_most last_from load_kept add_vector add_products
-    shared_memory min max copy_async wait_for_copies mma_tf32 as_tf32 below_tf32 multiply_tf32 multiply_tf32x3
-    multiply_rows_tf32 multiply_rows_tf32x3 begin_mma end_mma show_to_tensor_cores neighbours"""
+        """threadIdx blockIdx lane warp thread expf logf log1pf sqrtf fabsf fmaf fmaxf fminf tanhf erff sinf cosf
+    atomicAdd float2 float4 make_float2 make_float4 __ldcs __stcs last_at_most last_from load_kept add_vector
+    add_products shared_memory min max copy_async wait_for_copies mma_tf32 as_tf32 below_tf32 multiply_tf32
+    multiply_tf32x3 multiply_rows_tf32 multiply_rows_tf32x3 begin_mma end_mma show_to_tensor_cores neighbours"""
     )
     | {f"lanes_{reduction}" for reduction in ("sum", "product", "max", "min")}
     | {f"{reduction}_elements" for reduction in ("sum", "product", "max", "min")}
@@ -64,6 +64,7 @@ FUNCTIONS = {
     "neg": "-{0}",
     "exp": "expf({0})",
     "log": "logf({0})",
+    "log1p": "log1pf({0})",
     "sqrt": "sqrtf({0})",
     "abs": "fabsf({0})",
     "sign": "{0} > 0.0f ? 1.0f : {0} < 0.0f ? -1.0f : {0}",

@@ -51,6 +51,7 @@ FUNCTIONS: dict[str, Callable[..., Number]] = {
     "neg": np.negative,
     "exp": np.exp,
     "log": np.log,
+    "log1p": np.log1p,
     "sqrt": np.sqrt,
     "abs": np.abs,
     "sign": np.sign,

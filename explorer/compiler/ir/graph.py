@@ -19,7 +19,7 @@ Shape = tuple[Extent, ...]
 
 INFIX_FUNCTIONS = {"add": "+", "sub": "-", "mul": "*", "div": "/"}
 PREFIX_FUNCTIONS = (
-    *("neg", "exp", "log", "sqrt", "abs", "sign", "relu"),
+    *("neg", "exp", "log", "log1p", "sqrt", "abs", "sign", "relu"),
     *("leaky_relu", "sigmoid", "tanh", "gelu", "sin", "cos", "step", "gelu_slope"),
 )
 """The last two are slopes, which backward passes use: of relu and of gelu."""

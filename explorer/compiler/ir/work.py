@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from math import prod
 
-from explorer.compiler.ir.graph import Contract, Elementwise, Graph, Reduce, Value
+from explorer.compiler.ir.graph import Contract, Elementwise, Graph, Reduce, Segment, Value
 
 
 def elements(graph: Graph, value: Value) -> int:
@@ -30,3 +31,21 @@ def row_flop(graph: Graph, value: Value) -> int:
             }
             return prod(sizes.values()) * (1 if set(sizes) == set(result) else 2)
     return 0
+
+
+def work_of(graph: Graph, value: Value) -> tuple[str, int]:
+    """The index set for each of whose rows a value computes, and its operations a row: a segment adds up its operand's
+    rows, everything else computes its own."""
+    if isinstance(value.operator, Segment):
+        operand = graph.value(value.operator.operand)
+        return operand.index_set, elements(graph, operand)
+    return value.index_set, row_flop(graph, value)
+
+
+def work_by_set(graph: Graph, values: Iterable[Value]) -> dict[str, int]:
+    """Operations of several values, a row of each index set that they compute for; none for what only moves data."""
+    total: dict[str, int] = {}
+    for index_set, flop in (work_of(graph, value) for value in values):
+        if flop:
+            total[index_set] = total.get(index_set, 0) + flop
+    return total

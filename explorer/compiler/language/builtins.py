@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-ELEMENTWISE = ["exp", "log", "sqrt", "abs", "sign", "relu", "sigmoid", "tanh", "gelu", "sin", "cos"]
+ELEMENTWISE = ["exp", "log", "log1p", "sqrt", "abs", "sign", "relu", "sigmoid", "tanh", "gelu", "sin", "cos"]
 REDUCTIONS = ("sum", "mean")
 REDUCTIONS_OR_PAIRS = ("min", "max")
 ALIASES = {
@@ -38,14 +38,14 @@ INSTEAD = {
     "clip": "min(max(x, low), high)",
     "einsum": "a @ b, dot(a, b) or outer(a, b)",
     "len": "sum(1 for i in b), or n.in_degree for the edges into a node",
-    "logsigmoid": "min(x, 0) - log(1 + exp(-abs(x)))",
+    "logaddexp": "max(x, y) + log1p(exp(-abs(x - y)))",
     "matmul": "a @ b",
+    "mish": "x * tanh(softplus(x))",
     "normalize": "x / norm(x)",
     "permute": "x.T",
     "pow": "x * x, or exp and log",
     "rsqrt": "1 / sqrt(x)",
     "silu": "x * sigmoid(x)",
-    "softplus": "max(x, 0) + log(1 + exp(-abs(x)))",
     "square": "x * x",
     "stack": "concat(a, b), and reshape",
     "transpose": "x.T",

@@ -18,6 +18,7 @@ from explorer.compiler.language.shapes import LARGEST_EXTENT, show
 FOLDED: dict[str, Callable[[float], float]] = {
     "exp": math.exp,
     "log": math.log,
+    "log1p": math.log1p,
     "sqrt": math.sqrt,
     "abs": abs,
     "sin": math.sin,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import replace
 
 from explorer.compiler.language import syntax
 from explorer.compiler.language.binding import bind_builtin, bind_helper
@@ -370,6 +371,8 @@ class Elaborator:
         with self._prelude_of(node, helper):
             result = self.body(helper, scope, needs_return)
         self._calls.pop()
+        if isinstance(result, Constant) and is_of_prelude(helper):
+            return replace(result, span=node.extent, label=name)  # a number's place in the prelude is no place here
         return result
 
     @contextmanager

@@ -16,7 +16,7 @@ from explorer.compiler.language.dependency import Dependency
 from explorer.compiler.language.diagnostics import Collector, Fix, slice_text, suggestion
 from explorer.compiler.language.elaborate import Elaborator
 from explorer.compiler.language.entities import Constant, Entity, Index, Row, Stopped, StructureArgument, Table
-from explorer.compiler.language.prelude import prelude
+from explorer.compiler.language.prelude import helpers_for
 from explorer.compiler.language.shapes import show
 from explorer.compiler.language.structures import GRAPH, TRIPLES, Structure, bags_of, blocks_of, matrix
 from explorer.compiler.options import Negatives
@@ -64,7 +64,7 @@ class _Definition(ABC):
         statements = syntax.walk_statements(definition.statements)
         broken = [entry for entry in (*source.program.broken, *statements) if isinstance(entry, syntax.Broken)]
         unknown = frozenset[str]().union(*(entry.names for entry in broken))
-        helpers = source.helpers if definition.kind == "score" else {**prelude(), **source.helpers}
+        helpers = {**helpers_for(definition.kind), **source.helpers}
         self.elaborator = Elaborator(
             source.text, source.sizes, helpers, unknown, self.builder, source.collector, definition, structure
         )

@@ -1,4 +1,4 @@
-"""The helpers that every layer has: prelude.emb, parsed once."""
+"""The helpers that every definition has: prelude.emb, parsed once."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from functools import cache
 from pathlib import Path
 
 from explorer.compiler.language import syntax
+from explorer.compiler.language.builtins import GRAPH_WORD
 from explorer.compiler.language.parse import parse
 
 
@@ -20,6 +21,16 @@ def prelude_text() -> str:
 def prelude() -> Mapping[str, syntax.Definition]:
     """The prelude's helpers by name."""
     return {definition.name.text: definition for definition in parse(prelude_text()).definitions}
+
+
+@cache
+def helpers_for(family: str) -> Mapping[str, syntax.Definition]:
+    """Those that a family's definitions may call: a score has no graph, which some are of."""
+    return {name: helper for name, helper in prelude().items() if family != "score" or not _is_of_graph(helper)}
+
+
+def _is_of_graph(helper: syntax.Definition) -> bool:
+    return any(part.annotation is not None and part.annotation.text == GRAPH_WORD for part in helper.parameters)
 
 
 def is_of_prelude(helper: syntax.Definition) -> bool:

@@ -45,6 +45,8 @@ def derivative(operator: Elementwise, position: int, result: str) -> tuple[Step,
             return (Step("copy", (result,)),)
         case "log":
             return (Step("div", (1.0, x)),)
+        case "log1p":
+            return (Step("add", (1.0, x)), Step("div", (1.0, 0)))
         case "sqrt":
             return (Step("div_or_zero", (0.5, result)),)
         case "abs":

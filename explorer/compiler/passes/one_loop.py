@@ -108,7 +108,6 @@ class Merging:
     def outer_loop(self, surroundings: _Block) -> loops.For:
         """The loop around the loop over the elements. What it adds itself is rescaled once an iteration."""
         loop, inner = self.host.loop, self.host.inner
-        local = {name for s in loop.body if (name := loops.result_of(s)) is not None}
         block = _Block(surroundings)
         place = next(at for at, s in enumerate(loop.body) if s is inner)
         before, after = loop.body[:place], loop.body[place + 1 :]
@@ -116,7 +115,7 @@ class Merging:
             raise Refusal("its loops are not the same, and it has an element a head")
         if self.largest.result in names_read((*before, *after)):
             raise Refusal("what waits for it is computed around the loop over the elements")
-        sums = (written_names(after) & self.host.proportional) - local
+        sums = _sums_of(after, loop, self.host)
         if sums & written_names([inner]) or sums & written_names(before):
             raise Refusal("a sum is added to both in and around the loop over the elements")
         origin = self.largest.reduction.origin
@@ -160,10 +159,7 @@ class Merging:
             self.append(statement, block)
         shrink = self.maximum()
         for each in (*self.guests, self.host):
-            local = {name for node in walk(each.inner) if (name := loops.result_of(node)) is not None}
-            sums = (written_names([each.inner]) & each.proportional) - local
-            if sums & {node.buffer for node in walk(each.inner) if isinstance(node, loops.Load)} | sums & _values(each):
-                raise Refusal("a sum is read while it is added to")
+            sums = _sums_of(each.inner.body, each.inner, each)
             self.renamed[each.inner.variable] = inner.variable
             for statement in _rescaling(each.inner.body, sums, shrink):
                 self.append(statement, block)
@@ -275,10 +271,41 @@ class Merging:
         return rename(statement, self.renamed)
 
 
-def _values(sums: Sums) -> set[str]:
-    """What the statements of a loop compute with, the targets of sums apart."""
-    nodes = [node for node in walk(sums.inner) if isinstance(node, loops.Compute | loops.Accumulate | loops.Store)]
-    return {atom for node in nodes for atom in node.operands if isinstance(atom, str)}
+def _sums_of(body: Sequence[loops.Statement], loop: loops.For, sums: Sums) -> set[str]:
+    """What is proportional to exp(-m) and outlives an iteration of `loop`, of what the body of it adds to: what must
+    shrink before it is added to. What starts anew in an iteration, at whatever depth, is of one maximum."""
+    found = written_names(body) & sums.proportional
+    found -= {name for node in walk(loop) if (name := loops.result_of(node)) is not None}
+    if found & _values(loop):
+        raise Refusal("a sum is read while it is added to")
+    for name in found:
+        if _times_added(body, name, ()) != 1:
+            raise Refusal(f"{name} is added to more than once an iteration")
+    return found
+
+
+def _values(loop: loops.For) -> set[str]:
+    """What the statements of a loop compute with and load from; what they only add to is not among it."""
+    found: set[str] = set()
+    for node in walk(loop):
+        match node:
+            case loops.Load():
+                found.add(node.buffer)
+            case loops.Compute() | loops.Accumulate() | loops.Store():
+                found |= set(map(str, node.operands))
+    return found
+
+
+def _times_added(body: Sequence[loops.Statement], name: str, around: tuple[str, ...]) -> int:
+    """How often an iteration adds to each element of a sum, 2 for any number above 1: a loop `around` whose variable
+    is not a place in it adds to one element again and again."""
+    times = 0
+    for statement in body:
+        if isinstance(statement, loops.For):
+            times += _times_added(statement.body, name, (*around, statement.variable))
+        elif isinstance(statement, loops.Accumulate | loops.Store) and statement.target == name:
+            times += 1 if set(around) <= set(statement.indices) else 2
+    return min(times, 2)
 
 
 def _rescaling(body: Sequence[loops.Statement], sums: Iterable[str], shrink: str) -> tuple[loops.Statement, ...]:

@@ -13,7 +13,9 @@ from explorer.compiler.ir.graph import (
     operands,
 )
 
-COSTLY = frozenset({"div", "div_or_zero", "exp", "log", "sqrt", "sigmoid", "tanh", "gelu", "gelu_slope", "sin", "cos"})
+COSTLY = frozenset(
+    {"div", "div_or_zero", "exp", "log", "log1p", "sqrt", "sigmoid", "tanh", "gelu", "gelu_slope", "sin", "cos"}
+)
 """Functions that take many times as long as a load."""
 
 

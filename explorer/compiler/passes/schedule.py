@@ -56,7 +56,7 @@ def schedule(program: loops.Kernel | Module, report: Report) -> ScheduledKernel 
     """The program's kernels scheduled; raises Unsupported, with a sentence, for one that no template fits."""
     if isinstance(program, loops.Kernel):
         kernels = _scheduled((program,), (), (), report)
-        say_unread(program.name, kernels, report)
+        say_unread(program, kernels, report)
         result = next(buffer.name for buffer in program.buffers if buffer.kind == "output")
         if len(kernels) == 1 and all(b.kind != "output" or b.name == result for b in kernels[0].buffers):
             return kernels[0]
@@ -65,7 +65,7 @@ def schedule(program: loops.Kernel | Module, report: Report) -> ScheduledKernel 
     nests = tuple(kernel for kernel in program.programs if isinstance(kernel, loops.Kernel))
     kept = (program.result, *(name for _, name in program.gradients))
     steps = _scheduled(nests, kept, program.inverses, report)
-    say_unread(program.name, steps, report)
+    say_unread(program, steps, report)
     return replace(program, programs=_streaming(program.result, steps), inverses=())
 
 

@@ -115,7 +115,7 @@ class _Separation:
             case slc.AluStream():
                 operands = (self._atom(item.operands[0]), self._atom(item.operands[1]))
                 name = self._arithmetic(item.function, operands, current, item.origin)
-                self._name_stream(item.result, name, current, "i32")
+                self._name_stream(item.result, name, self.streams[name][1], "i32")
             case slc.AccStream():
                 self._sum(item, current)
             case slc.Push():

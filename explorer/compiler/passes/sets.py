@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from explorer.compiler.counts import Counts
-from explorer.compiler.ir.graph import Graph, IndexMap, Segment
-from explorer.compiler.ir.work import elements, row_flop
+from explorer.compiler.ir.graph import Graph, IndexMap
+from explorer.compiler.ir.work import work_of
 
 PAIR_MAPS = {
     "src_pair": (
@@ -61,10 +61,4 @@ def with_pairs(graph: Graph, sets: set[str]) -> tuple[IndexMap, ...]:
 
 def total_work(graph: Graph, counts: Counts) -> int:
     """Floating-point operations of all values on their sets."""
-    total = 0
-    for value in graph.values:
-        rows = counts[value.index_set]
-        if isinstance(value.operator, Segment):
-            total += counts[graph.value(value.operator.operand).index_set] * elements(graph, value)
-        total += rows * row_flop(graph, value)
-    return total
+    return sum(counts[index_set] * flop for index_set, flop in (work_of(graph, value) for value in graph.values))

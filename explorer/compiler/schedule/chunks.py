@@ -34,7 +34,8 @@ def schedule_chunks(kernel: loops.Kernel, report: Report) -> ScheduledKernel | N
     try:
         plan = plan_of(kernel)
     except Unfit as reason:
-        report.refused(f"{kernel.name} is not inspected by chunks: {reason}")
+        if options.negatives is None:  # else it is of the loop over candidates, and `unread` has the reason
+            report.refused(f"{kernel.name} is not inspected by chunks: {reason}")
         return None
     asked = ChunkSizes(options.inspect_edges, options.inspect_cached, options.inspect_block, options.inspect_group)
     sizes = _fitting(plan, asked, MOST_SHARED_BYTES[options.arch])

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import fields
 
+from explorer.compiler.ir import loops
 from explorer.compiler.ir.kernels import ScheduledKernel
+from explorer.compiler.ir.module import Module
 from explorer.compiler.options import Options
 from explorer.compiler.passes.report import Report
 
@@ -23,14 +25,15 @@ WHY_NOT = {
 """Why an option that nothing has heeded has no effect."""
 
 
-def say_unread(name: str, kernels: Sequence[ScheduledKernel], report: Report) -> None:
-    """That options have no effect, where they have none."""
+def say_unread(program: loops.Kernel | Module, kernels: Sequence[ScheduledKernel], report: Report) -> None:
+    """That options have no effect on what was made of a program, where they have none."""
+    name = program.name
     templates = {kernel.template for kernel in kernels}
     precision = report.options.precision
     chosen = _chosen(report, CHUNK_OPTIONS)
     chosen += ["inspect=chunks"] if report.options.inspect == "chunks" else []
     if chosen and "chunks" not in templates:
-        report.refused(f"{name}: {', '.join(chosen)}: nothing, for no score is inspected by chunks")
+        report.refused(f"{name}: {', '.join(chosen)}: nothing, for {_why_no_chunks(program, report.options)}")
     if precision != "float32" and "gemm" not in templates:
         report.refused(f"{name}: multiply in {precision}: nothing, for no product of rows and matrices is by tiles")
     by_reason: dict[str, list[str]] = {}
@@ -39,6 +42,18 @@ def say_unread(name: str, kernels: Sequence[ScheduledKernel], report: Report) ->
             by_reason.setdefault(WHY_NOT[option], []).append(option)
     for reason, options in by_reason.items():
         report.refused(f"{name}: {', '.join(options)}: nothing, for {reason}")
+
+
+def _why_no_chunks(program: loops.Kernel | Module, options: Options) -> str:
+    """Why nothing is inspected by chunks, which are of a batch's triples with one score each; only a batch's scores
+    without their gradients are one nest."""
+    if options.inspect != "chunks":
+        return "inspect is not chunks"
+    if options.negatives is not None:
+        return f"chunks are of triples with one score each, and these have {options.negatives.count} candidates"
+    if isinstance(program, Module):
+        return "chunks are of a batch's scores, without gradients"
+    return "this score is not inspected by chunks"
 
 
 def _chosen(report: Report, options: Sequence[str] | dict[str, str]) -> list[str]:

@@ -280,8 +280,8 @@ def awkward_names() -> Kernel:
 
 
 FUNCTIONS = {
-    "neg": 1, "exp": 1, "log": 1, "sqrt": 1, "abs": 1, "sign": 1, "relu": 1, "sigmoid": 1, "tanh": 1, "gelu": 1,
-    "sin": 1, "cos": 1, "copy": 1, "step": 1, "gelu_slope": 1,
+    "neg": 1, "exp": 1, "log": 1, "log1p": 1, "sqrt": 1, "abs": 1, "sign": 1, "relu": 1, "sigmoid": 1, "tanh": 1,
+    "gelu": 1, "sin": 1, "cos": 1, "copy": 1, "step": 1, "gelu_slope": 1,
     "equal": 2, "div_or_zero": 2, "add": 2, "sub": 2, "mul": 2, "div": 2, "min": 2, "max": 2, "leaky_relu": 2,
 }  # fmt: skip
 """Every scalar function of the loops, with its number of operands."""

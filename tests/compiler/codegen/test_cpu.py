@@ -125,7 +125,8 @@ def normal(x: Any) -> Any:
 
 NUMPY: dict[str, Callable[..., Any]] = {
     "copy": lambda x: x,
-    "neg": np.negative, "exp": np.exp, "log": np.log, "sqrt": np.sqrt, "abs": np.abs, "sign": np.sign,
+    "neg": np.negative, "exp": np.exp, "log": np.log, "log1p": np.log1p, "sqrt": np.sqrt, "abs": np.abs,
+    "sign": np.sign,
     "tanh": np.tanh, "sin": np.sin, "cos": np.cos, "add": np.add, "sub": np.subtract, "mul": np.multiply,
     "div": np.divide, "min": np.minimum, "max": np.maximum,
     "relu": lambda x: np.maximum(x, 0),

@@ -1,9 +1,12 @@
 """What a message says of texts as they are written for NumPy, PyTorch or Python: what is wrong, and what to write."""
 
+import re
+
 import pytest
 
 from explorer.compiler.language.builtins import BUILTINS, INSTEAD
 from explorer.compiler.language.diagnostics import Diagnostic
+from explorer.compiler.language.prelude import prelude
 
 from .helpers import check
 
@@ -36,6 +39,7 @@ def first(head: str, body: str) -> Diagnostic:
     (SCORE, "lambda = E[h]\nreturn sum(E[h])", "the language has no 'lambda': a helper is a 'def'", ""),
     (SCORE, "param lambda[D]\nreturn sum(E[h])", "'lambda' is a word of Python and cannot be a name", ""),
     (SCORE, "return matmul(E[h], P[r])", "unknown function 'matmul'", "Write a @ b."),
+    (SCORE, "return mish(sum(E[h]))", "unknown function 'mish'", "Write x * tanh(softplus(x))."),
     (SCORE, "return einsum(E[h], E[t])", "unknown function 'einsum'", "Write a @ b, dot(a, b) or outer(a, b)."),
     (LAYER, NODES.format("n.out_degree"), "unknown data 'out_degree' of a node: nodes have x",
      "The graph gives n.ntype, n.id, n.in_degree."),
@@ -66,4 +70,16 @@ def test_a_size_may_not_have_the_name_of_the_gradient() -> None:
 
 
 def test_no_function_is_said_to_be_missing_that_is_there() -> None:
-    assert not INSTEAD.keys() & BUILTINS.keys()
+    assert not INSTEAD.keys() & {*BUILTINS, *prelude()}
+
+
+@pytest.mark.parametrize("word", sorted(INSTEAD))
+def test_what_to_write_is_in_the_language(word: str) -> None:
+    """Every function that an advice names is one that can be called."""
+    called = set(re.findall(r"(\w+)\(", INSTEAD[word]))
+    assert called <= {*BUILTINS, *prelude()}
+
+
+def test_a_function_of_the_prelude_is_found_by_its_spelling() -> None:
+    found = first(SCORE, "return sum(softpluss(E[h]))")
+    assert found.message == "unknown function 'softpluss': did you mean 'softplus'?"

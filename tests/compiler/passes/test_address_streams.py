@@ -115,3 +115,18 @@ def test_several_indices_make_one_address():
     *records, _ = pushed(compilation.stages["dlc"].program.programs[0], arrays)
     assert [words[0] for _, words in records] == list(range(0, 5 * len(records), 5))
     assert {len(words) for _, words in records} == {4 + 8}
+
+
+@pytest.mark.parametrize("path", ops.OPS, ids=lambda path: path.stem)
+def test_what_is_stored_in_another_loop_has_the_same_address(path):
+    """A row that gradients read is stored beside the loop whose sums it takes: `b * D` is a stream of both."""
+    text = path.read_text()
+    options = {"grad": True, "vlen": 4}
+    plain = ops.compiled(text, **options)
+    both = ops.compiled(text, address_streams=True, store_streams=True, **options)
+    arrays = data(plain)
+    want, gradients = run_program(plain.stages["loops"].program, arrays)
+    got, found = run_program(both.stages["dlc"].program, arrays)
+    np.testing.assert_allclose(got, want, rtol=1e-5, atol=1e-5)
+    for name, gradient in gradients.items():
+        np.testing.assert_allclose(found[name], gradient, rtol=1e-5, atol=1e-5, err_msg=name)

@@ -155,3 +155,16 @@ def test_a_maximum_that_nothing_waits_for_is_left_alone():
     said = report(compiled(text), "online", "loops")
     assert not said.changed
     assert not said.refusals
+
+
+@pytest.mark.parametrize("online", [False, True])
+@pytest.mark.parametrize("interchange", [False, True])
+def test_a_product_of_what_was_summed_starts_anew(interchange, online):
+    """`s += y[f] * W[f, g]`, a sum within an iteration, is of one maximum, and does not shrink with the others."""
+    compilation = compiled(BY_TYPE, options={"interchange": interchange, "online": online})
+    graph = star([0.0] * 6)
+    graph["logit"] = np.array([5, -3, 2, 9, 4, 8, 7, 1], np.float32)
+    inputs = drawn(compilation, graph, 0, 1.0)
+    want = reference.layer(BY_TYPE, inputs, {})
+    for stage in STAGES:
+        np.testing.assert_allclose(compilation.run(inputs, stage), want, rtol=1e-5, atol=1e-5, err_msg=stage)

@@ -19,6 +19,11 @@ from tests.compiler.models import EXAMPLES, draw_inputs
 from tests.compiler.schedule.test_grouping import without_barrier
 
 KGE = {path.stem: path.read_text() for path in EXAMPLES}
+SLS = """dim D = 8
+op SLS(b: bag of row):
+    param T[row, D]
+    return sum(T[i] for i in b)
+"""
 PASTED = """dim D = 20, K = 34
 score Pasted(h: entity, r: relation, t: entity):
     "a matrix an edge, rows of two tables by its relation, and two sums of their product"
@@ -167,11 +172,6 @@ def test_the_kernel_parses_back(text):
     assert parse_scheduled(compilation.stages["kernels"].text) == kernel
 
 
-def test_what_does_not_fit_is_said():
-    said = "RESCAL: inspect=chunks: nothing, for no score is inspected by chunks"
-    assert said in refusals(KGE["rescal"], inspect="chunks", negatives="tail:3")
-
-
 @pytest.mark.parametrize(
     ("asked", "taken"),
     [
@@ -190,10 +190,22 @@ def test_sizes_whose_tiles_do_not_fit_are_lowered(asked, taken):
     assert compilation.stages["cuda"].available
 
 
+@pytest.mark.parametrize("name", KGE)
+@pytest.mark.parametrize("grad", [False, True])
+def test_candidates_are_the_reason_that_is_given(name, grad):
+    """A nest over candidates is of another form than a triple's: what it lacks of that form is no reason."""
+    (said,) = [s for s in refusals(KGE[name], inspect="chunks", negatives="tail:3", grad=grad) if "chunks" in s]
+    assert said.endswith(": nothing, for chunks are of triples with one score each, and these have 3 candidates")
+
+
+@pytest.mark.parametrize(("text", "grad"), [(KGE["transr"], True), (SLS, False), (SLS, True)])
+def test_gradients_and_sums_over_bags_are_the_reason_that_is_given(text, grad):
+    (said,) = [s for s in refusals(text, inspect="chunks", grad=grad) if "chunks" in s]
+    assert said.endswith(": inspect=chunks: nothing, for chunks are of a batch's scores, without gradients")
+
+
 def test_options_that_nothing_reads_are_named():
-    said = "TransR: inspect=chunks: nothing, for no score is inspected by chunks"
-    assert said in refusals(KGE["transr"], inspect="chunks", grad=True)
-    said = "RESCAL: inspect_edges, inspect_group: nothing, for no score is inspected by chunks"
+    said = "RESCAL: inspect_edges, inspect_group: nothing, for inspect is not chunks"
     assert said in refusals(KGE["rescal"], inspect_edges=8, inspect_group=1)
     said = "DistMult: inspect_cached=3: nothing, for edges choose no matrices"
     assert said in refusals(KGE["distmult"], inspect="chunks", inspect_cached=3)
