@@ -58,8 +58,7 @@ class RunRequest:
     """What to run, on what, over which data; all of it fits in JSON.
 
     `data` is a preset or a file: the name of one in `data_dir`, or any path where that is None. `machine` sets
-    parameters of the simulated machine by name, `peers` times PyTorch beside a run on a GPU. `choice` says which
-    option the target has chosen, for want of anybody's choice; "" where it has chosen none.
+    parameters of the simulated machine by name, `peers` times PyTorch beside a run on a GPU.
     """
 
     text: str
@@ -74,7 +73,6 @@ class RunRequest:
     seed: int = 0
     machine: Mapping[str, int | float] = field(default_factory=dict)
     peers: bool = True
-    choice: str = ""
 
     def to_json(self) -> dict[str, Any]:
         return asdict(self)

@@ -2,6 +2,11 @@
 
 The sum over a node's edges of `scale * (x @ W[etype])` is the sum over its (node, type) pairs of `(sum of scale * x) @
 W[etype]`: the product is taken once a pair instead of once an edge, and nothing is stored between.
+
+Where a softmax of the same node gives the scale, products stay first. Those of sums would wait for the softmax, one
+after another in the node's iteration, on every target; rows multiplied before are a nest of their own, which may be
+tiles. It costs an array of a row for each pair of source and type. Measured of RGAT: on an H100 0.15 ms for 2.2 ms
+(FB15k-237), on the simulated machine 6 % fewer cycles (MUTAG), on a CPU the same time.
 """
 
 from __future__ import annotations
@@ -17,6 +22,7 @@ from explorer.compiler.passes.sets import with_pairs
 from explorer.compiler.passes.writer import ValueWriter
 
 PAIR = "dst_pair"
+SOFTMAX_WEIGHS = "a softmax of the same node weighs its rows, and products of their sums would wait for that"
 
 
 def aggregate_first(graph: Graph, report: Report) -> Graph:
@@ -29,10 +35,13 @@ def aggregate_first(graph: Graph, report: Report) -> Graph:
     if not report.options.aggregate:
         report.refused("products come first: the option aggregate is off")
         return graph
-    writer = ValueWriter(graph)
+    writer, weighed = ValueWriter(graph), weighed_by_their_node(graph)
     for value in graph.values:
         match = _match(graph, value)
-        writer.keep(value if match is None else _rewritten(graph, writer, value, match, report))
+        if match is not None and value.name in weighed:
+            report.refused(f"{value.name} multiplies first, on every target: {SOFTMAX_WEIGHS}")
+        rewrites = match is not None and value.name not in weighed and _read_once(graph, match.product)
+        writer.keep(_rewritten(graph, writer, value, match, report) if match is not None and rewrites else value)
     values = tuple(writer.written)
     maps = with_pairs(graph, {value.index_set for value in values})
     aggregated = dead_values(replace(graph, maps=maps, values=values), Report.silent())
@@ -65,11 +74,37 @@ def _match(graph: Graph, value: Value) -> _Sum | None:
         return None
     if not isinstance(product.operator, Contract) or product.operator.signature != "a,ab->b":
         return None
-    readers = sum(product.name in operands(other.operator) for other in graph.values)
     row, matrix = graph.value(product.operator.left), graph.value(product.operator.right)
-    if not isinstance(matrix.operator, Gather) or matrix.operator.indices != ("etype",) or readers != 1:
+    if not isinstance(matrix.operator, Gather) or matrix.operator.indices != ("etype",):
         return None
     return _Sum(row, matrix, matrix.operator.tensor, product, scale, summand if scale else None)
+
+
+def _read_once(graph: Graph, product: Value) -> bool:
+    return sum(product.name in operands(value.operator) for value in graph.values) == 1
+
+
+def weighed_by_their_node(graph: Graph) -> frozenset[str]:
+    """The sums by destination of rows whose weights need another sum of the same node's: those of a softmax."""
+    summed: set[str] = set()  # nodes' values that are made of a sum over their own edges
+    waiting: set[str] = set()  # edges' values that need one of their destination's
+    found: set[str] = set()
+    for value in graph.values:
+        match value.operator:
+            case Segment(map="dst", operand=operand):
+                summed.add(value.name)
+                row = graph.value(operand).operator
+                if isinstance(row, Contract) and row.signature == ",a->a" and row.left in waiting:
+                    found.add(value.name)
+            case Gather(tensor=tensor, indices=("dst",)) if tensor in summed:
+                waiting.add(value.name)
+            case Segment() | Gather():
+                pass
+            case operator:
+                for names in (summed, waiting):
+                    if not names.isdisjoint(operands(operator)):
+                        names.add(value.name)
+    return frozenset(found)
 
 
 def _rewritten(graph: Graph, writer: ValueWriter, value: Value, match: _Sum, report: Report) -> Value:
