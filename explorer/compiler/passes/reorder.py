@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from explorer.compiler.counts import Counts
 from explorer.compiler.ir.graph import Contract, Gather, Graph, Shape, Value, indices_of
 from explorer.compiler.ir.node import merge
-from explorer.compiler.passes.aggregate_first import weighed_by_their_node
+from explorer.compiler.passes.aggregate_first import waits, weighed_by_their_node
 from explorer.compiler.passes.costs import report_costs
 from explorer.compiler.passes.dead_values import dead_values
 from explorer.compiler.passes.report import Report
@@ -30,7 +30,8 @@ def reorder(graph: Graph, report: Report) -> Graph:
         report.refused("no product is reordered: the option reorder is off")
         return graph
     counts = report.counts
-    kept = not report.options.aggregate or bool(weighed_by_their_node(graph))
+    weighed = weighed_by_their_node(graph) and waits(counts["src_pair"], counts)
+    kept = not report.options.aggregate or bool(weighed)
     chosen = _choose(graph, found, counts, kept)
     after = total_work(_apply(graph, chosen), counts)
     for value, pair in found:
