@@ -21,21 +21,28 @@ from explorer.arguments import (
     benchmark_suites,
     did_you_mean,
     make_parser,
+    read_memory,
     read_options,
     read_parameters,
     read_sizes,
 )
 from explorer.checkout import CHECKOUT
-from explorer.runtime.console import START_OF_LINE, show, summary
+from explorer.runtime.console import START_OF_LINE, show, sizes_in_words, summary
 from explorer.runtime.events import outcome, sentence_diagnostic
 
 if TYPE_CHECKING:
     from explorer.compiler.compilation import Compilation
+    from explorer.runtime.fitting import Fitted
 
 BAD_INPUT = 2
 FAILED = 1
 INTERRUPTED = 130
 
+_WHOLE = {
+    "op": "an op goes over all lists of its data, of which --data com-Youtube/500 takes a 500th",
+    "layer": "a layer goes over its whole graph, which --data chooses: tiny, small, aifb, ...",
+}
+"""What the definitions that are no scores go over, and how that is made smaller."""
 _MOST_BYTES = 1 << 20
 """A file beyond this is not read at all; the compiler's own limit, 64 KiB, comes with a diagnostic."""
 
@@ -101,56 +108,44 @@ def _compile(arguments: argparse.Namespace) -> int:
     for name in arguments.stage:
         if name not in known:
             raise BadInput(f"unknown stage '{name}'{did_you_mean(name, known)}: there are {', '.join(known)}")
-    compilation = _compilation(arguments, arguments.data)
+    fitted = _fitted(arguments, arguments.data or "")
+    compilation = fitted.compilation
     wanted = arguments.stage or known
     if arguments.json:
-        print(json.dumps(compilation.to_json(wanted)))
+        print(json.dumps(fitted.to_json(wanted)))
     elif arguments.all or len(arguments.stage) > 1:
         for name in wanted:
             print(f"==== {name} ====\n{_stage_text(compilation, name)}")
     elif arguments.stage:
         print(_stage_text(compilation, wanted[0]), end="")
     else:
-        _print_summary(compilation)
+        _print_summary(fitted)
     return FAILED if any(not compilation.stages[name].available for name in arguments.stage) else 0
 
 
-def _compilation(arguments: argparse.Namespace, data: str | None = None) -> Compilation:
-    """Compile the file that the arguments name; raises BadInput with the diagnostics of a bad model."""
-    import explorer
+def _fitted(arguments: argparse.Namespace, data: str = "") -> Fitted:
+    """Compile the file that the arguments name, for data where some is named; raises BadInput with the diagnostics of a
+    bad model."""
+    from explorer.runtime.fitting import fit
+    from explorer.runtime.inputs import InputError
+    from explorer.runtime.setup import ModelRequest
 
     text = _read_model(arguments.file)
-    compilation = explorer.compile(
-        text,
-        sizes=read_sizes(arguments.set),
-        options=read_options(arguments),
-        name=arguments.name,
-        counts=_counts(text, data),
-        counted_on=Path(data or "").name,
-        on_demand=True,
-    )
+    sizes, options = read_sizes(arguments.set), read_options(arguments)
+    try:
+        found = fit(ModelRequest(text=text, name=arguments.name, sizes=sizes, options=options, data=data))
+    except InputError as error:
+        raise BadInput(str(error)) from None
+    compilation = found.compilation
     if not compilation.ok:
         rendered = [
             f"{arguments.file}:{'' if diagnostic.span else ' '}{diagnostic.render(text)}"
             for diagnostic in compilation.diagnostics
         ]
         raise BadInput("\n".join(rendered), [diagnostic.to_json(text) for diagnostic in compilation.diagnostics])
-    return compilation
-
-
-def _counts(text: str, data: str | None) -> dict[str, int] | None:
-    """The sizes of the graph that a layer's costs are counted on; raises BadInput where there is none of that name."""
-    if data is None:
-        return None
-    from explorer.runtime.graphs import graph_counts, has_layer
-    from explorer.runtime.inputs import InputError
-
-    if not has_layer(text):
-        raise BadInput(f"--data {data[:200]}: only a layer's costs are counted on a graph")
-    try:
-        return graph_counts(data)
-    except InputError as error:
-        raise BadInput(str(error)) from None
+    if data and not found.data:
+        raise BadInput(f"--data {data[:200]}: a {compilation.family} is compiled the same for all data")
+    return found
 
 
 def _stage_text(compilation: Compilation, name: str) -> str:
@@ -158,10 +153,11 @@ def _stage_text(compilation: Compilation, name: str) -> str:
     return stage.text if stage.available else f"(not available: {stage.reason})\n"
 
 
-def _print_summary(compilation: Compilation) -> None:
+def _print_summary(fitted: Fitted) -> None:
     from explorer.compiler.pipeline import STAGES
 
-    sizes = ", ".join(f"{name} = {size}" for name, size in compilation.sizes.items())
+    compilation = fitted.compilation
+    sizes = sizes_in_words(compilation.sizes, fitted.sizes_from)
     print(f"{compilation.name}: {compilation.family}{', ' if sizes else ''}{sizes}")
     for spec in STAGES:
         if spec.on_demand:
@@ -212,18 +208,25 @@ def _not_utf8(path: str, data: bytes, offset: int) -> BadInput:
 
 def _run(arguments: argparse.Namespace) -> int:
     from explorer.runtime.gpu_device import missing
-    from explorer.runtime.jobs import stream_here
+    from explorer.runtime.jobs import RUN_MEMORY, stream_here
+    from explorer.runtime.memory import free_bytes
     from explorer.runtime.run import DEFAULT_DATA, RunRequest
+    from explorer.runtime.setup import DEFAULT_BATCH
 
     if arguments.on == "gpu" and missing():
         raise BadInput(missing())
     for name, least in (("batch", 1), ("repeat", 1), ("seed", 0)):
-        if getattr(arguments, name) < least:
-            raise BadInput(f"--{name} takes a whole number from {least}, not {getattr(arguments, name)}")
+        given = getattr(arguments, name)
+        if given is not None and given < least:
+            raise BadInput(f"--{name} takes a whole number from {least}, not {given}")
     if not arguments.timeout > 0:
         raise BadInput(f"--timeout takes a number of seconds above 0, not {arguments.timeout:g}")
     machine = read_parameters(arguments.machine)
-    compilation = _compilation(arguments)
+    memory = None if arguments.memory is None else read_memory(arguments.memory)
+    compilation = _fitted(arguments).compilation
+    if arguments.batch is not None and compilation.family != "score":
+        raise BadInput(f"--batch {arguments.batch}: only a score has a batch; {_WHOLE[compilation.family]}")
+    written = "" if arguments.program is None else _written(arguments, compilation)
     data = arguments.data or ("" if compilation.family == "op" else DEFAULT_DATA)
     if compilation.family == "score":
         _check_data(data)
@@ -234,14 +237,17 @@ def _run(arguments: argparse.Namespace) -> int:
         sizes=read_sizes(arguments.set),
         options=read_options(arguments),
         data=data,
-        batch=arguments.batch,
+        batch=DEFAULT_BATCH if arguments.batch is None else arguments.batch,
         repeat=arguments.repeat,
         seed=arguments.seed,
         machine=machine,
         peers=not arguments.no_peers,
+        memory=memory,
+        written=written,
     )
     last: dict[str, Any] = {}
-    for event in stream_here(request.to_json(), seconds=arguments.timeout):
+    worker = max(RUN_MEMORY, free_bytes())
+    for event in stream_here(request.to_json(), seconds=arguments.timeout, memory=worker):
         show(event, sys.stderr)
         last = event
     if arguments.json:
@@ -253,6 +259,22 @@ def _run(arguments: argparse.Namespace) -> int:
     if not arguments.json:
         print(f"explorer: {last['message']} {last['hint']}".rstrip(), file=sys.stderr)
     return BAD_INPUT if last["kind"] == "refused" else FAILED
+
+
+def _written(arguments: argparse.Namespace, compilation: Compilation) -> str:
+    """The text of a program for the machine; raises BadInput with the diagnostics of a bad one."""
+    from explorer.compiler.language.diagnostics import DiagnosticsError
+    from explorer.runtime.written import read_written
+
+    if arguments.on != "dae" or compilation.options.grad:
+        raise BadInput("--program goes with --on dae, and without --grad: it computes the result alone")
+    text = _read_model(arguments.program)
+    try:
+        read_written(text, compilation)
+    except DiagnosticsError as error:
+        rendered = [f"{arguments.program}:{'' if d.span else ' '}{d.render(text)}" for d in error.diagnostics]
+        raise BadInput("\n".join(rendered), [d.to_json(text) for d in error.diagnostics]) from None
+    return text
 
 
 def _reuse(arguments: argparse.Namespace) -> int:

@@ -264,7 +264,7 @@ def test_run_prints_one_checked_result(target: str, model: Path) -> None:
     result = json.loads(shown.stdout)
     assert shown.returncode == 0, shown.stderr
     assert result["matches_reference"] is True
-    assert result["max_relative_error"] < result["tolerance"] == 1e-5
+    assert 0 < result["error_over_bound"] < 1
     assert result["rows_checked"] == 100
     assert result["limits"]["compulsory_bytes"] > 0
     if target == "cpu":
@@ -343,7 +343,7 @@ def test_the_gradients_of_a_score_run_and_are_checked(on: str, capsys: pytest.Ca
     shown = json.loads(out)
     assert shown["matches_reference"]
     assert set(shown["gradients"]) == {"E", "R"}
-    assert all(check["max_relative_error"] < 1e-4 for check in shown["gradients"].values())
+    assert all(check["error_over_bound"] < 1 for check in shown["gradients"].values())
     assert [step["name"] for step in shown["inverses"]["preprocessing"]][:1] == ["batch rows sorted by h"]
 
 
@@ -434,7 +434,7 @@ def test_an_op_on_the_machine_says_how_much_faster_it_is_than_without_optimisati
     assert done.returncode == 0, done.stderr
     found = json.loads(done.stdout)
     assert found["matches_reference"]
-    assert found["max_relative_error"] < 1e-5
+    assert found["error_over_bound"] < 1
     assert (found["target"], found["source"]) == ("dae", "simulated")
     assert found["sizes"] == {"D": 128}
     # Ember's artifact has 21.17; the costs are calibrated on it.
@@ -447,9 +447,9 @@ def test_an_op_in_words(capfd: pytest.CaptureFixture[str]) -> None:
     status, out, _ = called(capfd, "run", OPS / "sls.emb", "--on", "cpu", "--repeat", "1", "--grad", "--set", "D=16")
     assert status == 0
     assert "RM1:L0 (preset, generated): 8,192 entries in 128 lists" in out
-    assert "D = 16 (given)" in out
+    assert "D = 16, given" in out
     assert "d T" in out
-    assert "3 directions" in out
+    assert "of what rounding may make" in out
 
 
 @pytest.mark.parametrize(

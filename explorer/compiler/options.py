@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, fields
 from typing import Any
 
 LARGEST_NEGATIVE_COUNT = 4096
@@ -42,6 +42,36 @@ PRELOADS = (0, *(1 << power for power in range(5, 10)))
 OPT_LEVELS = 4
 LONGEST_VECTOR = 64
 SWITCH = {"true": True, "on": True, "1": True, "false": False, "off": False, "0": False}
+VALUES: dict[str, tuple[str, ...] | tuple[int, ...] | range] = {
+    "inspect": tuple(INSPECTIONS),
+    "inspect_edges": CHUNK_EDGES,
+    "inspect_cached": CACHED_MATRICES,
+    "inspect_block": BLOCK_ELEMENTS,
+    "inspect_group": CHUNKS_A_GROUP,
+    "precision": tuple(PRECISIONS),
+    "arch": ARCHITECTURES,
+    "split": SPLITS,
+    "chunk": CHUNKS,
+    "lanes": LANE_WIDTHS,
+    "lane_vectors": LANE_VECTORS,
+    "block_rows": BLOCK_ROWS,
+    "block_columns": BLOCK_COLUMNS,
+    "preload": PRELOADS,
+    "opt": range(OPT_LEVELS),
+    "vlen": range(1, LONGEST_VECTOR + 1),
+}
+"""What an option takes that is no switch: one of some words or numbers, or a number from a range. `negatives` apart,
+which are an end and a number."""
+DECOUPLED = (
+    *("opt", "vlen", "address_streams", "store_streams"),
+    *("level_hints", "accumulate_streams", "toggle_callbacks"),
+)
+"""Options that only the stages of the decoupled machine read, from SLC on."""
+SCHEDULED = (
+    *("inspect", "inspect_edges", "inspect_cached", "inspect_block", "inspect_group", "precision", "arch", "split"),
+    *("chunk", "lanes", "lane_vectors", "block_rows", "block_columns", "preload", "balance", "popular"),
+)
+"""Options that only the stages of a GPU read, from the scheduled kernels on."""
 
 
 class OptionError(Exception):
@@ -144,26 +174,8 @@ def read_options(values: Mapping[str, str | int | bool]) -> Options:
         for name, value in known.items()
         if isinstance(value, bool) and name in texts
     }
-    return replace(
-        Options(**switches),
-        negatives=_read_negatives(texts.get("negatives", "none")),
-        arch=_read_choice("arch", texts.get("arch", "sm_90"), ARCHITECTURES),
-        inspect=_read_inspection(texts.get("inspect", "true")),
-        inspect_edges=_read_one_of("inspect_edges", texts.get("inspect_edges", "64"), CHUNK_EDGES),
-        inspect_cached=_read_number("inspect_cached", texts.get("inspect_cached", "2"), CACHED_MATRICES),
-        inspect_block=_read_one_of("inspect_block", texts.get("inspect_block", "64"), BLOCK_ELEMENTS),
-        inspect_group=_read_one_of("inspect_group", texts.get("inspect_group", "32"), CHUNKS_A_GROUP),
-        precision=_read_choice("precision", texts.get("precision", "float32"), tuple(PRECISIONS)),
-        split=_read_choice("split", texts.get("split", "auto"), SPLITS),
-        chunk=_read_one_of("chunk", texts.get("chunk", "0"), CHUNKS),
-        lanes=_read_one_of("lanes", texts.get("lanes", "0"), LANE_WIDTHS),
-        lane_vectors=_read_one_of("lane_vectors", texts.get("lane_vectors", "0"), LANE_VECTORS),
-        block_rows=_read_one_of("block_rows", texts.get("block_rows", "0"), BLOCK_ROWS),
-        block_columns=_read_one_of("block_columns", texts.get("block_columns", "0"), BLOCK_COLUMNS),
-        preload=_read_one_of("preload", texts.get("preload", "0"), PRELOADS),
-        opt=_read_number("opt", texts.get("opt", "3"), range(OPT_LEVELS)),
-        vlen=_read_number("vlen", texts.get("vlen", "16"), range(1, LONGEST_VECTOR + 1)),
-    )
+    chosen: dict[str, Any] = {name: _read_value(name, texts[name]) for name in VALUES if name in texts}
+    return Options(negatives=_read_negatives(texts.get("negatives", "none")), **switches, **chosen)
 
 
 def _read_negatives(text: str) -> Negatives | None:
@@ -183,14 +195,14 @@ def _read_switch(name: str, text: str) -> bool:
     return SWITCH[text]
 
 
-def _read_inspection(text: str) -> str:
-    """The word itself, or what a switch says."""
-    word = str(SWITCH[text]).lower() if text in SWITCH else text
-    return _read_choice("inspect", word, tuple(INSPECTIONS))
-
-
-def _read_one_of(name: str, text: str, choices: tuple[int, ...]) -> int:
-    return int(_read_choice(name, text, tuple(map(str, choices))))
+def _read_value(name: str, text: str) -> str | int:
+    choices = VALUES[name]
+    if isinstance(choices, range):
+        return _read_number(name, text, choices)
+    if name == "inspect" and text in SWITCH:  # beside its words it takes what a switch does
+        text = str(SWITCH[text]).lower()
+    word = _read_choice(name, text, tuple(map(str, choices)))
+    return word if isinstance(choices[0], str) else int(word)
 
 
 def _read_choice(name: str, text: str, choices: tuple[str, ...]) -> str:

@@ -64,6 +64,7 @@ def _stage_json(spec: StageSpec, stage: Stage, numbers: Mapping[Span, int]) -> J
         "available": stage.available,
         "reason": stage.reason,
         "text": stage.text,
+        "digest": stage.digest,
         "lines": [_line_json(line, numbers) for line in stage.lines],
         "passes": [_pass_json(report, numbers) for report in stage.passes],
         "resources": [resources.to_json() for resources in stage.resources],

@@ -10,6 +10,8 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields
 from typing import Any
 
+from explorer.compiler.ir.dlc import QUEUE_BYTES
+
 FIG_5 = "Ember Fig. 5"
 ASSUMED = "assumed"
 CALIBRATED = "calibrated"
@@ -35,7 +37,7 @@ class MachineParameters:
     cores: int = _parameter(1, "cores", ASSUMED, "cores at work, each on its slice of the outermost loop", 1, 8)
     core_ghz: float = _parameter(2.4, "GHz", FIG_5, "clock of the execute unit, a core", 1e-3, 1e3)
     access_ghz: float = _parameter(1.0, "GHz", FIG_5, "clock of the access unit", 1e-3, 1e3)
-    queue_bytes: int = _parameter(8192, "B", FIG_5, "capacity of the data queue", 0, 1 << 26)
+    queue_bytes: int = _parameter(QUEUE_BYTES, "B", FIG_5, "capacity of the data queue", 0, 1 << 26)
     control_tokens: int = _parameter(2048, "tokens", ASSUMED, "capacity of the control queue", 0, 1 << 20)
     storage_bytes: int = _parameter(8192, "B", FIG_5, "lines held by the access unit until marshalled", 64, 1 << 26)
     mshrs: int = _parameter(256, "lines", FIG_5, "misses that the access unit keeps in flight", 1, 1 << 20)

@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from explorer.compiler.codegen.text import Code
 from explorer.compiler.ir.graph import Graph
-from explorer.compiler.ir.index_sets import ENDS, SetNames, counted, ends_of
+from explorer.compiler.ir.index_sets import ENDS, SetNames, counted, ends_of, with_products
 from explorer.compiler.ir.loops import Buffer, For, Index, Kernel, Load
 from explorer.compiler.ir.module import Module
 from explorer.compiler.ir.node import Extent, walk
@@ -55,7 +55,7 @@ def as_declared(code: Code, program: Kernel | Module) -> Code:
 
 def extents_of(graph: Graph, program: Kernel | Module, counts: Mapping[str, int]) -> Extents:
     """The size of every extent of a program's buffers where the graph's sets have these sizes."""
-    names = SetNames.of(graph).counts
+    names, counts = SetNames.of(graph).counts, with_products(graph, counts)
     extents: Extents = {names[index_set]: size for index_set, size in counts.items() if index_set in names}
     extents |= {ends_of(index_set): size + 1 for index_set, size in counts.items()}
     for kernel in kernels_of(program):

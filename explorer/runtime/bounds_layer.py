@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from explorer.compiler.ir.graph import Gather, Graph, Segment, Tensor, Value
-from explorer.compiler.ir.index_sets import CONTAINERS
+from explorer.compiler.ir.index_sets import CONTAINERS, with_products
 from explorer.compiler.ir.work import elements, work_of
 from explorer.runtime.bounds import FLOAT, SECTOR, distinct_sectors, touched_sectors
 from explorer.runtime.layer_inputs import tensor_shape
@@ -35,7 +35,7 @@ class Structure:
 
 def limits(graph: Graph, structure: Structure) -> dict[str, int | str]:
     """`compulsory_bytes`, `stream_bytes`, `flop`, and a `note` that says what they count."""
-    counts = {**structure.counts, "unit": 1}
+    counts = with_products(graph, {**structure.counts, "unit": 1})
     results = {graph.result, *dict(graph.gradients).values()}
     fixed = sum(FLOAT * counts[v.index_set] * elements(graph, v) for v in graph.values if v.name in results)
     fixed += sum(structure.map_bytes.get(name, 0) for name in sorted(_maps_read(graph)))

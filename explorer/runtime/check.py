@@ -1,95 +1,134 @@
-"""Whether a target's scores are the reference's."""
+"""Whether what a target gives is what the reference gives, up to the rounding errors that float32 makes on the way.
+
+Every element is held against its own bound (`reference_bounds`). Beside that, the root mean square of error over bound
+is held against that of float32 computed plainly: a bound that is wide, where errors mostly cancel, hides what is a
+little wrong everywhere, and the mean does not.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-TOLERANCE = 1e-5
-"""The largest relative error that float32 arithmetic is allowed against the float64 reference."""
+from explorer.runtime.reference_bounds import CONSTANT, LARGEST, ROUNDOFF, Bounded
 
-FLOOR_SHARE = 0.1
-"""An element smaller than this share of the median counts as that large: `compare` says why."""
+MOST_ROOT = 3.0
+"""How many times the root mean square of plain float32, NumPy's or one by one, a target's may be. Lawful runs reach
+1.2; products of TF32 numbers 100."""
+FEWEST = 64
+"""Of fewer different elements, a mean says nothing that the elements do not."""
+SHARED = 0.5
+"""How much of the bounds that elements share is no alarm: such an error is one draw, however many elements have it."""
+_SMALLEST = 1e-300
 
-RELATIVE_TO = "the score's magnitude, or a tenth of the batch's median magnitude where that is larger"
-"""What errors are relative to, in words."""
-
-PLAIN_SHARE = 4.0
-"""How many times the error of plain float32 a target may have, where that alone comes near the tolerance: NumPy adds
-up in pairs, a target that adds one by one (the simulated machine) loses more, 2.4 times as much for RESCAL."""
-WIDEST = 10.0
-"""How many times the tolerance plain float32 may excuse at most."""
-
-_VANISHING = 1e-15
-"""A norm below this may be 0 in float32 and a third of its digits lost: its squares leave the range of float32."""
-_SMALLEST = 1e-30
-"""Keeps the division defined where every score is 0."""
-
-Floats = npt.NDArray[np.float32]
+Floats = npt.NDArray[np.floating]
 Plain = Callable[[], npt.NDArray[np.floating]]
-"""The reference's text evaluated by NumPy in float32."""
+"""The reference's text in float32: as NumPy has it, or one by one."""
 
 
 @dataclass(frozen=True)
 class Check:
-    """The comparison of all rows: the largest relative error (infinite where a row is NaN and should not be).
+    """The comparison of all rows that were checked.
 
-    `median_magnitude` times FLOOR_SHARE is the least that an error was divided by. `beyond_float32` says that all that
-    is wrong are scores that overflow or vanish in plain float32 too. `plain_error`, the largest error of plain
-    float32, is there where the tolerance did not hold by itself; where it widened `tolerance`, that says so.
+    `ratio` is the largest of error over what it may be: above 1, an element is wrong; infinite where it is no number
+    and should be one, or where shapes differ. `root` is the root mean square of error over bound, `plain_root` that of
+    plain float32 where it was needed, and `drifts` says that the first is too far above the second. `beyond_float32`
+    says that all that is wrong are numbers that float32 cannot hold on the way. `max_relative_error` is for show.
     """
 
-    max_relative_error: float
+    ratio: float
     rows: int
-    tolerance: float = TOLERANCE
-    median_magnitude: float = 0.0
+    root: float = 0.0
+    plain_root: float | None = None
+    drifts: bool = False
     beyond_float32: bool = False
-    plain_error: float | None = None
+    max_relative_error: float = 0.0
 
     @property
     def matches(self) -> bool:
-        return self.max_relative_error < self.tolerance
+        return self.ratio <= 1 and not self.drifts
+
+    def to_json(self) -> dict[str, Any]:
+        """The figures, None where one is no number."""
+        return {
+            "error_over_bound": _number(self.ratio),
+            "root_mean_square": _number(self.root),
+            "plain_root_mean_square": None if self.plain_root is None else _number(self.plain_root),
+            "max_relative_error": _number(self.max_relative_error),
+        }
 
 
-def compare(
-    got: Floats, want: npt.NDArray[np.float64], tolerance: float = TOLERANCE, plain: Plain | None = None
-) -> Check:
-    """Hold results against the reference, element by element: scores [B] or [B, N], or a layer's rows.
+def _number(value: float) -> float | None:
+    return value if np.isfinite(value) else None
 
-    An error is relative to the element or, where that is larger, to FLOOR_SHARE of the median magnitude of those that
-    are not 0. An element that cancels to nearly nothing (a dot product of signed numbers) keeps the rounding errors of
-    its terms, so its error relative to itself says nothing about the kernel. The scale is the median and not the
-    largest: one huge row must not excuse the others. A NaN or an infinity matches only the same one.
 
-    Where an error exceeds the tolerance, `plain` decides whether float32 can do better: the tolerance becomes
-    PLAIN_SHARE times its error if that is larger, but no more than WIDEST times the one asked for.
+def compare(got: Floats, want: Bounded, plain: Sequence[Plain] = ()) -> Check:
+    """Hold a result or a gradient against the reference's, of the same elements, in any shape.
+
+    A NaN or an infinity matches only the same, or anything where float32 has no bound: there, what is no number is told
+    as beyond float32, and a number passes. The plain evaluations are made only where the mean may be an alarm.
     """
     if got.shape != want.shape:
-        return Check(np.inf, want.shape[0], tolerance)
-    counted = np.abs(want[np.isfinite(want) & (want != 0)])
-    typical = float(np.median(counted)) if counted.size else 0.0
-    errors = _errors(got, want, typical)
-    largest = float(np.max(errors, initial=0.0))
-    if largest < tolerance or plain is None:
-        return Check(largest, want.shape[0], tolerance, typical)
-    rounded = plain()
-    plain_errors = _errors(rounded, want, typical)
-    plain_error = float(np.max(plain_errors, initial=0.0))
-    overflows = ~np.isfinite(got) & ~np.isfinite(rounded) & np.isfinite(want)
-    vanishes = (np.abs(want) < _VANISHING) & (plain_errors >= tolerance)
-    beyond = bool(np.all((overflows | vanishes)[errors >= tolerance]))
-    excused = PLAIN_SHARE * plain_error
-    if np.isfinite(excused):
-        tolerance = max(tolerance, min(excused, WIDEST * tolerance))
-    return Check(largest, want.shape[0], tolerance, typical, beyond, plain_error)
+        return Check(np.inf, want.shape[0] if want.shape else 0)
+    ratios = error_over_bound(got, want)
+    unbounded = ~np.isfinite(want.error) & np.isfinite(want.value) & ~np.isfinite(got)
+    ratio = float(np.max(np.where(unbounded, np.inf, ratios), initial=0.0))
+    beyond = bool(unbounded.any()) and float(np.max(np.where(unbounded, 0.0, ratios), initial=0.0)) <= 1
+    root = _root(ratios)
+    roots = [0.0, *_shared_root(want)]
+    drifts = ratio <= 1 and _suspicious(root, roots, want)
+    plain_root: float | None = None
+    for evaluate in plain if drifts else ():
+        plain_root = max(plain_root or 0.0, _root(error_over_bound(evaluate(), want)))
+        drifts = root > MOST_ROOT * max(plain_root, *roots)
+        if not drifts:
+            break
+    drifts = drifts and plain_root is not None
+    return Check(ratio, len(got) if got.ndim else 1, root, plain_root, drifts, beyond, _relative(got, want.value))
 
 
-def _errors(got: npt.NDArray[np.floating], want: npt.NDArray[np.float64], typical: float) -> npt.NDArray[np.float64]:
-    with np.errstate(invalid="ignore", over="ignore"):
-        error = np.abs(got.astype(np.float64) - want) / np.maximum(np.abs(want), _SMALLEST + FLOOR_SHARE * typical)
-        same = (got == want) | (np.isnan(got) & np.isnan(want))
-    error = np.where(same, 0.0, np.where(np.isfinite(want), error, np.inf))
-    return np.nan_to_num(error, nan=np.inf, posinf=np.inf)
+def error_over_bound(got: Floats, want: Bounded) -> npt.NDArray[np.float64]:
+    """How many times the error that it may have each element has."""
+    with np.errstate(all="ignore"):
+        bound = CONSTANT * ROUNDOFF * want.error
+        value = np.asarray(got, dtype=np.float64)
+        error = np.abs(value - want.value)
+        ratios = np.where(bound > 0, error / np.where(bound > 0, bound, 1.0), np.where(error == 0, 0.0, np.inf))
+        same = (value == want.value) | (np.isnan(value) & np.isnan(want.value))
+        overflows = np.isinf(value) & (np.abs(want.value) >= LARGEST) & (np.sign(value) == np.sign(want.value))
+        ratios = np.where(np.isinf(bound) & np.isfinite(want.value), 0.0, ratios)
+    return np.where(same | overflows, 0.0, np.nan_to_num(ratios, nan=np.inf, posinf=np.inf))
+
+
+def _root(ratios: npt.NDArray[np.float64]) -> float:
+    return float(np.sqrt(np.mean(np.square(np.minimum(ratios, 1e100))))) if ratios.size else 0.0
+
+
+def _shared_root(want: Bounded) -> list[float]:
+    """The root mean square of the parts of the bounds that elements may share."""
+    with np.errstate(all="ignore"):
+        part = np.broadcast_to(np.nan_to_num(SHARED * want.shared / (want.error + _SMALLEST), nan=1.0), want.shape)
+    return [float(np.sqrt(np.mean(np.square(np.minimum(part, 1.0)))))] if part.size else []
+
+
+def _suspicious(root: float, roots: list[float], want: Bounded) -> bool:
+    """Whether a mean is worth an evaluation in plain float32."""
+    return root > MOST_ROOT * max(roots) and want.size >= FEWEST and len(np.unique(want.value)) >= FEWEST
+
+
+def _relative(got: Floats, want: npt.NDArray[np.float64]) -> float:
+    """The largest relative error, relative to a tenth of the median where elements are smaller."""
+    with np.errstate(all="ignore"):
+        counted = np.abs(want[np.isfinite(want) & (want != 0)])
+        typical = 0.1 * float(np.median(counted)) if counted.size else 0.0
+        errors = np.abs(got.astype(np.float64) - want) / np.maximum(np.abs(want), typical + _SMALLEST)
+    return float(np.max(np.where(np.isfinite(want), errors, 0.0), initial=0.0))
+
+
+def worst(checks: Mapping[str, Check]) -> str:
+    """The name of the check with the largest ratio, those that drift last."""
+    return max(checks, key=lambda name: (not checks[name].matches, checks[name].ratio))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, TextIO
 
-from explorer.runtime.events import Event
+from explorer.runtime.events import GIVEN, OF_TEXT, Event
 
 START_OF_LINE = "\r\x1b[K"
 """Goes back to the start of a terminal's line and clears it."""
@@ -107,13 +107,12 @@ def _data_lines(result: Mapping[str, Any]) -> list[str]:
 def _list_lines(result: Mapping[str, Any]) -> list[str]:
     """An op's lists of indices, where its sizes are from, its pre-processing, and what was checked of the gradients."""
     data, length = result["data"], result["data"]["length"]
-    sizes = ", ".join(f"{name} = {size} ({result['sizes_from'][name]})" for name, size in result["sizes"].items())
     steps = result["preprocessing"]
     lines = [
         f"  data    {data['name']} ({data['source']}): {data['entries']:,} entries in {data['lists']:,} lists"
         f" of {length['mean']:.1f}, at most {length['max']:,}, {length['empty']:,} empty; {data['rows']:,} rows",
         *([f"          {data['about']}"] if data["about"] else []),
-        f"  sizes   {sizes or 'none'}",
+        f"  sizes   {_sizes(result)}",
         f"  encoded in {sum(step['ms'] for step in steps):.1f} ms: {'; '.join(step['name'] for step in steps)}",
         *_gradient_lines(result),
     ]
@@ -146,9 +145,7 @@ def _gradient_lines(result: Mapping[str, Any]) -> list[str]:
     """What was checked of the gradients, and what they took."""
     lines = []
     for name, check in result.get("gradients", {}).items():
-        error = check["max_relative_error"]
-        shown = "not a number" if error is None else f"{error:.1e}"
-        lines.append(f"  d {name:5} {_many(check['directions'], 'direction')}, largest relative error {shown}")
+        lines.append(f"  d {name:5} {_error(check)}")
     if "peak_bytes" in result:
         lines.append(f"  memory  {result['peak_bytes']:,} bytes at the most, besides the inputs")
     return lines
@@ -177,7 +174,14 @@ def _many(count: int, one: str, several: str = "") -> str:
 
 
 def _sizes(result: Mapping[str, Any]) -> str:
-    return ", ".join(f"{name} = {size}" for name, size in result["sizes"].items()) or "no sizes"
+    return sizes_in_words(result["sizes"], result["sizes_from"]) or "no sizes"
+
+
+def sizes_in_words(sizes: Mapping[str, int], sizes_from: Mapping[str, str]) -> str:
+    """`D = 32, from RM1:L0; K = 8, given; M = 4`: the text's own need no word."""
+    own = {GIVEN: ", given", OF_TEXT: ""}
+    ends = {dim: own.get(source, f", from {source}") for dim, source in sizes_from.items()}
+    return "; ".join(f"{dim} = {size}{ends[dim]}" for dim, size in sizes.items())
 
 
 def _first(result: Mapping[str, Any]) -> str:
@@ -187,16 +191,25 @@ def _first(result: Mapping[str, Any]) -> str:
 def _verdict(result: Mapping[str, Any]) -> str:
     if not result["matches_reference"]:
         return f"WRONG   {result['message']}"
-    return (
-        f"matches the float64 reference: {_many(result['rows_checked'], 'row')}, largest relative error"
-        f" {result['max_relative_error']:.1e} (tolerance {result['tolerance']:.0e}{_plain(result)})"
-    )
+    return f"matches the float64 reference: {_rows_checked(result)}, {_error(result)}"
 
 
-def _plain(result: Mapping[str, Any]) -> str:
-    """What the tolerance was widened by, where the usual one did not hold."""
-    error = result.get("plain_float32_error")
-    return "" if error is None else f", since NumPy in float32 has {error:.1e} here"
+def _rows_checked(result: Mapping[str, Any]) -> str:
+    """How many rows were held against the reference, and of how many where they were drawn."""
+    sampled = result["sampled"]
+    if sampled is None:
+        return _many(result["rows_checked"], "row")
+    hubs = f" and the {sampled['highest_degree']} of highest degree" if sampled["highest_degree"] else ""
+    return f"{sampled['rows']:,} of {_many(sampled['of'], 'row')}, drawn with seed {sampled['seed']}{hubs}"
+
+
+def _error(check: Mapping[str, Any]) -> str:
+    """How large errors are beside what rounding to float32 may make."""
+    ratio, error = check["error_over_bound"], check["max_relative_error"]
+    if ratio is None:
+        return "not a number where there should be one"
+    relative = "" if error is None else f"; the largest relative error is {error:.1e}"
+    return f"errors up to {ratio:.2g} of what rounding may make{relative}"
 
 
 def _shares(unit: Mapping[str, Any]) -> str:

@@ -10,6 +10,9 @@ from typing import Any, Literal
 
 Event = dict[str, Any]
 
+GIVEN, OF_TEXT = "given", "the text"
+"""Where a result's sizes are from that no data fixes."""
+
 FailureKind = Literal["error", "timeout", "memory", "cancelled", "superseded", "refused", "crashed"]
 
 

@@ -5,7 +5,6 @@ A problem with a source is an InputError, as for triples.
 
 from __future__ import annotations
 
-import re
 import zlib
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -164,11 +163,6 @@ def _file_counts(source: str, data_dir: Path | None, changed: int) -> dict[str, 
         "src_pairs": len(pairs[0]),
         "dst_pairs": len(pairs[1]),
     }
-
-
-def has_layer(text: str) -> bool:
-    """Whether a model's text might define a layer, so that it needs a graph's sizes: cheaper than compiling it."""
-    return re.search(r"^[ \t]*layer\b", text, re.MULTILINE) is not None
 
 
 def _refuse_unknown(source: str, data_dir: Path | None) -> None:

@@ -19,6 +19,7 @@ from explorer.compiler.ir.module import Module
 from explorer.runtime.encodings import DOMAINS, Encodings, encode
 from explorer.runtime.graphs import RelationalGraph
 from explorer.runtime.inputs import Ids, InputError
+from explorer.runtime.products import product_arrays
 
 Floats = npt.NDArray[np.float32]
 Outcome = tuple[Floats, dict[str, Floats]]
@@ -130,10 +131,9 @@ def program_inputs(
     """
     arrays: dict[str, Any] = {str(count_name(index_set)): size for index_set, size in encodings.counts.items()}
     arrays |= {entry.name: encodings.maps[entry.name] for entry in graph.maps if entry.name in DOMAINS}
-    for program in module.programs:
-        for buffer in program.buffers:
-            if buffer.kind == "index" and buffer.name not in arrays:
-                arrays[buffer.name] = _segment_array(encodings, buffer.name)
+    read = {buffer.name for program in module.programs for buffer in program.buffers if buffer.kind == "index"}
+    arrays |= product_arrays(graph, read, encodings.maps, encodings.counts)
+    arrays |= {name: _segment_array(encodings, name) for name in sorted(read - arrays.keys())}
     structure = {"norm": encodings.norm, "in_degree": encodings.in_degree}
     for tensor in graph.tensors:
         if tensor.kind == "structure":

@@ -29,7 +29,7 @@ def run(setup: Setup) -> Iterator[Event]:
     got, gradients = setup.finished(*outcome)
     check = setup.check(got)
     if check.matches and gradients:
-        yield progress("checking the gradients against differences in float64", CHECKING, STEPS)
+        yield progress("checking the gradients against those in float64", CHECKING, STEPS)
         setup.check_gradients(gradients, lambda arrays: prepared.bind(arrays).run())
     yield progress("running", RUNNING, STEPS)
     samples: list[float] = []

@@ -24,6 +24,7 @@ from explorer.runtime.arrays import inputs_of, kernels_of
 from explorer.runtime.encodings import Segments, Step, segments
 from explorer.runtime.inputs import Ids, InputError
 from explorer.runtime.layer_inputs import Floats, Outcome, tensor_shape, with_upstream
+from explorer.runtime.products import product_arrays
 from explorer.runtime.sparse import SparseRows
 from explorer.runtime.sparse_arrays import sparse_from
 
@@ -137,6 +138,8 @@ def program_inputs(
     """
     arrays: dict[str, Any] = {str(count_name(index_set)): size for index_set, size in encoded.counts.items()}
     arrays |= encoded.maps
+    read = {buffer.name for buffer in inputs_of(kernels_of(program))}
+    arrays |= product_arrays(graph, read, encoded.maps, encoded.counts)
     for buffer in inputs_of(kernels_of(program)):
         if buffer.kind == "index" and buffer.name not in arrays:
             base, _, part = buffer.name.rpartition("_")

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from explorer.compiler.ir import graph as g
-from explorer.compiler.ir.index_sets import containment, count_name
+from explorer.compiler.ir.index_sets import containment, count_name, is_given
 
 FUNCTIONS: Mapping[str, Callable[..., Tensor]] = {
     "add": torch.add,
@@ -65,7 +65,7 @@ class TorchModel:
         self._maps = {
             entry.name: torch.from_numpy(np.asarray(inputs[entry.name], np.int64)).to(device)
             for entry in graph.maps
-            if entry.codomain != "unit" and entry.name not in self._inside
+            if is_given(entry)
         }
         self._tensors = {
             tensor.name: torch.from_numpy(np.asarray(inputs[tensor.name], np.float32)).to(device)

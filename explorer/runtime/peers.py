@@ -12,9 +12,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from explorer.runtime.check import Check
+from explorer.runtime.check import Check, worst
 from explorer.runtime.gpu_timing import Times
-from explorer.runtime.setup import Outcome, Setup
+from explorer.runtime.setup import Outcome, Setup, how_far
 
 AS_WRITTEN: Mapping[str, str | int | bool] = {"reorder": False, "compact": False, "grad": False}
 """Options under which the graph has the operators that the text has."""
@@ -52,12 +52,13 @@ class Peer:
             self.reason = OUT_OF_MEMORY
             return self
         self.check = setup.check(got)
-        right = self.check.matches
-        if gradients and setup.probe is not None:
-            slope = setup.probe.check(gradients, setup.upstream)
-            right = right and slope.max_relative_error < setup.gradient_tolerance
-        if not right:
-            self.reason = "its result differs from the reference's"
+        checks = {"result": self.check}
+        if gradients:
+            found = {"all": setup.together(gradients)} if setup.large else setup.checked(gradients)
+            checks |= {f"gradient by {name}": check for name, check in found.items()}
+        name = worst(checks)
+        if not checks[name].matches:
+            self.reason = f"its {name} differs from the reference's{how_far(checks[name])}"
         return self
 
     def to_json(self, ours: Times) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""What a model means: its text evaluated in float64 NumPy, against which every run is checked.
+"""What a model means: its text evaluated in float64 NumPy, and its gradients, against which every run is checked.
 
 It shares no code with the compiler, from the parser on: a mistake would have to be made twice to pass.
 """
@@ -11,10 +11,14 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from explorer.runtime.reference_adjoint import backward, payload_of
+from explorer.runtime.reference_arithmetic import BOUNDED, FLOAT64, Arithmetic
+from explorer.runtime.reference_bounds import products_coarser
 from explorer.runtime.reference_evaluator import Evaluator, Index
-from explorer.runtime.reference_functions import Array
 from explorer.runtime.reference_layers import LayerEvaluator
 from explorer.runtime.reference_ops import OpEvaluator
+from explorer.runtime.reference_primitives import Array, joined, spread
+from explorer.runtime.reference_tangent import Moved
 from explorer.runtime.reference_text import ReferenceFailure, read_model
 
 CHUNK_BYTES = 4 << 20
@@ -33,9 +37,9 @@ def score(
     sizes: Mapping[str, int],
     name: str | None = None,
     negatives: str = "none",
-    dtype: npt.DTypeLike = np.float64,
+    arithmetic: Arithmetic = FLOAT64,
 ) -> Array:
-    """The scores of a batch: [B], or [B, N] with negatives "tail:N" or "head:N"; computed in `dtype`.
+    """The scores of a batch: [B], or [B, N] with negatives "tail:N" or "head:N".
 
     `inputs` holds each index map and tensor by its name (the corrupted map as [B, N]), `sizes` the dimensions
     that differ from the text's defaults, and `name` picks a definition where the last is not meant.
@@ -50,15 +54,19 @@ def score(
     if lead == 2:
         ids = {entry: array.reshape(len(array), -1) for entry, array in ids.items()}
     rows = np.broadcast_shapes(*(array.shape for array in ids.values()))
-    run = Evaluator(model, definition, inputs, sizes, lead, frozenset(kind for _, kind in definition.parameters), dtype)
-    result = np.empty(rows, dtype=np.float64)
+    sets = frozenset(kind for _, kind in definition.parameters)
+    run = Evaluator(model, definition, inputs, sizes, lead, sets, arithmetic)
+    parts: list[Array] = []
     with np.errstate(all="ignore"):
-        _score_rows(run, {entry: array[:1] for entry, array in ids.items()})
-        step = max(1, CHUNK_BYTES // max(1, run.bytes))
+        step = rows[0]
+        if not arithmetic.whole:
+            _score_rows(run, {entry: array[:1] for entry, array in ids.items()})
+            step = max(1, CHUNK_BYTES // max(1, run.bytes))
         for start in range(0, rows[0], step):
             chunk = {entry: array[start : start + step] for entry, array in ids.items()}
-            result[start : start + step] = _score_rows(run, chunk)
-    return result
+            shape = np.broadcast_shapes(*(array.shape for array in chunk.values()))
+            parts.append(spread(_score_rows(run, chunk), shape))
+    return joined(0, *parts)
 
 
 def _score_rows(run: Evaluator, ids: Mapping[str, npt.NDArray[np.int64]]) -> Array:
@@ -75,18 +83,16 @@ def layer(
     inputs: Inputs,
     sizes: Mapping[str, int],
     name: str | None = None,
-    dtype: npt.DTypeLike = np.float64,
+    arithmetic: Arithmetic = FLOAT64,
 ) -> Array:
     """What a layer gives for a graph: [nodes, ...], or [edges, ...] where it returns data of edges.
-
-    Computed in `dtype`, but for sums over the chunks of a graph, which are float64 always.
 
     `inputs` holds the edges (`src`, `dst`, `etype`: int32 [edges]), `ntype` (int32 [nodes]), the numbers
     `num_nodes`, `num_etypes` and `num_ntypes`, and every tensor by its name, its rows per edge in the edges' order.
     """
     model = read_model(text)
     with np.errstate(all="ignore"):
-        return LayerEvaluator(model, model.main(name), inputs, sizes, dtype).result()
+        return LayerEvaluator(model, model.main(name), inputs, sizes, arithmetic).result()
 
 
 def op(
@@ -94,30 +100,91 @@ def op(
     inputs: Inputs,
     sizes: Mapping[str, int],
     name: str | None = None,
-    dtype: npt.DTypeLike = np.float64,
+    arithmetic: Arithmetic = FLOAT64,
 ) -> Array:
     """What an op gives: a row for each bag, row of a matrix, nonzero, or entry of a block gather.
-
-    Computed in `dtype`, but for sums over entries, which are float64 always.
 
     `inputs` holds the lists as a caller gives them (`ptr`, `idx`, `weight`; `rowptr` or `row`, `col`, `value`,
     `num_rows`, `num_cols`; `ptr`, `blocks`) and every tensor by its name. Rows of nonzeros are in the order given.
     """
     model = read_model(text)
     with np.errstate(all="ignore"):
-        return OpEvaluator(model, model.main(name), inputs, sizes, dtype).result()
+        return OpEvaluator(model, model.main(name), inputs, sizes, arithmetic).result()
 
 
 def evaluate(
-    text: str, inputs: Inputs, sizes: Mapping[str, int], name: str | None = None, negatives: str = "none"
+    text: str,
+    inputs: Inputs,
+    sizes: Mapping[str, int],
+    name: str | None = None,
+    negatives: str = "none",
+    arithmetic: Arithmetic = FLOAT64,
 ) -> Array:
     """`score`, `layer` or `op`, whichever the definition is."""
     match read_model(text).main(name).family:
         case "layer":
-            return layer(text, inputs, sizes, name)
+            return layer(text, inputs, sizes, name, arithmetic)
         case "op":
-            return op(text, inputs, sizes, name)
-    return score(text, inputs, sizes, name, negatives)
+            return op(text, inputs, sizes, name, arithmetic)
+    return score(text, inputs, sizes, name, negatives, arithmetic)
+
+
+def gradients(
+    text: str,
+    inputs: Inputs,
+    sizes: Mapping[str, int],
+    upstream: npt.NDArray[np.floating],
+    names: Sequence[str],
+    name: str | None = None,
+    negatives: str = "none",
+    arithmetic: Arithmetic = BOUNDED,
+) -> tuple[Array, dict[str, Array]]:
+    """The result, and the gradient of sum(upstream * result) by each of the tensors `names`, in their shapes.
+
+    In one chunk, so what is as large as the product of all its edges and features should be cut smaller before.
+    """
+    traced, tensors = arithmetic.traced({entry: np.asarray(inputs[entry]) for entry in names})
+    result = evaluate(text, inputs, sizes, name, negatives, traced)
+    value = payload_of(result)
+    with np.errstate(all="ignore"):
+        found = backward(result, arithmetic.of(np.asarray(upstream)), tensors)
+    zeros = {entry: arithmetic.of(np.zeros(np.shape(inputs[entry]), np.float32)) for entry in names}
+    return value, {entry: zeros[entry] if (by := found.get(entry)) is None else by for entry in names}
+
+
+@dataclass(frozen=True, eq=False)
+class Meaning:
+    """A definition with all that it is evaluated on; `coarser` says how many times the unit roundoff of float32 the
+    factors of its matrix products have, where a target rounds them on purpose; `rows` are those of the result that are
+    asked for, all where there are none."""
+
+    text: str
+    inputs: Inputs
+    sizes: Mapping[str, int]
+    name: str | None = None
+    negatives: str = "none"
+    coarser: float = 1.0
+    rows: npt.NDArray[np.integer] | None = None
+
+    def result(self, arithmetic: Arithmetic = BOUNDED) -> Array:
+        """The scores, or the rows of a layer or an op."""
+        with products_coarser(self.coarser):
+            found = evaluate(self.text, self.inputs, self.sizes, self.name, self.negatives, arithmetic)
+        return found if self.rows is None else found[self.rows]
+
+    def gradients(
+        self, upstream: npt.NDArray[np.floating], names: Sequence[str], arithmetic: Arithmetic = BOUNDED
+    ) -> dict[str, Array]:
+        """The gradients of sum(upstream * result) by these tensors."""
+        asked = (self.text, self.inputs, self.sizes, upstream, names, self.name, self.negatives, arithmetic)
+        with products_coarser(self.coarser):
+            return gradients(*asked)[1]
+
+    def change(self, direction: Mapping[str, npt.NDArray[np.floating]], arithmetic: Arithmetic = BOUNDED) -> Array:
+        """How the result changes along a direction of these tensors, in any size; 0 where it does not."""
+        moved = arithmetic.moved({name: np.asarray(self.inputs[name]) for name in direction}, direction)
+        found = self.result(moved)
+        return found.change if isinstance(found, Moved) else arithmetic.of(np.zeros(found.shape))
 
 
 @dataclass(frozen=True)

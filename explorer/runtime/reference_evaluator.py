@@ -1,6 +1,4 @@
-"""Walks a definition's syntax tree and evaluates it in float64, row by row at once; for the reference.
-
-In float32 it tells what that arithmetic can give at best."""
+"""Walks a definition's syntax tree and evaluates it, row by row at once; for the reference."""
 
 from __future__ import annotations
 
@@ -14,7 +12,8 @@ import numpy as np
 import numpy.typing as npt
 
 from explorer.runtime import reference_functions as functions
-from explorer.runtime.reference_functions import Array
+from explorer.runtime.reference_arithmetic import FLOAT64, Arithmetic
+from explorer.runtime.reference_primitives import Array, Carrier, negative, part, pick, reshaped, swapped
 from explorer.runtime.reference_text import Definition, Model, ReferenceFailure
 
 ALIASES = {
@@ -50,7 +49,7 @@ OPERATORS: dict[type[ast.operator], Callable[[Any, Any], Any]] = {
 class Table:
     """A declared tensor; its first `sets` axes are index sets."""
 
-    data: npt.NDArray[np.floating]
+    data: Array
     sets: int
 
 
@@ -69,8 +68,8 @@ class Handle:
     """What an expression stands for that only one family of definitions has, such as a layer's graph."""
 
 
-Binding = Array | Number | Table | Index | Handle | str
-"""What an expression stands for; a string is the name of a layer's data."""
+Binding = Any
+"""What an expression stands for: an array, a Number, a Table, an Index or a Handle; a string is the name of data."""
 
 
 def _stored(values: npt.NDArray[np.generic]) -> npt.NDArray[np.floating]:
@@ -79,7 +78,7 @@ def _stored(values: npt.NDArray[np.generic]) -> npt.NDArray[np.floating]:
 
 
 class Evaluator:
-    """Evaluates one definition over chunks of rows in `dtype`; `bytes` is what the last one's values took.
+    """Evaluates one definition over chunks of rows in an arithmetic; `bytes` is what the last one's values took.
 
     Every value has `lead` leading axes, which number the rows; see `reference_functions`.
     """
@@ -92,9 +91,9 @@ class Evaluator:
         sizes: Mapping[str, int],
         lead: int,
         sets: frozenset[str],
-        dtype: npt.DTypeLike = np.float64,
+        arithmetic: Arithmetic = FLOAT64,
     ) -> None:
-        self.dtype = dtype
+        self.arithmetic = arithmetic
         self.model = model
         self.definition = definition
         self.lead = lead
@@ -103,7 +102,7 @@ class Evaluator:
         for name, default in model.dims:
             self.sizes[name] = sizes[name] if default is None or name in sizes else self.number(default, {})
         self.tables = {
-            name: Table(_stored(inputs[name]), sum(extent in sets for extent in extents))
+            name: Table(arithmetic.table(name, _stored(inputs[name])), sum(extent in sets for extent in extents))
             for name, extents in definition.tensors
             if name in inputs  # those that nothing uses may be left out
         }
@@ -143,14 +142,14 @@ class Evaluator:
                 return self.sizes[name]
             case ast.UnaryOp(op=ast.USub(), operand=inner):
                 value = self.expression(inner, scope)
-                return -value if isinstance(value, Number) else self.kept(-self.array(value))
+                return -value if isinstance(value, Number) else self.kept(negative(self.array(value)))
             case ast.UnaryOp(op=ast.UAdd(), operand=inner):
                 return self.expression(inner, scope)
             case ast.Attribute(value=inner, attr="T"):
-                return np.swapaxes(functions.dense(self.value(inner, scope), self.lead, 2), -1, -2)
+                return swapped(functions.dense(self.value(inner, scope), self.lead, 2))
             case ast.Subscript(value=inner, slice=ast.Slice(lower=lower, upper=upper, step=None)):
                 start, stop = (None if bound is None else self.whole(bound, scope) for bound in (lower, upper))
-                return functions.dense(self.value(inner, scope), self.lead, 1)[..., start:stop]
+                return part(functions.dense(self.value(inner, scope), self.lead, 1), (..., slice(start, stop)))
             case ast.Subscript(value=inner, slice=index):
                 return self.gather(self.expression(inner, scope), index, scope)
             case ast.Call(func=ast.Name(id=name), args=arguments, keywords=keywords):
@@ -160,7 +159,7 @@ class Evaluator:
 
     def kept(self, result: Array) -> Array:
         """The result in the type of the evaluation, its size added to what the chunk takes."""
-        result = result.astype(self.dtype, copy=False)
+        result = self.arithmetic.of(result)
         self.bytes += result.nbytes
         return result
 
@@ -168,10 +167,10 @@ class Evaluator:
         """A value with its leading axes: numbers and tensors without index sets are shared by all rows."""
         match entry:
             case int() | float():
-                return np.full((1,) * self.lead, entry, dtype=self.dtype)
+                return self.arithmetic.rounded(np.full((1,) * self.lead, entry, dtype=np.float64))
             case Table(data=data, sets=0):
-                return data[(None,) * self.lead].astype(self.dtype)
-            case np.ndarray():
+                return self.arithmetic.of(part(data, (None,) * self.lead))
+            case np.ndarray() | Carrier():
                 return entry
         raise ReferenceFailure("a tensor or an index, where a value is needed")
 
@@ -191,13 +190,13 @@ class Evaluator:
         return operator.index(self.number(node, scope))  # type: ignore[arg-type]
 
     def gather(self, table: Binding, index: ast.expr, scope: dict[str, Binding]) -> Binding:
-        """`E[h]`, or `M[h, r]` of a tensor with two index sets: its rows as float64."""
+        """`E[h]`, or `M[h, r]` of a tensor with two index sets: its rows."""
         parts = index.elts if isinstance(index, ast.Tuple) else [index]
         picked = [self.expression(part, scope) for part in parts]
         ids = [entry.ids for entry in picked if isinstance(entry, Index)]
         if not isinstance(table, Table) or not len(ids) == len(picked) == table.sets:
             raise ReferenceFailure(f"line {index.lineno}: not rows of a tensor")
-        return self.kept(table.data[tuple(ids)].astype(self.dtype))
+        return self.kept(pick(table.data, tuple(ids)))
 
     def binary(self, kind: ast.operator, left: Binding, right: Binding) -> Array | Number:
         """`left kind right`; of two numbers, a number."""
@@ -210,7 +209,7 @@ class Evaluator:
             number: Number = function(left, right)
             return number
         x, y = functions.align_prefix(self.array(left), self.array(right), self.lead)
-        return self.kept(np.asarray(function(x, y)))
+        return self.kept(function(x, y))
 
     def call(
         self, name: str, arguments: list[ast.expr], keywords: dict[str, ast.expr], scope: dict[str, Binding]
@@ -225,7 +224,7 @@ class Evaluator:
         if name == "reshape":
             x = self.value(arguments[0], scope)
             extents = tuple(self.whole(part, scope) for part in arguments[1:])
-            return x.reshape(x.shape[: self.lead] + extents)
+            return reshaped(x, x.shape[: self.lead] + extents)
         if name == "repeat":
             return functions.repeat(self.value(arguments[0], scope), self.whole(arguments[1], scope), self.lead)
         if name in ("norm", "leaky_relu"):

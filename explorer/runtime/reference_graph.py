@@ -2,17 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
 
-from explorer.runtime.reference_functions import Array
+from explorer.runtime.reference_primitives import (
+    Array,
+    Numbers,
+    accumulate,
+    blank,
+    pick,
+    put,
+    segment_max,
+    segment_sum,
+    spread,
+    widened,
+)
 from explorer.runtime.reference_text import ReferenceFailure
 
-Numbers = npt.NDArray[np.int64]
 Ids = npt.NDArray[np.integer]
 Key = tuple[str, str]
 """The set and the name of data: ("edge", "att")."""
@@ -90,10 +100,10 @@ class GraphData:
     def read(self, key: Key, ids: Ids) -> Array:
         """The rows of these elements."""
         if key in self._version:
-            return self._written[key, self._version[key]][ids]
+            return pick(self._written[key, self._version[key]], (ids,))
         if key not in self.settled:
             raise ReferenceFailure(f'{key[0]} data "{key[1]}" is read before it is assigned')
-        return self.settled[key][ids]
+        return pick(self.settled[key], (ids,))
 
     def __contains__(self, key: Key) -> bool:
         return key in self._version or key in self.settled
@@ -102,9 +112,10 @@ class GraphData:
         """Puts rows (or one for all) in place of these elements' data; the elements differ from each other."""
         version = self._version[key] = self._version.get(key, 0) + 1
         if (key, version) not in self._written:
-            self._written[key, version] = np.zeros((self.sizes[key[0]], *values.shape[1:]))
+            self._written[key, version] = blank(values, self.sizes[key[0]])
         array = self._written[key, version]
-        array[ids] = _widened(values, array.ndim)
+        rows = spread(widened(values, array.ndim), (len(ids), *array.shape[1:]))
+        self._written[key, version] = put(array, ids, rows)
 
     def add(self, key: Key, ids: Ids, values: Array) -> None:
         """Adds rows to these elements' data, which starts from 0; elements may repeat."""
@@ -112,37 +123,24 @@ class GraphData:
             self._version[key] = 1
             if (key, 1) not in self._written:
                 base = self.settled.get(key)
-                shape = (self.sizes[key[0]], *values.shape[1:])
-                self._written[key, 1] = np.zeros(shape) if base is None else base.copy()
+                self._written[key, 1] = blank(values, self.sizes[key[0]]) if base is None else base.copy()
         place = key, self._version[key]
         array = self._written[place]
         if values.ndim > array.ndim:  # n["h"] = 0.0 stands for zeros of any shape
-            array = np.broadcast_to(_widened(array, values.ndim), (len(array), *values.shape[1:])).copy()
-            self._written[place] = array
-        values = np.broadcast_to(_widened(values, array.ndim), (len(ids), *array.shape[1:]))
-        order = np.argsort(ids, kind="stable")
-        for places, sums in _runs(ids[order], values[order], np.add):
-            array[places] += sums
-
-
-def _widened(values: Array, rank: int) -> Array:
-    """With axes of size 1 behind, so that a prefix shape repeats."""
-    return values.reshape(values.shape + (1,) * (rank - values.ndim))
-
-
-def _runs(ids: Ids, values: Array, function: np.ufunc) -> Iterator[tuple[Ids, Array]]:
-    """The values of each run of equal ids reduced; nothing where there are none."""
-    if len(ids):
-        starts = np.flatnonzero(np.concatenate([[True], ids[1:] != ids[:-1]]))
-        yield ids[starts], function.reduceat(values, starts, axis=0)
+            array = spread(widened(array, values.ndim), (len(array), *values.shape[1:])).copy()
+        values = spread(widened(values, array.ndim), (len(ids), *array.shape[1:]))
+        self._written[place] = accumulate(array, ids, values)
 
 
 def reduce_runs(function: str, values: Array, places: Numbers, count: int) -> Array:
     """sum, mean, max or min of the values at each of `count` places, 0 where there is none; `places` is sorted."""
-    ufunc = {"sum": np.add, "mean": np.add, "max": np.maximum, "min": np.minimum}[function]
-    result = np.zeros((count, *values.shape[1:]))
-    for ids, reduced in _runs(places, values, ufunc):
-        result[ids] = reduced
+    match function:
+        case "max":
+            return segment_max(values, places, count)
+        case "min":
+            return -segment_max(-values, places, count)
+    result = segment_sum(values, places, count)
     if function == "mean":
-        result /= _widened(np.maximum(1, np.bincount(places, minlength=count)).astype(np.float64), result.ndim)
+        counts = np.maximum(1, np.bincount(places, minlength=count)).astype(np.float32)
+        result = result / widened(counts, result.ndim)
     return result

@@ -12,9 +12,10 @@ from collections.abc import Iterable, Mapping
 import numpy as np
 import numpy.typing as npt
 
+from explorer.runtime.reference_arithmetic import FLOAT64, Arithmetic
 from explorer.runtime.reference_evaluator import Binding, Handle
-from explorer.runtime.reference_functions import Array
-from explorer.runtime.reference_graph import DIRECTIONS, GraphData, Key, Numbers, ReferenceGraph, reduce_runs
+from explorer.runtime.reference_graph import DIRECTIONS, GraphData, Key, ReferenceGraph, reduce_runs
+from explorer.runtime.reference_primitives import Array, Numbers, detached, exp, pick, spread
 from explorer.runtime.reference_rows import Element, RowEvaluator, Scope, walk
 from explorer.runtime.reference_text import Definition, Model, ReferenceFailure
 
@@ -66,9 +67,9 @@ class LayerEvaluator(RowEvaluator):
         definition: Definition,
         inputs: Mapping[str, npt.NDArray[np.generic]],
         sizes: Mapping[str, int],
-        dtype: npt.DTypeLike = np.float64,
+        arithmetic: Arithmetic = FLOAT64,
     ) -> None:
-        super().__init__(model, definition, inputs, sizes, 1, SETS, dtype)
+        super().__init__(model, definition, inputs, sizes, 1, SETS, arithmetic)
         read_weighing(definition)
         self.graph = ReferenceGraph(inputs)
         self.data = GraphData(self.graph.sizes)
@@ -94,8 +95,9 @@ class LayerEvaluator(RowEvaluator):
         nodes = np.arange(self.graph.sizes["node"])
         edges, parents = self.graph.edges_at(nodes, "incoming_edges")
         logits = self.data.read(key, edges)
-        logits = np.exp(logits - reduce_runs("max", logits, parents, len(nodes))[parents])
-        logits /= reduce_runs("sum", logits, parents, len(nodes))[parents]
+        most = detached(reduce_runs("max", logits, parents, len(nodes)))
+        logits = exp(logits - pick(most, (parents,)))
+        logits = logits / pick(reduce_runs("sum", logits, parents, len(nodes)), (parents,))
         self.data.assign(key, edges, logits)
         self.data.end_loop()
 
@@ -148,7 +150,7 @@ class LayerEvaluator(RowEvaluator):
             case _, "id":
                 return element
             case "edge", "norm":
-                return self.kept(self.graph.norm[element.ids])
+                return self.kept(self.arithmetic.rounded(self.graph.norm[element.ids]))
             case "node", "in_degree":
                 return self.kept(self.graph.degrees("dst")[element.ids].astype(np.float64))
         if name in self.tables:
@@ -167,6 +169,6 @@ class LayerEvaluator(RowEvaluator):
                 if isinstance(element, Element) and element.set == "node":
                     inner, parents = self.descend(name, element, method, [node.elt], scope)
                     values = self.value(node.elt, inner)
-                    values = np.broadcast_to(values, (len(parents), *values.shape[1:]))
+                    values = spread(values, (len(parents), *values.shape[1:]))
                     return self.kept(reduce_runs(function, values, parents, len(element.ids)))
         raise ReferenceFailure(f"line {node.lineno}: not a reduction over the edges of a node")

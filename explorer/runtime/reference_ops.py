@@ -14,9 +14,10 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 
+from explorer.runtime.reference_arithmetic import FLOAT64, Arithmetic
 from explorer.runtime.reference_evaluator import Binding, Handle, Table
-from explorer.runtime.reference_functions import Array
-from explorer.runtime.reference_graph import GraphData, Numbers, reduce_runs
+from explorer.runtime.reference_graph import GraphData, reduce_runs
+from explorer.runtime.reference_primitives import Array, Numbers, joined, pick, spread
 from explorer.runtime.reference_rows import Element, RowEvaluator, Rows, Scope, walk
 from explorer.runtime.reference_text import Definition, Model, ReferenceFailure
 
@@ -53,9 +54,10 @@ class Header:
 class Entries:
     """The owner and the target of every entry, and its weight or value, as they are given."""
 
-    def __init__(self, header: Header, inputs: Inputs) -> None:
-        weights = {"bag": "weight"}.get(header.kind, "value")
-        self.weights = None if inputs.get(weights) is None else np.asarray(inputs[weights], dtype=np.float64)
+    def __init__(self, header: Header, inputs: Inputs, arithmetic: Arithmetic) -> None:
+        name = {"bag": "weight"}.get(header.kind, "value")
+        given = inputs.get(name)
+        self.weights = None if given is None else arithmetic.table(name, np.asarray(given))
         if header.kind in MATRICES:
             self.targets = np.asarray(inputs["col"], dtype=np.int64)
             if "rowptr" in inputs:
@@ -117,14 +119,14 @@ class OpEvaluator(RowEvaluator):
         definition: Definition,
         inputs: Inputs,
         sizes: Mapping[str, int],
-        dtype: npt.DTypeLike = np.float64,
+        arithmetic: Arithmetic = FLOAT64,
     ) -> None:
         self.header = header = Header.of(definition)
         sets = frozenset((header.owner, header.entry, header.target))
-        super().__init__(model, definition, inputs, sizes, 1, sets, dtype)
+        super().__init__(model, definition, inputs, sizes, 1, sets, arithmetic)
         extents = dict(definition.tensors)
         self.tables = {name: NamedTable(t.data, t.sets, extents[name][: t.sets]) for name, t in self.tables.items()}
-        self.entries = Entries(header, inputs)
+        self.entries = Entries(header, inputs, arithmetic)
         self.data = GraphData(self.entries.sizes)
 
     def result(self) -> Array:
@@ -150,10 +152,10 @@ class OpEvaluator(RowEvaluator):
                 raise ReferenceFailure(f"{self.definition.name} returns nothing")
             part = self.kept(self.array(value))
             rows = len(part) if of_entries else len(ids)
-            parts.append(np.broadcast_to(part, (rows, *part.shape[1:])))
+            parts.append(spread(part, (rows, *part.shape[1:])))
 
         self.in_chunks(order, 1 + self.entries.counts(order), run)
-        return np.concatenate(parts)
+        return joined(0, *parts)
 
     # Loops
 
@@ -224,7 +226,7 @@ class OpEvaluator(RowEvaluator):
         """The weights of entries, or the values of nonzeros."""
         if self.entries.weights is None:
             raise ReferenceFailure(f"{self.definition.name} uses weights, but none are given")
-        return self.kept(self.entries.weights[ids])
+        return self.kept(pick(self.entries.weights, (ids,)))
 
     # Expressions
 
@@ -277,7 +279,7 @@ class OpEvaluator(RowEvaluator):
             case [ast.comprehension(target=target, iter=over, ifs=[])]:
                 inner, parents = self.descend(target, over, [node.elt], scope)
                 values = self.value(node.elt, inner)
-                values = np.broadcast_to(values, (len(parents), *values.shape[1:]))
+                values = spread(values, (len(parents), *values.shape[1:]))
                 return self.kept(reduce_runs(function, values, parents, self._rows(over, scope)))
         raise ReferenceFailure(f"line {node.lineno}: not a reduction over entries")
 

@@ -15,9 +15,10 @@ import numpy as np
 import numpy.typing as npt
 
 from explorer.runtime import reference_functions as functions
+from explorer.runtime.reference_arithmetic import Arithmetic
 from explorer.runtime.reference_evaluator import Binding, Evaluator, Handle, Index, Number, Table
-from explorer.runtime.reference_functions import Array
-from explorer.runtime.reference_graph import GraphData, Key, Numbers
+from explorer.runtime.reference_graph import GraphData, Key
+from explorer.runtime.reference_primitives import Array, Carrier, Numbers, joined, matmul, moved, pick, spread, swapped
 from explorer.runtime.reference_text import Definition, ReferenceFailure
 
 CHUNK_BYTES = 32 << 20
@@ -41,18 +42,18 @@ class Element(Index):
 class Rows(Handle):
     """`W[e.etype]`, not gathered yet: a matrix a row would not fit in memory."""
 
-    table: npt.NDArray[np.floating]  # [sets..., dense...]
+    table: Array  # [sets..., dense...]
     ids: tuple[npt.NDArray[np.integer], ...]
-    dtype: npt.DTypeLike
+    arithmetic: Arithmetic
 
     def gathered(self) -> Array:
         """The rows, each with a matrix of its own."""
-        return np.asarray(self.table[self.ids], dtype=self.dtype)
+        return self.arithmetic.of(pick(self.table, self.ids))
 
     @property
     def dense(self) -> tuple[int, ...]:
         """The shape of a row."""
-        return self.table.shape[len(self.ids) :]
+        return tuple(self.table.shape[len(self.ids) :])
 
     def groups(self) -> Iterator[tuple[Numbers, Array]]:
         """The rows that share a matrix, and the matrix."""
@@ -60,7 +61,7 @@ class Rows(Handle):
         order = np.argsort(flat, kind="stable")
         starts = np.flatnonzero(np.diff(flat[order], prepend=-1))
         for rows in np.split(order, starts[1:]):
-            yield rows, self.table[tuple(part[rows[0]] for part in self.ids)].astype(self.dtype)
+            yield rows, self.arithmetic.of(pick(self.table, tuple(part[rows[:1]] for part in self.ids)))[0]
 
 
 Scope = dict[str, Binding]
@@ -133,7 +134,7 @@ class RowEvaluator(Evaluator):
     def in_chunks(self, order: Numbers, weights: Numbers, body: Callable[[Numbers], None]) -> None:
         """Calls `body` with the elements of `order` in chunks of about CHUNK_BYTES, by what their `weights` take."""
         ends = np.cumsum(weights)
-        budget, start = FIRST_CHUNK, 0
+        budget, start = (int(ends[-1]) if len(ends) else 1) if self.arithmetic.whole else FIRST_CHUNK, 0
         while True:
             before = int(ends[start - 1]) if start else 0
             stop = max(start + 1, int(np.searchsorted(ends, before + budget, side="right")))
@@ -160,8 +161,8 @@ class RowEvaluator(Evaluator):
                 return replace(bound, ids=bound.ids[parents], distinct=False)
             case Rows():
                 return replace(bound, ids=tuple(part[parents] for part in bound.ids))
-            case np.ndarray() if len(bound) != 1:  # one row stands for all
-                return self.kept(bound[parents])
+            case np.ndarray() | Carrier() if len(bound) != 1:  # one row stands for all
+                return self.kept(pick(bound, (parents,)))
         return bound
 
     # Data
@@ -205,7 +206,7 @@ class RowEvaluator(Evaluator):
             case ast.Attribute(value=inner, attr="T"):
                 bound = self.expression(inner, scope)
                 if isinstance(bound, Rows):
-                    return replace(bound, table=np.swapaxes(bound.table, -1, -2))
+                    return replace(bound, table=swapped(bound.table))
             case ast.Attribute(value=inner, attr=name):
                 element = self.expression(inner, scope)
                 if isinstance(element, Element):
@@ -235,7 +236,7 @@ class RowEvaluator(Evaluator):
 
     def rows_of(self, table: Table, ids: tuple[npt.NDArray[np.integer], ...]) -> Array | Rows:
         """Rows of a tensor; matrices are left where they are until they are needed."""
-        rows = Rows(table.data, ids, self.dtype)
+        rows = Rows(table.data, ids, self.arithmetic)
         return rows if len(rows.dense) >= 2 else self.kept(rows.gathered())
 
     def array(self, entry: Binding) -> Array:
@@ -250,7 +251,7 @@ class RowEvaluator(Evaluator):
             for matrices, other, product in ((right, left, _times_matrix), (left, right, _matrix_times)):
                 if isinstance(matrices, Rows) and not isinstance(other, Rows) and len(matrices.ids[0]):
                     values = self.array(other)
-                    values = np.broadcast_to(values, (len(matrices.ids[0]), *values.shape[1:]))
+                    values = spread(values, (len(matrices.ids[0]), *values.shape[1:]))
                     return self.kept(_by_groups(matrices, values, product))
         return super().binary(kind, left, right)
 
@@ -262,21 +263,17 @@ def walk(body: Iterable[ast.AST]) -> Iterator[ast.AST]:
 
 def _by_groups(matrices: Rows, values: Array, product: Callable[[Array, Array], Array]) -> Array:
     """The products of every row with its matrix, those with the same matrix at once."""
-    result: Array | None = None
-    for rows, matrix in matrices.groups():
-        part = product(values[rows], matrix)
-        if result is None:
-            result = np.empty((len(values), *part.shape[1:]))
-        result[rows] = part
-    assert result is not None
-    return result
+    groups = list(matrices.groups())
+    parts = [product(pick(values, (rows,)), matrix) for rows, matrix in groups]
+    places = np.argsort(np.concatenate([rows for rows, _ in groups]))
+    return pick(joined(0, *parts), (places,))
 
 
 def _times_matrix(x: Array, matrix: Array) -> Array:
     """`x @ matrix` for rows x: a true matrix product where each row is multiplied by the matrix."""
     dense, shape = x.shape[1:], matrix.shape
     if (len(dense) == 1 or dense[:-1] == shape[:-2]) and dense[-1:] == shape[-2:-1]:
-        return np.moveaxis(np.matmul(np.moveaxis(x, 0, -2), matrix), -2, 0)
+        return moved(matmul(moved(x, 0, -2), matrix), -2, 0)
     return functions.product(x, matrix[None], 1)
 
 

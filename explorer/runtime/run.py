@@ -11,6 +11,7 @@ from collections.abc import Callable, Generator, Iterator
 from importlib import import_module
 
 from explorer.compiler.compilation import Compilation
+from explorer.compiler.pipeline import STAGES
 from explorer.runtime.events import Event, failed, progress
 from explorer.runtime.inputs import InputError
 from explorer.runtime.setup import (
@@ -30,6 +31,8 @@ FAMILIES = {"score": "run_score", "layer": "run_layer", "op": "run_op"}
 TARGETS = {"cpu": "on_cpu", "dae": "on_dae", "gpu": "on_gpu"}
 """The modules that run what is set up, each with `ready` and `run`; loaded when a target is first asked for."""
 
+COMPILE_AGAIN = "Compile the text with these sizes and options and for this data, and run that."
+
 
 def execute(request: RunRequest) -> Iterator[Event]:
     """Run a model, yielding events; the last is `result` or `failed`. Faults of the explorer itself raise."""
@@ -40,6 +43,7 @@ def execute(request: RunRequest) -> Iterator[Event]:
         yield progress("compiling the model", 0, STEPS)
         compilation = compile_request(request)
         setup = yield from _prepare(request, compilation)
+        refuse_another(request, setup.compilation)
         yield from run(setup)
     except Refused as refused:
         yield refused.event
@@ -51,6 +55,27 @@ def execute(request: RunRequest) -> Iterator[Event]:
             "The run needs more memory than it may use.",
             "Make the sizes, the batch or the negatives smaller.",
         )
+
+
+def refuse_another(request: RunRequest, compilation: Compilation) -> None:
+    """Raises Refused where the program that would run is not the one that the request says a reader was shown."""
+    shown = request.compiled or {}
+    stage = next(spec.name for spec in STAGES if request.on in spec.targets)
+    if not shown.get("program") or shown["program"] == compilation.stages[stage].digest:
+        return
+    known = {"sizes": compilation.sizes, "options": compilation.options.to_json()}
+    differing = [
+        f"{name} is {_word(value)}, not {_word(shown[kind][name])}"
+        for kind, values in known.items()
+        for name, value in values.items()
+        if shown.get(kind, {}).get(name, value) != value
+    ]
+    why = ", ".join(differing) or "its text or the data that it is compiled for"
+    raise Refused(failed("refused", f"What would run is not the program that was compiled: {why}.", COMPILE_AGAIN))
+
+
+def _word(value: object) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def _prepare(request: RunRequest, compilation: Compilation) -> Generator[Event, None, Setup]:

@@ -8,8 +8,6 @@ from __future__ import annotations
 import zlib
 from collections.abc import Generator, Mapping
 from dataclasses import dataclass, replace
-from functools import cached_property
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -18,21 +16,19 @@ import numpy.typing as npt
 from explorer.compiler.compilation import Compilation
 from explorer.compiler.ir.graph import Graph, Tensor
 from explorer.compiler.ir.module import Module
-from explorer.runtime import bounds_layer, reference
-from explorer.runtime.check import Check, compare
-from explorer.runtime.encodings import Encodings, encode
+from explorer.runtime import bounds_layer
+from explorer.runtime.check import Check
+from explorer.runtime.encodings import DOMAINS, Encodings, encode
 from explorer.runtime.events import Event, progress
-from explorer.runtime.gradient_check import probe
 from explorer.runtime.graphs import RelationalGraph, load_graph
 from explorer.runtime.layer_inputs import finish, program_inputs, programs, tensor_shape, upstream_name
-from explorer.runtime.memory import check_memory
-from explorer.runtime.setup import STEPS, Floats, Outcome, RunRequest, Setup, compile_request
+from explorer.runtime.memory import MEMORY_LIMIT, check_memory, room_for
+from explorer.runtime.reference import Meaning
+from explorer.runtime.sampling import Data, Sample, cut, draw, renumber
+from explorer.runtime.setup import STEPS, Floats, Outcome, RunRequest, Setup, coarser, compile_request
 
-TOLERANCE = 1e-4
-"""The largest relative error that float32 is allowed over a layer's sums, which may have thousands of edges."""
 GRADIENT_EDGES = 20_000
-"""Up to so many edges, each tensor's gradient is checked along directions of its own. Of a larger graph, that is done
-on about so many of its edges, and on the whole graph along one direction of all tensors together."""
+"""Up to so many edges, all gradients are checked; of a larger graph, those on about so many of its edges."""
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -43,30 +39,24 @@ class LayerSetup(Setup):
     module: Module
     encodings: Encodings
 
-    error_relative_to = "an element's magnitude, or a tenth of the median of those not 0 where that is larger"
-    gradient_tolerance = TOLERANCE
-
     @property
     def upstream(self) -> Floats:
         return self.tensors[upstream_name(self.graph) or ""]
 
     @property
     def large(self) -> bool:
-        return self.encodings.graph.num_edges > GRADIENT_EDGES
-
-    @cached_property
-    def plain(self) -> npt.NDArray[np.float64]:
-        """The result that NumPy gives in float32."""
-        return _reference(self.request, self.compilation, self.encodings.graph, self.tensors, np.float32)
+        return self.encodings.graph.num_edges > GRADIENT_EDGES or self.sample is not None
 
     def inputs(self) -> dict[str, Any]:
         return program_inputs(self.graph, self.module, self.encodings, self.tensors)
 
-    def evaluate(self, replaced: Mapping[str, npt.NDArray[Any]]) -> npt.NDArray[np.float64]:
-        return _reference(self.request, self.compilation, self.encodings.graph, {**self.tensors, **replaced})
+    @property
+    def meaning(self) -> Meaning:
+        return _meaning(self.request, self.compilation, self.encodings.graph, self.tensors)
 
-    def check(self, got: Floats) -> Check:
-        return compare(got, self.want, TOLERANCE, lambda: self.plain)
+    @property
+    def learnt(self) -> list[str]:
+        return [name for name, _ in self.graph.gradients]
 
     def finished(self, got: Floats, gradients: Mapping[str, Floats]) -> Outcome:
         return finish(self.graph, self.encodings, got, gradients)
@@ -75,11 +65,17 @@ class LayerSetup(Setup):
         """The same layer on about GRADIENT_EDGES of the graph's edges, spread evenly, with new tensors over edges."""
         graph = self.encodings.graph
         step = -(-graph.num_edges // GRADIENT_EDGES)
-        part = replace(graph, src=graph.src[::step], dst=graph.dst[::step], etype=graph.etype[::step])
+        edges = np.arange(0, graph.num_edges, step)
+        nodes = np.arange(graph.num_nodes)
+        if self.sample is not None:  # all nodes would take too much
+            nodes = np.union1d(graph.src[edges], graph.dst[edges])
+        part = part_of(graph, {"node": nodes, "edge": edges})
         encodings = encode(part)
         tensors = draw_tensors(self.graph, encodings.counts, self.request.seed)
-        want = _reference(self.request, self.compilation, part, tensors)
-        return _probed(replace(self, encodings=encodings, tensors=tensors, want=want))
+        bounds = _meaning(self.request, self.compilation, part, tensors).result()
+        return replace(
+            self, encodings=encodings, tensors=tensors, bounds=bounds, gradients={}, wanted={}, sample=None, part=None
+        )
 
     def recompiled(self, options: Mapping[str, str | int | bool]) -> LayerSetup:
         compilation = self.compiled_with(options)
@@ -100,50 +96,76 @@ class LayerSetup(Setup):
 def prepare(request: RunRequest, compilation: Compilation) -> Generator[Event, None, LayerSetup]:
     """Everything before the target is involved. Raises Refused and InputError."""
     yield progress(f"loading {request.data}", 1, STEPS)
-    data = load_graph(request.data, None if request.data_dir is None else Path(request.data_dir))
+    data = load_graph(request.data, request.folder)
+    room = room_for(request.on, request.memory)
     yield progress(f"encoding {data.num_edges:,} edges: sorted, and with their unique pairs", 2, STEPS)
-    encodings = encode(data)
+    encodings = encode(data, room.least)
     # What pays depends on the graph, so the layer is compiled anew now that its sizes are known.
     counts = {f"{index_set}s": count for index_set, count in encodings.counts.items()}
     compilation = compile_request(request, counts, data.name)
     graph, module = programs(compilation)
-    check_memory(graph, module, encodings.counts, data.name, "smaller dimensions or a smaller graph")
+    total = check_memory(graph, module, encodings.counts, data.name, "smaller dimensions or a smaller graph", room)
     yield progress("drawing the features and the parameters", 3, STEPS)
     tensors = draw_tensors(graph, encodings.counts, request.seed)
-    yield progress("computing the layer in float64, for the check", 4, STEPS)
-    setup = LayerSetup(
+    sample = _sample(request, data) if total > MEMORY_LIMIT else None
+    rows = "the layer" if sample is None else f"{len(sample.rows):,} rows of the layer"
+    yield progress(f"computing {rows} in float64, for the check", 4, STEPS)
+    part = None if sample is None else _sampled(request, compilation, data, tensors, sample)
+    return LayerSetup(
         request=request,
         compilation=compilation,
         tensors=tensors,
-        want=_reference(request, compilation, data, tensors),
+        bounds=(part or _meaning(request, compilation, data, tensors)).result(),
         graph=graph,
         module=module,
         encodings=encodings,
+        sample=sample,
+        part=part,
     )
-    if compilation.options.grad:
-        yield progress("probing in float64 where its gradient is defined", 4, STEPS)
-        setup = _probed(setup)
-    return setup
 
 
-def _probed(setup: LayerSetup) -> LayerSetup:
-    """The setup with a difference to check gradients against, and no upstream gradient where none can be checked."""
-    learnt = [tensor.name for tensor in setup.graph.tensors if tensor.kind == "param"]
-    found = probe({name: setup.tensors[name] for name in learnt}, setup.want, setup.evaluate, setup.request.seed)
-    setup.upstream[found.corners] = 0
-    return replace(setup, probe=found)
+def _meaning(
+    request: RunRequest, compilation: Compilation, data: RelationalGraph, tensors: Mapping[str, npt.NDArray[Any]]
+) -> Meaning:
+    counts = {"num_nodes": data.num_nodes, "num_etypes": data.num_etypes, "num_ntypes": data.num_ntypes}
+    inputs: dict[str, Any] = {**data.arrays(), **counts, **tensors}
+    coarse = coarser(compilation, request.on)
+    return Meaning(request.text, inputs, compilation.sizes, compilation.name, coarser=coarse)
 
 
-def _reference(
+def _sample(request: RunRequest, data: RelationalGraph) -> Sample:
+    """Rows to check, by what they depend on in the graph as it is written: sets of pairs are the compiler's own."""
+    plain = {"reorder": False, "compact": False, "aggregate": False, "grad": False}
+    compilation = compile_request(replace(request, options={**request.options, **plain}))
+    counts = {"node": data.num_nodes, "edge": data.num_edges}
+    return draw(Data(programs(compilation)[0], data.arrays(), DOMAINS, counts), request.seed)
+
+
+def _sampled(
     request: RunRequest,
     compilation: Compilation,
     data: RelationalGraph,
     tensors: Mapping[str, npt.NDArray[Any]],
-    dtype: npt.DTypeLike = np.float64,
-) -> npt.NDArray[np.float64]:
-    counts = {"num_nodes": data.num_nodes, "num_etypes": data.num_etypes, "num_ntypes": data.num_ntypes}
-    inputs: dict[str, Any] = {**data.arrays(), **counts, **tensors}
-    return reference.layer(request.text, inputs, compilation.sizes, compilation.name, dtype)
+    sample: Sample,
+) -> Meaning:
+    """The sampled rows, of the nodes and edges that they depend on."""
+    graph, _ = programs(compilation)
+    meaning = _meaning(request, compilation, part_of(data, sample.kept), cut(tensors, graph, sample.kept))
+    return replace(meaning, rows=sample.places)
+
+
+def part_of(data: RelationalGraph, kept: Mapping[str, npt.NDArray[np.integer]]) -> RelationalGraph:
+    """Some nodes and edges of a graph, the edges' ends among the nodes."""
+    nodes, edges = kept["node"], kept["edge"]
+    place = renumber(nodes, data.num_nodes)
+    return replace(
+        data,
+        num_nodes=len(nodes),
+        src=place(data.src[edges]),
+        dst=place(data.dst[edges]),
+        etype=data.etype[edges],
+        ntype=data.ntype[nodes],
+    )
 
 
 def draw_tensors(graph: Graph, counts: Mapping[str, int], seed: int) -> dict[str, Floats]:

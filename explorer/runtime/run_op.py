@@ -1,8 +1,4 @@
-"""How a run of an op is set up: its lists are encoded, its tensors are drawn, its result is computed in float64.
-
-Row lengths: a preset that says what its rows look like (RM3: 128 elements) sets the dims of the table that the op
-picks rows of, unless the request sets them. The result says which size came from where.
-"""
+"""How a run of an op is set up: its lists are encoded, its tensors are drawn, its result is computed in float64."""
 
 from __future__ import annotations
 
@@ -10,46 +6,35 @@ import zlib
 from collections.abc import Generator, Mapping
 from dataclasses import dataclass, replace
 from math import prod, sqrt
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from explorer.compiler.compilation import Compilation
-from explorer.compiler.counts import ALL_SETS
-from explorer.compiler.ir.graph import Contract, Gather, Graph, Reduce, Segment, Tensor, Value
-from explorer.compiler.ir.index_sets import count_name
+from explorer.compiler.ir.graph import Graph, Tensor
 from explorer.compiler.ir.loops import Kernel
 from explorer.compiler.ir.module import Module
-from explorer.compiler.ir.node import Extent
-from explorer.runtime import bounds_layer, reference
-from explorer.runtime.check import TOLERANCE, Check, compare
+from explorer.runtime import bounds_layer
+from explorer.runtime.check import Check
 from explorer.runtime.events import Event, progress
-from explorer.runtime.gradient_check import probe
+from explorer.runtime.fitting import fit_op
 from explorer.runtime.layer_inputs import tensor_shape, upstream_name
 from explorer.runtime.locality import reuse
-from explorer.runtime.memory import check_memory
+from explorer.runtime.memory import MEMORY_LIMIT, check_memory, room_for
 from explorer.runtime.op_data import DEFAULT, DEFAULTS, load_lists
 from explorer.runtime.op_inputs import EncodedLists, Sets, finish, is_weight, program_inputs, programs_of
-from explorer.runtime.setup import STEPS, Floats, Outcome, RunRequest, Setup, compile_request
+from explorer.runtime.reference import Meaning
+from explorer.runtime.sampling import Data, Sample, cut, draw, renumber
+from explorer.runtime.setup import STEPS, Floats, Outcome, RunRequest, Setup, coarser
 from explorer.runtime.sparse import SparseRows
 
-MANY_TERMS = 16
-"""The tolerance is TOLERANCE up to so many terms of a sum, and grows with the root of their number beyond: that is how
-the rounding errors of a sum in float32 grow. A sum of dot products has as many as both together."""
 GRADIENT_TERMS = 2_000_000
-"""Up to so many elements looked up, each tensor's gradient is checked along directions of its own, beyond along one
-direction of all tensors together."""
+"""Up to so many elements looked up, all gradients are checked; beyond, those of the first lists."""
 REMEDY = "smaller dimensions or a part of the data, as in com-Youtube/10"
 """What makes an op's run take less memory."""
 MOST_TRACED = 1_000_000
 """Up to so many entries, a result says how far apart accesses to the same row are."""
-ERROR_RELATIVE_TO = (
-    "the magnitude of an element, a tenth of the median of its row, or of all elements that are not 0: the largest"
-)
-"""A row that sums thousands of terms keeps their rounding errors in elements that cancel to nearly nothing, so rows
-have a scale each."""
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -59,14 +44,8 @@ class OpSetup(Setup):
     graph: Graph
     executable: Kernel | Module
     encoded: EncodedLists
-    sizes_from: Mapping[str, str]
 
     compared = True
-    error_relative_to = ERROR_RELATIVE_TO
-
-    @property
-    def gradient_tolerance(self) -> float:
-        return tolerance_of(self.graph, self.encoded.lists)
 
     @property
     def upstream(self) -> Floats:
@@ -74,28 +53,38 @@ class OpSetup(Setup):
 
     @property
     def large(self) -> bool:
-        row = prod(tensor_shape(self.graph, _table(self.graph), self.encoded.counts)[1:])
-        return self.encoded.lists.num_entries * row > GRADIENT_TERMS
+        looked_up = max(self.encoded.lists.num_entries, self.encoded.lists.num_cols) * self._row
+        return looked_up > GRADIENT_TERMS or self.sample is not None
+
+    @property
+    def _row(self) -> int:
+        """The elements of a row that is looked up."""
+        return prod(tensor_shape(self.graph, _table(self.graph), self.encoded.counts)[1:])
 
     def inputs(self) -> dict[str, Any]:
         return program_inputs(self.graph, self.executable, self.encoded, self.tensors)
 
-    def evaluate(self, replaced: Mapping[str, npt.NDArray[Any]]) -> npt.NDArray[np.float64]:
-        inputs = {**_given(self.encoded), **self.tensors, **replaced}
-        return reference.op(self.request.text, inputs, self.compilation.sizes, self.compilation.name)
+    @property
+    def meaning(self) -> Meaning:
+        return _meaning(self.request, self.compilation, self.encoded, self.tensors)
 
-    def check(self, got: Floats) -> Check:
-        tolerance = tolerance_of(self.graph, self.encoded.lists)
-        if got.shape != self.want.shape or self.want.ndim < 2:
-            return compare(got, self.want, tolerance)
-        scale = row_scales(self.want)
-        return compare((got / scale).astype(np.float32), self.want / scale, tolerance)
+    @property
+    def learnt(self) -> list[str]:
+        return [name for name, _ in self.graph.gradients]
 
     def finished(self, got: Floats, gradients: Mapping[str, Floats]) -> Outcome:
         return finish(self.graph, self.encoded, got, gradients)
 
-    def smaller(self) -> None:
-        """None: of a large op, all tensors together are enough."""
+    def smaller(self) -> OpSetup:
+        """The same op on the first lists, over a part of the rows, with new tensors."""
+        most = max(1, GRADIENT_TERMS // self._row)
+        sets = self.encoded.sets
+        encoded = EncodedLists(sets, first_lists(self.encoded.lists, most, sets.owner == sets.picked))
+        tensors = draw_tensors(self.graph, encoded, self.request.seed)
+        bounds = _meaning(self.request, self.compilation, encoded, tensors).result()
+        return replace(
+            self, encoded=encoded, tensors=tensors, bounds=bounds, gradients={}, wanted={}, sample=None, part=None
+        )
 
     def recompiled(self, options: Mapping[str, str | int | bool]) -> OpSetup:
         compilation = self.compiled_with(options)
@@ -109,39 +98,18 @@ class OpSetup(Setup):
             "data": lists.describe(),
             "reuse": reuse(lists.idx) if lists.num_entries <= MOST_TRACED else None,
             "preprocessing": [vars(step) for step in encoded.steps],
-            "sizes_from": self.sizes_from,
             "limits": bounds_layer.limits(self.graph, structure),
         }
 
 
-def tolerance_of(graph: Graph, lists: SparseRows) -> float:
-    """What float32 is allowed where so many terms are added up for an element of the result or of a gradient."""
-    longest = int(np.diff(lists.ptr).max(initial=1))
-    if graph.gradients and lists.num_entries:
-        longest = max(longest, int(np.bincount(lists.idx).max()))
-    segments = any(isinstance(value.operator, Segment) for value in graph.values)
-    terms = max(1, longest if segments else 1) * max(_summed(graph, value) for value in graph.values)
-    return TOLERANCE * max(1.0, sqrt(terms / MANY_TERMS))
-
-
-def _summed(graph: Graph, value: Value) -> int:
-    """How many terms an element of a value adds up within a row."""
-    match value.operator:
-        case Contract(left=left, right=right):
-            return prod(graph.size(e) for e in {*graph.value(left).shape, *graph.value(right).shape} - {*value.shape})
-        case Reduce(operand=operand):
-            return graph.size(graph.value(operand).shape[-1])
-    return 1
-
-
-def row_scales(want: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
-    """How many times as large as the median of all elements the median of each row is, or 1 where it is smaller."""
-    magnitude = np.abs(want)
-    counted = magnitude[np.isfinite(want) & (want != 0)]
-    typical = float(np.median(counted)) if counted.size else 1.0
-    medians = np.median(magnitude.reshape(len(want), -1), axis=1) if want.size else np.ones(len(want))
-    scales = np.where(np.isfinite(medians), np.maximum(1.0, medians / typical), 1.0)
-    return np.asarray(scales.reshape(-1, *(1,) * (want.ndim - 1)))
+def first_lists(lists: SparseRows, most: int, square: bool) -> SparseRows:
+    """The first lists, up to so many entries, which pick among as many rows: the ids beyond start over."""
+    count = max(1, min(most, int(np.searchsorted(lists.ptr, most, side="right")) - 1))
+    count = min(count, lists.num_rows)
+    ptr = np.minimum(lists.ptr[: count + 1], most).astype(np.int32)
+    rows = count if square else min(lists.num_cols, most)
+    value = None if lists.value is None else lists.value[: ptr[-1]]
+    return replace(lists, ptr=ptr, idx=lists.idx[: ptr[-1]] % np.int32(rows), num_cols=rows, value=value, order=None)
 
 
 def default_data(compilation: Compilation) -> str:
@@ -154,74 +122,79 @@ def prepare(request: RunRequest, compilation: Compilation) -> Generator[Event, N
     """Everything before the target is involved. Raises Refused and InputError."""
     data = request.data or default_data(compilation)
     yield progress(f"loading {data}", 1, STEPS)
-    lists = load_lists(data, None if request.data_dir is None else Path(request.data_dir))
-    request, compilation, sizes_from = sized(request, compilation, lists)
+    room = room_for(request.on, request.memory)
+    lists = load_lists(data, request.folder, room.least)
+    fitted = fit_op(request, compilation, lists)
+    compilation, sizes_from = fitted.compilation, fitted.sizes_from
+    request = replace(request, sizes=compilation.sizes)  # what it is compared with is compiled of these too
     graph, program = programs_of(compilation)
     yield progress(f"encoding {lists.num_entries:,} entries of {lists.num_rows:,} lists", 2, STEPS)
     sets = Sets.of(graph)
     counts = {sets.owner: lists.num_rows, sets.picked: lists.num_cols, sets.entry: lists.num_entries}
     structure_bytes = 4 * (2 * lists.num_rows + 5 * lists.num_entries)
-    check_memory(graph, program, counts, lists.name, REMEDY, structure_bytes)
+    total = check_memory(graph, program, counts, lists.name, REMEDY, room, structure_bytes)
     encoded = EncodedLists(Sets.of(graph), lists)
     yield progress("drawing the tables and the parameters", 3, STEPS)
     tensors = draw_tensors(graph, encoded, request.seed)
-    yield progress("computing the op in float64, for the check", 4, STEPS)
-    inputs = {**_given(encoded), **tensors}
-    want = reference.op(request.text, inputs, compilation.sizes, compilation.name)
-    setup = OpSetup(
+    sample = _sample(graph, encoded, request.seed) if total > MEMORY_LIMIT else None
+    rows = "the op" if sample is None else f"{len(sample.rows):,} rows of the op"
+    yield progress(f"computing {rows} in float64, for the check", 4, STEPS)
+    part = None if sample is None else _sampled(request, compilation, encoded, tensors, sample)
+    return OpSetup(
         request=request,
         compilation=compilation,
         tensors=tensors,
-        want=want,
+        bounds=(part or _meaning(request, compilation, encoded, tensors)).result(),
         graph=graph,
         executable=program,
         encoded=encoded,
         sizes_from=sizes_from,
+        sample=sample,
+        part=part,
     )
-    if not compilation.options.grad:
-        return setup
-    yield progress("probing in float64 where its gradient is defined", 4, STEPS)
-    learnt = {tensor.name: tensors[tensor.name] for tensor in graph.tensors if tensor.kind == "param"}
-    found = probe(learnt, want, setup.evaluate, request.seed)
-    setup.upstream[found.corners] = 0
-    return replace(setup, probe=found)
 
 
-def sized(
-    request: RunRequest, compilation: Compilation, lists: SparseRows
-) -> tuple[RunRequest, Compilation, dict[str, str]]:
-    """The op compiled for the rows that the data brings and for its size, and by dim where that is from.
-
-    The last dims of the table that is picked from are set where they are named, and where the request leaves them."""
-    graph = compilation.stages["graph"].program
-    assert isinstance(graph, Graph)
-    dims = picked_dims(graph)
-    brought = dict(zip(dims[::-1], lists.row_shape[::-1], strict=False))
-    wanted = {str(dim): size for dim, size in brought.items() if isinstance(dim, str) and dim not in request.sizes}
-    changed = {dim: size for dim, size in wanted.items() if compilation.sizes[dim] != size}
-    counts = matrix_counts(graph, lists)
-    if changed or counts:
-        request = replace(request, sizes={**request.sizes, **changed})
-        compilation = compile_request(request, counts, lists.name)
-    sources = {dim: "given" if dim in request.sizes else "the text" for dim in compilation.sizes}
-    return request, compilation, sources | dict.fromkeys(wanted, lists.name)
+def _sample(graph: Graph, encoded: EncodedLists, seed: int) -> Sample:
+    """Rows to check; of entries, as the caller has them."""
+    ends = {entry.name: (entry.domain, entry.codomain) for entry in graph.maps if entry.name in encoded.maps}
+    sample = draw(Data(graph, encoded.maps, ends, encoded.counts), seed)
+    order = encoded.lists.order
+    if order is None or graph.value(graph.result).index_set != encoded.sets.entry:
+        return sample
+    return replace(sample, rows=order[sample.rows])
 
 
-def matrix_counts(graph: Graph, lists: SparseRows) -> dict[str, int] | None:
-    """A matrix's sizes as `explorer.compile` takes them; None for lists, and where the op calls its sets otherwise."""
-    sets = Sets.of(graph)
-    sizes = {sets.picked: lists.num_cols, sets.owner: lists.num_rows, sets.entry: lists.num_entries}
-    found = {str(count_name(index_set)): size for index_set, size in sizes.items()}
-    return found if "nonzeros" in found and found.keys() <= ALL_SETS.keys() else None
+def _sampled(
+    request: RunRequest,
+    compilation: Compilation,
+    encoded: EncodedLists,
+    tensors: Mapping[str, npt.NDArray[Any]],
+    sample: Sample,
+) -> Meaning:
+    """The sampled rows, of the lists and entries that they depend on, sorted."""
+    graph, _ = programs_of(compilation)
+    sets, lists, kept = encoded.sets, encoded.lists, sample.kept
+    owners, entries = kept[sets.owner], kept[sets.entry]
+    lengths = np.bincount(renumber(owners, lists.num_rows)(encoded.maps[sets.home][entries]), minlength=len(owners))
+    part = replace(
+        lists,
+        num_cols=len(kept[sets.picked]),
+        ptr=np.concatenate(([0], np.cumsum(lengths))).astype(np.int32),
+        idx=renumber(kept[sets.picked], lists.num_cols)(lists.idx[entries]),
+        value=None if lists.value is None else lists.value[entries],
+        order=None,
+    )
+    given = entries if lists.order is None else lists.order[entries]
+    rows = cut(tensors, graph, {**kept, sets.entry: given})
+    return replace(_meaning(request, compilation, EncodedLists(sets, part), rows), rows=sample.places)
 
 
-def picked_dims(graph: Graph) -> tuple[Extent, ...]:
-    """The dims of the table whose rows the entries pick."""
-    sets = Sets.of(graph)
-    for value in graph.values:
-        if isinstance(value.operator, Gather) and value.operator.indices == (sets.pick,):
-            return next((t.dims for t in graph.tensors if t.name == value.operator.tensor), ())
-    return ()
+def _meaning(
+    request: RunRequest, compilation: Compilation, encoded: EncodedLists, tensors: Mapping[str, npt.NDArray[Any]]
+) -> Meaning:
+    inputs = {**_given(encoded), **tensors}
+    coarse = coarser(compilation, request.on)
+    return Meaning(request.text, inputs, compilation.sizes, compilation.name, coarser=coarse)
 
 
 def _given(encoded: EncodedLists) -> dict[str, Any]:

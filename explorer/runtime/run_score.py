@@ -8,28 +8,25 @@ from __future__ import annotations
 
 from collections.abc import Generator, Mapping
 from dataclasses import dataclass, replace
-from functools import cached_property
-from pathlib import Path
+from math import prod
 from typing import Any
 
-import numpy as np
 import numpy.typing as npt
 
 from explorer.compiler.compilation import Compilation
-from explorer.runtime import batch, bounds, bounds_layer, reference, score_inputs
-from explorer.runtime.check import Check, compare
+from explorer.runtime import batch, bounds, bounds_layer, score_inputs
+from explorer.runtime.check import Check
 from explorer.runtime.events import Event, progress
-from explorer.runtime.gradient_check import probe
 from explorer.runtime.inputs import Triples, load_triples
 from explorer.runtime.layer_inputs import upstream_name
+from explorer.runtime.memory import MEMORY_LIMIT, room_for
+from explorer.runtime.reference import Meaning
+from explorer.runtime.sampling import Sample, draw_batch
 from explorer.runtime.score_inputs import Encoding
-from explorer.runtime.setup import STEPS, Floats, Outcome, RunRequest, Setup
+from explorer.runtime.setup import STEPS, Floats, Outcome, RunRequest, Setup, coarser
 
-GRADIENT_TOLERANCE = 1e-4
-"""The largest relative error that float32 is allowed over a gradient's sums, which may have thousands of triples."""
 GRADIENT_SCORES = 20_000
-"""Up to so many scores, each tensor's gradient is checked along directions of its own. Of a larger batch, that is done
-on its first triples, and on the whole batch along one direction of all tensors together."""
+"""Up to so many scores, all gradients are checked; of a larger batch, those of its first triples."""
 
 Tensors = Mapping[str, npt.NDArray[Any]]
 
@@ -40,8 +37,6 @@ class ScoreSetup(Setup):
 
     triples: Triples
     encoding: Encoding
-
-    gradient_tolerance = GRADIENT_TOLERANCE
 
     @property
     def renews(self) -> bool:  # type: ignore[override]
@@ -54,21 +49,18 @@ class ScoreSetup(Setup):
 
     @property
     def large(self) -> bool:
-        return self.want.size > GRADIENT_SCORES
-
-    @cached_property
-    def plain(self) -> npt.NDArray[np.float64]:
-        """The scores that NumPy gives in float32."""
-        return _reference(self.request, self.compilation, self.tensors, np.float32)
+        return self.want.size > GRADIENT_SCORES or self.sample is not None
 
     def inputs(self) -> dict[str, Any]:
         return {**self.tensors, **self.encoding.arrays}
 
-    def evaluate(self, replaced: Tensors) -> npt.NDArray[np.float64]:
-        return _reference(self.request, self.compilation, {**self.tensors, **replaced})
+    @property
+    def meaning(self) -> Meaning:
+        return _meaning(self.request, self.compilation, self.tensors)
 
-    def check(self, got: Floats) -> Check:
-        return compare(got, self.want, plain=lambda: self.plain)
+    @property
+    def learnt(self) -> list[str]:
+        return [name for name, _ in score_inputs.graph_of(self.compilation).gradients]
 
     def finished(self, got: Floats, gradients: Mapping[str, Floats]) -> Outcome:
         return got, score_inputs.shaped(score_inputs.graph_of(self.compilation), self.tensors, gradients)
@@ -79,7 +71,7 @@ class ScoreSetup(Setup):
         graph = score_inputs.graph_of(self.compilation)
         cut = {entry.name for entry in graph.maps} | {upstream_name(graph)}
         tensors = {name: array[:triples].copy() if name in cut else array for name, array in self.tensors.items()}
-        return _probed(_made(self.request, self.compilation, self.triples, tensors))
+        return _made(self.request, self.compilation, self.triples, tensors)
 
     def recompiled(self, options: Mapping[str, str | int | bool]) -> ScoreSetup:
         compilation = self.compiled_with(options)
@@ -108,38 +100,47 @@ class ScoreSetup(Setup):
 def prepare(request: RunRequest, compilation: Compilation) -> Generator[Event, None, ScoreSetup]:
     """Everything before the target is involved. Raises Refused and InputError."""
     yield progress(f"loading {request.data}", 1, STEPS)
-    triples = load_triples(request.data, None if request.data_dir is None else Path(request.data_dir))
+    triples = load_triples(request.data, request.folder)
     yield progress(f"drawing {request.batch:,} triples and the parameters", 2, STEPS)
-    tensors = batch.draw(compilation, triples, request.batch, request.seed)
-    if not compilation.options.grad:
-        yield progress("scoring the batch in float64, for the check", 3, STEPS)
-        return _made(request, compilation, triples, tensors)
-    yield progress("sorting the batch by each of its maps", 3, STEPS)
-    setup = _made(request, compilation, triples, tensors)
-    yield progress("scoring the batch in float64, and probing where its gradient is defined", 4, STEPS)
-    return _probed(setup)
+    room = room_for(request.on, request.memory)
+    tensors = batch.draw(compilation, triples, request.batch, request.seed, room.least, room.shown)
+    sample = _sample(request, compilation, tensors)
+    rows = "the batch" if sample is None else f"{len(sample.rows):,} triples of the batch"
+    yield progress(f"scoring {rows} in float64, for the check", 3, STEPS)
+    return _made(request, compilation, triples, tensors, sample)
 
 
-def _made(request: RunRequest, compilation: Compilation, triples: Triples, tensors: Tensors) -> ScoreSetup:
+def _sample(request: RunRequest, compilation: Compilation, tensors: Tensors) -> Sample | None:
+    """Triples to check, where the rows that all of them pick would take more than MEMORY_LIMIT in float64."""
+    graph = score_inputs.graph_of(compilation)
+    scores = prod(score_inputs.upstream_shape(graph, tensors))
+    widest = max(prod(map(graph.size, tensor.dims)) for tensor in graph.tensors)
+    return draw_batch(request.batch, request.seed) if 8 * scores * widest > MEMORY_LIMIT else None
+
+
+def _made(
+    request: RunRequest, compilation: Compilation, triples: Triples, tensors: Tensors, sample: Sample | None = None
+) -> ScoreSetup:
     graph = score_inputs.graph_of(compilation)
     encoding = score_inputs.encode(graph, compilation.stages["loops"].program, tensors)
-    want = _reference(request, compilation, tensors)
+    maps = {entry.name for entry in graph.maps}
+    part = None
+    if sample is not None:
+        rows = {name: array[sample.rows] if name in maps else array for name, array in tensors.items()}
+        part = _meaning(request, compilation, rows)
     return ScoreSetup(
-        request=request, compilation=compilation, tensors=tensors, want=want, triples=triples, encoding=encoding
+        request=request,
+        compilation=compilation,
+        tensors=tensors,
+        bounds=(part or _meaning(request, compilation, tensors)).result(),
+        triples=triples,
+        encoding=encoding,
+        sample=sample,
+        part=part,
     )
 
 
-def _probed(setup: ScoreSetup) -> ScoreSetup:
-    """The setup with a difference to check gradients against, and no upstream gradient where none can be checked."""
-    graph = score_inputs.graph_of(setup.compilation)
-    learnt = {name: setup.tensors[name] for name, _ in graph.gradients}
-    found = probe(learnt, setup.want, setup.evaluate, setup.request.seed)
-    setup.upstream[found.corners] = 0
-    return replace(setup, probe=found)
-
-
-def _reference(
-    request: RunRequest, compilation: Compilation, tensors: Tensors, dtype: npt.DTypeLike = np.float64
-) -> npt.NDArray[np.float64]:
+def _meaning(request: RunRequest, compilation: Compilation, tensors: Tensors) -> Meaning:
     negatives = str(compilation.options.to_json()["negatives"])
-    return reference.score(request.text, tensors, compilation.sizes, compilation.name, negatives, dtype)
+    coarse = coarser(compilation, request.on)
+    return Meaning(request.text, tensors, compilation.sizes, compilation.name, negatives, coarse)

@@ -19,11 +19,12 @@ import numpy.typing as npt
 from explorer.compiler.compilation import Compilation
 from explorer.compiler.interpret.inputs import check_inputs
 from explorer.compiler.ir.graph import Graph, IndexMap
-from explorer.compiler.ir.index_sets import CONTAINERS, SetNames
+from explorer.compiler.ir.index_sets import CONTAINERS, SetNames, with_products
 from explorer.compiler.ir.module import Module
 from explorer.runtime.bounds_layer import Structure
 from explorer.runtime.encodings import Step, segments
 from explorer.runtime.inputs import Ids, InputError
+from explorer.runtime.products import product_ids
 
 Floats = npt.NDArray[np.float32]
 Outcome = tuple[Floats, dict[str, Floats]]
@@ -91,7 +92,7 @@ def encode(graph: Graph, program: object, inputs: Mapping[str, Any]) -> Encoding
     """The sizes of all sets, and the inverse of every map that the program walks backwards."""
     if not isinstance(program, Module):
         return Encoding({}, ())
-    names, counts = SetNames.of(graph), set_sizes(graph, inputs)
+    names, counts = SetNames.of(graph), with_products(graph, set_sizes(graph, inputs))
     read = {buffer.name for kernel in program.programs for buffer in kernel.buffers}
     arrays: dict[str, Any] = {
         str(names.counts[index_set]): count for index_set, count in counts.items() if index_set in names.counts
@@ -100,8 +101,7 @@ def encode(graph: Graph, program: object, inputs: Mapping[str, Any]) -> Encoding
     for entry, (ends, order) in _inverted(graph, names):
         if {ends, order} & read:
             began = perf_counter()
-            flat = np.ascontiguousarray(inputs[entry.name], dtype=np.int32).reshape(-1)
-            found = segments(flat, counts[entry.codomain])
+            found = segments(_ids(graph, entry, inputs, counts), counts[entry.codomain])
             arrays[ends] = found.ptr
             arrays[order] = _in_order(counts[entry.domain]) if found.order is None else found.order
             ms = (perf_counter() - began) * 1e3
@@ -111,8 +111,16 @@ def encode(graph: Graph, program: object, inputs: Mapping[str, Any]) -> Encoding
     return Encoding(arrays, tuple(steps))
 
 
+def _ids(graph: Graph, entry: IndexMap, inputs: Mapping[str, Any], counts: Mapping[str, int]) -> Ids:
+    """Where a map leads from each element of its domain."""
+    if entry.paths:
+        return product_ids(graph, entry, _flat_maps(graph, inputs), counts, _in_order(counts[entry.domain]))
+    return np.ascontiguousarray(inputs[entry.name], dtype=np.int32).reshape(-1)
+
+
 def encoded_bytes(graph: Graph, counts: Mapping[str, int]) -> int:
     """What the inverse maps of a graph may take at most."""
+    counts = with_products(graph, counts)
     return sum(4 * (counts[e.domain] + counts[e.codomain] + 1) for e, _ in _inverted(graph, SetNames.of(graph)))
 
 
@@ -129,8 +137,12 @@ def _in_order(count: int) -> Ids:
 
 def structure_of(graph: Graph, inputs: Mapping[str, Any]) -> Structure:
     """The sets and maps of a batch, with negatives numbered in row-major order."""
-    maps = {entry.name: np.asarray(inputs[entry.name]).reshape(-1) for entry in graph.maps if entry.name in inputs}
+    maps = _flat_maps(graph, inputs)
     return Structure(set_sizes(graph, inputs), maps, {name: array.nbytes for name, array in maps.items()})
+
+
+def _flat_maps(graph: Graph, inputs: Mapping[str, Any]) -> dict[str, Ids]:
+    return {entry.name: np.asarray(inputs[entry.name]).reshape(-1) for entry in graph.maps if entry.name in inputs}
 
 
 def set_sizes(graph: Graph, inputs: Mapping[str, Any]) -> dict[str, int]:

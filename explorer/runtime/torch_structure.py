@@ -14,11 +14,12 @@ from typing import Any
 import torch
 
 from explorer.compiler.ir.graph import Graph, IndexMap
-from explorer.compiler.ir.index_sets import SetNames, containment
+from explorer.compiler.ir.index_sets import SetNames, is_given, with_products
 from explorer.runtime.encodings import encode
 from explorer.runtime.inputs import MAX_COUNT, InputError
 from explorer.runtime.layer_inputs import graph_of
 from explorer.runtime.op_inputs import Sets
+from explorer.runtime.products import product_ids
 from explorer.runtime.sparse_arrays import FORMS, NUMBERS, form_of
 
 LAYER_NAMES = ("src", "dst", "etype", "ntype")
@@ -57,7 +58,7 @@ class Structure:
             if name == entry.name:
                 return self._owners(entry)
             if name in (ends, order):
-                return self._inverse(entry, counts)[name == order]
+                return self._inverse(graph, entry, counts)[name == order]
         raise InputError(f"Nothing tells the indices {name}.")
 
     def enter(self, tensor: Tensor, index_set: str) -> Tensor:
@@ -71,10 +72,18 @@ class Structure:
     def _sorts(self, index_set: str) -> bool:
         return self.order is not None and index_set == self.ordered
 
-    def _inverse(self, entry: IndexMap, counts: Mapping[str, int]) -> Inverse:
+    def _inverse(self, graph: Graph, entry: IndexMap, counts: Mapping[str, int]) -> Inverse:
         if entry.name not in self.inverses:
-            self.inverses[entry.name] = inverse(self.maps[entry.name], counts[entry.codomain])
+            ids = self._product(graph, entry, counts) if entry.paths else self.maps[entry.name]
+            self.inverses[entry.name] = inverse(ids, with_products(graph, counts)[entry.codomain])
         return self.inverses[entry.name]
+
+    def _product(self, graph: Graph, entry: IndexMap, counts: Mapping[str, int]) -> Tensor:
+        """Where a map of several paths leads from each element of its domain."""
+        steps = {step for path in entry.paths for step in path.split(".")} - {entry.domain}
+        maps = {step: self.index(step, graph, counts).reshape(-1) for step in steps}
+        every = torch.arange(counts[entry.domain], dtype=torch.int32, device=self.device)
+        return product_ids(graph, entry, maps, counts, every)
 
     def _owners(self, entry: IndexMap) -> Tensor:
         """The list that each entry of compressed lists is in."""
@@ -96,7 +105,7 @@ def inverse(ids: Tensor, count: int) -> Inverse:
 def structure_names(graph: Graph) -> tuple[str, ...]:
     """The index tensors of a call, in the order in which they may be given without their names."""
     if graph.family == "score":
-        return tuple(entry.name for entry in graph.maps if entry.codomain != "unit" and not containment(entry))
+        return tuple(entry.name for entry in graph.maps if is_given(entry))
     if graph.family == "layer":
         return LAYER_NAMES
     forms = {"bags": FORMS[0], "blocks": FORMS[1], "csr": FORMS[2], "coo": FORMS[3]}
@@ -167,7 +176,7 @@ def _score_structure(
     made = Structure(device, {}, {"unit": 1})
     batch: int | None = None
     for entry in graph.maps:
-        if entry.codomain == "unit" or containment(entry):
+        if not is_given(entry):
             continue
         if entry.name not in found:
             raise InputError(f"There is no tensor for {entry.name}.")

@@ -16,7 +16,6 @@ import resource
 import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping
-from pathlib import Path
 from typing import IO, Any
 
 from explorer.runtime import events
@@ -24,29 +23,18 @@ from explorer.runtime.events import Event
 
 
 def compile_model(request: Mapping[str, Any]) -> Iterator[Event]:
-    """Compile a text; the result event carries the compilation's JSON."""
-    import explorer
-    from explorer.runtime.graphs import graph_counts, has_layer
+    """Compile a text for its data; the result event carries the compilation's JSON."""
+    from explorer.runtime.fitting import fit
     from explorer.runtime.inputs import InputError
+    from explorer.runtime.setup import ModelRequest
 
-    data, counts = request.get("data") or "", None
-    if data and has_layer(request["text"]):
-        folder = request.get("data_dir")
-        try:
-            counts = graph_counts(data, None if folder is None else Path(folder))
-        except InputError as error:
-            yield events.failed("refused", str(error))
-            return
-    compilation = explorer.compile(
-        request["text"],
-        sizes=request["sizes"],
-        options=request["options"],
-        name=request["name"],
-        counts=counts,
-        counted_on=data,
-        on_demand=True,
-    )
-    yield events.result(compilation.to_json(request["stages"]))
+    asked = {name: value for name, value in request.items() if name != "stages"}
+    try:
+        found = fit(ModelRequest(**asked))
+    except InputError as error:
+        yield events.failed("refused", str(error))
+        return
+    yield events.result(found.to_json(request["stages"]))
 
 
 def run_model(request: Mapping[str, Any]) -> Iterator[Event]:
@@ -59,7 +47,7 @@ def run_model(request: Mapping[str, Any]) -> Iterator[Event]:
 def warm_compile() -> None:
     """Load the compiler, whose import costs more than a small model's compilation."""
     import explorer.compiler.to_json
-    import explorer.runtime.graphs  # noqa: F401
+    import explorer.runtime.fitting  # noqa: F401
 
 
 def warm_run() -> None:

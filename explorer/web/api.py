@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, Literal
@@ -12,11 +11,10 @@ from fastapi import APIRouter, Request
 from fastapi.responses import JSONResponse, Response
 
 from explorer.compiler.pipeline import STAGES
-from explorer.runtime.graphs import available_graphs
-from explorer.runtime.inputs import InputError, available
+from explorer.runtime.inputs import InputError
 from explorer.runtime.jobs import WorkerPool
 from explorer.runtime.op_data import available_lists, load_lists
-from explorer.web.compiling import compile_cached, find_graph, refusal
+from explorer.web.compiling import AVAILABLE, compile_cached, find_data, refusal
 from explorer.web.examples import examples
 from explorer.web.messages import CompileMessage, MessageError, parse_body
 
@@ -29,16 +27,15 @@ async def compile_model(request: Request) -> Response:
     try:
         message = parse_body(await request.body(), CompileMessage)
         _check_stages(message.stages)
-        if message.data and await find_graph(request.app, message.data) is None:
-            raise MessageError(
-                f"There is no graph '{message.data}' here to count costs on; see /api/data?family=layer."
-            )
+        if message.data and await find_data(request.app, message.data) is None:
+            raise MessageError(f"There is no data '{message.data}' here to compile for; see /api/data?family=layer.")
     except MessageError as error:
         return JSONResponse(refusal(str(error)), 422)
     compiled = await compile_cached(
         request.app,
         message.text,
         sizes=message.sizes,
+        default_sizes=message.default_sizes,
         options=message.options,
         name=message.name,
         stages=message.stages,
@@ -73,14 +70,6 @@ async def list_stages() -> list[dict[str, Any]]:
 async def list_examples() -> list[dict[str, str]]:
     """The example models with their texts."""
     return [{"name": example.name, "folder": example.folder, "text": example.text} for example in examples()]
-
-
-AVAILABLE: dict[str, Callable[[Path | None], list[dict[str, Any]]]] = {
-    "score": available,
-    "layer": available_graphs,
-    "op": available_lists,
-}
-"""What each family of definitions runs on."""
 
 
 @router.get("/api/data", response_model=None)

@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from collections import OrderedDict
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import aclosing, suppress
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 from fastapi import FastAPI
 
 from explorer.runtime.events import sentence_diagnostic
-from explorer.runtime.graphs import GRAPH_PRESETS, has_layer
-from explorer.runtime.inputs import InputError, data_files
+from explorer.runtime.graphs import available_graphs
+from explorer.runtime.inputs import InputError, available, data_files
 from explorer.runtime.jobs import Pool
+from explorer.runtime.op_data import available_lists
 from explorer.web import limits
 
 Compiled = dict[str, Any]
@@ -31,16 +34,18 @@ class CompileRequest:
     sizes: tuple[tuple[str, int], ...]
     options: tuple[tuple[str, str | int | bool], ...]
     stages: tuple[str, ...] | None
+    default_sizes: tuple[tuple[str, int], ...] = ()
     data: str = ""
     data_dir: str | None = None
     data_changed: int = 0
-    """The graph that a layer's costs are counted on; if it is a file, where that is and when it changed."""
+    """The data that it is compiled for; if it is a file, where that is and when it changed."""
 
     def to_json(self) -> dict[str, Any]:
         return {
             "text": self.text,
             "name": self.name,
             "sizes": dict(self.sizes),
+            "default_sizes": dict(self.default_sizes),
             "options": dict(self.options),
             "stages": self.stages,
             "data": self.data,
@@ -50,7 +55,8 @@ class CompileRequest:
 
 def refusal(message: str, detail: str = "") -> Compiled:
     """The JSON of a compilation that did not happen, in the shape of one that did."""
-    return {"ok": False, "diagnostics": [sentence_diagnostic(message, detail)], "operations": [], "stages": []}
+    said = [sentence_diagnostic(message, detail)]
+    return {"ok": False, "diagnostics": said, "operations": [], "stages": [], "data": "", "sizes_from": {}}
 
 
 class CompileService:
@@ -92,13 +98,13 @@ class CompileService:
         return answer
 
 
-async def find_graph(app: FastAPI, name: str) -> tuple[str, str | None, int] | None:
-    """A graph that the server offers: its name, the folder that it is in, and when it changed.
+async def find_data(app: FastAPI, name: str) -> tuple[str, str | None, int] | None:
+    """Data that the server offers: its name, the folder that it is in, and when it changed.
 
     None for any other, which a worker would open as a path.
     """
     folder: Path | None = app.state.data_dir
-    if name in GRAPH_PRESETS:
+    if name in preset_data():
         return name, None, 0
     if folder is None:
         return None
@@ -109,29 +115,50 @@ async def find_graph(app: FastAPI, name: str) -> tuple[str, str | None, int] | N
     return None
 
 
+def runs_on_data(text: str) -> bool:
+    """Whether a text might define a layer or an op, whose compilation depends on data: cheaper than compiling it."""
+    return re.search(r"^[ \t]*(layer|op)\b", text, re.MULTILINE) is not None
+
+
+@cache
+def preset_data() -> frozenset[str]:
+    """The names of all generated data that is offered to models of some family."""
+    return frozenset(entry["name"] for family in AVAILABLE.values() for entry in family(None))
+
+
+AVAILABLE: dict[str, Callable[[Path | None], list[dict[str, Any]]]] = {
+    "score": available,
+    "layer": available_graphs,
+    "op": available_lists,
+}
+"""What each family of definitions runs on."""
+
+
 async def compile_cached(
     app: FastAPI,
     text: str,
     *,
     sizes: Mapping[str, int],
     options: Mapping[str, str | int | bool],
+    default_sizes: Mapping[str, int] | None = None,
     name: str | None = None,
     stages: Iterable[str] | None = None,
     data: str = "",
 ) -> Compiled:
-    """Compile for the page: the JSON of `Compilation.to_json(stages)`, from the application's service.
+    """Compile for the page: the JSON of `runtime.fitting.Fitted.to_json(stages)`, from the application's service.
 
-    A layer's costs are counted on the graph `data`, or on assumed sizes where there is none of that name.
+    A layer or an op is compiled for `data`, or for none where the server has none of that name.
     """
     service: CompileService = app.state.compiler
     # A score is the same for all data, and kept once.
-    found = await find_graph(app, data) if data and has_layer(text) else None
+    found = await find_data(app, data) if data and runs_on_data(text) else None
     request = CompileRequest(
         text,
         name,
         tuple(sorted(sizes.items())),
         tuple(sorted(options.items())),
         None if stages is None else tuple(stages),
+        tuple(sorted((default_sizes or {}).items())),
         *(found or ("", None, 0)),
     )
     return await service.compile(request)

@@ -30,9 +30,19 @@ class CompileMessage(_Message):
     text: str
     name: Name | None = None
     sizes: Sizes = {}
+    default_sizes: Sizes = {}
     options: Options = {}
     stages: Annotated[list[Name], Field(max_length=len(STAGES))] | None = None
     data: Name = ""
+
+
+class Shown(_Message):
+    """What a compilation answered and a reader was shown: the digest of the program that the target runs, and the sizes
+    and options that it was made of, which say what differs where another one would run."""
+
+    program: Name
+    sizes: Sizes = {}
+    options: Options = {}
 
 
 class RunMessage(_Message):
@@ -42,8 +52,10 @@ class RunMessage(_Message):
     on: Literal["dae", "cpu", "gpu"]
     name: Name | None = None
     sizes: Sizes = {}
+    default_sizes: Sizes = {}
     options: Options = {}
     data: Name = "FB15k-237"
+    compiled: Shown | None = None
     batch: Annotated[int, Field(ge=1, le=limits.MAX_BATCH)] = 1_024
     repeat: Annotated[int, Field(ge=1, le=limits.MAX_REPEAT)] = 20
     seed: Annotated[int, Field(ge=0, lt=2**32)] = 0

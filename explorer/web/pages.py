@@ -6,9 +6,10 @@ last good text in other panes, `POST /late` brings the stages that take too long
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import takewhile
 from pathlib import Path
 from typing import Annotated, Any
@@ -22,8 +23,9 @@ from explorer.checkout import CHECKOUT
 from explorer.compiler.options import ARCHITECTURES, LARGEST_NEGATIVE_COUNT, LONGEST_VECTOR, PRECISIONS, Options
 from explorer.compiler.pipeline import STAGES
 from explorer.runtime import gpu_device
+from explorer.runtime.op_data import DEFAULT, DEFAULTS
 from explorer.web import limits, messages, settings, views
-from explorer.web.compiling import Compiled, compile_cached
+from explorer.web.compiling import AVAILABLE, Compiled, compile_cached, runs_on_data
 from explorer.web.examples import Example, examples
 from explorer.web.highlight import quoted
 
@@ -35,8 +37,8 @@ DEFAULT_PANES = ("graph", "loops", "slc", "cuda")
 OP_PANES = ("slc", "slc.opt1", "slc.opt2", "slc.opt3", "dlc")
 """The same for an embedding operation: Ember's four levels, and what the machine runs."""
 MOST_PANES = 6
-DEFAULT_GRAPH = "small"
-"""What layers run on, and their costs are counted on, until the reader chooses another."""
+USUAL_DATA = {"layer": {"": "small"}, "op": DEFAULTS}
+"""What is compiled for and run on until the reader chooses another, by family and kind of lists."""
 _templates = Jinja2Templates(directory=Path(__file__).parent / "templates")
 _templates.env.trim_blocks = True
 _templates.env.lstrip_blocks = True
@@ -51,7 +53,8 @@ class Edit:
     """What the page sends: a text under its sequence number, and how the reader looks at it.
 
     `good` is the newest edit that compiled, whose stages stay on show while a newer one does not; `against` are the
-    sizes and options of the side A that this edit, as B, is compared with.
+    sizes and options of the side A that this edit, as B, is compared with. `sizes` were set since the data was chosen,
+    and hold over what that fixes; `default_sizes` were set before, and hold where it fixes nothing.
     """
 
     text: str
@@ -60,8 +63,9 @@ class Edit:
     sizes: dict[str, int]
     options: dict[str, str | int | bool]
     panes: tuple[views.PaneState, ...]
-    data: str  # the graph that a layer's costs are counted on
+    data: str  # what a layer or an op is compiled for and runs on
     against: views.Choices | None = None
+    default_sizes: Mapping[str, int] = field(default_factory=dict)
 
 
 def read_edit(
@@ -73,6 +77,7 @@ def read_edit(
     panes: Annotated[str, Form()] = "[]",
     data: Annotated[str, Form(max_length=200)] = "",
     against: Annotated[str, Form()] = "null",
+    default_sizes: Annotated[str, Form()] = "{}",
 ) -> Edit:
     """The form as an edit. Raises 422 where a field is not what the page would send."""
     try:
@@ -86,6 +91,7 @@ def read_edit(
             tuple(_read_panes.validate_json(panes)[:MOST_PANES]),
             data,
             _read_against.validate_json(against, strict=True),
+            _read_sizes.validate_json(default_sizes, strict=True),
         )
     except ValidationError as error:
         raise HTTPException(422, str(error.errors(include_url=False, include_input=False)[0]["msg"])) from None
@@ -99,9 +105,7 @@ async def page(request: Request, example: str = DEFAULT_EXAMPLE) -> HTMLResponse
     """The whole page, with an example already compiled; 404 and the usual one for an example that there is not."""
     found = _find_example(example)
     chosen = found or _example(DEFAULT_EXAMPLE)
-    edit = Edit(
-        chosen.text, 1, 1, {}, {}, tuple(views.PaneState(stage=stage) for stage in DEFAULT_PANES), DEFAULT_GRAPH
-    )
+    edit = Edit(chosen.text, 1, 1, {}, {}, tuple(views.PaneState(stage=stage) for stage in DEFAULT_PANES), "")
     compiled = await _compile(request, edit, _prompt_stages())
     if compiled.get("family") == "op":
         edit = replace(edit, panes=tuple(views.PaneState(stage=stage) for stage in OP_PANES))
@@ -167,9 +171,39 @@ def _static(path: str) -> str:
 
 
 async def _compile(request: Request, edit: Edit, stages: Iterable[str]) -> Compiled:
+    """The edit compiled for its data, or for what its family usually runs on where that is data of another family."""
+    asked = replace(edit, options={**_device_options(), **edit.options})
+    if not runs_on_data(edit.text):
+        return await _compile_for("", request, asked, stages)
+    compiled = await _compile_for("", request, asked, ["graph"])
+    if not compiled["ok"] or compiled["family"] not in USUAL_DATA:
+        return await _compile_for("", request, asked, stages)
+    return await _compile_for(await _fitting_data(request, edit.data, compiled), request, asked, stages)
+
+
+async def _compile_for(data: str, request: Request, edit: Edit, stages: Iterable[str]) -> Compiled:
     return await compile_cached(
-        request.app, edit.text, sizes=edit.sizes, options=edit.options, stages=stages, data=edit.data
+        request.app,
+        edit.text,
+        sizes=edit.sizes,
+        default_sizes=edit.default_sizes,
+        options=edit.options,
+        stages=stages,
+        data=data,
     )
+
+
+async def _fitting_data(request: Request, wanted: str, compiled: Compiled) -> str:
+    """The data that is wanted, where it is offered to what is compiled; else what that usually runs on."""
+    family, lists = compiled["family"], views.kind_of_lists(compiled)
+    offered = await asyncio.to_thread(AVAILABLE[family], request.app.state.data_dir)
+    fitting = [entry["name"] for entry in offered if entry.get("for", "") == lists]
+    return wanted if wanted in fitting else USUAL_DATA[family].get(lists, DEFAULT)
+
+
+def _device_options() -> dict[str, str | int | bool]:
+    """Where nobody has chosen, kernels are for the GPU that is here, which runs them."""
+    return {} if gpu_device.missing() else {"arch": gpu_device.current_device().compile_for}
 
 
 def _prompt_stages() -> list[str]:
@@ -203,13 +237,14 @@ async def _answer(request: Request, name: str, edit: Edit, stages: list[str]) ->
 
 
 def _context(edit: Edit, compiled: Compiled) -> dict[str, Any]:
+    usual = Options().to_json() | _device_options()
     context: dict[str, Any] = {
         "late_stages": [spec.name for spec in STAGES if spec.on_demand],
         "edit": edit,
         "compiled": compiled,
         "facts": json.dumps(_facts(edit, compiled)),
-        "options": Options().to_json() | edit.options,
-        "usual_options": Options().to_json(),
+        "options": usual | edit.options,
+        "usual_options": usual,
     }
     if not compiled["ok"]:
         return context | {
@@ -237,10 +272,11 @@ def _empty_panes(edit: Edit) -> tuple[views.Pane, ...]:
 
 def _facts(edit: Edit, compiled: Compiled) -> dict[str, Any]:
     """What the page's scripts need to know of a compilation: where things stand in the text."""
-    keys = ("ok", "name", "family", "ms", "sizes", "diagnostics", "operations")
+    keys = ("ok", "name", "family", "ms", "sizes", "sizes_from", "data", "options", "diagnostics", "operations")
     effects = settings.effects(compiled) if compiled["ok"] else {}
     heeded = settings.heeded(compiled) if compiled["ok"] else []
     own = {"edit": edit.number, "effects": effects, "heeded": heeded, "lists": views.kind_of_lists(compiled)}
+    own["programs"] = views.programs(compiled)
     return own | {key: compiled[key] for key in keys if key in compiled}
 
 
@@ -254,7 +290,6 @@ _templates.env.globals.update(
     targets=views.TARGETS,
     most_lines=views.MOST_LINES,
     most_panes=MOST_PANES,
-    default_graph=DEFAULT_GRAPH,
     architectures=ARCHITECTURES,
     precisions=PRECISIONS,
     inspections=settings.INSPECTIONS,

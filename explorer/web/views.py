@@ -439,6 +439,12 @@ def kind_of_lists(compiled: Mapping[str, Any]) -> str:
     return KINDS.get(heading.split()[-1], "matrix")
 
 
+def programs(compiled: Mapping[str, Any]) -> dict[str, str]:
+    """By target the digest of the program that it runs, of the stages that are made."""
+    made = _by_name(compiled)
+    return {target: made[spec.name]["digest"] for spec in STAGES for target in spec.targets if spec.name in made}
+
+
 def operation_counts(compiled: Mapping[str, Any]) -> dict[int, list[tuple[str, int]]]:
     """For each operation the stages that have lines of it, with how many."""
     counts: dict[int, list[tuple[str, int]]] = {operation["id"]: [] for operation in compiled["operations"]}

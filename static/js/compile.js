@@ -20,6 +20,12 @@ export function edited() {
   keep();
 }
 
+// What the reader wants now, without waiting for more of it.
+export function compileNow() {
+  clearTimeout(debounce);
+  post("/compile", current());
+}
+
 // Other panes for the text that the stages show; for a newer one, if its answer is still to come.
 export function repaint() {
   keep();
@@ -33,8 +39,8 @@ export function repaint() {
 }
 
 const current = () => {
-  const { text, sizes, options, data, edit } = state;
-  return { text, sizes, options, data, edit };
+  const { text, sizes, defaultSizes, options, data, edit } = state;
+  return { text, sizes, defaultSizes, options, data, edit };
 };
 
 // The sizes that a text declares, as it writes them.
@@ -49,9 +55,10 @@ function declaredSizes(text) {
 // A size set by hand holds until the text says something else about it.
 function dropOldSizes(before, after) {
   const [old, fresh] = [declaredSizes(before), declaredSizes(after)];
-  state.sizes = Object.fromEntries(
-    Object.entries(state.sizes).filter(([name]) => name in fresh && fresh[name] === old[name]),
-  );
+  for (const kind of ["sizes", "defaultSizes"])
+    state[kind] = Object.fromEntries(
+      Object.entries(state[kind]).filter(([name]) => name in fresh && fresh[name] === old[name]),
+    );
 }
 
 function post(path, input, values = {}) {
@@ -61,6 +68,7 @@ function post(path, input, values = {}) {
     edit: input.edit,
     good: state.good,
     sizes: JSON.stringify(input.sizes),
+    default_sizes: JSON.stringify(input.defaultSizes),
     options: JSON.stringify(input.options),
     panes: JSON.stringify(state.panes),
     data: input.data,
@@ -109,8 +117,9 @@ function readFacts() {
   state.facts = facts;
   if (facts.ok) {
     state.good = facts.edit;
-    const { text, sizes, options, data } = state;
-    state.goodInput = { text, sizes: { ...sizes }, options: { ...options }, data };
+    if (facts.data) state.data = facts.data; // what the server took, where the data was for another family
+    const { text, sizes, defaultSizes, options, data } = state;
+    state.goodInput = { text, sizes: { ...sizes }, defaultSizes: { ...defaultSizes }, options: { ...options }, data };
   }
   emit("facts", facts);
 }

@@ -86,6 +86,7 @@ async function loadExample(key) {
   const text = await fetchExample(key);
   if (text === null) return showTrouble("The example did not arrive. Your text is kept.");
   state.sizes = {};
+  state.defaultSizes = {};
   nameExample(key, text);
   replaceText(text);
 }
@@ -94,8 +95,8 @@ async function loadExample(key) {
 function adopt(kept) {
   const shown = state.text;
   if (kept.panes.length) state.panes = kept.panes;
-  const { text, sizes, options, data, against } = kept;
-  Object.assign(state, { text, sizes, options, data: data || state.data, against });
+  const { text, sizes, defaultSizes, options, data, against } = kept;
+  Object.assign(state, { text, sizes, defaultSizes, options, data: data || state.data, against });
   fitPanes();
   showOptions();
   if (kept.example && kept.example !== state.example) nameKept(kept.example);
@@ -133,7 +134,6 @@ function start() {
   const shown = byId("editor").dataset.text;
   const kept = recall();
   state.text = shown;
-  state.data = byId("run-data").dataset.graph;
   state.panes = paneElements().map(({ dataset }) => freshPane(dataset.stage));
   if (kept?.panes.length) state.panes = kept.panes;
   byId("editor").replaceChildren();

@@ -114,12 +114,12 @@ export async function exportJson() {
 }
 
 async function fetchCompiled(stages) {
-  const { text, sizes, options } = state.goodInput;
-  const data = state.facts.family === "layer" ? state.goodInput.data : "";
+  const { text, sizes, defaultSizes, options } = state.goodInput;
+  const data = state.facts.data;
   const answer = await fetch("/api/compile", {
     method: "POST",
     headers: { "Content-Type": "application/json" },
-    body: JSON.stringify({ text, sizes, options, stages, data }),
+    body: JSON.stringify({ text, sizes, default_sizes: defaultSizes, options, stages, data }),
   });
   return answer.json();
 }

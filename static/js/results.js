@@ -157,6 +157,12 @@ const compareButton = () =>
     ? h("button.btn.s.line", { type: "button", "data-act": "compare-levels", title: "Run this at all levels" }, "Compare levels")
     : null;
 
+// `D 32, from RM1:L0; K 64`: where data fixes a size, it is named.
+export const sizesInWords = (sizes, sources) =>
+  Object.entries(sizes)
+    .map(([name, size]) => `${name} ${size}${["given", "the text"].includes(sources[name]) ? "" : `, from ${sources[name]}`}`)
+    .join("; ");
+
 function contents(set, batch) {
   if ("edges" in set)
     return `${many(set.nodes, "node")}, ${many(set.edges, "edge")} of ${many(set.etypes, "type")}`;
@@ -169,14 +175,15 @@ function showCheck(result) {
   // A hyphen that no line breaks after keeps an exponent together.
   const power = (value, digits) => value.toExponential(digits).replace("-", "\u2011");
   const error = result.max_relative_error === null ? "not a number" : power(result.max_relative_error, 1);
-  const tolerance = power(result.tolerance, 0);
+  const ratio = result.error_over_bound;
+  const bounded = ratio === null ? "not a number where there should be one" : `${ratio.toPrecision(2)} of what rounding may make`;
   const text = h(
     "span",
     result.matches_reference ? "Matches the float64 reference" : "Does not match the float64 reference",
   );
   const sub = h(
     "span.sub",
-    `all ${whole(result.rows_checked)} rows; worst relative error ${error}, allowed ${tolerance}`,
+    `all ${whole(result.rows_checked)} rows; largest error ${bounded}, relative error ${error}`,
   );
   const sign = h(
     result.matches_reference ? "span.good" : "span.bad",
@@ -185,7 +192,9 @@ function showCheck(result) {
   const { data: set } = result;
   const held = contents(set, result.batch);
   const data = `${set.name} (${set.source}): ${held}`;
-  byId("run-check").replaceChildren(sign, text, h("span"), sub, h("span"), h("span.dim", data));
+  const sizes = sizesInWords(result.sizes, result.sizes_from);
+  const rest = [data, sizes].filter(Boolean).flatMap((line) => [h("span"), h("span.dim", line)]);
+  byId("run-check").replaceChildren(sign, text, h("span"), sub, ...rest);
 }
 
 const levelName = ({ target, outcome }) =>

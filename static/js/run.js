@@ -2,6 +2,7 @@
 import { ownTimes } from "./device.js";
 import {
   isTimed,
+  sizesInWords,
   showBlank,
   showFailure,
   showHistory,
@@ -10,20 +11,21 @@ import {
   showSample,
   showStarted,
 } from "./results.js";
-import { edited, showTrouble } from "./compile.js";
+import { compileNow, edited, showTrouble } from "./compile.js";
 import { byId, h, icon, many, ms, whole } from "./dom.js";
 import { knownLevels, levelOf, speedup, times } from "./levels.js";
 import { badParameter, machineValues, parameter, startMachine } from "./machine.js";
 import { save } from "./panes.js";
 import { say, showTab, tell } from "./page.js";
 import { isConnected, send } from "./socket.js";
-import { emit, isBroken, isCurrent, on, state } from "./state.js";
+import { chooseData, emit, isBroken, isCurrent, on, state } from "./state.js";
 
 let number = 0;
 let current = null; // the run on its way, or the last one
 let target = "dae";
 let family = "score"; // of the newest text that compiled
 let kind = ""; // and of an op the kind of its lists: what data there is to run it on
+let listed = null; // the kind whose data stands in the list
 const history = [];
 
 const ENDED = new Set(["done", "failed"]);
@@ -61,6 +63,9 @@ const FIELDS = {
 };
 FIELDS.gpu = FIELDS.cpu;
 
+// Whether the stages and the list of data are those of the newest edit.
+const isReady = () => isCurrent() && listed === kind;
+
 // Why a run cannot start now; empty where it can.
 function hindrance() {
   const count = state.facts?.diagnostics?.length ?? 0;
@@ -77,15 +82,23 @@ function boundsOf({ min, max, step }, name) {
   return `The ${name} must be a ${step === "1" ? "whole " : ""}number from ${least} to ${most}.`;
 }
 
+let isWanted = false; // a run was asked for while the stages showed an older edit: it waits for the newest
+
 export function run() {
   levelsToRun = [];
-  start({});
+  isWanted = !isReady();
+  if (!isWanted) return start({});
+  if (!isCurrent()) compileNow();
+  say("This runs when the newest edit has compiled.");
 }
+
+const runIfWanted = () => isWanted && isReady() && run();
 
 let levelsToRun = []; // what is still to come of a comparison
 
 // Runs what this session has not yet run of the four levels, this one last.
 export function compareLevels() {
+  if (!isReady()) return say("The newest edit is still compiling.");
   const count = Number(byId("dock").dataset.levels);
   const chosen = Number(state.options.opt ?? count - 1);
   const known = current ? knownLevels(current.key) : new Set();
@@ -113,10 +126,13 @@ function start(changed, isComparison = false) {
     dae: () => ({ machine: machineValues() }),
     gpu: () => ({ repeat, peers: byId("run-peers").checked }),
   }[target]();
-  const { text, sizes, edit } = state;
+  const { text, sizes, defaultSizes, edit, facts } = state;
   const options = { ...state.options, ...changed };
-  const asked = { text, sizes, options, on: target, data, batch, ...ofTarget };
-  const key = JSON.stringify({ ...asked, options: { ...options, opt: undefined } });
+  // What the stages show, which the server holds the run against; a level that they do not show says its own name.
+  const isShown = Object.entries(changed).every(([name, value]) => facts.options[name] === value);
+  const compiled = isShown ? { program: facts.programs[target] ?? "", sizes: facts.sizes, options: facts.options } : null;
+  const asked = { text, sizes, default_sizes: defaultSizes, options, on: target, data, batch, compiled, ...ofTarget };
+  const key = JSON.stringify({ ...asked, compiled: undefined, options: { ...options, opt: undefined } });
   current = { number, edit, target, family, status: "queued", samples: [], settings, key, isComparison };
   send({ type: "run", run: number, edit, ...asked });
   toggleDock(true);
@@ -273,18 +289,19 @@ async function loadData() {
   const offered = lists ? sets.filter((set) => set.for === lists) : sets;
   const select = byId("run-data");
   select.replaceChildren(...offered.map(({ name, label }) => h("option", { value: name }, label)));
-  const preferred = family === "layer" ? [state.data, select.dataset.graph] : [PREFERRED_TRIPLES];
-  const found = preferred.find((name) => offered.some((set) => set.name === name));
-  if (found) select.value = found;
+  const preferred = family === "score" ? PREFERRED_TRIPLES : state.data;
+  if (offered.some((set) => set.name === preferred)) select.value = preferred;
   select.onchange = () => {
     const set = offered.find(({ name }) => name === select.value);
     byId("data-about").textContent = set ? counted(set) : "";
     emit("data", { name: select.value, family });
-    if (family !== "layer" || select.value === state.data) return;
-    state.data = select.value;
-    edited(); // what pays depends on the graph
+    if (family === "score" || select.value === state.data) return;
+    chooseData(select.value);
+    edited(); // sizes and costs depend on the data
   };
   select.onchange();
+  listed = asked;
+  runIfWanted();
 }
 
 const reloadData = () =>
@@ -300,23 +317,22 @@ export function startRuns() {
   on("run-event", receive);
   on("tab", (name) => name === "run" && toggleDock(true));
   on("edited", () => {
+    isWanted = false;
     if (isRunning()) stop("superseded");
   });
   on("facts", (facts) => {
-    const { sizes, family: found } = facts;
+    const { sizes, sizes_from: sources, family: found } = facts;
     if (found && kindOf(facts) !== kind) {
       family = found;
       kind = kindOf(facts);
       reloadData();
-    } else if (family === "layer" && byId("run-data").value !== state.data) {
+    } else if (family !== "score" && byId("run-data").value !== state.data) {
       byId("run-data").value = state.data;
       byId("run-data").onchange?.();
     }
-    if (sizes)
-      byId("run-sizes").textContent = Object.entries(sizes)
-        .map(([name, size]) => `${name} ${size}`)
-        .join(", ");
+    if (sizes) byId("run-sizes").textContent = sizesInWords(sizes, sources);
     if (isCurrent()) paint();
+    runIfWanted();
   });
   on("connection", ({ isUp, isBack, wait }) => {
     if (isBack) say("Connected again.");

@@ -49,8 +49,11 @@ function sizeEvent({ target, type }) {
 }
 
 export function resetSize(button) {
-  const { [button.closest("[data-size]").dataset.size]: _, ...others } = state.sizes;
-  state.sizes = others;
+  const name = button.closest("[data-size]").dataset.size;
+  for (const kind of ["sizes", "defaultSizes"]) {
+    const { [name]: _, ...others } = state[kind];
+    state[kind] = others;
+  }
   edited();
 }
 
@@ -67,7 +70,8 @@ function keepSliders(event) {
     const field = row.querySelector(".field");
     const slider = row.querySelector('input[type="range"]');
     slider.dataset.value = size;
-    row.querySelector(".undo").disabled = !(row.dataset.size in state.sizes);
+    row.querySelector(".undo").disabled = other.querySelector(".undo").disabled;
+    row.querySelector(".of-data").textContent = other.querySelector(".of-data").textContent;
     if (document.activeElement !== field) field.value = size;
     if (document.activeElement !== slider) paintSlider(slider, size);
   }

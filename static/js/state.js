@@ -9,9 +9,10 @@ export const state = {
   edit: 1, // the sequence number of the newest edit
   good: 1, // the newest edit that compiled: the stages show it
   goodInput: null, // its text, sizes, options and data
-  sizes: {},
+  sizes: {}, // set since the data was chosen: they hold over what that fixes
+  defaultSizes: {}, // set before: they hold where the data fixes nothing
   options: {},
-  data: "", // the graph that layers run on and their costs are counted on
+  data: "", // what layers and ops are compiled for and run on
   against: null, // the sizes and options of side A, where the reader compares
   panes: [], // see freshPane
   active: 0, // the pane that keys act on
@@ -23,6 +24,13 @@ export const freshPane = (stage) => ({ stage, at: null, diff: false, passes: fal
 
 export const isBroken = () => !!state.facts && !state.facts.ok;
 export const isCurrent = () => state.facts?.edit === state.edit;
+
+// Other data: what was set by hand holds only where that fixes nothing.
+export function chooseData(name) {
+  state.data = name;
+  state.defaultSizes = { ...state.defaultSizes, ...state.sizes };
+  state.sizes = {};
+}
 
 // A tiny event bus: modules speak of what happened, not to each other.
 const listeners = new Map();
@@ -48,6 +56,7 @@ const decode = (text) => {
 const snapshot = () => ({
   text: state.text,
   sizes: state.sizes,
+  defaultSizes: state.defaultSizes,
   options: state.options,
   data: state.data,
   panes: state.panes,
@@ -126,5 +135,6 @@ function checked(kept) {
   const against = kept.against
     ? { sizes: entriesOf(kept.against.sizes, isSize), options: entriesOf(kept.against.options, isOption) }
     : null;
-  return { text: kept.text, sizes, options, data, against, panes, example };
+  const defaultSizes = entriesOf(kept.defaultSizes, isSize);
+  return { text: kept.text, sizes, defaultSizes, options, data, against, panes, example };
 }

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from benchmarks import compile as compile_suite
-from benchmarks import dae, gpu_check, kge, rgnn
+from benchmarks import dae, kge, rgnn
 from benchmarks._measuring import interleave, provenance, summary
 
 
@@ -80,24 +80,6 @@ def test_the_compile_suite_names_every_example_and_where_it_was_measured(
     assert "transr, sass" in compile_suite.table(figures)
 
 
-def test_the_gpu_check_covers_odd_sizes_and_both_kinds_of_negatives() -> None:
-    cases = list(gpu_check.all_cases(gpu_check.SIZES))
-    assert {case.options.get("negatives") for case in cases} >= {"none", "tail:5", "head:9"}
-    projections = [gpu_check.sizes_of(case) for case in cases if "TransR" in case.text]
-    assert all(sizes["D"] != sizes["K"] for sizes in projections)
-    assert {sizes["D"] for sizes in projections} == {1, 33, 64, 128, 1000}
-
-
-def test_the_gpu_check_covers_layers_under_all_settings() -> None:
-    cases = list(gpu_check.layer_cases(gpu_check.LAYER_SIZES))
-    for path in (gpu_check.CHECKOUT / "examples" / "rgnn").glob("*.emb"):
-        for size in gpu_check.LAYER_SIZES:
-            settings = [case.options for case in cases if (case.text, case.size) == (path.read_text(), size)]
-            assert len({(s["reorder"], s["compact"]) for s in settings if "reorder" in s}) == 4
-            assert {"aggregate": "false"} in settings
-    assert {case.options.get("precision", "float32") for case in cases} == set(gpu_check.PRECISIONS)
-
-
 def test_the_machines_ratios_are_those_that_its_costs_are_calibrated_on() -> None:
     errors = []
     for data, published in dae.PUBLISHED.items():
@@ -123,10 +105,3 @@ def test_the_machines_suite_covers_embers_operations() -> None:
     assert {case.group for case in dae.CASES} == {"SLS", "MP", "SpMM", "KG", "SpAttn"}
     assert sum(case.group == "MP" for case in dae.CASES) == 4
     assert sum(case.group == "SLS" for case in dae.CASES) == 9
-
-
-def test_the_quick_gpu_check_has_products_by_four_warps() -> None:
-    cases = [case for case in gpu_check.quick_cases() if case.options.get("precision") and "score TransR" in case.text]
-    compiled = [gpu_check.compiled(gpu_check.for_architecture("sm_90a", case)) for case in cases]
-    assert len(compiled) == 2
-    assert all("by 4 warps" in compilation.stages["kernels"].text for compilation in compiled)

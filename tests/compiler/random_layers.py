@@ -112,6 +112,14 @@ class Layer(Model):
             return self.joined("{} @ {}", lambda left, right: left * right * count, *shapes, depth)
         return super().product(shape, depth)
 
+    def typed(self, shape: Shape, depth: int) -> Value:
+        """A row times a matrix of the edge's type, which is what layers of relations consist of."""
+        count = self.extent()
+        row, name = self.expression((*shape[:-1], count), depth - 1), f"M{len(self.declared)}"
+        self.declared.append(Declared(name, ("etype",), (count, shape[-1])))
+        self.declarations.append(f"param {name}[etype, {self.extent_text(count)}, {self.extent_text(shape[-1])}]")
+        return Value(f"({row.text} @ {name}[e.etype])", row.bound * count, True)
+
     def leaf(self, shape: Shape) -> Value:
         """A local, data or a tensor of that shape, or a new tensor."""
         known = [value for other, value in self.locals if other == shape]
@@ -129,13 +137,13 @@ class Layer(Model):
         """The rows of a new tensor, or all of one that has no index sets."""
         # Mostly rows of nodes and matrices of types, which is what the passes over layers look for.
         usual = (("node",), ("node",)) if len(shape) < 2 else (("etype",), ("etype",), ("ntype",))
-        sets = self.pick([*((name,) for name in INDICES[self.place]), *usual, (), ("etype", "ntype")])
+        several = (("etype", "ntype"), ("ntype", "etype", "ntype"), ("node", "ntype"))
+        sets = self.pick([*((name,) for name in INDICES[self.place]), *usual, (), self.pick(several)])
         if (not shape and not sets) or (self.place == "node" and "etype" in sets):
             sets = ("node",)
         taken = {tensor.name for tensor in self.declared}
         name = self.pick([name for name in TENSOR_NAMES if name not in taken] or [f"p{len(taken)}"])
-        # Rows that two indices pick have no gradient, and features are given more often than learnt.
-        kind = "input" if len(sets) > 1 else self.pick(("param", "param", "input"))
+        kind = self.pick(("param", "param", "input"))
         extents = ", ".join([*sets, *map(self.extent_text, shape)])
         self.declared.append(Declared(name, sets, shape))
         self.declarations.append(f"{kind} {name}[{extents}]")
@@ -301,6 +309,34 @@ def layer_texts(draw: Callable[[st.SearchStrategy], Any], depth: int = 3) -> str
 
 
 @st.composite
+def attention_texts(draw: Callable[[st.SearchStrategy], Any], depth: int = 2) -> str:
+    """The text of a layer with a softmax over each node's edges, one head or several, that weighs one sum or two."""
+    layer = Layer(draw)
+    values = draw(st.lists(st.sampled_from(EXTENTS), min_size=2, max_size=3, unique=True))
+    layer.sizes = dict(zip(SIZES, values, strict=False))
+    layer.depth_of_loops = 1
+    heads = layer.pick(((), (), (values[0],)))
+    layer.place = "edge"
+    with layer.block("for e in g.edges():"):
+        logit = layer.per_element(layer.expression(heads, depth))
+        layer.write(f'e["att"] = {logit.text}')
+    layer.write('edge_softmax(g, "att")')
+    layer.end_loop()
+    names = ["h", "z"][: draw(st.integers(1, 2))]
+    with layer.block("for n in g.nodes():"):
+        for name in names:
+            shape = (*heads, layer.pick(values))
+            with layer.block("for e in n.incoming_edges():"), layer.edges_of_node():
+                term = layer.pick((layer.typed, layer.typed, layer.product, layer.expression))(shape, depth)
+                layer.write(f'n["{name}"] += e["att"] * {term.text}')
+        layer.write('n["score"] = ' + " + ".join(f'sum(n["{name}"] * n["{name}"])' for name in names))
+    result = layer.pick((f'n["{names[0]}"]', 'n["score"]'))
+    lines = [f"dim {', '.join(f'{name} = {size}' for name, size in layer.sizes.items())}", "", "layer Model(g: graph):"]
+    lines += [f"    {declaration}" for declaration in layer.declarations]
+    return "\n".join([*lines, *layer.lines, f"    return {result}", ""])
+
+
+@st.composite
 def graphs(draw: Callable[[st.SearchStrategy], Any]) -> dict[str, Any]:
     """The arrays of a graph by their names: with isolated nodes, parallel edges, loops, types that nothing has, one
     relation, one node, or no edges at all."""
@@ -311,3 +347,16 @@ def graphs(draw: Callable[[st.SearchStrategy], Any]) -> dict[str, Any]:
     src, dst, etype = np.array(edges, dtype=np.int32).reshape(-1, 3).T
     counts = {"num_nodes": nodes, "num_etypes": etypes, "num_ntypes": ntypes}
     return {"src": src, "dst": dst, "etype": etype, "ntype": np.array(kinds, dtype=np.int32), **counts}
+
+
+def layer_inputs(program: Any, graph: dict[str, Any], seed: int) -> dict[str, Any]:
+    """The graph's arrays with values in [-1, 1] for every tensor of a layer's program."""
+    random = np.random.default_rng(seed)
+    counts = {name[4:-1]: count for name, count in graph.items() if name.startswith("num_")}
+    counts["edge"] = len(graph["src"])
+    inputs = dict(graph)
+    for tensor in program.tensors:
+        if tensor.kind in ("param", "input"):
+            shape = [counts[name] for name in tensor.sets] + [program.size(extent) for extent in tensor.dims]
+            inputs[tensor.name] = random.uniform(-1, 1, shape).astype(np.float32)
+    return inputs

@@ -140,7 +140,7 @@ class Op(Model):
 
     def gathered(self, shape: Shape) -> Value:
         """The rows of a new tensor, or all of one that has no index sets."""
-        sets = self.pick([*((name,) for name in self.indices()), (self.form.picked,), ()])
+        sets = self.pick([*((name,) for name in self.indices()), (self.form.picked,), (), tuple(self.indices())])
         if (not shape and not sets) or any(name not in self.indices() for name in sets):
             sets = (next(iter(self.indices())),)
         taken = {tensor.name for tensor in self.declared}

@@ -13,13 +13,12 @@ import pytest
 from hypothesis import given, note, settings
 from hypothesis import strategies as st
 
-import explorer
 from explorer.runtime import reference
 from tests.compiler.ir.test_stages_parse_back import assert_parses_back
 from tests.compiler.layers import SETTINGS
 from tests.compiler.levels import LEVEL_OPTIONS, SLC_STAGES
 from tests.compiler.models import compiled
-from tests.compiler.random_layers import graphs, layer_texts
+from tests.compiler.random_layers import graphs, layer_inputs, layer_texts
 
 STAGES = ("graph", "loops", *SLC_STAGES, "dlc")
 TOLERANCE = 3e-4
@@ -68,20 +67,6 @@ GRAPH: dict[str, Any] = {
 }
 
 
-def draw_inputs(compilation: explorer.Compilation, graph: dict[str, Any], seed: int) -> dict[str, Any]:
-    """The graph's arrays with values in [-1, 1] for every tensor of the text."""
-    random = np.random.default_rng(seed)
-    counts = {name[4:-1]: count for name, count in graph.items() if name.startswith("num_")}
-    counts["edge"] = len(graph["src"])
-    program = compilation.stages["graph"].program
-    inputs = dict(graph)
-    for tensor in program.tensors:
-        if tensor.kind in ("param", "input"):
-            shape = [counts[name] for name in tensor.sets] + [program.size(extent) for extent in tensor.dims]
-            inputs[tensor.name] = random.uniform(-1, 1, shape).astype(np.float32)
-    return inputs
-
-
 def assert_close(got: Any, want: Any, what: str) -> None:
     np.testing.assert_allclose(got, want, rtol=TOLERANCE, atol=TOLERANCE, err_msg=what)
 
@@ -89,7 +74,7 @@ def assert_close(got: Any, want: Any, what: str) -> None:
 def assert_agrees(text: str, graph: dict[str, Any], seed: int, setting: dict[str, bool]) -> None:
     """Every stage gives what the reference says."""
     compilation = compiled(text, options=setting)
-    inputs = draw_inputs(compilation, graph, seed)
+    inputs = layer_inputs(compilation.stages["graph"].program, graph, seed)
     want = reference.layer(text, inputs, {})
     for stage in STAGES:
         got = compilation.run(inputs, on=stage)
@@ -101,7 +86,7 @@ def assert_agrees(text: str, graph: dict[str, Any], seed: int, setting: dict[str
 def assert_slopes(text: str, graph: dict[str, Any], seed: int, setting: dict[str, bool]) -> None:
     """Every stage's gradients give the slope along a random direction of each learnt tensor."""
     compilation = compiled(text, options={**setting, "grad": True})
-    inputs = draw_inputs(compilation, graph, seed)
+    inputs = layer_inputs(compilation.stages["graph"].program, graph, seed)
     want = reference.layer(text, inputs, {})
     upstream = np.random.default_rng(seed + 1).uniform(-1, 1, want.shape).astype(np.float32)
     names = [name for name, _ in compilation.stages["graph"].program.gradients]

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from benchmarks.gpu_check import Case, Setting, check, check_gradients, check_layer, compiled
+from benchmarks.gpu_check import Case, Setting, check, check_gradients, check_rows, compiled
 from explorer.compiler.codegen.cuda_words import COPY, WAIT_FOR_COPIES
 from explorer.compiler.ir.kernels import Copy
 from explorer.compiler.ir.node import walk
@@ -47,7 +47,7 @@ def test_a_score(emulated: Setting, name: str, copied: set[str]) -> None:
 def test_a_layer(emulated: Setting, name: str, features: str) -> None:
     case = Case((EXAMPLES / "rgnn" / f"{name}.emb").read_text(), SIZE, 0, {"aggregate": "false"})
     assert features in copies(case)
-    outcome = check_layer(emulated, case)
+    outcome = check_rows(emulated, case)
     assert outcome["agrees"], outcome
 
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from benchmarks.gpu_check import Case, Setting, check_layer, layer_cases
+from benchmarks.gpu_check import Case, Setting, check_rows, layer_cases
 from tests.emulator.cases import SIZES, as_parameters
 
 
 @pytest.mark.parametrize("case", as_parameters(layer_cases(SIZES)))
 def test_the_kernels_of_a_layer(emulated: Setting, case: Case) -> None:
-    outcome = check_layer(emulated, case)
+    outcome = check_rows(emulated, case)
     assert outcome["agrees"], outcome

@@ -7,13 +7,13 @@ from pathlib import Path
 import pytest
 
 import explorer
-from benchmarks.gpu_check import Case, Setting, check_op, op_cases
+from benchmarks.gpu_check import Case, Setting, check_rows, op_cases
 from tests.emulator.cases import SIZES, as_parameters
 
 
 @pytest.mark.parametrize("case", as_parameters(op_cases(SIZES)))
 def test_the_kernels_of_an_op(emulated: Setting, case: Case) -> None:
-    outcome = check_op(emulated, case)
+    outcome = check_rows(emulated, case)
     assert outcome["agrees"], outcome
 
 
@@ -28,5 +28,5 @@ def test_the_kernels_of_an_op(emulated: Setting, case: Case) -> None:
 )
 def test_dot_products_of_blocks_of_any_size(emulated: Setting, size: int, options: dict[str, str]) -> None:
     text = (Path(explorer.__file__).parents[1] / "examples" / "embedding" / "sddmm.emb").read_text()
-    outcome = check_op(emulated, Case(text, size, 0, options))
+    outcome = check_rows(emulated, Case(text, size, 0, options))
     assert outcome["agrees"], outcome

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import explorer
-from benchmarks.gpu_check import Case, Setting, check_layer
+from benchmarks.gpu_check import Case, Setting, check_rows
 from explorer.compiler.codegen.text import Code
 from explorer.runtime.graphs import GraphPreset, generate
 from tests.emulator.emulate import emulate
@@ -110,7 +110,7 @@ def test_states_of_a_softmax_that_many_pieces_have(emulated: Setting, graph: str
     options = {"aggregate": "false", "chunk": str(CHUNK), "split": split}
     kernels = explorer.compile(text, options=options).stages["kernels"].text
     assert (f"cut edges at every {CHUNK}" in kernels) == (split == "auto")
-    outcome = check_layer(replace(emulated, graph=generate(graph, GRAPHS[graph])), Case(text, 128, 0, options))
+    outcome = check_rows(replace(emulated, graph=generate(graph, GRAPHS[graph])), Case(text, 128, 0, options))
     assert outcome["agrees"], outcome
 
 
@@ -120,5 +120,5 @@ def test_columns_of_a_softmax_that_blocks_share_out(emulated: Setting, options: 
     wanted: dict[str, str | int | bool] = {"aggregate": "false", "split": "rows", **options}
     assert "bind tile to column" in explorer.compile(text, options=wanted).stages["kernels"].text
     case = Case(text, 128, 0, {name: str(value) for name, value in wanted.items()})
-    outcome = check_layer(replace(emulated, graph=generate("hubs", GRAPHS["hubs"])), case)
+    outcome = check_rows(replace(emulated, graph=generate("hubs", GRAPHS["hubs"])), case)
     assert outcome["agrees"], outcome

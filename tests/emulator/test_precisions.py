@@ -7,15 +7,15 @@ from typing import Any
 
 import pytest
 
-from benchmarks.gpu_check import TWO_SETS, Case, Setting, check, check_gradients, check_layer, compiled
+from benchmarks.gpu_check import TWO_SETS, Case, Setting, check, check_gradients, check_rows, compiled
 from explorer.compiler.ir.kernels import Multiply
 from explorer.compiler.ir.node import walk
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 SCORES = {name: (EXAMPLES / "kge" / f"{name}.emb").read_text() for name in ("transr", "rescal")} | {"two": TWO_SETS}
 LAYERS = {name: (EXAMPLES / "rgnn" / f"{name}.emb").read_text() for name in ("rgcn", "rgat")}
-ERRORS = {"tf32x3": (0.0, 1e-5), "tf32": (2e-5, 1e-2)}
-"""The least and the most of each precision: less than the least is that of float32."""
+ERRORS = {"tf32x3": (0.0, 1.0), "tf32": (0.01, 1.0)}
+"""The least and the most of each precision over its own bound: less than the least is the error of float32."""
 
 
 def products(case: Case) -> list[Multiply]:
@@ -69,7 +69,7 @@ def test_scores_by_each_warp(size: int, arch: str) -> None:
 def test_layers(emulated: Setting, name: str, size: int, precision: str) -> None:
     case = Case(LAYERS[name], size, 0, {"precision": precision, "aggregate": "false"})
     assert multiplies(case)
-    outcome = check_layer(emulated, case)
+    outcome = check_rows(emulated, case)
     least, most = ERRORS[precision]
     assert least <= outcome["error"] <= most, outcome
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import explorer
-from benchmarks.gpu_check import CHECKOUT, Case, Setting, check_layer, sizes_of
+from benchmarks.gpu_check import CHECKOUT, Case, Setting, check_rows, sizes_of
 from explorer.compiler.codegen.text import Code
 from explorer.compiler.schedule import pairs, piece_places
 from explorer.runtime.arrays import check_inputs
@@ -44,7 +44,7 @@ def test_pieces_are_summed_and_added_to_their_destinations(
     setting = dataclasses.replace(emulated, graph=generate(graph, GRAPHS[graph]))
     text = (CHECKOUT / "examples" / "rgnn" / "rgcn.emb").read_text()
     case = Case(text, size, 0, {"precision": precision})
-    outcome = check_layer(setting, case)
+    outcome = check_rows(setting, case)
     assert outcome["agrees"], outcome
     kernels = explorer.compile(case.text, sizes=sizes_of(case), options=case.options).stages["kernels"]
     assert "sums of at most 16 edges" in kernels.passes[-1].summary
@@ -74,7 +74,7 @@ def test_products_with_their_last_piece_end_rows_that_no_cache_holds(
     assert min(edges) == 0
     text = (CHECKOUT / "examples" / "rgnn" / "rgcn.emb").read_text()
     case = Case(text, size, 0, {"precision": precision})
-    outcome = check_layer(dataclasses.replace(emulated, graph=made), case)
+    outcome = check_rows(dataclasses.replace(emulated, graph=made), case)
     assert outcome["agrees"], outcome
     kernels = explorer.compile(case.text, sizes=sizes_of(case), options=case.options).stages["kernels"]
     assert "its own row are one product, which ends the node's row" in kernels.passes[-1].summary
@@ -131,7 +131,7 @@ def test_rows_end_however_they_use_their_sums(
     text = (CHECKOUT / "examples" / "rgnn" / "rgcn.emb").read_text().replace("w0[F, G]", "w0[F, G], b[G]")
     (given,) = re.findall(r'n\["h"\] = (.*)', text)
     case = Case(text.replace(given, row), 20, 0, {})
-    outcome = check_layer(dataclasses.replace(emulated, graph=generate("many pairs", MANY_PAIRS)), case)
+    outcome = check_rows(dataclasses.replace(emulated, graph=generate("many pairs", MANY_PAIRS)), case)
     assert outcome["agrees"], outcome
     kernels = explorer.compile(case.text, sizes=sizes_of(case), options=case.options).stages["kernels"]
     assert ("RGCN_0_ending_product" in [kernel.name for kernel in kernels.program.programs]) == fused

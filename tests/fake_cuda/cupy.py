@@ -80,6 +80,9 @@ class Pointer:
     def __add__(self, offset: int) -> Pointer:
         return Pointer(self.memory, self.offset + offset)
 
+    def copy_from_host(self, source: int, size: int) -> None:
+        ctypes.memmove(self.ptr, source, size)
+
 
 class ndarray:
     """An array of the pretended memory."""
@@ -103,6 +106,12 @@ class ndarray:
 
 def empty(shape: Any, dtype: Any = np.float32) -> ndarray:
     return ndarray(shape if isinstance(shape, tuple) else (shape,), dtype)
+
+
+def full(shape: Any, value: Any, dtype: Any) -> ndarray:
+    made = empty(shape, dtype)
+    made.numpy[...] = value
+    return made
 
 
 def asarray(array: Any) -> ndarray:
@@ -295,6 +304,11 @@ def _copy(target: int, source: int, size: int, kind: int, stream: int) -> None:
     DEVICE.now_ms += 2 * size / 3e9  # 3 TB/s
 
 
+def _alloc(size: int) -> Pointer:
+    DEVICE.log.append(f"allocate {size} bytes")
+    return empty(size, np.uint8).data
+
+
 def _properties(number: int) -> dict[str, Any]:
     major, minor = DEVICE.capability
     return {
@@ -312,6 +326,8 @@ def get_default_memory_pool() -> Any:
 
 
 cuda = SimpleNamespace(
+    alloc=_alloc,
+    set_allocator=lambda allocator: DEVICE.log.append("no pool" if allocator is None else "pool"),
     Event=Event,
     Stream=Stream,
     get_elapsed_time=lambda start, end: end.at - start.at,

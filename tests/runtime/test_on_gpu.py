@@ -65,14 +65,18 @@ def test_every_family_runs_with_and_without_gradients(fake_cuda: Any, family: st
     assert "matches the float64 reference" in summary(last)
 
 
-@pytest.mark.parametrize(("precision", "tolerance"), [("float32", 1e-5), ("tf32x3", 8e-5), ("tf32", 4096e-5)])
-def test_products_are_held_to_what_their_precision_can_give(fake_cuda: Any, precision: str, tolerance: float) -> None:
+@pytest.mark.parametrize(
+    ("precision", "least", "most"), [("float32", 0.01, 1), ("tf32x3", 1e-3, 0.3), ("tf32", 0, 1e-3)]
+)
+def test_products_are_held_to_what_their_precision_can_give(
+    fake_cuda: Any, precision: str, least: float, most: float
+) -> None:
     asked = {"text": PRODUCT, "sizes": {"D": 32, "K": 64}, "options": {"precision": precision}}
     last = run("score", **asked)[-1]
     assert last["matches_reference"], last["message"]
-    assert last["tolerance"] == pytest.approx(tolerance)
+    assert least < last["error_over_bound"] < most  # the pretended device computes in float32
     # Elsewhere products are in float32, whatever the option says.
-    assert run("score", **asked, on="cpu")[-1]["tolerance"] == 1e-5
+    assert 0.01 < run("score", **asked, on="cpu")[-1]["error_over_bound"] < 1
 
 
 def test_cold_times_are_taken_after_a_flush_and_warm_ones_without(fake_cuda: Any) -> None:
@@ -118,7 +122,7 @@ def test_what_does_not_fit_is_refused(fake_cuda: Any) -> None:
     fake_cuda.free_bytes = 256 << 20
     last = run("score")[-1]
     assert last["kind"] == "refused"
-    assert "its largest arrays are" in last["message"]
+    assert "more than the 0.00 GiB that are free on the GPU: the largest is" in last["message"]
 
 
 def test_without_a_gpu_a_run_is_refused_in_a_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -148,7 +152,10 @@ def test_a_peer_takes_turns_and_its_figures_are_beside_ours(
 
 @pytest.mark.parametrize(
     ("error", "matches", "reason"),
-    [(MemoryError, True, "out of memory"), (None, False, "its result differs from the reference's")],
+    [
+        (MemoryError, True, "out of memory"),
+        (None, False, "its result differs from the reference's by up to 2 times what rounding may make"),
+    ],
 )
 def test_a_peer_that_fails_says_why_and_has_no_times(error: Any, matches: bool, reason: str) -> None:
     def outcome() -> Any:
@@ -157,13 +164,13 @@ def test_a_peer_that_fails_says_why_and_has_no_times(error: Any, matches: bool, 
         return 1.0, {}
 
     class Judge:
-        probe = None
+        large = False
 
         def finished(self, got: Any, gradients: Any) -> Any:
             return got, gradients
 
         def check(self, got: Any) -> Check:
-            return Check(0.0 if matches else 1.0, 1)
+            return Check(0.0 if matches else 2.0, 1)
 
     peer = peers.Peer("peer", lambda: None, outcome).checked(Judge())  # type: ignore[arg-type]
 

@@ -10,7 +10,7 @@ import pytest
 
 import explorer
 from explorer.compiler.ir.graph import Graph
-from explorer.runtime import dae_run, run_op, setup
+from explorer.runtime import dae_run, fitting, run_op, setup
 from explorer.runtime.run import RunRequest, execute
 from explorer.runtime.sparse import SparseRows
 from tests.oracles import embedding
@@ -186,27 +186,19 @@ def test_what_is_done_for_a_model_in_particular_is_compared_with_the_op_without_
         assert over[True] == pytest.approx(over[False] * ratio)
 
 
-def test_what_the_rows_of_a_result_are_held_against() -> None:
-    want = np.array([[1.0, -2.0, 1.0], [100.0, -100.0, 1e-9], [0.0, 0.0, 0.0]])
-    assert run_op.row_scales(want).ravel().tolist() == [1.0, 100 / 1.5, 1.0]
-    assert run_op.row_scales(np.zeros((0, 3))).shape == (0, 1)
+def test_a_part_of_large_lists_is_their_first_ones() -> None:
+    lists = SparseRows("some", "test", 9, np.array([0, 2, 2, 5], np.int32), np.array([8, 1, 0, 7, 3], np.int32))
+    part = run_op.first_lists(lists, 4, square=False)
+    assert (part.ptr.tolist(), part.idx.tolist(), part.num_cols) == ([0, 2, 2], [0, 1], 4)
+    cut = run_op.first_lists(lists, 1, square=True)
+    assert (cut.ptr.tolist(), cut.idx.tolist(), cut.num_cols) == ([0, 1], [0], 1)
 
 
-def test_more_terms_allow_a_larger_error() -> None:
-    def tolerance(text: str, lists: SparseRows, grad: bool = False) -> float:
-        graph = explorer.compile(text, options={"grad": grad}, on_demand=True).stages["graph"].program
-        assert isinstance(graph, Graph)
-        return run_op.tolerance_of(graph, lists)
-
-    long = SparseRows("long", "test", 4, np.array([0, 1024], np.int32), np.zeros(1024, np.int32))
-    short = SparseRows("short", "test", 4, np.arange(1025, dtype=np.int32), np.zeros(1024, np.int32))
-    assert tolerance(SLS, long) == pytest.approx(8e-5)
-    assert tolerance(SLS, short) == 1e-5
-    assert tolerance(SLS, short, grad=True) == pytest.approx(8e-5), "a row of T is looked up 1,024 times"
-    dots = (EXAMPLES[0].parent / "mp.emb").read_text()
-    assert tolerance(dots, long) == pytest.approx(8e-5 * 128**0.5)
-    sampled = (EXAMPLES[0].parent / "sddmm.emb").read_text()
-    assert tolerance(sampled, long) == pytest.approx(1e-5 * 8**0.5), "128 terms of a dot product"
+def test_a_large_op_has_the_gradients_of_a_part_checked(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(run_op, "GRADIENT_TERMS", 64)
+    found = last(request(SLS, data, options={"grad": True}))
+    assert found["matches_reference"], found["message"]
+    assert 0 <= found["gradients"]["T"]["error_over_bound"] < 1
 
 
 @pytest.mark.parametrize("on", ["graph", "loops", "slc", "slc.opt1", "slc.opt2", "slc.opt3", "dlc", "cpu", "dae"])
@@ -250,7 +242,7 @@ def test_arrays_that_do_not_fit_are_refused_in_a_sentence(inputs: dict[str, Any]
         explorer.compile(SLS, sizes={"D": 4}).run(inputs, on="loops")
 
 
-def test_gradients_of_what_is_no_number_are_no_fault_of_the_explorer(data: Path) -> None:
+def test_a_result_that_is_no_number_has_the_gradients_that_are_numbers(data: Path) -> None:
     text = """dim D = 8
 op Mean(b: bag of row):
     param T[row, D]
@@ -258,8 +250,7 @@ op Mean(b: bag of row):
 """
     assert last(request(text, data, on="dae"))["matches_reference"]
     found = last(request(text, data, on="dae", options={"grad": True}))
-    assert not found["matches_reference"]
-    assert found["message"] == setup.NO_NUMBER
+    assert found["matches_reference"], found["message"]
     mended = last(request(text.replace("sum(1 for i in b)", "max(sum(1 for i in b), 1)"), data, options={"grad": True}))
     assert mended["matches_reference"], mended["message"]
 
@@ -278,7 +269,7 @@ def test_a_matrix_is_counted_by_the_names_of_the_ops_sets(name: str, counts: dic
     assert isinstance(graph, Graph)
     ptr, idx = np.array([0, 1000, 1000, 1024, 1024], np.int32), np.zeros(1024, np.int32)
     columns = 4 if name == "mp" else 9
-    assert run_op.matrix_counts(graph, SparseRows("lists", "test", columns, ptr, idx)) == counts
+    assert fitting.matrix_counts(graph, SparseRows("lists", "test", columns, ptr, idx)) == counts
 
 
 def test_an_op_is_compiled_for_the_matrix_that_it_runs_on(data: Path) -> None:

@@ -59,7 +59,7 @@ def test_a_layers_costs_are_counted_on_the_graph_that_is_named(client: TestClien
         assert any(told in report["summary"] for report in answer["stages"][0]["passes"])
     status, answer = post(client, "/api/compile", text=text, stages=["graph"], data="/etc/passwd")
     assert status == 422
-    assert "There is no graph '/etc/passwd' here" in answer["diagnostics"][0]["message"]
+    assert "There is no data '/etc/passwd' here" in answer["diagnostics"][0]["message"]
 
 
 def test_compile_makes_only_the_stages_asked_for(client: TestClient, transe: str) -> None:

@@ -7,12 +7,13 @@ An axis has length 1 where the value does not depend on it.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from math import prod
 
 import numpy as np
 
 from explorer.compiler.interpret.functions import FUNCTIONS, Number
 from explorer.compiler.ir import graph as g
-from explorer.compiler.ir.index_sets import containment, count_name
+from explorer.compiler.ir.index_sets import containment, count_name, factors, is_given
 
 _REDUCTIONS = {
     "sum": lambda x: x.sum(axis=-1),
@@ -40,9 +41,7 @@ class _Evaluation:
         self.graph = graph
         self.inputs = inputs
         self.maps = {
-            entry.name: np.asarray(inputs[entry.name], dtype=np.int64)
-            for entry in graph.maps
-            if entry.codomain != "unit" and not containment(entry)
+            entry.name: np.asarray(inputs[entry.name], dtype=np.int64) for entry in graph.maps if is_given(entry)
         }
         self.inside = {entry.name for entry in graph.maps if containment(entry)}
         # The sets that maps lead to, as long as the tensors over them.
@@ -55,6 +54,8 @@ class _Evaluation:
         self.domains = {entry.name: entry.domain for entry in graph.maps}
         self.codomains = {entry.name: entry.codomain for entry in graph.maps}
         self.lead = 2 if graph.family == "score" else 1
+        self.factors = {entry.codomain: factors(graph, entry) for entry in graph.maps if entry.paths}
+        self.maps |= {entry.name: self.product(entry) for entry in graph.maps if entry.paths}
         self.arrays: dict[str, Number] = {}
         for tensor in graph.tensors:
             self.arrays[tensor.name] = np.asarray(inputs[tensor.name], dtype=np.float64)
@@ -72,6 +73,8 @@ class _Evaluation:
 
     def rows(self, index_set: str) -> tuple[int, ...]:
         """The leading axes of a whole result."""
+        if index_set in self.factors:
+            return (prod(self.rows(each)[0] for each in self.factors[index_set]),)
         if self.lead == 1:
             name = count_name(index_set)
             return (name if isinstance(name, int) else int(self.inputs[name]),)
@@ -89,6 +92,13 @@ class _Evaluation:
         for step in steps[1:]:
             rows = self.maps[step][rows]
         return rows if rows.ndim == self.lead else rows[:, None]
+
+    def product(self, entry: g.IndexMap) -> Number:
+        """Where several paths of maps lead, as one number for each row of the set that they leave."""
+        sizes = [self.rows(each)[0] for each in self.factors[entry.codomain]]
+        ends = np.broadcast_arrays(*(self.follow(path, entry.domain) for path in entry.paths))
+        rows = np.ravel_multi_index(tuple(ends), sizes)
+        return rows.reshape(self.rows(entry.domain))
 
     def evaluate(self, value: g.Value) -> Number:
         arrays = self.arrays

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from explorer.compiler.ir.graph import Gather, Graph, IndexMap, Tensor
-from explorer.compiler.ir.index_sets import containment
+from explorer.compiler.ir.index_sets import is_given
 
 
 class InputsError(ValueError):
@@ -30,8 +30,8 @@ def check_inputs(graph: Graph, inputs: Mapping[str, Any], negatives: int = 0) ->
             _check_tensor(tensor, inputs, sizes)
             tables |= {name: tables.get(name, tensor.name) for name in tensor.sets}
     for entry in graph.maps:
-        if entry.codomain == "unit" or containment(entry):
-            continue  # a backward pass added it: it is no array
+        if not is_given(entry):
+            continue  # a backward pass added it
         ids = _check_map(entry, inputs, batch, negatives)
         _check_ids(entry, ids, tables.get(entry.codomain, ""), sizes.get(entry.codomain))
 

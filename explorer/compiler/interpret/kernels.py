@@ -25,13 +25,16 @@ def run_scheduled(programs: Sequence[kernels.ScheduledKernel], inputs: Mapping[s
     What one kernel wrote, later ones read, and write again where it is their output as well. Where a kernel sees the
     first two dimensions of given arrays as one, what is written has two again."""
     written: Outputs = {}
+    seen: dict[str, loops.Buffer] = {}  # by name, as the last kernel that wrote it saw it
     extents = _extents(programs, inputs)
     for kernel in programs:
         known = {**inputs, **written}
         own = {b.name: _shaped(b, known[b.name]) for b in kernel.buffers if b.name in known}
         environment = _environment(kernel, {**inputs, **extents, **own}, {n: a for n, a in own.items() if n in written})
         _Text(kernel).function()(environment)
-        written |= {name: environment[name] for name in written_buffers(kernel)}
+        writes = written_buffers(kernel)
+        written |= {name: environment[name] for name in writes}
+        seen |= {buffer.name: buffer for buffer in kernel.buffers if buffer.name in writes}
         extents |= {name: environment[name] for name, _ in kernel.counts}
     buffers = [buffer for kernel in programs for buffer in kernel.buffers]
     merged = {
@@ -39,13 +42,15 @@ def run_scheduled(programs: Sequence[kernels.ScheduledKernel], inputs: Mapping[s
         for b in buffers
         if b.name in inputs and np.ndim(inputs[b.name]) == len(b.extents) + 1
     }
-    ends = {b.name: merged[b.extents[0]] for b in buffers if b.extents and b.extents[0] in merged}
     return {
-        name: np.reshape(array, (*ends[name], *np.shape(array)[1:]))
-        if len(array) == np.prod(ends.get(name, -1))
-        else array
+        name: _whole(array, merged.get(seen[name].extents[0]) if seen[name].extents else None)
         for name, array in written.items()
     }
+
+
+def _whole(array: Number, ends: tuple[int, ...] | None) -> Number:
+    """An array with both of the dimensions that its kernels saw as one, of those lengths."""
+    return array if ends is None else np.reshape(array, (*ends, *np.shape(array)[1:]))
 
 
 def _shaped(buffer: loops.Buffer, array: Number) -> Number:

@@ -27,6 +27,7 @@ class _Run:
     def __init__(self, streams: Environment, values: Environment) -> None:
         self.streams = streams
         self.unit = ExecuteUnit(values, self._receive)
+        self.lanes = np.arange(0)  # the positions of the innermost loop that is running
         self.toggled: dict[int, Number] = {}  # by callback, what its toggle was when it last fired
 
     def items(self, items: tuple[slc.Item, ...]) -> None:
@@ -37,7 +38,7 @@ class _Run:
                 case slc.Callback():
                     self._callback(item)
                 case slc.Push():
-                    self.streams[item.buffer].append(np.atleast_1d(self.streams[item.stream]))
+                    self.streams[item.buffer].append((self.lanes, self.streams[item.stream]))
                 case slc.StoreStream():
                     at = tuple(self._index(atom) for atom in item.indices)
                     self.unit.values[item.buffer][at] = self.streams[item.stream]
@@ -51,8 +52,8 @@ class _Run:
         if loop.counter:
             self.unit.values.setdefault(loop.counter, lower)
         for position in range(lower, extent, loop.vector):
-            lanes = np.arange(position, min(position + loop.vector, extent))
-            self.streams[loop.stream] = position if loop.vector == 1 else lanes
+            self.lanes = np.arange(position, min(position + loop.vector, extent))
+            self.streams[loop.stream] = position if loop.vector == 1 else self.lanes
             self.streams |= before
             self.items(loop.body)
             before = {item.result: self.streams[item.result] + self._index(item.operand) for item in sums}
@@ -70,8 +71,8 @@ class _Run:
         if not isinstance(statement, slc.ToVal):
             return False
         value = self.streams[statement.stream]
-        if isinstance(value, list):  # a buffer
-            value = np.concatenate(value)
+        if isinstance(value, list):
+            value = _buffered(value)
         first = statement.first or (statement.splat > 1 and np.ndim(value) > 0)
         unit.values[statement.result] = value[0] if first else value
         return True
@@ -90,3 +91,11 @@ class _Run:
 
     def _index(self, atom: Atom) -> Number:
         return self.streams[atom] if isinstance(atom, str) else int(atom)
+
+
+def _buffered(parts: list[tuple[np.ndarray, Number]]) -> np.ndarray:
+    """What was pushed into a buffer, at the positions of the loop that pushed it."""
+    array = np.zeros(max((int(lanes[-1]) + 1 for lanes, _ in parts), default=0), np.result_type(*(v for _, v in parts)))
+    for lanes, value in parts:
+        array[lanes] = value
+    return array

@@ -25,6 +25,8 @@ from explorer.compiler.ir.node import Atom, Level, Line, Node, VerificationError
 Event = Literal["beg", "ite", "end"]
 EVENTS: tuple[Event, ...] = ("beg", "ite", "end")
 DONE = "done"
+QUEUE_BYTES = 8192
+"""What the data queue holds that programs are compiled for (Ember Fig. 5)."""
 
 
 @dataclass(frozen=True, kw_only=True)

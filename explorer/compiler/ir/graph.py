@@ -56,11 +56,15 @@ class Tensor(Node):
 
 @dataclass(frozen=True, kw_only=True)
 class IndexMap(Node):
-    """`map h: batch -> entity`: an index array over the domain with values in the codomain."""
+    """`map h: batch -> entity`: an index array over the domain with values in the codomain.
+
+    `map r_t: batch -> relation_by_entity = r, t` is several paths of maps as one: it leads to the product of the sets
+    that they lead to, whose elements are numbered in row-major order, as the rows of a tensor over them."""
 
     name: str
     domain: str
     codomain: str
+    paths: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -276,7 +280,7 @@ def print_graph(graph: Graph) -> tuple[Line, ...]:
     lines = [Line(f"{graph.family} {graph.name} over {graph.domain}")]
     if graph.sizes:
         lines.append(Line("  dim " + ", ".join(f"{name} = {size}" for name, size in graph.sizes)))
-    lines += [Line(f"  map {entry.name}: {entry.domain} -> {entry.codomain}") for entry in graph.maps]
+    lines += [Line(_print_map(entry)) for entry in graph.maps]
     for tensor in graph.tensors:
         extents = ", ".join(str(extent) for extent in (*tensor.sets, *tensor.dims))
         lines.append(Line(f"  {tensor.kind} {tensor.name}[{extents}]"))
@@ -289,6 +293,11 @@ def print_graph(graph: Graph) -> tuple[Line, ...]:
     lines.append(Line(f"  return {graph.result}", graph.value(graph.result).origin))
     lines += [Line(f"  gradient {tensor} = {name}", graph.value(name).origin) for tensor, name in graph.gradients]
     return tuple(lines)
+
+
+def _print_map(entry: IndexMap) -> str:
+    product = f" = {', '.join(entry.paths)}" if entry.paths else ""
+    return f"  map {entry.name}: {entry.domain} -> {entry.codomain}{product}"
 
 
 def _print_operator(value: Value) -> str:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from math import prod
 
 from explorer.compiler.ir.graph import Graph, IndexMap, plural
 from explorer.compiler.ir.node import Extent, Names
@@ -45,6 +46,23 @@ def ends_of(index_set: str) -> str:
 def containment(entry: IndexMap) -> bool:
     """Whether a map leads from each element to the one that it belongs to."""
     return CONTAINERS.get(entry.domain) == entry.codomain
+
+
+def is_given(entry: IndexMap) -> bool:
+    """Whether a run's data has a map as an array; the others, which a backward pass adds, follow from these."""
+    return entry.codomain != "unit" and not containment(entry) and not entry.paths
+
+
+def factors(graph: Graph, entry: IndexMap) -> tuple[str, ...]:
+    """The sets of which a map of several paths leads to the product: that of each path's end."""
+    codomains = {known.name: known.codomain for known in graph.maps}
+    return tuple(entry.domain if path == entry.domain else codomains[path.split(".")[-1]] for path in entry.paths)
+
+
+def with_products(graph: Graph, counts: Mapping[str, int]) -> dict[str, int]:
+    """The sizes of sets, with those of the graph's products of sets."""
+    products = {entry.codomain: factors(graph, entry) for entry in graph.maps if entry.paths}
+    return {**counts, **{name: prod(counts[each] for each in sets) for name, sets in products.items()}}
 
 
 @dataclass(frozen=True)

@@ -14,6 +14,7 @@ from explorer.compiler.ir import loops, slc
 from explorer.compiler.ir.execute import Increment, Reset
 from explorer.compiler.ir.module import each_program
 from explorer.compiler.ir.node import Names, Node, merge, rewrite, walk
+from explorer.compiler.passes.records import QUEUE_WORDS, scalar_words, vector_words
 from explorer.compiler.passes.report import Report
 from explorer.compiler.passes.statements import rename
 
@@ -38,6 +39,7 @@ class _Alignment:
         self.names = Names(
             taken | loops.fixed_names(program.sizes, program.buffers) | {b.name for b in program.buffers}
         )
+        self.buffers = {node.result for node in walk(program) if isinstance(node, slc.BufStream)}
         self.read = {node.stream for node in walk(program) if isinstance(node, slc.ToVal)}
         self.counters: dict[str, str] = {}  # by the stream of a loop, the counter that follows it
 
@@ -85,14 +87,19 @@ class _Alignment:
         return replace(loop, body=body, counter=counter)
 
     def _callback(self, callback: slc.Callback) -> slc.Callback:
-        """The callback without what is counted, all other scalars padded."""
+        """The callback without what is counted, all other scalars padded, if that fits the queue."""
+        words = scalar_words((callback,), self.width, self.buffers) + vector_words(callback)
         body: list[Node] = []
         for statement in callback.body:
             if not isinstance(statement, slc.ToVal):
                 body.append(self._counted(statement))
             elif statement.stream in self.counters:
                 continue
-            elif statement.vector == 1 and not statement.stream.startswith("%buf"):
+            elif statement.vector == 1 and statement.stream not in self.buffers:
+                if words > QUEUE_WORDS:
+                    self.report.refused(f"{self.kernel}: {statement.result} is not padded, which would fill the queue")
+                    body.append(statement)
+                    continue
                 body.append(replace(statement, splat=self.width, first=False))
                 self.report.did(f"{self.kernel}: {statement.result} is padded to {self.width} x 4 bytes")
             else:

@@ -3,6 +3,10 @@
 What depends on an edge's source and type alone is the same for all edges of that (source, type) pair: it is computed
 and stored once a pair (Hector §3.2.2, compact materialisation). What depends on the source alone is computed once a
 node. What depends on both ends stays on the edges.
+
+A node, or a type, may have no edge at all. What is computed for it then is read by nobody, but in a backward pass a
+gradient of 0 would meet its slope: where that is no number, the gradient is none. Functions whose slopes or values are
+infinite somewhere stay on the edges where there are gradients; every pair has an edge.
 """
 
 from __future__ import annotations
@@ -46,6 +50,10 @@ def home_of(depends: tuple[str, ...]) -> tuple[str, str] | None:
     return next(((index_set, via) for needs, index_set, via in HOMES if needs >= set(depends)), None)
 
 
+UNBOUNDED = ("div", "exp", "log", "log1p", "sqrt")
+"""Functions with infinite values or slopes, or none at all, for some finite numbers."""
+
+
 class _Compaction:
     def __init__(self, graph: Graph, report: Report) -> None:
         self.source = graph
@@ -72,6 +80,13 @@ class _Compaction:
             self.report.refused(f"{value.name} stays on edge: it depends on {' and '.join(value.depends)}")
             return value
         index_set, via = home
+        function = self._unbounded(value) if self.report.options.grad and index_set in ("node", "etype") else ""
+        if function:
+            self.report.refused(
+                f"{value.name} stays on edge: a {index_set} without edges might have no {function}, and its gradient"
+                f" is 0 times that"
+            )
+            return value
         moved = self._on(value, index_set, via)
         self.moved[value.name] = moved
         self.report.did(f"{value.name} from edge to {index_set}: it depends on {' and '.join(value.depends)} alone")
@@ -89,6 +104,18 @@ class _Compaction:
         inputs = [self._original(name) for name in operands(value.operator)]
         varying = [v for v in inputs if not isinstance(v.operator, Constant | Gather)]
         return bool(varying) and all(v.name in self.moved for v in varying)
+
+    def _unbounded(self, value: Value) -> str:
+        """A function that would be computed on the smaller set and may be infinite there; "" where there is none."""
+        if value.name in self.moved or value.index_set != "edge" or isinstance(value.operator, Segment | Gather):
+            return ""
+        operator = value.operator
+        if isinstance(operator, Elementwise) and operator.function in UNBOUNDED:
+            divisor = operator.operands[-1]
+            constant = not isinstance(divisor, str) or isinstance(self._original(divisor).operator, Constant)
+            if operator.function != "div" or not constant:
+                return operator.function
+        return next(filter(None, (self._unbounded(self._original(n)) for n in operands(operator))), "")
 
     def _on(self, value: Value, index_set: str, via: str) -> Value:
         """The value computed on a smaller set: gathers start there, moved operands are read where they are."""

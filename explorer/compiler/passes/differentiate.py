@@ -8,7 +8,12 @@ side's slope for relu and leaky_relu; the ties of a maximum share its gradient e
 A maximum that only shifts a softmax's logits gets none: the result does not change with it (passes/shifts.py).
 
 Nothing here knows a family of definitions: a gradient goes back along the maps by which a value was gathered, and
-along the containment of a negative in its triple, as a sum by segments.
+along the containment of a negative in its triple, as a sum by segments. Several maps at once, as in
+`mu[e.src.ntype, e.etype]`, are one into the product of their sets:
+
+    %4 = gather mu[src.ntype, etype]  : edge [H]
+    map src_ntype_etype: edge -> ntype_by_etype = src.ntype, etype
+    %9 = segment_sum %8 by src_ntype_etype  : ntype_by_etype [H]
 """
 
 from __future__ import annotations
@@ -36,7 +41,7 @@ from explorer.compiler.ir.graph import (
     operands,
     plural,
 )
-from explorer.compiler.ir.index_sets import CONTAINERS
+from explorer.compiler.ir.index_sets import CONTAINERS, count_name
 from explorer.compiler.ir.node import Names, Origin
 from explorer.compiler.passes.derivatives import derivative
 from explorer.compiler.passes.report import Report
@@ -58,8 +63,10 @@ class _Backward:
         self.writer = ValueWriter(graph)
         self.maps = {entry.name: entry for entry in graph.maps}
         self.tensors = {tensor.name: tensor for tensor in graph.tensors}
-        self.names = Names({*self.maps, *self.tensors, *(name for name, _ in graph.sizes)})
-        self.steps: dict[tuple[str, str], str] = {}  # the maps that this pass adds, by domain and codomain
+        sets = {name for entry in graph.maps for name in (entry.domain, entry.codomain)}
+        self.names = Names({*sets, *self.maps, *self.tensors, *(name for name, _ in graph.sizes)})
+        self.steps: dict[tuple[str, str], str] = {}  # the maps that this pass adds, by domain and codomain, or paths
+        self.products: dict[tuple[str, ...], str] = {}  # the sets that this pass adds, by those that they combine
         self.active = self._active()
         self.forward = list(graph.values)
         self.parts: dict[str, list[str]] = {}  # by value or tensor: contributions to its gradient
@@ -205,6 +212,26 @@ class _Backward:
             self.maps[name] = IndexMap(name=name, domain=domain, codomain=codomain, origin=())
         return self.steps[domain, codomain]
 
+    def _product(self, gather: Gather, domain: str) -> str:
+        """The map that leads to a row of a tensor over several sets: `mu[e.src.ntype, e.etype]`."""
+        key = domain, ",".join(gather.indices)
+        if key not in self.steps:
+            sets = self.tensors[gather.tensor].sets
+            if sets not in self.products:
+                self.products[sets] = self._set_name("_by_".join(sets))
+            name = self.steps[key] = self.names.new("_".join(gather.indices).replace(".", "_"))
+            self.maps[name] = IndexMap(
+                name=name, domain=domain, codomain=self.products[sets], paths=gather.indices, origin=()
+            )
+        return self.steps[key]
+
+    def _set_name(self, hint: str) -> str:
+        """A name for a set which, like that of its arrays' extent, nothing has yet."""
+        while True:
+            name = self.names.new(hint)
+            if (extent := str(count_name(name))) == self.names.new(extent):
+                return name
+
     def _segment_sum(self, part: Value, step: str, origin: Origin) -> Value:
         segment = Segment(function="sum", operand=part.name, map=step, origin=origin)
         return self._add(segment, self.maps[step].codomain, part.shape, origin)
@@ -224,8 +251,7 @@ class _Backward:
         elif len(gather.indices) == 1:
             part = self._sum_by(upstream, gather.indices[0], value.origin)
         else:
-            self.report.refused(f"{gather.tensor} gets no gradient: it is indexed by two sets at once")
-            return
+            part = self._segment_sum(upstream, self._product(gather, value.index_set), value.origin)
         self._contribute(gather.tensor, part)
 
     def _elementwise(self, value: Value, operator: Elementwise, upstream: Value) -> None:

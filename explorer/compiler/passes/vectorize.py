@@ -16,6 +16,7 @@ from explorer.compiler.ir.execute import Lanes
 from explorer.compiler.ir.module import each_program
 from explorer.compiler.ir.node import Atom, Names, Node, merge, walk
 from explorer.compiler.passes.lanes import LaneTest
+from explorer.compiler.passes.records import QUEUE_WORDS
 from explorer.compiler.passes.report import Report
 
 
@@ -76,16 +77,17 @@ class _Vectorization:
             if not isinstance(item, slc.Callback):
                 moves = self._stream(item, test)
                 (uniform if moves else varying).append(item)
-        bodies = [self._callback(callback, loop, varying) for callback in callbacks]
+        width = self._width(callbacks)
+        bodies = [self._callback(callback, loop, varying, width) for callback in callbacks]
         reason = test.reason or next((reason for _, reason in bodies if reason), "")
         if reason:
             self.report.refused(f"{self.kernel}, loop {loop.stream[1:]} stays scalar: {reason}")
             return [replace(loop, body=self.items(loop.body))]
         mask = self.names.new("%msk")
-        streams = tuple(self._vector(item, mask) for item in varying)
-        self.report.did(f"{self.kernel}, loop {loop.stream[1:]}: {self.width} lanes")
+        streams = tuple(_vector(item, width, mask) for item in varying)
+        self.report.did(f"{self.kernel}, loop {loop.stream[1:]}: {width} lanes")
         calls = (replace(callback, body=body) for callback, (body, _) in zip(callbacks, bodies, strict=True))
-        return [*uniform, replace(loop, vector=self.width, mask=mask, body=(*streams, *calls))]
+        return [*uniform, replace(loop, vector=width, mask=mask, body=(*streams, *calls))]
 
     def _stream(self, item: slc.Item, test: LaneTest) -> bool:
         """Tells the test of a stream; whether it is the same for all lanes."""
@@ -98,16 +100,14 @@ class _Vectorization:
                 test.store(item.buffer, item.indices)
         return isinstance(item, slc.MemStream | slc.AluStream) and item.result not in test.varying
 
-    def _vector(self, item: slc.Item, mask: str) -> slc.Item:
-        match item:
-            case slc.MemStream() | slc.StoreStream():
-                return replace(item, vector=self.width, mask=mask)
-            case slc.AluStream():
-                return replace(item, vector=self.width)
-        return item
+    def _width(self, callbacks: list[slc.Callback]) -> int:
+        """How many lanes a loop gets: fewer where a callback takes so many streams that vectors of all of them, of the
+        position and of the bound do not fit the queue."""
+        received = max((sum(isinstance(s, slc.ToVal) for s in c.body) for c in callbacks), default=0)
+        return min(self.width, max(2, QUEUE_WORDS // (received + 2)))
 
     def _callback(
-        self, callback: slc.Callback, loop: slc.SlcFor, varying: list[slc.Item]
+        self, callback: slc.Callback, loop: slc.SlcFor, varying: list[slc.Item], width: int
     ) -> tuple[tuple[Node, ...], str]:
         """The callback for all lanes at once, or the reason against it.
 
@@ -122,7 +122,7 @@ class _Vectorization:
         for conversion in conversions:
             if conversion.stream in loaded:
                 test.varying.add(conversion.result)
-                vectors.append(replace(conversion, vector=self.width))
+                vectors.append(replace(conversion, vector=width))
             elif conversion.stream not in shifted and conversion.stream != loop.stream:
                 scalars.append(conversion)
         computed = _indices(loop, shifted, conversions)
@@ -137,8 +137,17 @@ class _Vectorization:
             if extent not in {scalar.result for scalar in scalars}:
                 scalars.append(slc.ToVal(result=extent, stream=f"%{extent}", origin=origin))
         first = slc.ToVal(result=variable, stream=loop.stream, first=True, origin=origin)
-        region = Lanes(variable=variable, width=self.width, extent=extent, body=statements, origin=origin)
+        region = Lanes(variable=variable, width=width, extent=extent, body=statements, origin=origin)
         return (*scalars, first, *vectors, region), reason
+
+
+def _vector(item: slc.Item, width: int, mask: str) -> slc.Item:
+    match item:
+        case slc.MemStream() | slc.StoreStream():
+            return replace(item, vector=width, mask=mask)
+        case slc.AluStream():
+            return replace(item, vector=width)
+    return item
 
 
 def _indices(

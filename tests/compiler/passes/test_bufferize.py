@@ -1,11 +1,23 @@
 """opt2: a row is a record (Ember §7.2)."""
 
+from itertools import pairwise
+
+import numpy as np
+import pytest
+
 from explorer.compiler.interpret.dlc import pushed
+from explorer.compiler.interpret.loops import run_kernel
+from explorer.compiler.interpret.slc import run_slc
+from explorer.compiler.ir.dlc import QUEUE_BYTES
 from explorer.compiler.ir.node import walk
 from explorer.compiler.ir.parse import parse_kernel
 from explorer.compiler.ir.slc import BufStream, Callback, SlcFor
+from explorer.compiler.passes.records import number_of_parts
+from explorer.machine.parameters import MachineParameters
+from explorer.runtime import reference
+from explorer.runtime.dae import simulate
 from tests.compiler.models import compiled, draw_inputs
-from tests.compiler.sls import levels, sls
+from tests.compiler.sls import bags, levels, separated, sls
 
 TRANSH = """dim D = 4
 score TransH(h: entity, r: relation, t: entity):
@@ -59,3 +71,70 @@ def test_a_loop_whose_length_is_loaded_is_not_buffered():
     opt0, opt1, opt2, _ = levels(parse_kernel(text))
     assert opt1 != opt0
     assert opt2 == opt1
+
+
+LONG = (2047, 2048, 2049, 4096, 5003)
+
+
+@pytest.mark.parametrize(("length", "vlen"), [(2049, 1), (2048, 16), (2049, 16), (5003, 17), (4096, 64)])
+def test_a_row_longer_than_the_queue_is_several_records(length, vlen):
+    kernel, inputs = sls(length), bags([0, 1, 1, 2], [1, 0], length, rows=2)
+    want = run_kernel(kernel, inputs)["out"]
+    for program in levels(kernel, vlen):
+        np.testing.assert_array_equal(run_slc(program, inputs)["out"], want)
+    for program in separated(kernel, vlen):
+        assert max(4 * sum(map(np.size, words)) for _, words in pushed(program, inputs)) <= QUEUE_BYTES
+        np.testing.assert_array_equal(simulate(program, inputs, MachineParameters()).output, want)
+
+
+@pytest.mark.parametrize("vlen", [1, 3, 16, 64])
+@pytest.mark.parametrize("streams", [1, 3, 25])
+@pytest.mark.parametrize("length", [*LONG, 1, 64, 65, 262_144])
+def test_the_parts_of_a_record_fit_and_are_all_of_it(vlen, streams, length):
+    for others in (0, 2 * vlen, 5 * vlen):
+        parts = number_of_parts(length, vlen, streams, others)
+        bounds = [part * length // parts for part in range(parts + 1)]
+        assert (bounds[0], bounds[-1]) == (0, length)
+        longest = max(-(-(end - first) // vlen) * vlen for first, end in pairwise(bounds))
+        assert others + streams * longest <= QUEUE_BYTES // 4
+        assert parts == 1 or min(np.diff(bounds)) > 0
+
+
+def test_what_fits_is_one_record_and_what_never_fits_none():
+    assert number_of_parts(2048, 16, 1, 0) == 1
+    assert number_of_parts(2048, 16, 1, 1) == 4
+    assert number_of_parts(4096, 16, 1, 32) == 8  # of 512, which is whole vectors; five would not be
+    assert number_of_parts(64, 64, 33, 0) == 0
+
+
+WIDE = """dim D = 70
+score Wide(h: entity, r: relation, t: entity):
+{params}
+    return {terms}
+"""
+
+
+@pytest.mark.parametrize("opt", range(4))
+def test_vectors_of_many_streams_fit_the_queue(opt):
+    """40 rows and 40 numbers a triple: 80 x 64 words are more than the queue holds, and 40 x 64 too."""
+    names = range(40)
+    params = "\n".join(f"    param A{n}[entity, D]\n    param c{n}[relation]" for n in names)
+    text = WIDE.format(params=params, terms="sum(" + " + ".join(f"c{n}[r] * A{n}[h]" for n in names) + ")")
+    compilation = compiled(text, options={"opt": opt, "vlen": 64}, on_demand=True)
+    inputs = draw_inputs(compilation, batch=3)
+    want = reference.score(text, inputs, {})
+    np.testing.assert_allclose(compilation.run(inputs, on="dlc"), want, rtol=1e-4, atol=1e-4)
+    got = simulate(compilation.stages["dlc"].program, inputs, MachineParameters()).output
+    np.testing.assert_allclose(got, want, rtol=1e-4, atol=1e-4)
+
+
+def test_a_tensor_named_as_a_buffer_is_none():
+    text = """dim D = 5
+score M(h: entity, r: relation, t: entity):
+    param buf[entity, D], buf1[entity, D], buffer[relation]
+    return sum(buf[h] * buf1[t]) * buffer[r] + sum(buf[t] * buffer[r]) * buffer[r]
+"""
+    compilation = compiled(text, on_demand=True)
+    inputs = draw_inputs(compilation)
+    got = compilation.run(inputs, on="dlc")
+    np.testing.assert_allclose(got, reference.score(text, inputs, {}), rtol=1e-5, atol=1e-5)

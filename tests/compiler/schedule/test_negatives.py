@@ -151,3 +151,22 @@ def test_what_could_not_be_scheduled_is_not_said_to_be_done(monkeypatch):
     schedule(program, report)
     assert any("neither scattered nor flattened: no kernels" in said for said in report.refusals)
     assert not any("scattered" in said or "flat" in said for said in report.done)
+
+
+@pytest.mark.parametrize("size", [1, 4])
+def test_one_negative_is_a_dimension_of_its_own(size):
+    """What kernels see as one dimension of triples and negatives has two again, and nothing else has three."""
+    text = (
+        "score S(h: entity, r: relation, t: entity):\n    param E[entity, D], R[relation, D]\n"
+        "    return norm(E[h] + R[r] - E[t], 2)\n"
+    )
+    options = {"negatives": "tail:1", "grad": True}
+    compilation = explorer.compile(f"dim D = {size}\n{text}", options=options, on_demand=True)
+    inputs = draw_inputs(compilation.with_options(grad=False), batch=3)
+    upstream = np.ones((3, 1), np.float32)
+    want, wanted = compilation.run(inputs, "loops", grad=upstream)
+    got, gradients = compilation.run(inputs, "kernels", grad=upstream)
+    assert got.shape == (3, 1)
+    np.testing.assert_allclose(got, want, rtol=1e-5, atol=1e-6)
+    for name, gradient in wanted.items():
+        np.testing.assert_allclose(gradients[name], gradient, rtol=1e-5, atol=1e-6, err_msg=name)

@@ -100,7 +100,7 @@ def test_lanes_that_keep_rows_may_have_the_registers_for_them(text, resident):
 
 
 def test_rows_too_large_for_a_block_are_refused_in_a_sentence():
-    with pytest.raises(Unsupported, match=r"y of an iteration take 49,156 bytes, and a block has 49,152 bytes of shared"):
+    with pytest.raises(Unsupported, match=r"take 49,156 bytes, and a block has 49,152 bytes of shared"):
         scheduled(kernels.transr(8, 12289))
 
 

@@ -74,8 +74,8 @@ class _GraphBuilder(Builder):
     def dim(self, meta: Meta, name: str, size: int) -> tuple[str, int]:
         return name, size
 
-    def index_map(self, meta: Meta, name: str, domain: str, codomain: str) -> g.IndexMap:
-        return g.IndexMap(name=name, domain=domain, codomain=codomain, origin=self.origin(meta))
+    def index_map(self, meta: Meta, name: str, domain: str, codomain: str, *paths: str) -> g.IndexMap:
+        return g.IndexMap(name=name, domain=domain, codomain=codomain, paths=paths, origin=self.origin(meta))
 
     def tensor(self, meta: Meta, kind: str, name: str, extents: g.Shape) -> g.Tensor:
         sized = dict(self._sizes)
