@@ -7,7 +7,7 @@ import dataclasses
 import pytest
 
 import explorer
-from benchmarks.gpu_check import CHECKOUT, Case, Setting, check_gradients, check_layer, check_op, compiled
+from benchmarks.gpu_check import CHECKOUT, Case, Setting, check_gradients, check_rows, compiled
 from explorer.runtime.graphs import GraphPreset, generate
 from tests.compiler.passes.test_late_reshapes import TUCKER
 
@@ -41,14 +41,14 @@ def in_memory(case: Case) -> bool:
 def test_a_matrix_for_each_node(tiny: Setting) -> None:
     case = Case(OUTERS, 242, 0, {})
     assert in_memory(case)
-    outcome = check_layer(tiny, case)
+    outcome = check_rows(tiny, case)
     assert outcome["agrees"], outcome
 
 
 @pytest.mark.parametrize("size", [512])
 def test_bags_at_any_size(tiny: Setting, size: int) -> None:
     """From 512 on, a sum of a row has a kernel of its own, and the number that only the product has is left."""
-    outcome = check_op(tiny, Case(example("embedding/bag_dot"), size, 0, {}))
+    outcome = check_rows(tiny, Case(example("embedding/bag_dot"), size, 0, {}))
     assert outcome["agrees"], outcome
     outcome = check_gradients(tiny, Case(example("embedding/bag_dot"), size, 0, {"grad": "true"}))
     assert outcome["agrees"], outcome
