@@ -16,6 +16,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from benchmarks import _dae_written
 from explorer.machine.parameters import MachineParameters
 from explorer.runtime import dae
 from explorer.runtime.bags import BAG_PRESETS
@@ -65,8 +66,12 @@ def main(argv: Sequence[str]) -> int:
     cases = [case for case in CASES if arguments.only in (None, case.group)]
     rows = [row for case in cases for row in simulate(case)]
     figures = {"source": "simulated", "device": DEVICE, "date": datetime.now(UTC).date().isoformat(), "cases": rows}
-    print(json.dumps(figures) if arguments.json else table(figures))
-    return 0 if all(row["matches_reference"] for row in rows) else 1
+    written = _dae_written.rows(arguments.only)
+    if arguments.json:
+        print(json.dumps({**figures, "written": written, "published": _dae_written.PUBLISHED}))
+    else:
+        print("\n\n".join([table(figures), *([_dae_written.table(written)] if written else [])]))
+    return 0 if all(row["matches_reference"] for row in (*rows, *written)) else 1
 
 
 def simulate(case: Case) -> list[dict[str, Any]]:

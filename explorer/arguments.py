@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import difflib
+import re
 from collections.abc import Iterable, Sequence
 from typing import Any, NoReturn
 
@@ -17,6 +18,7 @@ _EXAMPLES = """examples:
   explorer run examples/kge/transe_l1.emb --on cpu --data triples.tsv --negatives tail:64 --json
   explorer run examples/rgnn/rgat.emb --on cpu --data small --grad --option compact=false
   explorer run examples/embedding/sls.emb --on dae --data RM3:L0 --option opt=3
+  explorer run examples/embedding/sls.emb --program examples/embedding/sls.dlc --on dae --data RM1:L0
   explorer run examples/kge/transh.emb --on gpu --batch 16384 --set D=512 --repeat 100
   explorer reuse --data RM1:L1
   explorer serve --port 8000
@@ -158,6 +160,11 @@ def _add_run(commands: Any) -> None:
         "--on", choices=["dae", "cpu", "gpu"], required=True, help="simulated dae machine, this cpu, or a gpu"
     )
     parser.add_argument(
+        "--program",
+        metavar="FILE",
+        help="on dae, run this text in the form of the stage dlc, written by hand, and check it against the model",
+    )
+    parser.add_argument(
         "--data",
         metavar="PRESET|FILE",
         help="FB15k, FB15k-237, BioKG, WN18 (generated), or a .npz or tab-separated file; for a layer also a generated"
@@ -166,11 +173,17 @@ def _add_run(commands: Any) -> None:
         " (arxiv ... wiki-Talk; wiki-Talk/500 is a 500th of it), any of the graphs above, or an .npz file of ptr"
         " and idx, rowptr and col, row and col, or ptr and blocks; default RM1:L0, com-Youtube/500 or BigBird:8",
     )
-    parser.add_argument("--batch", metavar="N", type=int, default=1_024, help="triples to score; default 1024")
+    parser.add_argument("--batch", metavar="N", type=int, help="triples that a score is of; default 1024")
     parser.add_argument("--repeat", metavar="N", type=int, default=20, help="timed repeats on cpu or gpu; default 20")
     parser.add_argument("--seed", metavar="N", type=int, default=0, help="of the triples drawn and the parameters")
     parser.add_argument(
         "--timeout", metavar="S", type=float, default=120.0, help="stop after so many seconds; default 120"
+    )
+    parser.add_argument(
+        "--memory",
+        metavar="SIZE",
+        help="the most that the run's arrays may take, as in 8GiB or 500MB; default: what is free on the gpu, or three"
+        " quarters of what is free on this machine. Of a run of more than 2 GiB, rows that are drawn are checked",
     )
     parser.add_argument(
         "--machine",
@@ -235,6 +248,22 @@ def read_sizes(words: Iterable[str]) -> dict[str, int]:
             raise BadInput(f"--set {word[:80]} is too large: no dimension may be that long")
         sizes[name.strip()] = int(value)
     return sizes
+
+
+UNITS = {"": 0, "K": 10, "M": 20, "G": 30, "T": 40}
+
+
+def read_memory(word: str) -> int:
+    """The bytes that `--memory` gives, as people write them: 8GiB, 8 GB, 8g, 500MB, 2000000000; raises BadInput."""
+    found = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*(?:([KMGT])?(iB|B)?)\s*", word, re.IGNORECASE | re.ASCII)
+    if found is None or len(found[1]) > 18:
+        raise BadInput(f"--memory takes a size, as in 8GiB, 500MB or 2000000000, not '{word[:80]}'")
+    number, letter, ending = float(found[1]), (found[2] or "").upper(), (found[3] or "").lower()
+    decimal = ending == "b"  # GB are 10^9 bytes, GiB and plain G 2^30
+    size = int(number * (10 ** (UNITS[letter] // 10 * 3) if decimal else 2 ** UNITS[letter]))
+    if size < 1 or (ending == "ib" and not letter):
+        raise BadInput(f"--memory takes a size, as in 8GiB, 500MB or 2000000000, not '{word[:80]}'")
+    return size
 
 
 def read_options(arguments: argparse.Namespace) -> dict[str, str | int | bool]:

@@ -21,6 +21,7 @@ from explorer.arguments import (
     benchmark_suites,
     did_you_mean,
     make_parser,
+    read_memory,
     read_options,
     read_parameters,
     read_sizes,
@@ -37,6 +38,11 @@ BAD_INPUT = 2
 FAILED = 1
 INTERRUPTED = 130
 
+_WHOLE = {
+    "op": "an op goes over all lists of its data, of which --data com-Youtube/500 takes a 500th",
+    "layer": "a layer goes over its whole graph, which --data chooses: tiny, small, aifb, ...",
+}
+"""What the definitions that are no scores go over, and how that is made smaller."""
 _MOST_BYTES = 1 << 20
 """A file beyond this is not read at all; the compiler's own limit, 64 KiB, comes with a diagnostic."""
 
@@ -202,18 +208,25 @@ def _not_utf8(path: str, data: bytes, offset: int) -> BadInput:
 
 def _run(arguments: argparse.Namespace) -> int:
     from explorer.runtime.gpu_device import missing
-    from explorer.runtime.jobs import stream_here
+    from explorer.runtime.jobs import RUN_MEMORY, stream_here
+    from explorer.runtime.memory import free_bytes
     from explorer.runtime.run import DEFAULT_DATA, RunRequest
+    from explorer.runtime.setup import DEFAULT_BATCH
 
     if arguments.on == "gpu" and missing():
         raise BadInput(missing())
     for name, least in (("batch", 1), ("repeat", 1), ("seed", 0)):
-        if getattr(arguments, name) < least:
-            raise BadInput(f"--{name} takes a whole number from {least}, not {getattr(arguments, name)}")
+        given = getattr(arguments, name)
+        if given is not None and given < least:
+            raise BadInput(f"--{name} takes a whole number from {least}, not {given}")
     if not arguments.timeout > 0:
         raise BadInput(f"--timeout takes a number of seconds above 0, not {arguments.timeout:g}")
     machine = read_parameters(arguments.machine)
+    memory = None if arguments.memory is None else read_memory(arguments.memory)
     compilation = _fitted(arguments).compilation
+    if arguments.batch is not None and compilation.family != "score":
+        raise BadInput(f"--batch {arguments.batch}: only a score has a batch; {_WHOLE[compilation.family]}")
+    written = "" if arguments.program is None else _written(arguments, compilation)
     data = arguments.data or ("" if compilation.family == "op" else DEFAULT_DATA)
     if compilation.family == "score":
         _check_data(data)
@@ -224,14 +237,17 @@ def _run(arguments: argparse.Namespace) -> int:
         sizes=read_sizes(arguments.set),
         options=read_options(arguments),
         data=data,
-        batch=arguments.batch,
+        batch=DEFAULT_BATCH if arguments.batch is None else arguments.batch,
         repeat=arguments.repeat,
         seed=arguments.seed,
         machine=machine,
         peers=not arguments.no_peers,
+        memory=memory,
+        written=written,
     )
     last: dict[str, Any] = {}
-    for event in stream_here(request.to_json(), seconds=arguments.timeout):
+    worker = max(RUN_MEMORY, free_bytes())
+    for event in stream_here(request.to_json(), seconds=arguments.timeout, memory=worker):
         show(event, sys.stderr)
         last = event
     if arguments.json:
@@ -243,6 +259,22 @@ def _run(arguments: argparse.Namespace) -> int:
     if not arguments.json:
         print(f"explorer: {last['message']} {last['hint']}".rstrip(), file=sys.stderr)
     return BAD_INPUT if last["kind"] == "refused" else FAILED
+
+
+def _written(arguments: argparse.Namespace, compilation: Compilation) -> str:
+    """The text of a program for the machine; raises BadInput with the diagnostics of a bad one."""
+    from explorer.compiler.language.diagnostics import DiagnosticsError
+    from explorer.runtime.written import read_written
+
+    if arguments.on != "dae" or compilation.options.grad:
+        raise BadInput("--program goes with --on dae, and without --grad: it computes the result alone")
+    text = _read_model(arguments.program)
+    try:
+        read_written(text, compilation)
+    except DiagnosticsError as error:
+        rendered = [f"{arguments.program}:{'' if d.span else ' '}{d.render(text)}" for d in error.diagnostics]
+        raise BadInput("\n".join(rendered), [d.to_json(text) for d in error.diagnostics]) from None
+    return text
 
 
 def _reuse(arguments: argparse.Namespace) -> int:

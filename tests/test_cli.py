@@ -447,7 +447,7 @@ def test_an_op_in_words(capfd: pytest.CaptureFixture[str]) -> None:
     status, out, _ = called(capfd, "run", OPS / "sls.emb", "--on", "cpu", "--repeat", "1", "--grad", "--set", "D=16")
     assert status == 0
     assert "RM1:L0 (preset, generated): 8,192 entries in 128 lists" in out
-    assert "D = 16 (given)" in out
+    assert "D = 16, given" in out
     assert "d T" in out
     assert "of what rounding may make" in out
 

@@ -44,14 +44,19 @@ class _Array:
 
 
 def draw(
-    compilation: Compilation, triples: Triples, batch: int = 1024, seed: int = 0, limit: int = MEMORY_LIMIT
+    compilation: Compilation,
+    triples: Triples,
+    batch: int = 1024,
+    seed: int = 0,
+    limit: int = MEMORY_LIMIT,
+    shown: str = "",
 ) -> dict[str, npt.NDArray[Any]]:
     """The inputs of a run by name, the same for the same arguments.
 
     Ids are int32 [batch], drawn from the triples with replacement; with negatives the corrupted ids are
     [batch, count], uniform over the entities. Tensors are float32, normal with a deviation of 1 / sqrt(last
     dimension), so that sums over rows neither grow nor vanish with the sizes. Raises InputError where the arrays
-    would take more than `limit` bytes; that is decided before any of them is made.
+    would take more than `limit` bytes (`shown` says what that is); that is decided before any of them is made.
     """
     if batch < 1:
         raise InputError(f"a batch has at least 1 triple, not {batch}")
@@ -61,7 +66,8 @@ def draw(
     negatives = compilation.options.negatives
     count = negatives.count if negatives else 0
     shapes = {tensor.name: _shape(graph, tensor, triples, (batch, count)) for tensor in graph.tensors}
-    _check_memory([*_plan(graph, shapes, batch, count), *_training(compilation, graph, triples, batch, count)], limit)
+    arrays = [*_plan(graph, shapes, batch, count), *_training(compilation, graph, triples, batch, count)]
+    _check_memory(arrays, limit, shown or f"the limit of {_gib(limit)}")
 
     random = np.random.default_rng(seed)
     rows = random.integers(0, len(triples.h), size=batch)
@@ -128,12 +134,12 @@ def _training(compilation: Compilation, graph: Graph, triples: Triples, batch: i
     ]
 
 
-def _check_memory(arrays: list[_Array], limit: int) -> None:
+def _check_memory(arrays: list[_Array], limit: int, shown: str) -> None:
     total = sum(array.bytes for array in arrays)
     if total > limit:
         largest = max(arrays, key=lambda array: array.bytes)
         raise InputError(
-            f"the inputs would take {_gib(total)}, more than the limit of {_gib(limit)}: the largest is"
+            f"the inputs would take {_gib(total)}, more than {shown}: the largest is"
             f" {largest.shown} with {_gib(largest.bytes)}; try {largest.remedy}"
         )
 

@@ -192,7 +192,16 @@ def _first(result: Mapping[str, Any]) -> str:
 def _verdict(result: Mapping[str, Any]) -> str:
     if not result["matches_reference"]:
         return f"WRONG   {result['message']}"
-    return f"matches the float64 reference: {_many(result['rows_checked'], 'row')}, {_error(result)}"
+    return f"matches the float64 reference: {_rows_checked(result)}, {_error(result)}"
+
+
+def _rows_checked(result: Mapping[str, Any]) -> str:
+    """How many rows were held against the reference, and of how many where they were drawn."""
+    sampled = result["sampled"]
+    if sampled is None:
+        return _many(result["rows_checked"], "row")
+    hubs = f" and the {sampled['highest_degree']} of highest degree" if sampled["highest_degree"] else ""
+    return f"{sampled['rows']:,} of {_many(sampled['of'], 'row')}, drawn with seed {sampled['seed']}{hubs}"
 
 
 def _error(check: Mapping[str, Any]) -> str:

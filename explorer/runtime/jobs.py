@@ -290,12 +290,13 @@ class WorkerPool:
 
 
 def stream_here(
-    request: Mapping[str, Any], *, role: Role = "run-once", seconds: float = RUN_SECONDS
+    request: Mapping[str, Any], *, role: Role = "run-once", seconds: float = RUN_SECONDS, memory: int = RUN_MEMORY
 ) -> Iterator[Event]:
-    """The events of one request, in a worker of its own that ends with it; for callers with no event loop."""
+    """The events of one request, in a worker of its own that ends with it and may take so many bytes of this machine's
+    memory; for callers with no event loop."""
 
     async def events_of_one() -> AsyncGenerator[Event, None]:
-        pool = WorkerPool(role, spare=0, quiet=True)
+        pool = WorkerPool(role, spare=0, memory=memory, quiet=True)
         try:
             async with aclosing(pool.stream(request, seconds)) as stream:
                 async for event in stream:

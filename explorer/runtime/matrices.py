@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from explorer.runtime.inputs import Ids, InputError
-from explorer.runtime.sparse import GENERATED, SparseRows, by_row, check_size
+from explorer.runtime.sparse import GENERATED, MEMORY_LIMIT, SparseRows, by_row, check_size
 
 
 @dataclass(frozen=True)
@@ -66,14 +66,14 @@ def scaled(name: str, preset: MatrixPreset, scale: int) -> MatrixPreset:
     )
 
 
-def matrix(name: str, scale: int = 1) -> SparseRows:
+def matrix(name: str, scale: int = 1, limit: int = MEMORY_LIMIT) -> SparseRows:
     """A preset's adjacency matrix, the same on every call: row v holds the neighbours that v gathers, in order.
 
     Raises InputError where its arrays would not fit in memory; that is decided before any of them is made.
     """
     preset = scaled(name, MATRIX_PRESETS[name], scale)
     shown = name if scale == 1 else f"{name}/{scale}"
-    check_size(shown, preset.vertices, preset.edges, f"take a part of it, such as {name}/{scale * 10}")
+    check_size(shown, preset.vertices, preset.edges, f"take a part of it, such as {name}/{scale * 10}", limit)
     random = np.random.default_rng(zlib.crc32(shown.encode()))
     busy = random.permutation(preset.vertices).astype(np.int32)
     rows = busy[_ranks(random, preset, max(1, int(preset.active * preset.vertices)), preset.row_skew)]

@@ -19,7 +19,7 @@ from explorer.runtime.graphs import GRAPH_PRESETS, RelationalGraph, load_graph
 from explorer.runtime.inputs import MAX_FILE_BYTES, InputError, read_member, reading
 from explorer.runtime.locality import reuse
 from explorer.runtime.matrices import MATRIX_PRESETS, matrix, scaled
-from explorer.runtime.sparse import SparseRows, by_row, check_size
+from explorer.runtime.sparse import MEMORY_LIMIT, SparseRows, by_row, check_size
 from explorer.runtime.sparse_arrays import NUMBERS, Form, form_of, sparse_from
 
 SHORT_NAMES = {"rm1": "RM1:L0", "rm2": "RM2:L0", "rm3": "RM3:L0", "bigbird": "BigBird:8"}
@@ -33,32 +33,32 @@ FEWEST_OFFERED = 100
 SCALES = tuple(digit * 10**power for power in range(5) for digit in (1, 2, 5))
 
 
-def load_lists(source: str, data_dir: Path | None = None) -> SparseRows:
+def load_lists(source: str, data_dir: Path | None = None, limit: int = MEMORY_LIMIT) -> SparseRows:
     """The lists of a preset (`RM3:L0`, `BigBird:8`, `com-Youtube`, `com-Youtube/500`), a graph or a file.
 
     With `data_dir`, `source` is a preset or the name of a file in that directory, and nothing else is looked up.
-    Raises InputError.
+    Raises InputError, also where they would take more than `limit` bytes.
     """
     known = {name.lower(): name for name in preset_names()} | SHORT_NAMES
     base, slash, divisor = source.rpartition("/")
     if slash and known.get(base.lower()) in MATRIX_PRESETS:
         if not (divisor.isascii() and divisor.isdigit() and len(divisor) < 10):
             raise InputError(f"{source[:80]}: a graph is divided by a whole number, as in {base}/100")
-        return _preset(known[base.lower()], int(divisor))
+        return _preset(known[base.lower()], limit, int(divisor))
     if source.lower() in known:
-        return _preset(known[source.lower()])
+        return _preset(known[source.lower()], limit)
     if source.lower() in GRAPH_PRESETS or source.lower() in {name.lower() for name in inputs.PRESETS}:
-        return adjacency(load_graph(source, data_dir))
+        return adjacency(load_graph(source, data_dir), limit)
     return _file(source, data_dir)
 
 
-def _preset(name: str, scale: int = 1) -> SparseRows:
+def _preset(name: str, limit: int, scale: int = 1) -> SparseRows:
     if name in BAG_PRESETS:
         model, _, locality = name.partition(":")
         return recommendation(model, locality)
     if name in BLOCK_PRESETS:
         return big_bird(int(name.partition(":")[2]))
-    return matrix(name, scale)
+    return matrix(name, scale, limit)
 
 
 def load_reuse(source: str, data_dir: Path | None = None) -> dict[str, Any]:
@@ -78,9 +78,9 @@ def preset_names() -> list[str]:
     return [*BAG_PRESETS, *BLOCK_PRESETS, *MATRIX_PRESETS]
 
 
-def adjacency(graph: RelationalGraph) -> SparseRows:
+def adjacency(graph: RelationalGraph, limit: int = MEMORY_LIMIT) -> SparseRows:
     """A graph as a matrix: row v holds the sources of v's in-edges, whatever their types."""
-    check_size(graph.name, graph.num_nodes, graph.num_edges, "take a smaller graph")
+    check_size(graph.name, graph.num_nodes, graph.num_edges, "take a smaller graph", limit)
     found = SparseRows(
         name=graph.name,
         source=graph.source,

@@ -155,7 +155,8 @@ def gradients(
 @dataclass(frozen=True, eq=False)
 class Meaning:
     """A definition with all that it is evaluated on; `coarser` says how many times the unit roundoff of float32 the
-    factors of its matrix products have, where a target rounds them on purpose."""
+    factors of its matrix products have, where a target rounds them on purpose; `rows` are those of the result that are
+    asked for, all where there are none."""
 
     text: str
     inputs: Inputs
@@ -163,11 +164,13 @@ class Meaning:
     name: str | None = None
     negatives: str = "none"
     coarser: float = 1.0
+    rows: npt.NDArray[np.integer] | None = None
 
     def result(self, arithmetic: Arithmetic = BOUNDED) -> Array:
         """The scores, or the rows of a layer or an op."""
         with products_coarser(self.coarser):
-            return evaluate(self.text, self.inputs, self.sizes, self.name, self.negatives, arithmetic)
+            found = evaluate(self.text, self.inputs, self.sizes, self.name, self.negatives, arithmetic)
+        return found if self.rows is None else found[self.rows]
 
     def gradients(
         self, upstream: npt.NDArray[np.floating], names: Sequence[str], arithmetic: Arithmetic = BOUNDED

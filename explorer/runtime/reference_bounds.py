@@ -31,8 +31,8 @@ ROUNDOFF = 2.0**-24
 """The unit roundoff of float32."""
 CONSTANT = 3.0
 """How many times u scale an element may differ. The largest lawful ratio seen is 1.5, of a one-pass deviation."""
-NEAR = 16.0
-"""An argument that is within so many times u scale of a corner, a pole or another argument may be beyond it: well above
+NEAR = 4.0
+"""An argument that is within so many times u scale of a corner, a pole or another argument may be beyond it: above
 CONSTANT, so that what is told to be on one side is."""
 EITHER = 1 / (CONSTANT * ROUNDOFF)
 """The scale that allows an error of 1: what takes either of two slopes may differ by their difference."""
@@ -129,9 +129,12 @@ def _pair(x: Any, y: Any) -> tuple[Bounded, Bounded]:
 
 
 def _add(x: Any, y: Any) -> Bounded:
+    """What cancels counts, since a product with a sum may be computed as a sum of products: `q * (a - b)` as
+    `q * a - q * b`, as where `interchange` takes out what several scores share."""
     x, y = _pair(x, y)
     value = x.value + y.value
-    return Bounded(value, np.sqrt(x.own**2 + y.own**2 + value * value), x.shared + y.shared)
+    cancelled = np.abs(x.value) + np.abs(y.value) - np.abs(value)
+    return Bounded(value, np.sqrt(x.own**2 + y.own**2 + value * value), x.shared + y.shared + cancelled)
 
 
 def _multiply(x: Any, y: Any) -> Bounded:
@@ -362,10 +365,9 @@ def _matmul(x: Any, y: Any) -> Bounded:
     value, a, b = plain.matmul(x.value, y.value), np.abs(x.value), np.abs(y.value)
     magnitude = plain.matmul(a, b)
     rounding = 1 + 2 * _coarser[-1] ** 2 if _coarser[-1] > 1 else 1.0
-    squares = rounding * plain.matmul(a * a, b * b)
+    squares = plain.matmul(rounding * a * a + np.square(x.own), b * b)
     shared: Any = np.where(value != 0, FLUSHED, 0.0)
     if not _is_exact(x):
-        squares = squares + plain.matmul(np.square(_full(x.own, x.shape)), b * b)
         shared = shared + plain.matmul(_full(x.shared, x.shape), b)
     if not _is_exact(y):
         squares = squares + plain.matmul(a * a, np.square(_full(y.own, y.shape)))

@@ -94,7 +94,9 @@ def primitive(plain: Callable[..., Array]) -> Callable[..., Array]:
     def function(*arguments: Any) -> Array:
         carriers = [argument for argument in arguments if isinstance(argument, Carrier)]
         if not carriers:
-            return plain(*arguments)
+            result = plain(*arguments)
+            one_by_one = any(isinstance(argument, OneByOne) for argument in arguments)
+            return np.asarray(result).view(OneByOne) if one_by_one else result
         return max(carriers, key=lambda carrier: carrier.level).call(plain.__name__, arguments)
 
     FUNCTIONS[plain.__name__] = function
@@ -312,8 +314,14 @@ def matmul(x: Array, y: Array) -> Array:
         for index in range(x.shape[-1]):
             result += x[..., :, index, None] * y[..., index, None, :]
         return result
-    if y.ndim == x.ndim and all(extent == 1 for extent in y.shape[:-2]) and x.size:
-        return (x.reshape(-1, x.shape[-1]) @ y.reshape(y.shape[-2:])).reshape(*x.shape[:-1], y.shape[-1])
+    if x.shape[-2] == y.shape[-1] == 1:
+        return np.einsum("...k,...k->...", x[..., 0, :], y[..., 0])[..., None, None]
+    if y.ndim == x.ndim and x.size and y.size:  # one matrix for all: a product of two large ones
+        if math.prod(y.shape[:-2]) == 1:
+            return (x.reshape(-1, x.shape[-1]) @ y.reshape(y.shape[-2:])).reshape(*x.shape[:-1], y.shape[-1])
+        if math.prod(x.shape[:-2]) == 1 and y.shape[-1] == 1:
+            rows = y.reshape(-1, y.shape[-2]) @ x.reshape(x.shape[-2:]).T
+            return rows.reshape(*y.shape[:-2], x.shape[-2], 1)
     return np.matmul(x, y)
 
 

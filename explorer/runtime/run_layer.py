@@ -18,12 +18,13 @@ from explorer.compiler.ir.graph import Graph, Tensor
 from explorer.compiler.ir.module import Module
 from explorer.runtime import bounds_layer
 from explorer.runtime.check import Check
-from explorer.runtime.encodings import Encodings, encode
+from explorer.runtime.encodings import DOMAINS, Encodings, encode
 from explorer.runtime.events import Event, progress
 from explorer.runtime.graphs import RelationalGraph, load_graph
 from explorer.runtime.layer_inputs import finish, program_inputs, programs, tensor_shape, upstream_name
-from explorer.runtime.memory import check_memory
+from explorer.runtime.memory import MEMORY_LIMIT, check_memory, room_for
 from explorer.runtime.reference import Meaning
+from explorer.runtime.sampling import Data, Sample, cut, draw, renumber
 from explorer.runtime.setup import STEPS, Floats, Outcome, RunRequest, Setup, coarser, compile_request
 
 GRADIENT_EDGES = 20_000
@@ -44,7 +45,7 @@ class LayerSetup(Setup):
 
     @property
     def large(self) -> bool:
-        return self.encodings.graph.num_edges > GRADIENT_EDGES
+        return self.encodings.graph.num_edges > GRADIENT_EDGES or self.sample is not None
 
     def inputs(self) -> dict[str, Any]:
         return program_inputs(self.graph, self.module, self.encodings, self.tensors)
@@ -64,11 +65,17 @@ class LayerSetup(Setup):
         """The same layer on about GRADIENT_EDGES of the graph's edges, spread evenly, with new tensors over edges."""
         graph = self.encodings.graph
         step = -(-graph.num_edges // GRADIENT_EDGES)
-        part = replace(graph, src=graph.src[::step], dst=graph.dst[::step], etype=graph.etype[::step])
+        edges = np.arange(0, graph.num_edges, step)
+        nodes = np.arange(graph.num_nodes)
+        if self.sample is not None:  # all nodes would take too much
+            nodes = np.union1d(graph.src[edges], graph.dst[edges])
+        part = part_of(graph, {"node": nodes, "edge": edges})
         encodings = encode(part)
         tensors = draw_tensors(self.graph, encodings.counts, self.request.seed)
         bounds = _meaning(self.request, self.compilation, part, tensors).result()
-        return replace(self, encodings=encodings, tensors=tensors, bounds=bounds, gradients={}, wanted={})
+        return replace(
+            self, encodings=encodings, tensors=tensors, bounds=bounds, gradients={}, wanted={}, sample=None, part=None
+        )
 
     def recompiled(self, options: Mapping[str, str | int | bool]) -> LayerSetup:
         compilation = self.compiled_with(options)
@@ -90,24 +97,30 @@ def prepare(request: RunRequest, compilation: Compilation) -> Generator[Event, N
     """Everything before the target is involved. Raises Refused and InputError."""
     yield progress(f"loading {request.data}", 1, STEPS)
     data = load_graph(request.data, request.folder)
+    room = room_for(request.on, request.memory)
     yield progress(f"encoding {data.num_edges:,} edges: sorted, and with their unique pairs", 2, STEPS)
-    encodings = encode(data)
+    encodings = encode(data, room.least)
     # What pays depends on the graph, so the layer is compiled anew now that its sizes are known.
     counts = {f"{index_set}s": count for index_set, count in encodings.counts.items()}
     compilation = compile_request(request, counts, data.name)
     graph, module = programs(compilation)
-    check_memory(graph, module, encodings.counts, data.name, "smaller dimensions or a smaller graph")
+    total = check_memory(graph, module, encodings.counts, data.name, "smaller dimensions or a smaller graph", room)
     yield progress("drawing the features and the parameters", 3, STEPS)
     tensors = draw_tensors(graph, encodings.counts, request.seed)
-    yield progress("computing the layer in float64, for the check", 4, STEPS)
+    sample = _sample(request, data) if total > MEMORY_LIMIT else None
+    rows = "the layer" if sample is None else f"{len(sample.rows):,} rows of the layer"
+    yield progress(f"computing {rows} in float64, for the check", 4, STEPS)
+    part = None if sample is None else _sampled(request, compilation, data, tensors, sample)
     return LayerSetup(
         request=request,
         compilation=compilation,
         tensors=tensors,
-        bounds=_meaning(request, compilation, data, tensors).result(),
+        bounds=(part or _meaning(request, compilation, data, tensors)).result(),
         graph=graph,
         module=module,
         encodings=encodings,
+        sample=sample,
+        part=part,
     )
 
 
@@ -118,6 +131,41 @@ def _meaning(
     inputs: dict[str, Any] = {**data.arrays(), **counts, **tensors}
     coarse = coarser(compilation, request.on)
     return Meaning(request.text, inputs, compilation.sizes, compilation.name, coarser=coarse)
+
+
+def _sample(request: RunRequest, data: RelationalGraph) -> Sample:
+    """Rows to check, by what they depend on in the graph as it is written: sets of pairs are the compiler's own."""
+    plain = {"reorder": False, "compact": False, "aggregate": False, "grad": False}
+    compilation = compile_request(replace(request, options={**request.options, **plain}))
+    counts = {"node": data.num_nodes, "edge": data.num_edges}
+    return draw(Data(programs(compilation)[0], data.arrays(), DOMAINS, counts), request.seed)
+
+
+def _sampled(
+    request: RunRequest,
+    compilation: Compilation,
+    data: RelationalGraph,
+    tensors: Mapping[str, npt.NDArray[Any]],
+    sample: Sample,
+) -> Meaning:
+    """The sampled rows, of the nodes and edges that they depend on."""
+    graph, _ = programs(compilation)
+    meaning = _meaning(request, compilation, part_of(data, sample.kept), cut(tensors, graph, sample.kept))
+    return replace(meaning, rows=sample.places)
+
+
+def part_of(data: RelationalGraph, kept: Mapping[str, npt.NDArray[np.integer]]) -> RelationalGraph:
+    """Some nodes and edges of a graph, the edges' ends among the nodes."""
+    nodes, edges = kept["node"], kept["edge"]
+    place = renumber(nodes, data.num_nodes)
+    return replace(
+        data,
+        num_nodes=len(nodes),
+        src=place(data.src[edges]),
+        dst=place(data.dst[edges]),
+        etype=data.etype[edges],
+        ntype=data.ntype[nodes],
+    )
 
 
 def draw_tensors(graph: Graph, counts: Mapping[str, int], seed: int) -> dict[str, Floats]:

@@ -21,10 +21,11 @@ from explorer.runtime.events import Event, progress
 from explorer.runtime.fitting import fit_op
 from explorer.runtime.layer_inputs import tensor_shape, upstream_name
 from explorer.runtime.locality import reuse
-from explorer.runtime.memory import check_memory
+from explorer.runtime.memory import MEMORY_LIMIT, check_memory, room_for
 from explorer.runtime.op_data import DEFAULT, DEFAULTS, load_lists
 from explorer.runtime.op_inputs import EncodedLists, Sets, finish, is_weight, program_inputs, programs_of
 from explorer.runtime.reference import Meaning
+from explorer.runtime.sampling import Data, Sample, cut, draw, renumber
 from explorer.runtime.setup import STEPS, Floats, Outcome, RunRequest, Setup, coarser
 from explorer.runtime.sparse import SparseRows
 
@@ -52,7 +53,8 @@ class OpSetup(Setup):
 
     @property
     def large(self) -> bool:
-        return max(self.encoded.lists.num_entries, self.encoded.lists.num_cols) * self._row > GRADIENT_TERMS
+        looked_up = max(self.encoded.lists.num_entries, self.encoded.lists.num_cols) * self._row
+        return looked_up > GRADIENT_TERMS or self.sample is not None
 
     @property
     def _row(self) -> int:
@@ -80,7 +82,9 @@ class OpSetup(Setup):
         encoded = EncodedLists(sets, first_lists(self.encoded.lists, most, sets.owner == sets.picked))
         tensors = draw_tensors(self.graph, encoded, self.request.seed)
         bounds = _meaning(self.request, self.compilation, encoded, tensors).result()
-        return replace(self, encoded=encoded, tensors=tensors, bounds=bounds, gradients={}, wanted={})
+        return replace(
+            self, encoded=encoded, tensors=tensors, bounds=bounds, gradients={}, wanted={}, sample=None, part=None
+        )
 
     def recompiled(self, options: Mapping[str, str | int | bool]) -> OpSetup:
         compilation = self.compiled_with(options)
@@ -118,7 +122,8 @@ def prepare(request: RunRequest, compilation: Compilation) -> Generator[Event, N
     """Everything before the target is involved. Raises Refused and InputError."""
     data = request.data or default_data(compilation)
     yield progress(f"loading {data}", 1, STEPS)
-    lists = load_lists(data, request.folder)
+    room = room_for(request.on, request.memory)
+    lists = load_lists(data, request.folder, room.least)
     fitted = fit_op(request, compilation, lists)
     compilation, sizes_from = fitted.compilation, fitted.sizes_from
     request = replace(request, sizes=compilation.sizes)  # what it is compared with is compiled of these too
@@ -127,21 +132,61 @@ def prepare(request: RunRequest, compilation: Compilation) -> Generator[Event, N
     sets = Sets.of(graph)
     counts = {sets.owner: lists.num_rows, sets.picked: lists.num_cols, sets.entry: lists.num_entries}
     structure_bytes = 4 * (2 * lists.num_rows + 5 * lists.num_entries)
-    check_memory(graph, program, counts, lists.name, REMEDY, structure_bytes)
+    total = check_memory(graph, program, counts, lists.name, REMEDY, room, structure_bytes)
     encoded = EncodedLists(Sets.of(graph), lists)
     yield progress("drawing the tables and the parameters", 3, STEPS)
     tensors = draw_tensors(graph, encoded, request.seed)
-    yield progress("computing the op in float64, for the check", 4, STEPS)
+    sample = _sample(graph, encoded, request.seed) if total > MEMORY_LIMIT else None
+    rows = "the op" if sample is None else f"{len(sample.rows):,} rows of the op"
+    yield progress(f"computing {rows} in float64, for the check", 4, STEPS)
+    part = None if sample is None else _sampled(request, compilation, encoded, tensors, sample)
     return OpSetup(
         request=request,
         compilation=compilation,
         tensors=tensors,
-        bounds=_meaning(request, compilation, encoded, tensors).result(),
+        bounds=(part or _meaning(request, compilation, encoded, tensors)).result(),
         graph=graph,
         executable=program,
         encoded=encoded,
         sizes_from=sizes_from,
+        sample=sample,
+        part=part,
     )
+
+
+def _sample(graph: Graph, encoded: EncodedLists, seed: int) -> Sample:
+    """Rows to check; of entries, as the caller has them."""
+    ends = {entry.name: (entry.domain, entry.codomain) for entry in graph.maps if entry.name in encoded.maps}
+    sample = draw(Data(graph, encoded.maps, ends, encoded.counts), seed)
+    order = encoded.lists.order
+    if order is None or graph.value(graph.result).index_set != encoded.sets.entry:
+        return sample
+    return replace(sample, rows=order[sample.rows])
+
+
+def _sampled(
+    request: RunRequest,
+    compilation: Compilation,
+    encoded: EncodedLists,
+    tensors: Mapping[str, npt.NDArray[Any]],
+    sample: Sample,
+) -> Meaning:
+    """The sampled rows, of the lists and entries that they depend on, sorted."""
+    graph, _ = programs_of(compilation)
+    sets, lists, kept = encoded.sets, encoded.lists, sample.kept
+    owners, entries = kept[sets.owner], kept[sets.entry]
+    lengths = np.bincount(renumber(owners, lists.num_rows)(encoded.maps[sets.home][entries]), minlength=len(owners))
+    part = replace(
+        lists,
+        num_cols=len(kept[sets.picked]),
+        ptr=np.concatenate(([0], np.cumsum(lengths))).astype(np.int32),
+        idx=renumber(kept[sets.picked], lists.num_cols)(lists.idx[entries]),
+        value=None if lists.value is None else lists.value[entries],
+        order=None,
+    )
+    given = entries if lists.order is None else lists.order[entries]
+    rows = cut(tensors, graph, {**kept, sets.entry: given})
+    return replace(_meaning(request, compilation, EncodedLists(sets, part), rows), rows=sample.places)
 
 
 def _meaning(

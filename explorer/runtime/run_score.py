@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Generator, Mapping
 from dataclasses import dataclass, replace
+from math import prod
 from typing import Any
 
 import numpy.typing as npt
@@ -18,7 +19,9 @@ from explorer.runtime.check import Check
 from explorer.runtime.events import Event, progress
 from explorer.runtime.inputs import Triples, load_triples
 from explorer.runtime.layer_inputs import upstream_name
+from explorer.runtime.memory import MEMORY_LIMIT, room_for
 from explorer.runtime.reference import Meaning
+from explorer.runtime.sampling import Sample, draw_batch
 from explorer.runtime.score_inputs import Encoding
 from explorer.runtime.setup import STEPS, Floats, Outcome, RunRequest, Setup, coarser
 
@@ -46,7 +49,7 @@ class ScoreSetup(Setup):
 
     @property
     def large(self) -> bool:
-        return self.want.size > GRADIENT_SCORES
+        return self.want.size > GRADIENT_SCORES or self.sample is not None
 
     def inputs(self) -> dict[str, Any]:
         return {**self.tensors, **self.encoding.arrays}
@@ -99,21 +102,41 @@ def prepare(request: RunRequest, compilation: Compilation) -> Generator[Event, N
     yield progress(f"loading {request.data}", 1, STEPS)
     triples = load_triples(request.data, request.folder)
     yield progress(f"drawing {request.batch:,} triples and the parameters", 2, STEPS)
-    tensors = batch.draw(compilation, triples, request.batch, request.seed)
-    yield progress("scoring the batch in float64, for the check", 3, STEPS)
-    return _made(request, compilation, triples, tensors)
+    room = room_for(request.on, request.memory)
+    tensors = batch.draw(compilation, triples, request.batch, request.seed, room.least, room.shown)
+    sample = _sample(request, compilation, tensors)
+    rows = "the batch" if sample is None else f"{len(sample.rows):,} triples of the batch"
+    yield progress(f"scoring {rows} in float64, for the check", 3, STEPS)
+    return _made(request, compilation, triples, tensors, sample)
 
 
-def _made(request: RunRequest, compilation: Compilation, triples: Triples, tensors: Tensors) -> ScoreSetup:
+def _sample(request: RunRequest, compilation: Compilation, tensors: Tensors) -> Sample | None:
+    """Triples to check, where the rows that all of them pick would take more than MEMORY_LIMIT in float64."""
+    graph = score_inputs.graph_of(compilation)
+    scores = prod(score_inputs.upstream_shape(graph, tensors))
+    widest = max(prod(map(graph.size, tensor.dims)) for tensor in graph.tensors)
+    return draw_batch(request.batch, request.seed) if 8 * scores * widest > MEMORY_LIMIT else None
+
+
+def _made(
+    request: RunRequest, compilation: Compilation, triples: Triples, tensors: Tensors, sample: Sample | None = None
+) -> ScoreSetup:
     graph = score_inputs.graph_of(compilation)
     encoding = score_inputs.encode(graph, compilation.stages["loops"].program, tensors)
+    maps = {entry.name for entry in graph.maps}
+    part = None
+    if sample is not None:
+        rows = {name: array[sample.rows] if name in maps else array for name, array in tensors.items()}
+        part = _meaning(request, compilation, rows)
     return ScoreSetup(
         request=request,
         compilation=compilation,
         tensors=tensors,
-        bounds=_meaning(request, compilation, tensors).result(),
+        bounds=(part or _meaning(request, compilation, tensors)).result(),
         triples=triples,
         encoding=encoding,
+        sample=sample,
+        part=part,
     )
 
 

@@ -21,9 +21,11 @@ from explorer.compiler.ir.kernels import Multiply, Precision
 from explorer.compiler.ir.node import walk
 from explorer.runtime.check import Check, compare, worst
 from explorer.runtime.events import GIVEN, OF_TEXT, Event, failed
+from explorer.runtime.memory import MEMORY_LIMIT
 from explorer.runtime.reference import Meaning
 from explorer.runtime.reference_arithmetic import FLOAT32, ONE_BY_ONE, Arithmetic
 from explorer.runtime.reference_bounds import Bounded
+from explorer.runtime.sampling import Sample
 
 Target = Literal["dae", "cpu", "gpu"]
 Source = Literal["measured", "simulated"]
@@ -89,7 +91,9 @@ class RunRequest(ModelRequest):
     `compiled` is what a reader has been shown: the digest of the `program` of the target's stage, and the `sizes` and
     `options` of its compilation. A run of any other program is refused; where there is none, nothing was shown.
     `machine` sets parameters of the simulated machine by name, `peers` times PyTorch beside a run on a GPU. `choice`
-    says which option the target has chosen, for want of anybody's choice; "" where it has chosen none.
+    says which option the target has chosen, for want of anybody's choice; "" where it has chosen none. `written` is
+    the text of a DLC program that "dae" runs in the place of the compiled one, `memory` the most bytes that the run's
+    arrays may take, None where it is what there is.
     """
 
     on: Target
@@ -101,6 +105,8 @@ class RunRequest(ModelRequest):
     machine: Mapping[str, int | float] = field(default_factory=dict)
     peers: bool = True
     choice: str = ""
+    written: str = ""
+    memory: int | None = MEMORY_LIMIT
 
     def to_json(self) -> dict[str, Any]:
         return asdict(self)
@@ -123,7 +129,8 @@ class Setup(ABC):
     """A compiled model with its data, its tensors, and the result that they must give.
 
     `bounds` is the result with what float32 may differ by; `gradients` is filled in when they are checked. `sizes_from`
-    says by dim where its size is from, where data may fix it."""
+    says by dim where its size is from, where data may fix it. Where there is a `sample`, `bounds` has the rows that are
+    checked, which `part` gives: the model on what they depend on."""
 
     request: RunRequest
     compilation: Compilation
@@ -132,6 +139,8 @@ class Setup(ABC):
     gradients: dict[str, Check] = field(default_factory=dict)
     wanted: dict[str, Bounded] = field(default_factory=dict)  # gradients, once they have been computed
     sizes_from: Mapping[str, str] = field(default_factory=dict)
+    sample: Sample | None = None
+    part: Meaning | None = None
 
     renews = False
     """Whether every run is of a new batch, so that checking and grouping its ids belongs to a run's time."""
@@ -185,14 +194,16 @@ class Setup(ABC):
 
     def check(self, got: Floats) -> Check:
         """Holds a result against the one that the model must give."""
-        return compare(got, self.bounds, self._plain(lambda arithmetic: self.meaning.result(arithmetic)))
+        taken, meaning = got if self.sample is None else self.sample.taken(got), self.part or self.meaning
+        return compare(taken, self.bounds, self._plain(meaning.result))
 
     def check_gradients(self, gradients: Mapping[str, Floats], run: Run) -> None:
         """Fills in the check of each gradient; of a large run, of all together, and of those that `run` gives for a
-        part of it."""
+        part of it, which of a sampled one is all."""
         part, found = self, gradients
         if self.large:
-            self.gradients[TOGETHER] = self.together(gradients)
+            if self.sample is None:
+                self.gradients[TOGETHER] = self.together(gradients)
             part = self.smaller()
             found = part.finished(*run(part.inputs()))[1]
         self.gradients.update(part.checked(found))
@@ -286,7 +297,8 @@ class Setup(ABC):
             "device": device,
             "source": source,
             "date": datetime.now(UTC).isoformat(timespec="seconds"),
-            "rows": check.rows,
+            "rows": check.rows if self.sample is None else self.sample.of,
+            "sampled": None if self.sample is None else self.sample.to_json(),
             "seed": self.request.seed,
             "sizes": dict(self.compilation.sizes),
             "sizes_from": dict(self.sizes_from or sources(self.request, self.compilation)),

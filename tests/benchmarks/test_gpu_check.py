@@ -10,6 +10,7 @@ import pytest
 
 from benchmarks import gpu_check
 from explorer.compiler.interpret import run_program
+from explorer.compiler.options import PRECISIONS
 
 ROOTS = """dim D = 4
 op Roots(b: bag of row):
@@ -43,7 +44,7 @@ def test_the_gpu_check_covers_layers_under_all_settings() -> None:
             settings = [case.options for case in cases if (case.text, case.size) == (path.read_text(), size)]
             assert len({(s["reorder"], s["compact"]) for s in settings if "reorder" in s}) == 4
             assert {"aggregate": "false"} in settings
-    assert {case.options.get("precision", "float32") for case in cases} == set(gpu_check.PRECISIONS)
+    assert {case.options.get("precision", "float32") for case in cases} == set(PRECISIONS)
 
 
 def test_the_quick_gpu_check_has_products_by_four_warps() -> None:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import json
 import re
+from typing import Any
 
 import pytest
 from playwright.sync_api import WebSocketRoute, expect
 
 from tests.browser.conftest import OpenPage
-from tests.browser.driving import change, edit_of, expect_edit_after, run_on
+from tests.browser.driving import change, edit_of, expect_edit_after, pane, run_on
 
 pytestmark = pytest.mark.browser
 
@@ -137,3 +139,60 @@ def test_a_field_that_the_target_does_not_read_stops_no_run(open_page: OpenPage)
     page.locator('.seg [data-target="dae"]').click()
     page.locator("#machine-queue_bytes").fill("4096")
     expect(page.locator("#run")).to_be_enabled()
+
+
+def test_sizes_that_data_fixes_stand_everywhere_and_those_of_the_reader_come_back(open_page: OpenPage) -> None:
+    """proteins has rows of 8, tiny says nothing of its rows; the text has D = 128."""
+    page = open_page("/?example=embedding/spmm")
+    edit_of(page)
+    size, note = page.locator("#sizes .field"), page.locator("#sizes .of-data")
+    size.fill("24")
+    expect(page.locator("#run-sizes")).to_have_text("D 24")
+    page.locator("#dock-toggle").click()
+    page.locator("#run-data").select_option("proteins/200")
+    expect(note).to_have_text("D = 8, from proteins/200")
+    expect(size).to_have_value("8")
+    expect(page.locator("#run-sizes")).to_have_text("D 8, from proteins/200")
+    expect(pane(page, "dlc")).to_contain_text("size D = 8")
+    page.locator('.seg [data-target="cpu"]').click()
+    page.locator("#run").click()
+    expect(page.locator("#run-check")).to_contain_text("D 8, from proteins/200")
+    page.locator("#run-data").select_option("tiny")
+    expect(size).to_have_value("24")
+    expect(note).to_be_empty()
+    expect(pane(page, "dlc")).to_contain_text("size D = 24")
+    page.locator("#sizes .undo").click()
+    expect(size).to_have_value("128")
+
+
+def test_a_run_waits_for_the_edit_that_it_is_of_and_carries_its_program(open_page: OpenPage) -> None:
+    """Run pressed in the moment after an edit, of text, sizes and options each."""
+    page = open_page("/?example=embedding/sls")
+    orders: list[dict[str, Any]] = []
+
+    def note(message: str | bytes) -> None:
+        orders.append(json.loads(message))
+
+    page.on("websocket", lambda socket: socket.on("framesent", note))
+    page.reload()
+    edit_of(page)
+    page.locator("#dock-toggle").click()
+    page.locator('.seg [data-target="cpu"]').click()
+    for change_it, size, function in (
+        (lambda: page.locator("#sizes .field").fill("16"), "16", "sum"),
+        (lambda: change(page, "sum(", "max("), "16", "max"),
+        (lambda: page.locator("#run-data").select_option("RM2:L0"), "64", "max"),
+        (lambda: page.locator('[data-option="grad"]').click(), "64", "max"),
+    ):
+        count = len(orders)
+        change_it()
+        page.locator("#run").click()
+        expect(page.locator("#run-history tr")).to_have_count(count + 1)
+        expect(page.locator("#run-check")).to_contain_text(f"D {size}")
+        order = orders[-1]
+        facts = json.loads(page.locator("#facts").get_attribute("data-facts") or "")
+        assert order["edit"] == facts["edit"]
+        assert order["compiled"] == {key: facts[key] for key in ("sizes", "options")} | {
+            "program": facts["programs"]["cpu"]
+        }
+        assert function in order["text"]

@@ -33,6 +33,9 @@ UNSET = "-ftrivial-auto-var-init=pattern"
 """Arrays in registers start as -1.7e38, and not as zeros. GCC 12 leaves scalars out: `as_cpp` sets those."""
 TEXT_FLAGS = ("-O0", "-g1", "-w", "-fno-exceptions", UNSET, "-fsanitize=thread,bounds,alignment")
 RUNTIME_FLAGS = ("-O2",)
+LINK_FLAGS = ("-shared", "-Wl,-Bsymbolic", "-nodefaultlibs")
+"""Reading the standard libraries would take three quarters of the linker's time: they are found where a process has
+loaded them already (`_runtime`)."""
 GUARD = 1 << 20
 """Bytes on both sides of each array that belong to none, so that a wrong index meets no other array."""
 ALIGNMENT = 256
@@ -165,7 +168,8 @@ def _folder() -> Path:
 
 @cache
 def _runtime() -> tuple[Path, ...]:
-    """The object files of what the text calls."""
+    """The object files of what the text calls; what these call in turn is loaded."""
+    ctypes.CDLL("libstdc++.so.6", mode=ctypes.RTLD_GLOBAL)
     found = []
     for source in ("memory", "threads"):
         path = _folder() / f"{source}.o"
@@ -183,7 +187,7 @@ def _compiled(text: str) -> Path:
     source.write_text(text)
     headers = [f"--include={HERE / name}.hpp" for name in ("cuda", "ptx")]
     _compile(*COMMON, *TEXT_FLAGS, *headers, "-c", str(source), "-o", str(compiled))
-    _compile("-shared", "-Wl,-Bsymbolic", *map(str, _runtime()), str(compiled), "-o", str(library))
+    _compile(*LINK_FLAGS, *map(str, _runtime()), str(compiled), "-o", str(library))
     return library
 
 

@@ -122,7 +122,7 @@ def test_what_does_not_fit_is_refused(fake_cuda: Any) -> None:
     fake_cuda.free_bytes = 256 << 20
     last = run("score")[-1]
     assert last["kind"] == "refused"
-    assert "its largest arrays are" in last["message"]
+    assert "more than the 0.00 GiB that are free on the GPU: the largest is" in last["message"]
 
 
 def test_without_a_gpu_a_run_is_refused_in_a_sentence(monkeypatch: pytest.MonkeyPatch) -> None:

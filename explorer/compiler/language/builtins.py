@@ -54,6 +54,66 @@ INSTEAD = {
 }
 """What the language has for functions that NumPy, PyTorch and Python have."""
 
+FORMULAS = {
+    "cosine_similarity": "dot(x, y) / (norm(x) * norm(y))",
+    "cosh": "(exp(x) + exp(-x)) / 2",
+    "dot_product": "dot(x, y)",
+    "elu": "relu(x) + exp(min(x, 0)) - 1",
+    "exp2": "exp(x * log(2))",
+    "expm1": "exp(x) - 1",
+    "hardtanh": "min(max(x, -1), 1)",
+    "heaviside": "sign(relu(x))",
+    "inner": "dot(x, y)",
+    "ln": "log(x)",
+    "log10": "log(x) / log(10)",
+    "log2": "log(x) / log(2)",
+    "logsumexp": "max(x) + log(sum(exp(x - max(x))))",
+    "maximum": "max(x, y)",
+    "minimum": "min(x, y)",
+    "outer_product": "outer(x, y)",
+    "prelu": "relu(x) + y * min(x, 0)",
+    "reciprocal": "1 / x",
+    "relu6": "min(relu(x), 6)",
+    "signum": "sign(x)",
+    "sinh": "(exp(x) - exp(-x)) / 2",
+    "sqr": "x * x",
+    "std": "sqrt(mean((x - mean(x)) * (x - mean(x))))",
+    "swish": "x * sigmoid(x)",
+    "tan": "sin(x) / cos(x)",
+    "var": "mean((x - mean(x)) * (x - mean(x)))",
+}
+"""The same where a formula of x, and of y for a second argument, is all that it takes."""
+
+_NORMALISED = "has no statistics of a batch: in evaluation it is a scale and a shift, x * scale + shift, of inputs"
+_ANGLES = "has no inverse of sin, cos and tan: keep an angle's sine and cosine, or learn the angle itself"
+_STEPS = "has no rounding: its gradient would be 0 wherever there is one"
+_ORDERS = "has no order and no choice of elements: max and min give the largest and the least"
+_CONVOLUTIONS = "has no convolutions: one of a fixed size is a product with a matrix, x @ W"
+_SHIFTS = "has no shifted or indexed elements: write what is fixed as a product with a matrix, x @ W"
+MISSING = {
+    **dict.fromkeys(("dropout", "alpha_dropout"), "has no dropout: it is of training, and would be left out here"),
+    **dict.fromkeys(("batchnorm", "batch_norm", "batchnorm1d", "instancenorm"), _NORMALISED),
+    **dict.fromkeys(
+        ("layernorm", "layer_norm", "rmsnorm", "rms_norm"),
+        "has no normalisation of its own: with m = mean(x), it is (x - m) / sqrt(mean((x - m) * (x - m)) + 0.00001)",
+    ),
+    **dict.fromkeys(("atan", "atan2", "arctan", "arctan2", "asin", "arcsin", "acos", "arccos", "angle"), _ANGLES),
+    **dict.fromkeys(("round", "floor", "ceil", "trunc", "mod", "fmod", "remainder"), _STEPS),
+    **dict.fromkeys(("argmax", "argmin", "topk", "sort", "argsort", "median", "unique"), _ORDERS),
+    **dict.fromkeys(("conv1d", "conv2d", "conv3d"), _CONVOLUTIONS),
+    **dict.fromkeys(("roll", "fft", "ifft", "ccorr", "gather", "scatter", "index_select", "take"), _SHIFTS),
+    **dict.fromkeys(("stop_gradient", "detach"), "has nothing that stops gradients: leave the parameter out where"
+                    " the gradients are used"),
+    **dict.fromkeys(("prod", "product", "cumsum", "cumprod"), "sums, and takes the mean, the largest and the least:"
+                    " of positive numbers a product is exp(sum(log(x)))"),
+    **dict.fromkeys(("range", "arange", "enumerate", "zip", "map"), "has no counting loops: one goes over what a"
+                    " definition is over, as in sum(T[i] for i in b)"),
+    **dict.fromkeys(("zeros", "ones", "eye", "one_hot", "full"), "makes no tensors: declare one, as in input x[D]"),
+    **dict.fromkeys(("embedding", "embeddingbag", "embedding_bag"), "has tables: param E[entity, D], and E[h]"),
+    "print": "prints nothing: every stage is there to look at",
+}  # fmt: skip
+"""What the language has not, as the end of `the language ...`."""
+
 
 @dataclass(frozen=True, slots=True)
 class Builtin:
@@ -64,6 +124,11 @@ class Builtin:
     parameters: tuple[str, ...]
     optional: int = 0
     many: bool = False
+
+    def takes(self, count: int) -> bool:
+        """Whether it can be called with so many arguments."""
+        most = len(self.parameters)
+        return count >= most - self.optional and (self.many or count <= most)
 
 
 BUILTINS: dict[str, Builtin] = {

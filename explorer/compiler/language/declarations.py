@@ -6,7 +6,7 @@ from explorer.compiler.ir.graph import Tensor
 from explorer.compiler.ir.index_sets import count_name
 from explorer.compiler.ir.node import Extent, Span
 from explorer.compiler.language import syntax
-from explorer.compiler.language.builtins import builtin
+from explorer.compiler.language.builtins import INDEX_SETS, builtin
 from explorer.compiler.language.diagnostics import Fix, suggestion
 from explorer.compiler.language.elaborate import Elaborator
 from explorer.compiler.language.entities import Entity, Index, Table
@@ -23,6 +23,29 @@ _GIVEN = {
 }
 """What a run gives beside the maps, by the kind of structure."""
 UPSTREAM = "upstream"
+OF_A_RUN = frozenset(
+    (
+        "b",
+        "batch",
+        "batch_size",
+        "triple",
+        "triples",
+        "sample",
+        "samples",
+        "example",
+        "examples",
+        "negative",
+        "negatives",
+    )
+)
+"""What a run has many of, and no size stands for."""
+BEYOND = {
+    "score": "A score is computed for each triple alone, and its tensors are over entities and relations. What comes"
+    " with a triple, as labels do, is for the loss of the scores: loss(module(h, r, t), y) with module = c.torch(...).",
+    "layer": "A layer's tensors are over nodes, edges and their types.",
+    "op": "An op's tensors are over what its lists have: rows, and entries or nonzeros.",
+}
+"""Where that belongs, by the kind of definition."""
 
 
 def reserved_names(structure: Structure) -> frozenset[str]:
@@ -54,7 +77,7 @@ def declare_tensors(
                 if not _check_name(declaration, scope, elaborator):
                     scope.setdefault(name, None)
                     continue
-                tensor = _tensor(declaration, elaborator, definition.header)
+                tensor = _tensor(declaration, elaborator, definition)
                 scope[name] = Table(tensor, declaration) if tensor else None
                 tensors += [tensor] if tensor else []
     return tuple(tensors)
@@ -82,12 +105,13 @@ def _check_name(declaration: syntax.Declaration, scope: dict[str, Entity | None]
     return not taken
 
 
-def _tensor(declaration: syntax.Declaration, elaborator: Elaborator, header: Span) -> Tensor | None:
+def _tensor(declaration: syntax.Declaration, elaborator: Elaborator, definition: syntax.Definition) -> Tensor | None:
     """The tensor with its index sets and then its dimensions."""
+    indexed = indexed_by(definition, declaration.name.text)
     sets: list[str] = []
     dims: list[Extent] = []
     complete = True
-    for node in declaration.extents:
+    for place, node in enumerate(declaration.extents):
         if isinstance(node, syntax.Name) and node.text in elaborator.sets:
             if dims:
                 message = f"index sets come first: '{node.text}' stands behind a dimension"
@@ -95,7 +119,7 @@ def _tensor(declaration: syntax.Declaration, elaborator: Elaborator, header: Spa
                 complete = False
             sets.append(node.text)
             continue
-        extent = _extent(node, elaborator, header)
+        extent = _extent(node, elaborator, definition, place < indexed)
         complete = complete and extent is not None
         dims += [extent] if extent is not None else []
     if not complete:
@@ -109,19 +133,26 @@ def _tensor(declaration: syntax.Declaration, elaborator: Elaborator, header: Spa
     )
 
 
-def _extent(node: syntax.Expression, elaborator: Elaborator, header: Span) -> Extent | None:
-    """A dimension: a size by name, or a number made of sizes and numbers; before the header, new sizes are declared."""
+def indexed_by(definition: syntax.Definition, name: str) -> int:
+    """By how many indices a body indexes a tensor, `T[i]` or `n.x`: so many of its extents are meant as index sets."""
+    counts = [0]
+    for statement in syntax.walk_statements(definition.statements):
+        for node in (part for root in syntax.expressions_of(statement) for part in syntax.walk_expression(root)):
+            match node:
+                case syntax.Index(base=syntax.Name(text=base), indices=indices) if base == name:
+                    counts.append(len(indices))
+                case syntax.Attribute(name=syntax.Name(text=read)) if read == name:
+                    counts.append(1)
+    return max(counts)
+
+
+def _extent(
+    node: syntax.Expression, elaborator: Elaborator, definition: syntax.Definition, is_set: bool
+) -> Extent | None:
+    """A dimension: a size by name, or a number made of sizes and numbers; `is_set` where the body indexes by it."""
     if isinstance(node, syntax.Name) and not elaborator.is_size(node.text):
         if not elaborator.is_broken(node.text):
-            candidates = (*elaborator.operations.shapes.sizes, *elaborator.sets)
-            hint, fixes = suggestion(node.text, node.extent, candidates)
-            detail = ""
-            if not hint:
-                size = f"dim {node.text} = 64"
-                detail = "A size is declared before the definitions."
-                fixes = (Fix(f"Declare {size}", Span(header.line, 1, header.line, 1), f"{size}\n"),)
-            message = f"unknown size or index set '{node.text}'{hint}"
-            elaborator.collector.report(message, node.extent, detail, fixes)
+            _report_unknown_extent(node, elaborator, definition, is_set)
         return None
     if isinstance(node, syntax.Name):
         return node.text
@@ -131,3 +162,24 @@ def _extent(node: syntax.Expression, elaborator: Elaborator, header: Span) -> Ex
         elaborator.collector.report(message, node.extent)
         return None
     return number
+
+
+def _report_unknown_extent(
+    node: syntax.Name, elaborator: Elaborator, definition: syntax.Definition, is_set: bool
+) -> None:
+    """About an extent that is no size and no index set; before the header, new sizes are declared, where one is meant.
+
+    What stands for a batch's triples, or is indexed, is no size: one of 64 would be a table that all rows share."""
+    sets = elaborator.sets if is_set else (*elaborator.operations.shapes.sizes, *elaborator.sets)
+    hint, fixes = suggestion(node.text, node.extent, sets)
+    detail = ""
+    if not hint and node.text.lower() in OF_A_RUN:
+        detail = BEYOND.get(definition.kind, "")
+    elif not hint and (is_set or node.text in INDEX_SETS):
+        known = ", ".join(elaborator.sets)
+        detail = f"What a tensor is indexed by is an index set of this {definition.kind}: {known}."
+    elif not hint:
+        size, line = f"dim {node.text} = 64", definition.header.line
+        detail = "A size is declared before the definitions."
+        fixes = (Fix(f"Declare {size}", Span(line, 1, line, 1), f"{size}\n"),)
+    elaborator.collector.report(f"unknown size or index set '{node.text}'{hint}", node.extent, detail, fixes)

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from explorer.compiler.ir.node import Span
+from explorer.compiler.language.spelling import closest
 
 LARGEST_COUNT = 50
 """After so many diagnostics of one text the rest are not looked for: the text is not a model."""
@@ -100,25 +101,11 @@ class Collector:
         return tuple(sorted(self._found.values(), key=lambda entry: entry.span or start))
 
 
-def closest(name: str, candidates: Iterable[str]) -> str | None:
-    """The candidate that `name` was most likely meant to be: an abbreviation, or a slip of a letter or two."""
-    names = list(dict.fromkeys(candidates))
-    same = [other for other in names if other.lower() == name.lower()]
-    if same:
-        return same[0]
-    import difflib  # only a text with errors needs it
-
-    slips = difflib.get_close_matches(name, names, n=1, cutoff=0.6)
-    if slips:
-        return slips[0]
-    lower = name.lower()
-    prefixes = [other for other in names if lower.startswith(other.lower()) or other.lower().startswith(lower)]
-    return max(prefixes, key=len, default=None)
-
-
-def suggestion(name: str, span: Span, candidates: Iterable[str]) -> tuple[str, tuple[Fix, ...]]:
+def suggestion(
+    name: str, span: Span, candidates: Iterable[str], abbreviates: bool = False
+) -> tuple[str, tuple[Fix, ...]]:
     """The end of an "unknown name" message and its fix: `: did you mean 'E'?`, or nothing."""
-    other = closest(name, candidates)
+    other = closest(name, candidates, abbreviates)
     if other is None:
         return "", ()
     return f": did you mean '{other}'?", (Fix(f"Use {other}", span, other),)

@@ -9,7 +9,15 @@ from dataclasses import replace
 from explorer.compiler.language import syntax
 from explorer.compiler.language.binding import bind_builtin, bind_helper
 from explorer.compiler.language.builder import GraphBuilder
-from explorer.compiler.language.builtins import GRAPH_WORD, INSTEAD, LATER, builtin, function_names
+from explorer.compiler.language.builtins import (
+    BUILTINS,
+    FORMULAS,
+    GRAPH_WORD,
+    INSTEAD,
+    LATER,
+    MISSING,
+    builtin,
+)
 from explorer.compiler.language.calls import call_builtin
 from explorer.compiler.language.check import OperationSite
 from explorer.compiler.language.diagnostics import Collector, Fix, slice_text, suggestion, with_article
@@ -29,7 +37,7 @@ from explorer.compiler.language.indexing import take_attribute, take_rows, take_
 from explorer.compiler.language.loops import Loops
 from explorer.compiler.language.operations import Operations
 from explorer.compiler.language.prelude import is_of_prelude, prelude_text
-from explorer.compiler.language.structures import Structure
+from explorer.compiler.language.structures import GRAPH, Structure
 
 DEEPEST_RECURSION = 100
 """Of `expression` in itself: 20 brackets with four levels of precedence in each, and the helpers around them."""
@@ -41,7 +49,9 @@ COMPUTED = (syntax.Assignment, syntax.CallStatement, syntax.Loop, syntax.Return)
 
 
 class Elaborator:
-    """Elaborates one definition into `builder`. An error is reported once; what depends on it becomes None."""
+    """Elaborates one definition into `builder`. An error is reported once; what depends on it becomes None.
+
+    `definitions` are the scores, layers and ops of the text by name, with their kind: they are not called."""
 
     def __init__(
         self,
@@ -53,6 +63,7 @@ class Elaborator:
         collector: Collector,
         definition: syntax.Definition,
         structure: Structure,
+        definitions: Mapping[str, str],
     ) -> None:
         self.text = text
         self.family = definition.kind
@@ -62,6 +73,7 @@ class Elaborator:
         self._sizes = sizes
         self._helpers = helpers
         self._unknown = unknown
+        self._definitions = definitions
         self._calls: list[str] = []
         self._depth = 0
         self.structure = structure
@@ -242,7 +254,8 @@ class Elaborator:
     def _report_unknown(self, name: syntax.Name, indexed: bool) -> None:
         scope = [other for other, entity in self.scope.items() if entity is not None]
         tables = [other for other in scope if isinstance(self.scope[other], Table)]
-        hint, fixes = suggestion(name.text, name.extent, tables if indexed else [*scope, *self._sizes])
+        known = tables if indexed else [*scope, *self._sizes]
+        hint, fixes = suggestion(name.text, name.extent, known, abbreviates=indexed)
         self.collector.report(f"unknown name '{name.text}'{hint}", name.extent, fixes=fixes)
 
     def value(self, node: syntax.Expression, entity: Entity | None) -> Row | Constant | None:
@@ -262,7 +275,9 @@ class Elaborator:
                 sets = " and ".join(entity.tensor.sets)
                 maps = self.maps_for(entity.tensor.sets)
                 name = entity.tensor.name
-                fixes = [Fix(f"Use {name}[{maps}]", node.extent, f"{name}[{maps}]")] if maps else []
+                # Of several indices that would do, only the user knows which one is meant, if any is.
+                only = all(sum(index.index_set == each for index in self.indices()) == 1 for each in entity.tensor.sets)
+                fixes = [Fix(f"Use {name}[{maps}]", node.extent, f"{name}[{maps}]")] if maps and only else []
                 example = f": take one, as in {name}[{maps}]" if maps else ""
                 detail = "" if maps else f"An index takes one, as in {name}[i], where a loop or the header has it."
                 self.collector.report(f"'{name}' has a row for each {sets}{example}", node.extent, detail, fixes)
@@ -317,7 +332,7 @@ class Elaborator:
         function = builtin(name)
         if function is None:
             if name not in self._unknown:
-                self._report_unknown_function(node.function)
+                self._report_unknown_function(node)
             return None
         places = bind_builtin(node, function, self.collector)
         if places is None:
@@ -331,17 +346,34 @@ class Elaborator:
         """An argument of a call: a value, or a name of data for a helper."""
         return DataName(node.text) if isinstance(node, syntax.Text) else self.expression(node)
 
-    def _report_unknown_function(self, name: syntax.Name) -> None:
-        if name.text in LATER:
+    def _report_unknown_function(self, node: syntax.Call) -> None:
+        name, word = node.function, node.function.text.lower()
+        instead = INSTEAD.get(word) or FORMULAS.get(word)
+        if name.text in self._definitions:
+            kind = self._definitions[name.text]
+            detail = f"What a {kind} and another share is a helper: def {name.text}(...), called in both."
+            self.collector.report(f"'{name.text}' is a {kind}, and only helpers are called", name.extent, detail)
+        elif name.text in LATER:
             self.collector.report(LATER[name.text], name.extent)
         elif name.text in self.scope:
             detail = "A tensor is indexed as in E[h]."
             self.collector.report(f"'{name.text}' is not a function", name.extent, detail)
-        elif name.text in INSTEAD:
-            self.collector.report(f"unknown function '{name.text}'", name.extent, f"Write {INSTEAD[name.text]}.")
+        elif instead:
+            self.collector.report(f"unknown function '{name.text}'", name.extent, f"Write {instead}.")
+        elif word in MISSING:
+            detail = f"The language {MISSING[word]}."
+            self.collector.report(f"unknown function '{name.text}'", name.extent, detail)
         else:
-            hint, fixes = suggestion(name.text, name.extent, [*self._helpers, *function_names()])
+            hint, fixes = suggestion(name.text, name.extent, self._callable_with(len(node.arguments)))
             self.collector.report(f"unknown function '{name.text}'{hint}", name.extent, fixes=fixes)
+
+    def _callable_with(self, count: int) -> list[str]:
+        """The functions that take so many arguments."""
+        found = [entry.name for entry in BUILTINS.values() if entry.takes(count)]
+        for helper in self._helpers.values():
+            least = sum(parameter.default is None for parameter in helper.parameters)
+            found += [helper.name.text] if least <= count <= len(helper.parameters) else []
+        return found
 
     def _inline(
         self,
@@ -391,6 +423,19 @@ class Elaborator:
             self.operations.builder.caller = self.collector.place = None
             self.text = self.operations.text = text
 
+    def _report_of_layers(self, node: syntax.Call) -> None:
+        """About a helper of a layer's graph that an op calls: an op writes its softmax out."""
+        message = f"'{node.function.text}' is of the edges of a layer's graph, and this is an op"
+        over = slice_text(self.text, node.arguments[0].value.extent)
+        each, row = ("i", "j")[self.structure.each == "unit"], f"{over}.row(i)"
+        loop = f"for {each} in {row if self.structure.each == 'unit' else over}"
+        data = f'{each}["s"]'
+        detail = (
+            f"Write it out: top = max({data} {loop}); {loop}: {data} = exp({data} - top); total = sum({data} {loop});"
+            f" {loop}: {data} /= total."
+        )
+        self.collector.report(message, node.extent, detail)
+
     def _default(self, node: syntax.Expression) -> Entity | None:
         """A parameter's default, which sees sizes only."""
         outer, self.scope = self.scope, {}
@@ -409,10 +454,13 @@ class Elaborator:
                 continue
             wanted = parameter.annotation.text
             if wanted == GRAPH_WORD:
-                right, what = isinstance(entity, StructureArgument), "the graph"
+                right, what = isinstance(entity, StructureArgument) and entity.structure is GRAPH, "the graph"
             else:
                 right = isinstance(entity, Index) and entity.index_set == wanted
                 what = f"an index of {wanted}"
+            if not right and is_of_prelude(helper) and self.family == "op":
+                self._report_of_layers(node)
+                return False
             if not right:
                 message = f"'{helper.name.text}' needs {what} for '{parameter.name.text}'"
                 self.collector.report(message, node.extent)

@@ -20,6 +20,9 @@ if TYPE_CHECKING:
 ITERATORS = {"incoming_edges": "dst", "outgoing_edges": "src"}
 """The edges of a node of a graph, and the end at which it stands."""
 
+ELSEWHERE = {"source": "src", "u": "src", "destination": "dst", "dest": "dst", "target": "dst", "v": "dst"}
+"""What else the ends of an edge are called."""
+
 Key = tuple[str, str]
 """An index set and the name of data on its elements."""
 
@@ -209,7 +212,7 @@ class Elements:
         given = self._structure.parts.get(index_set, ())
         quoted = slice_text(self._elaborator.text, place).startswith('"')
         maps = [] if quoted else [part for part in given if part in self._structure.maps]
-        hint, fixes = suggestion(name, place, [*known, *maps])
+        hint, fixes = suggestion(ELSEWHERE.get(name, name) if maps else name, place, [*known, *maps])
         several = plural(index_set)
         written = f": {several} have {', '.join(known)}" if known else f": nothing is written on {several}"
         if quoted:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from explorer.compiler.ir import graph as ir
 from explorer.compiler.language import syntax
 from explorer.compiler.language.builder import GraphBuilder
-from explorer.compiler.language.builtins import GRAPH_WORD, SETS_OF_FAMILIES, builtin
+from explorer.compiler.language.builtins import GRAPH_WORD, RUNNING_KINDS, SETS_OF_FAMILIES, builtin
 from explorer.compiler.language.check import OperationSite
 from explorer.compiler.language.declarations import declare_tensors, why_reserved
 from explorer.compiler.language.dependency import Dependency
@@ -26,7 +26,19 @@ SCORE_SETS = ["entity", "relation", "entity"]
 LAYER_PARAMETERS = "(g: graph)"
 OP_PARAMETERS = "(b: bag of row)"
 
+SHARED = (
+    "A number of each triple meets elements that all triples share, or several dimensions are left: take the sum, mean"
+    " or norm of each vector before that."
+)
+"""Of a result that no reduction of the whole would mend."""
 STRUCTURE_WORDS = ("bag", "csr", "coo", "blocks")
+FORMATS = {
+    "csc": "The columns of a matrix are the rows of its transpose: A: csr[col, row].",
+    **dict.fromkeys(
+        ("bsr", "ell", "dia"), "Blocks are rows of a table: q: blocks of row; other formats are read as csr or coo."
+    ),
+}
+"""Formats that the language has under another name."""
 """What an op's parameter is."""
 
 OP_EXAMPLES = "b: bag of row, q: blocks of row, A: csr[row, col] or A: coo[row, col]"
@@ -66,7 +78,15 @@ class _Definition(ABC):
         unknown = frozenset[str]().union(*(entry.names for entry in broken))
         helpers = {**helpers_for(definition.kind), **source.helpers}
         self.elaborator = Elaborator(
-            source.text, source.sizes, helpers, unknown, self.builder, source.collector, definition, structure
+            source.text,
+            source.sizes,
+            helpers,
+            unknown,
+            self.builder,
+            source.collector,
+            definition,
+            structure,
+            {entry.name.text: entry.kind for entry in source.program.definitions if entry.kind in RUNNING_KINDS},
         )
         self.scope: dict[str, Entity | None] = {parameter.name.text: None for parameter in definition.parameters}
 
@@ -143,6 +163,7 @@ class Score(_Definition):
             return None
         if value.shape:
             text = slice_text(self.source.text, place.extent)
+            reduces = len(value.shape) == 1 and self._is_vector(value.name)
             fixes = [
                 Fix(
                     f"Use {function}({text})" if len(text) <= 40 else f"Use {function}",
@@ -150,12 +171,32 @@ class Score(_Definition):
                     f"{function}({text})",
                 )
                 for function in ("norm", "sum")
-                if len(value.shape) == 1
+                if reduces
             ]
             message = f"a score is one number for each triple, but this is {show(value.shape)}"
-            self.collector.report(message, place.extent, "", fixes)
+            self.collector.report(message, place.extent, "" if reduces else SHARED, fixes)
             return None
         return value
+
+    def _is_vector(self, name: str) -> bool:
+        """Whether a value is each triple's own vector throughout: where a number meets one, or what all triples share
+        is its only vector, a sum of it would count that number as often as there are elements."""
+        values = {value.name: value for value in self.builder.values}
+        pending, seen = [name], set[str]()
+        while pending:
+            value = values[pending.pop()]
+            operands = [values[operand] for operand in ir.operands(value.operator)]
+            if value.name in seen:
+                continue
+            seen.add(value.name)
+            shapes = {operand.shape for operand in operands}
+            if isinstance(value.operator, ir.Elementwise) and (shapes != {value.shape}):
+                return False
+            if isinstance(value.operator, ir.Elementwise):
+                pending += [operand.name for operand in operands if operand.depends]
+            elif operands and not any(operand.depends for operand in operands if operand.shape):
+                return False
+        return True
 
 
 class Layer(_Definition):
@@ -172,9 +213,9 @@ class Layer(_Definition):
         elif all(entry in (GRAPH_WORD, *SETS_OF_FAMILIES["layer"], "") for entry in annotations):
             extent = definition.parameters_extent
             name = parameters[0].name.text if parameters else "g"
-            fix = Fix(f"Use ({name}: graph)", extent, f"({name}: graph)")
+            fixes = [Fix(f"Use ({name}: graph)", extent, f"({name}: graph)")] if len(parameters) < 2 else []
             message = f"a layer is of a graph: {definition.name.text}{LAYER_PARAMETERS}"
-            source.collector.report(message, extent, fixes=[fix])
+            source.collector.report(message, extent, fixes=fixes)
 
     def maps(self) -> tuple[ir.IndexMap, ...]:
         """The maps that the values use, in the structure's order."""
@@ -271,14 +312,18 @@ def _structure_of(definition: syntax.Definition, sizes: Mapping[str, int], colle
     sets = [name.text for name in annotation.sets]
     wanted = {"bag": ("of", 1), "blocks": ("of", 1), "csr": ("[", 2), "coo": ("[", 2)}.get(annotation.text)
     if wanted is None:
-        hint, fixes = suggestion(annotation.text, annotation.word.extent, STRUCTURE_WORDS)
+        known = STRUCTURE_WORDS if annotation.text not in FORMATS else ()
+        hint, fixes = suggestion(annotation.text, annotation.word.extent, known)
         message = f"an op is over bags, blocks or a sparse matrix, not over '{annotation.text}'{hint}"
-        collector.report(message, annotation.word.extent, f"Its one parameter is {OP_EXAMPLES}.", fixes)
+        detail = FORMATS.get(annotation.text, f"Its one parameter is {OP_EXAMPLES}.")
+        collector.report(message, annotation.word.extent, detail, fixes)
         return None
     if (annotation.joined, len(sets)) != wanted:
-        form = f"{annotation.text} of row" if wanted[0] == "of" else f"{annotation.text}[row, col]"
-        fix = [Fix(f"Use {form}", annotation.extent, form)]
-        collector.report(f"'{annotation.text}' is followed by what it is of: {form}", annotation.extent, fixes=fix)
+        named = [*sets, *("row", "col")[len(sets) :]]
+        form = f"{annotation.text} of {named[0]}" if wanted[0] == "of" else f"{annotation.text}[{', '.join(named)}]"
+        fix = [Fix(f"Use {form}", annotation.extent, form)] if len(sets) <= wanted[1] else []
+        usual = f"{annotation.text} of row" if wanted[0] == "of" else f"{annotation.text}[row, col]"
+        collector.report(f"'{annotation.text}' is followed by what it is of: {usual}", annotation.extent, fixes=fix)
         return None
     if not all(_is_free(name, parameters[0].name.text, sizes, collector) for name in annotation.sets):
         return None
@@ -296,11 +341,14 @@ def _index_maps(
         if all(entry in SETS_OF_FAMILIES["score"] for entry in sets):
             detail = "The index of the head comes first, then the relation's, then the tail's."
             names = _fitting_names([parameter.name.text for parameter in definition.parameters], sets)
+            fixes = [Fix(f"Use {names}", definition.parameters_extent, names)]
+            if len(sets) > len(SCORE_SETS):
+                fixes, detail = [], "It has no fourth index: corrupted triples are made by the option negatives=tail:N."
             collector.report(
                 f"a score is of a triple: {definition.name.text}{SCORE_PARAMETERS}",
                 definition.parameters_extent,
                 detail,
-                [Fix(f"Use {names}", definition.parameters_extent, names)],
+                fixes,
             )
         for parameter in definition.parameters:
             if parameter.annotation is None:

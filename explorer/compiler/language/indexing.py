@@ -32,14 +32,22 @@ def take_rows(elaborator: Elaborator, node: syntax.Index, base: Entity | None) -
         return None
     if not base.tensor.sets:
         detail = f"It is declared in line {base.declaration.extent.line} without an index set."
-        fix = Fix(f"Use {text}", node.extent, text)
-        elaborator.collector.report(f"{text} is the same for every row and takes no index", node.extent, detail, [fix])
+        sets = [index.index_set for index in indices if isinstance(index, Index)]
+        fixes = _declaring_fixes(elaborator, base, sets) if len(sets) == len(indices) else []
+        elaborator.collector.report(f"{text} is the same for every row and takes no index", node.extent, detail, fixes)
         return None
     maps = _check_indices(elaborator, node, base, indices)
     if maps is None:
         return None
     site = OperationSite(slice_text(elaborator.text, node.extent), node.extent, node.extent)
     return elaborator.operations.gather(site, base, maps)
+
+
+def _declaring_fixes(elaborator: Elaborator, base: Table, sets: list[str]) -> list[Fix]:
+    """To declare a tensor with the index sets that it is indexed by."""
+    dims = [slice_text(elaborator.text, extent.extent) for extent in base.declaration.extents]
+    declared = f"{base.declaration.name.text}[{', '.join([*sets, *dims])}]"
+    return [Fix(f"Declare {declared}", base.declaration.extent, declared)]
 
 
 def _check_indices(
@@ -72,7 +80,9 @@ def _check_indices(
 def _report_wrong_set(
     elaborator: Elaborator, node: syntax.Index, place: syntax.Expression, base: Table, index: Index, index_set: str
 ) -> None:
-    right = [other.text for other in elaborator.indices() if other.index_set == index_set]
+    # An op names its own sets: what is wrong may as well be its header, and another index makes another model.
+    indices = elaborator.indices() if elaborator.family != "op" else []
+    right = [other.text for other in indices if other.index_set == index_set]
     name = base.tensor.name
     text = slice_text(elaborator.text, place.extent)
     label = f"Use {name}[{{}}]" if len(node.indices) == 1 else "Use {}"

@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from explorer.compiler.language.elaborate import Elaborator
 
 GRAPH_ITERATORS = {"edges": "edge", "nodes": "node", "src_nodes": "node", "dst_nodes": "node"}
+ELSEWHERE = {"in_edges": "incoming_edges", "out_edges": "outgoing_edges"}
+"""What DGL calls them."""
 MATRIX_ITERATORS = ("rows", "row", "nonzeros")
 
 
@@ -150,9 +152,8 @@ class _Iterator:
             self.report(message, listed)
             return False
         if self.method not in known:
-            # By the first letter: in_edges, as DGL has it, is nearer to incoming_edges than its letters say.
-            similar = [name for name in known if name[0] == self.method[0]]
-            hint, fixes = suggestion(self.method, method.extent, similar or known)
+            meant = ELSEWHERE.get(self.method, self.method)
+            hint, fixes = suggestion(meant, method.extent, known)
             message = f"'{self.text}' has no '{self.method}'{hint}"
             self.elaborator.collector.report(message, method.extent, listed, fixes)
             return False

@@ -88,6 +88,8 @@ def _transposing_fixes(shapes: Shapes, left: Operand, right: Operand) -> list[Fi
         return []
     simple = isinstance(right.node, syntax.Index | syntax.Name | syntax.Call | syntax.Attribute | syntax.Slice)
     transposed = f"{right.text}.T" if simple else f"({right.text}).T"
+    if isinstance(right.node, syntax.Attribute) and right.node.name.text == "T":
+        transposed = slice_text(right.source, right.node.base.extent)
     fixes = [Fix(f"Use {transposed}", right.node.extent, transposed)]
     if right.row.table is not None:
         declaration = right.row.table.declaration

@@ -82,8 +82,8 @@ class Operations:
             return self._fold(node, left, right)
         site = OperationSite(node.operator, node.span, node.extent)
         if node.operator == "//":
-            fixes = [Fix("Use /", node.span, "/")]
-            self.collector.report("'//' divides sizes, and values divide by '/'", node.span, fixes=fixes)
+            detail = "The language has no rounding down: x / y is the quotient itself."
+            self.collector.report("'//' divides sizes, and values divide by '/'", node.span, detail)
             return None
         if node.operator == "@" or (node.operator == "*" and self._weighs_features(left, right)):
             return self.matrix_product(site, (node.left, node.right), left, right)

@@ -73,8 +73,14 @@ def _check_sizes(program: syntax.Program, text: str, sizes: Mapping[str, int], c
             _report_reserved(name, dim.name.extent, collector)
         value = sizes.get(name, _literal(dim.value))
         if value is None:
-            message = f"the size '{name}' is a whole number from 1 to {LARGEST_SIZE:,}"
-            collector.report(message, dim.value.extent)
+            if _is_computed(dim.value):
+                shown = slice_text(text, dim.value.extent)
+                message = f"the size '{name}' is written as a number, and cannot be computed: {shown}"
+                detail = f"Write the number, or declare a tensor with the computed extent itself: param W[{shown}]."
+                collector.report(message, dim.value.extent, detail)
+            else:
+                message = f"the size '{name}' is a whole number from 1 to {LARGEST_SIZE:,}"
+                collector.report(message, dim.value.extent)
         elif not 1 <= value <= LARGEST_SIZE:
             given = f"{value:,}" if abs(value) < 10**20 else slice_text(text, dim.value.extent)
             message = f"the size '{name}' is from 1 to {LARGEST_SIZE:,}, not {given}"
@@ -97,6 +103,11 @@ def _literal(node: syntax.Expression) -> int | None:
         case syntax.Unary(operator="-", operand=syntax.Number(value=int() as value)):
             return -value
     return None
+
+
+def _is_computed(node: syntax.Expression) -> bool:
+    """Whether a size is written as an expression of numbers or of other sizes."""
+    return any(isinstance(part, syntax.Name | syntax.Binary) for part in syntax.walk_expression(node))
 
 
 def _check_definitions(program: syntax.Program, collector: Collector) -> dict[str, syntax.Definition]:

@@ -283,6 +283,18 @@ class Program:
     errors: tuple[Diagnostic, ...] = ()
 
 
+def expressions_of(statement: Statement) -> tuple[Expression, ...]:
+    """The expressions of a statement itself, not those of a loop's block."""
+    match statement:
+        case Assignment(target=target, value=value):
+            return (target, value)
+        case CallStatement(call=call):
+            return (call,)
+        case Return(value=value):
+            return (value,)
+    return ()
+
+
 def walk_statements(statements: tuple[Statement, ...]) -> Iterable[Statement]:
     """All statements in the order of the text, those of loops behind their header."""
     pending = list(reversed(statements))

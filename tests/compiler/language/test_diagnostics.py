@@ -118,9 +118,18 @@ def test_a_diagnostic_is_collected_once_and_in_the_order_of_the_text() -> None:
 
 
 def test_the_closest_name() -> None:
-    assert closest("Eemb", ["R", "E", "P"]) == "E"
-    assert closest("Pm", ["R", "E", "P"]) == "P"
+    assert closest("Eemb", ["R", "E", "P"], abbreviates=True) == "E"
+    assert closest("Pm", ["R", "E", "P"], abbreviates=True) == "P"
+    assert closest("Pm", ["R", "E", "P"]) is None
     assert closest("e", ["R", "E", "P"]) == "E"
     assert closest("realtion", ["entity", "relation"]) == "relation"
     assert closest("zz", ["E", "P"]) is None
+    assert closest("hh", ["H", "h", "r"]) == "h"
+    assert closest("entities", ["entity", "relation"]) == "entity"
+    assert closest("leakyReLU", ["relu", "leaky_relu"]) == "leaky_relu"
+    assert closest("type", ["etype", "ntype"]) is None
+    assert closest("x2", ["x1", "x"]) is None
+    assert closest("RR", ["R", "Rr"]) is None
+    assert closest("dropout", ["dot", "outer", "repeat"]) is None
+    assert closest("print", ["param", "input", "return"]) is None
     assert closest("x", []) is None

@@ -44,7 +44,10 @@ IN_BAGS = [
         [("6:9-10", "'s' stands outside of this loop and cannot be assigned in it: choose another name")],
     ),
     ("return T[i] for i in b", [("4:17-20", "a 'for' stands behind the first argument of sum, mean, max or min")]),
-    ('return edge_softmax(b, "x")', [("4:12-32", "'edge_softmax' needs the graph for 'g'")]),
+    (
+        'return edge_softmax(b, "x")',
+        [("4:12-32", "'edge_softmax' is of the edges of a layer's graph, and this is an op")],
+    ),
     (
         "return max(T[i], T[i] for i in b)",
         [("4:12-38", "what takes a 'for' is one of sum, mean, max, min, with nothing else")],

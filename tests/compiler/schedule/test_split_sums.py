@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import explorer
-from benchmarks.gpu_check import Case, Setting, check_gradients, check_layer, check_op
+from benchmarks.gpu_check import Case, Setting, check_gradients, check_op, check_rows
 from explorer.compiler.ir.kernels import ScheduledKernel
 from explorer.compiler.ir.module import Module
 from explorer.runtime.graphs import RelationalGraph
@@ -121,7 +121,7 @@ def test_a_sum_that_is_all_of_its_kernel_is_not_split_again(compiler: str, size:
 
 @pytest.mark.parametrize("edges", GRAPHS.values(), ids=GRAPHS)
 def test_a_sum_may_need_another(compiler: str, edges: RelationalGraph) -> None:
-    outcome = check_layer(Setting(launch, 1, edges, 0), Case(SUM_OF_A_SUM, 4, 0, {}))
+    outcome = check_rows(Setting(launch, 1, edges, 0), Case(SUM_OF_A_SUM, 4, 0, {}))
     assert outcome["agrees"], outcome
 
 

@@ -1,0 +1,202 @@
+"""Which rows of a large result are checked, and what the reference needs for them.
+
+A result of gigabytes is not computed in float64 as a whole: rows are drawn, those of highest degree among them, and
+the reference is asked for these, on a part of the data that holds all that they depend on. What that is, the values of
+the model's graph tell from the last to the first: a sum over a row's edges needs these edges, a value gathered by a map
+the rows that the map leads to, a degree all edges that it counts. Were something left out, the reference would give
+other numbers than the run and a right result be called wrong; a wrong one is never excused.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from explorer.compiler.ir.graph import Gather, Graph, Segment, Value, operands
+from explorer.compiler.ir.work import elements
+
+Ids = npt.NDArray[np.integer]
+
+MOST_ROWS = 512
+"""So many rows are drawn, seven of eight among those that sum anything."""
+HUBS = 8
+"""So many of those of highest degree are taken besides."""
+MOST_ELEMENTS = 1 << 26
+"""Numbers that the widest computed value may have on the part; for more, fewer rows are taken."""
+
+
+@dataclass(frozen=True, eq=False)
+class Sample:
+    """The `rows` of a result that are checked, of how many, drawn by a seed but for the `hubs` of highest degree.
+
+    `kept` are by set the elements that the reference's part of the data has, ascending, and `places` where the rows
+    lie in its result."""
+
+    rows: Ids
+    places: Ids
+    of: int
+    seed: int
+    hubs: int
+    kept: Mapping[str, Ids] = field(default_factory=dict)
+
+    def taken(self, result: npt.NDArray[Any]) -> npt.NDArray[Any]:
+        """The checked rows of a whole result; what has another number of rows is left as it is."""
+        return result[self.rows] if len(result) == self.of else result
+
+    def to_json(self) -> dict[str, int]:
+        return {"rows": len(self.rows), "of": self.of, "seed": self.seed, "highest_degree": self.hubs}
+
+
+@dataclass(frozen=True)
+class Data:
+    """A model's graph with the arrays of its data's maps, from which set each leads to which, and the sizes of the sets
+    that a part is taken of."""
+
+    graph: Graph
+    maps: Mapping[str, Ids]
+    ends: Mapping[str, tuple[str, str]]
+    counts: Mapping[str, int]
+
+
+def draw(data: Data, seed: int) -> Sample:
+    """A sample of a result's rows, with all that they depend on."""
+    result = data.graph.value(data.graph.result).index_set
+    degrees, count = _degrees(data, result), data.counts[result]
+    computed = [value for value in data.graph.values if not isinstance(value.operator, Gather)]
+    width = max((elements(data.graph, value) for value in computed), default=1)
+    most, hubs = MOST_ROWS, HUBS
+    while True:
+        rows, of_hubs = _rows(degrees, count, most, hubs, seed)
+        kept = needed(data, rows)
+        if max(len(ids) for ids in kept.values()) * width <= MOST_ELEMENTS or most + hubs <= 1:
+            return Sample(rows, np.searchsorted(kept[result], rows), count, seed, of_hubs, kept)
+        most, hubs = most // 2, max(1, hubs // 2)
+
+
+def draw_batch(count: int, seed: int) -> Sample:
+    """A sample of a batch's rows, each of which depends on its own triple alone."""
+    rows, _ = _rows(np.zeros(count), count, MOST_ROWS, 0, seed)
+    return Sample(rows, np.arange(len(rows)), count, seed, 0)
+
+
+def _rows(degrees: npt.NDArray[Any], count: int, most: int, hubs: int, seed: int) -> tuple[Ids, int]:
+    """Rows of highest degree, and others drawn; and how many the first are."""
+    random, summing = np.random.default_rng(seed), np.flatnonzero(degrees)
+    hubs = min(hubs, len(summing))
+    first = np.argpartition(degrees, count - hubs)[count - hubs :] if hubs else np.zeros(0, dtype=np.int64)
+    # Of most graphs most rows sum nothing: the greater part is of those that do.
+    drawn = random.choice(summing, min(most - most // 8, len(summing)), replace=False)
+    others = random.choice(count, min(most - len(drawn), count), replace=False)
+    return np.unique(np.concatenate([first, drawn, others])).astype(np.int64), hubs
+
+
+def _degrees(data: Data, index_set: str) -> npt.NDArray[Any]:
+    """How many elements a row sums, or of how many it is one where sums are over rows like it."""
+    found = np.zeros(data.counts[index_set], dtype=np.int64)
+    for name in sorted({v.operator.map for v in data.graph.values if isinstance(v.operator, Segment)}):
+        domain, codomain = data.ends[name]
+        if index_set in (domain, codomain) and codomain in data.counts:
+            sizes = np.bincount(data.maps[name], minlength=data.counts[codomain])
+            found += sizes if index_set == codomain else sizes[data.maps[name]]
+    return found
+
+
+def needed(data: Data, rows: Ids) -> dict[str, Ids]:
+    """By set, the elements that some rows of the result depend on, with all that these belong to."""
+    found = _Needs(data)
+    found.mark(data.graph.result, rows)
+    for value in reversed(data.graph.values):
+        if value.name in found.of:
+            found.operands_of(value)
+    return found.elements()
+
+
+class _Needs:
+    """Marks elements of sets, and of each value those that are needed."""
+
+    def __init__(self, data: Data) -> None:
+        self.data = data
+        self.sets = {value.name: value.index_set for value in data.graph.values}
+        self.of: dict[str, npt.NDArray[np.bool_]] = {}  # by value
+        self.present = {name: np.zeros(count, dtype=np.bool_) for name, count in data.counts.items()}
+
+    def mark(self, name: str, rows: Ids | npt.NDArray[np.bool_]) -> None:
+        """Elements of a value's set; what belongs to no set is always there."""
+        index_set = self.sets[name]
+        if index_set in self.present:
+            self.of.setdefault(name, np.zeros(self.data.counts[index_set], dtype=np.bool_))[rows] = True
+            self.present[index_set][rows] = True
+        else:
+            self.of.setdefault(name, np.ones(1, dtype=np.bool_))
+
+    def operands_of(self, value: Value) -> None:
+        """What the marked elements of a value need."""
+        rows = self.of[value.name]
+        match value.operator:
+            case Gather(tensor=tensor, indices=indices):
+                for path in indices:
+                    ends, index_set = self.follow(path, value.index_set, rows)
+                    if tensor in self.sets:
+                        self.mark(tensor, ends)
+                    elif index_set in self.present:
+                        self.present[index_set][ends] = True
+                        self.counted(tensor, index_set, ends)
+                if not indices and tensor in self.sets:
+                    self.mark(tensor, rows)
+            case Segment(operand=operand, map=name):
+                domain, codomain = self.data.ends[name]
+                members = np.ones(self.data.counts.get(domain, 1), dtype=np.bool_)
+                if codomain in self.present:
+                    members = rows[self.data.maps[name]]
+                self.mark(operand, members)
+                if domain in self.present:  # all of them, also where they share one value
+                    self.present[domain] |= members
+            case _:
+                for name in operands(value.operator):
+                    self.mark(name, rows)
+
+    def follow(self, path: str, index_set: str, rows: npt.NDArray[np.bool_]) -> tuple[Ids, str]:
+        """Where a path of maps leads from marked elements, and of which set that is."""
+        ends: Ids = np.flatnonzero(rows)
+        for step in path.split("."):
+            if step != index_set:
+                ends, index_set = self.data.maps[step][ends], self.data.ends[step][1]
+        return ends, index_set
+
+    def counted(self, tensor: str, index_set: str, ends: Ids) -> None:
+        """Edges that a number of the graph's own counts: those into a node, with those into an edge's destination."""
+        kinds = {each.name: each.kind for each in self.data.graph.tensors}
+        if self.data.graph.family == "layer" and kinds.get(tensor) == "structure":
+            nodes = np.zeros(self.data.counts["node"], dtype=np.bool_)
+            nodes[ends if index_set == "node" else self.data.maps["dst"][ends]] = True
+            self.present["edge"] |= nodes[self.data.maps["dst"]]
+
+    def elements(self) -> dict[str, Ids]:
+        """The marked elements of each set, and those that their maps lead to."""
+        for name, ids in self.data.maps.items():
+            domain, codomain = self.data.ends[name]
+            if domain in self.present and codomain in self.present:
+                self.present[codomain][ids[self.present[domain]]] = True
+        return {name: np.flatnonzero(marks) for name, marks in self.present.items()}
+
+
+def cut(tensors: Mapping[str, npt.NDArray[Any]], graph: Graph, kept: Mapping[str, Ids]) -> dict[str, Any]:
+    """The tensors with those rows alone that are kept of their sets."""
+    parts = dict(tensors)
+    for tensor in graph.tensors:
+        if tensor.name in parts:
+            for axis, index_set in enumerate(tensor.sets):
+                if index_set in kept:
+                    parts[tensor.name] = np.take(parts[tensor.name], kept[index_set], axis=axis)
+    return parts
+
+
+def renumber(kept: Ids, count: int) -> Callable[[Ids], npt.NDArray[np.int32]]:
+    """Gives ids of kept elements their places among these."""
+    places = np.full(count, -1, dtype=np.int32)
+    places[kept] = np.arange(len(kept), dtype=np.int32)
+    return lambda ids: places[ids]

@@ -1,0 +1,160 @@
+"""Large results are checked by rows that are drawn: the reference gives for these what it gives in the whole, a wrong
+one is found, and what was checked is said."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import explorer
+from explorer.runtime import run_layer, run_op, run_score, sampling
+from explorer.runtime.encodings import encode
+from explorer.runtime.graphs import GraphPreset, generate
+from explorer.runtime.op_inputs import EncodedLists, Sets, programs_of
+from explorer.runtime.reference_arithmetic import FLOAT64
+from explorer.runtime.run import execute
+from explorer.runtime.setup import RunRequest
+from explorer.runtime.sparse_arrays import sparse_from
+
+ROOT = Path(__file__).resolve().parents[2]
+SMALL = GraphPreset(num_nodes=300, num_edges=1_500, num_ntypes=3, num_etypes=5, reach=0.5)
+FILES = (
+    *sorted((ROOT / "examples").glob("*/*.emb")),
+    *sorted((ROOT.parent / "shared" / "zoo" / "models").glob("*.emb")),
+)
+TEXTS = {path.stem: path.read_text(encoding="utf-8") for path in FILES}
+DEGREES = """dim F = 3
+layer Degrees(g: graph):
+    input x[node, F], w[edge, F]
+    for e in g.edges():
+        e["m"] = e.src.x * e.norm / (1 + e.src.in_degree) + w[e]
+    for n in g.nodes():
+        n["up"] = mean(e["m"] for e in n.outgoing_edges())
+    for e in g.edges():
+        e["z"] = e.dst["up"] - e.src["up"] * e.dst.in_degree
+    return e["z"]
+"""
+"""What the graph itself counts, of nodes that are neighbours of neighbours."""
+
+
+def family(text: str) -> str:
+    return explorer.compile(text, on_demand=True).family
+
+
+@pytest.fixture
+def few_rows(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sampling, "MOST_ROWS", 4)
+    monkeypatch.setattr(sampling, "HUBS", 2)
+
+
+@pytest.mark.usefixtures("few_rows")
+@pytest.mark.parametrize("name", [*(name for name, text in TEXTS.items() if family(text) == "layer"), "degrees"])
+def test_rows_of_a_layer_are_those_of_the_whole(name: str) -> None:
+    text = TEXTS.get(name, DEGREES)
+    data, compilation = generate("small", SMALL), explorer.compile(text, on_demand=True)
+    request = RunRequest(text=text, on="cpu", seed=3)
+    graph: Any = compilation.stages["graph"].program
+    tensors = run_layer.draw_tensors(graph, encode(data).counts, 3)
+    sample = run_layer._sample(request, data)
+    assert len(sample.rows) <= 6
+    assert len(sample.kept["edge"]) < data.num_edges
+    whole = run_layer._meaning(request, compilation, data, tensors).result(FLOAT64)
+    part = run_layer._sampled(request, compilation, data, tensors, sample).result(FLOAT64)
+    np.testing.assert_allclose(part, sample.taken(whole), rtol=1e-11, atol=1e-13)
+
+
+@pytest.mark.usefixtures("few_rows")
+@pytest.mark.parametrize("name", [name for name, text in TEXTS.items() if family(text) == "op"])
+def test_rows_of_an_op_are_those_of_the_whole(name: str) -> None:
+    """Of coordinates in any order, too."""
+    text = TEXTS[name]
+    compilation, random = explorer.compile(text, on_demand=True), np.random.default_rng(0)
+    graph, _ = programs_of(compilation)
+    sets = Sets.of(graph)
+    lists, picked = 50, 50 if sets.owner == sets.picked else 40
+    lengths = random.integers(0, 9, lists)
+    entries = int(lengths.sum())
+    cols, order = random.integers(0, picked, entries), random.permutation(entries)
+    given: dict[str, Any] = {"ptr": np.concatenate(([0], np.cumsum(lengths))), "idx": cols}
+    if sets.entry == "nonzero":
+        rows = np.repeat(np.arange(lists), lengths)
+        given = {"row": rows[order], "col": cols[order], "num_rows": lists, "num_cols": picked}
+    encoded = EncodedLists(sets, sparse_from(given, name, "given", picked))
+    tensors = run_op.draw_tensors(graph, encoded, 1)
+    sample = run_op._sample(graph, encoded, 3)
+    assert len(sample.kept[sets.entry]) < entries
+    request = RunRequest(text=text, on="cpu")
+    whole = run_op._meaning(request, compilation, encoded, tensors).result(FLOAT64)
+    found = run_op._sampled(request, compilation, encoded, tensors, sample).result(FLOAT64)
+    np.testing.assert_allclose(found, sample.taken(whole), rtol=1e-11, atol=1e-13)
+
+
+def test_the_rows_of_highest_degree_are_among_them() -> None:
+    data = generate("small", SMALL)
+    sample = run_layer._sample(RunRequest(text=TEXTS["rgcn"], on="cpu"), data)
+    degrees = np.bincount(data.dst, minlength=data.num_nodes)
+    assert set(np.argsort(degrees)[-sampling.HUBS // 2 :]) <= set(sample.rows)
+    assert sample.hubs == sampling.HUBS
+
+
+def test_where_rows_depend_on_too_much_fewer_are_taken(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sampling, "MOST_ELEMENTS", 200 * 64)
+    data = generate("small", SMALL)
+    sample = run_layer._sample(RunRequest(text=TEXTS["rgcn"], on="cpu"), data)
+    assert 1 <= sample.hubs < sampling.HUBS
+    assert sample.hubs < len(sample.rows) < 100
+    assert len(sample.kept["edge"]) <= 200
+
+
+CASES: dict[str, dict[str, Any]] = {
+    "layer": {"text": TEXTS["rgat"], "data": "tiny", "sizes": {"F": 8, "G": 8}},
+    "op": {"text": TEXTS["spmm"], "data": "com-Youtube/5000"},
+    "score": {"text": TEXTS["transe_l2"], "data": "WN18", "batch": 3_000},
+}
+
+
+@pytest.fixture
+def all_large(monkeypatch: pytest.MonkeyPatch) -> None:
+    for module in (run_layer, run_op, run_score):
+        monkeypatch.setattr(module, "MEMORY_LIMIT", 0)
+
+
+@pytest.mark.usefixtures("all_large", "few_rows")
+@pytest.mark.parametrize("grad", [False, True])
+@pytest.mark.parametrize("kind", CASES)
+def test_a_run_says_what_was_checked(kind: str, grad: bool) -> None:
+    request = RunRequest(on="cpu", repeat=1, seed=5, options={"grad": grad}, **CASES[kind])
+    found = list(execute(request))[-1]
+    assert found["event"] == "result", found
+    assert found["matches_reference"], found["message"]
+    assert found["sampled"]["of"] == found["rows"] > found["rows_checked"] == found["sampled"]["rows"]
+    assert found["sampled"]["seed"] == 5
+    assert found["sampled"]["highest_degree"] == (0 if kind == "score" else 2)
+    assert bool(found["gradients"]) == grad
+
+
+@pytest.mark.usefixtures("all_large", "few_rows")
+@pytest.mark.parametrize("kind", CASES)
+def test_a_wrong_row_among_them_is_found(kind: str) -> None:
+    request = RunRequest(on="cpu", **CASES[kind])
+    preparing = {"layer": run_layer, "op": run_op, "score": run_score}[kind].prepare(
+        request, explorer.compile(request.text, sizes=request.sizes, on_demand=True)
+    )
+    while True:
+        try:
+            next(preparing)
+        except StopIteration as done:
+            setup: Any = done.value
+            break
+    got = np.zeros((setup.sample.of, *setup.want.shape[1:]), dtype=np.float32)
+    got[setup.sample.rows] = setup.want
+    assert setup.check(got).matches
+    for row in setup.sample.rows:
+        wrong = got.copy()
+        wrong[row] += 0.01
+        assert not setup.check(wrong).matches
+    assert not setup.check(got[:-1]).matches
+    assert not setup.check(np.roll(got, 1, axis=0)).matches
