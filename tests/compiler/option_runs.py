@@ -42,21 +42,8 @@ class Model:
             return layer_inputs(compilation.stages["graph"].program, self.structure, seed)
         if self.family == "op":
             return op_inputs(compilation.stages["graph"].program, self.structure, seed)
-        return score_inputs(compilation, seed)
-
-
-def score_inputs(compilation: explorer.Compilation, seed: int) -> dict[str, Any]:
-    """Triples of two different ends each: of one, `E[h] - E[t] + R[r]` is exact as it is written and not where sums are
-    taken in another order, which no bound of the text's own roundings knows."""
-    random = np.random.default_rng(seed)
-    drawn = draw_inputs(compilation, batch=5, entities=7, relations=3, seed=seed)
-    inputs = {
-        n: a if a.dtype == np.int32 else random.uniform(-1, 1, a.shape).astype(np.float32) for n, a in drawn.items()
-    }
-    maps = [entry for entry in compilation.stages["graph"].program.maps if entry.codomain == "entity"]
-    for number, entry in enumerate(maps):  # each has entities of its own
-        inputs[entry.name] = inputs[entry.name] // len(maps) * len(maps) % 6 + number
-    return inputs
+        drawn = draw_inputs(compilation, batch=5, entities=4, relations=3, seed=seed)
+        return {name: array if array.dtype == np.int32 else np.clip(array, -1, 1) for name, array in drawn.items()}
 
 
 def as_python(function: HostFunction, signature: tuple[Any, ...]) -> Callable[..., None]:
