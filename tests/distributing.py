@@ -10,15 +10,18 @@ from xdist.scheduler import LoadScopeScheduling
 BROWSER = "tests/browser"
 LONG = (
     BROWSER,
+    "tests/runtime/test_jobs.py",
     "tests/compiler/test_random_layers.py",
     "tests/peers/test_pyg.py",
-    "tests/compiler/test_random_ops.py",
-    "tests/benchmarks/test_suites.py",
-    "tests/compiler/test_random_programs.py",
+    "tests/emulator/test_gradients.py",
     "tests/web/test_socket.py",
-    "tests/runtime/test_jobs.py",
+    "tests/compiler/test_random_ops.py",
+    "tests/runtime/test_torch_module.py",
+    "tests/benchmarks/test_suites.py",
+    "tests/compiler/codegen/test_layer_examples.py",
+    "tests/compiler/test_random_programs.py",
 )
-"""What takes half a minute or more with few tests."""
+"""What takes ten seconds or more with few tests."""
 
 
 def scope_of(test: str) -> str:

@@ -71,6 +71,7 @@ TORCH: dict[str, Any] = {
 }
 
 
+@pytest.mark.sampled(2)
 @examples
 @any_negatives
 def test_every_example_has_the_gradients_of_autograd_at_every_stage(path: Any, negatives: str) -> None:
@@ -84,6 +85,7 @@ def test_every_example_has_the_gradients_of_autograd_at_every_stage(path: Any, n
             np.testing.assert_allclose(gradient, want[name], rtol=1e-4, atol=1e-5, err_msg=f"{on} {name}")
 
 
+@pytest.mark.sampled(2)
 @examples
 @pytest.mark.parametrize("arch", ["sm_80", "sm_90"])
 def test_every_example_compiles_for_a_gpu_with_its_gradients(path: Any, arch: str) -> None:
