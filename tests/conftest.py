@@ -11,6 +11,8 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, Phase, settings
 
+from tests.sampling import mark_the_rest
+
 ROOT = Path(__file__).resolve().parents[1]
 # PyTorch's threads would wait for each other by spinning, on the cores that the other workers' tests need.
 os.environ.setdefault("OMP_WAIT_POLICY", "passive")
@@ -56,9 +58,11 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
     return InOrder(config, log)
 
 
-@pytest.hookimpl(trylast=True)
-def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """A worker's tests in the order in which they are handed out."""
+@pytest.hookimpl(wrapper=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> Iterator[None]:
+    """What is not drawn goes to the sweep, before `-m` looks; a worker has its tests in the order of their hand-out."""
+    mark_the_rest(items)
+    yield
     if hasattr(config, "workerinput"):
         from tests.distributing import sort_by_length
 

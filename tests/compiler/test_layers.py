@@ -105,6 +105,7 @@ def test_there_are_examples():
     assert len(EXAMPLES) >= 5
 
 
+@pytest.mark.sampled(3)
 @layers
 @settings
 @pytest.mark.parametrize("on", [*INTERPRETED, *TARGETS])
@@ -114,12 +115,14 @@ def test_forward(path, reorder, compact, on):
         check_result(compilation, on, graph)
 
 
+@pytest.mark.sampled(2)
 @layers
 @settings
 def test_gradients_are_interpreted_alike(path, reorder, compact):
     check_gradients(compiled(path, reorder=reorder, compact=compact, grad=True), INTERPRETED)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.timeout(600)  # many kernels to compile to machine code
 @layers
 @pytest.mark.parametrize("switch", [False, True])
@@ -129,6 +132,7 @@ def test_gradients_on_the_cpu(path, switch):
     check_same_gradients(compilation, "cpu", preset_graph())
 
 
+@pytest.mark.sampled(2)
 @layers
 def test_gradients_on_the_machine(path):
     check_same_gradients(compiled(path, reorder=True, compact=True, grad=True), "dae", preset_graph())

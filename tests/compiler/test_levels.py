@@ -43,6 +43,7 @@ def sized(path, **sizes):
     return text, {name: size for name, size in sizes.items() if f"{name} =" in text}
 
 
+@pytest.mark.sampled(4)
 @scores
 @pytest.mark.parametrize("vlen", VLENS)
 @pytest.mark.parametrize("negatives", ["none", "head:2"])
@@ -54,6 +55,7 @@ def test_scores(path, vlen, negatives):
     assert_same(made, lambda compilation, stage: compilation.run(inputs, on=stage))
 
 
+@pytest.mark.sampled(2)
 @layers
 @pytest.mark.parametrize("vlen", [1, 4])
 def test_layers(path, vlen):
@@ -63,6 +65,7 @@ def test_layers(path, vlen):
     assert_same(made, lambda compilation, stage: compilation.run(inputs, on=stage))
 
 
+@pytest.mark.sampled(3)
 @embeddings
 @pytest.mark.parametrize("vlen", VLENS)
 @pytest.mark.parametrize("grad", [False, True])
@@ -78,6 +81,7 @@ def test_ops(path, vlen, grad):
     assert_same(made, run)
 
 
+@pytest.mark.sampled(3)
 @embeddings
 @pytest.mark.parametrize("switches", [*((switch,) for switch in SWITCHES), SWITCHES], ids="-".join)
 def test_ops_with_what_is_specific_to_models(path, switches):

@@ -135,8 +135,9 @@ def test_the_gradients_of_many_random_layers_are_their_slopes(setting: dict[str,
     draw_layers(assert_slopes, st.just(setting), 50)
 
 
-def test_every_stage_of_a_random_layer_parses_back() -> None:
-    @settings(max_examples=12, derandomize=True)
+@pytest.mark.parametrize("count", [6, pytest.param(60, marks=pytest.mark.sweep)])
+def test_every_stage_of_a_random_layer_parses_back(count: int) -> None:
+    @settings(max_examples=count, derandomize=True)
     @given(layer_texts(depth=2), st.sampled_from(SETTINGS), st.booleans())
     def parses_back(text: str, setting: dict[str, bool], grad: bool) -> None:
         note(text)
@@ -145,6 +146,7 @@ def test_every_stage_of_a_random_layer_parses_back() -> None:
     parses_back()
 
 
+@pytest.mark.sampled(2)
 @ALL_SETTINGS
 @pytest.mark.parametrize("case", FOUND)
 def test_what_random_layers_found(case: str, setting: dict[str, bool]) -> None:

@@ -72,25 +72,41 @@ def assert_agrees(text: str, lists: Any, seed: int, places: list[str]) -> None:
         assert_close(got, want, place)
 
 
-@settings(max_examples=120, derandomize=True, deadline=None)
-@given(op_texts(), list_arrays(), SEEDS)
-def test_every_stage_of_a_random_op_gives_its_numbers(text: str, lists: Any, seed: int) -> None:
-    note(text)
-    assert_agrees(text, lists, seed, INTERPRETED)
+few_and_many = pytest.mark.parametrize("times", [1, pytest.param(8, marks=pytest.mark.sweep)])
+"""How many times as many ops are drawn in the sweep."""
 
 
-@settings(max_examples=12, derandomize=True, deadline=None)
-@given(op_texts(depth=2), list_arrays(), SEEDS)
-def test_both_targets_run_a_random_op(text: str, lists: Any, seed: int) -> None:
-    note(text)
-    assert_agrees(text, lists, seed, ["cpu", "dae"])
+@few_and_many
+def test_every_stage_of_a_random_op_gives_its_numbers(times: int) -> None:
+    @settings(max_examples=60 * times, derandomize=True, deadline=None)
+    @given(op_texts(), list_arrays(), SEEDS)
+    def agrees(text: str, lists: Any, seed: int) -> None:
+        note(text)
+        assert_agrees(text, lists, seed, INTERPRETED)
+
+    agrees()
 
 
-@settings(max_examples=60, derandomize=True, deadline=None)
-@given(op_texts(), list_arrays(), SEEDS)
-def test_the_gradients_of_a_random_op_are_its_slopes(text: str, lists: Any, seed: int) -> None:
-    note(text)
-    assert_slopes(text, lists, seed)
+@few_and_many
+def test_both_targets_run_a_random_op(times: int) -> None:
+    @settings(max_examples=8 * times, derandomize=True, deadline=None)
+    @given(op_texts(depth=2), list_arrays(), SEEDS)
+    def agrees(text: str, lists: Any, seed: int) -> None:
+        note(text)
+        assert_agrees(text, lists, seed, ["cpu", "dae"])
+
+    agrees()
+
+
+@few_and_many
+def test_the_gradients_of_a_random_op_are_its_slopes(times: int) -> None:
+    @settings(max_examples=30 * times, derandomize=True, deadline=None)
+    @given(op_texts(), list_arrays(), SEEDS)
+    def agrees(text: str, lists: Any, seed: int) -> None:
+        note(text)
+        assert_slopes(text, lists, seed)
+
+    agrees()
 
 
 def assert_slopes(text: str, lists: Any, seed: int) -> None:
@@ -114,11 +130,15 @@ def assert_slopes(text: str, lists: Any, seed: int) -> None:
             assert error <= TOLERANCE * (1 + np.abs(terms).sum()), (stage, slope.tensor, slope.value)
 
 
-@settings(max_examples=20, derandomize=True, deadline=None)
-@given(op_texts(depth=2), st.booleans())
-def test_every_stage_of_a_random_op_parses_back(text: str, grad: bool) -> None:
-    note(text)
-    assert_parses_back(compiled(text, options={"grad": grad}), passes=False)
+@few_and_many
+def test_every_stage_of_a_random_op_parses_back(times: int) -> None:
+    @settings(max_examples=10 * times, derandomize=True, deadline=None)
+    @given(op_texts(depth=2), st.booleans())
+    def parses_back(text: str, grad: bool) -> None:
+        note(text)
+        assert_parses_back(compiled(text, options={"grad": grad}), passes=False)
+
+    parses_back()
 
 
 @pytest.mark.parametrize("case", FOUND)

@@ -19,7 +19,7 @@ from tests.compiler.levels import LEVEL_OPTIONS, SLC_STAGES
 from tests.compiler.models import compiled, draw_inputs
 from tests.compiler.random_models import model_texts
 
-pytestmark = pytest.mark.timeout(420)  # a failure takes Hypothesis up to five minutes to make small
+pytestmark = pytest.mark.timeout(1800)  # the sweep draws many, and a failure takes minutes to make small
 
 NEGATIVES = ("none", "tail:3", "head:2")
 QUICK = ("graph", "loops", *SLC_STAGES, "dlc", "dae")
@@ -45,8 +45,13 @@ def assert_agrees(
     return compilation
 
 
-def test_every_stage_of_a_random_model_parses_back_and_gives_its_numbers() -> None:
-    @settings(max_examples=60)
+few_and_many = pytest.mark.parametrize("times", [1, pytest.param(8, marks=pytest.mark.sweep)])
+"""How many times as many models are drawn in the sweep."""
+
+
+@few_and_many
+def test_every_stage_of_a_random_model_parses_back_and_gives_its_numbers(times: int) -> None:
+    @settings(max_examples=30 * times)
     @given(model_texts(), st.booleans(), st.sampled_from(NEGATIVES), LEVEL_OPTIONS)
     def agrees(text: str, interchange: bool, negatives: str, level: dict[str, int | bool]) -> None:
         assert_parses_back(assert_agrees(text, negatives, QUICK, level | {"interchange": interchange}))
@@ -54,10 +59,11 @@ def test_every_stage_of_a_random_model_parses_back_and_gives_its_numbers() -> No
     agrees()
 
 
-def test_machine_code_of_a_random_model_gives_its_numbers() -> None:
+@few_and_many
+def test_machine_code_of_a_random_model_gives_its_numbers(times: int) -> None:
     """Few models, since each takes half a second to compile for the CPU and NVRTC's time besides."""
 
-    @settings(max_examples=10)
+    @settings(max_examples=5 * times)
     @given(model_texts(), st.booleans(), st.sampled_from(NEGATIVES))
     def agrees(text: str, interchange: bool, negatives: str) -> None:
         compilation = assert_agrees(text, negatives, COMPILED, {"interchange": interchange})

@@ -30,6 +30,7 @@ def cases() -> list[Case]:
     ]
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("case", as_parameters(cases()))
 def test_the_kernel_of_a_score(emulated: Setting, case: Case) -> None:
     compilation = compiled(case)

@@ -11,6 +11,7 @@ from benchmarks.gpu_check import Case, Setting, check_rows, op_cases
 from tests.emulator.cases import SIZES, as_parameters
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("case", as_parameters(op_cases(SIZES)))
 def test_the_kernels_of_an_op(emulated: Setting, case: Case) -> None:
     outcome = check_rows(emulated, case)

@@ -36,6 +36,7 @@ def together(case: Case) -> bool:
     return {product.warps for product in products(case)} == {4}
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("precision", ERRORS)
 @pytest.mark.parametrize("size", [20, 64, 132])
 @pytest.mark.parametrize("name", SCORES)
@@ -47,6 +48,7 @@ def test_scores(emulated: Setting, name: str, size: int, precision: str) -> None
     assert least <= outcome["error"] <= most, outcome
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("precision", ERRORS)
 @pytest.mark.parametrize(("name", "size"), [("transr", 128), ("rescal", 256), ("two", 128)])
 def test_scores_by_four_warps(emulated: Setting, name: str, size: int, precision: str) -> None:
@@ -64,6 +66,7 @@ def test_scores_by_each_warp(size: int, arch: str) -> None:
     assert not together(case)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("precision", ERRORS)
 @pytest.mark.parametrize(("name", "size"), [("rgcn", 20), ("rgcn", 64), ("rgat", 20)])
 def test_layers(emulated: Setting, name: str, size: int, precision: str) -> None:

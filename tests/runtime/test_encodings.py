@@ -196,6 +196,7 @@ def test_the_generated_fb15k_has_this_ratio_too():
     assert encode(load_graph("fb15k")).ratio("src_pair") == pytest.approx(0.26, abs=0.01)
 
 
+@pytest.mark.sweep
 def test_millions_of_edges_are_encoded_and_am_has_its_ratio():
     found = encode(load_graph("am"))
     assert found.ratio("src_pair") == pytest.approx(0.57, abs=0.01)

@@ -50,6 +50,7 @@ def ops() -> list[Path]:
     return [path for path in EXAMPLES if "\nop " in path.read_text()]
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("level", range(4))
 @pytest.mark.parametrize("path", ops(), ids=lambda path: path.stem)
 def test_every_example_is_right_on_the_machine_at_every_level(path: Path, level: int, data: Path) -> None:
@@ -85,6 +86,7 @@ def test_weights_may_be_named_and_not_taken(lists: str, data: Path) -> None:
     assert found["matches_reference"], found
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("on", ["cpu", "dae"])
 @pytest.mark.parametrize("path", ops(), ids=lambda path: path.stem)
 def test_every_example_and_its_gradients_are_right(path: Path, on: str, data: Path) -> None:

@@ -86,6 +86,7 @@ def agree(got: Any, want: Any) -> bool:
     return got.dtype == np.float32 and got.shape == want.shape and bool((np.abs(got - want) <= 1e-5 * scale).all())
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     ("kernel", "formula"),
     [
@@ -140,6 +141,7 @@ NUMPY: dict[str, Callable[..., Any]] = {
 }  # fmt: skip
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("name", kernels.FUNCTIONS)
 def test_scalar_functions_are_numpys(name: str) -> None:
     special = [0.0, -0.0, 1.0, -1.0, 0.3, -2.7, 5.5, 88.0, -104.0, np.inf, -np.inf, np.nan]

@@ -51,6 +51,7 @@ def text(code: Code) -> str:
     return "".join(f"{line.text}\n" for line in code.lines)
 
 
+@pytest.mark.sampled(3)
 @every_kernel
 @pytest.mark.parametrize("arch", ARCHITECTURES)
 def test_compiles_and_keeps_tiles_out_of_local_memory(kernel: ScheduledKernel, arch: str) -> None:

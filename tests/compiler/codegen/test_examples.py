@@ -38,6 +38,7 @@ def spans(stage: explorer.compiler.compilation.Stage) -> set[Span]:
     return {span for line in stage.lines for span in line.origin}
 
 
+@pytest.mark.sampled(4)
 @every_example
 @every_mode
 @pytest.mark.parametrize("arch", ["sm_80", "sm_90"])
@@ -58,6 +59,7 @@ def test_cuda_compiles_and_ptx_leads_back_to_every_operation(path: Path, negativ
     assert len(stores) == 1
 
 
+@pytest.mark.sampled(3)
 @every_example
 @every_mode
 @pytest.mark.parametrize("size", [1, 33])

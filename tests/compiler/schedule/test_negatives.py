@@ -54,6 +54,7 @@ def both(text, end, grad):
     return loops, schedule(loops, Report(compilation.options)), inputs
 
 
+@pytest.mark.sampled(2)
 @by_score
 @by_end
 @pytest.mark.parametrize("grad", [False, True], ids=["forward", "backward"])

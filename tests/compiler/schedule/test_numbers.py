@@ -64,6 +64,7 @@ def test_scores(path, sizes, negatives):
     assert_same(compilation, draw_inputs(compilation, batch=9, entities=4, relations=2))
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("path", SCORES, ids=lambda path: path.stem)
 @by_size
 @pytest.mark.parametrize("negatives", ["none", "tail:3"])
@@ -75,6 +76,7 @@ def test_gradients_of_scores(path, sizes, negatives):
     assert_same(compilation, inputs, upstream)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("path", LAYERS, ids=lambda path: path.stem)
 @by_size
 @pytest.mark.parametrize("switch", [False, True])
@@ -83,6 +85,7 @@ def test_layers(path, sizes, switch):
     assert_same(compilation, drawn(compilation, tiny_graph()))
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("path", LAYERS, ids=lambda path: path.stem)
 @pytest.mark.parametrize("switch", [False, True])
 def test_gradients_of_layers(path, switch):
@@ -93,6 +96,7 @@ def test_gradients_of_layers(path, switch):
     assert_same(compilation, inputs, upstream)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("path", ops.OPS, ids=lambda path: path.stem)
 @by_size
 @by_gradient
