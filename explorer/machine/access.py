@@ -18,9 +18,10 @@ from numpy.typing import NDArray
 from explorer.machine import opcodes as op
 from explorer.machine.assembly import Assembly, LoadRow, PushRow, StoreRow
 from explorer.machine.compiled import part
+from explorer.machine.core import LANES, Core, note
 from explorer.machine.execute import Execute
 from explorer.machine.instructions import Instruction
-from explorer.machine.memory import Memory, look_up, request, write_line
+from explorer.machine.memory import Memory, request, write_line
 from explorer.machine.parameters import LINE_WORDS, WORD_BYTES, MachineParameters
 from explorer.machine.queues import Queues, has_room, observe, push_token, push_word, token_since, words_since
 from explorer.machine.records import Table, make_record, make_table
@@ -39,7 +40,6 @@ class AccessState:
     turns: int  # ends of innermost traversals since the last token
     detail: int  # of a fault: the number that is wrong
     limit: int  # and what it must stay below
-    alone: int  # 1: there is no access unit, the core itself runs this code
     front: float  # when the last request of an innermost traversal left
     back: float
     marshalled: float  # work of the back
@@ -93,12 +93,11 @@ class Access(NamedTuple):
 
 
 def make_access(
-    assembly: Assembly, image: NDArray[np.int32], parameters: MachineParameters, first: int, alone: bool
+    assembly: Assembly, image: NDArray[np.int32], parameters: MachineParameters, first: int
 ) -> Access:
     """The unit of a core before its first instruction; `first` is the core's number."""
     state = make_record(
         AccessState,
-        alone=int(alone),
         request_time=parameters.request_cycles * parameters.access_ns,
         start_time=parameters.start_cycles * parameters.access_ns,
         word_time=WORD_BYTES / parameters.marshal_bytes * parameters.access_ns,
@@ -203,9 +202,7 @@ def _load(unit: Access, memory: Memory, result: int, index: int, load: int) -> i
     for line in range(address // LINE_WORDS, (address + lanes - 1) // LINE_WORDS + 1):
         if line != unit.held[load].line:
             unit.held[load].line = line
-            # The core itself asks its L1D first.
-            if state.alone == 0 or not look_up(memory.core_l1, line):
-                _ask(unit, memory, load, line, ready)
+            _ask(unit, memory, load, line, ready)
         there = max(there, unit.held[load].arrival)
     unit.ready[result] = there
     return op.RUNNING
@@ -315,9 +312,8 @@ def _store(unit: Access, execute: Execute, memory: Memory, store: int) -> int:
         if line != row.line:
             write_line(memory)
             row.line = line
-    if state.alone == 0:
-        _wait(unit, max(unit.ready[row.index], unit.ready[row.register]))
-        _marshal(unit, lanes, 0.0)
+    _wait(unit, max(unit.ready[row.index], unit.ready[row.register]))
+    _marshal(unit, lanes, 0.0)
     return op.RUNNING
 
 
@@ -333,7 +329,29 @@ def _toggle(unit: Access, stream: int, last: int, known: int) -> bool:
 
 
 @part
-def run_access(unit: Access, execute: Execute, queues: Queues, memory: Memory) -> int:
+def _noted(unit: Access, at: int, following: int) -> int:
+    """What the core's clock must know of an instruction: which words it touches, or whether its loop goes on."""
+    now, registers = unit.code[at], unit.registers
+    noted = 1 if following != at + 1 else 0
+    if now.opcode == op.LOAD:
+        load = unit.loads[now.c]
+        lanes = load.vector
+        if lanes > 1:
+            lanes = min(lanes, registers[load.upper] - registers[load.position])
+        noted = registers[now.b] * LANES + lanes
+    elif now.opcode == op.STORE:
+        store = unit.stores[now.a]
+        lanes = store.words
+        if lanes > 1:
+            lanes = min(lanes, registers[store.upper] - registers[store.position])
+        noted = registers[store.index] * LANES + lanes
+    elif now.opcode == op.ENTER:
+        noted = 1 - noted
+    return noted
+
+
+@part
+def run_access(unit: Access, execute: Execute, queues: Queues, memory: Memory, core: Core) -> int:
     """Runs until it has pushed a token, or to the end; why it stopped."""
     registers, state = unit.registers, unit.state
     why = op.RUNNING
@@ -347,11 +365,9 @@ def run_access(unit: Access, execute: Execute, queues: Queues, memory: Memory) -
         if function == op.LOAD:
             why = _load(unit, memory, a, b, c)
         elif function == op.PUSH:
-            if state.alone == 0:
-                why = _push(unit, queues, a, b)
+            why = _push(unit, queues, a, b)
         elif function == op.TOKEN:
-            if state.alone == 0:
-                why = _token(unit, queues, a, b)
+            why = _token(unit, queues, a, b)
         elif function == op.NEXT:
             position = registers[a] + c
             if position < registers[b]:
@@ -374,6 +390,8 @@ def run_access(unit: Access, execute: Execute, queues: Queues, memory: Memory) -
             why = op.FINISHED
         else:
             why = _calculate(unit, function, a, b, c)
+        if core.trace.shape[0] > 0:
+            note(core, state.counter, _noted(unit, state.counter, at))
     if why == op.PUSHED:
         state.counter = at
     return why

@@ -16,6 +16,7 @@ from explorer.machine import opcodes as op
 from explorer.machine.arithmetic import binary, compute, segment
 from explorer.machine.assembly import ArrayRow, Assembly
 from explorer.machine.compiled import part
+from explorer.machine.core import LANES, Core, note
 from explorer.machine.costs import instruction_times
 from explorer.machine.instructions import Instruction
 from explorer.machine.memory import Memory, touch
@@ -259,7 +260,18 @@ def _calculate(unit: Execute, function: int, at: int) -> None:
 
 
 @part
-def _case(unit: Execute, queues: Queues, memory: Memory, first: int) -> int:
+def _noted(unit: Execute, at: int, following: int) -> int:
+    """What the core's clock must know of an instruction: which words it touches, or whether its loop goes on."""
+    now = unit.code[at]
+    if now.opcode >= op.ROW_LOAD and now.opcode <= op.LANES_MIN:
+        lanes = 1 if now.opcode <= op.ROW_MIN else unit.state.lanes
+        words: int = (unit.arrays[now.a].first + unit.x[now.b]) * LANES + lanes
+        return words
+    return 1 if following != at + 1 else 0
+
+
+@part
+def _case(unit: Execute, queues: Queues, memory: Memory, core: Core, first: int) -> int:
     """Runs a case from its first instruction to its end; why it stopped."""
     state = unit.state
     why = op.RUNNING
@@ -281,13 +293,15 @@ def _case(unit: Execute, queues: Queues, memory: Memory, first: int) -> int:
             why = _index(unit, function, a, b, c, unit.code[at].d)
         else:
             _calculate(unit, function, at)
+        if core.trace.shape[0] > 0:
+            note(core, core.state.access_codes + at, _noted(unit, at, following))
         at = following
         function = unit.code[at].opcode
     return why
 
 
 @part
-def run_token(unit: Execute, queues: Queues, memory: Memory) -> int:
+def run_token(unit: Execute, queues: Queues, memory: Memory, core: Core) -> int:
     """Pops the oldest token and runs its case; why it stopped."""
     state, slot = unit.state, oldest(queues)
     begun = max(state.now, slot.filled)
@@ -298,4 +312,4 @@ def run_token(unit: Execute, queues: Queues, memory: Memory) -> int:
     queues.state.tokens_popped += 1
     if slot.token == unit.cases.size - 1:
         return op.FINISHED
-    return _case(unit, queues, memory, unit.cases[slot.token])
+    return _case(unit, queues, memory, core, unit.cases[slot.token])

@@ -8,6 +8,7 @@ from typing import NamedTuple
 from explorer.machine import opcodes as op
 from explorer.machine.access import Access, run_access
 from explorer.machine.compiled import entry, fingerprint
+from explorer.machine.core import Core, run_clock
 from explorer.machine.execute import Execute, run_token
 from explorer.machine.memory import Memory
 from explorer.machine.queues import Queues
@@ -23,6 +24,7 @@ class Machine(NamedTuple):
     execute: Execute
     queues: Queues
     memory: Memory
+    core: Core  # the same program on the core alone
 
 
 def _build(sources: str) -> Callable[[Machine, int, float], tuple[int, int]]:
@@ -38,11 +40,12 @@ def _build(sources: str) -> Callable[[Machine, int, float], tuple[int, int]]:
         while len(sources) > 0:
             if machine.queues.state.tokens_popped >= tokens:
                 return EXECUTE, op.REACHED
-            why = run_access(machine.access, machine.execute, machine.queues, machine.memory)
+            why = run_access(machine.access, machine.execute, machine.queues, machine.memory, machine.core)
             if why != op.PUSHED:
                 return ACCESS, why
-            why = run_token(machine.execute, machine.queues, machine.memory)
+            why = run_token(machine.execute, machine.queues, machine.memory, machine.core)
             if why != op.RUNNING:
+                run_clock(machine.core)
                 return EXECUTE, why
             if machine.access.state.front > until:
                 return EXECUTE, op.REACHED

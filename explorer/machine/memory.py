@@ -22,8 +22,9 @@ from explorer.machine.records import make_record
 Integers = NDArray[np.int64]
 Times = NDArray[np.float64]
 
-LEVELS = {"": 0, "L2": 0, "LLC": 1, "HBM": 2}
-"""Where a request goes first; what is nearer is passed by."""
+LEVELS = {"": 1, "L2": 0, "LLC": 1, "HBM": 2}
+"""Where a request goes first; what is nearer is passed by. Without a hint that is the last-level cache, as in Ember's
+Figure 18: lines that are gathered once do not drive the queues out of the L2."""
 
 
 class MemoryState:

@@ -1,7 +1,8 @@
 """What the machine is made of, each number with its unit and where it comes from.
 
 "Ember Fig. 5" marks what the paper states; "assumed" what it does not, chosen as plausible for such a core and meant
-to be changed; "calibrated" what `explorer.machine.calibration` fits to nine published ratios and two unit constants.
+to be changed; "calibrated" what `explorer.machine.calibration` fits to nine published ratios and two unit constants;
+"fitted to Ember Fig. 3" what the core alone is fitted with.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from explorer.compiler.ir.dlc import QUEUE_BYTES
 FIG_5 = "Ember Fig. 5"
 ASSUMED = "assumed"
 CALIBRATED = "calibrated"
+FIG_3 = "fitted to Ember Fig. 3"
 
 
 class ParameterError(ValueError):
@@ -48,6 +50,7 @@ class MachineParameters:
     marshal_bytes: float = _parameter(64.0, "B/access cycle", ASSUMED, "width of the path into the queues", 1.0, 1e9)
     l1_kib: int = _parameter(64, "KiB", FIG_5, "L1D of the core, which holds its rows and outputs", 1, 1 << 20)
     l1_ways: int = _parameter(4, "ways", FIG_5, "associativity of the L1D", 1, 64)
+    l1_cycles: float = _parameter(2.0, "core cycles", FIG_5, "latency of a hit in the L1D", 0.0, 1e6)
     l1_mshrs: int = _parameter(32, "lines", FIG_5, "misses that the core alone keeps in flight", 1, 1 << 20)
     l2_kib: int = _parameter(512, "KiB", FIG_5, "L2 of the core", 1, 1 << 20)
     l2_ways: int = _parameter(8, "ways", FIG_5, "associativity of the L2", 1, 64)
@@ -64,9 +67,17 @@ class MachineParameters:
     rob_entries: int = _parameter(
         224, "instructions", FIG_5, "that the core has in flight, which hide latency", 1, 1 << 20
     )
-    lsq_entries: int = _parameter(96, "instructions", FIG_5, "loads that the core has in flight", 1, 1 << 20)
-    core_overlap: float = _parameter(
-        16.0, "lines", ASSUMED, "misses that the core alone overlaps at best; Ember Fig. 3b has 10 to 19", 1.0, 1e6
+    lsq_entries: int = _parameter(
+        96, "instructions", FIG_5, "loads that the core alone has in flight, and as many stores", 1, 1 << 20
+    )
+    prefetch_lines: int = _parameter(4, "lines", FIG_3, "that the core alone fetches behind a miss", 0, 64)
+    tlb_entries: int = _parameter(1280, "pages", ASSUMED, "that the core alone knows without a walk", 5, 1 << 20)
+    page_bytes: int = _parameter(4096, "B", ASSUMED, "a page", 64, 1 << 30)
+    walk_cycles: float = _parameter(
+        290.0, "core cycles", FIG_3, "on the core alone, a walk of the table of pages, one at a time", 0.0, 1e6
+    )
+    predicted_steps: int = _parameter(
+        16, "iterations", ASSUMED, "of a loop whose end a core foresees, if its bounds were not loaded", 0, 1 << 20
     )
     issue_width: int = _parameter(4, "instructions/core cycle", ASSUMED, "that fill the reorder buffer", 1, 64)
     token_cycles: float = _cost(0.7856, CALIBRATED, "popping a token and branching on it")
@@ -80,7 +91,8 @@ class MachineParameters:
     traversal_cycles: float = _cost(29.5, CALIBRATED, "the end of an innermost traversal, or a token from outside one")
     divide_cycles: float = _cost(5.0, ASSUMED, "f32 division or square root, 64 bytes of a vector alike")
     transcendental_cycles: float = _cost(20.0, ASSUMED, "exp, tanh, sin and the like, 64 bytes of a vector alike")
-    mispredict_cycles: float = _cost(15.0, ASSUMED, "on the core alone, the end of a loop whose bounds were loaded")
+    float_cycles: float = _cost(4.0, ASSUMED, "on the core alone, latency of f32 arithmetic but for division")
+    mispredict_cycles: float = _cost(12.0, ASSUMED, "on the core alone, from a wrong branch's end to what follows")
 
     def __post_init__(self) -> None:
         for entry in fields(self):

@@ -15,6 +15,7 @@ from explorer.machine.access import make_access
 from explorer.machine.account import account_of
 from explorer.machine.assemble import assemble
 from explorer.machine.binding import bind
+from explorer.machine.core import make_core
 from explorer.machine.execute import make_execute
 from explorer.machine.faults import MachineError, check_queues, fault
 from explorer.machine.interpreter import Machine, advance
@@ -29,31 +30,41 @@ APART = 50.0
 class Simulation:
     """A program with its inputs on a machine; `advance` until it returns True, then read outputs and account.
 
+    `core_alone` runs the clock of the core without an access unit beside it, over the same instructions.
+
     Making one raises InputError (inputs that do not fit), QueueError (a record that could never be pushed) or
     AssemblyError (a defect of the compiler).
     """
 
-    def __init__(self, program: DlcProgram, inputs: Mapping[str, NDArray[Any]], parameters: MachineParameters) -> None:
+    def __init__(
+        self,
+        program: DlcProgram,
+        inputs: Mapping[str, NDArray[Any]],
+        parameters: MachineParameters,
+        *,
+        core_alone: bool = False,
+    ) -> None:
         binding = bind(program, inputs)
         self.parameters = parameters
         self.assembly = assemble(program, binding, parameters.cores)
         self.image = binding.image
         check_queues(program, self.assembly, parameters)
-        self.machines = self.make_machines()
+        self.machines = self._make_machines(core_alone)
         self._running = list(range(parameters.cores))
         self._fronts = [0.0] * parameters.cores
 
-    def make_machines(self, alone: bool = False) -> list[Machine]:
+    def _make_machines(self, core_alone: bool) -> list[Machine]:
         """The cores before their first instruction, with their caches cold and the outputs zero."""
         assembly, parameters = self.assembly, self.parameters
         shared = make_shared(parameters)
         memory = np.zeros(assembly.output_words + parameters.cores * assembly.row_words, np.float32)
         return [
             Machine(
-                make_access(assembly, self.image, parameters, core, alone),
+                make_access(assembly, self.image, parameters, core),
                 make_execute(assembly, parameters, memory, core),
                 make_queues(parameters),
                 make_memory(parameters, shared),
+                make_core(assembly, parameters, self.image.size, core_alone),
             )
             for core in range(parameters.cores)
         ]

@@ -21,8 +21,6 @@ def summary(accounts: Sequence[dict[str, Any]]) -> dict[str, Any]:
         payload = total["access"]["payload_bytes"] + total["access"]["stored_bytes"]
         alone = {f"{unit}_alone": share(payload, time) for unit, time in times.items()}
         total["throughput"] = {**alone, "achieved": rates["payload_gbs"]}
-    if "core_alone" in total:
-        total["speedup_over"] = {"core_alone": share(total["core_alone"]["cycles"], total["cycles"])}
     return total
 
 

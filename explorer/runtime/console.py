@@ -54,6 +54,7 @@ def summary(result: Mapping[str, Any]) -> str:
     else:
         lines.append(f"  cycles  {result['cycles']:,.0f} of the core, {result['microseconds']:,.1f} us")
         lines += [f"  {unit:7} {_shares(result[unit])}" for unit in ("access", "execute")]
+        lines += _basis_lines(result)
     bounds = result["limits"]
     lines.append(f"  limits  at least {bounds['compulsory_bytes']:,} bytes to move, {bounds['flop']:,} operations")
     return "\n".join(lines)
@@ -116,10 +117,21 @@ def _list_lines(result: Mapping[str, Any]) -> list[str]:
         f"  encoded in {sum(step['ms'] for step in steps):.1f} ms: {'; '.join(step['name'] for step in steps)}",
         *_gradient_lines(result),
     ]
-    over = result.get("speedup_over") or {}
-    lines += [
-        f"  speedup {ratio:.2f} over {name.replace('_', ' ')}" for name, ratio in over.items() if ratio is not None
-    ]
+    return lines
+
+
+def _basis_lines(result: Mapping[str, Any]) -> list[str]:
+    """Simulated speeds, and what each figure rests on."""
+    rests, over = result["basis"], result.get("speedup_over") or {}
+    lines = [f"  basis   {rests['cycles']}"]
+    if over.get("compiled") is not None:
+        lines.append(f"  speedup {over['compiled']:.2f} over compiled: {rests['opt0']}")
+    if over.get("opt0") is not None:
+        lines.append(f"  speedup {over['opt0']:.2f} over opt0: {rests['opt0']}")
+    cores = {name: ratio for name, ratio in (over.get("core_alone") or {}).items() if ratio is not None}
+    if cores:
+        shown = ", ".join(f"{ratio:.2f} over {name} code" for name, ratio in cores.items())
+        lines.append(f"  speedup {shown} on a core alone: {rests['core_alone']}")
     return lines
 
 

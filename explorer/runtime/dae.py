@@ -57,10 +57,10 @@ def simulate(
 ) -> DaeResult:
     """Runs the program to its end. `on_sample` gets the state of the machine about SAMPLES times while it runs.
 
-    `core_alone` adds the time of the same kernel without an access unit, and `throughput` what either unit would do
-    with the other infinitely fast, which takes two more runs. A module's programs run one after another, each from
-    cold caches on what the ones before have written. Raises InputError, QueueError, ParameterError (ValueErrors, for
-    the user) and MachineError.
+    `core_alone` adds the account of the same instructions on a core without an access unit, and `throughput` what
+    either unit would do with the other infinitely fast, which takes two more runs. A module's programs run one after
+    another, each from cold caches on what the ones before have written. Raises InputError, QueueError, ParameterError
+    (ValueErrors, for the user) and MachineError.
     """
     run = _Run(parameters or MachineParameters(), on_sample, core_alone, throughput)
     if isinstance(program, DlcProgram):
@@ -97,7 +97,7 @@ class _Run:
 
     def program(self, program: DlcProgram, inputs: Mapping[str, NDArray[Any]]) -> dict[str, NDArray[np.float32]]:
         """Runs one program; what it writes, by name."""
-        simulation = Simulation(program, inputs, self._parameters)
+        simulation = Simulation(program, inputs, self._parameters, core_alone=self._core_alone)
         sampler = Sampler(simulation)
         total, apart = simulation.assembly.records, FIRST_APART
         self._first += simulation.watch(FIRST_RECORDS - len(self._first))

@@ -58,7 +58,7 @@ def _preset(name: str, limit: int, scale: int = 1) -> SparseRows:
         return recommendation(model, locality)
     if name in BLOCK_PRESETS:
         return big_bird(int(name.partition(":")[2]))
-    return matrix(name, scale, limit)
+    return matrix(name, scale, limit=limit)
 
 
 def load_reuse(source: str, data_dir: Path | None = None) -> dict[str, Any]:

@@ -21,8 +21,14 @@ export const knownLevels = (key) => new Set(families.get(key)?.keys() ?? []);
 export function speedup(result, other, levels) {
   const said = result.speedup_over?.[other];
   if (said) return said;
-  const base = other === "core_alone" ? result.core_alone : levels.get(other);
+  const base = levels.get(other);
   return base?.cycles ? base.cycles / result.cycles : null;
+}
+
+// The speed over a core alone, from vectorised to scalar code on it: an assumed baseline.
+export function coreRange({ speedup_over: over }) {
+  const ratios = Object.values(over?.core_alone ?? {}).filter(Boolean);
+  return ratios.length ? [...new Set(ratios.map(times))].join(" to ") : null;
 }
 
 export const times = (ratio) => `${ratio >= 100 ? Math.round(ratio) : ratio.toFixed(ratio >= 10 ? 1 : 2)}×`;
@@ -51,7 +57,7 @@ export function showCycles(parent, result, levels, button) {
     ),
   );
   const bodies = [...levels].map(([level, other]) => levelRows(level, other, levels, level === mine));
-  const table = h("table.levels", h("caption.vh", "Share of cycles by unit and cause"), h("thead", head), ...bodies, coreAlone(result, levels));
+  const table = h("table.levels", h("caption.vh", "Share of cycles by unit and cause"), h("thead", head), ...bodies, coresAlone(result, levels));
   parent.replaceChildren(h("div.ch", h("h3", "Where cycles go"), h("span.grow"), button), table, legend([...levels.values()]));
 }
 
@@ -72,20 +78,20 @@ function levelRows(level, result, levels, isMine) {
   );
 }
 
-// The same kernel with no access unit, where the run tells of it.
-function coreAlone(result, levels) {
-  const alone = result.core_alone;
-  if (!alone?.cycles) return null;
+// The same kernel with no access unit, where the run tells of it, and what that rests on.
+function coresAlone(result, levels) {
+  const cores = Object.entries(result.core_alone ?? {}).filter(([, core]) => core?.cycles);
+  if (!cores.length) return null;
   const opt0 = levels.get("opt0");
-  return h(
-    "tbody",
+  const rows = cores.map(([code, { cycles }]) =>
     h(
       "tr",
-      h("th", { scope: "row", colspan: "3" }, "core alone, no access unit"),
-      h("td.num", short(alone.cycles)),
-      h("td.num", opt0 ? times(opt0.cycles / alone.cycles) : ""),
+      h("th", { scope: "row", colspan: "3" }, `core alone, ${code} code`),
+      h("td.num", short(cycles)),
+      h("td.num", opt0 ? times(opt0.cycles / cycles) : ""),
     ),
   );
+  return h("tbody", ...rows, h("tr", h("td", { colspan: "5" }, result.basis.core_alone)));
 }
 
 function unitBar(name, unit, fill, cycles) {

@@ -13,7 +13,7 @@ import {
 } from "./results.js";
 import { compileNow, edited, showTrouble } from "./compile.js";
 import { byId, h, icon, many, ms, whole } from "./dom.js";
-import { knownLevels, levelOf, speedup, times } from "./levels.js";
+import { coreRange, knownLevels, levelOf, speedup, times } from "./levels.js";
 import { badParameter, machineValues, parameter, startMachine } from "./machine.js";
 import { save } from "./panes.js";
 import { say, showTab, tell } from "./page.js";
@@ -254,13 +254,16 @@ const deviceFigures = ({ limit_reached: reached, peers }) => [
 ];
 
 function simulatedFigures(outcome) {
-  const { microseconds, machine } = outcome;
+  const { microseconds, machine, basis } = outcome;
   const time = `${microseconds >= 100 ? whole(microseconds) : ms(microseconds)} µs at ${machine.core_ghz?.value} GHz`;
-  const over = (other, words) => {
-    const ratio = speedup(outcome, other, current.levels ?? new Map());
-    return ratio === null || levelOf(outcome) === other ? null : h("span.num", `${times(ratio)} ${words}`);
-  };
-  return [h("span.num", time), over("opt0", "fewer than opt0"), over("core_alone", "the speed of the core alone")].filter(Boolean);
+  const ratio = levelOf(outcome) === "opt0" ? null : speedup(outcome, "opt0", current.levels ?? new Map());
+  const range = coreRange(outcome);
+  const figure = (words, rests) => h("span.num", { title: rests }, `${words} (${rests.split(/: |, not/)[0]})`);
+  return [
+    figure(time, basis.cycles),
+    ratio === null ? null : figure(`${times(ratio)} fewer than opt0`, basis.opt0),
+    range === null ? null : figure(`${range} the speed of a core alone`, basis.core_alone),
+  ].filter(Boolean);
 }
 
 export const exportRun = () =>

@@ -8,8 +8,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from benchmarks import _core, dae, kge, rgnn
 from benchmarks import compile as compile_suite
-from benchmarks import dae, kge, rgnn
 from benchmarks._measuring import interleave, provenance, summary
 
 
@@ -96,9 +96,15 @@ def test_a_case_with_options_has_a_row_with_them() -> None:
     case = next(case for case in dae.CASES if case.data == "BigBird:8")
     plain, own = dae.simulate(case)
     assert own["speedup_over_opt0"]["opt3"] > plain["speedup_over_opt0"]["opt3"]
-    text = dae.table({"source": "simulated", "device": "machine", "date": "today", "cases": [plain, own]})
-    assert text.count("prediction") == 2
+    for row in (plain, own):
+        assert 0 < row["speedup_over_core_alone"]["vectorised"] < row["speedup_over_core_alone"]["scalar"]
+    statement = _core._statement("Fig. 4", "held out", _core.IN_FLIGHT, dict.fromkeys(_core.IN_FLIGHT, 20.0))
+    figures = {"source": "simulated", "device": "machine", "date": "today", "cases": [plain, own]}
+    text = dae.table(figures | {"core_alone": {"statements": [statement]}})
+    assert text.count("predicted, expected error") == 2
     assert "store_streams" in text
+    assert "assumed baseline, not comparable with the paper's Figure 7" in text
+    assert "10      20  +100%" in text
 
 
 def test_the_machines_suite_covers_embers_operations() -> None:

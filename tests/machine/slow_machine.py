@@ -42,6 +42,7 @@ class Timing:
     work: int
     l2_shape: tuple[int, int]  # sets, ways
     llc_shape: tuple[int, int]
+    near: bool  # whether the L2 is asked first, or passed by
 
 
 class Cache:
@@ -121,13 +122,14 @@ class SlowMachine:
         return True
 
     def _is_miss(self, line: int) -> bool:
-        return not (self.l2.holds(line) or self.llc.holds(line))
+        return not ((self.timing.near and self.l2.holds(line)) or self.llc.holds(line))
 
     def _request(self, line: int) -> int:
         """When the line is here."""
         timing = self.timing
-        in_l2, in_llc = self.l2.holds(line), self.llc.holds(line)
-        self.l2.use(line)
+        in_l2, in_llc = timing.near and self.l2.holds(line), self.llc.holds(line)
+        if timing.near:
+            self.l2.use(line)
         if in_l2:
             return max(self.now + timing.l2, self.arrived[line])
         self.llc.use(line)

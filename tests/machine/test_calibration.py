@@ -9,6 +9,7 @@ import pytest
 from benchmarks.calibrate import cases, figures, table
 from explorer.machine.calibration import ACCESS_SHARE, CORE_SHARE, PUBLISHED, Calibration, calibrate
 from explorer.machine.parameters import CALIBRATED, MachineParameters
+from explorer.runtime.basis import EXPECTED_ERROR
 from explorer.runtime.dae import simulate
 
 made = cache(cases)
@@ -34,7 +35,7 @@ def test_nine_ratios_are_met() -> None:
 
 
 def test_a_model_left_out_is_predicted() -> None:
-    assert figures(found())["left_out_errors"]["max"] <= 0.10
+    assert 0.02 < figures(found())["left_out_errors"]["max"] <= EXPECTED_ERROR, "what predictions are labelled with"
 
 
 @pytest.mark.parametrize("model", PUBLISHED)

@@ -192,16 +192,3 @@ def test_cores_take_equal_slices_of_the_bags(cores: int, opt: int) -> None:
     rows = [core["access"]["payload_bytes"] for core in result.account["cores"]]
     assert sum(rows) == result.account["access"]["payload_bytes"]
     assert max(rows) - min(rows) <= 4 * 5 * 32
-
-
-def test_core_alone_is_bound_by_what_it_can_overlap() -> None:
-    program, inputs = make.sls(128, 3), make.bags_of(16, 64, 128)
-    alone = simulate(program, inputs, core_alone=True).account["core_alone"]
-    assert alone["cycles"] == max(alone[f"{bound}_cycles"] for bound in ("compute", "latency", "bandwidth"))
-    assert 1 <= alone["misses_in_flight"] <= DEFAULT.l1_mshrs
-    # Little's law: with one miss in flight, the latencies follow each other.
-    one = simulate(program, inputs, MachineParameters(l1_mshrs=1), core_alone=True).account["core_alone"]
-    assert one["latency_cycles"] == pytest.approx(alone["latency_cycles"] * alone["misses_in_flight"])
-    assert one["bound"] == "latency"
-    near = make.bags_of(16, 64, 128, rows=16)
-    assert simulate(make.sls(128, 0), near, core_alone=True).account["core_alone"]["bound"] == "compute"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -17,7 +19,7 @@ ROWS = 40
 STRIDE = 7
 
 
-def rows(count: int, length: int, width: int, buffered: bool) -> dlc.DlcProgram:
+def rows(count: int, length: int, width: int, buffered: bool, near: bool) -> dlc.DlcProgram:
     """Loads every seventh row of a table of rows of whole lines, and squares what it pops."""
     pitch = -(-length // 16) * 16
     square, popped = make.compute("u", "mul", "x", "x"), make.vector_pop("x", width)
@@ -36,7 +38,7 @@ def rows(count: int, length: int, width: int, buffered: bool) -> dlc.DlcProgram:
             make.alu("a", "b_tr", "mul", "row", pitch),
             make.loop("e_tr", "b_tr", 0, "L", width),
             make.alu("q", "e_tr", "add", "a", "e_tr.ite"),
-            make.vector_mem("v", "e_tr", "table", "q", width),
+            replace(make.vector_mem("v", "e_tr", "table", "q", width), level="L2" if near else ""),
             make.push("v", "e_tr", "ite"),
             make.callback("e_tr", event, "token"),
         ],
@@ -77,6 +79,7 @@ small = st.integers(1, 6)
     tokens=small,
     costs=st.tuples(st.integers(0, 4), st.integers(0, 30), st.integers(0, 5), st.integers(0, 9)),
     ways=st.tuples(st.sampled_from([1, 2, 4]), st.sampled_from([1, 4, 8])),
+    near=st.booleans(),
 )
 def test_times_are_those_of_a_machine_that_looks_every_nanosecond(
     count: int,
@@ -92,6 +95,7 @@ def test_times_are_those_of_a_machine_that_looks_every_nanosecond(
     tokens: int,
     costs: tuple[int, int, int, int],
     ways: tuple[int, int],
+    near: bool,
 ) -> None:
     width, buffered = shape
     l2, llc, hbm = latencies
@@ -101,7 +105,7 @@ def test_times_are_those_of_a_machine_that_looks_every_nanosecond(
     timing = Timing(
         start=start, request=request, l2=l2, llc=llc, hbm=hbm, line=line, storage=storage, mshrs=mshrs, words=words,
         tokens=tokens, token=token, turn=turn, pop=pop, work=work, l2_shape=(16 // ways[0], ways[0]),
-        llc_shape=(32 // ways[1], ways[1]),
+        llc_shape=(32 // ways[1], ways[1]), near=near,
     )  # fmt: skip
     slow = SlowMachine(steps(count, length, width, buffered), timing)
     slow.run()
@@ -114,7 +118,7 @@ def test_times_are_those_of_a_machine_that_looks_every_nanosecond(
         llc_ways=ways[1],
         **free | queue | core_costs(width, buffered, pop, work),
     )  # fmt: skip
-    program = rows(count, length, width, buffered)
+    program = rows(count, length, width, buffered, near)
     table = np.zeros(ROWS * (-(-length // 16) * 16), np.float32)
     simulation = Simulation(program, {"table": table}, parameters)
     records = simulation.watch(1 << 20)[:-1]

@@ -11,7 +11,8 @@ import pytest
 
 from explorer.runtime.attention import BLOCK_SIZES, big_bird
 from explorer.runtime.inputs import InputError
-from explorer.runtime.matrices import MATRIX_PRESETS, matrix
+from explorer.runtime.locality import reuse
+from explorer.runtime.matrices import MATRIX_PRESETS, _active, _ranks, matrix
 from explorer.runtime.op_data import available_lists, load_lists, preset_names
 from explorer.runtime.sparse import SparseRows, check_size
 from explorer.runtime.sparse_arrays import sparse_from
@@ -44,7 +45,7 @@ def test_a_part_of_a_graph_has_its_mean_degree_and_comes_out_the_same(name: str)
     whole = MATRIX_PRESETS[name]
     assert well_formed(lists)
     assert lists.num_rows == lists.num_cols == whole.vertices // 100
-    assert lists.num_entries == whole.edges // 100
+    assert lists.num_entries == pytest.approx(whole.edges / 100, rel=0.01)
     assert (matrix(name, 100).idx == lists.idx).all()
     starts = lists.ptr[:-1][np.diff(lists.ptr) > 0]
     rising = np.diff(lists.idx) >= 0
@@ -52,11 +53,40 @@ def test_a_part_of_a_graph_has_its_mean_degree_and_comes_out_the_same(name: str)
     assert rising.all(), "the columns of a row are in order"
 
 
+@pytest.mark.parametrize(("name", "scale"), [("arxiv", 20), ("wiki-Talk", 100), ("wiki-Talk", 500)])
+def test_a_sample_has_the_degrees_of_the_whole(name: str, scale: int) -> None:
+    """By quantiles, by the share of empty rows and by that of the busiest: not those of a small graph of its own."""
+    preset = MATRIX_PRESETS[name]
+    ranks = _ranks(np.random.default_rng(5), preset.edges, _active(preset), preset.row_skew)
+    whole, part = np.bincount(ranks, minlength=preset.vertices), np.diff(matrix(name, scale).ptr)
+    at = (0.5, 0.9, 0.94, 0.99)
+    np.testing.assert_allclose(np.quantile(part, at), np.quantile(whole, at), rtol=0.05, atol=1)
+    assert (part == 0).mean() == pytest.approx((whole == 0).mean(), abs=0.002)
+    busiest = [np.sort(degrees)[-len(degrees) // 100 :].sum() / degrees.sum() for degrees in (part, whole)]
+    assert busiest[0] == pytest.approx(busiest[1], rel=0.03)
+
+
+def test_a_sample_keeps_what_is_near_and_what_is_popular() -> None:
+    """Columns of other samples: of rows with neighbours of their own, and of columns that few are as popular as."""
+    whole, near = matrix("roadNet-CA", 20), matrix("roadNet-CA", 100)
+    assert reuse(near.idx)["within_1000"] == pytest.approx(reuse(whole.idx)["within_1000"], abs=0.01)
+    busiest = [np.sort(np.bincount(matrix("arxiv", k).idx))[-20:].sum() * k / 1_166_243 for k in (5, 20)]
+    assert busiest[1] == pytest.approx(busiest[0], rel=0.1)
+
+
+def test_a_sample_may_have_more_columns_than_rows() -> None:
+    lists = matrix("products", 2000, 32_768)
+    assert well_formed(lists)
+    assert (lists.num_rows, lists.num_cols) == (2_449_029 // 2000, 32_768)
+    assert lists.idx.max() > 30_000
+
+
 def test_degrees_are_as_their_graphs_have_them() -> None:
     assert np.diff(matrix("roadNet-CA", 50).ptr).max() < 20
     talk = np.diff(matrix("wiki-Talk", 50).ptr)
     assert (talk == 0).mean() > 0.9
     assert talk.max() > 1_000 * talk.mean()
+    assert talk.max() > 5_000, "the busiest rows of the whole stay as busy"
 
 
 @pytest.mark.parametrize("size", BLOCK_SIZES)

@@ -47,7 +47,7 @@ class MemStream(Node):
     """`e = d_tr.mem_str(E, a)`: loads element `a` of a read-only buffer at each iteration of the traversal.
 
     `mem_str<16>` loads the elements a, a+1, ..., a+15 of the lanes below the traversal's bound. `level` is the cache
-    that the request goes to first ("": where requests go anyway); one that is not temporal leaves nothing there."""
+    that the request goes to first ("": the last-level cache); one that is not temporal leaves nothing there."""
 
     result: str
     traversal: str

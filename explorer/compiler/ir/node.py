@@ -18,7 +18,7 @@ Atom = str | int | float
 Unit = Literal["", "access", "execute"]
 
 Level = Literal["", "L2", "LLC", "HBM"]
-"""The cache, or the memory, that a decoupled load goes to first; "" is where loads go anyway."""
+"""The cache, or the memory, that a decoupled load goes to first; "" is where loads go anyway, the last-level cache."""
 
 
 @dataclass(frozen=True, order=True, slots=True)
