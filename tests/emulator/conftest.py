@@ -15,6 +15,7 @@ from benchmarks.gpu_check import Setting
 from explorer.runtime.arrays import as_declared, check_inputs
 from explorer.runtime.graphs import GraphPreset, generate
 from tests.emulator.emulate import COMPILER, emulate
+from tests.emulator.facts import broken_facts
 
 FEW_EDGES = GraphPreset(num_nodes=29, num_edges=70, num_ntypes=3, num_etypes=6, reach=0.6)
 """Some nodes have no edge, some edges are parallel; more nodes than one block has warps, and not a multiple."""
@@ -45,6 +46,13 @@ def launch(compilation: explorer.Compilation, inputs: dict[str, Any]) -> tuple[A
     code = as_declared(code, program)
     arrays, extents = check_inputs(program, inputs)
     written = emulate(code, arrays, extents, seed=zlib.crc32(compilation.name.encode()))
+    scheduled: Any = compilation.stages["kernels"].program
+    facts = [fact for kernel in getattr(scheduled, "programs", (scheduled,)) for fact in kernel.facts]
+    counted = {str(name): size for name, size in extents.items()}
+    for name, count in code.counts:
+        counted[name] = count.value(counted)
+    broken = broken_facts(facts, {**arrays, **written}, counted)
+    assert not broken, broken
     result = getattr(program, "result", None) or next(b.name for b in code.buffers if b.kind == "output")
     gradients = {tensor: written[name].astype(np.float64) for tensor, name in getattr(program, "gradients", ())}
     return written[result].astype(np.float64), gradients
