@@ -156,21 +156,17 @@ class ScoreRow(Row):
 
 @dataclass(frozen=True, kw_only=True)
 class LayerRow(Row):
-    """A layer on a graph: "" is the knowledge graph with the inverse of every triple, others are presets. `aggregate`
-    is the compiler's option: of rows that attention weighs, products first are what a GPU does fastest."""
+    """A layer on a graph: "" is the knowledge graph with the inverse of every triple, others are presets."""
 
     model: str
     graph: str = ""
     sizes: tuple[tuple[str, int], ...] = ()
     training: bool = False
-    aggregate: bool = True
 
     def program(self) -> TensorProgram:
         """The layer, with its backward pass if it trains."""
         counts = graph_counts(self.graph) if self.graph else None
-        return self.compiled(
-            f"rgnn/{self.model}", dict(self.sizes), counts, grad=self.training, aggregate=self.aggregate
-        )
+        return self.compiled(f"rgnn/{self.model}", dict(self.sizes), counts, grad=self.training)
 
     def problem(self, device: str, data: str) -> Problem:
         """Random features and weights; attention vectors that PyTorch Geometric has once are the same for all types."""
@@ -352,7 +348,6 @@ def _layer(
         graph=graph,
         sizes=sizes,
         training=training,
-        aggregate=model != "rgat",
         tolerance=LAYER_TOLERANCES[precision],
         precision=precision,
         target_ms=target_ms,

@@ -1,6 +1,7 @@
 """The Embedding Compiler Explorer: `compile` a model text, and look into or run the `Compilation`."""
 
 from collections.abc import Mapping
+from functools import cache
 from typing import Any
 
 from explorer.compiler.compilation import Compilation, Target, compile_model
@@ -35,8 +36,20 @@ def compile(
         counted_on=counted_on,
         on_demand=on_demand,
     )
-    targets["gpu"] = lambda _, inputs: _run_on_gpu(compilation, inputs)
+    for_device = cache(lambda: _for_device(compilation))
+    targets["gpu"] = lambda _, inputs: _run_on_gpu(for_device(), inputs)
     return compilation
+
+
+def _for_device(compilation: Compilation) -> Compilation:
+    """The compilation for the GPU that is there, as `explorer run` and a module have it too."""
+    from explorer.runtime.gpu_device import compiled_for_device
+    from explorer.runtime.inputs import InputError
+
+    try:
+        return compiled_for_device(compilation)
+    except InputError as error:
+        raise ValueError(str(error)) from None
 
 
 def _run_on_gpu(compilation: Compilation, inputs: Mapping[str, Any]) -> tuple[Any, dict[str, Any]]:

@@ -235,7 +235,7 @@ def test_bad_arguments_are_named(
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--set", "D=65000"], "GiB"),
+        (["--set", "D=65000", "--memory", "2GiB"], "more than the limit of 2.00 GiB"),
         (["--on", "dae", "--machine", "queue_bytes=4"], "the data queue holds 4"),
     ],
 )

@@ -95,9 +95,10 @@ class Options:
 
     `grad` adds the backward pass; `reorder` permits linear-operator reordering and `compact` compact materialisation
     (both Hector §3.2), `aggregate` a sum by destination and type taken before its product with the type's matrix, which
-    needs no array between the two, `interchange` the loop interchange, `online` sums of exponentials
-    taken while their maximum grows (a softmax in one visit of its elements); `arch` is the GPU that PTX and SASS are
-    made for. `precision` is what a GPU multiplies rows and matrices in, with sums in float32 always.
+    needs no array between the two, where no softmax of the node weighs what is summed, `interchange` the loop
+    interchange, `online` sums of exponentials taken while their maximum grows (a softmax in one visit of its elements);
+    `arch` is the GPU that PTX and SASS are made for. `precision` is what a GPU multiplies rows and matrices in, with
+    sums in float32 always.
 
     `inspect` says what the inspector does on the GPU (`INSPECTIONS`): "true" is what measures best. The others beside
     it are read where it is "chunks" and a score allows it (cuKE §V-A, §VI): `inspect_edges` are the edges of a chunk

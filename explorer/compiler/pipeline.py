@@ -28,6 +28,7 @@ from explorer.compiler.passes.fuse import fuse
 from explorer.compiler.passes.hoist import hoist
 from explorer.compiler.passes.in_place import in_place
 from explorer.compiler.passes.interchange import interchange
+from explorer.compiler.passes.late_reshapes import late_reshapes
 from explorer.compiler.passes.level_hints import level_hints
 from explorer.compiler.passes.online import online
 from explorer.compiler.passes.reassociate import reassociate
@@ -70,7 +71,7 @@ STAGES: tuple[StageSpec, ...] = (
         name="graph",
         follows="",
         passes=(
-            *(common_subexpressions, reassociate, reorder, aggregate_first),
+            *(common_subexpressions, late_reshapes, reassociate, reorder, aggregate_first),
             *(compact, divide_last, differentiate, dead_values),
         ),
         title="Graph",

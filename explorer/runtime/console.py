@@ -63,8 +63,7 @@ def _device_lines(result: Mapping[str, Any]) -> list[str]:
     """Of a run on a GPU: warm times, what the least takes, the kernels, and what was timed beside them."""
     note = f"; {result['launch_note']}" if result["launch_note"] else ""
     most = result["ceilings"]
-    lines = [f"  choice  {result['choice']}"] if result["choice"] else []
-    lines += [
+    lines = [
         f"  warm    median {_ms(result['warm_ms'])} ms; an empty kernel {_ms(result['launch_ms'])}{note}",
         f"  least   {_ms(result['bytes_limit_ms'])} ms for the bytes at {most['bytes_per_s'] / 1e12:.2f} TB/s,"
         f" {_ms(result['flop_limit_ms'])} for the operations at {most['flop_per_s'] / 1e12:.1f} TFLOP/s, both measured"

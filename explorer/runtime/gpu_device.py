@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
+from explorer.compiler.compilation import Compilation
 from explorer.compiler.options import ARCHITECTURES
 from explorer.runtime.inputs import InputError
 
@@ -65,6 +66,12 @@ class Device:
     def translates(self, arch: str) -> bool:
         """Whether its driver makes machine code of PTX for an architecture: its own, or any older one without an a."""
         return self.runs(arch) if arch.endswith("a") else _capability(arch) <= self.capability
+
+
+def compiled_for_device(compilation: Compilation) -> Compilation:
+    """The compilation with kernels for the current device. Raises NoGpu."""
+    arch = current_device().compile_for
+    return compilation if compilation.options.arch == arch else compilation.with_options(arch=arch)
 
 
 def _capability(arch: str) -> tuple[int, int]:

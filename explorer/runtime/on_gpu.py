@@ -11,8 +11,6 @@ from time import perf_counter
 from typing import Any
 
 from explorer.compiler.codegen.resources import Resources, occupancy
-from explorer.compiler.ir.graph import Graph, Segment, operands
-from explorer.compiler.passes.aggregate_first import PAIR
 from explorer.runtime.arrays import check_inputs
 from explorer.runtime.check import Check
 from explorer.runtime.events import Event, failed, progress, result, started, timed_sample
@@ -20,15 +18,11 @@ from explorer.runtime.gpu import BoundLaunch, BoundProgram, GpuProgram
 from explorer.runtime.gpu_device import DeviceFault, current_device
 from explorer.runtime.gpu_timing import SHORT_MS, WARM_UPS, Stopwatch, Times, ceilings
 from explorer.runtime.peers import Peer, peers_of
-from explorer.runtime.setup import CHECKING, PREPARING, RUNNING, STEPS, RunRequest, Setup, compile_request, worse
+from explorer.runtime.setup import CHECKING, PREPARING, RUNNING, STEPS, RunRequest, Setup, worse
 
 PEER_SAMPLES = 20
 """A peer is timed so many times at most, spread over our repeats."""
 WARM_SAMPLES = 20
-PRODUCTS_FIRST = (
-    "run with aggregate=false, products before sums, since a softmax weighs the sums; the stages show what is compiled"
-    " without that, and --option aggregate=true runs it"
-)
 FAULT_HINT = (
     "This is a fault in the explorer's kernel or in the device, not in the model: please report it with the model's"
     " text. The process that ran it has ended; the next run starts in a new one."
@@ -36,34 +30,8 @@ FAULT_HINT = (
 
 
 def ready(request: RunRequest) -> RunRequest:
-    """The request with the device's architecture to compile for, and, where nobody has chosen, with products first if
-    attention weighs their rows. Raises NoGpu and Refused.
-
-    A product of a sum that a softmax weighs waits for the softmax of its node, inside the nest that takes it; rows
-    multiplied before are tiles of a kernel of their own. On an H100 RGAT takes 0.15 ms with products first and 2.2 ms
-    with sums first, on FB15k-237; it costs an array of a row for each pair of source and edge type, there 40 MB."""
-    request = replace(request, options={**request.options, "arch": current_device().compile_for})
-    if "aggregate" in request.options:
-        return request
-    graph = compile_request(request).stages["graph"].program
-    attention = isinstance(graph, Graph) and sums_weighed_by_sums(graph)
-    if not attention:
-        return request
-    return replace(request, options={**request.options, "aggregate": False}, choice=PRODUCTS_FIRST)
-
-
-def sums_weighed_by_sums(graph: Graph) -> bool:
-    """Whether a sum by pair of destination and edge type is of rows whose weights need sums by destination: those of
-    a softmax."""
-    by_node: set[str] = set()
-    for value in graph.values:
-        needs = not by_node.isdisjoint(operands(value.operator))
-        segment = value.operator if isinstance(value.operator, Segment) else None
-        if segment is not None and segment.map == PAIR and needs:
-            return True
-        if needs or (segment is not None and segment.map == "dst"):
-            by_node.add(value.name)
-    return False
+    """The request with the device's architecture to compile for. Raises NoGpu."""
+    return replace(request, options={**request.options, "arch": current_device().compile_for})
 
 
 def run(setup: Setup) -> Iterator[Event]:
@@ -108,7 +76,6 @@ def _run(setup: Setup) -> Iterator[Event]:
             **described,
             **times.to_json(),
             **figures,
-            "choice": setup.request.choice,
             "cache": "cold",
             "repeat": setup.request.repeat,
             "compile_ms": setup.compilation.stages["ptx"].ms if program.code.binary else bind_ms,

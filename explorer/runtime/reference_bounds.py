@@ -436,7 +436,7 @@ def _distinct(values: Floats, places: Numbers, count: int) -> tuple[Floats, Floa
         found = np.bincount(at[first & (of != 0)], minlength=count)
         # Zeros are no error; counted as different terms, they leave the share of those that are alike.
         different = np.minimum(different, found + zeros)
-    return terms, np.maximum(different, 1)
+    return terms, different
 
 
 # Shapes and places
@@ -488,11 +488,12 @@ def _accumulate(array: Any, ids: npt.NDArray[np.integer], values: Any) -> Bounde
     """One sum however often it is added to, as where a loop's elements come in chunks."""
     order = np.argsort(ids, kind="stable")
     added = _segment_sum(_pick(bounded(values), (order,)), np.asarray(ids[order]), len(array))
-    if not isinstance(array, Accumulated):
-        base = bounded(array)
-        one = (base.value != 0).astype(np.float64)
-        array = Accumulated(base.value, base.own, base.shared, one, one, np.abs(base.value), np.square(base.own))
-    return array.plus(added)
+    if isinstance(array, Accumulated):
+        return array.plus(added)
+    base = bounded(array)
+    one = (base.value != 0).astype(np.float64)
+    began = Accumulated(base.value, base.own, base.shared, one, one, np.abs(base.value), np.square(base.own))
+    return began.plus(added)
 
 
 def _detached(x: Bounded) -> Bounded:

@@ -90,10 +90,9 @@ class RunRequest(ModelRequest):
 
     `compiled` is what a reader has been shown: the digest of the `program` of the target's stage, and the `sizes` and
     `options` of its compilation. A run of any other program is refused; where there is none, nothing was shown.
-    `machine` sets parameters of the simulated machine by name, `peers` times PyTorch beside a run on a GPU. `choice`
-    says which option the target has chosen, for want of anybody's choice; "" where it has chosen none. `written` is
-    the text of a DLC program that "dae" runs in the place of the compiled one, `memory` the most bytes that the run's
-    arrays may take, None where it is what there is.
+    `machine` sets parameters of the simulated machine by name, `peers` times PyTorch beside a run on a GPU.
+    `written` is the text of a DLC program that "dae" runs in the place of the compiled one, `memory` the most bytes
+    that the run's arrays may take, None where it is what there is.
     """
 
     on: Target
@@ -104,7 +103,6 @@ class RunRequest(ModelRequest):
     seed: int = 0
     machine: Mapping[str, int | float] = field(default_factory=dict)
     peers: bool = True
-    choice: str = ""
     written: str = ""
     memory: int | None = MEMORY_LIMIT
 

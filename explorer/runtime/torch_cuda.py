@@ -22,7 +22,7 @@ from explorer.compiler.compilation import Compilation
 from explorer.runtime.arrays import Extents
 from explorer.runtime.device_memory import buffer_bytes, check_fits, lifetimes, place, shape_of
 from explorer.runtime.gpu import VECTOR_BYTES, GpuProgram, check_extents
-from explorer.runtime.gpu_device import available_bytes, cupy_module, current_device, faults
+from explorer.runtime.gpu_device import available_bytes, compiled_for_device, cupy_module, faults
 from explorer.runtime.inputs import InputError
 from explorer.runtime.torch_kept import Kept
 from explorer.runtime.torch_structure import Tensor
@@ -139,10 +139,7 @@ class OnCuda:
     names the gradient of the result, "" in a program without a backward pass."""
 
     def __init__(self, compilation: Compilation, upstream: str) -> None:
-        arch = current_device().compile_for
-        if compilation.options.arch != arch:
-            compilation = compilation.with_options(arch=arch)
-        self.program = GpuProgram.of(compilation)
+        self.program = GpuProgram.of(compiled_for_device(compilation))
         self.code, self.upstream = self.program.code, upstream
         self.reads = frozenset(buffer.name for buffer in self.code.buffers) - self.code.made
         self.result, *_ = self.program.kept

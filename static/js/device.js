@@ -169,8 +169,8 @@ function drawRoofline(figure, { limits, ceilings, median_ms: median }) {
 // --- kernels
 
 export function showKernels(result) {
-  const { kernels, limit_reached: reached, launch_ms: launch, launch_note: note, choice } = result;
-  const sentences = [choice, note].filter(Boolean).map((text) => `${text[0].toUpperCase()}${text.slice(1)}.`);
+  const { kernels, limit_reached: reached, launch_ms: launch, launch_note: note } = result;
+  const sentences = [note].filter(Boolean).map((text) => `${text[0].toUpperCase()}${text.slice(1)}.`);
   const good = reached <= 1;
   byId("run-traffic").replaceChildren(
     h("div.ch", h("h3", "Limits"), h("span.label", good ? "" : "below the least time: a fault in the explorer")),

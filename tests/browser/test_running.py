@@ -142,21 +142,21 @@ def test_a_field_that_the_target_does_not_read_stops_no_run(open_page: OpenPage)
 
 
 def test_sizes_that_data_fixes_stand_everywhere_and_those_of_the_reader_come_back(open_page: OpenPage) -> None:
-    """proteins has rows of 8, tiny says nothing of its rows; the text has D = 128."""
+    """products has rows of 100, tiny says nothing of its rows; the text has D = 128."""
     page = open_page("/?example=embedding/spmm")
     edit_of(page)
     size, note = page.locator("#sizes .field"), page.locator("#sizes .of-data")
     size.fill("24")
     expect(page.locator("#run-sizes")).to_have_text("D 24")
     page.locator("#dock-toggle").click()
-    page.locator("#run-data").select_option("proteins/200")
-    expect(note).to_have_text("D = 8, from proteins/200")
-    expect(size).to_have_value("8")
-    expect(page.locator("#run-sizes")).to_have_text("D 8, from proteins/200")
-    expect(pane(page, "dlc")).to_contain_text("size D = 8")
+    page.locator("#run-data").select_option("products/5000")
+    expect(note).to_have_text("D = 100, from products/5000")
+    expect(size).to_have_value("100")
+    expect(page.locator("#run-sizes")).to_have_text("D 100, from products/5000")
+    expect(pane(page, "dlc")).to_contain_text("size D = 100")
     page.locator('.seg [data-target="cpu"]').click()
     page.locator("#run").click()
-    expect(page.locator("#run-check")).to_contain_text("D 8, from proteins/200")
+    expect(page.locator("#run-check")).to_contain_text("D 100, from products/5000")
     page.locator("#run-data").select_option("tiny")
     expect(size).to_have_value("24")
     expect(note).to_be_empty()

@@ -37,7 +37,7 @@ def test_pairs_that_are_not_given_are_called_estimated() -> None:
 
 
 def test_what_pays_depends_on_the_graph() -> None:
-    few_types = {"nodes": 1_000, "edges": 1_000_000, "etypes": 2}
+    few_types = {"nodes": 1_000, "edges": 1_000_000, "etypes": 2, "src_pairs": 2_000, "dst_pairs": 100}
     many_types = {"nodes": 1_000, "edges": 2_000, "etypes": 1_500}
     assert "multiplies W and w_s first" in told(RGAT, "reorder", counts=few_types)
     assert "keeps its order" in told(RGAT, "reorder", counts=many_types, counted_on="a graph of rare types")

@@ -7,6 +7,7 @@ A sample runs with every test run; `make sweep` has all of it.
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from zlib import crc32
@@ -95,6 +96,20 @@ def test_machine_code_of_an_example_under_some_settings(path, monkeypatch):
     monkeypatch.undo()
     for number in range(0, 12, 4):
         assert_right(path, "decoupled", number, number % 8 == 0, ("cpu",))
+
+
+@pytest.mark.sweep
+@pytest.mark.parametrize("opt", [1, 2, 3])
+@examples
+def test_rows_of_an_example_that_are_longer_than_the_queue(path, opt):
+    """Each of its dimensions in turn, the others short: the machine takes a record of them in parts."""
+    model = example(path, "decoupled", 0)
+    for number, name in enumerate(model.sizes):
+        sizes = dict.fromkeys(model.sizes, 2) | {name: 2_100 + number}
+        options = {"opt": opt, "vlen": (16, 64, 5)[number % 3], "address_streams": number % 2 == 1}
+        for grad in (False, True):
+            found = faults(replace(model, sizes=sizes), {**options, "grad": grad}, ("dae",))
+            assert not found, (sizes, options, grad, found)
 
 
 def check_random(kind: str, side: str, count: int) -> None:

@@ -44,7 +44,8 @@ def launch(compilation: explorer.Compilation, inputs: dict[str, Any]) -> tuple[A
     code: Any = compilation.stages["cuda"].program
     code = as_declared(code, program)
     arrays, extents = check_inputs(program, inputs)
-    written = emulate(code, arrays, extents, seed=zlib.crc32(compilation.name.encode()))
     result = getattr(program, "result", None) or next(b.name for b in code.buffers if b.kind == "output")
-    gradients = {tensor: written[name].astype(np.float64) for tensor, name in getattr(program, "gradients", ())}
-    return written[result].astype(np.float64), gradients
+    gradients = dict(getattr(program, "gradients", ()))
+    seed, results = zlib.crc32(compilation.name.encode()), {result, *gradients.values()}
+    written = emulate(code, arrays, extents, seed, results)
+    return written[result].astype(np.float64), {t: written[name].astype(np.float64) for t, name in gradients.items()}

@@ -14,7 +14,7 @@ import re
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -53,16 +53,24 @@ class EmulatorFault(AssertionError):
     """What a kernel did wrong, with the kernel, the thread, and the line of the CUDA text."""
 
 
-def emulate(code: Code, arrays: Mapping[str, Any], extents: Mapping[Extent, int], seed: int = 0) -> Arrays:
+def emulate(
+    code: Code,
+    arrays: Mapping[str, Any],
+    extents: Mapping[Extent, int],
+    seed: int = 0,
+    results: Collection[str] | None = None,
+) -> Arrays:
     """Launches the kernels of a text in order; returns the arrays that they write, by name.
 
     `arrays` are those that are given: contiguous, f32 or int32. The seed sets the order of blocks and of threads.
+    `results` are those that somebody looks at afterwards, whose elements must all be written: if none are named, all
+    that no later kernel reads.
     Raises EmulatorFault.
     """
     sizes = {str(name): size for name, size in extents.items()}
     for name, count in code.counts:
         sizes[name] = count.value(sizes)
-    return _Library.of(code).run(code, arrays, sizes, seed)
+    return _Library.of(code).run(code, arrays, sizes, seed, results)
 
 
 class _Library:
@@ -79,7 +87,14 @@ class _Library:
         lines = tuple(line.text for line in code.lines)
         return cls(_compiled(as_cpp(code)), lines)
 
-    def run(self, code: Code, arrays: Mapping[str, Any], extents: Mapping[str, int], seed: int) -> Arrays:
+    def run(
+        self,
+        code: Code,
+        arrays: Mapping[str, Any],
+        extents: Mapping[str, int],
+        seed: int,
+        results: Collection[str] | None,
+    ) -> Arrays:
         self.functions.emulator_clear()
         held = {buffer.name: self.place(buffer, arrays, extents) for buffer in code.buffers}
         for launch in code.launches:
@@ -88,7 +103,8 @@ class _Library:
         counted = {name for name, _ in code.counts}
         read_on = {name for launch in code.launches for name in {*launch.arguments} - launch.writes}
         for place, buffer in enumerate(code.buffers):
-            whole = buffer.kind == "output" and counted.isdisjoint(buffer.extents) and buffer.name not in read_on
+            made = buffer.kind == "output" and counted.isdisjoint(buffer.extents) and buffer.name not in read_on
+            whole = made if results is None else buffer.name in results
             unwritten = self.functions.emulator_first_unwritten(place) if whole else -1
             if unwritten >= 0:
                 raise EmulatorFault(f"no kernel writes element {unwritten} of {buffer.name}")

@@ -286,3 +286,21 @@ def test_a_kernel_knows_what_it_writes() -> None:
     written = {each.symbol: each.writes for each in code.launches}
     assert written["RGCN_0_rest_kernel"] == {"out"}
     assert written["RGCN_0_product_kernel"] == written["RGCN_0_rows_product_kernel"] == {"RGCN_0_y5"}
+
+
+@pytest.mark.parametrize(("capability", "arch"), [((9, 0), "sm_90a"), ((8, 6), "sm_80"), ((10, 0), "sm_90")])
+def test_a_compilation_runs_on_the_device_as_compiled_for_it(
+    fake_cuda: Any, monkeypatch: pytest.MonkeyPatch, capability: tuple[int, int], arch: str
+) -> None:
+    """As `explorer run` and the module of PyTorch do, and once for all runs."""
+    made: list[str] = []
+    of = GpuProgram.of
+    monkeypatch.setattr(GpuProgram, "of", lambda compilation: made.append(compilation) or of(compilation))
+    fake_cuda.capability = capability
+    compilation = explorer.compile(BIAS)
+    inputs = {**{name: np.zeros(2, np.int32) for name in "hrt"}, "a": np.ones(3, np.float32)}
+    for _ in range(2):
+        assert compilation.run(inputs, on="gpu").tolist() == [1.0, 1.0]
+    first, second = made
+    assert first is second
+    assert first.options.arch == arch

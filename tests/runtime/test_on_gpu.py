@@ -183,37 +183,10 @@ def test_a_peer_that_fails_says_why_and_has_no_times(error: Any, matches: bool, 
     assert (told["reason"], told["samples_ms"], told["ratio"]) == (reason, None, None)
 
 
-@pytest.mark.parametrize(
-    ("model", "asked", "chosen"),
-    [
-        ("rgnn/rgat", {}, False),
-        ("rgnn/rgat_heads", {}, None),  # whose sums are not by pair in any case
-        ("rgnn/rgat", {"aggregate": True}, True),
-        ("rgnn/rgcn", {}, None),
-        ("kge/transe_l2", {}, None),
-    ],
-)
-def test_attention_multiplies_first_unless_somebody_chose(
-    fake_cuda: Any, model: str, asked: dict[str, Any], chosen: bool | None
-) -> None:
-    text = (EXAMPLES / f"{model}.emb").read_text()
-    ready = on_gpu.ready(RunRequest(text=text, on="gpu", options=asked))
-    assert ready.options.get("aggregate") is chosen
-    assert bool(ready.choice) == (chosen is False)
-
-
 def test_a_run_compiles_what_it_needs_once(fake_cuda: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     made: list[str] = []
     make = compilation._run_stage
     monkeypatch.setattr(compilation, "_run_stage", lambda spec, *rest: made.append(spec.name) or make(spec, *rest))
     text = (EXAMPLES / "rgnn" / "rgat.emb").read_text()
     assert run("layer", text=text, sizes={"F": 4, "G": 3})[-1]["matches_reference"]
-    # The graph by itself says what to choose; all else is made when the sizes are known that its costs depend on.
-    assert sorted(made) == sorted(["graph", "graph", "loops", "kernels", "cuda", "ptx"])
-
-
-def test_what_the_target_chose_is_said(fake_cuda: Any) -> None:
-    text = (EXAMPLES / "rgnn" / "rgat.emb").read_text()
-    *_, last = run("layer", text=text, sizes={"F": 4, "G": 3})
-    assert "aggregate=false" in last["choice"]
-    assert f"  choice  {last['choice']}" in summary(last).splitlines()
+    assert sorted(made) == sorted(["graph", "loops", "kernels", "cuda", "ptx"])

@@ -18,6 +18,12 @@ EXAMPLES = sorted((Path(__file__).resolve().parents[2] / "examples").glob("*/*.e
 PREPARE: dict[str, Any] = {"score": run_score.prepare, "layer": run_layer.prepare, "op": run_op.prepare}
 
 
+@pytest.fixture(autouse=True)
+def pretended_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a run is told of a GPU's memory, where there is none."""
+    monkeypatch.setattr("explorer.runtime.gpu_device.available_bytes", lambda: 8 << 30)
+
+
 def data_of(compilation: explorer.Compilation, folder: Path) -> str:
     """Small data for a definition."""
     graph: Any = compilation.stages["graph"].program

@@ -13,7 +13,7 @@ from explorer.compiler.language.builtins import BUILTINS, ELEMENTWISE
 from explorer.machine import arithmetic, opcodes
 from explorer.runtime import reference, reference_functions
 from explorer.runtime import reference_primitives as plain
-from explorer.runtime.check import error_over_bound
+from explorer.runtime.check import compare, error_over_bound
 from explorer.runtime.reference_arithmetic import BOUNDED, FLOAT32, FLOAT64, ONE_BY_ONE
 from explorer.runtime.reference_bounds import RULES, bounded, products_coarser
 from explorer.runtime.reference_primitives import FUNCTIONS
@@ -281,3 +281,13 @@ score Model(h: entity, r: relation, t: entity):
         for tensor, got in reference.gradients(*asked, negatives=negatives, arithmetic=arithmetic_)[1].items():
             np.testing.assert_allclose(want[tensor].value, exact[tensor], rtol=1e-9, atol=1e-12)
             assert largest(np.asarray(got), want[tensor]) <= 1
+
+
+def test_a_sum_may_be_taken_in_another_order() -> None:
+    """What a triple shares with its negatives is added first: `(a - b) + c` is exact where a and b are alike, and
+    `(a + c) - b`, which is as good a program, is not."""
+    random = np.random.default_rng(0)
+    a, c = (random.uniform(-1, 1, 1000).astype(np.float32) for _ in range(2))
+    want = plain.add(plain.subtract(bounded(a), bounded(a)), bounded(c * np.float32(0.01)))
+    got = (a + c * np.float32(0.01)) - a
+    assert compare(got, want).matches

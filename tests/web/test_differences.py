@@ -46,11 +46,11 @@ def test_compact_of_rgat_marks_what_it_changed() -> None:
     found = check(before, after)
     counted = [Counter(map(plain, side)) for side in (before, after)]
     cut, added = counted[0] - counted[1], counted[1] - counted[0]
-    assert sum(row.differs and row.old is not None for row in found) == cut.total() == 5
-    assert sum(row.differs and row.new is not None for row in found) == added.total() == 11
+    assert sum(row.differs and row.old is not None for row in found) == cut.total() == 8
+    assert sum(row.differs and row.new is not None for row in found) == added.total() == 17
     together = [(before[row.old], after[row.new]) for row in found if row.differs and None not in (row.old, row.new)]
     names = [[re.findall(r"%\d+", line)[0] for line in pair] for pair in together]
-    assert names == [["%8", "%8"], ["%10", "%10"]]
+    assert names == [["%3", "%3"], ["%8", "%8"], ["%10", "%10"]]
 
 
 @pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)

@@ -49,7 +49,7 @@ def run(client: TestClient, text: str, on: str = "cpu", **asked: Any) -> tuple[i
     [
         (text_of("embedding/sls"), "RM1:L0", {"D": 32}),
         (text_of("embedding/sls"), "RM3:L2", {"D": 128}),
-        (text_of("embedding/spmm"), "proteins/200", {"D": 8}),
+        (text_of("embedding/spmm"), "products/5000", {"D": 100}),
         (text_of("embedding/spmm"), "tiny", {"D": 128}),
         (ATTENTION, "BigBird:8", {"B": 8, "D": 512}),
         (HALVES, "RM1:L0", {"D": 128}),
@@ -70,8 +70,8 @@ def test_sizes_of_data_stand_between_those_that_are_given_and_the_usual(client: 
     text = text_of("embedding/spmm")
     usual = {"default_sizes": {"D": 24}}
     for data, sizes, want in (
-        ("proteins/200", {}, ({"D": 8}, {"D": "proteins/200"})),
-        ("proteins/200", {"D": 5}, ({"D": 5}, {"D": "given"})),
+        ("products/5000", {}, ({"D": 100}, {"D": "products/5000"})),
+        ("products/5000", {"D": 5}, ({"D": 5}, {"D": "given"})),
         ("tiny", {}, ({"D": 24}, {"D": "given"})),
     ):
         answer = compiled(client, text, data=data, sizes=sizes, **usual)

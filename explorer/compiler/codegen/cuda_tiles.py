@@ -119,8 +119,8 @@ class SharedMemory:
         self.launch_bytes = needed if needed > STATIC_SHARED_BYTES else 0
         if needed > MOST_SHARED_BYTES[arch]:
             raise Unsupported(
-                f"The tiles of {kernel.name} take {needed:,} bytes of shared memory, and a block of {arch} has"
-                f" {MOST_SHARED_BYTES[arch]:,}: make {', '.join(tiles)} smaller."
+                f"The tiles of {kernel.name} ({kernel.template}) take {needed:,} bytes of shared memory, and a block of"
+                f" {arch} has {MOST_SHARED_BYTES[arch]:,}."
             )
 
 

@@ -22,8 +22,7 @@ def closest(name: str, candidates: Iterable[str], abbreviates: bool = False) -> 
     names = list(dict.fromkeys(candidates))
     slips = {other: distance(name.lower(), other.lower()) for other in names}
     likely: list[Callable[[str], bool]] = [
-        lambda other: other.lower() == name.lower(),
-        lambda other: _letters(other) == _letters(name),
+        lambda other: other.lower() == name.lower() or _letters(other) == _letters(name),
         lambda other: _letters(other.lower()) == _letters(name.lower()),
         lambda other: 0 < slips[other] <= _allowed(name, other) and slips[other] == min(slips.values()),
         lambda other: len(name) >= SHORTEST_ABBREVIATION and other.lower().startswith(name.lower()),

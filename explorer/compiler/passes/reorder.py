@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from explorer.compiler.counts import Counts
 from explorer.compiler.ir.graph import Contract, Gather, Graph, Shape, Value, indices_of
 from explorer.compiler.ir.node import merge
+from explorer.compiler.passes.aggregate_first import waits, weighed_by_their_node
 from explorer.compiler.passes.costs import report_costs
 from explorer.compiler.passes.dead_values import dead_values
 from explorer.compiler.passes.report import Report
@@ -29,7 +30,9 @@ def reorder(graph: Graph, report: Report) -> Graph:
         report.refused("no product is reordered: the option reorder is off")
         return graph
     counts = report.counts
-    chosen = _choose(graph, found, counts, kept=not report.options.aggregate)
+    weighed = weighed_by_their_node(graph) and waits(counts["src_pair"], counts)
+    kept = not report.options.aggregate or bool(weighed)
+    chosen = _choose(graph, found, counts, kept)
     after = total_work(_apply(graph, chosen), counts)
     for value, pair in found:
         weights = f"{_tensor(pair.matrix)} and {_tensor(pair.factor)}"

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import TypeVar
 
 from explorer.compiler.codegen.cleared import clearing_kernel
-from explorer.compiler.codegen.cuda_tiles import MOST_SHARED_BYTES
+from explorer.compiler.codegen.cuda_tiles import FLOAT_BYTES, MOST_SHARED_BYTES
 from explorer.compiler.codegen.text import Unsupported
 from explorer.compiler.ir import loops
 from explorer.compiler.ir.kernels import Count, ScheduledKernel, reads_of
@@ -21,22 +21,35 @@ from explorer.compiler.schedule.negatives import flatten_negatives
 from explorer.compiler.schedule.outer_products import schedule_outer_products
 from explorer.compiler.schedule.repeated import Repeated
 from explorer.compiler.schedule.row_products import Groupings, schedule_pairs, schedule_products
+from explorer.compiler.schedule.rows_in_memory import rows_in_memory, rows_to_move
 from explorer.compiler.schedule.scatter import scatter_sums
 from explorer.compiler.schedule.sparse import schedule_sparse
 from explorer.compiler.schedule.split_rows import split_rows
 from explorer.compiler.schedule.split_sums import split_sums
 from explorer.compiler.schedule.unread import say_unread
-from explorer.compiler.schedule.warps import SHARED_BYTES, schedule_warps
+from explorer.compiler.schedule.warps import SHARED_BYTES, RowsTooLarge, schedule_warps
 from explorer.compiler.schedule.without_unread import without_unread
 
 Step = TypeVar("Step", ScheduledKernel, ScheduledKernel | loops.Kernel)
 """A scheduled kernel, or one that may still be to schedule."""
 
 
-def warps(kernel: loops.Kernel, report: Report, most_bytes: int) -> tuple[ScheduledKernel, ...]:
+def warps(kernel: loops.Kernel, report: Report, most_bytes: int, names: Names) -> tuple[ScheduledKernel, ...]:
     """A warp an iteration, after what clears the sums that iterations take together."""
     steps = [step for step in (clearing_kernel(kernel), kernel) if step]
-    return tuple(schedule_warps(step, report, most_bytes) for step in steps)
+    return tuple(_a_warp(step, report, most_bytes, names) for step in steps)
+
+
+def _a_warp(kernel: loops.Kernel, report: Report, most_bytes: int, names: Names) -> ScheduledKernel:
+    """A warp an iteration; rows that no block of the GPU has room for are in its memory."""
+    try:
+        return schedule_warps(kernel, report, most_bytes)
+    except RowsTooLarge as error:
+        if most_bytes < MOST_SHARED_BYTES[report.options.arch]:
+            raise
+        moved = rows_to_move(error.rows, SHARED_BYTES // FLOAT_BYTES)
+        report.did(f"{kernel.name}: {', '.join(moved)} in the GPU's memory, larger than a block's shared memory")
+        return schedule_warps(rows_in_memory(kernel, moved, names), report)
 
 
 def schedule(program: loops.Kernel | Module, report: Report) -> ScheduledKernel | Module:
@@ -44,9 +57,9 @@ def schedule(program: loops.Kernel | Module, report: Report) -> ScheduledKernel 
     if isinstance(program, loops.Kernel):
         kernels = _scheduled((program,), (), (), report)
         say_unread(program, kernels, report)
-        if len(kernels) == 1:
-            return kernels[0]
         result = next(buffer.name for buffer in program.buffers if buffer.kind == "output")
+        if len(kernels) == 1 and all(b.kind != "output" or b.name == result for b in kernels[0].buffers):
+            return kernels[0]
         steps = _streaming(result, kernels)
         return Module(origin=program.origin, name=program.name, result=result, gradients=(), programs=steps)
     nests = tuple(kernel for kernel in program.programs if isinstance(kernel, loops.Kernel))
@@ -162,7 +175,7 @@ class _Scheduling:
         found = self._of_sums(kernel)
         if found:
             return found
-        shown = _shown_right(kernel, warps(kernel, self.report, self.most_bytes), self.report)
+        shown = _shown_right(kernel, warps(kernel, self.report, self.most_bytes, names), self.report)
         if shown:
             return shown
         raise Unsupported(f"No template's kernels for {kernel.name} can be shown to be right.")

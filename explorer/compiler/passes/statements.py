@@ -96,13 +96,14 @@ def closure(before: Sequence[loops.Statement], needed: Iterable[str | None]) -> 
 
 
 def alive(body: Sequence[loops.Statement]) -> tuple[loops.Statement, ...]:
-    """The statements without scalars that nothing reads."""
+    """The statements without scalars that nothing reads, and without rows and accumulators that nothing touches."""
     kept: list[loops.Statement] = []
-    read: set[str] = set()
+    touched: set[str] = set()
     for statement in reversed(body):
-        if not pure(statement) or loops.result_of(statement) in read:
+        defines = pure(statement) or isinstance(statement, loops.Row | loops.Accumulator)
+        if not defines or loops.result_of(statement) in touched:
             kept.append(statement)
-            read |= names_read((statement,))
+            touched |= names_read((statement,)) | written_names((statement,))
     return tuple(reversed(kept))
 
 

@@ -12,9 +12,11 @@ from dataclasses import replace
 
 from explorer.compiler.ir import kernels, loops
 from explorer.compiler.ir.node import Names, walk
+from explorer.compiler.options import PRELOADS
 from explorer.compiler.passes.report import Report
 from explorer.compiler.passes.statements import all_names
 from explorer.compiler.schedule.balancing import balanced
+from explorer.compiler.schedule.fitting import say_fitted
 from explorer.compiler.schedule.heads import rows_nest
 from explorer.compiler.schedule.lane_shares import lanes_for, say_lanes
 from explorer.compiler.schedule.lanes import (
@@ -92,16 +94,26 @@ class _Rows:
     def _preloaded(self, nest: Nest) -> Preload | None:
         """The tiles of a segment's elements where the options ask for them; None, with the reason, where they cannot
         be."""
-        size = self.report.options.preload
-        if not size:
+        wanted = self.report.options.preload
+        if not wanted:
             return None
-        try:
-            preload = Preload(nest, size, self.warps, self.spread)
-            names = preload.write.names
-            self.body = on_lanes(preload.nest, preload.nest.loop.body, preload.spread, names, preload.around)
-        except Unfit as reason:
-            self.report.refused(f"{nest.kernel.name}: preload={size}: nothing, for {reason}")
-            return None
+        unfit: list[Unfit] = []
+        for size in sorted((size for size in PRELOADS if 0 < size <= wanted), reverse=True):
+            try:
+                made = self._preloads(nest, size)
+            except Unfit as reason:
+                unfit.append(reason)
+            else:
+                say_fitted(self.report, nest.kernel.name, "preload", size, str(unfit[0]) if unfit else "")
+                return made
+        self.report.refused(f"{nest.kernel.name}: preload={wanted}: nothing, for {unfit[-1]}")
+        return None
+
+    def _preloads(self, nest: Nest, size: int) -> Preload:
+        """The tiles of so many elements; raises Unfit."""
+        preload = Preload(nest, size, self.warps, self.spread)
+        names = preload.write.names
+        self.body = on_lanes(preload.nest, preload.nest.loop.body, preload.spread, names, preload.around)
         self.names, self.spread = names, preload.spread
         return preload
 

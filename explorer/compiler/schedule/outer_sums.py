@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from explorer.compiler.ir import loops
 from explorer.compiler.ir.loops import Buffer
 from explorer.compiler.ir.node import Atom, Extent, Names, Origin, walk
-from explorer.compiler.passes.statements import pure, slice_for
+from explorer.compiler.passes.statements import all_names, pure, slice_for
 from explorer.compiler.schedule.distribute import every_loop
 from explorer.compiler.schedule.inlined import inlined
 
@@ -136,9 +136,11 @@ def _sum_in(
     if sums.indices != expected or (sums.reduction, sums.function) != ("sum", "copy") or product is None:
         return None
     code = (*before, *of_down, *(s for s in of_across if s is not product))
-    factors = _factors(product, code, down.variable, across.variable)
-    if factors is None:
+    factored = _factors(product, code, down.variable, across.variable, Names(all_names(kernel)))
+    if factored is None:
         return None
+    factors, products = factored
+    code = (*code, *products)
     return OuterSum(
         segment=segment,
         row=row,
@@ -168,17 +170,44 @@ def _is_static(kernel: loops.Kernel, extent: Extent) -> bool:
 
 
 def _factors(
-    product: loops.Compute, code: tuple[loops.Statement, ...], down: str, across: str
-) -> tuple[str, str] | None:
-    """The factor that depends on the row of the matrix alone, and that of the column alone; None for other values."""
+    product: loops.Compute, code: tuple[loops.Statement, ...], down: str, across: str, names: Names
+) -> tuple[tuple[str, str], tuple[loops.Compute, ...]] | None:
+    """The factor that depends on the row of the matrix alone, and that of the column alone, with what multiplies them
+    together of factors that the loops multiply in another order; None for other values.
+
+    `(x[f] * y[g]) * s` is `(x[f] * s) * y[g]`."""
     depends: dict[str, set[str]] = {down: {down}, across: {across}}
+    computed = {statement.result: statement for statement in code if isinstance(statement, loops.Compute)}
     for statement in code:
         found = set().union(*(depends.get(name, set()) for name in loops.reads_of(statement)))
         depends[loops.result_of(statement) or ""] = found
-    operands = [operand for operand in product.operands if isinstance(operand, str)]
-    if product.function != "mul" or len(operands) != 2:
+    leaves: dict[str, list[Atom]] = {down: [], across: [], "": []}
+    waiting = [product]
+    while waiting:
+        each = waiting.pop()
+        if each.function != "mul":
+            return None
+        for operand in each.operands:
+            of = depends.get(operand, set()) if isinstance(operand, str) else set()
+            if len(of) < len((down, across)):
+                leaves["".join(of)].append(operand)
+            elif operand in computed:
+                waiting.append(computed[str(operand)])
+            else:
+                return None
+    if not leaves[down] or not leaves[across]:
         return None
-    for left, right in (operands, operands[::-1]):
-        if (depends.get(left, set()), depends.get(right, set())) == ({down}, {across}):
-            return left, right
-    return None
+    made: list[loops.Compute] = []
+    left, right = (
+        _multiplied(factors, product, names, made) for factors in ([*leaves[down], *leaves[""]], leaves[across])
+    )
+    return (left, right), tuple(made)
+
+
+def _multiplied(factors: list[Atom], like: loops.Compute, names: Names, made: list[loops.Compute]) -> str:
+    """The name of the product of some factors, with what computes it added to what is made."""
+    first, *others = factors
+    for other in others:
+        made.append(replace(like, result=names.new("u"), operands=(first, other)))
+        first = made[-1].result
+    return str(first)

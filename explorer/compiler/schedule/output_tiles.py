@@ -10,10 +10,14 @@ from dataclasses import dataclass, replace
 
 from explorer.compiler.ir import kernels, loops
 from explorer.compiler.ir.node import Names, walk
+from explorer.compiler.options import BLOCK_COLUMNS
 from explorer.compiler.passes.report import Report
 from explorer.compiler.passes.statements import all_names, rename
+from explorer.compiler.schedule.fitting import say_fitted
 from explorer.compiler.schedule.lanes import LANES, REGISTERS, Nest, Spread, Unfit, registers_of, vectors_of
 
+LEAST_COLUMNS = BLOCK_COLUMNS[1]
+"""Columns of the narrowest tile."""
 MOST_WARPS = 32
 """Warps of a block: 1,024 threads."""
 
@@ -41,8 +45,9 @@ class ColumnTiles:
 
 
 def column_tiles(nest: Nest, report: Report) -> ColumnTiles | None:
-    """The nest in tiles of `block_columns`, or of as many as `lanes` lanes with `lane_vectors` vectors have; None where
-    nobody asks for either, a row is no longer than that, or, as the report then says, it cannot be."""
+    """The nest in tiles of `block_columns`, or of as many as `lanes` lanes with `lane_vectors` vectors have, or the
+    most below that of which a row is whole tiles; None where nobody asks for either, a row is no longer than that, or,
+    as the report then says, it cannot be."""
     options = report.options
     step, longest = vectors_of(nest)
     wanted = options.block_columns or (options.lanes or LANES) * options.lane_vectors * step
@@ -51,8 +56,13 @@ def column_tiles(nest: Nest, report: Report) -> ColumnTiles | None:
         if options.block_columns > longest * step:
             report.refused(f"{nest.kernel.name}: {asked}: nothing, for a row has {longest * step}")
         return None
+    sizes = [wanted >> halved for halved in range(wanted.bit_length()) if wanted >> halved >= LEAST_COLUMNS]
+    size = next((size for size in sizes if step * longest % size == 0), wanted)
     try:
-        return _cut(nest, wanted)
+        made = _cut(nest, size)
+        if size != wanted:
+            report.refused(f"{nest.kernel.name}: {asked}: {size} columns, for a row has {step * longest}")
+        return made
     except Unfit as reason:
         report.refused(f"{nest.kernel.name}: {asked}: nothing, for {reason}")
         return None
@@ -131,17 +141,15 @@ class _Cut:
 
 
 def warps_for(name: str, groups: int, usual: int, report: Report) -> int:
-    """How many warps a block has, where each has `groups` rows: those that make `block_rows`, or the `usual` number."""
+    """How many warps a block has, where each has `groups` rows: those that make `block_rows`, or come
+    nearest to it, or the `usual` number. All are powers of 2."""
     rows = report.options.block_rows
     if not rows:
         return usual
-    if rows % groups or rows // groups > MOST_WARPS:
-        many = (
-            f"has {groups} rows at a time" if rows % groups else f"has {groups} of them, and a block {MOST_WARPS} warps"
-        )
-        report.refused(f"{name}: block_rows={rows}: nothing, for a warp {many}")
-        return usual
-    return rows // groups
+    warps = max(1, min(rows // groups, MOST_WARPS))
+    many = f"has {groups} rows at a time" if rows < groups else f"has {groups} of them, and a block {MOST_WARPS} warps"
+    say_fitted(report, name, "block_rows", warps * groups, f"a warp {many}")
+    return warps
 
 
 def check_registers(kernel: kernels.ScheduledKernel, spread: Spread, report: Report) -> None:

@@ -71,9 +71,14 @@ class Product:
         return self.matrix.indices[-1] == self.depth
 
     @property
+    def outer(self) -> tuple[Atom, ...]:
+        """The matrix's indices that are neither the depth nor the column: which matrix it is, and which head."""
+        return tuple(index for index in self.matrix.indices if index not in (self.depth, self.column))
+
+    @property
     def matrix_index(self) -> loops.Load | None:
         """The load of the index that an iteration's matrix has; None where all have the same."""
-        chosen = {index for index in self.matrix.indices if index not in (self.depth, self.column)}
+        chosen = set(self.outer)
         for statement in self.head:
             if isinstance(statement, loops.Load) and statement.result in chosen:
                 return statement
@@ -299,11 +304,14 @@ def _product(
     matrix: loops.Load,
     total: str,
 ) -> Product | None:
-    """The product of these loops; None where it is not one of a row that is known and a matrix."""
+    """The product of these loops; None where it is not one of a row that is known and a matrix that others share."""
     if search.incomplete and search.products:
         return None
     computed = _in_place(search, prologue, depths.variable)
-    if set(matrix.indices[-2:]) != {depths.variable, columns.variable} or computed is None:
+    walked = {depths.variable, columns.variable}
+    if computed is None or not walked <= set(matrix.indices) or matrix.indices[-1] not in walked:
+        return None
+    if len(set(matrix.indices)) < len(matrix.indices) or search.rows.variable in matrix.indices:
         return None
     of_rows = {factor} | {name for s in computed for name in loops.reads_of(s)}
     if of_rows & {columns.variable, matrix.result}:  # else the factor is of the matrix itself, as in its squares

@@ -13,10 +13,13 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from explorer.compiler.codegen.cuda_tiles import FLOAT_BYTES, MOST_SHARED_BYTES
 from explorer.compiler.codegen.text import EXTENT_LIMIT
 from explorer.compiler.counts import SETS
 from explorer.compiler.ir import kernels, loops
+from explorer.compiler.options import CHUNKS
 from explorer.compiler.passes.report import Report
+from explorer.compiler.schedule.fitting import lowered, say_fitted
 from explorer.compiler.schedule.heads import rows_nest
 from explorer.compiler.schedule.lane_groups import LOADS_OF_ROWS, WARPS, lines_of
 from explorer.compiler.schedule.lane_shares import lanes_for, say_lanes
@@ -46,13 +49,15 @@ def schedule_row_pieces(kernel: loops.Kernel, report: Report) -> tuple[kernels.S
         spread = replace(spread_rows(nest, lanes_for(nest, report)), unroll=LOADS_OF_ROWS)
         if length < LONG or nest.heads is not None or spread.width == 1:
             return ()
-        size = report.options.chunk or PIECE
+        wanted = report.options.chunk or PIECE
+        size = _size(segment, wanted, report)
         pieces = Pieces(segment, spread, size * spread.groups, Writer(nest.kernel, nest.loop.origin))
         scheduled = _Summing(pieces).kernel(), merging(pieces, STATES_IN_FLIGHT)
     except Unfit:
         return ()
     say_lanes(nest, spread, report)
     report.heeds("split", "chunk", "popular")
+    say_fitted(report, kernel.name, "chunk", size, f"{_bytes(segment, wanted):,} bytes of shared memory are too many")
     if report.options.popular:
         report.refused(f"no rows that {kernel.name} gathers are marked as popular: a warp has one row (split=nonzeros)")
     report.did(
@@ -68,6 +73,21 @@ def length_of(segment: Segment, report: Report) -> float:
     if segment.elements not in SETS or segment.rows not in SETS:
         return 0.0
     return mean_length(segment, report.counts) if report.counts[SETS[segment.rows]] >= FEWEST_WARPS else 0.0
+
+
+def _size(segment: Segment, wanted: int, report: Report) -> int:
+    """How many elements a piece has: as many as are wanted, if a block has shared memory for their scalars."""
+    most = MOST_SHARED_BYTES[report.options.arch]
+    size = lowered(wanted, CHUNKS, lambda each: _bytes(segment, each) <= most)
+    if size is None:
+        raise Unfit("a block has no shared memory for the scalars of its elements")
+    return size
+
+
+def _bytes(segment: Segment, size: int) -> int:
+    """The shared memory of a block whose warps have so many elements each."""
+    tiles = RowElements(segment, size, Writer(segment.nest.kernel, segment.loop.origin)).declared
+    return WARPS * size * FLOAT_BYTES * len(tiles)
 
 
 class _Summing:

@@ -72,9 +72,9 @@ def schedule_products(
     """The kernels that do what the loops do: those that are loops still are to be scheduled in other ways. None where
     the template does not apply."""
     found = find_products(kernel)
-    if found is None or (refusal := _refusal(kernel, found, report)) is None:
+    if found is None:
         return None
-    if refusal:
+    if refusal := _refusal(kernel, found, report):
         report.refused(f"{kernel.name}: {refusal}")
         return None
     buffers = {buffer.name: buffer for buffer in kernel.buffers}
@@ -192,7 +192,7 @@ class _Summed:
     def _ending(self, rest: loops.Kernel) -> Product | None:
         """The product that is all which follows the sums, if those are added to it."""
         found = find_products(rest)
-        if found is None or found.rest or len(found.products) > 1 or _refusal(rest, found, self.report) != "":
+        if found is None or found.rest or len(found.products) > 1 or _refusal(rest, found, self.report):
             return None
         (product,), sums = found.products, self.sums.name
         if product.matrix_index or product.heads or product.accumulators or product.transposed:
@@ -216,22 +216,19 @@ def _say_precision(kernel: loops.Kernel, product: Product, written: ProductKerne
         )
 
 
-def _refusal(kernel: loops.Kernel, found: Found, report: Report) -> str | None:
-    """Why the template does not suit, "" where it does, None where nobody would ask."""
+def _refusal(kernel: loops.Kernel, found: Found, report: Report) -> str:
+    """Why the template does not suit, "" where it does."""
     for product in found.products:
-        *outer, _, _ = product.matrix.indices
-        if found.rows.variable in outer:
-            return None
         if kernel.size(product.column_extent) < LEAST_COLUMNS:
             return f"{product.matrix.buffer} has fewer than {LEAST_COLUMNS} columns, too few for a tile (gemm)"
         chosen = product.matrix_index
         if not product.shared:
             assert chosen is not None
             return f"the matrix of a row is chosen by {chosen.buffer} of something else than the row (gemm)"
-        if chosen is not None and outer[0] != chosen.result:
+        if chosen is not None and product.matrix.indices[0] != chosen.result:
             return f"{chosen.result} is not the first index of {product.matrix.buffer} (gemm)"
         known = {chosen.result if chosen else "", product.heads.variable if product.heads else ""}
-        if not {index for index in outer if isinstance(index, str)} <= known:
+        if not {index for index in product.outer if isinstance(index, str)} <= known:
             return f"a row's matrix is found by more than one index of {product.matrix.buffer} (gemm)"
     if any(product.matrix_index for product in found.products) and report.options.inspect == "false":
         return "rows are not grouped by their matrices: the option inspect is off"

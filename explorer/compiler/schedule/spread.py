@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from explorer.compiler.ir.kernels import Loop, Statement, Tile, result_of
-from explorer.compiler.ir.loops import Accumulate, Store, reads_of
+from explorer.compiler.ir.loops import Accumulate, Load, Store, reads_of
 from explorer.compiler.schedule.tree import accesses
 
 
@@ -17,9 +17,10 @@ def spreads(loop: Loop, outputs: set[str]) -> bool:
         if not isinstance(statement, Store | Accumulate) or statement.target in local:
             continue
         if loop.variable in statement.indices:
-            mine = statement.target in outputs or all(
-                access.indices == statement.indices for access in accesses(loop, statement.target)
-            )
+            others = accesses(loop, statement.target)
+            if statement.target in outputs:
+                others = [access for access in others if isinstance(access, Load)]
+            mine = all(access.indices == statement.indices for access in others)
         else:
             fixed = local.isdisjoint(map(str, statement.indices)) and statement.target not in read
             mine = isinstance(statement, Accumulate) and fixed and _only_reduced(loop, statement)

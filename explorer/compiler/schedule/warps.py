@@ -9,6 +9,7 @@ Sources: cuKE §V-A for the warp a triple; gather rows as vectors, kept in regis
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 
 from explorer.compiler.codegen.cleared import clear_sums
@@ -68,8 +69,20 @@ ROUNDS_AT_ONCE = 4
 VECTORS = (4, 2, 1)
 
 
+class RowsTooLarge(Unsupported):
+    """No block has room for the `rows` of one warp, given with how many numbers each has."""
+
+    def __init__(self, rows: Mapping[str, int], most_bytes: int) -> None:
+        self.rows = rows
+        super().__init__(
+            f"The rows {', '.join(rows)} of an iteration take {FLOAT_BYTES * sum(rows.values()):,} bytes, and a block"
+            f" has {most_bytes:,} bytes of shared memory."
+        )
+
+
 def schedule_warps(kernel: loops.Kernel, report: Report, most_bytes: int = SHARED_BYTES) -> ScheduledKernel:
-    """The kernel, a warp an iteration; raises Unsupported for one that cannot be done so.
+    """The kernel, a warp an iteration; raises Unsupported for one that cannot be done so, RowsTooLarge where that is
+    for want of shared memory.
 
     A block of several warps has SHARED_BYTES of shared memory; one warp whose rows need more may have `most_bytes`."""
     prologue, batch = _batch_loop(kernel)
@@ -239,10 +252,7 @@ def _warps(shared: dict[str, int], most_bytes: int) -> int:
     """Warps a block, so that every warp has its slice of the shared memory."""
     needed = FLOAT_BYTES * sum(shared.values())
     if needed > most_bytes:
-        raise Unsupported(
-            f"The rows that the lanes of a warp share take {needed:,} bytes, and a block has {most_bytes:,} bytes"
-            f" of shared memory: make {', '.join(shared)} smaller."
-        )
+        raise RowsTooLarge(shared, most_bytes)
     return max(1, min(MOST_WARPS, SHARED_BYTES // needed)) if needed else MOST_WARPS
 
 

@@ -129,6 +129,7 @@ def test_the_closest_name() -> None:
     assert closest("leakyReLU", ["relu", "leaky_relu"]) == "leaky_relu"
     assert closest("type", ["etype", "ntype"]) is None
     assert closest("x2", ["x1", "x"]) is None
+    assert closest("RR", ["R", "Rr"]) is None
     assert closest("dropout", ["dot", "outer", "repeat"]) is None
     assert closest("print", ["param", "input", "return"]) is None
     assert closest("x", []) is None

@@ -4,7 +4,7 @@ import numpy as np
 
 from explorer.compiler.ir.graph import Elementwise
 from explorer.runtime import reference
-from tests.compiler.layers import layer, report, values_on
+from tests.compiler.layers import FEW_PAIRS, layer, report, values_on
 from tests.compiler.models import compiled
 
 QUOTIENTS = """layer Model(g: graph):
@@ -31,9 +31,10 @@ def test_a_node_divides_once_and_not_its_edges():
 
 
 def test_it_goes_behind_sums_by_pair_and_their_products():
-    said = report(layer("rgat"), "divide_last")
+    compilation = layer("rgat", FEW_PAIRS)
+    said = report(compilation, "divide_last")
     assert said.summary.count("divides its sum by") == 2
-    assert not divisions(layer("rgat"), "dst_pair")
+    assert not divisions(compilation, "dst_pair")
 
 
 def test_a_divisor_that_may_be_0_stays_with_the_terms():

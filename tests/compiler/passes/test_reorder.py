@@ -1,7 +1,7 @@
 """Weights are multiplied by weights where the counted work falls (Hector §3.2.3)."""
 
 from explorer.compiler.ir.graph import Contract
-from tests.compiler.layers import layer, report, values_on
+from tests.compiler.layers import FEW_PAIRS, layer, report, values_on
 from tests.compiler.models import compiled
 
 HEAD = """dim F = 8, G = 8
@@ -17,7 +17,7 @@ layer Model(g: graph):
 
 
 def test_two_products_of_edges_become_products_with_folded_weights():
-    compilation = layer("rgat", compact=False)
+    compilation = layer("rgat", FEW_PAIRS, compact=False)
     said = report(compilation, "reorder")
     assert said.summary.count("multiplies W and") == 2
     folds = [value for value in values_on(compilation, "etype") if isinstance(value.operator, Contract)]

@@ -6,12 +6,14 @@ import numpy as np
 import pytest
 
 import explorer
+from explorer.compiler.codegen.cuda_tiles import MOST_SHARED_BYTES
 from explorer.compiler.interpret.kernels import run_scheduled, shared_tiles
 from explorer.compiler.ir.kernels import AtomicAccumulate, Loop, Where
 from explorer.compiler.ir.loops import Buffer, Load
 from explorer.compiler.ir.node import VerificationError
 from explorer.compiler.ir.parse import parse_scheduled
 from explorer.compiler.ir.verify_kernels import verify_scheduled
+from explorer.compiler.schedule.chunks import shared_bytes
 from explorer.runtime.reference import score
 from tests.compiler.models import EXAMPLES, draw_inputs
 from tests.compiler.schedule.test_grouping import without_barrier
@@ -170,13 +172,22 @@ def test_the_kernel_parses_back(text):
     assert parse_scheduled(compilation.stages["kernels"].text) == kernel
 
 
-def test_what_does_not_fit_is_said():
-    rows = "RESCAL is not inspected by chunks: "
-    large = {"inspect": "chunks", "inspect_edges": 16, "inspect_group": 128, "inspect_block": 128, "inspect_cached": 8}
-    assert refusals(KGE["rescal"], **large)[0] == (
-        rows + "its tiles take 567,744 bytes of shared memory, and a block of sm_90 has 232,448: make inspect_edges,"
-        " inspect_cached, inspect_block or inspect_group smaller"
-    )
+@pytest.mark.parametrize(
+    ("asked", "taken"),
+    [
+        ({"edges": 16, "group": 128, "block": 128, "cached": 8}, {"block": 64}),
+        ({"edges": 64, "group": 128, "block": 128, "cached": 1}, {"edges": 48}),
+    ],
+)
+def test_sizes_whose_tiles_do_not_fit_are_lowered(asked, taken):
+    options = {f"inspect_{name}": value for name, value in asked.items()}
+    compilation, kernel = by_chunks(KGE["rescal"], **asked)
+    assert shared_bytes(kernel) <= MOST_SHARED_BYTES["sm_90"]
+    said = refusals(KGE["rescal"], inspect="chunks", **options)
+    assert [each.split(", for ")[0] for each in said] == [
+        f"RESCAL: inspect_{name}={asked[name]}: {value}" for name, value in taken.items()
+    ]
+    assert compilation.stages["cuda"].available
 
 
 @pytest.mark.parametrize("name", KGE)

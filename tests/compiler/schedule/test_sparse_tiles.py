@@ -132,10 +132,10 @@ def test_a_block_has_as_many_dot_products_as_are_asked_for(elements: int, warps:
 
 def test_blocks_of_too_many_rows() -> None:
     assert said("spmm", 32, block_rows=64) == [
-        "SpMM_0: block_rows=64: nothing, for a warp has 1 of them, and a block 32 warps"
+        "SpMM_0: block_rows=64: 32, for a warp has 1 of them, and a block 32 warps"
     ]
     assert said("sddmm", 64, schedule_dots, block_rows=16) == [
-        "SDDMM_0: block_rows=16: nothing, for a warp has 32 rows at a time"
+        "SDDMM_0: block_rows=16: 32, for a warp has 32 rows at a time"
     ]
     report = Report(read_options({"block_rows": 32}))
     (made,) = schedule_rows(kernel_of("spmm", 512), report)

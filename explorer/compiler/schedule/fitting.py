@@ -1,0 +1,26 @@
+"""Values of options that do not fit a nest or a GPU, made to the nearest ones that do, which the stage says.
+
+Options are chosen before it is known what a nest needs of shared memory, registers and threads. Repairing a value keeps
+what was asked for as far as it goes, where refusing it would give up the schedule (G-Sparse §III-D: a gene that is not
+valid becomes the nearest one that is).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+from explorer.compiler.passes.report import Report
+
+
+def lowered(wanted: int, choices: Iterable[int], fits: Callable[[int], bool]) -> int | None:
+    """The largest of an option's choices that is at most the one that is wanted, and fits; 0, which leaves a number to
+    the compiler, is no such choice."""
+    below = (choice for choice in sorted(choices, reverse=True) if 0 < choice < wanted)
+    return next((choice for choice in (wanted, *below) if fits(choice)), None)
+
+
+def say_fitted(report: Report, name: str, option: str, taken: int, reason: str) -> None:
+    """That another value of an option is taken than the one that was asked for, where that is so."""
+    asked = getattr(report.options, option)
+    if asked and taken != asked:
+        report.refused(f"{name}: {option}={asked}: {taken}, for {reason}")
