@@ -99,7 +99,7 @@ def test_longer_start_hurts_short_rows_and_not_long_ones() -> None:
 @pytest.mark.parametrize("length", [16, 48, 96, 256])
 def test_unseen_row_lengths_follow_the_closed_form(length: int) -> None:
     """A row costs the end of its traversal, its token, and what its elements or vectors take."""
-    p = replace(execute_alone(DEFAULT), hbm_ns=0.0)
+    p = execute_alone(DEFAULT)
     rows, vectors, scalar = 16 * 64, length // 16, DEFAULT.scalar_cycles
     element = DEFAULT.token_cycles + 3 * DEFAULT.pop_cycles + 4 * scalar
     lanes = DEFAULT.token_cycles + 2 * DEFAULT.pop_cycles + scalar + DEFAULT.unbuffered_cycles
