@@ -98,17 +98,22 @@ def main(argv: Sequence[str]) -> int:
 
 def simulate(case: Case) -> list[dict[str, Any]]:
     """The rows of a case: its levels, and where it has options a second one with them."""
-    text = (CHECKOUT / "examples" / "embedding" / f"{case.example}.emb").read_text()
-    simulated = _OnMachine(RunRequest(text=text, on="dae", data=case.data), case.parameters)
+    machine = set_up(case)
     codes = {options["opt"] for options in CORES.values()}
-    accounts = {f"opt{level}": simulated.account({"opt": level}, alone=level in codes) for level in LEVELS}
+    accounts = {f"opt{level}": machine.account({"opt": level}, alone=level in codes) for level in LEVELS}
     alone = {name: accounts[f"opt{options['opt']}"]["core_alone"]["cycles"] for name, options in CORES.items()}
-    rows = [_row(case, accounts, alone, simulated.right)]
+    rows = [_row(case, accounts, alone, machine.right)]
     if case.options:
-        own = simulated.account({"opt": LEVELS[-1], **case.options})
+        own = machine.account({"opt": LEVELS[-1], **case.options})
         shown = replace(case, group=f"{case.group} + {' + '.join(case.options)}")
-        rows.append(_row(shown, {**accounts, f"opt{LEVELS[-1]}": own}, alone, simulated.right))
+        rows.append(_row(shown, {**accounts, f"opt{LEVELS[-1]}": own}, alone, machine.right))
     return rows
+
+
+def set_up(case: Case) -> OnMachine:
+    """A case before its first simulation."""
+    text = (CHECKOUT / "examples" / "embedding" / f"{case.example}.emb").read_text()
+    return OnMachine(RunRequest(text=text, on="dae", data=case.data), case.parameters)
 
 
 def prepared(request: RunRequest) -> Setup:
@@ -123,7 +128,7 @@ def prepared(request: RunRequest) -> Setup:
         return setup
 
 
-class _OnMachine:
+class OnMachine:
     """A model on data, with what it must give: simulated as often as asked; remembers whether all were right."""
 
     def __init__(self, request: RunRequest, parameters: MachineParameters) -> None:
