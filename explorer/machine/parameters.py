@@ -64,9 +64,7 @@ class MachineParameters:
     hbm_gbs: float = _parameter(
         37.5, "GB/s a core", FIG_5, "an eighth of 300 GB/s; the cores at work share theirs", 1e-3, 1e9
     )
-    rob_entries: int = _parameter(
-        224, "instructions", FIG_5, "that the core alone has in flight", 1, 1 << 20
-    )
+    rob_entries: int = _parameter(224, "instructions", FIG_5, "that the core alone has in flight", 1, 1 << 20)
     lsq_entries: int = _parameter(
         96, "instructions", FIG_5, "loads that the core alone has in flight, and as many stores", 1, 1 << 20
     )
