@@ -109,8 +109,8 @@ def _execute(machine: Machine, assembly: Assembly, parameters: MachineParameters
     cycles = dict(zip(CLASSES, class_cycles(parameters), strict=True))
     return {
         "cycles": float(state.now) * ghz,
-        "busy": float(state.now - state.wait_queue - state.wait_memory) * ghz,
-        "stalls": {"queue_empty": float(state.wait_queue) * ghz, "memory": float(state.wait_memory) * ghz},
+        "busy": float(state.now - state.wait_queue) * ghz,
+        "stalls": {"queue_empty": float(state.wait_queue) * ghz},
         "instructions": int(machine.execute.executed.sum()),
         "costs": {name: {"count": counts[name], "total_cycles": counts[name] * cycles[name]} for name in CLASSES},
     }

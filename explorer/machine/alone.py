@@ -47,13 +47,14 @@ def _account(core: Core, parameters: MachineParameters) -> dict[str, Any]:
     }
 
 
-EXECUTE_FREE: dict[str, Any] = {f"{name}_cycles": 0.0 for name in CLASSES} | {"rob_entries": 1 << 20}
+EXECUTE_FREE: dict[str, Any] = {f"{name}_cycles": 0.0 for name in CLASSES}
 ACCESS_FREE: dict[str, Any] = {
     "start_cycles": 0.0,
     "request_cycles": 0.0,
     "marshal_bytes": 1e9,
     "l2_ns": 0.0,
     "llc_ns": 0.0,
+    "hbm_ns": 0.0,
     "hbm_gbs": 1e9,
 }
 
@@ -64,10 +65,8 @@ def access_alone(parameters: MachineParameters) -> MachineParameters:
 
 
 def execute_alone(parameters: MachineParameters) -> MachineParameters:
-    """The machine with an infinitely fast access unit; the core waits for its outputs' rows as it did."""
-    hidden = parameters.hidden_ns
-    rows = max(0.0, parameters.hbm_ns - hidden)
-    return replace(parameters, **ACCESS_FREE, hbm_ns=rows, rob_entries=1, issue_width=64)
+    """The machine with an infinitely fast access unit."""
+    return replace(parameters, **ACCESS_FREE)
 
 
 def alone_times(

@@ -88,7 +88,7 @@ def calibrate(cases: Cases, base: MachineParameters) -> Calibration:
     """Fits on all models, then on all but each. `base` is the machine; its fitted parameters do not matter."""
     start = _fit_start(cases[("RM1", 3)], base)
     machine, costs = replace(base, start_cycles=start), dict(GUESS)
-    for _ in range(2):  # the second time, with what the core waits for at about its fitted speed
+    for _ in range(2):  # the second time, with what the core waits for tokens at about its fitted speed
         runs = _runs(cases, _with(machine, costs), costs)
         costs = _fit(runs, base, tuple(PUBLISHED))
     costs = {name: _rounded(cost) for name, cost in costs.items()}

@@ -1,8 +1,9 @@
 """The execute unit: pops a token, runs its case, and so on until `done`.
 
 f32 arithmetic, scalar or on the lanes of a vector, one instruction after another, each at a fixed cost. Its clock, in
-ns, is accounted whole: busy, or waiting for a token, or for a row of an output that is not in its caches. Rows of its
-own are, always. Lanes at or above a region's extent are neither read nor written.
+ns, is accounted whole: busy, or waiting for a token. Rows of an output that are not in its caches cost bandwidth, not
+time: the window and the store queue hide their latency, as on the core alone. Rows of its own are always there. Lanes
+at or above a region's extent are neither read nor written.
 """
 
 from __future__ import annotations
@@ -40,11 +41,9 @@ class ExecuteState:
     limit: int  # and what it must stay below
     now: float
     wait_queue: float
-    wait_memory: float
     token_time: float
     turn_time: float
     misaligned_time: float
-    hidden_time: float  # of a latency, that the reorder buffer hides
 
 
 class Execute(NamedTuple):
@@ -69,7 +68,6 @@ def make_execute(assembly: Assembly, parameters: MachineParameters, memory: Floa
         token_time=parameters.token_cycles * parameters.core_ns,
         turn_time=parameters.traversal_cycles * parameters.core_ns,
         misaligned_time=parameters.misaligned_cycles * parameters.core_ns,
-        hidden_time=parameters.hidden_ns,
     )
     arrays = make_table(ArrayRow, assembly.arrays.size)
     for number in range(assembly.arrays.size):
@@ -122,24 +120,17 @@ def _index(unit: Execute, function: int, result: int, first: int, second: int, e
 
 
 @part
-def _fetch(unit: Execute, memory: Memory, row: ArrayRow, element: int, waits: bool) -> None:
-    """A new row of an output: its lines are looked up, and the longest latency is waited for as far as the reorder
-    buffer does not hide it. A store waits for nothing."""
-    state = unit.state
+def _fetch(memory: Memory, row: ArrayRow, element: int) -> None:
+    """A new row of an output: its lines are looked up. Nothing waits for them."""
     row.begin = element - element % row.span
     row.end = row.begin + row.span
-    worst = 0.0
     first, last = (row.first + row.begin) // LINE_WORDS, (row.first + row.end - 1) // LINE_WORDS
     for line in range(first, last + 1):
-        worst = max(worst, touch(memory, line))
-    if waits:
-        wait = max(0.0, worst - state.hidden_time)
-        state.wait_memory += wait
-        state.now += wait
+        touch(memory, line)
 
 
 @part
-def _place(unit: Execute, memory: Memory, array: int, element: int, lanes: int, waits: bool) -> int:
+def _place(unit: Execute, memory: Memory, array: int, element: int, lanes: int) -> int:
     """Where elements lie in memory, or -1 if they are outside of their array."""
     row = unit.arrays[array]
     if element < 0 or element + lanes > row.length:
@@ -147,7 +138,7 @@ def _place(unit: Execute, memory: Memory, array: int, element: int, lanes: int, 
         unit.state.limit = row.length
         return -1
     if row.shared > 0 and (element < row.begin or element >= row.end):
-        _fetch(unit, memory, row, element, waits)
+        _fetch(memory, row, element)
     return row.first + element
 
 
@@ -162,7 +153,7 @@ def _row(unit: Execute, mem: Memory, function: int, array: int, index: int, regi
         return op.RUNNING
     lanes = 1 if function <= op.ROW_MIN else unit.state.lanes
     function -= 0 if function <= op.ROW_MIN else op.LANES_LOAD - op.ROW_LOAD
-    place = _place(unit, mem, array, unit.x[index], lanes, function != op.ROW_STORE)
+    place = _place(unit, mem, array, unit.x[index], lanes)
     if place < 0:
         return op.BAD_ADDRESS
     for lane in range(lanes):

@@ -208,18 +208,15 @@ def look_up(cache: Cache, line: int) -> bool:
 
 
 @part
-def touch(memory: Memory, line: int) -> float:
-    """How long the core waits for a line of an output. A miss fetches it, and one day it is written back."""
+def touch(memory: Memory, line: int) -> None:
+    """The core looks up a line of an output. A miss fetches it, and one day it is written back."""
     state = memory.state
     state.core_lookups += 1
-    if look_up(memory.core_l1, line):
-        return 0.0
-    if look_up(memory.core_l2, line):
-        return state.l2_latency
+    if look_up(memory.core_l1, line) or look_up(memory.core_l2, line):
+        return
     state.core_misses += 1
     memory.shared.channel.free += 2 * memory.shared.channel.line_time
     memory.shared.channel.lines += 2
-    return state.hbm_latency
 
 
 @part

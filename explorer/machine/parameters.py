@@ -64,9 +64,7 @@ class MachineParameters:
     hbm_gbs: float = _parameter(
         37.5, "GB/s a core", FIG_5, "an eighth of 300 GB/s; the cores at work share theirs", 1e-3, 1e9
     )
-    rob_entries: int = _parameter(
-        224, "instructions", FIG_5, "that the core has in flight, which hide latency", 1, 1 << 20
-    )
+    rob_entries: int = _parameter(224, "instructions", FIG_5, "that the core alone has in flight", 1, 1 << 20)
     lsq_entries: int = _parameter(
         96, "instructions", FIG_5, "loads that the core alone has in flight, and as many stores", 1, 1 << 20
     )
@@ -79,16 +77,16 @@ class MachineParameters:
     predicted_steps: int = _parameter(
         16, "iterations", ASSUMED, "of a loop whose end a core foresees, if its bounds were not loaded", 0, 1 << 20
     )
-    issue_width: int = _parameter(4, "instructions/core cycle", ASSUMED, "that fill the reorder buffer", 1, 64)
-    token_cycles: float = _cost(0.7856, CALIBRATED, "popping a token and branching on it")
-    pop_cycles: float = _cost(0.7856, CALIBRATED, "popping a scalar")
-    scalar_cycles: float = _cost(0.7856, CALIBRATED, "a scalar operation, load, store or loop step")
-    unbuffered_cycles: float = _cost(6.529, CALIBRATED, "a vector that comes with a token of its own, beside the rest")
+    issue_width: int = _parameter(4, "instructions/core cycle", ASSUMED, "that the core alone begins", 1, 64)
+    token_cycles: float = _cost(0.7832, CALIBRATED, "popping a token and branching on it")
+    pop_cycles: float = _cost(0.7832, CALIBRATED, "popping a scalar")
+    scalar_cycles: float = _cost(0.7832, CALIBRATED, "a scalar operation, load, store or loop step")
+    unbuffered_cycles: float = _cost(6.474, CALIBRATED, "a vector that comes with a token of its own, beside the rest")
     misaligned_cycles: float = _cost(
-        2.875, CALIBRATED, "64 bytes of a vector that cross a line of the queue, beside the rest"
+        2.877, CALIBRATED, "64 bytes of a vector that cross a line of the queue, beside the rest"
     )
-    vector_cycles: float = _cost(0.2086, CALIBRATED, "64 bytes of a vector popped, loaded, stored, added, multiplied")
-    traversal_cycles: float = _cost(29.5, CALIBRATED, "the end of an innermost traversal, or a token from outside one")
+    vector_cycles: float = _cost(0.1404, CALIBRATED, "64 bytes of a vector popped, loaded, stored, added, multiplied")
+    traversal_cycles: float = _cost(32.75, CALIBRATED, "the end of an innermost traversal, or a token from outside one")
     divide_cycles: float = _cost(5.0, ASSUMED, "f32 division or square root, 64 bytes of a vector alike")
     transcendental_cycles: float = _cost(20.0, ASSUMED, "exp, tanh, sin and the like, 64 bytes of a vector alike")
     float_cycles: float = _cost(4.0, ASSUMED, "on the core alone, latency of f32 arithmetic but for division")
@@ -141,11 +139,6 @@ class MachineParameters:
     def core_ns(self) -> float:
         """Length of a core cycle."""
         return 1.0 / self.core_ghz
-
-    @property
-    def hidden_ns(self) -> float:
-        """Latency that the reorder buffer hides: the time that it takes to fill."""
-        return self.rob_entries / self.issue_width * self.core_ns
 
 
 LINE_BYTES = 64

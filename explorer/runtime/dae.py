@@ -163,10 +163,7 @@ class Sampler:
             "access_busy": share(past["access_busy"], past["access"]),
             "execute_busy": share(past["execute_busy"], past["execute"]),
             "access_stalls": {cause: share(past[cause], past["access"]) for cause in ACCESS_STALLS},
-            "execute_stalls": {
-                "queue_empty": share(past["queue_empty"], past["execute"]),
-                "memory": share(past["execute_memory"], past["execute"]),
-            },
+            "execute_stalls": {"queue_empty": share(past["queue_empty"], past["execute"])},
         }
 
     def _totals(self) -> dict[str, float]:
@@ -185,9 +182,8 @@ class Sampler:
                 "mshrs": access["wait_mshrs"],
                 "memory": access["wait_memory"],
                 "execute": execute["now"],
-                "execute_busy": execute["now"] - execute["wait_queue"] - execute["wait_memory"],
+                "execute_busy": execute["now"] - execute["wait_queue"],
                 "queue_empty": execute["wait_queue"],
-                "execute_memory": execute["wait_memory"],
             }
             for name, time in times.items():
                 totals[name] = totals.get(name, 0.0) + time

@@ -99,7 +99,7 @@ def test_longer_start_hurts_short_rows_and_not_long_ones() -> None:
 @pytest.mark.parametrize("length", [16, 48, 96, 256])
 def test_unseen_row_lengths_follow_the_closed_form(length: int) -> None:
     """A row costs the end of its traversal, its token, and what its elements or vectors take."""
-    p = replace(execute_alone(DEFAULT), hbm_ns=0.0)
+    p = execute_alone(DEFAULT)
     rows, vectors, scalar = 16 * 64, length // 16, DEFAULT.scalar_cycles
     element = DEFAULT.token_cycles + 3 * DEFAULT.pop_cycles + 4 * scalar
     lanes = DEFAULT.token_cycles + 2 * DEFAULT.pop_cycles + scalar + DEFAULT.unbuffered_cycles
@@ -113,6 +113,23 @@ def test_unseen_row_lengths_follow_the_closed_form(length: int) -> None:
     for opt, row in want.items():
         got = cycles(p, length=length, opt=opt) / rows
         assert got == pytest.approx(DEFAULT.traversal_cycles + row, rel=0.01)
+
+
+@pytest.mark.parametrize("opt", range(4))
+def test_new_rows_of_an_output_cost_bandwidth_and_no_time(opt: int) -> None:
+    """Bags of one row each, so every row of the output is new: the core waits for tokens alone, and a memory that is
+    900 ns farther delays the whole by the few loads that come one after another, not by 900 ns a bag."""
+    bags, inputs = 64, make.bags_of(64, 1, 128, rows=64)
+    near, far = (
+        simulate(make.sls(128, opt), inputs, replace(DEFAULT, hbm_ns=ns, mshrs=1 << 16, storage_bytes=1 << 22)).account
+        for ns in (100.0, 1000.0)
+    )
+    for found in (near, far):
+        memory, core = found["memory"], found["execute"]
+        assert memory["output_misses"] == bags * 128 // 16
+        assert memory["hbm_bytes"] == 64 * (memory["misses"] + 2 * memory["output_misses"])
+        assert core["busy"] + core["stalls"]["queue_empty"] == pytest.approx(core["cycles"])
+    assert far["cycles"] - near["cycles"] < 0.1 * bags * 900 * DEFAULT.core_ghz
 
 
 def test_counts_come_from_the_program_and_names_do_not_matter() -> None:
