@@ -162,6 +162,7 @@ def _size(values: Floats) -> Part:
 
 
 _coarser = [1.0]
+_flushes = [True]
 
 
 @contextmanager
@@ -172,6 +173,14 @@ def products_coarser(times: float) -> Iterator[None]:
     _coarser.pop()
 
 
+@contextmanager
+def flushing(allowed: bool) -> Iterator[None]:
+    """Inside, what lies below the normal numbers may become 0, or may not."""
+    _flushes.append(allowed)
+    yield
+    _flushes.pop()
+
+
 def _full(part: Any, shape: tuple[int, ...]) -> Any:
     if np.shape(part) == shape:
         return part
@@ -180,7 +189,7 @@ def _full(part: Any, shape: tuple[int, ...]) -> Any:
 
 def _lost(value: Floats) -> Part:
     """What may be flushed."""
-    return (value != 0) * np.float32(FLUSHED)
+    return (value != 0) * np.float32(FLUSHED) if _flushes[-1] else _NONE
 
 
 def _made(value: Floats, own: Part, shared: Part) -> Bounded:
@@ -482,11 +491,11 @@ def _matmul(x: Any, y: Any) -> Bounded:
     if not _absent(y.own):
         owns.append(_squared_product(a, _full(y.own, y.shape)))
     if not _absent(x.shared):
-        shared += plain.matmul(_full(x.shared, x.shape), b)
+        shared = shared + plain.matmul(_full(x.shared, x.shape), b)
     if not _absent(y.shared):
-        shared += plain.matmul(a, _full(y.shared, y.shape))
+        shared = shared + plain.matmul(a, _full(y.shared, y.shape))
     if not _absent(x.scale) and not _absent(y.scale):
-        shared += plain.matmul(np.float32(ROUNDOFF) * _full(x.scale, x.shape), _full(y.scale, y.shape))
+        shared = shared + plain.matmul(np.float32(ROUNDOFF) * _full(x.scale, x.shape), _full(y.scale, y.shape))
     return Bounded(value, _summed(additions, magnitude, _root(*owns)), shared)
 
 
