@@ -293,7 +293,7 @@ class _Bounds:
         return self.atoms[key]
 
     def _learn_quotient(self, found: int, dividend: Form, divisor: int, positive: bool) -> bool:
-        affine, holds = self.affine, partial(self.affine.holds, most_later=1)
+        affine, holds = self.affine, self.affine.guessed
         affine.assume(plus({found: divisor, ONE: divisor - 1} if divisor > 1 else {found: 1}, dividend, -1))
         if positive or holds({found: 1, ONE: -1}) or holds(dividend):
             affine.assume({found: 1})
@@ -324,11 +324,11 @@ class _Bounds:
         """Bounds of a quotient that products give: `a // b` is less than `k` where `a < k * b`, at least 1 where
         `b <= a`. Each `k` is a number by which something is divided, or is what else the divisor is taken by."""
         affine = self.affine
-        if affine.holds(plus(dividend, divisor, -1)):
+        if affine.guessed(plus(dividend, divisor, -1)):
             affine.assume(plus(ratio, constant(-1)))
         numbers = [constant(number + 1) for number in sorted(self.divisors)]
         for bound in (*numbers, *affine.taken_by(divisor)):
-            if affine.holds(plus(plus(affine.product(bound, divisor), dividend, -1), constant(-1))):
+            if affine.seen(plus(plus(affine.product(bound, divisor), dividend, -1), constant(-1))):
                 affine.assume(plus(plus(bound, ratio, -1), constant(-1)))
 
     def _remainder(self, dividend: Form, divisor: int) -> Form:
@@ -368,11 +368,11 @@ class _Bounds:
         self.affine.when_asked(found, partial(self._learn_search, search, result, lower, upper, value))
 
     def _learn_search(self, search: Search, result: Form, lower: Form, upper: Form, value: Form) -> bool:
-        affine, holds = self.affine, partial(self.affine.holds, most_later=1)
+        affine, holds = self.affine, self.affine.guessed
         if holds(plus(upper, lower, -1)):
             affine.assume(plus(plus(upper, result, -1), constant(-1)))
         first, last = self._element(search.buffer, (lower,)), self._element(search.buffer, (plus(upper, constant(-1)),))
-        if holds(plus(plus(last, value, -1), constant(-1))):
+        if affine.seen(plus(plus(last, value, -1), constant(-1))):
             affine.assume(plus(plus(upper, result, -1), constant(-2)))
         following = self._element(search.buffer, (plus(result, constant(1)),))
         if holds(plus(plus(upper, result, -1), constant(-2))):
@@ -485,14 +485,14 @@ class _Bounds:
         """Notes what is stored in an array or a tile of indices."""
         (operand,) = store.operands
         assert isinstance(store, Store), "indices are only stored, or added to by atomics"
-        value, holds = self._form(operand), partial(self.affine.holds, most_later=1)
+        affine, value, holds = self.affine, self._form(operand), self.affine.guessed
         least = next((n for n in LEAST_CONTENTS if holds(plus(value, constant(-n)))), self.affine.low(value))
         extents = self._compared(store.target)
         if not is_number(value):
             reached = self.affine.reached(value)
             extents = {extent for extent in extents if self._form(extent).keys() & reached - {ONE}}
         less = {extent for extent in extents if holds(plus(plus(self._form(extent), value, -1), constant(-1)))}
-        most = {extent for extent in extents - less if holds(plus(self._form(extent), value, -1))}
+        most = {extent for extent in extents - less if affine.seen(plus(self._form(extent), value, -1))}
         self._keep(store.target, _Contents(least, self.affine.high(value), frozenset(less), frozenset(less | most)))
 
     def _compared(self, array: str) -> set[Extent]:
