@@ -134,6 +134,9 @@ def _followed(kernel: ScheduledKernel, facts: tuple[Fact, ...]) -> tuple[tuple[U
     return tuple(found.unproved), found.contents
 
 
+_Key = tuple[frozenset[tuple[int, int]], ...]
+
+
 class _Bounds:
     """Follows the indices through a kernel."""
 
@@ -163,6 +166,7 @@ class _Bounds:
         self.spoken = {name for name in self.spoken if not name.startswith("_") and name not in self.extents}
         self.forms: dict[str, Form] = {}
         self.atoms: dict[object, Form] = {}
+        self.following: dict[tuple[str, _Key], tuple[Form, Form]] = {}
         self.divisors: set[int] = set()
         self.shown: dict[tuple[Atom, Extent, int], None] = {}
         self.held, self.contents = contents, dict[str, _Contents]()
@@ -365,7 +369,9 @@ class _Bounds:
         found = affine.atom(None if low is None else low - 1)
         result = self.forms[search.result] = {found: 1}
         affine.assume(plus(plus(result, lower, -1), constant(1)))
-        self.affine.when_asked(found, partial(self._learn_search, search, result, lower, upper, value))
+        affine.when_asked(found, partial(self._learn_search, search, result, lower, upper, value))
+        following = plus(result, constant(1))
+        self.following[search.buffer, _key((following,))] = plus(upper, following, -1), value
 
     def _learn_search(self, search: Search, result: Form, lower: Form, upper: Form, value: Form) -> bool:
         affine, holds = self.affine, self.affine.guessed
@@ -374,18 +380,22 @@ class _Bounds:
         first, last = self._element(search.buffer, (lower,)), self._element(search.buffer, (plus(upper, constant(-1)),))
         if affine.seen(plus(plus(last, value, -1), constant(-1))):
             affine.assume(plus(plus(upper, result, -1), constant(-2)))
-        following = self._element(search.buffer, (plus(result, constant(1)),))
-        if holds(plus(plus(upper, result, -1), constant(-2))):
-            affine.assume(plus(plus(following, value, -1), constant(-1)))
         if holds(plus(value, first, -1)) and holds(plus(plus(upper, lower, -1), constant(-1))):
             affine.assume(plus(result, lower, -1))
             affine.assume(plus(value, self._element(search.buffer, (result,)), -1))
             return True
         return False
 
+    def _learn_following(self, element: Form, room: Form, value: Form) -> bool:
+        """What follows a place that was found is more than the value, where the bounds have it."""
+        inside = self.affine.guessed(plus(room, constant(-1)))
+        if inside:
+            self.affine.assume(plus(plus(element, value, -1), constant(-1)))
+        return inside
+
     def _element(self, array: str, indices: tuple[Form, ...]) -> Form:
         """An element of an array of indices that nobody writes in this kernel, or that only ever has what facts say."""
-        key = array, tuple(frozenset(index.items()) for index in indices)
+        key = array, _key(indices)
         if key not in self.atoms:
             found = self.affine.atom()
             self.atoms[key] = {found: 1}
@@ -397,7 +407,8 @@ class _Bounds:
             for term, _ in fact.sum:
                 if term is not None and term[0] == array:
                     self._state(fact, term, indices, found)
-        return True
+        following = self.following.get((array, _key(indices)))
+        return following is None or self._learn_following({found: 1}, *following)
 
     def _state(self, fact: Fact, term: Term, indices: tuple[Form, ...], found: int) -> None:
         """A fact, of an element that one of its terms is at these indices. Kernels may see two dimensions of an array
@@ -526,6 +537,10 @@ class _Bounds:
             room = plus(self._form(extent), form, -1)
             self.affine.assume(plus(room, constant(-1)) if extent in known.less_than else room)
         return form
+
+
+def _key(indices: tuple[Form, ...]) -> _Key:
+    return tuple(frozenset(index.items()) for index in indices)
 
 
 def _accesses(statement: Statement) -> Iterator[tuple[str, tuple[Atom, ...]]]:
