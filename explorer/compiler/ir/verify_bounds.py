@@ -122,11 +122,13 @@ def _followed(kernel: ScheduledKernel, facts: tuple[Fact, ...]) -> tuple[tuple[U
     """A kernel's accesses that are not shown to be inside, and what it stores in arrays and tiles of indices."""
     if (kernel, facts) in _SHOWN:
         return (), _SHOWN[kernel, facts]
-    found = _Bounds(kernel, facts, {})
+    held: Mapping[str, _Contents] = {}
+    if _late(kernel):  # what tiles of indices hold is known only after all stores
+        first = _Bounds(kernel, facts, {}, checks=False)
+        first.body(kernel.body)
+        held = first.contents
+    found = _Bounds(kernel, facts, held)
     found.body(kernel.body)
-    if found.late:  # what tiles of indices hold is known only now
-        found = _Bounds(kernel, facts, found.contents)
-        found.body(kernel.body)
     if not found.unproved:
         if len(_SHOWN) == MOST_SHOWN:
             del _SHOWN[next(iter(_SHOWN))]
@@ -137,10 +139,27 @@ def _followed(kernel: ScheduledKernel, facts: tuple[Fact, ...]) -> tuple[tuple[U
 _Key = tuple[frozenset[tuple[int, int]], ...]
 
 
+def _late(kernel: ScheduledKernel) -> bool:
+    """Whether a tile of indices is read before something else is stored in it."""
+    tiles = {node.name for node in walk(kernel) if isinstance(node, Tile) and node.type == "i32"}
+    read: set[str] = set()
+    for node in walk(kernel):
+        match node:
+            case Load() if node.buffer in tiles:
+                read.add(node.buffer)
+            case AtomicAccumulate() if node.result:
+                return True
+            case Store() | Accumulate() if node.target in read:
+                return True
+    return False
+
+
 class _Bounds:
     """Follows the indices through a kernel."""
 
-    def __init__(self, kernel: ScheduledKernel, facts: tuple[Fact, ...], contents: Mapping[str, _Contents]) -> None:
+    def __init__(
+        self, kernel: ScheduledKernel, facts: tuple[Fact, ...], held: Mapping[str, _Contents], checks: bool = True
+    ) -> None:
         nodes = list(walk(kernel))
         arrays: list[Buffer | Tile] = [*kernel.buffers, *(node for node in nodes if isinstance(node, Tile))]
         self.kernel = kernel
@@ -169,9 +188,8 @@ class _Bounds:
         self.following: dict[tuple[str, _Key], tuple[Form, Form]] = {}
         self.divisors: set[int] = set()
         self.shown: dict[tuple[Atom, Extent, int], None] = {}
-        self.held, self.contents = contents, dict[str, _Contents]()
-        self.read: set[str] = set()  # tiles of indices that have been read
-        self.late = False
+        self.held, self.contents = held, dict[str, _Contents]()
+        self.checks = checks  # whether accesses are looked at, or only what is stored
         self.unproved: list[Unproved] = []
 
     def body(self, body: tuple[Statement, ...]) -> None:
@@ -442,7 +460,7 @@ class _Bounds:
         return form
 
     def _access(self, statement: Statement, array: str, indices: tuple[Atom, ...]) -> None:
-        for index, extent in zip(indices, self.extents[array], strict=False):
+        for index, extent in zip(indices, self.extents[array] if self.checks else (), strict=False):
             width = self.widths.get(index, 1) if isinstance(index, str) else 1
             key = index, extent, width
             if key in self.shown:
@@ -525,12 +543,10 @@ class _Bounds:
         return found & every
 
     def _keep(self, tile: str, contents: _Contents) -> None:
-        self.late |= tile in self.read
         self.contents[tile] = self.contents[tile].meet(contents) if tile in self.contents else contents
 
     def _kept(self, tile: str) -> Form:
         """An element of a tile of indices, of which all that it holds is known."""
-        self.read.add(tile)
         known = self.held.get(tile) or self.contents.get(tile) or _Contents(None, None, frozenset())
         form = {self.affine.atom(known.least, known.most): 1}
         for extent in known.at_most:
