@@ -147,7 +147,7 @@ def _late(kernel: ScheduledKernel) -> bool:
         match node:
             case Load() if node.buffer in tiles:
                 read.add(node.buffer)
-            case AtomicAccumulate() if node.result:
+            case AtomicAccumulate() if node.result and node.target in tiles:
                 return True
             case Store() | Accumulate() if node.target in read:
                 return True
@@ -183,12 +183,16 @@ class _Bounds:
                 self.named.setdefault(name, []).append((fact, spoken))
         self.spoken = {term[0] for fact in facts for term, _ in fact.sum if term is not None and not term[1]} - own
         self.spoken = {name for name in self.spoken if not name.startswith("_") and name not in self.extents}
+        named = {extent for buffer in kernel.buffers for extent in buffer.extents if isinstance(extent, str)}
+        self.every: set[Extent] = {*named, *(counted(name) for name in named if name.endswith(ENDS)), *self.spoken}
+        self.compared: dict[str, set[Extent]] = {}  # by tile the extents that its elements are held against
         self.forms: dict[str, Form] = {}
         self.atoms: dict[object, Form] = {}
         self.following: dict[tuple[str, _Key], tuple[Form, Form]] = {}
         self.divisors: set[int] = set()
         self.shown: dict[tuple[Atom, Extent, int], None] = {}
         self.held, self.contents = held, dict[str, _Contents]()
+        self.kept = self.indices & self.tiles if not checks else self.indices - self.tiles if held else self.indices
         self.checks = checks  # whether accesses are looked at, or only what is stored
         self.unproved: list[Unproved] = []
 
@@ -488,9 +492,10 @@ class _Bounds:
                 self.forms[statement.result] = self._loaded(statement)
             case AtomicAccumulate() if statement.target in self.indices:
                 if statement.result:
-                    self.forms[statement.result] = self._kept(statement.target)
+                    known = statement.target in self.tiles  # other kernels may have stored in an array
+                    self.forms[statement.result] = self._kept(statement.target) if known else {self.affine.atom(): 1}
                 self._count_in(statement)
-            case Store() | Accumulate() if statement.target in self.indices and statement.indices:
+            case Store() | Accumulate() if statement.target in self.kept and statement.indices:
                 self._hold(statement)
 
     def _count_in(self, add: AtomicAccumulate) -> None:
@@ -527,20 +532,24 @@ class _Bounds:
     def _compared(self, array: str) -> set[Extent]:
         """The extents that an array's elements are held against: of a tile, those of arrays that they are indices of,
         and all where there is something else that they are used for."""
-        named = {extent for buffer in self.kernel.buffers for extent in buffer.extents if isinstance(extent, str)}
-        every: set[Extent] = {*named, *(counted(extent) for extent in named if extent.endswith(ENDS)), *self.spoken}
         if array not in self.tiles:
-            return every
+            return self.every
+        if array not in self.compared:
+            self.compared[array] = self._used_for(array)
+        return self.compared[array]
+
+    def _used_for(self, array: str) -> set[Extent]:
+        """Those of arrays that a tile's elements are indices of."""
         names = {node.result for node in walk(self.kernel) if isinstance(node, Load) and node.buffer == array}
         found: set[Extent] = set()
         for node in walk(self.kernel):
             if names.isdisjoint(reads_of(node)):
                 continue
             if not isinstance(node, Load | Copy | Store | Accumulate):
-                return every
+                return self.every
             for accessed, indices in _accesses(node):
                 found |= {e for at, e in zip(indices, self.extents[accessed], strict=False) if at in names}
-        return found & every
+        return found & self.every
 
     def _keep(self, tile: str, contents: _Contents) -> None:
         self.contents[tile] = self.contents[tile].meet(contents) if tile in self.contents else contents
