@@ -18,10 +18,13 @@ Form = dict[int, int]
 """By atom its factor; under ONE the constant. Factors are not 0."""
 ONE = 0
 """The atom of constants."""
-MOST_STEPS = 100
-"""Goals that are looked at before a proof is given up, for each of the following and one more."""
-MOST_LATER = 3
-"""Forms that a proof takes away which bring a later atom than the one that goes: what was made of it, or guards it."""
+Tries = tuple[tuple[int, int], ...]
+GUESSES: Tries = ((0, 24), (1, 64))
+"""How a proof is tried that may well fail, and is one of many. Each try has a number of forms that it takes away which
+bring a later atom than the one that goes (what was made of it, or guards it), and a number of goals that it looks at
+before it is given up."""
+TRIES: Tries = ((0, 24), (1, 100), (0, 100), (1, 200), (2, 300), (3, 400))
+"""How a proof is tried that a kernel needs."""
 
 
 @dataclass(eq=False)
@@ -36,6 +39,7 @@ class _Atom:
     most_of: tuple[Form, ...] = ()
     learn: Callable[[], bool] | None = None
     asked: int = -1  # the scope in which this was tried last
+    known: int = 0  # which forms there are below: another number where others are
     above: list[Form] = field(default_factory=list)  # known forms where its factor is positive, without later atoms
     below: list[Form] = field(default_factory=list)  # likewise, negative
     above_later: list[Form] = field(default_factory=list)  # with later atoms
@@ -77,31 +81,40 @@ def _less(goal: Form, known: Form, atom: int) -> Form:
     return total
 
 
+def _with(goal: Form, atom: int, form: Form) -> Form:
+    """A goal with a form in the place of an atom."""
+    without = {other: factor for other, factor in goal.items() if other != atom}
+    return plus(without, form, goal[atom])
+
+
 def is_number(form: Form) -> bool:
     """Whether a form has no atoms."""
     return not form or form.keys() == {ONE}
 
 
+Key = frozenset[tuple[int, int]]
+"""A form that can be looked up."""
+
+
 class _Search:
     """The goals that one proof has looked at."""
 
-    def __init__(self, later: int) -> None:
-        self._left = MOST_STEPS * (later + 1)
-        self._seen: dict[frozenset[tuple[int, int]], int] = {}
-        self._shown: set[frozenset[tuple[int, int]]] = set()
+    def __init__(self, most: int) -> None:
+        self.left = most
+        self.looked_at: dict[Key, int] = {}
+        self.shown: set[Key] = set()
+        self.asked: dict[int, int] = {}  # the atoms that it has eliminated, and what was known of them
+        self.deeper = False  # whether there was more to look at with more later forms
 
-    def shows(self, goal: Form, later: int, show: Callable[[], bool]) -> bool:
-        """Whether a goal can be shown: it is looked at but once with as many later forms."""
-        key = frozenset(goal.items())
-        self._left -= 1
-        if key in self._shown:
+    def passes(self, key: Key, later: int) -> bool:
+        """Whether a goal is not worth a look: each is looked at but once with as many later forms."""
+        self.left -= 1
+        if self.left < 0:
+            self.deeper = True
             return True
-        if self._left < 0 or self._seen.get(key, -1) >= later:
-            return False
-        self._seen[key] = later
-        if show():
-            self._shown.add(key)
+        if self.looked_at.get(key, -1) >= later:
             return True
+        self.looked_at[key] = later
         return False
 
 
@@ -111,9 +124,14 @@ class Affine:
     def __init__(self) -> None:
         self._atoms = [_Atom(1, 1)]
         self._products: dict[tuple[int, int], int] = {}
-        self._learnt: list[list[Form]] = []  # the lists that scopes have added to, in order
+        self._learnt: list[tuple[list[Form], _Atom, int]] = []  # what scopes have added to, in order, as it was
+        self._assumed = 0
+        self._held: dict[Key, None] = {}  # shown in a scope, in order
+        self._failed: dict[tuple[Key, Tries], dict[int, int]] = {}  # not shown, with what was known of the asked atoms
         self._asked: list[tuple[_Atom, Callable[[], bool]]] = []
         self._scope = 0
+        self._learning = False
+        self._own: list[tuple[int, int]] = []
 
     def atom(self, low: int | None = None, high: int | None = None) -> int:
         """A new atom, perhaps of known bounds."""
@@ -153,7 +171,7 @@ class Affine:
         if len(form) != 1 or ONE in form:
             return []
         (atom,) = form
-        pairs = [pair for pair in self._products if atom in pair]
+        pairs = [pair for pair in self._own if atom in pair]
         return [{one if other == atom else other: 1} for one, other in pairs]
 
     def least(self, *forms: Form) -> Form:
@@ -220,37 +238,76 @@ class Affine:
                     known = atom.above_later if factor > 0 else atom.below_later
                 if form not in known:
                     known.append(form)
-                    self._learnt.append(known)
+                    self._learnt.append((known, atom, atom.known))
+                    self._assumed += 1
+                    atom.known = self._assumed
 
-    def mark(self) -> tuple[int, int]:
+    def mark(self) -> tuple[int, int, int]:
         """Where a scope begins."""
         self._scope += 1
-        return len(self._learnt), len(self._asked)
+        return len(self._learnt), len(self._asked), len(self._held)
 
     def ask(self, form: Form) -> None:
         """Has what is known of a form's atoms found."""
         for number in form:
             self._ask(self._atoms[number])
 
-    def back_to(self, mark: tuple[int, int]) -> None:
+    def back_to(self, mark: tuple[int, int, int]) -> None:
         """Forgets what was assumed, and found, since a scope began."""
-        learnt, asked = mark
+        learnt, asked, held = mark
         while len(self._learnt) > learnt:
-            self._learnt.pop().pop()
+            forms, atom, atom.known = self._learnt.pop()
+            forms.pop()
         while len(self._asked) > asked:
             atom, learn = self._asked.pop()
             atom.learn, atom.asked = learn, -1
+        while len(self._held) > held:
+            self._held.popitem()
 
-    def holds(self, form: Form, most_later: int = MOST_LATER) -> bool:
-        """Whether a form is shown to be not negative; False says nothing, and of `most_later` below MOST_LATER less."""
+    def holds(self, form: Form, tries: Tries = TRIES) -> bool:
+        """Whether a form is shown to be not negative; False says nothing."""
         low = self.low(form)
         if low is not None:
             if low >= 0:
                 return True
             if is_number(form):
                 return False
-        goal = plus(form, {ONE: 1})
-        return any(self._positive(goal, _Search(later), later) for later in range(most_later + 1))
+        key = frozenset(form.items())
+        if key in self._held:
+            return True
+        if self._fails_again(key, tries):
+            return False
+        goal, asked = plus(form, {ONE: 1}), dict[int, int]()
+        for later, most in tries:
+            search = _Search(most)
+            if self._positive(goal, search, later):
+                self._held[key] = None
+                return True
+            asked = search.asked | asked
+            if not search.deeper:
+                break
+        self._failed[key, tries] = asked
+        return False
+
+    def guessed(self, form: Form) -> bool:
+        """The same, in fewer steps."""
+        return self.holds(form, GUESSES)
+
+    def seen(self, form: Form) -> bool:
+        """The same, in the fewest."""
+        return self.holds(form, GUESSES[:1])
+
+    def _fails_again(self, key: Key, tries: Tries) -> bool:
+        """Whether a proof has failed before, and nothing more is known of what it has asked."""
+        asked = self._failed.get((key, tries))
+        if asked is None:
+            return False
+        for number, known in asked.items():
+            atom = self._atoms[number]
+            self._ask(atom)
+            if atom.known != known:
+                return False
+        return True
 
     def _positive(self, goal: Form, search: _Search, later: int) -> bool:
         """Whether a goal is above 0, by so many forms with later atoms at most. Goals are multiples of an integer, so
@@ -259,42 +316,36 @@ class Affine:
         if low is not None and low > 0:
             return True
         latest = max(goal, default=ONE)
-        return latest != ONE and search.shows(goal, later, lambda: self._eliminated(goal, latest, search, later))
+        if latest == ONE:
+            return False
+        key = frozenset(goal.items())
+        if key in search.shown:
+            return True
+        if search.passes(key, later) or not self._eliminated(goal, latest, search, later):
+            return False
+        search.shown.add(key)
+        return True
 
     def _eliminated(self, goal: Form, latest: int, search: _Search, later: int) -> bool:
-        self._ask(self._atoms[latest])
-        if any(self._positive(rest, search, later) for rest in self._without(goal, latest)):
-            return True
-        if self._each(goal, latest, search, later):
-            return True
-        return later > 0 and any(self._positive(rest, search, later - 1) for rest in self._beyond(goal, latest))
-
-    def _without(self, goal: Form, latest: int) -> Iterator[Form]:
-        """Goals without the latest atom of one, each of which it follows from, by what the atom was made from."""
+        """Whether a goal follows from one without its latest atom: by what the atom was made from, whichever of some
+        forms it is, or by what was made of it."""
         factor, atom = goal[latest], self._atoms[latest]
+        self._ask(atom)
+        search.asked.setdefault(latest, atom.known)
         for form in atom.above if factor > 0 else atom.below:
-            yield _less(goal, form, latest)
+            if self._positive(_less(goal, form, latest), search, later):
+                return True
         bound = atom.low if factor > 0 else atom.high
-        if bound is not None:
-            yield self._with(goal, latest, constant(bound))
-
-    def _beyond(self, goal: Form, latest: int) -> Iterator[Form]:
-        """Likewise, by what was made of the atom."""
-        factor, atom = goal[latest], self._atoms[latest]
-        for form in tuple(atom.above_later if factor > 0 else atom.below_later):
-            yield _less(goal, form, latest)
-
-    def _each(self, goal: Form, latest: int, search: _Search, later: int) -> bool:
-        """Whether a goal is above 0 whichever of some forms its latest atom is."""
-        atom = self._atoms[latest]
-        forms = atom.least_of if goal[latest] > 0 else atom.most_of
-        goals = [self._with(goal, latest, form) for form in forms]
-        return bool(goals) and all(self._positive(rest, search, later) for rest in goals)
-
-    def _with(self, goal: Form, atom: int, form: Form) -> Form:
-        """A goal with a form in the place of an atom."""
-        without = {other: factor for other, factor in goal.items() if other != atom}
-        return plus(without, form, goal[atom])
+        if bound is not None and self._positive(_with(goal, latest, constant(bound)), search, later):
+            return True
+        forms = atom.least_of if factor > 0 else atom.most_of
+        if forms and all(self._positive(_with(goal, latest, form), search, later) for form in forms):
+            return True
+        beyond = atom.above_later if factor > 0 else atom.below_later
+        if later == 0:
+            search.deeper |= bool(beyond)
+            return False
+        return any(self._positive(_less(goal, form, latest), search, later - 1) for form in tuple(beyond))
 
     def _ask(self, atom: _Atom) -> None:
         """Has what is known of an atom found, once a scope."""
@@ -311,21 +362,36 @@ class Affine:
         if (one, other) not in self._products:
             lows = self._atoms[one].low, self._atoms[other].low
             found = self._products[one, other] = self.atom(0 if all(n is not None and n >= 0 for n in lows) else None)
-            self.when_asked(found, lambda: self._learn_product(one, other))
+            if not self._learning:
+                self._own.append((one, other))
+            learn = self._learn_sign if self._learning else self._learn_product
+            self.when_asked(found, lambda: learn(one, other))
         return self._products[one, other]
+
+    def _learn_sign(self, one: int, other: int) -> bool:
+        shown = self.seen({one: 1}) and self.seen({other: 1})
+        if shown:
+            self.assume(self.product({one: 1}, {other: 1}))
+        return shown
 
     def _learn_product(self, one: int, other: int) -> bool:
         """A known form of one factor, times the other, which is not negative."""
         products = set(self._products.values())
-        shown = [self.holds({one: 1}, 0), self.holds({other: 1}, 0)]
+        shown = [self.seen({one: 1}), self.seen({other: 1})]
         for factor, bounded, known in ((one, other, shown[0]), (other, one, shown[1])):
             if known:
                 self._ask(self._atoms[bounded])
                 forms = (*self._atoms[bounded].above, *self._atoms[bounded].below)
                 for form in [form for form in forms if products.isdisjoint(form)]:
-                    self.assume(self.product(form, {factor: 1}))
+                    self._times(form, factor)
                 for rival in self.taken_by({factor: 1}):
                     more = plus(plus(rival, {bounded: -1}), {ONE: -1})
-                    if self.holds(more, 1):
-                        self.assume(self.product(more, {factor: 1}))
+                    if self.seen(more):
+                        self._times(more, factor)
         return all(shown)
+
+    def _times(self, form: Form, factor: int) -> None:
+        before, self._learning = self._learning, True
+        product = self.product(form, {factor: 1})
+        self._learning = before
+        self.assume(product)

@@ -34,7 +34,7 @@ class Fact:
     @property
     def arrays(self) -> frozenset[str]:
         """The arrays that it speaks of."""
-        return frozenset(_arrays(self.sum))
+        return _spoken_of(self.text)
 
 
 @cache
@@ -44,6 +44,11 @@ def _read(text: str) -> Sum:
     (operator,), (right,) = comparison.ops, comparison.comparators
     less = ((None, -1),) if isinstance(operator, ast.Lt) else ()
     return (*_sum(right, 1), *_sum(comparison.left, -1), *less)
+
+
+@cache
+def _spoken_of(text: str) -> frozenset[str]:
+    return frozenset(_arrays(_read(text)))
 
 
 def _sum(node: ast.expr, times: int) -> Sum:

@@ -122,11 +122,13 @@ def _followed(kernel: ScheduledKernel, facts: tuple[Fact, ...]) -> tuple[tuple[U
     """A kernel's accesses that are not shown to be inside, and what it stores in arrays and tiles of indices."""
     if (kernel, facts) in _SHOWN:
         return (), _SHOWN[kernel, facts]
-    found = _Bounds(kernel, facts, {})
+    held: Mapping[str, _Contents] = {}
+    if _late(kernel):  # what tiles of indices hold is known only after all stores
+        first = _Bounds(kernel, facts, {}, checks=False)
+        first.body(kernel.body)
+        held = first.contents
+    found = _Bounds(kernel, facts, held)
     found.body(kernel.body)
-    if found.late:  # what tiles of indices hold is known only now
-        found = _Bounds(kernel, facts, found.contents)
-        found.body(kernel.body)
     if not found.unproved:
         if len(_SHOWN) == MOST_SHOWN:
             del _SHOWN[next(iter(_SHOWN))]
@@ -134,10 +136,30 @@ def _followed(kernel: ScheduledKernel, facts: tuple[Fact, ...]) -> tuple[tuple[U
     return tuple(found.unproved), found.contents
 
 
+_Key = tuple[frozenset[tuple[int, int]], ...]
+
+
+def _late(kernel: ScheduledKernel) -> bool:
+    """Whether a tile of indices is read before something else is stored in it."""
+    tiles = {node.name for node in walk(kernel) if isinstance(node, Tile) and node.type == "i32"}
+    read: set[str] = set()
+    for node in walk(kernel):
+        match node:
+            case Load() if node.buffer in tiles:
+                read.add(node.buffer)
+            case AtomicAccumulate() if node.result and node.target in tiles:
+                return True
+            case Store() | Accumulate() if node.target in read:
+                return True
+    return False
+
+
 class _Bounds:
     """Follows the indices through a kernel."""
 
-    def __init__(self, kernel: ScheduledKernel, facts: tuple[Fact, ...], contents: Mapping[str, _Contents]) -> None:
+    def __init__(
+        self, kernel: ScheduledKernel, facts: tuple[Fact, ...], held: Mapping[str, _Contents], checks: bool = True
+    ) -> None:
         nodes = list(walk(kernel))
         arrays: list[Buffer | Tile] = [*kernel.buffers, *(node for node in nodes if isinstance(node, Tile))]
         self.kernel = kernel
@@ -161,13 +183,17 @@ class _Bounds:
                 self.named.setdefault(name, []).append((fact, spoken))
         self.spoken = {term[0] for fact in facts for term, _ in fact.sum if term is not None and not term[1]} - own
         self.spoken = {name for name in self.spoken if not name.startswith("_") and name not in self.extents}
+        named = {extent for buffer in kernel.buffers for extent in buffer.extents if isinstance(extent, str)}
+        self.every: set[Extent] = {*named, *(counted(name) for name in named if name.endswith(ENDS)), *self.spoken}
+        self.compared: dict[str, set[Extent]] = {}  # by tile the extents that its elements are held against
         self.forms: dict[str, Form] = {}
         self.atoms: dict[object, Form] = {}
+        self.following: dict[tuple[str, _Key], tuple[Form, Form]] = {}
         self.divisors: set[int] = set()
         self.shown: dict[tuple[Atom, Extent, int], None] = {}
-        self.held, self.contents = contents, dict[str, _Contents]()
-        self.read: set[str] = set()  # tiles of indices that have been read
-        self.late = False
+        self.held, self.contents = held, dict[str, _Contents]()
+        self.kept = self.indices & self.tiles if not checks else self.indices - self.tiles if held else self.indices
+        self.checks = checks  # whether accesses are looked at, or only what is stored
         self.unproved: list[Unproved] = []
 
     def body(self, body: tuple[Statement, ...]) -> None:
@@ -293,7 +319,7 @@ class _Bounds:
         return self.atoms[key]
 
     def _learn_quotient(self, found: int, dividend: Form, divisor: int, positive: bool) -> bool:
-        affine, holds = self.affine, partial(self.affine.holds, most_later=1)
+        affine, holds = self.affine, self.affine.guessed
         affine.assume(plus({found: divisor, ONE: divisor - 1} if divisor > 1 else {found: 1}, dividend, -1))
         if positive or holds({found: 1, ONE: -1}) or holds(dividend):
             affine.assume({found: 1})
@@ -324,11 +350,11 @@ class _Bounds:
         """Bounds of a quotient that products give: `a // b` is less than `k` where `a < k * b`, at least 1 where
         `b <= a`. Each `k` is a number by which something is divided, or is what else the divisor is taken by."""
         affine = self.affine
-        if affine.holds(plus(dividend, divisor, -1)):
+        if affine.guessed(plus(dividend, divisor, -1)):
             affine.assume(plus(ratio, constant(-1)))
         numbers = [constant(number + 1) for number in sorted(self.divisors)]
         for bound in (*numbers, *affine.taken_by(divisor)):
-            if affine.holds(plus(plus(affine.product(bound, divisor), dividend, -1), constant(-1))):
+            if affine.seen(plus(plus(affine.product(bound, divisor), dividend, -1), constant(-1))):
                 affine.assume(plus(plus(bound, ratio, -1), constant(-1)))
 
     def _remainder(self, dividend: Form, divisor: int) -> Form:
@@ -365,27 +391,33 @@ class _Bounds:
         found = affine.atom(None if low is None else low - 1)
         result = self.forms[search.result] = {found: 1}
         affine.assume(plus(plus(result, lower, -1), constant(1)))
-        self.affine.when_asked(found, partial(self._learn_search, search, result, lower, upper, value))
+        affine.when_asked(found, partial(self._learn_search, search, result, lower, upper, value))
+        following = plus(result, constant(1))
+        self.following[search.buffer, _key((following,))] = plus(upper, following, -1), value
 
     def _learn_search(self, search: Search, result: Form, lower: Form, upper: Form, value: Form) -> bool:
-        affine, holds = self.affine, partial(self.affine.holds, most_later=1)
+        affine, holds = self.affine, self.affine.guessed
         if holds(plus(upper, lower, -1)):
             affine.assume(plus(plus(upper, result, -1), constant(-1)))
         first, last = self._element(search.buffer, (lower,)), self._element(search.buffer, (plus(upper, constant(-1)),))
-        if holds(plus(plus(last, value, -1), constant(-1))):
+        if affine.seen(plus(plus(last, value, -1), constant(-1))):
             affine.assume(plus(plus(upper, result, -1), constant(-2)))
-        following = self._element(search.buffer, (plus(result, constant(1)),))
-        if holds(plus(plus(upper, result, -1), constant(-2))):
-            affine.assume(plus(plus(following, value, -1), constant(-1)))
         if holds(plus(value, first, -1)) and holds(plus(plus(upper, lower, -1), constant(-1))):
             affine.assume(plus(result, lower, -1))
             affine.assume(plus(value, self._element(search.buffer, (result,)), -1))
             return True
         return False
 
+    def _learn_following(self, element: Form, room: Form, value: Form) -> bool:
+        """What follows a place that was found is more than the value, where the bounds have it."""
+        inside = self.affine.guessed(plus(room, constant(-1)))
+        if inside:
+            self.affine.assume(plus(plus(element, value, -1), constant(-1)))
+        return inside
+
     def _element(self, array: str, indices: tuple[Form, ...]) -> Form:
         """An element of an array of indices that nobody writes in this kernel, or that only ever has what facts say."""
-        key = array, tuple(frozenset(index.items()) for index in indices)
+        key = array, _key(indices)
         if key not in self.atoms:
             found = self.affine.atom()
             self.atoms[key] = {found: 1}
@@ -397,7 +429,8 @@ class _Bounds:
             for term, _ in fact.sum:
                 if term is not None and term[0] == array:
                     self._state(fact, term, indices, found)
-        return True
+        following = self.following.get((array, _key(indices)))
+        return following is None or self._learn_following({found: 1}, *following)
 
     def _state(self, fact: Fact, term: Term, indices: tuple[Form, ...], found: int) -> None:
         """A fact, of an element that one of its terms is at these indices. Kernels may see two dimensions of an array
@@ -431,7 +464,7 @@ class _Bounds:
         return form
 
     def _access(self, statement: Statement, array: str, indices: tuple[Atom, ...]) -> None:
-        for index, extent in zip(indices, self.extents[array], strict=False):
+        for index, extent in zip(indices, self.extents[array] if self.checks else (), strict=False):
             width = self.widths.get(index, 1) if isinstance(index, str) else 1
             key = index, extent, width
             if key in self.shown:
@@ -459,9 +492,10 @@ class _Bounds:
                 self.forms[statement.result] = self._loaded(statement)
             case AtomicAccumulate() if statement.target in self.indices:
                 if statement.result:
-                    self.forms[statement.result] = self._kept(statement.target)
+                    known = statement.target in self.tiles  # other kernels may have stored in an array
+                    self.forms[statement.result] = self._kept(statement.target) if known else {self.affine.atom(): 1}
                 self._count_in(statement)
-            case Store() | Accumulate() if statement.target in self.indices and statement.indices:
+            case Store() | Accumulate() if statement.target in self.kept and statement.indices:
                 self._hold(statement)
 
     def _count_in(self, add: AtomicAccumulate) -> None:
@@ -485,47 +519,53 @@ class _Bounds:
         """Notes what is stored in an array or a tile of indices."""
         (operand,) = store.operands
         assert isinstance(store, Store), "indices are only stored, or added to by atomics"
-        value, holds = self._form(operand), partial(self.affine.holds, most_later=1)
+        affine, value, holds = self.affine, self._form(operand), self.affine.guessed
         least = next((n for n in LEAST_CONTENTS if holds(plus(value, constant(-n)))), self.affine.low(value))
         extents = self._compared(store.target)
         if not is_number(value):
             reached = self.affine.reached(value)
             extents = {extent for extent in extents if self._form(extent).keys() & reached - {ONE}}
         less = {extent for extent in extents if holds(plus(plus(self._form(extent), value, -1), constant(-1)))}
-        most = {extent for extent in extents - less if holds(plus(self._form(extent), value, -1))}
+        most = {extent for extent in extents - less if affine.seen(plus(self._form(extent), value, -1))}
         self._keep(store.target, _Contents(least, self.affine.high(value), frozenset(less), frozenset(less | most)))
 
     def _compared(self, array: str) -> set[Extent]:
         """The extents that an array's elements are held against: of a tile, those of arrays that they are indices of,
         and all where there is something else that they are used for."""
-        named = {extent for buffer in self.kernel.buffers for extent in buffer.extents if isinstance(extent, str)}
-        every: set[Extent] = {*named, *(counted(extent) for extent in named if extent.endswith(ENDS)), *self.spoken}
         if array not in self.tiles:
-            return every
+            return self.every
+        if array not in self.compared:
+            self.compared[array] = self._used_for(array)
+        return self.compared[array]
+
+    def _used_for(self, array: str) -> set[Extent]:
+        """Those of arrays that a tile's elements are indices of."""
         names = {node.result for node in walk(self.kernel) if isinstance(node, Load) and node.buffer == array}
         found: set[Extent] = set()
         for node in walk(self.kernel):
             if names.isdisjoint(reads_of(node)):
                 continue
             if not isinstance(node, Load | Copy | Store | Accumulate):
-                return every
+                return self.every
             for accessed, indices in _accesses(node):
                 found |= {e for at, e in zip(indices, self.extents[accessed], strict=False) if at in names}
-        return found & every
+        return found & self.every
 
     def _keep(self, tile: str, contents: _Contents) -> None:
-        self.late |= tile in self.read
         self.contents[tile] = self.contents[tile].meet(contents) if tile in self.contents else contents
 
     def _kept(self, tile: str) -> Form:
         """An element of a tile of indices, of which all that it holds is known."""
-        self.read.add(tile)
         known = self.held.get(tile) or self.contents.get(tile) or _Contents(None, None, frozenset())
         form = {self.affine.atom(known.least, known.most): 1}
         for extent in known.at_most:
             room = plus(self._form(extent), form, -1)
             self.affine.assume(plus(room, constant(-1)) if extent in known.less_than else room)
         return form
+
+
+def _key(indices: tuple[Form, ...]) -> _Key:
+    return tuple(frozenset(index.items()) for index in indices)
 
 
 def _accesses(statement: Statement) -> Iterator[tuple[str, tuple[Atom, ...]]]:
