@@ -130,8 +130,8 @@ class Affine:
         self._failed: dict[tuple[Key, Tries], dict[int, int]] = {}  # not shown, with what was known of the asked atoms
         self._asked: list[tuple[_Atom, Callable[[], bool]]] = []
         self._scope = 0
-        self._learning = False
-        self._own: list[tuple[int, int]] = []
+        self._learning = False  # whether products are made of what is known
+        self._own: list[tuple[int, int]] = []  # the products that were asked for
 
     def atom(self, low: int | None = None, high: int | None = None) -> int:
         """A new atom, perhaps of known bounds."""
@@ -256,8 +256,9 @@ class Affine:
         """Forgets what was assumed, and found, since a scope began."""
         learnt, asked, held = mark
         while len(self._learnt) > learnt:
-            forms, atom, atom.known = self._learnt.pop()
+            forms, known, before = self._learnt.pop()
             forms.pop()
+            known.known = before
         while len(self._asked) > asked:
             atom, learn = self._asked.pop()
             atom.learn, atom.asked = learn, -1
@@ -369,6 +370,7 @@ class Affine:
         return self._products[one, other]
 
     def _learn_sign(self, one: int, other: int) -> bool:
+        """Of a product that is only part of what is known of another: that it is not negative."""
         shown = self.seen({one: 1}) and self.seen({other: 1})
         if shown:
             self.assume(self.product({one: 1}, {other: 1}))
@@ -391,6 +393,7 @@ class Affine:
         return all(shown)
 
     def _times(self, form: Form, factor: int) -> None:
+        """A known form, multiplied; of the products that this makes little is asked, or there would be no end."""
         before, self._learning = self._learning, True
         product = self.product(form, {factor: 1})
         self._learning = before

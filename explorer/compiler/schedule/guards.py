@@ -19,10 +19,11 @@ from functools import partial
 
 from explorer.compiler.codegen.text import Unsupported
 from explorer.compiler.ir import loops
+from explorer.compiler.ir.bounds import Unproved
 from explorer.compiler.ir.kernels import AtomicAccumulate, Copy, ScheduledKernel, Search, Statement, Where
 from explorer.compiler.ir.lookups import given_facts
 from explorer.compiler.ir.node import Atom, Names, VerificationError
-from explorer.compiler.ir.verify_bounds import Extents, Unproved
+from explorer.compiler.ir.verify_bounds import Extents
 from explorer.compiler.ir.verify_kernels import verify_scheduled
 from explorer.compiler.passes.report import Report
 from explorer.compiler.schedule.steps import Steps

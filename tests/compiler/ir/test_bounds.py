@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 import explorer
 from benchmarks.gpu_check import CHECKOUT
+from explorer.compiler.ir import verify_bounds
 from explorer.compiler.ir.affine import ONE, Affine, plus
 from explorer.compiler.ir.facts import Fact
 from explorer.compiler.ir.kernels import ScheduledKernel, print_scheduled
@@ -175,6 +177,41 @@ def replace_facts(kernel: ScheduledKernel) -> ScheduledKernel:
     """The kernel with the facts of its arrays, as one that made them has."""
     object.__setattr__(kernel, "facts", FACTS)
     return kernel
+
+
+COUNTED = """\
+scheduled Counted  template rows  threads 32
+  index counts[nodes]
+  output out[nodes]
+  for n in 0..nodes @block
+    place = atomic counts[n] += 1
+    where place < nodes
+      out[place] = 0.0
+"""
+
+
+def test_what_other_kernels_have_stored_is_counted_on_from() -> None:
+    """A count that began below 0 is no place."""
+    assert missing_of(COUNTED) == ["place"]
+
+
+@pytest.mark.parametrize(("name", "most"), [("kge/transr", 6_000), ("rgnn/hgt", 40_000)])
+def test_proofs_look_at_few_goals(name: str, most: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A new text waits for its proofs."""
+    given, kernels = module_of(CHECKOUT / "examples" / f"{name}.emb", True)
+    monkeypatch.setattr(verify_bounds, "_SHOWN", {})
+    looked, eliminated = 0, Affine._eliminated
+
+    def counted(*of: Any) -> bool:
+        nonlocal looked
+        looked += 1
+        return eliminated(*of)
+
+    monkeypatch.setattr(Affine, "_eliminated", counted)
+    extents = Extents(given)
+    for kernel in kernels:
+        extents.unproved(kernel)
+    assert 0 < looked < most
 
 
 def test_a_proof_rounds_integers() -> None:
