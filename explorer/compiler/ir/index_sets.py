@@ -84,7 +84,7 @@ class SetNames:
         for index_set in dict.fromkeys(sets):
             counts[index_set] = count_name(index_set)
             if graph.family == "score" and index_set != "unit":
-                counts[index_set] = names.new({"batch": "B", "negative": "BN"}.get(index_set, index_set))
+                counts[index_set] = names.new({"batch": "B", "negative": "BN"}.get(index_set, str(counts[index_set])))
         inverses = {e.name: (names.new(f"{e.name}_ptr"), names.new(f"{e.name}_order")) for e in graph.maps}
         return cls(counts, inverses)
 
