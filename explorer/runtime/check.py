@@ -72,9 +72,7 @@ def _number(value: float) -> float | None:
     return value if np.isfinite(value) else None
 
 
-def compare(
-    got: Floats, want: Bounded, plain: Sequence[Plain] = (), unflushed: Unflushed | None = None
-) -> Check:
+def compare(got: Floats, want: Bounded, plain: Sequence[Plain] = (), unflushed: Unflushed | None = None) -> Check:
     """Hold a result or a gradient against the reference's, of the same elements, in any shape.
 
     A NaN or an infinity matches only the same, or anything where float32 has no bound: there, what is no number is told

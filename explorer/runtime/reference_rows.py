@@ -267,10 +267,9 @@ def _by_groups(matrices: Rows, values: Array, product: Callable[[Array, Array], 
     """The products of every row with its matrix, those with the same matrix at once."""
     order, starts = matrices.groups()
     sorted_rows, tables = pick(values, (order,)), matrices.of_rows(order[starts])
-    ends = [*starts[1:].tolist(), len(order)]
-    parts = [
-        product(sorted_rows[start:end], tables[index]) for index, (start, end) in enumerate(zip(starts, ends, strict=True))
-    ]
+    ends = [*starts[1:], len(order)]
+    groups = enumerate(zip(starts, ends, strict=True))
+    parts = [product(sorted_rows[start:end], tables[index]) for index, (start, end) in groups]
     return pick(joined(0, *parts), (np.argsort(order),))
 
 

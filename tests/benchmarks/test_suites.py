@@ -5,12 +5,12 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 
-import numpy as np
 import pytest
 
 from benchmarks import _core, dae, kge, rgnn
 from benchmarks import compile as compile_suite
 from benchmarks._measuring import interleave, provenance, summary
+from explorer.runtime.check import compare
 from explorer.runtime.matrices import MATRIX_PRESETS
 
 
@@ -19,7 +19,7 @@ def test_both_sides_compute_the_same_scores(case: kge.Case) -> None:
     pytest.importorskip("torch", reason="the peer is PyTorch, which this machine does without")
     sides, error = kge.contenders(replace(case, size=17, batch=40), "WN18")
     assert set(sides) == set(kge.SIDES)
-    assert error <= kge.TOLERANCE
+    assert error <= 1
 
 
 def test_eager_takes_memory_for_its_matrices_and_the_fused_loops_take_none() -> None:
@@ -46,7 +46,7 @@ def test_layers_and_every_variant_of_their_peer_agree(case: rgnn.Case) -> None:
     assert names == [variant.name for variant in case.variants]
     want = bench.reference()
     for run in bench.sides(["explorer", *names]).values():
-        np.testing.assert_allclose(run(), want, rtol=1e-4, atol=1e-5 * np.abs(want).max())
+        assert compare(run(), want).ratio <= 1
 
 
 def test_a_variant_that_gathers_a_matrix_an_edge_needs_the_memory_for_it(monkeypatch: pytest.MonkeyPatch) -> None:
