@@ -38,6 +38,11 @@ EITHER = 1 / (CONSTANT * ROUNDOFF)
 """The scale that allows an error of 1: what takes either of two slopes may differ by their difference."""
 FLUSHED = 2.0**-126 / ROUNDOFF
 """What is lost where a result below the normal numbers becomes 0, as a scale."""
+CUT_OFF = 16.0
+"""Tensor cores add eight products at a time and cut off what does not fit, where others round: the sum loses half a unit
+of its last place a step, always towards 0, so that such errors do not cancel (Fasi, Higham, Mikaitis and Pranesh,
+Numerical behavior of NVIDIA tensor cores, PeerJ Computer Science 7, 2021). On the way a sum is about half as large as in
+the end, or as sums that take a walk are."""
 LARGEST = 2.0**128
 """What is as large overflows, and has no bound."""
 
@@ -486,6 +491,8 @@ def _matmul(x: Any, y: Any) -> Bounded:
     else:
         owns.append(np.float32(_rounding_of_factors()) * _squared_product(a, b))
     shared: Part = _lost(value)
+    if _coarser[-1] > 1:
+        shared = shared + np.float32(count / CUT_OFF) * (_size(value) + _squared_product(a, b))
     if not _absent(x.own):
         owns.append(_squared_product(_full(x.own, x.shape), b))
     if not _absent(y.own):

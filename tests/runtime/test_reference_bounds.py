@@ -184,6 +184,23 @@ def test_a_sum_over_edges_is_within_its_bound(order: str, alike: bool) -> None:
         assert largest(got, want[place]) <= 1
 
 
+def test_sums_that_are_cut_off_are_within_the_bounds_of_tensor_cores() -> None:
+    """A norm of sums that have all lost some of their size, of 1,000 terms: beyond what rounding may make."""
+    random = np.random.default_rng(0)
+    x, y = random.standard_normal((16, 1000)), random.standard_normal((1000, 1004))
+    exact = x.astype(np.float32).astype(np.float64), y.astype(np.float32).astype(np.float64)
+    total = np.zeros((16, 1004))
+    for start in range(0, 1000, 8):
+        total += exact[0][:, start : start + 8] @ exact[1][start : start + 8]
+        unit = 2.0 ** (np.floor(np.log2(np.abs(total))) - 23)
+        total = np.trunc(total / unit) * unit
+    got = np.sqrt(np.sum(total * total, axis=-1))
+    rounded = plain.norm(plain.matmul(*map(bounded, exact)))
+    with products_coarser(2.0**3):
+        cut_off = plain.norm(plain.matmul(*map(bounded, exact)))
+    assert error_over_bound(got, rounded).max() > 1 > 2 * error_over_bound(got, cut_off).max()
+
+
 def test_products_of_coarser_factors_have_wider_bounds() -> None:
     x, w = (RANDOM.standard_normal(shape).astype(F32) for shape in ((100, 64), (64, 20)))
     rounded = [(values.view(np.uint32) + 0x1000 & 0xFFFFE000).view(F32) for values in (x, w)]  # 11 bits, as TF32 has
