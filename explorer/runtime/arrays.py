@@ -7,7 +7,7 @@ each array once.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -16,26 +16,14 @@ import numpy.typing as npt
 from explorer.compiler.codegen.text import Code
 from explorer.compiler.ir.graph import Graph
 from explorer.compiler.ir.index_sets import ENDS, SetNames, counted, ends_of, with_products
-from explorer.compiler.ir.loops import Buffer, For, Index, Kernel, Load
+from explorer.compiler.ir.lookups import ends_in, lookups_of
+from explorer.compiler.ir.loops import Buffer, Kernel
 from explorer.compiler.ir.module import Module
-from explorer.compiler.ir.node import Extent, walk
+from explorer.compiler.ir.node import Extent
 from explorer.runtime.inputs import InputError
 
 Arrays = dict[str, npt.NDArray[Any]]
 Extents = dict[Extent, int]
-
-
-@dataclass(frozen=True)
-class Lookup:
-    """What an index buffer holds picks a row of a table; where `exclusive`, its elements may end a loop over rows.
-
-    Where `every` is more than 1, so many elements in a row pick the same one: negatives their triple."""
-
-    index: str
-    table: str
-    extent: Extent
-    exclusive: bool
-    every: int = 1
 
 
 def kernels_of(program: Kernel | Module) -> tuple[Kernel, ...]:
@@ -156,6 +144,7 @@ def _check_indices(kernels: tuple[Kernel, ...], arrays: Arrays, extents: Extents
         highest[name] = int(array.max()) if array.size else 0
         if array.size and array.min() < 0:
             raise InputError(f"{name} holds indices outside 0 to 2147483647.")
+    _check_ends(kernels, arrays, extents)
     for lookup in lookups:
         array, rows = arrays[lookup.index], extents[lookup.extent]
         if array.size and highest[lookup.index] // lookup.every >= rows + lookup.exclusive:
@@ -165,28 +154,11 @@ def _check_indices(kernels: tuple[Kernel, ...], arrays: Arrays, extents: Extents
             raise InputError(f"{worst}, but {lookup.table} has {rows:,} rows.")
 
 
-def lookups_of(kernel: Kernel) -> list[Lookup]:
-    """Which index buffer picks from which table, and which holds the bounds of loops that walk a table."""
-    buffers = {buffer.name: buffer for buffer in kernel.buffers}
-    loads = [node for node in walk(kernel) if isinstance(node, Load) and node.buffer in buffers]
-    picks = {load.result: load.buffer for load in loads if buffers[load.buffer].kind == "index"}
-    shared: dict[str, tuple[str, int]] = {}  # the quotients of what was picked
-    for node in walk(kernel):
-        match node:
-            case Index(result=result, function="div", operands=(str(dividend), int(every))) if dividend in picks:
-                shared[result] = picks[dividend], every
-    loops = [node for node in walk(kernel) if isinstance(node, For)]
-    walked = {
-        loop.variable: [picks[bound] for bound in map(str, (loop.lower, loop.extent)) if bound in picks]
-        for loop in loops
-    }
-    found = []
-    for load in loads:
-        for extent, atom in zip(buffers[load.buffer].extents, load.indices, strict=True):
-            if isinstance(atom, str) and atom in picks:
-                found.append(Lookup(picks[atom], load.buffer, extent, exclusive=False))
-            elif isinstance(atom, str) and atom in shared:
-                found.append(Lookup(shared[atom][0], load.buffer, extent, exclusive=False, every=shared[atom][1]))
-            elif isinstance(atom, str):
-                found += [Lookup(bound, load.buffer, extent, exclusive=True) for bound in walked.get(atom, ())]
-    return sorted(dict.fromkeys(found), key=lambda lookup: (lookup.index, lookup.table, lookup.exclusive))
+def _check_ends(kernels: tuple[Kernel, ...], arrays: Arrays, extents: Extents) -> None:
+    """Where segments begin: the first at 0, each behind the one before, and the last ends with the elements."""
+    for name, elements in dict.fromkeys(ends for kernel in kernels for ends in ends_in(kernel)):
+        array = arrays[name]
+        if array.size and (array[0] != 0 or np.any(array[1:] < array[:-1])):
+            raise InputError(f"{name} holds where segments begin, so it begins with 0 and nowhere falls.")
+        if array.size and array[-1] < extents[elements]:
+            raise InputError(f"{name} ends with {array[-1]}, but there are {extents[elements]:,} elements.")

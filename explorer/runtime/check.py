@@ -23,11 +23,17 @@ FEWEST = 64
 """Of fewer different elements, a mean says nothing that the elements do not."""
 SHARED = 0.5
 """How much of the bounds that elements share is no alarm: such an error is one draw, however many elements have it."""
+VANISHING = 1e-12
+"""A result as small may be what underflow left of it; of a larger one only 0 is suspected."""
+NORMAL = 2.0**-126
+"""The least normal number of float32: a smaller result may itself be 0."""
 _SMALLEST = 1e-300
 
 Floats = npt.NDArray[np.floating]
 Plain = Callable[[], npt.NDArray[np.floating]]
 """The reference's text in float32: as NumPy has it, or one by one."""
+Unflushed = Callable[[], Bounded]
+"""The reference's text with bounds that allow no underflow."""
 
 
 @dataclass(frozen=True)
@@ -66,18 +72,23 @@ def _number(value: float) -> float | None:
     return value if np.isfinite(value) else None
 
 
-def compare(got: Floats, want: Bounded, plain: Sequence[Plain] = ()) -> Check:
+def compare(
+    got: Floats, want: Bounded, plain: Sequence[Plain] = (), unflushed: Unflushed | None = None
+) -> Check:
     """Hold a result or a gradient against the reference's, of the same elements, in any shape.
 
     A NaN or an infinity matches only the same, or anything where float32 has no bound: there, what is no number is told
-    as beyond float32, and a number passes. The plain evaluations are made only where the mean may be an alarm.
+    as beyond float32, and a number passes. So is what no digit is right of where underflow on the way alone explains
+    it. The other evaluations are made only where the mean may be an alarm, or where something may have vanished.
     """
     if got.shape != want.shape:
         return Check(np.inf, want.shape[0] if want.shape else 0)
     ratios = error_over_bound(got, want)
-    unbounded = ~np.isfinite(want.error) & np.isfinite(want.value) & ~np.isfinite(got)
-    ratio = float(np.max(np.where(unbounded, np.inf, ratios), initial=0.0))
-    beyond = bool(unbounded.any()) and float(np.max(np.where(unbounded, 0.0, ratios), initial=0.0)) <= 1
+    unheld = ~np.isfinite(want.error) & np.isfinite(want.value) & ~np.isfinite(got)
+    if unflushed is not None and (suspected := _may_have_vanished(got, want) & (ratios <= 1)).any():
+        unheld |= suspected & (error_over_bound(got, unflushed()) > 1)
+    ratio = float(np.max(np.where(unheld, np.inf, ratios), initial=0.0))
+    beyond = bool(unheld.any()) and float(np.max(np.where(unheld, 0.0, ratios), initial=0.0)) <= 1
     root = _root(ratios)
     roots = [0.0, *_shared_root(want)]
     drifts = ratio <= 1 and _suspicious(root, roots, want)
@@ -102,6 +113,15 @@ def error_over_bound(got: Floats, want: Bounded) -> npt.NDArray[np.float64]:
         overflows = np.isinf(value) & (np.abs(want.value) >= LARGEST) & (np.sign(value) == np.sign(want.value))
         ratios = np.where(np.isinf(bound) & np.isfinite(want.value), 0.0, ratios)
     return np.where(same | overflows, 0.0, np.nan_to_num(ratios, nan=np.inf, posinf=np.inf))
+
+
+def _may_have_vanished(got: Floats, want: Bounded) -> npt.NDArray[np.bool_]:
+    """Where a result is wrong in its first digits within a bound that is as large as itself, and is small or 0."""
+    with np.errstate(all="ignore"):
+        size = np.abs(want.value)
+        wrong = np.abs(np.asarray(got, np.float64) - want.value) > size / 1024
+        within = (size >= NORMAL) & (CONSTANT * ROUNDOFF * want.error >= size)
+    return np.asarray(wrong & within & ((got == 0) | (size < VANISHING)))
 
 
 def _root(ratios: npt.NDArray[np.float64]) -> float:

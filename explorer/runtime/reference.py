@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from explorer.runtime.reference_adjoint import backward, payload_of
 from explorer.runtime.reference_arithmetic import BOUNDED, FLOAT64, Arithmetic
-from explorer.runtime.reference_bounds import products_coarser
+from explorer.runtime.reference_bounds import flushing, products_coarser
 from explorer.runtime.reference_evaluator import Evaluator, Index
 from explorer.runtime.reference_layers import LayerEvaluator
 from explorer.runtime.reference_ops import OpEvaluator
@@ -168,7 +168,7 @@ class Meaning:
 
     def result(self, arithmetic: Arithmetic = BOUNDED) -> Array:
         """The scores, or the rows of a layer or an op."""
-        with products_coarser(self.coarser):
+        with products_coarser(self.coarser), flushing(arithmetic.flushes):
             found = evaluate(self.text, self.inputs, self.sizes, self.name, self.negatives, arithmetic)
         return found if self.rows is None else found[self.rows]
 
@@ -177,7 +177,7 @@ class Meaning:
     ) -> dict[str, Array]:
         """The gradients of sum(upstream * result) by these tensors."""
         asked = (self.text, self.inputs, self.sizes, upstream, names, self.name, self.negatives, arithmetic)
-        with products_coarser(self.coarser):
+        with products_coarser(self.coarser), flushing(arithmetic.flushes):
             return gradients(*asked)[1]
 
     def change(self, direction: Mapping[str, npt.NDArray[np.floating]], arithmetic: Arithmetic = BOUNDED) -> Array:

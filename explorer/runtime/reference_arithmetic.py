@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -20,12 +20,14 @@ Floats = npt.NDArray[np.floating]
 class Arithmetic:
     """How exact numbers become values, and how numbers do that a kernel has rounded to float32.
 
-    `tensors` stands for what is learnt, where that is differentiated; with `whole`, nothing is done in chunks."""
+    `tensors` stands for what is learnt, where that is differentiated; with `whole`, nothing is done in chunks.
+    `flushes` says that bounds allow numbers below the normal ones of float32 to become 0."""
 
     exact: Callable[[Floats], Array]
     rounded: Callable[[Floats], Array]
     tensors: Mapping[str, Array] = field(default_factory=dict)
     whole: bool = False
+    flushes: bool = True
 
     def of(self, values: Array) -> Array:
         """Values of this arithmetic, from numbers or from such values."""
@@ -38,12 +40,12 @@ class Arithmetic:
     def traced(self, learnt: Mapping[str, Floats]) -> tuple[Arithmetic, dict[str, Traced]]:
         """The same with what gradients by these tensors need, and those tensors."""
         tensors = {name: Traced(self.exact(data)) for name, data in learnt.items()}
-        return Arithmetic(self.exact, self.rounded, tensors, whole=True), tensors
+        return replace(self, tensors=tensors, whole=True), tensors
 
     def moved(self, learnt: Mapping[str, Floats], direction: Mapping[str, Floats]) -> Arithmetic:
         """The same where these tensors change along a direction."""
         tensors = {name: Moved(self.exact(data), self.exact(direction[name])) for name, data in learnt.items()}
-        return Arithmetic(self.exact, self.rounded, tensors)
+        return replace(self, tensors=tensors)
 
 
 def _of_type(dtype: npt.DTypeLike) -> Callable[[Floats], Array]:
@@ -61,3 +63,5 @@ ONE_BY_ONE = Arithmetic(_one_by_one, _one_by_one)
 """float32 with sums of one term after another."""
 BOUNDED = Arithmetic(bounded, rounded)
 """float64 beside bounds of what float32 may differ by."""
+UNFLUSHED = Arithmetic(bounded, rounded, flushes=False)
+"""The same for numbers of any exponent, where none becomes 0."""

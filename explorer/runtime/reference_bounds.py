@@ -42,17 +42,29 @@ LARGEST = 2.0**128
 """What is as large overflows, and has no bound."""
 
 Floats = npt.NDArray[np.float64]
+Part = Any
+"""A part of a scale: 0.0 where there is none, else float32 of a shape that broadcasts to the values'."""
+_NONE = 0.0
+_TINY = np.float32(2.0**-126)
+_MOST = np.finfo(np.float32).max
 
 
 @dataclass(frozen=True, eq=False)
 class Bounded(Carrier):
-    """Values with the two parts of their scale, each of a shape that broadcasts to the values': 0 for exact numbers."""
+    """Values with the two parts of their scale, which need no more than the digits and the range of float32: what it
+    cannot hold has no bound, and what it loses is less than what a kernel does. They are 0.0 for exact numbers."""
 
     value: Floats
-    own: Any = 0.0
-    shared: Any = 0.0
+    own: Part = _NONE
+    shared: Part = _NONE
 
     level = 1
+
+    def __post_init__(self) -> None:
+        for name, part in (("own", self.own), ("shared", self.shared)):
+            if not _absent(part) and getattr(part, "dtype", None) != np.float32:
+                with np.errstate(over="ignore"):
+                    object.__setattr__(self, name, np.asarray(part).astype(np.float32))
 
     @property
     def shape(self) -> tuple[int, ...]:  # type: ignore[override]
@@ -60,12 +72,13 @@ class Bounded(Carrier):
 
     @property
     def nbytes(self) -> int:  # type: ignore[override]
-        return 3 * self.value.nbytes
+        """The bytes of the values: chunks are those of float64, since each costs what is done a chunk."""
+        return self.value.nbytes
 
     @property
-    def scale(self) -> Any:
+    def scale(self) -> Part:
         """Both parts together."""
-        return self.own + self.shared
+        return _plus(self.own, self.shared)
 
     @property
     def error(self) -> Floats:
@@ -84,7 +97,7 @@ class Bounded(Carrier):
 
     def repeated(self) -> Bounded:
         """The same, its elements used by several of the result's."""
-        return Bounded(self.value, 0.0, self.scale)
+        return self if _absent(self.own) else Bounded(self.value, _NONE, self.scale)
 
 
 def bounded(x: Array) -> Bounded:
@@ -96,10 +109,60 @@ def rounded(x: npt.NDArray[np.floating]) -> Bounded:
     """Numbers that a kernel has in float32: constants and what is computed of counts."""
     value = np.asarray(x, dtype=np.float64)
     inexact = value != value.astype(np.float32)
-    return Bounded(value, 0.0, np.where(inexact, np.abs(value), 0.0))
+    return Bounded(value, _NONE, np.where(inexact, np.abs(value), 0.0))
+
+
+# Parts of scales
+
+
+def _absent(part: Part) -> bool:
+    return isinstance(part, float) and part == 0.0
+
+
+def _plus(*parts: Part) -> Part:
+    """The sum of parts."""
+    found: Part = _NONE
+    for part in parts:
+        if not _absent(part):
+            found = part if _absent(found) else found + part
+    return found
+
+
+def _times(part: Part, factor: Any) -> Part:
+    """A part scaled by the slope of what it is an argument of."""
+    return part if _absent(part) else part * factor
+
+
+def _root(*parts: Part) -> Part:
+    """The root of the sum of the squares of parts, which themselves may leave the range of float32."""
+    found: Part = _NONE
+    for part in parts:
+        if not _absent(part):
+            found = part if _absent(found) else _hypotenuse(found, part)
+    return found
+
+
+def _hypotenuse(x: Part, y: Part) -> Part:
+    most = np.maximum(x, y)
+    found = np.asarray(np.minimum(x, y))
+    np.minimum(found, _MOST, out=found)
+    found /= np.maximum(most, _TINY)
+    found *= found
+    found += np.float32(1)
+    np.sqrt(found, out=found)
+    found *= most
+    return found
+
+
+def _size(values: Floats) -> Part:
+    """The magnitudes of values, in float32."""
+    with np.errstate(over="ignore"):
+        found = np.asarray(np.asarray(values).astype(np.float32))
+    return np.abs(found, out=found)
 
 
 _coarser = [1.0]
+_flushes = [True]
 
 
 @contextmanager
@@ -110,15 +173,28 @@ def products_coarser(times: float) -> Iterator[None]:
     _coarser.pop()
 
 
-def _full(part: Any, shape: tuple[int, ...]) -> Floats:
-    return np.broadcast_to(np.asarray(part, dtype=np.float64), shape)
+@contextmanager
+def flushing(allowed: bool) -> Iterator[None]:
+    """Inside, what lies below the normal numbers may become 0, or may not."""
+    _flushes.append(allowed)
+    yield
+    _flushes.pop()
 
 
-def _made(value: Floats, squares: Any, shared: Any) -> Bounded:
-    """A result that is rounded and may be flushed or overflow; `squares` is without its own rounding."""
-    lost = np.where(value != 0, FLUSHED, 0.0)
-    lost[np.abs(value) >= LARGEST] = np.inf
-    return Bounded(value, np.sqrt(squares + value * value), shared + lost)
+def _full(part: Any, shape: tuple[int, ...]) -> Any:
+    if np.shape(part) == shape:
+        return part
+    return np.broadcast_to(np.asarray(part, dtype=np.float32), shape)
+
+
+def _lost(value: Floats) -> Part:
+    """What may be flushed."""
+    return (value != 0) * np.float32(FLUSHED) if _flushes[-1] else _NONE
+
+
+def _made(value: Floats, own: Part, shared: Part) -> Bounded:
+    """A result that is rounded and may be flushed or overflow; `own` is without its own rounding."""
+    return Bounded(value, _root(own, _size(value)), _plus(shared, _lost(value)))
 
 
 def _pair(x: Any, y: Any) -> tuple[Bounded, Bounded]:
@@ -133,15 +209,21 @@ def _add(x: Any, y: Any) -> Bounded:
     `q * a - q * b`, as where `interchange` takes out what several scores share."""
     x, y = _pair(x, y)
     value = x.value + y.value
-    cancelled = np.abs(x.value) + np.abs(y.value) - np.abs(value)
-    return Bounded(value, np.sqrt(x.own**2 + y.own**2 + value * value), x.shared + y.shared + cancelled)
+    cancelled = 2 * np.minimum(_size(x.value), _size(y.value))
+    cancelled *= np.signbit(x.value) != np.signbit(y.value)
+    return Bounded(value, _root(x.own, y.own, _size(value)), _plus(x.shared, y.shared, cancelled))
 
 
 def _multiply(x: Any, y: Any) -> Bounded:
     x, y = _pair(x, y)
-    a, b = np.abs(x.value), np.abs(y.value)
-    both = ROUNDOFF * (x.scale * y.scale)
-    return _made(x.value * y.value, (b * x.own) ** 2 + (a * y.own) ** 2, b * x.shared + a * y.shared + both)
+    a, b = _size(x.value), _size(y.value)
+    own = _root(_times(x.own, b), _times(y.own, a))
+    return _made(x.value * y.value, own, _plus(_times(x.shared, b), _times(y.shared, a), _both(x, y)))
+
+
+def _both(x: Bounded, y: Bounded) -> Part:
+    """The product of both operands' errors."""
+    return _NONE if _absent(x.scale) or _absent(y.scale) else x.scale * np.float32(ROUNDOFF) * y.scale
 
 
 def _divide(x: Any, y: Any) -> Bounded:
@@ -150,28 +232,32 @@ def _divide(x: Any, y: Any) -> Bounded:
     least = np.abs(y.value) - NEAR * ROUNDOFF * y.scale
     over = np.where(least > 0, 1 / np.where(least > 0, least, 1.0), np.inf)
     by = np.abs(value) * over
-    return _made(value, (over * x.own) ** 2 + (by * y.own) ** 2, over * x.shared + by * y.shared)
+    own = _root(_cast(_times(x.own, over)), _cast(_times(y.own, by)))
+    return _made(value, own, _plus(_times(x.shared, over), _times(y.shared, by)))
+
+
+def _cast(part: Part) -> Part:
+    return part if _absent(part) else part.astype(np.float32)
 
 
 def _divide_or_zero(x: Bounded, y: Bounded) -> Bounded:
     x, y = bounded(x), bounded(y)
-    zero = np.broadcast_to((y.value == 0) & (y.scale == 0), np.broadcast_shapes(x.shape, y.shape))
+    shape = np.broadcast_shapes(x.shape, y.shape)
     found = _divide(x, Bounded(np.where(y.value == 0, 1.0, y.value), y.own, y.shared))
-    unknown = np.broadcast_to((y.value == 0) & (y.scale > 0), zero.shape)
-    kept = np.broadcast_to(y.value != 0, zero.shape)
-    shared = np.where(unknown, np.inf, np.where(kept, _full(found.shared, zero.shape), 0.0))
-    return Bounded(np.where(kept, found.value, 0.0), np.where(kept, _full(found.own, zero.shape), 0.0), shared)
+    unknown = np.broadcast_to((y.value == 0) & (y.scale > 0), shape)
+    kept = np.broadcast_to(y.value != 0, shape)
+    shared = np.where(unknown, np.inf, _where(kept, _full(found.shared, shape)))
+    return Bounded(np.where(kept, found.value, 0.0), _where(kept, _full(found.own, shape)), shared)
 
 
 def _of_slope(x: Bounded, value: Floats, slope: Any, own: Any) -> Bounded:
     """A function's result: its slope times the argument's errors, and `own`, in units of u, for its evaluation."""
-    found = _made(value, (slope * x.own) ** 2 + own * own, slope * x.shared)
-    return found
+    return _made(value, _root(_cast(_times(x.own, slope)), _size(own)), _times(x.shared, slope))
 
 
 def _reach(x: Bounded) -> Any:
     """How far an argument may lie from its value, with room to spare."""
-    return NEAR * ROUNDOFF * x.scale
+    return _times(x.scale, NEAR * ROUNDOFF)
 
 
 def _exp(x: Bounded) -> Bounded:
@@ -257,15 +343,20 @@ def _sign(x: Bounded) -> Bounded:
 
 
 def _relu(x: Bounded) -> Bounded:
-    beyond = x.value < -_reach(x)
-    return Bounded(np.maximum(x.value, 0), np.where(beyond, 0.0, x.own), np.where(beyond, 0.0, x.shared))
+    near = x.value >= -_reach(x)
+    return Bounded(np.maximum(x.value, 0), _where(near, x.own), _where(near, x.shared))
+
+
+def _where(condition: Any, part: Part) -> Part:
+    """A part where this holds, else nothing; also of what has no bound."""
+    return part if _absent(part) else np.where(condition, part, np.float32(0))
 
 
 def _leaky_relu(x: Bounded, slope: float) -> Bounded:
     value, reach = plain.leaky_relu(x.value, slope), _reach(x)
     most = np.where(x.value > reach, 1.0, np.where(x.value < -reach, abs(slope), max(1.0, abs(slope))))
     own = np.where(x.value > reach, 0.0, value)
-    return Bounded(value, np.sqrt((most * x.own) ** 2 + 2 * own**2), most * x.shared)
+    return Bounded(value, _root(_cast(_times(x.own, most)), _size(math.sqrt(2) * own)), _times(x.shared, most))
 
 
 def _step(x: Bounded) -> Bounded:
@@ -304,7 +395,7 @@ def _negative(x: Bounded) -> Bounded:
 
 def _largest(x: Bounded) -> Bounded:
     candidates = _candidates(x)
-    own, shared = (np.where(candidates, part, 0.0).max(axis=-1) for part in (x.own, x.shared))
+    own, shared = (part if _absent(part) else _where(candidates, part).max(axis=-1) for part in (x.own, x.shared))
     return Bounded(x.value.max(axis=-1), own, shared)
 
 
@@ -333,7 +424,10 @@ def _segment_candidates(x: Bounded, places: Numbers, count: int) -> npt.NDArray[
 
 def _segment_max(x: Bounded, places: Numbers, count: int) -> Bounded:
     candidates = _segment_candidates(x, places, count)
-    own, shared = (plain.segment_max(np.where(candidates, part, 0.0), places, count) for part in (x.own, x.shared))
+    own, shared = (
+        part if _absent(part) else plain.segment_max(_where(candidates, part), places, count)
+        for part in (x.own, x.shared)
+    )
     return Bounded(plain.segment_max(x.value, places, count), own, shared)
 
 
@@ -345,40 +439,81 @@ def _segment_shares(x: Bounded, places: Numbers, count: int) -> Bounded:
 # Sums and products
 
 
-def _sum_of(value: Floats, count: Any, alike: Any, magnitude: Floats, squares: Any, shared: Any) -> Bounded:
-    """The sum of `count` terms of these magnitudes; `squares` and `shared` are of the terms' own errors."""
-    additions = np.maximum(count - 1.0, 0.0) * alike
-    own = np.sqrt(squares + additions * magnitude * magnitude)
-    return Bounded(value, own, np.where(magnitude >= LARGEST, np.inf, shared))
+def _summed(additions: Any, magnitude: Part, own: Part) -> Part:
+    """What is a sum's own: of its terms', and of so many independent additions of terms of these magnitudes."""
+    return _root(own, magnitude * np.sqrt(additions, dtype=np.float32))
+
+
+def _additions(count: Any, different: Any) -> Any:
+    """How many times additions round, for a sum of `count` terms of which some are alike."""
+    return np.maximum(count - 1.0, 0.0) * (count / np.maximum(1.0, different))
 
 
 def _total(x: Bounded) -> Bounded:
     count = x.shape[-1]
     changes = np.count_nonzero(x.value[..., 1:] != x.value[..., :-1], axis=-1)
-    squares, shared = (_full(part, x.shape).sum(axis=-1) for part in (np.square(x.own), x.shared))
-    magnitude = np.abs(x.value).sum(axis=-1)
-    return _sum_of(x.value.sum(axis=-1), float(count), count / (changes + 1.0), magnitude, squares, shared)
+    shared = x.shared if _absent(x.shared) else _full(x.shared, x.shape).sum(axis=-1)
+    magnitude = _size(x.value).sum(axis=-1)
+    own = _summed(_additions(float(count), changes + 1.0), magnitude, _root_of_squares(x))
+    return Bounded(x.value.sum(axis=-1), own, shared)
+
+
+def _root_of_squares(x: Bounded) -> Part:
+    """The root of the sum of squares of what is its own, along the last axis."""
+    if _absent(x.own):
+        return x.own
+    scaled, most = _scaled(_full(x.own, x.shape), -1)
+    return np.sqrt(np.einsum("...k,...k->...", scaled, scaled)) * most[..., 0]
+
+
+def _scaled(part: Part, axis: int) -> tuple[Part, Part]:
+    """A part over the largest along an axis, and that: so its squares stay in the range of float32."""
+    most = np.maximum(part.max(axis=axis, keepdims=True, initial=0), _TINY)
+    return np.minimum(part, _MOST) / most, most
+
+
+MANY = 16
+"""Of so many terms, the roundings of products are counted by the least that they can be, magnitude / sqrt(n) in all:
+3 % of what their additions lose, at most."""
 
 
 def _matmul(x: Any, y: Any) -> Bounded:
     x, y = bounded(x), bounded(y)
-    value, a, b = plain.matmul(x.value, y.value), np.abs(x.value), np.abs(y.value)
-    magnitude = plain.matmul(a, b)
-    rounding = 1 + 2 * _coarser[-1] ** 2 if _coarser[-1] > 1 else 1.0
-    squares = plain.matmul(rounding * a * a + np.square(x.own), b * b)
-    shared: Any = np.where(value != 0, FLUSHED, 0.0)
-    if not _is_exact(x):
+    value, a, b, count = plain.matmul(x.value, y.value), _size(x.value), _size(y.value), x.shape[-1]
+    magnitude, additions, owns = plain.matmul(a, b), count - 1.0, []
+    if count >= MANY and _coarser[-1] == 1:
+        additions += 1 / count
+    else:
+        owns.append(np.float32(_rounding_of_factors()) * _squared_product(a, b))
+    shared: Part = _lost(value)
+    if not _absent(x.own):
+        owns.append(_squared_product(_full(x.own, x.shape), b))
+    if not _absent(y.own):
+        owns.append(_squared_product(a, _full(y.own, y.shape)))
+    if not _absent(x.shared):
         shared = shared + plain.matmul(_full(x.shared, x.shape), b)
-    if not _is_exact(y):
-        squares = squares + plain.matmul(a * a, np.square(_full(y.own, y.shape)))
+    if not _absent(y.shared):
         shared = shared + plain.matmul(a, _full(y.shared, y.shape))
-    if not _is_exact(x) and not _is_exact(y):
-        shared = shared + ROUNDOFF * plain.matmul(_full(x.scale, x.shape), _full(y.scale, y.shape))
-    return _sum_of(value, float(x.shape[-1]), 1.0, magnitude, squares, shared)
+    if not _absent(x.scale) and not _absent(y.scale):
+        shared = shared + plain.matmul(np.float32(ROUNDOFF) * _full(x.scale, x.shape), _full(y.scale, y.shape))
+    return Bounded(value, _summed(additions, magnitude, _root(*owns)), shared)
 
 
-def _is_exact(x: Bounded) -> bool:
-    return all(np.ndim(part) == 0 and part == 0 for part in (x.own, x.shared))
+def _rounding_of_factors() -> float:
+    """What a product rounds by, and its factors where they are coarser."""
+    return math.sqrt(1 + 2 * _coarser[-1] ** 2) if _coarser[-1] > 1 else 1.0
+
+
+def _squared_product(x: Part, y: Part) -> Part:
+    """The root of the product of the squares."""
+    (x, most), (y, largest) = _scaled(x, -1), _scaled(y, -2)
+    x *= x
+    y *= y
+    found = plain.matmul(x, y)
+    np.sqrt(found, out=found)
+    found *= most
+    found *= largest
+    return found
 
 
 @dataclass(frozen=True, eq=False)
@@ -391,30 +526,29 @@ class Accumulated(Bounded):
     magnitude: Any = 0.0
     squares: Any = 0.0
 
-    def plus(self, other: Accumulated) -> Accumulated:
-        """Both in one sum."""
-        return _accumulated(
-            self.value + other.value,
-            self.shared + other.shared,
-            self.terms + other.terms,
-            self.different + other.different,
-            self.magnitude + other.magnitude,
-            self.squares + other.squares,
-        )
+    def add(self, rows: Numbers, other: Accumulated) -> None:
+        """Puts the terms of another, which has a row for each of these, into these sums themselves."""
+        self.value[rows] += other.value
+        self.shared[rows] += _full(other.shared, other.shape)
+        for name in ("terms", "different", "magnitude", "squares"):
+            getattr(self, name)[rows] += getattr(other, name)
+        terms = (self.terms[rows], self.different[rows], self.magnitude[rows], self.squares[rows])
+        self.own[rows] = _own_of(*terms)
 
 
-def _accumulated(value: Floats, shared: Any, terms: Any, different: Any, magnitude: Any, squares: Any) -> Accumulated:
-    found = _sum_of(value, terms, terms / np.maximum(1, different), magnitude, squares, shared)
-    return Accumulated(value, found.own, found.shared, terms, different, magnitude, squares)
+def _own_of(terms: Any, different: Any, magnitude: Part, squares: Floats) -> Part:
+    return _summed(_additions(terms, different), magnitude, np.sqrt(squares).astype(np.float32))
 
 
 def _segment_sum(x: Bounded, places: Numbers, count: int) -> Accumulated:
     terms, different = (plain.widened(number, x.value.ndim) for number in _distinct(x.value, places, count))
-    value, magnitude, squares, shared = (
-        plain.segment_sum(_full(part, x.shape), places, count)
-        for part in (x.value, np.abs(x.value), np.square(x.own), x.shared)
-    )
-    return _accumulated(value, shared, terms, different, magnitude, squares)
+    value, magnitude = (plain.segment_sum(part, places, count) for part in (x.value, _size(x.value)))
+    shared = x.shared if _absent(x.shared) else plain.segment_sum(_full(x.shared, x.shape), places, count)
+    squares = np.zeros(value.shape)
+    if not _absent(x.own):
+        squares = plain.segment_sum(np.square(_full(x.own, x.shape), dtype=np.float64), places, count)
+    own = _own_of(terms, different, magnitude, squares)
+    return Accumulated(value, own, shared, terms, different, magnitude, squares)
 
 
 SAMPLED_COLUMNS = 3
@@ -422,18 +556,17 @@ SAMPLED_COLUMNS = 3
 
 
 def _distinct(values: Floats, places: Numbers, count: int) -> tuple[Floats, Floats]:
-    """How many terms there are at each place, and how many different ones that are not 0: by a few columns, the fewest
-    of them."""
+    """How many terms there are at each place, and how many of them differ in float32 and are not 0: by a few columns,
+    the fewest of them."""
     terms = np.bincount(places, minlength=count).astype(np.float64)
     flat = values.reshape(len(values), math.prod(values.shape[1:]))
     different = terms
     for column in np.unique(np.linspace(0, flat.shape[1] - 1, SAMPLED_COLUMNS).astype(int)) if flat.size else ():
-        taken = flat[:, column]
-        order = np.lexsort((taken, places))
-        at, of = places[order], taken[order]
-        first = np.concatenate([[True], (at[1:] != at[:-1]) | (of[1:] != of[:-1])])
+        taken = flat[:, column].astype(np.float32) + np.float32(0)
+        keys = np.sort((places.astype(np.int64) << 32) | taken.view(np.uint32).astype(np.int64))
+        first = np.concatenate([[True], keys[1:] != keys[:-1]]) & (keys & 0xFFFFFFFF != 0)
         zeros = np.bincount(places[taken == 0], minlength=count)
-        found = np.bincount(at[first & (of != 0)], minlength=count)
+        found = np.bincount(keys[first] >> 32, minlength=count)
         # Zeros are no error; counted as different terms, they leave the share of those that are alike.
         different = np.minimum(different, found + zeros)
     return terms, different
@@ -442,31 +575,29 @@ def _distinct(values: Floats, places: Numbers, count: int) -> tuple[Floats, Floa
 # Shapes and places
 
 
-def _each(x: Bounded, function: Callable[[Any], Any]) -> Bounded:
-    """A function that moves elements, of the values and of both parts."""
-    own, shared = (part if np.ndim(part) == 0 else function(_full(part, x.shape)) for part in (x.own, x.shared))
-    return Bounded(function(x.value), own, shared)
+def _moved(x: Bounded, function: Callable[[Any], Any], repeats: bool = True) -> Bounded:
+    """A function that moves elements, of the values and of both parts; it may repeat them."""
+    value = function(x.value)
+    x = x.repeated() if repeats and value.size > x.size else x
+    own, shared = (part if _absent(part) else function(_full(part, x.shape)) for part in (x.own, x.shared))
+    return Bounded(value, own, shared)
 
 
 def _moving(name: str) -> Callable[..., Bounded]:
     function = plain.FUNCTIONS[name]
-
-    def rule(x: Bounded, *arguments: Any) -> Bounded:
-        found = _each(x, lambda values: function(values, *arguments))
-        return found.repeated() if found.size > x.size and name != "placed" else found
-
-    return rule
+    return lambda x, *arguments: _moved(x, lambda values: function(values, *arguments), repeats=name != "placed")
 
 
 def _pick(x: Bounded, ids: Index) -> Bounded:
-    found = _each(x, lambda values: values[ids])
-    return found.repeated() if found.size > x.size else found
+    return _moved(x, lambda values: values[ids])
 
 
 def _joined(axis: int, *parts: Any) -> Bounded:
     arrays = [bounded(part) for part in parts]
     own, shared = (
-        np.concatenate([_full(part, array.shape) for part, array in zip(taken, arrays, strict=True)], axis=axis)
+        _NONE
+        if all(_absent(part) for part in taken)
+        else np.concatenate([_full(part, array.shape) for part, array in zip(taken, arrays, strict=True)], axis=axis)
         for taken in ([array.own for array in arrays], [array.shared for array in arrays])
     )
     return Bounded(np.concatenate([array.value for array in arrays], axis=axis), own, shared)
@@ -474,7 +605,7 @@ def _joined(axis: int, *parts: Any) -> Bounded:
 
 def _blank(like: Bounded, count: int) -> Bounded:
     shape = (count, *like.shape[1:])
-    return Bounded(np.zeros(shape), np.zeros(shape), np.zeros(shape))
+    return Bounded(np.zeros(shape), np.zeros(shape, np.float32), np.zeros(shape, np.float32))
 
 
 def _put(array: Bounded, ids: npt.NDArray[np.integer], values: Any) -> Bounded:
@@ -486,14 +617,20 @@ def _put(array: Bounded, ids: npt.NDArray[np.integer], values: Any) -> Bounded:
 
 def _accumulate(array: Any, ids: npt.NDArray[np.integer], values: Any) -> Bounded:
     """One sum however often it is added to, as where a loop's elements come in chunks."""
-    order = np.argsort(ids, kind="stable")
-    added = _segment_sum(_pick(bounded(values), (order,)), np.asarray(ids[order]), len(array))
-    if isinstance(array, Accumulated):
-        return array.plus(added)
-    base = bounded(array)
+    rows, places = np.unique(ids, return_inverse=True)
+    order = np.argsort(places, kind="stable")
+    added = _segment_sum(_pick(bounded(values), (order,)), places[order], len(rows))
+    found = array if isinstance(array, Accumulated) else _begun(bounded(array))
+    found.add(rows, added)
+    return found
+
+
+def _begun(base: Bounded) -> Accumulated:
+    """A sum whose first term is what there is; its arrays may be changed."""
     one = (base.value != 0).astype(np.float64)
-    began = Accumulated(base.value, base.own, base.shared, one, one, np.abs(base.value), np.square(base.own))
-    return began.plus(added)
+    own, shared = (_full(part, base.shape) for part in (base.own, base.shared))
+    squares = np.square(own, dtype=np.float64)
+    return Accumulated(base.value, own, shared, one, one.copy(), _size(base.value), squares)
 
 
 def _detached(x: Bounded) -> Bounded:

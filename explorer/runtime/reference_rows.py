@@ -55,13 +55,15 @@ class Rows(Handle):
         """The shape of a row."""
         return tuple(self.table.shape[len(self.ids) :])
 
-    def groups(self) -> Iterator[tuple[Numbers, Array]]:
-        """The rows that share a matrix, and the matrix."""
+    def groups(self) -> tuple[Numbers, Numbers]:
+        """The rows in an order in which those that share a matrix stand together, and where each such group begins."""
         flat = np.ravel_multi_index(self.ids, self.table.shape[: len(self.ids)])
         order = np.argsort(flat, kind="stable")
-        starts = np.flatnonzero(np.diff(flat[order], prepend=-1))
-        for rows in np.split(order, starts[1:]):
-            yield rows, self.arithmetic.of(pick(self.table, tuple(part[rows[:1]] for part in self.ids)))[0]
+        return order, np.flatnonzero(np.diff(flat[order], prepend=-1))
+
+    def of_rows(self, rows: Numbers) -> Array:
+        """The matrices of these rows."""
+        return self.arithmetic.of(pick(self.table, tuple(part[rows] for part in self.ids)))
 
 
 Scope = dict[str, Binding]
@@ -263,10 +265,13 @@ def walk(body: Iterable[ast.AST]) -> Iterator[ast.AST]:
 
 def _by_groups(matrices: Rows, values: Array, product: Callable[[Array, Array], Array]) -> Array:
     """The products of every row with its matrix, those with the same matrix at once."""
-    groups = list(matrices.groups())
-    parts = [product(pick(values, (rows,)), matrix) for rows, matrix in groups]
-    places = np.argsort(np.concatenate([rows for rows, _ in groups]))
-    return pick(joined(0, *parts), (places,))
+    order, starts = matrices.groups()
+    sorted_rows, tables = pick(values, (order,)), matrices.of_rows(order[starts])
+    ends = [*starts[1:].tolist(), len(order)]
+    parts = [
+        product(sorted_rows[start:end], tables[index]) for index, (start, end) in enumerate(zip(starts, ends, strict=True))
+    ]
+    return pick(joined(0, *parts), (np.argsort(order),))
 
 
 def _times_matrix(x: Array, matrix: Array) -> Array:

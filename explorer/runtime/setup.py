@@ -23,7 +23,7 @@ from explorer.runtime.check import Check, compare, worst
 from explorer.runtime.events import GIVEN, OF_TEXT, Event, failed
 from explorer.runtime.memory import MEMORY_LIMIT
 from explorer.runtime.reference import Meaning
-from explorer.runtime.reference_arithmetic import FLOAT32, ONE_BY_ONE, Arithmetic
+from explorer.runtime.reference_arithmetic import FLOAT32, ONE_BY_ONE, UNFLUSHED, Arithmetic
 from explorer.runtime.reference_bounds import Bounded
 from explorer.runtime.sampling import Sample
 
@@ -193,7 +193,7 @@ class Setup(ABC):
     def check(self, got: Floats) -> Check:
         """Holds a result against the one that the model must give."""
         taken, meaning = got if self.sample is None else self.sample.taken(got), self.part or self.meaning
-        return compare(taken, self.bounds, self._plain(meaning.result))
+        return compare(taken, self.bounds, self._plain(meaning.result), lambda: meaning.result(UNFLUSHED))
 
     def check_gradients(self, gradients: Mapping[str, Floats], run: Run) -> None:
         """Fills in the check of each gradient; of a large run, of all together, and of those that `run` gives for a
@@ -226,14 +226,17 @@ class Setup(ABC):
             self.wanted.update(self.meaning.gradients(self.upstream, self.learnt))
         made: dict[Arithmetic, Mapping[str, Any]] = {}
 
-        def plainly(arithmetic: Arithmetic, name: str) -> Any:
+        def evaluated(arithmetic: Arithmetic, name: str) -> Any:
             if arithmetic not in made:
                 made[arithmetic] = self.meaning.gradients(self.upstream, self.learnt, arithmetic)
             return made[arithmetic][name]
 
         def check(name: str) -> Check:
             return compare(
-                gradients[name], self.wanted[name], self._plain(lambda arithmetic: plainly(arithmetic, name))
+                gradients[name],
+                self.wanted[name],
+                self._plain(lambda arithmetic: evaluated(arithmetic, name)),
+                lambda: evaluated(UNFLUSHED, name),
             )
 
         return {name: check(name) for name in gradients}

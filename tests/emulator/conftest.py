@@ -15,6 +15,7 @@ from benchmarks.gpu_check import Setting
 from explorer.runtime.arrays import as_declared, check_inputs
 from explorer.runtime.graphs import GraphPreset, generate
 from tests.emulator.emulate import COMPILER, emulate
+from tests.emulator.facts import broken_facts
 
 FEW_EDGES = GraphPreset(num_nodes=29, num_edges=70, num_ntypes=3, num_etypes=6, reach=0.6)
 """Some nodes have no edge, some edges are parallel; more nodes than one block has warps, and not a multiple."""
@@ -48,4 +49,11 @@ def launch(compilation: explorer.Compilation, inputs: dict[str, Any]) -> tuple[A
     gradients = dict(getattr(program, "gradients", ()))
     seed, results = zlib.crc32(compilation.name.encode()), {result, *gradients.values()}
     written = emulate(code, arrays, extents, seed, results)
+    scheduled: Any = compilation.stages["kernels"].program
+    facts = [fact for kernel in getattr(scheduled, "programs", (scheduled,)) for fact in kernel.facts]
+    counted = {str(name): size for name, size in extents.items()}
+    for name, count in code.counts:
+        counted[name] = count.value(counted)
+    broken = broken_facts(facts, {**arrays, **written}, counted)
+    assert not broken, broken
     return written[result].astype(np.float64), {t: written[name].astype(np.float64) for t, name in gradients.items()}

@@ -6,6 +6,8 @@ import numpy as np
 import pytest
 
 from explorer.runtime.check import FEWEST, Check, compare
+from explorer.runtime.reference import Meaning
+from explorer.runtime.reference_arithmetic import FLOAT32, UNFLUSHED
 from explorer.runtime.reference_bounds import CONSTANT, ROUNDOFF, Bounded
 
 ALLOWED = CONSTANT * ROUNDOFF
@@ -61,6 +63,30 @@ def test_what_float32_cannot_hold_is_told_from_a_fault(
     got: list[float], want: list[float], scale: list[float], beyond: bool
 ) -> None:
     assert compare(np.array(got), Bounded(np.array(want), np.array(scale))).beyond_float32 is beyond
+
+
+VANISHING = {
+    "under a root": "norm(E[h] * 1e-25)",
+    "brought back": "sum(E[h] * 1e-25 * (E[t] * 1e-20)) * 1e30",
+    "not at all": "norm(E[h] * 1e-10)",
+    "itself": "sum(E[h] * 1e-25 * (E[t] * 1e-20))",
+    "cancelled": "sum(E[h] * R[r] - (E[h] - 1) * R[r] - R[r])",
+}
+
+
+@pytest.mark.parametrize("name", VANISHING)
+def test_a_result_that_underflow_alone_explains_is_told_from_a_right_one(name: str) -> None:
+    text = f"""dim D = 4
+score Model(h: entity, r: relation, t: entity):
+    param E[entity, D], R[relation, D]
+    return {VANISHING[name]}
+"""
+    random = np.random.default_rng(0)
+    tensors = {tensor: random.standard_normal((9, 4)).astype(np.float32) for tensor in "ER"}
+    meaning = Meaning(text, {**tensors, **{ends: random.integers(0, 9, 20) for ends in "hrt"}}, {})
+    found = compare(meaning.result(FLOAT32), meaning.result(), (), lambda: meaning.result(UNFLUSHED))
+    assert found.beyond_float32 is (name in ("under a root", "brought back"))
+    assert found.matches is not found.beyond_float32
 
 
 def drifting(by: float, count: int = 10 * FEWEST, plainly: float = 0.01, shared: float = 0.0) -> Check:

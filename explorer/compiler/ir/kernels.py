@@ -33,10 +33,11 @@ Sources: cuKE §V and §VI, Hector §3.3 and §3.4.1, G-Sparse §III-B; the nota
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal
 
 from explorer.compiler.ir import loops
+from explorer.compiler.ir.facts import Fact
 from explorer.compiler.ir.loops import (
     INFIX_INDEX,
     REDUCTION_SIGNS,
@@ -268,6 +269,8 @@ class ScheduledKernel(Node):
     a graph and what others of its kind write, so whoever launches need not do it again for the same graph. Elements of
     the arrays that are `streamed` are read or stored but once, so caches need not keep them.
 
+    `facts` are of arrays of indices that it makes, as far as these do not follow from each single store (`facts`).
+
     Where an earlier kernel has counted how many blocks are `busy`, this names its array of one index: the blocks behind
     have nothing to do, and whoever knows it need not launch them."""
 
@@ -283,6 +286,7 @@ class ScheduledKernel(Node):
     once: bool = False
     streamed: tuple[str, ...] = ()
     busy: str = ""
+    facts: tuple[Fact, ...] = field(default=(), compare=False)
 
     def size(self, extent: Extent) -> int:
         """The number that a static extent stands for; KeyError for those known only at run time."""

@@ -16,6 +16,7 @@ from explorer.compiler.ir.node import Names, VerificationError, walk
 from explorer.compiler.ir.verify_kernels import verify_scheduled
 from explorer.compiler.passes.report import Report
 from explorer.compiler.schedule.chunks import schedule_chunks
+from explorer.compiler.schedule.guards import within_extents
 from explorer.compiler.schedule.join_segments import join_segments
 from explorer.compiler.schedule.negatives import flatten_negatives
 from explorer.compiler.schedule.outer_products import schedule_outer_products
@@ -55,7 +56,7 @@ def _a_warp(kernel: loops.Kernel, report: Report, most_bytes: int, names: Names)
 def schedule(program: loops.Kernel | Module, report: Report) -> ScheduledKernel | Module:
     """The program's kernels scheduled; raises Unsupported, with a sentence, for one that no template fits."""
     if isinstance(program, loops.Kernel):
-        kernels = _scheduled((program,), (), (), report)
+        kernels = within_extents((program,), _scheduled((program,), (), (), report), report)
         say_unread(program, kernels, report)
         result = next(buffer.name for buffer in program.buffers if buffer.kind == "output")
         if len(kernels) == 1 and all(b.kind != "output" or b.name == result for b in kernels[0].buffers):
@@ -64,7 +65,7 @@ def schedule(program: loops.Kernel | Module, report: Report) -> ScheduledKernel 
         return Module(origin=program.origin, name=program.name, result=result, gradients=(), programs=steps)
     nests = tuple(kernel for kernel in program.programs if isinstance(kernel, loops.Kernel))
     kept = (program.result, *(name for _, name in program.gradients))
-    steps = _scheduled(nests, kept, program.inverses, report)
+    steps = within_extents(nests, _scheduled(nests, kept, program.inverses, report), report)
     say_unread(program, steps, report)
     return replace(program, programs=_streaming(program.result, steps), inverses=())
 

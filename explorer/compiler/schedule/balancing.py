@@ -13,6 +13,7 @@ from dataclasses import replace
 from explorer.compiler.ir import loops
 from explorer.compiler.ir.kernels import ScheduledKernel
 from explorer.compiler.ir.node import Extent, Names, Origin
+from explorer.compiler.schedule import facts
 from explorer.compiler.schedule.primitives import bind_buffer
 from explorer.compiler.schedule.steps import Steps
 
@@ -69,6 +70,7 @@ def _inspector(name: str, offsets: loops.Buffer, order: loops.Buffer, origin: Or
         schedule=(f"sort the rows by how many elements {offsets.name} gives them, the longest first, in one block",),
         body=steps.body,
         once=True,
+        facts=facts.of_places(place, rows),
         origin=origin,
     )
 

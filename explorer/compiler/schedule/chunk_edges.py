@@ -11,6 +11,7 @@ from explorer.compiler.ir.kernels import Reduce
 from explorer.compiler.ir.loops import Accumulate
 from explorer.compiler.ir.node import Atom, Extent
 from explorer.compiler.passes.statements import slice_for
+from explorer.compiler.schedule import facts
 from explorer.compiler.schedule.chunk_inspector import Chunk
 from explorer.compiler.schedule.chunk_order import sort_group
 from explorer.compiler.schedule.chunk_plan import Plan, bodies, chosen_from, sort_index
@@ -145,6 +146,8 @@ def chunk_of(steps: Steps, plan: Plan, sizes: ChunkSizes, number: Extent) -> Chu
     order = sort_group(steps, array, of_group, (sizes.edges, sizes.group), rows, chosen_from(plan)[array])
 
     def edge(place: Extent) -> Extent:
-        return steps.load("b", order, steps.index("at", "add", begin, place))
+        sorted_edge = steps.load("b", order, steps.index("at", "add", begin, place))
+        steps.know(facts.of_sorted(sorted_edge, rows))
+        return sorted_edge
 
     return Chunk(sizes.edges, here, edge)

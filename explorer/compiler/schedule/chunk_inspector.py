@@ -22,6 +22,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, fields
 
 from explorer.compiler.ir.node import Atom, Extent
+from explorer.compiler.schedule import facts
 from explorer.compiler.schedule.steps import Steps
 
 UNROLLED = 8
@@ -85,6 +86,8 @@ class Inspector:
         names = {
             field.name: steps.tile(field.name, [arrays, chunk.most], "shared", type="i32") for field in fields(Tiles)
         }
+        for number, array in enumerate((*matrices, *rows)):
+            steps.know(facts.of_chunk(number, array, names["sorted_cache"], names["buf_idx"], chunk.most))
         return cls(steps, chunk, tuple(matrices), tuple(rows), cached, Tiles(**names))
 
     def inspect(self) -> None:

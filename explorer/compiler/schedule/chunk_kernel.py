@@ -41,6 +41,7 @@ def write_chunks(plan: Plan, sizes: ChunkSizes) -> ScheduledKernel:
         threads=threads,
         schedule=_schedule(plan, sizes),
         body=steps.body,
+        facts=tuple(steps.facts),
         resident=REGISTERS // (REGISTERS_A_THREAD * threads),
         origin=plan.rows.origin,
     )

@@ -9,6 +9,7 @@ stored where they belong.
 from __future__ import annotations
 
 from explorer.compiler.ir.node import Extent
+from explorer.compiler.schedule import facts
 from explorer.compiler.schedule.chunk_inspector import rank
 from explorer.compiler.schedule.steps import Steps
 
@@ -35,6 +36,7 @@ def sort_group(steps: Steps, array: str, first: Extent, edges: tuple[int, int], 
         key = steps.load("key", chosen, place)
         others = chosen, (), (begin, steps.index("end", "add", begin, run))
         goes = steps.index("goes", "add", begin, rank(steps, others, key, (place,), (size,), falling=False))
+        steps.know(facts.of_rank(str(goes), size))
         steps.store(keys, [goes], key)
         steps.store(order, [goes], steps.index("edge", "add", first, place))
     steps.barrier()
@@ -57,18 +59,21 @@ def _merge_runs(steps: Steps, keys: str, order: str, edges: tuple[int, int]) -> 
             key, edge = steps.load("key", keys, place), steps.load("edge", order, place)
             steps.store(held, [place], key)
             steps.store(kept, [place], edge)
-            steps.store(places, [place], _merged_place(steps, keys, place, key, width))
+            steps.store(places, [place], _merged_place(steps, keys, size, (place, key, width)))
         steps.barrier()
         with steps.loop("i", size, "thread") as place:
             goes = steps.load("goes", places, place)
+            steps.know(facts.of_rank(goes, size))
             steps.store(keys, [goes], steps.load("key", held, place))
             steps.store(order, [goes], steps.load("edge", kept, place))
         steps.barrier()
         steps.store(length, [0], steps.index("width", "mul", width, 2))
 
 
-def _merged_place(steps: Steps, keys: str, place: Extent, key: Extent, width: Extent) -> Extent:
-    """Where a key goes when its run of this width is merged with its neighbour; of equal ones, the first run's do."""
+def _merged_place(steps: Steps, keys: str, size: int, at: tuple[Extent, Extent, Extent]) -> Extent:
+    """Where the key of a place goes when its run of some width is merged with its neighbour; of equal ones, the first
+    run's do. There are `size` keys."""
+    place, key, width = at
     number = steps.index("run", "div", place, width)
     odd = steps.index("odd", "mod", number, 2)
     own = steps.index("begin", "mul", number, width)
@@ -76,6 +81,7 @@ def _merged_place(steps: Steps, keys: str, place: Extent, key: Extent, width: Ex
     other = steps.index("other", "mul", steps.index("opposite", "sub", 1, odd), width)
     begin = steps.index("begin", "add", both, other)
     end = steps.index("end", "add", begin, width)
+    steps.know(facts.of_run(begin, end, size))
     most = steps.index("most", "add", steps.index("less", "sub", key, 1), odd)
     last = steps.search("last", keys, most, end, begin)
     before = steps.index("before", "sub", steps.index("past", "add", last, 1), begin)

@@ -143,8 +143,8 @@ class Epilogue:
             names |= {name: steps.load(name, tile, *row.sums) for name, tile in self._ahead.items()}
             for stored, statements in groupby(product.epilogue, self._stores):
                 with steps.where(row.position, "<", row.end, needed=stored):
-                    own = {product.rows.variable: row.stored} if stored else {}
-                    names = self._statements(statements, {**names, **own}, (row.sums, element))
+                    own = row.stored if stored else known[product.rows.variable]
+                    names = self._statements(statements, {**names, product.rows.variable: own}, (row.sums, element))
 
     def _add(self, add: AtomicAccumulate, names: Mapping[str, Atom]) -> None:
         """Adds to a row that others add to; where it is known that nobody else does, stores there."""

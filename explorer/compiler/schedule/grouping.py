@@ -15,6 +15,7 @@ from explorer.compiler.counts import SETS
 from explorer.compiler.ir.kernels import ROLLED, Count, ScheduledKernel
 from explorer.compiler.ir.loops import Buffer
 from explorer.compiler.ir.node import Extent, Names, Origin
+from explorer.compiler.schedule import facts
 from explorer.compiler.schedule.steps import ALL, Steps
 
 ROWS_A_TILE = 64
@@ -152,6 +153,17 @@ def _kernel(
         threads=threads,
         schedule=schedule,
         body=steps.body,
+        facts=facts.of_groups(
+            index=arrays.chosen.index.name,
+            rank=arrays.rank.name,
+            population=arrays.population.name,
+            first=arrays.first.name,
+            first_tile=arrays.first_tile.name,
+            rows=arrays.rows,
+            tiles=arrays.tiles[0],
+            times=arrays.chosen.times,
+            high=ROWS_A_TILE,
+        ),
         counts=(arrays.tiles,) if arrays.tiles[0] in {e for buffer in used for e in buffer.extents} else (),
         origin=origin,
     )

@@ -18,6 +18,7 @@ from explorer.compiler.counts import SETS
 from explorer.compiler.ir.kernels import Count, ScheduledKernel
 from explorer.compiler.ir.loops import Buffer
 from explorer.compiler.ir.node import Extent, Names, Origin
+from explorer.compiler.schedule import facts
 from explorer.compiler.schedule.grouping import ROWS_A_TILE, THREADS, Grouping, divide_up, tiles_and_rows
 from explorer.compiler.schedule.steps import Steps
 
@@ -135,6 +136,7 @@ class Inspector:
             body=steps.body,
             counts=self.counts,
             once=self.pairs.edges in SETS,
+            facts=tuple(steps.facts),
             origin=self.origin,
         )
 
@@ -146,6 +148,7 @@ class Inspector:
         and the bin."""
         chosen = steps.index("bin", "add", steps.index("before", "mul", group, PIECE), shorter)
         rank = steps.atomic(self.of["bin_rows"].name, [group, shorter], 1, "rank")
+        steps.know(facts.of_piece_bins(self.of["edge_bin"].name, self.groups, PIECE))
         steps.atomic(self.of["group_rows"].name, [group], 1)
         return rank, chosen
 
@@ -154,6 +157,9 @@ class Inspector:
         group = steps.index("g", "div", chosen, PIECE)
         shorter = steps.index("shorter", "mod", chosen, PIECE)
         place = steps.index("place", "add", steps.load("first", self.of["bin_first"].name, group, shorter), rank)
+        steps.know(facts.of_piece_places(str(place), self.pairs.edges))
+        begin, stop = self.of["piece_begin"].name, self.of["piece_stop"].name
+        steps.know(facts.of_placed_pieces(begin, stop, self.pairs.edges))
         _tile(steps, self, group, place)
         return place
 
@@ -177,6 +183,8 @@ def _clear_tiles(inspector: Inspector) -> ScheduledKernel:
     with steps.each("z", inspector.tiles, THREADS) as tile:
         for hint in ("tile_matrix", "tile_begin", "tile_end"):
             steps.store(of[hint].name, [tile], 0)
+    tiles = of["tile_matrix"].name, of["tile_end"].name
+    steps.know(facts.of_piece_groups(*tiles, inspector.choices, inspector.pairs.edges))
     return inspector.kernel("tiles", "no tile has a row yet", steps)
 
 
@@ -280,5 +288,6 @@ def _tile(steps: Steps, inspector: Inspector, group: Extent, place: Extent) -> N
         beyond = steps.index("beyond", "sub", steps.index("v", "add", which, 1), heavy)
         is_light = steps.index("is_light", "min", steps.index("behind", "max", beyond, 0), 1)
         tile = steps.index("z", "add", steps.load("tile", of["group_tile"].name, group, is_light), which)
+        steps.know(facts.of_piece_tiles(str(tile), str(start), str(total), inspector.pairs.edges, inspector.tiles))
         for hint, value in (("tile_matrix", matrix), ("tile_begin", place), ("tile_end", until)):
             steps.store(of[hint].name, [tile], value)

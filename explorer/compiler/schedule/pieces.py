@@ -7,6 +7,7 @@ stored in one of two places: that of a row that begins in it, and that of one th
 from __future__ import annotations
 
 from explorer.compiler.ir import kernels, loops
+from explorer.compiler.schedule import facts
 from explorer.compiler.schedule.lane_groups import WARPS
 from explorer.compiler.schedule.lanes import LANES, Spread
 from explorer.compiler.schedule.segments import Part, Segment
@@ -62,6 +63,7 @@ class Pieces:
             schedule=tuple(lines),
             body=(),
             counts=((self.count, count),),
+            facts=facts.of_pieces(self.rows),
             origin=self.kernel.origin,
         )
 

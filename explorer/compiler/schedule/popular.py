@@ -19,6 +19,7 @@ from explorer.compiler.ir.kernels import KeptLoad, ScheduledKernel
 from explorer.compiler.ir.node import Extent, Names, Origin, walk
 from explorer.compiler.passes.report import Report
 from explorer.compiler.passes.sets import SORTED_MAPS
+from explorer.compiler.schedule import facts
 from explorer.compiler.schedule.lanes import Unfit
 from explorer.compiler.schedule.steps import Steps
 from explorer.compiler.schedule.tree import edit, names_of, scheduled
@@ -132,9 +133,11 @@ def _reading(kernel: ScheduledKernel, gathers: _Gathers, marked: loops.Buffer) -
         return (KeptLoad(result=load.result, buffer=load.buffer, indices=load.indices, kept=kept, origin=load.origin),)
 
     exchanged = {gathers.index.name: marked}
+    body = edit(kernel.body, change)
     return replace(
         kernel,
-        body=edit(kernel.body, change),
+        body=body,
+        facts=(*kernel.facts, *(fact for row in marks for fact in facts.of_marked(row, gathers.rows))),
         buffers=tuple(exchanged.get(buffer.name, buffer) for buffer in kernel.buffers),
         streamed=tuple(exchanged[name].name if name in exchanged else name for name in kernel.streamed),
     )

@@ -10,6 +10,7 @@ from explorer.compiler.counts import SETS
 from explorer.compiler.ir.kernels import ROLLED, Count, ScheduledKernel
 from explorer.compiler.ir.loops import Buffer
 from explorer.compiler.ir.node import Extent, Names, Origin
+from explorer.compiler.schedule import facts
 from explorer.compiler.schedule.grouping import (
     GRANULE,
     HEIGHTS,
@@ -43,7 +44,7 @@ def tile_segments(name: str, index: Buffer, matrices: Extent, names: Names, orig
             for buffer in found[1:]:
                 steps.store(buffer.name, [place], 0)
         steps.barrier()
-        _tile(steps, segments, found, following)
+        tile = _tile(steps, segments, found, following)
     count = tiles, Count(((rows, ROWS_A_TILE), (matrices, 1)))
     kernel = ScheduledKernel(
         name=f"{name}_tiles",
@@ -58,6 +59,7 @@ def tile_segments(name: str, index: Buffer, matrices: Extent, names: Names, orig
         body=steps.body,
         counts=(count,),
         once=rows in SETS,
+        facts=facts.of_segments(segments[0].name, segments[1].name, rows, tile, tiles),
         origin=origin,
     )
     return Grouping((kernel,), None, *found, (count,))
@@ -74,8 +76,9 @@ def _find_segments(steps: Steps, index: Buffer, segments: tuple[Buffer, Buffer])
         steps.store(population.name, [matrix], steps.index("n", "sub", end, begin))
 
 
-def _tile(steps: Steps, segments: tuple[Buffer, Buffer], found: tuple[Buffer, Buffer, Buffer], following: str) -> None:
-    """Height by height, each thread some of the matrices, whose tiles of that height come next."""
+def _tile(steps: Steps, segments: tuple[Buffer, Buffer], found: tuple[Buffer, Buffer, Buffer], following: str) -> str:
+    """Height by height, each thread some of the matrices, whose tiles of that height come next. Gives the name of a
+    tile's number."""
     (first, population), (of_matrix, of_begin, of_end) = segments, found
     with steps.loop("height", HEIGHTS, unroll=ROLLED) as height:
         with steps.loop("m", population.extents[0], "thread", unroll=ROLLED) as matrix:
@@ -94,3 +97,4 @@ def _tile(steps: Steps, segments: tuple[Buffer, Buffer], found: tuple[Buffer, Bu
                     for buffer, value in ((of_matrix, matrix), (of_begin, lower), (of_end, upper)):
                         steps.store(buffer.name, [tile], value)
         steps.barrier()
+    return tile

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import cast
 
 from explorer.compiler.interpret.functions import INDEX_FUNCTIONS
 from explorer.compiler.ir import kernels, loops
+from explorer.compiler.ir.facts import Fact
 from explorer.compiler.ir.node import Atom, Extent, Names, Node, Origin, walk
 from explorer.compiler.passes.statements import rename
 
@@ -24,6 +25,7 @@ class Steps:
         self.names = names
         self._origin = origin
         self._bodies: list[list[kernels.Statement]] = [[]]
+        self.facts: list[Fact] = []
 
     @property
     def body(self) -> tuple[kernels.Statement, ...]:
@@ -33,6 +35,10 @@ class Steps:
     def add(self, statement: kernels.Statement) -> None:
         """Appends a statement as it is."""
         self._bodies[-1].append(statement)
+
+    def know(self, facts: Iterable[Fact]) -> None:
+        """Notes facts, of arrays or of names that are defined here, which the kernel's bounds may rest on."""
+        self.facts += facts
 
     @contextmanager
     def loop(

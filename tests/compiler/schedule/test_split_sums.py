@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import explorer
-from benchmarks.gpu_check import Case, Setting, check_gradients, check_op, check_rows
+from benchmarks.gpu_check import Case, Setting, check_gradients, check_rows
 from explorer.compiler.ir.kernels import ScheduledKernel
 from explorer.compiler.ir.module import Module
 from explorer.runtime.graphs import RelationalGraph
@@ -114,7 +114,7 @@ def test_gradients_on_the_emulator(compiler: str, model: str, edges: RelationalG
 @pytest.mark.parametrize("size", [3, 33])
 def test_a_sum_that_is_all_of_its_kernel_is_not_split_again(compiler: str, size: int) -> None:
     setting = Setting(launch, 1, GRAPHS["one edge"], 19)
-    outcome = check_op(setting, Case(NORMS, size, 0, {}))
+    outcome = check_rows(setting, Case(NORMS, size, 0, {}))
     assert outcome["agrees"], outcome
     with_gradients = explorer.compile(NORMS, options={"grad": True}).stages["cuda"]
     assert with_gradients.available, with_gradients.reason
