@@ -14,7 +14,7 @@ from __future__ import annotations
 import argparse
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from datetime import UTC, datetime
 from importlib import import_module
 from pathlib import Path
@@ -57,7 +57,8 @@ class Case:
         """The machine that it runs on."""
         caches = ("l1_kib", "l2_kib", "llc_kib", "tlb_entries")
         whole = MachineParameters()
-        return replace(whole, **{name: max(1, round(getattr(whole, name) / self.divided)) for name in caches})
+        least = {entry.name: entry.metadata["least"] for entry in fields(whole)}
+        return replace(whole, **{n: max(least[n], round(getattr(whole, n) / self.divided)) for n in caches})
 
 
 MP_GRAPHS = {"com-Youtube/100": 100, "roadNet-CA/100": 1, "web-Google/100": 100, "wiki-Talk/100": 100}

@@ -122,6 +122,8 @@ def test_a_case_with_options_has_a_row_with_them() -> None:
 
 
 def test_the_machines_suite_covers_embers_operations() -> None:
+    for case in dae.CASES:
+        assert case.parameters.tlb_entries <= 1280 / case.divided + 5, "a machine for every case"
     assert {case.group for case in dae.CASES} == {"SLS", "MP", "SpMM", "KG", "SpAttn"}
     assert sum(case.group == "MP" for case in dae.CASES) == 4
     assert sum(case.group == "SLS" for case in dae.CASES) == 9
