@@ -39,10 +39,10 @@ EITHER = 1 / (CONSTANT * ROUNDOFF)
 FLUSHED = 2.0**-126 / ROUNDOFF
 """What is lost where a result below the normal numbers becomes 0, as a scale."""
 CUT_OFF = 16.0
-"""Tensor cores add eight products at a time and cut off what does not fit, where others round: the sum loses half a unit
-of its last place a step, always towards 0, so that such errors do not cancel (Fasi, Higham, Mikaitis and Pranesh,
-Numerical behavior of NVIDIA tensor cores, PeerJ Computer Science 7, 2021). On the way a sum is about half as large as in
-the end, or as sums that take a walk are."""
+"""Tensor cores add eight products at a time and cut off what does not fit, where others round: the sum loses half a
+unit of its last place a step, always towards 0, so that such errors do not cancel (Fasi, Higham, Mikaitis and Pranesh,
+Numerical behavior of NVIDIA tensor cores, PeerJ Computer Science 7, 2021). On the way a sum is about half as large as
+in the end, or as sums that take a walk are."""
 LARGEST = 2.0**128
 """What is as large overflows, and has no bound."""
 

@@ -187,9 +187,9 @@ def test_a_sum_over_edges_is_within_its_bound(order: str, alike: bool) -> None:
 def test_sums_that_are_cut_off_are_within_the_bounds_of_tensor_cores() -> None:
     """A norm of sums that have all lost some of their size, of 1,000 terms: beyond what rounding may make."""
     random = np.random.default_rng(0)
-    x, y = random.standard_normal((16, 1000)), random.standard_normal((1000, 1004))
+    x, y = random.standard_normal((4, 1000)), random.standard_normal((1000, 4016))
     exact = x.astype(np.float32).astype(np.float64), y.astype(np.float32).astype(np.float64)
-    total = np.zeros((16, 1004))
+    total = np.zeros((4, 4016))
     for start in range(0, 1000, 8):
         total += exact[0][:, start : start + 8] @ exact[1][start : start + 8]
         unit = 2.0 ** (np.floor(np.log2(np.abs(total))) - 23)
