@@ -185,11 +185,11 @@ def test_a_sum_over_edges_is_within_its_bound(order: str, alike: bool) -> None:
 
 
 def test_sums_that_are_cut_off_are_within_the_bounds_of_tensor_cores() -> None:
-    """A norm of sums that have all lost some of their size, of 1,000 terms: beyond what rounding may make."""
+    """A norm of sums of 1,000 terms that have all lost some of their size: most of what rounding may make by itself."""
     random = np.random.default_rng(0)
-    x, y = random.standard_normal((4, 1000)), random.standard_normal((1000, 4016))
+    x, y = random.standard_normal((16, 1000)), random.standard_normal((1000, 1004))
     exact = x.astype(np.float32).astype(np.float64), y.astype(np.float32).astype(np.float64)
-    total = np.zeros((4, 4016))
+    total = np.zeros((16, 1004))
     for start in range(0, 1000, 8):
         total += exact[0][:, start : start + 8] @ exact[1][start : start + 8]
         unit = 2.0 ** (np.floor(np.log2(np.abs(total))) - 23)
@@ -198,7 +198,8 @@ def test_sums_that_are_cut_off_are_within_the_bounds_of_tensor_cores() -> None:
     rounded = plain.norm(plain.matmul(*map(bounded, exact)))
     with products_coarser(2.0**3):
         cut_off = plain.norm(plain.matmul(*map(bounded, exact)))
-    assert error_over_bound(got, rounded).max() > 1 > 2 * error_over_bound(got, cut_off).max()
+    assert np.all(got < rounded.value)
+    assert error_over_bound(got, rounded).max() > 0.7 > 0.2 > error_over_bound(got, cut_off).max() > 0.1
 
 
 def test_products_of_coarser_factors_have_wider_bounds() -> None:
