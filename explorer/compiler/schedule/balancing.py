@@ -59,7 +59,8 @@ def _inspector(name: str, offsets: loops.Buffer, order: loops.Buffer, origin: Or
                     steps.store(first, [each], steps.index("sum", "add", before, added))
         steps.barrier()
         with steps.loop("r", rows, "thread", unroll=4) as row:
-            place = steps.atomic(first, [_missing(steps, offsets.name, row)], 1, "place")
+            again = _missing(steps, offsets.name, row)
+            place = steps.atomic(first, [again], 1, "place")
             steps.store(order.name, [place], row)
     return ScheduledKernel(
         name=f"{name}_balance",
@@ -70,7 +71,7 @@ def _inspector(name: str, offsets: loops.Buffer, order: loops.Buffer, origin: Or
         schedule=(f"sort the rows by how many elements {offsets.name} gives them, the longest first, in one block",),
         body=steps.body,
         once=True,
-        facts=facts.of_places(place, rows),
+        facts=(*facts.of_lack(missing, LONGEST), *facts.of_lack(again, LONGEST), *facts.of_places(place, rows)),
         origin=origin,
     )
 

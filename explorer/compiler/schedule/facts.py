@@ -53,6 +53,11 @@ def of_places(place: str, rows: Extent) -> tuple[Fact, ...]:
     )
 
 
+def of_lack(lack: Extent, longest: int) -> tuple[Fact, ...]:
+    """Of what a row's length is short of the longest."""
+    return (Fact(f"{lack} < {longest}", "a row ends where it begins or behind that, as is checked of offsets"),)
+
+
 def of_marked(row: str, rows: Extent) -> tuple[Fact, ...]:
     """Of a row that a mark names."""
     return (

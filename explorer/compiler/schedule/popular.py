@@ -95,7 +95,9 @@ def _gathers_of(kernel: ScheduledKernel) -> _Gathers:
     tables = [b for b in kernel.buffers if any(x.buffer == b.name and x.indices[0] in named for x in loads)]
     used = [node for node in walk(kernel) if named.intersection(kernels.reads_of(node))]
     once = sum(load.buffer == index for load in loads) == 1
-    if not once or not tables or any(not _is_row(node, named) for node in used):
+    fetched = {load.result for load in loads if load.buffer == index}
+    beside = [node for node in walk(kernel) if fetched.intersection(kernels.reads_of(node)) and not _fills(node, tile)]
+    if not once or beside or not tables or any(not _is_row(node, named) for node in used):
         raise Unfit(f"what it reads of {index} is not only which row it gathers")
     if any(table.type != "f32" or table.extents[0] != tables[0].extents[0] for table in tables):
         raise Unfit(f"{index} names rows of unlike tables")
@@ -107,6 +109,11 @@ def _gathers_of(kernel: ScheduledKernel) -> _Gathers:
 def _is_row(node: object, named: set[str]) -> bool:
     """Whether a statement reads names only to pick a row of an array."""
     return isinstance(node, loops.Load) and named.isdisjoint(map(str, node.indices[1:]))
+
+
+def _fills(node: object, tile: str) -> bool:
+    """Whether a statement stores in the tile."""
+    return isinstance(node, loops.Store) and node.target == tile
 
 
 def _reading(kernel: ScheduledKernel, gathers: _Gathers, marked: loops.Buffer) -> ScheduledKernel:
