@@ -124,7 +124,7 @@ def test_what_kernels_take_stands_over_cuda_when_it_is_known(client: TestClient)
     assert len(re.findall(r'sm_90<span class="w"> · \d+ registers, no spills · 64 of 64 warps</span>', late)) == 2
     rgat = next(example.text for example in examples() if example.name == "rgat")
     several = client.post("/late", data=form(rgat, panes, options={"arch": "sm_80"})).text
-    assert re.search(r"> · 4 kernels, at most \d+ registers, [^<]* spills · \d+ of 64 warps</span>", several)
+    assert re.search(r"> · 6 kernels, at most \d+ registers, [^<]* spills · \d+ of 64 warps</span>", several)
 
 
 def test_a_pane_shows_a_pass_and_a_difference(client: TestClient) -> None:

@@ -52,7 +52,7 @@ def test_blocks_of_keys_are_filtered_and_accesses_fall_with_the_block_size() -> 
     plain, hinted = [], []
     for size in (1, 2, 8):
         text = (suite.CHECKOUT / "examples" / "embedding" / "spattn.emb").read_text()
-        run = suite._OnMachine(RunRequest(text=text, on="dae", data=f"BigBird:{size}"), MachineParameters())
+        run = suite.OnMachine(RunRequest(text=text, on="dae", data=f"BigBird:{size}"), MachineParameters())
         for hints, found in ((False, plain), (True, hinted)):
             account = run.account({"store_streams": True, "level_hints": hints})
             found.append(account["rates"]["l3_accesses_per_kiloelement"] / size)

@@ -63,7 +63,7 @@ def _count(inspector: Inspector) -> ScheduledKernel:
             _shorter(steps, inspector, pair, found)
         length, first, group, pieces = (steps.load(hint, tile, 0) for hint, tile in found.items())
         shorter = steps.index("shorter", "sub", PIECE, steps.index("some", "min", length, PIECE))
-        rank, chosen = inspector.count(steps, group, shorter)
+        rank, chosen = inspector.count(steps, group, shorter, of["node_bin"])
         added = steps.index("added", "max", steps.index("others", "sub", pieces, 1), 0)
         for hint, value in (("rank", rank), ("bin", chosen), ("first", first), ("added", added)):
             steps.store(of[f"node_{hint}"].name, [node], value)

@@ -143,12 +143,12 @@ class Inspector:
     def _buffers(self) -> tuple[Buffer, ...]:
         return (self.pairs.offsets, self.pairs.starts, self.pairs.matrices, *self.others, *self.of.values())
 
-    def count(self, steps: Steps, group: Extent, shorter: Extent) -> tuple[str, Extent]:
+    def count(self, steps: Steps, group: Extent, shorter: Extent, bins: Buffer) -> tuple[str, Extent]:
         """Counts a piece that is so much shorter than the longest: the atomic gives its rank in its bin. Gives that
-        and the bin."""
+        and the bin, which the caller keeps in the array of `bins`."""
         chosen = steps.index("bin", "add", steps.index("before", "mul", group, PIECE), shorter)
         rank = steps.atomic(self.of["bin_rows"].name, [group, shorter], 1, "rank")
-        steps.know(facts.of_piece_bins(self.of["edge_bin"].name, self.groups, PIECE))
+        steps.know(facts.of_piece_bins(bins.name, self.groups, PIECE))
         steps.atomic(self.of["group_rows"].name, [group], 1)
         return rank, chosen
 

@@ -56,7 +56,7 @@ def _count(inspector: Inspector, nodes: int, last: LastPieces | None) -> Schedul
                 shorter = steps.index("shorter", "sub", PIECE, length)
                 block = steps.index("block", "div", node, nodes)
                 group = steps.index("g", "add", steps.index("before", "mul", block, inspector.choices), matrix)
-                rank, chosen = inspector.count(steps, group, shorter)
+                rank, chosen = inspector.count(steps, group, shorter, of["edge_bin"])
                 for hint, value in (("edge_rank", rank), ("edge_bin", chosen), ("edge_node", node)):
                     steps.store(of[hint].name, [edge], value)
     return inspector.kernel(

@@ -15,7 +15,7 @@ from explorer.compiler.codegen.text import Code, Launch, Unsupported
 from explorer.compiler.ir.kernels import Count
 from explorer.compiler.ir.loops import Kernel
 from explorer.compiler.ir.module import Module
-from explorer.compiler.ir.node import walk
+from explorer.compiler.ir.node import Names, walk
 from explorer.compiler.options import Options
 from explorer.compiler.passes.decouple import decouple
 from explorer.compiler.passes.report import Report
@@ -140,9 +140,8 @@ def test_nvrtc_compiles_a_module_with_its_rows_in_registers(
 
 def test_segments_are_walked_by_the_lanes_together_or_shared_among_them() -> None:
     module, report = make.attention(ROWS, COLUMNS), Report(Options())
-    steps = tuple(
-        step for kernel in module.programs if isinstance(kernel, Kernel) for step in warps(kernel, report, SHARED_BYTES)
-    )
+    nests = [kernel for kernel in module.programs if isinstance(kernel, Kernel)]
+    steps = tuple(step for nest in nests for step in warps(nest, report, SHARED_BYTES, Names(set())))
     code = text(generate_cuda(replace(module, programs=steps), report))
     assert "for (int e = begin + lane; e < end; e += 32) {" in code
     assert "m = lanes_max<32>(m);" in code
