@@ -121,6 +121,7 @@ def of_piece_groups(matrix: str, end: str, choices: Extent, edges: Extent) -> tu
 def of_placed_pieces(begin: str, stop: str, edges: Extent) -> tuple[Fact, ...]:
     """Of the edges of pieces."""
     return (
+        Fact(f"0 <= {begin}[_i]", "edges are counted from 0"),
         Fact(f"{begin}[_i] < {stop}[_i]", "pieces have an edge at least"),
         Fact(f"{stop}[_i] <= {edges}", "a piece's edges are of one pair"),
     )

@@ -55,14 +55,16 @@ def _count(inspector: Inspector) -> ScheduledKernel:
         hints = ("length", "first", "group", "pieces")
         none = steps.index("none", "sub", inspector.choices, 1)
         found = {hint: steps.tile(hint, [1], "register", type="i32") for hint in hints}
-        for hint, value in zip(hints, (PIECE + 1, -1, none, 0), strict=True):
+        for hint, value in zip(hints, (PIECE + 1, 0, none, 0), strict=True):
             steps.store(found[hint], [0], value)
         begin = steps.load("begin", pairs.starts.name, node)
         end = steps.load("end", pairs.starts.name, steps.index("next", "add", node, 1))
         with steps.segment("d", begin, end, 1) as pair:
             _shorter(steps, inspector, pair, found)
         length, first, group, pieces = (steps.load(hint, tile, 0) for hint, tile in found.items())
-        shorter = steps.index("shorter", "sub", PIECE, steps.index("some", "min", length, PIECE))
+        room = steps.index("room", "max", steps.index("most", "mul", pieces, PIECE), 1)  # 1 for a node without a piece
+        own = steps.index("own", "min", steps.index("some", "min", length, PIECE), room)
+        shorter = steps.index("shorter", "sub", PIECE, own)
         rank, chosen = inspector.count(steps, group, shorter, of["node_bin"])
         added = steps.index("added", "max", steps.index("others", "sub", pieces, 1), 0)
         for hint, value in (("rank", rank), ("bin", chosen), ("first", first), ("added", added)):

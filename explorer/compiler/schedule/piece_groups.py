@@ -143,6 +143,11 @@ class Inspector:
     def _buffers(self) -> tuple[Buffer, ...]:
         return (self.pairs.offsets, self.pairs.starts, self.pairs.matrices, *self.others, *self.of.values())
 
+    @property
+    def most_pieces(self) -> Extent:
+        """How many pieces there are at most: one for each edge, or each node."""
+        return self.of["piece_begin"].extents[0]
+
     def count(self, steps: Steps, group: Extent, shorter: Extent, bins: Buffer) -> tuple[str, Extent]:
         """Counts a piece that is so much shorter than the longest: the atomic gives its rank in its bin. Gives that
         and the bin, which the caller keeps in the array of `bins`."""
@@ -157,7 +162,7 @@ class Inspector:
         group = steps.index("g", "div", chosen, PIECE)
         shorter = steps.index("shorter", "mod", chosen, PIECE)
         place = steps.index("place", "add", steps.load("first", self.of["bin_first"].name, group, shorter), rank)
-        steps.know(facts.of_piece_places(str(place), self.pairs.edges))
+        steps.know(facts.of_piece_places(str(place), self.most_pieces))
         begin, stop = self.of["piece_begin"].name, self.of["piece_stop"].name
         steps.know(facts.of_placed_pieces(begin, stop, self.pairs.edges))
         _tile(steps, self, group, place)
@@ -184,7 +189,7 @@ def _clear_tiles(inspector: Inspector) -> ScheduledKernel:
         for hint in ("tile_matrix", "tile_begin", "tile_end"):
             steps.store(of[hint].name, [tile], 0)
     tiles = of["tile_matrix"].name, of["tile_end"].name
-    steps.know(facts.of_piece_groups(*tiles, inspector.choices, inspector.pairs.edges))
+    steps.know(facts.of_piece_groups(*tiles, inspector.choices, inspector.most_pieces))
     return inspector.kernel("tiles", "no tile has a row yet", steps)
 
 
@@ -288,6 +293,6 @@ def _tile(steps: Steps, inspector: Inspector, group: Extent, place: Extent) -> N
         beyond = steps.index("beyond", "sub", steps.index("v", "add", which, 1), heavy)
         is_light = steps.index("is_light", "min", steps.index("behind", "max", beyond, 0), 1)
         tile = steps.index("z", "add", steps.load("tile", of["group_tile"].name, group, is_light), which)
-        steps.know(facts.of_piece_tiles(str(tile), str(start), str(total), inspector.pairs.edges, inspector.tiles))
+        steps.know(facts.of_piece_tiles(str(tile), str(start), str(total), inspector.most_pieces, inspector.tiles))
         for hint, value in (("tile_matrix", matrix), ("tile_begin", place), ("tile_end", until)):
             steps.store(of[hint].name, [tile], value)
