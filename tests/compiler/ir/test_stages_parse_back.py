@@ -101,3 +101,18 @@ def test_the_golden_texts() -> None:
         text = path.read_text()
         language = language_of(text)
         assert text_of(language.show(language.parse(text))) == text.rstrip("\n") + "\n", path.name
+
+
+@pytest.mark.parametrize("sign", ["+", "-", "*", "//", "%"])
+@pytest.mark.parametrize("left", ["0", "i"])
+def test_an_index_of_numbers_and_names(left: str, sign: str) -> None:
+    text = "\n".join(
+        [
+            "scheduled Copy  template rows  threads 32",
+            "  output out[N]",
+            "  for i in 0..N @thread",
+            f"    index n = {left} {sign} 4",
+            "    out[n] = 1.0\n",
+        ]
+    )
+    assert text_of(print_scheduled(parse_scheduled(text))) == text

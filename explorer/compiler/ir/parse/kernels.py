@@ -123,7 +123,7 @@ class _ScheduledBuilder(StatementBuilder):
     def count(self, meta: Meta, name: str, *terms: tuple[Extent, int] | str) -> Named:
         return Named(name, _count(terms))
 
-    def multiple(self, meta: Meta, name: str, times: Extent, extent: Extent) -> Named:
+    def multiple(self, meta: Meta, name: str, times: Extent, sign: str, extent: Extent) -> Named:
         return Named(name, Count(((extent, 1),), times))
 
     def term(self, meta: Meta, extent: Extent, by: int = 1) -> tuple[Extent, int]:
