@@ -34,7 +34,7 @@ ENV PATH="/opt/explorer/bin:$PATH" \
     NVIDIA_DRIVER_CAPABILITIES=compute,utility
 USER explorer
 # The simulator's machine code, so that nobody's first run waits for it; a processor of another kind makes its own.
-RUN python -c 'from explorer.runtime.worker import warm_run; warm_run()'
+RUN python -c 'from explorer.runtime.workers.worker import warm_run; warm_run()'
 EXPOSE 8000
 HEALTHCHECK --interval=30s --timeout=5s --start-period=20s --retries=3 \
   CMD ["python", "-c", "import urllib.request; urllib.request.urlopen('http://127.0.0.1:8000/healthz', timeout=4)"]

@@ -81,7 +81,7 @@ $(PACKAGES): pyproject.toml constraints.txt | .venv/bin/pip
 # Numba compiles the simulator once and keeps it beside the sources; done here, nobody's first run waits for it.
 $(SIMULATOR): $(PACKAGES) $(wildcard explorer/machine/*.py)
 	@echo "compiling the simulator"
-	@$(BIN)/python -c 'from explorer.runtime.worker import warm_run; warm_run()'
+	@$(BIN)/python -c 'from explorer.runtime.workers.worker import warm_run; warm_run()'
 	@touch $@
 
 $(BROWSER_PACKAGES): package.json package-lock.json | .venv/bin/pip

@@ -21,11 +21,11 @@ import numpy as np
 from explorer.compiler.ir.dlc import DlcProgram
 from explorer.compiler.ir.module import Module
 from explorer.machine.parameters import LINE_WORDS, MachineParameters
-from explorer.runtime import dae
-from explorer.runtime.dae_run import GENERAL, VECTORISED, decoupled
-from explorer.runtime.locality import stack_mix
-from explorer.runtime.matrices import matrix
-from explorer.runtime.run import RunRequest, compile_request
+from explorer.runtime.data.locality import stack_mix
+from explorer.runtime.data.matrices import matrix
+from explorer.runtime.runs.execute import RunRequest, compile_request
+from explorer.runtime.runs.simulate import GENERAL, VECTORISED, decoupled
+from explorer.runtime.targets import dae
 
 EXAMPLE = Path(__file__).resolve().parents[1] / "examples" / "embedding" / "spmm.emb"
 WIDTH = 256

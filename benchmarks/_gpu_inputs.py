@@ -13,9 +13,9 @@ from torch.overrides import TorchFunctionMode
 import explorer
 from benchmarks import _gpu_peers as peers
 from explorer.compiler.ir.graph import Graph
-from explorer.runtime.graphs import load_graph, with_inverses
-from explorer.runtime.inputs import Triples, load_triples
-from explorer.runtime.torch_structure import Structure, prepare
+from explorer.runtime.data.graphs import load_graph, with_inverses
+from explorer.runtime.data.triples import Triples, load_triples
+from explorer.runtime.torch.structure import Structure, prepare
 
 EXAMPLES = Path(__file__).resolve().parents[1] / "examples"
 CORNERS = frozenset({"relu", "leaky_relu", "abs"})

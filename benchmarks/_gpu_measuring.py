@@ -11,11 +11,12 @@ import torch
 
 from benchmarks._gpu_rows import Problem, Row
 from benchmarks._gpu_timing import Clock, Samples, first_line, limited, measure_ceilings
-from explorer.compiler.codegen import nvrtc
+from explorer.compiler.codegen.binary import nvrtc
 from explorer.compiler.codegen.text import Code
-from explorer.runtime import bounds, bounds_layer
-from explorer.runtime.gpu import BoundProgram, GpuProgram
-from explorer.runtime.op_inputs import Sets
+from explorer.runtime.encode.ops import Sets
+from explorer.runtime.limits import bounds
+from explorer.runtime.limits import layers as bounds_layer
+from explorer.runtime.targets.gpu.program import BoundProgram, GpuProgram
 
 QUICK_REPEAT = 3
 PASSES = {"tf32x3": 3, "tf32": 1}

@@ -18,11 +18,11 @@ import explorer
 from benchmarks import _gpu_peers as peers
 from benchmarks._gpu_inputs import EXAMPLES, away_from_corners, drawn, knowledge_graph, power_law, relational_graph
 from explorer.compiler.options import Options
-from explorer.runtime.gpu_device import NoGpu, current_device
-from explorer.runtime.graphs import graph_counts
-from explorer.runtime.layer_inputs import upstream_name
-from explorer.runtime.torch_programs import TensorProgram
-from explorer.runtime.torch_structure import Structure, prepare
+from explorer.runtime.data.graphs import graph_counts
+from explorer.runtime.encode.layers import upstream_name
+from explorer.runtime.targets.gpu.device import NoGpu, current_device
+from explorer.runtime.torch.programs import TensorProgram
+from explorer.runtime.torch.structure import Structure, prepare
 
 TOLERANCES = {"float32": 1e-5, "tf32x3": 2e-5, "tf32": 5e-3}
 """Of scores, by what products are multiplied in."""

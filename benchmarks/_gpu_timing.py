@@ -49,8 +49,8 @@ class Clock:
     def __init__(self) -> None:
         import torch
 
-        from explorer.runtime.gpu_device import current_device
-        from explorer.runtime.gpu_timing import Stopwatch
+        from explorer.runtime.targets.gpu.device import current_device
+        from explorer.runtime.targets.gpu.timing import Stopwatch
 
         torch.cuda.init()
         self._torch = torch

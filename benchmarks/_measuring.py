@@ -10,7 +10,7 @@ from time import perf_counter, sleep
 
 import numpy as np
 
-from explorer.runtime.cpu import device_name
+from explorer.runtime.targets.cpu import device_name
 
 QUIET_SECONDS = 0.005
 """Pause before a sample: OpenMP's threads spin for some milliseconds after a parallel region, on cores that the

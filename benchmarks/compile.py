@@ -98,8 +98,8 @@ def backward_samples(repeat: int) -> list[float]:
 def on_demand_samples(name: str, repeat: int) -> dict[str, list[float]]:
     """Milliseconds of each stage that is made on demand, for the example of that name, with nothing kept."""
     import explorer
-    from explorer.compiler.codegen.nvdisasm import disassemble
-    from explorer.compiler.codegen.nvrtc import compile_text
+    from explorer.compiler.codegen.binary.nvdisasm import disassemble
+    from explorer.compiler.codegen.binary.nvrtc import compile_text
     from explorer.compiler.pipeline import STAGES
 
     text = (CHECKOUT / "examples" / f"{name}.emb").read_text()

@@ -22,11 +22,12 @@ from typing import Any
 
 from benchmarks import _core, _dae_written
 from explorer.machine.parameters import MachineParameters
-from explorer.runtime import basis, dae
-from explorer.runtime.bags import BAG_PRESETS
-from explorer.runtime.dae_run import CORES, decoupled
-from explorer.runtime.run import FAMILIES, RunRequest, compile_request
-from explorer.runtime.setup import Setup
+from explorer.runtime.data.bags import BAG_PRESETS
+from explorer.runtime.runs import basis
+from explorer.runtime.runs.execute import FAMILIES, RunRequest, compile_request
+from explorer.runtime.runs.request import Setup
+from explorer.runtime.runs.simulate import CORES, decoupled
+from explorer.runtime.targets import dae
 
 CHECKOUT = Path(__file__).resolve().parents[1]
 LEVELS = (0, 1, 2, 3)
@@ -126,7 +127,7 @@ def set_up(case: Case) -> OnMachine:
 def prepared(request: RunRequest) -> Setup:
     """A run that is set up: what the programs read, and what they must give."""
     compilation = compile_request(request)
-    steps = import_module(f"explorer.runtime.{FAMILIES[compilation.family]}").prepare(request, compilation)
+    steps = import_module(f"explorer.runtime.runs.{FAMILIES[compilation.family]}").prepare(request, compilation)
     try:
         while True:
             next(steps)

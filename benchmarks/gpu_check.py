@@ -26,24 +26,24 @@ import explorer
 from explorer.compiler.ir.kernels import AtomicAccumulate
 from explorer.compiler.ir.module import Module
 from explorer.compiler.ir.node import walk
-from explorer.compiler.schedule.row_products import LEAST_COLUMNS
-from explorer.compiler.schedule.tiling import VECTOR
-from explorer.runtime.arrays import check_inputs
-from explorer.runtime.batch import draw
-from explorer.runtime.check import compare
-from explorer.runtime.device_memory import shape_of
-from explorer.runtime.encodings import encode
-from explorer.runtime.gpu import GpuProgram
-from explorer.runtime.gpu_device import current_device
-from explorer.runtime.graphs import RelationalGraph, load_graph
-from explorer.runtime.inputs import Triples
-from explorer.runtime.layer_inputs import programs, tensor_shape, upstream_name
-from explorer.runtime.op_inputs import EncodedLists, Sets
-from explorer.runtime.reference import Meaning
-from explorer.runtime.reference_bounds import Bounded
-from explorer.runtime.run_layer import draw_tensors
-from explorer.runtime.setup import coarser
-from explorer.runtime.sparse_arrays import sparse_from
+from explorer.compiler.schedule.gemm.strategy import LEAST_COLUMNS
+from explorer.compiler.schedule.gemm.tiling import VECTOR
+from explorer.runtime.data.graphs import RelationalGraph, load_graph
+from explorer.runtime.data.index_arrays import sparse_from
+from explorer.runtime.data.triples import Triples
+from explorer.runtime.encode.arrays import check_inputs
+from explorer.runtime.encode.batch import draw
+from explorer.runtime.encode.graph import encode
+from explorer.runtime.encode.layers import programs, tensor_shape, upstream_name
+from explorer.runtime.encode.ops import EncodedLists, Sets
+from explorer.runtime.reference.compare import compare
+from explorer.runtime.reference.evaluate import Meaning
+from explorer.runtime.reference.numbers.bounds import Bounded
+from explorer.runtime.runs.layer import draw_tensors
+from explorer.runtime.runs.request import coarser
+from explorer.runtime.targets.gpu.device import current_device
+from explorer.runtime.targets.gpu.memory import shape_of
+from explorer.runtime.targets.gpu.program import GpuProgram
 
 NEEDS_GPU = True
 """`explorer bench` runs this suite only where it is named."""

@@ -85,12 +85,12 @@ def contenders(case: Case, data: str) -> tuple[dict[str, Callable[[], Any]], flo
     import torch
 
     import explorer
-    from explorer.runtime.batch import draw
-    from explorer.runtime.check import compare
-    from explorer.runtime.cpu import prepare, threads
-    from explorer.runtime.inputs import load_triples
-    from explorer.runtime.reference import score
-    from explorer.runtime.reference_arithmetic import BOUNDED
+    from explorer.runtime.data.triples import load_triples
+    from explorer.runtime.encode.batch import draw
+    from explorer.runtime.reference.compare import compare
+    from explorer.runtime.reference.evaluate import score
+    from explorer.runtime.reference.numbers.arithmetic import BOUNDED
+    from explorer.runtime.targets.cpu import prepare, threads
 
     text = (CHECKOUT / "examples" / "kge" / f"{case.model}.emb").read_text()
     sizes = dict.fromkeys(explorer.compile(text, on_demand=True).sizes, case.size)

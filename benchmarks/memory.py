@@ -34,7 +34,7 @@ def main(argv: Sequence[str]) -> int:
 
 def measure(data: str) -> dict[str, Any]:
     """The peak bytes of each layer under the four settings, with and without the backward pass of RGAT."""
-    from explorer.runtime.graphs import load_graph
+    from explorer.runtime.data.graphs import load_graph
 
     graph = load_graph(data)
     counts = set_sizes(graph)
@@ -73,9 +73,9 @@ def set_sizes(graph: Any) -> dict[str, int]:
 def account(name: str, counts: Mapping[str, int], options: Mapping[str, bool]) -> dict[str, Any]:
     """One layer's arrays under one setting, on a graph whose sets have these sizes."""
     import explorer
-    from explorer.runtime.arrays import extents_of
-    from explorer.runtime.layer_inputs import programs, tensor_shape
-    from explorer.runtime.liveness import kept_to_the_end, peak_bytes
+    from explorer.runtime.encode.arrays import extents_of
+    from explorer.runtime.encode.layers import programs, tensor_shape
+    from explorer.runtime.encode.liveness import kept_to_the_end, peak_bytes
 
     text = (CHECKOUT / "examples" / "rgnn" / f"{name}.emb").read_text()
     compilation = explorer.compile(text, options=options, on_demand=True)

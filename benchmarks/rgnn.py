@@ -104,10 +104,10 @@ class Bench:
 
     def __init__(self, case: Case, data: str) -> None:
         import explorer
-        from explorer.runtime.encodings import encode
-        from explorer.runtime.graphs import load_graph
-        from explorer.runtime.layer_inputs import programs
-        from explorer.runtime.run_layer import draw_tensors
+        from explorer.runtime.data.graphs import load_graph
+        from explorer.runtime.encode.graph import encode
+        from explorer.runtime.encode.layers import programs
+        from explorer.runtime.runs.layer import draw_tensors
 
         self.case = case
         self.text = (CHECKOUT / "examples" / "rgnn" / f"{case.model}.emb").read_text()
@@ -120,8 +120,8 @@ class Bench:
 
     def reference(self) -> Any:
         """The result in float64, with bounds of what float32 may differ by."""
-        from explorer.runtime.reference import layer
-        from explorer.runtime.reference_arithmetic import BOUNDED
+        from explorer.runtime.reference.evaluate import layer
+        from explorer.runtime.reference.numbers.arithmetic import BOUNDED
 
         graph = self.encodings.graph
         counts = {name: getattr(graph, name) for name in ("num_nodes", "num_etypes", "num_ntypes")}
@@ -139,8 +139,8 @@ class Bench:
         """Those named, ready to run: "explorer", and variants of PyG."""
         import torch
 
-        from explorer.runtime.cpu import prepare, threads
-        from explorer.runtime.layer_inputs import program_inputs
+        from explorer.runtime.encode.layers import program_inputs
+        from explorer.runtime.targets.cpu import prepare, threads
 
         sides: dict[str, Callable[[], Any]] = {}
         if "explorer" in names:
@@ -176,7 +176,7 @@ def available_bytes() -> int:
 
 def measure(case: Case, data: str, repeat: int) -> dict[str, Any]:
     """One row of the table; a wrong result has no times."""
-    from explorer.runtime.check import compare
+    from explorer.runtime.reference.compare import compare
 
     bench = Bench(case, data)
     variants = [variant.name for variant in bench.variants()]

@@ -29,7 +29,7 @@ except ImportError:
 from torch.nn.functional import softplus
 
 import explorer
-from explorer.runtime.inputs import PRESETS, InputError, load_triples
+from explorer.runtime.data.triples import PRESETS, InputError, load_triples
 
 MODEL = Path(__file__).parent / "kge" / "transr.emb"
 TOLERANCE = 1e-3

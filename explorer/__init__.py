@@ -43,8 +43,8 @@ def compile(
 
 def _for_device(compilation: Compilation) -> Compilation:
     """The compilation for the GPU that is there, as `explorer run` and a module have it too."""
-    from explorer.runtime.gpu_device import compiled_for_device
-    from explorer.runtime.inputs import InputError
+    from explorer.runtime.data.triples import InputError
+    from explorer.runtime.targets.gpu.device import compiled_for_device
 
     try:
         return compiled_for_device(compilation)
@@ -54,9 +54,9 @@ def _for_device(compilation: Compilation) -> Compilation:
 
 def _run_on_gpu(compilation: Compilation, inputs: Mapping[str, Any]) -> tuple[Any, dict[str, Any]]:
     """A code knows how to launch its kernels; what their arrays must hold, the loops know."""
-    from explorer.runtime.arrays import check_inputs
-    from explorer.runtime.gpu import GpuProgram
-    from explorer.runtime.inputs import InputError
+    from explorer.runtime.data.triples import InputError
+    from explorer.runtime.encode.arrays import check_inputs
+    from explorer.runtime.targets.gpu.program import GpuProgram
 
     loops: Any = compilation.stages["loops"].program
     try:
@@ -66,21 +66,23 @@ def _run_on_gpu(compilation: Compilation, inputs: Mapping[str, Any]) -> tuple[An
 
 
 def _run_on_cpu(program: Any, inputs: Mapping[str, Any]) -> tuple[Any, dict[str, Any]]:
-    from explorer.runtime.cpu import prepare_once
+    from explorer.runtime.targets.cpu import prepare_once
 
     return prepare_once(program).bind(inputs).run()
 
 
 def _run_on_dae(program: Any, inputs: Mapping[str, Any]) -> tuple[Any, dict[str, Any]]:
-    from explorer.runtime.dae import simulate
+    from explorer.runtime.targets.dae import simulate
 
     simulated = simulate(program, inputs)
     return simulated.output, simulated.gradients
 
 
 def _encode(compilation: Compilation, inputs: Mapping[str, Any], grad: Any) -> Any:
-    from explorer.runtime import layer_inputs, op_inputs, score_inputs
-    from explorer.runtime.inputs import InputError
+    from explorer.runtime.data.triples import InputError
+    from explorer.runtime.encode import layers as layer_inputs
+    from explorer.runtime.encode import ops as op_inputs
+    from explorer.runtime.encode import scores as score_inputs
 
     encoders = {"score": score_inputs, "layer": layer_inputs, "op": op_inputs}
     try:
@@ -96,6 +98,6 @@ def _make_module(compilation: Compilation, sizes: Mapping[str, int], check_indic
         raise ImportError(
             f"Compilation.torch needs PyTorch, which does not load here ({error}): pip install torch"
         ) from None
-    from explorer.runtime.torch_module import make_module
+    from explorer.runtime.torch.module import make_module
 
     return make_module(compilation, sizes, check_indices)

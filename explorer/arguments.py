@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any, NoReturn
 
 from explorer.checkout import CHECKOUT
-from explorer.runtime.events import sentence_diagnostic
+from explorer.runtime.runs.events import sentence_diagnostic
 
 _EXAMPLES = """examples:
   explorer compile examples/kge/transr.emb --all

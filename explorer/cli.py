@@ -27,12 +27,12 @@ from explorer.arguments import (
     read_sizes,
 )
 from explorer.checkout import CHECKOUT
-from explorer.runtime.console import START_OF_LINE, show, sizes_in_words, summary
-from explorer.runtime.events import outcome, sentence_diagnostic
+from explorer.runtime.runs.console import START_OF_LINE, show, sizes_in_words, summary
+from explorer.runtime.runs.events import outcome, sentence_diagnostic
 
 if TYPE_CHECKING:
     from explorer.compiler.compilation import Compilation
-    from explorer.runtime.fitting import Fitted
+    from explorer.runtime.runs.fitting import Fitted
 
 BAD_INPUT = 2
 FAILED = 1
@@ -126,9 +126,9 @@ def _compile(arguments: argparse.Namespace) -> int:
 def _fitted(arguments: argparse.Namespace, data: str = "") -> Fitted:
     """Compile the file that the arguments name, for data where some is named; raises BadInput with the diagnostics of a
     bad model."""
-    from explorer.runtime.fitting import fit
-    from explorer.runtime.inputs import InputError
-    from explorer.runtime.setup import ModelRequest
+    from explorer.runtime.data.triples import InputError
+    from explorer.runtime.runs.fitting import fit
+    from explorer.runtime.runs.request import ModelRequest
 
     text = _read_model(arguments.file)
     sizes, options = read_sizes(arguments.set), read_options(arguments)
@@ -207,11 +207,11 @@ def _not_utf8(path: str, data: bytes, offset: int) -> BadInput:
 
 
 def _run(arguments: argparse.Namespace) -> int:
-    from explorer.runtime.gpu_device import missing
-    from explorer.runtime.jobs import RUN_MEMORY, stream_here
-    from explorer.runtime.memory import free_bytes
-    from explorer.runtime.run import DEFAULT_DATA, RunRequest
-    from explorer.runtime.setup import DEFAULT_BATCH
+    from explorer.runtime.encode.footprint import free_bytes
+    from explorer.runtime.runs.execute import DEFAULT_DATA, RunRequest
+    from explorer.runtime.runs.request import DEFAULT_BATCH
+    from explorer.runtime.targets.gpu.device import missing
+    from explorer.runtime.workers.pool import RUN_MEMORY, stream_here
 
     if arguments.on == "gpu" and missing():
         raise BadInput(missing())
@@ -264,7 +264,7 @@ def _run(arguments: argparse.Namespace) -> int:
 def _written(arguments: argparse.Namespace, compilation: Compilation) -> str:
     """The text of a program for the machine; raises BadInput with the diagnostics of a bad one."""
     from explorer.compiler.language.diagnostics import DiagnosticsError
-    from explorer.runtime.written import read_written
+    from explorer.runtime.runs.written import read_written
 
     if arguments.on != "dae" or compilation.options.grad:
         raise BadInput("--program goes with --on dae, and without --grad: it computes the result alone")
@@ -278,9 +278,9 @@ def _written(arguments: argparse.Namespace, compilation: Compilation) -> str:
 
 
 def _reuse(arguments: argparse.Namespace) -> int:
-    from explorer.runtime.inputs import InputError
-    from explorer.runtime.locality import describe
-    from explorer.runtime.op_data import load_reuse
+    from explorer.runtime.data.lists import load_reuse
+    from explorer.runtime.data.locality import describe
+    from explorer.runtime.data.triples import InputError
 
     try:
         found = load_reuse(arguments.data)
@@ -292,7 +292,7 @@ def _reuse(arguments: argparse.Namespace) -> int:
 
 def _check_data(source: str) -> None:
     """Raise BadInput for data that is not there, before a worker is started for it."""
-    from explorer.runtime.inputs import PRESETS
+    from explorer.runtime.data.triples import PRESETS
 
     if not os.path.exists(source) and source.lower() not in {name.lower() for name in PRESETS}:
         near = did_you_mean(source, PRESETS)

@@ -113,7 +113,9 @@ def golden(request: pytest.FixtureRequest) -> Callable[[str], None]:
 @pytest.fixture
 def fake_cuda(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
     """A pretended GPU behind a pretended CuPy; tests change what it does through the `Device` that they get."""
-    from explorer.runtime import gpu, gpu_device, gpu_timing
+    from explorer.runtime.targets.gpu import device as gpu_device
+    from explorer.runtime.targets.gpu import program as gpu
+    from explorer.runtime.targets.gpu import timing as gpu_timing
 
     remembered = (gpu_device.missing, gpu_device._device, gpu._loaded, gpu_timing._module, gpu_timing.ceilings)
     monkeypatch.setattr(gpu.GpuProgram, "of", gpu.GpuProgram.of)  # which the pretended CuPy replaces

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from explorer.compiler.codegen import nvdisasm, nvrtc
+from explorer.compiler.codegen.binary import nvdisasm, nvrtc
 
 
 @contextmanager

@@ -10,7 +10,7 @@ from time import perf_counter
 from typing import Any
 
 from explorer.compiler.codegen.resources import Resources
-from explorer.compiler.codegen.text import Code, Unsupported
+from explorer.compiler.codegen.text import Code
 from explorer.compiler.counts import ASSUMED, CountError, Counts, check_family, read_counts
 from explorer.compiler.ir.dlc import DlcProgram, verify_dlc
 from explorer.compiler.ir.graph import Graph, Value, operator_name, print_graph, verify_graph
@@ -19,14 +19,15 @@ from explorer.compiler.ir.loops import Kernel, verify_kernel
 from explorer.compiler.ir.module import AnyProgram, Module, print_module, print_program
 from explorer.compiler.ir.node import Line, Span
 from explorer.compiler.ir.slc import SlcProgram, verify_slc
-from explorer.compiler.ir.verify_kernels import verify_scheduled
+from explorer.compiler.ir.verify.kernels import verify_scheduled
 from explorer.compiler.ir.work import work_by_set
 from explorer.compiler.language.check import OperationSite, check
 from explorer.compiler.language.diagnostics import Diagnostic, DiagnosticsError
 from explorer.compiler.language.parse import parse
 from explorer.compiler.options import OptionError, Options, read_options
-from explorer.compiler.passes.report import Report
 from explorer.compiler.pipeline import STAGES, Pass, StageSpec
+from explorer.compiler.report import Report
+from explorer.compiler.unsupported import Unsupported
 
 DEEPEST_RECURSION = 20_000
 """Passes descend along chains of operations; the longest that a model may have needs less than this."""

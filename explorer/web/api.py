@@ -11,9 +11,9 @@ from fastapi import APIRouter, Request
 from fastapi.responses import JSONResponse, Response
 
 from explorer.compiler.pipeline import STAGES
-from explorer.runtime.inputs import InputError
-from explorer.runtime.jobs import WorkerPool
-from explorer.runtime.op_data import available_lists, load_lists
+from explorer.runtime.data.lists import available_lists, load_lists
+from explorer.runtime.data.triples import InputError
+from explorer.runtime.workers.pool import WorkerPool
 from explorer.web.compiling import AVAILABLE, compile_cached, find_data, refusal
 from explorer.web.examples import examples
 from explorer.web.messages import CompileMessage, MessageError, parse_body
@@ -97,7 +97,7 @@ async def reuse_distances(request: Request, data: str) -> Response:
 
 @lru_cache(maxsize=32)
 def _reuse(data: str, folder: Path | None) -> dict[str, Any]:
-    from explorer.runtime.locality import reuse  # loads Numba, which only this needs
+    from explorer.runtime.data.locality import reuse  # loads Numba, which only this needs
 
     return reuse(load_lists(data, folder).idx)
 

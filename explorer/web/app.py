@@ -16,7 +16,7 @@ from starlette.staticfiles import StaticFiles
 from starlette.types import Scope
 
 from explorer.checkout import CHECKOUT
-from explorer.runtime.jobs import WorkerPool
+from explorer.runtime.workers.pool import WorkerPool
 from explorer.web import api, limits, pages, runs
 from explorer.web.compiling import CompileService, refusal
 from explorer.web.protection import LOOPBACK_NAMES, KnownHosts, RequestLimits, SecurityHeaders, security_headers

@@ -14,11 +14,11 @@ from typing import Any
 
 from fastapi import FastAPI
 
-from explorer.runtime.events import sentence_diagnostic
-from explorer.runtime.graphs import available_graphs
-from explorer.runtime.inputs import InputError, available, data_files
-from explorer.runtime.jobs import Pool
-from explorer.runtime.op_data import available_lists
+from explorer.runtime.data.graphs import available_graphs
+from explorer.runtime.data.lists import available_lists
+from explorer.runtime.data.triples import InputError, available, data_files
+from explorer.runtime.runs.events import sentence_diagnostic
+from explorer.runtime.workers.pool import Pool
 from explorer.web import limits
 
 Compiled = dict[str, Any]

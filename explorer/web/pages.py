@@ -22,8 +22,8 @@ from pydantic import TypeAdapter, ValidationError
 from explorer.checkout import CHECKOUT
 from explorer.compiler.options import ARCHITECTURES, LARGEST_NEGATIVE_COUNT, LONGEST_VECTOR, PRECISIONS, Options
 from explorer.compiler.pipeline import STAGES
-from explorer.runtime import gpu_device
-from explorer.runtime.op_data import DEFAULT, DEFAULTS
+from explorer.runtime.data.lists import DEFAULT, DEFAULTS
+from explorer.runtime.targets.gpu import device as gpu_device
 from explorer.web import limits, messages, settings, views
 from explorer.web.compiling import AVAILABLE, Compiled, compile_cached, runs_on_data
 from explorer.web.examples import Example, examples

@@ -18,9 +18,9 @@ from functools import partial
 from time import monotonic
 from typing import Any
 
-from explorer.runtime import events
-from explorer.runtime.events import Event
-from explorer.runtime.jobs import Pool
+from explorer.runtime.runs import events
+from explorer.runtime.runs.events import Event
+from explorer.runtime.workers.pool import Pool
 from explorer.web import limits
 
 _FIRST_GUESS_SECONDS = 4.0

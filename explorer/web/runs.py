@@ -13,10 +13,10 @@ from typing import Any
 from fastapi import APIRouter, Request, WebSocket, WebSocketDisconnect
 from fastapi.responses import JSONResponse, Response, StreamingResponse
 
-from explorer.runtime import events
-from explorer.runtime.graphs import GRAPH_PRESETS
-from explorer.runtime.inputs import InputError, available
-from explorer.runtime.op_data import available_lists
+from explorer.runtime.data.graphs import GRAPH_PRESETS
+from explorer.runtime.data.lists import available_lists
+from explorer.runtime.data.triples import InputError, available
+from explorer.runtime.runs import events
 from explorer.web import limits
 from explorer.web.compiling import refusal
 from explorer.web.messages import CancelOrder, MessageError, RunMessage, RunOrder, parse_body, parse_order

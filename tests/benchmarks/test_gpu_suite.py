@@ -18,7 +18,7 @@ from benchmarks import _gpu_inputs as inputs  # noqa: E402
 from benchmarks import _gpu_measuring as measuring  # noqa: E402
 from benchmarks import _gpu_rows as rows  # noqa: E402
 from benchmarks import _gpu_timing as timing  # noqa: E402
-from explorer.runtime.cpu import prepare_once  # noqa: E402
+from explorer.runtime.targets.cpu import prepare_once  # noqa: E402
 
 SMALL = [rows.smaller(row) for row in rows.ROWS if getattr(row, "graph", "") == ""]
 SAME = {"CuPy csr @ dense", "eager", "EmbeddingBag", "torch.sparse.mm", "loop of products", "PyG RGCNConv"}

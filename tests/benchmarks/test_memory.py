@@ -7,12 +7,13 @@ import pytest
 
 import explorer
 from benchmarks import memory
-from explorer.runtime import cpu, liveness
-from explorer.runtime.arrays import extents_of
-from explorer.runtime.encodings import encode
-from explorer.runtime.graphs import load_graph
-from explorer.runtime.layer_inputs import program_inputs, programs
-from explorer.runtime.run_layer import draw_tensors
+from explorer.runtime.data.graphs import load_graph
+from explorer.runtime.encode import liveness
+from explorer.runtime.encode.arrays import extents_of
+from explorer.runtime.encode.graph import encode
+from explorer.runtime.encode.layers import program_inputs, programs
+from explorer.runtime.runs.layer import draw_tensors
+from explorer.runtime.targets import cpu
 
 
 def test_the_suite_counts_all_settings(capsys):

@@ -10,8 +10,8 @@ import pytest
 from benchmarks import _core, dae, kge, rgnn
 from benchmarks import compile as compile_suite
 from benchmarks._measuring import interleave, provenance, summary
-from explorer.runtime.check import compare
-from explorer.runtime.matrices import MATRIX_PRESETS
+from explorer.runtime.data.matrices import MATRIX_PRESETS
+from explorer.runtime.reference.compare import compare
 
 
 @pytest.mark.parametrize("case", kge.CASES, ids=[case.model for case in kge.CASES])

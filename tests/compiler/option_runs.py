@@ -13,12 +13,12 @@ from typing import Any
 import numpy as np
 
 import explorer
-from explorer.compiler.codegen.cpu import HostFunction
-from explorer.runtime import cpu
-from explorer.runtime.check import Check, compare
-from explorer.runtime.reference import Meaning
-from explorer.runtime.reference_arithmetic import FLOAT32, ONE_BY_ONE
-from explorer.runtime.setup import coarser
+from explorer.compiler.codegen.cpu.program import HostFunction
+from explorer.runtime.reference.compare import Check, compare
+from explorer.runtime.reference.evaluate import Meaning
+from explorer.runtime.reference.numbers.arithmetic import FLOAT32, ONE_BY_ONE
+from explorer.runtime.runs.request import coarser
+from explorer.runtime.targets import cpu
 from tests.compiler.models import draw_inputs
 from tests.compiler.random_layers import layer_inputs
 from tests.compiler.random_ops import op_inputs

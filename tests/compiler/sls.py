@@ -4,12 +4,12 @@ import numpy as np
 
 from explorer.compiler.ir.parse import parse_kernel
 from explorer.compiler.options import Options
-from explorer.compiler.passes.align_queues import align_queues
-from explorer.compiler.passes.bufferize import bufferize
-from explorer.compiler.passes.decouple import decouple
-from explorer.compiler.passes.report import Report
-from explorer.compiler.passes.separate import separate
-from explorer.compiler.passes.vectorize import vectorize
+from explorer.compiler.passes.access.align_queues import align_queues
+from explorer.compiler.passes.access.bufferize import bufferize
+from explorer.compiler.passes.access.decouple import decouple
+from explorer.compiler.passes.access.separate import separate
+from explorer.compiler.passes.access.vectorize import vectorize
+from explorer.compiler.report import Report
 
 SLS = """kernel sls  template traversal
   size L = {length}

@@ -12,8 +12,8 @@ import pytest
 
 import explorer
 from explorer.compiler.ir.graph import Graph
-from explorer.runtime import reference
-from explorer.runtime.graphs import load_graph
+from explorer.runtime.data.graphs import load_graph
+from explorer.runtime.reference import evaluate as reference
 
 EXAMPLES = sorted((Path(__file__).resolve().parents[2] / "examples" / "rgnn").glob("*.emb"))
 SIZES = {"F": 5, "G": 3, "H": 2, "D": 4}

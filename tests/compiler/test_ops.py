@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch.nn.functional import embedding_bag
 
-from explorer.runtime.cpu import prepare_once
+from explorer.runtime.targets.cpu import prepare_once
 from tests.compiler.ops import INTERPRETED, OPS, compiled, encoded, results, structure_of
 
 ops = pytest.mark.parametrize("path", OPS, ids=lambda path: path.stem)

@@ -48,7 +48,7 @@ kinds = pytest.mark.parametrize("kind", RANDOM)
 @pytest.fixture(autouse=True)
 def no_machine_code(monkeypatch):
     """Numba takes seconds for a model: what it would compile runs as Python, but where machine code is the matter."""
-    monkeypatch.setattr("explorer.runtime.cpu._machine_code", option_runs.as_python)
+    monkeypatch.setattr("explorer.runtime.targets.cpu._machine_code", option_runs.as_python)
 
 
 def example(path: Path, side: str, number: int) -> Model:

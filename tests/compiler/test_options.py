@@ -9,8 +9,8 @@ import pytest
 import explorer
 from explorer.compiler import compilation
 from explorer.compiler.options import DECOUPLED, SCHEDULED, VALUES, OptionError, Options, read_options
-from explorer.compiler.passes.report import Report
 from explorer.compiler.pipeline import STAGES
+from explorer.compiler.report import Report
 from tests.compiler.option_pairs import covering_array, levels, reaching, settings
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"

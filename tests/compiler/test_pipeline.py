@@ -8,7 +8,7 @@ import pytest
 
 from explorer.compiler.options import OptionError, read_options
 from explorer.compiler.pipeline import STAGES
-from explorer.runtime import reference
+from explorer.runtime.reference import evaluate as reference
 from tests.compiler.models import EXAMPLES, TRANSR, compiled, draw_inputs
 
 SIZES = [{}, {"D": 1, "K": 1}, {"D": 33, "K": 5}, {"D": 6, "K": 100}]

@@ -1,7 +1,7 @@
 """Random layers over random graphs: every stage, with every combination of passes, computes what the text means, and
 so do the gradients; every stage's text parses back.
 
-The meaning is `explorer.runtime.reference`, an evaluator in float64 that shares no code with the compiler.
+The meaning is `explorer.runtime.reference.evaluate`, an evaluator in float64 that shares no code with the compiler.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given, note, settings
 from hypothesis import strategies as st
 
-from explorer.runtime import reference
+from explorer.runtime.reference import evaluate as reference
 from tests.compiler.ir.test_stages_parse_back import assert_parses_back
 from tests.compiler.layers import SETTINGS
 from tests.compiler.levels import LEVEL_OPTIONS, SLC_STAGES

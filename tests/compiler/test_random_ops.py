@@ -1,7 +1,7 @@
 """Random ops over random lists: every stage and both targets compute what the text means, and so do the gradients;
 every stage's text parses back.
 
-The meaning is `explorer.runtime.reference`, an evaluator in float64 that shares no code with the compiler.
+The meaning is `explorer.runtime.reference.evaluate`, an evaluator in float64 that shares no code with the compiler.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given, note, settings
 from hypothesis import strategies as st
 
-from explorer.runtime import reference
+from explorer.runtime.reference import evaluate as reference
 from tests.compiler.ir.test_stages_parse_back import assert_parses_back
 from tests.compiler.models import compiled
 from tests.compiler.ops import INTERPRETED

@@ -1,6 +1,6 @@
 """Random models compile, every stage's text parses back, and every stage computes what the text means.
 
-The meaning is `explorer.runtime.reference`, an evaluator in float64 that shares no code with the compiler.
+The meaning is `explorer.runtime.reference.evaluate`, an evaluator in float64 that shares no code with the compiler.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from hypothesis import given, note, settings
 from hypothesis import strategies as st
 
 import explorer
-from explorer.runtime import reference
+from explorer.runtime.reference import evaluate as reference
 from tests.compiler.ir.test_stages_parse_back import assert_parses_back
 from tests.compiler.levels import LEVEL_OPTIONS, SLC_STAGES
 from tests.compiler.models import compiled, draw_inputs

@@ -13,7 +13,7 @@ from hypothesis import given, note, settings
 from hypothesis import strategies as st
 
 import explorer
-from explorer.runtime import reference
+from explorer.runtime.reference import evaluate as reference
 from tests.compiler.models import EXAMPLES, compiled, draw_inputs
 from tests.compiler.random_models import model_texts
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from explorer.compiler.ir.facts import SOME, Fact, Sum
+from explorer.compiler.ir.bounds.facts import SOME, Fact, Sum
 from explorer.compiler.ir.node import Extent
 
 UNWRITTEN = -1

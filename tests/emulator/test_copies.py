@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from benchmarks.gpu_check import Case, Setting, check, check_gradients, check_rows, compiled
-from explorer.compiler.codegen.cuda_words import COPY, WAIT_FOR_COPIES
+from explorer.compiler.codegen.cuda.words import COPY, WAIT_FOR_COPIES
 from explorer.compiler.ir.kernels import Copy
 from explorer.compiler.ir.node import walk
 from tests.emulator.emulate import EmulatorFault

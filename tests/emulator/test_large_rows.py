@@ -8,7 +8,7 @@ import pytest
 
 import explorer
 from benchmarks.gpu_check import CHECKOUT, Case, Setting, check_gradients, check_rows, compiled
-from explorer.runtime.graphs import GraphPreset, generate
+from explorer.runtime.data.graphs import GraphPreset, generate
 from tests.compiler.passes.test_late_reshapes import TUCKER
 
 TINY = GraphPreset(num_nodes=3, num_edges=4, num_ntypes=2, num_etypes=3, reach=1.0)

@@ -8,7 +8,7 @@ import pytest
 
 import explorer
 from benchmarks.gpu_check import CHECKOUT, Case, Setting, check_gradients
-from explorer.runtime.graphs import GraphPreset, generate
+from explorer.runtime.data.graphs import GraphPreset, generate
 
 MANY_EDGES = GraphPreset(num_nodes=31, num_edges=900, num_ntypes=2, num_etypes=5, reach=0.3)
 MANY_PAIRS = GraphPreset(num_nodes=170, num_edges=700, num_ntypes=2, num_etypes=3, reach=1.0)

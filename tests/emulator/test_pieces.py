@@ -13,7 +13,7 @@ import pytest
 import explorer
 from benchmarks.gpu_check import Case, Setting, check_rows
 from explorer.compiler.codegen.text import Code
-from explorer.runtime.graphs import GraphPreset, generate
+from explorer.runtime.data.graphs import GraphPreset, generate
 from tests.emulator.emulate import emulate
 
 pytestmark = pytest.mark.usefixtures("compiler")

@@ -11,12 +11,13 @@ import pytest
 import explorer
 from benchmarks.gpu_check import CHECKOUT, Case, Setting, check_rows, sizes_of
 from explorer.compiler.codegen.text import Code
-from explorer.compiler.schedule import pairs, piece_places
-from explorer.runtime.arrays import check_inputs
-from explorer.runtime.encodings import encode
-from explorer.runtime.graphs import GraphPreset, generate
-from explorer.runtime.layer_inputs import program_inputs, programs
-from explorer.runtime.run_layer import draw_tensors
+from explorer.compiler.schedule.gemm import segment_products as pairs
+from explorer.compiler.schedule.inspect import piece_places
+from explorer.runtime.data.graphs import GraphPreset, generate
+from explorer.runtime.encode.arrays import check_inputs
+from explorer.runtime.encode.graph import encode
+from explorer.runtime.encode.layers import program_inputs, programs
+from explorer.runtime.runs.layer import draw_tensors
 from tests.emulator.emulate import emulate
 
 MANY_EDGES = GraphPreset(num_nodes=31, num_edges=900, num_ntypes=2, num_etypes=5, reach=0.3)

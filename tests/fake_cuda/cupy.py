@@ -18,8 +18,8 @@ import numpy as np
 from explorer.compiler.codegen.text import Code
 from explorer.compiler.interpret import run_program
 from explorer.compiler.ir.module import Module as Loops
-from explorer.runtime import gpu
-from explorer.runtime.liveness import kept_to_the_end
+from explorer.runtime.encode.liveness import kept_to_the_end
+from explorer.runtime.targets.gpu import program as gpu
 
 __spec__ = ModuleSpec("cupy", None)
 
@@ -367,7 +367,8 @@ def _recording(original: Any) -> Any:
 gpu.GpuProgram.of = _recording(gpu.GpuProgram.of)  # type: ignore[method-assign]
 
 if os.environ.get("FAKE_CUDA_PEERS"):  # PyTorch beside it, on this processor
-    from explorer.runtime import on_gpu, peers
+    from explorer.runtime.peers import timed as peers
+    from explorer.runtime.runs import on_gpu
 
     def _eager(setup: Any) -> list[peers.Peer]:
         peer = peers.eager(setup, "cpu")

@@ -9,8 +9,8 @@ import pytest
 from benchmarks.calibrate import cases, figures, table
 from explorer.machine.calibration import ACCESS_SHARE, CORE_SHARE, PUBLISHED, Calibration, calibrate
 from explorer.machine.parameters import CALIBRATED, MachineParameters
-from explorer.runtime.basis import EXPECTED_ERROR
-from explorer.runtime.dae import simulate
+from explorer.runtime.runs.basis import EXPECTED_ERROR
+from explorer.runtime.targets.dae import simulate
 
 made = cache(cases)
 

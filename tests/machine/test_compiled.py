@@ -7,7 +7,7 @@ from numba.core import caching
 
 from explorer.machine import interpreter
 from explorer.machine.compiled import entry, fingerprint
-from explorer.runtime.dae import simulate
+from explorer.runtime.targets.dae import simulate
 from tests.machine import programs as make
 
 

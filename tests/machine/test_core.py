@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from explorer.machine.parameters import MachineParameters
-from explorer.runtime.dae import simulate
+from explorer.runtime.targets.dae import simulate
 from tests.machine import programs as make
 
 DEFAULT = MachineParameters()

@@ -14,7 +14,7 @@ from explorer.compiler.interpret.dlc import pushed, run_dlc
 from explorer.compiler.ir.dlc import DlcProgram
 from explorer.machine.parameters import MachineParameters
 from explorer.machine.simulation import Simulation
-from explorer.runtime.dae import FIRST_RECORDS, simulate
+from explorer.runtime.targets.dae import FIRST_RECORDS, simulate
 from tests.compiler.models import EXAMPLES, compiled, draw_inputs
 from tests.compiler.random_models import model_texts
 

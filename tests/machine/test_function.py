@@ -15,7 +15,7 @@ from explorer.compiler.ir.dlc import DlcProgram, verify_dlc
 from explorer.machine.binding import InputError
 from explorer.machine.faults import MachineError, QueueError
 from explorer.machine.parameters import MachineParameters, ParameterError
-from explorer.runtime.dae import simulate
+from explorer.runtime.targets.dae import simulate
 from tests.machine import programs as make
 
 SMALL = {"batch": 5, "d": 3, "k": 4, "entities": 9, "relations": 2}

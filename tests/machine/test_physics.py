@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from explorer.machine.alone import access_alone, execute_alone
 from explorer.machine.faults import QueueError
 from explorer.machine.parameters import MachineParameters
-from explorer.runtime.dae import simulate
+from explorer.runtime.targets.dae import simulate
 from tests.machine import programs as make
 
 DEFAULT = MachineParameters()

@@ -14,7 +14,7 @@ from explorer.machine.costs import CLASSES
 from explorer.machine.memory import find, make_cache, put_first
 from explorer.machine.parameters import MachineParameters
 from explorer.machine.simulation import Simulation
-from explorer.runtime.dae import simulate
+from explorer.runtime.targets.dae import simulate
 from tests.machine import programs as make
 
 DEFAULT = MachineParameters()

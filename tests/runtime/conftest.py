@@ -16,7 +16,8 @@ def pretended_gpu(fake_cuda: Any, monkeypatch: pytest.MonkeyPatch) -> list[tuple
     torch = pytest.importorskip("torch", reason="the modules are PyTorch's, which this machine does without")
     import cupy
 
-    from explorer.runtime import torch_cuda, torch_programs
+    from explorer.runtime.torch import cuda as torch_cuda
+    from explorer.runtime.torch import programs as torch_programs
 
     def told(name: str, tensor: Any) -> int:
         memory = cupy.Pointer(tensor.numpy().reshape(-1).view(np.uint8))

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from explorer.runtime.graphs import graph_from_edges
+from explorer.runtime.data.graphs import graph_from_edges
 from tests.oracles import rgnn
 
 F, G, H, D = 5, 4, 2, 3  # all different, so that a transposed matrix or swapped heads cannot fit

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 import explorer
-from explorer.runtime.batch import draw
-from explorer.runtime.inputs import InputError, Triples, load_triples
-from explorer.runtime.reference import score
+from explorer.runtime.data.triples import InputError, Triples, load_triples
+from explorer.runtime.encode.batch import draw
+from explorer.runtime.reference.evaluate import score
 
 TRANSR = """
 dim D = 8, K = 6

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import explorer
-from explorer.runtime.bounds import limits
+from explorer.runtime.limits.bounds import limits
 
 B, N = 40, 6
 ENTITIES, RELATIONS = 30, 5

@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from explorer.runtime.check import FEWEST, Check, compare
-from explorer.runtime.reference import Meaning
-from explorer.runtime.reference_arithmetic import FLOAT32, UNFLUSHED
-from explorer.runtime.reference_bounds import CONSTANT, ROUNDOFF, Bounded
+from explorer.runtime.reference.compare import FEWEST, Check, compare
+from explorer.runtime.reference.evaluate import Meaning
+from explorer.runtime.reference.numbers.arithmetic import FLOAT32, UNFLUSHED
+from explorer.runtime.reference.numbers.bounds import CONSTANT, ROUNDOFF, Bounded
 
 ALLOWED = CONSTANT * ROUNDOFF
 """What an element of scale 1 may differ by."""

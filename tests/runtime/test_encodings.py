@@ -5,10 +5,10 @@ import json
 import numpy as np
 import pytest
 
-from explorer.runtime import encodings
-from explorer.runtime.encodings import DOMAINS, encode, segments
-from explorer.runtime.graphs import RelationalGraph, graph_from_edges, load_graph
-from explorer.runtime.inputs import InputError
+from explorer.runtime.data.graphs import RelationalGraph, graph_from_edges, load_graph
+from explorer.runtime.data.triples import InputError
+from explorer.runtime.encode import graph as encodings
+from explorer.runtime.encode.graph import DOMAINS, encode, segments
 
 SMALL = graph_from_edges([(0, 1, 2), (0, 0, 2), (1, 1, 0), (0, 1, 2), (0, 1, 0)], [0, 1, 0, 1], num_etypes=3)
 """Edges in no order, a parallel pair (rows 0 and 3), node 3 alone, edge type 2 unused."""

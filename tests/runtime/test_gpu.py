@@ -14,16 +14,16 @@ import explorer
 from explorer.compiler.codegen.text import Code, Launch
 from explorer.compiler.ir.kernels import Count
 from explorer.compiler.ir.loops import Buffer
-from explorer.runtime import gpu_device
-from explorer.runtime.arrays import check_inputs
-from explorer.runtime.batch import draw
-from explorer.runtime.device_memory import lifetimes, place
-from explorer.runtime.gpu import GpuProgram
-from explorer.runtime.gpu_device import DeviceFault, NoGpu, current_device, missing
-from explorer.runtime.gpu_graph import waiting
-from explorer.runtime.inputs import InputError, Triples
-from explorer.runtime.layer_inputs import upstream_name
-from explorer.runtime.score_inputs import graph_of
+from explorer.runtime.data.triples import InputError, Triples
+from explorer.runtime.encode.arrays import check_inputs
+from explorer.runtime.encode.batch import draw
+from explorer.runtime.encode.layers import upstream_name
+from explorer.runtime.encode.scores import graph_of
+from explorer.runtime.targets.gpu import device as gpu_device
+from explorer.runtime.targets.gpu.cuda_graph import waiting
+from explorer.runtime.targets.gpu.device import DeviceFault, NoGpu, current_device, missing
+from explorer.runtime.targets.gpu.memory import lifetimes, place
+from explorer.runtime.targets.gpu.program import GpuProgram
 
 SIZE = {"n": 1000}
 BIAS = "score Bias(h: entity, r: relation, t: entity):\n    param a[entity]\n    return a[h]\n"

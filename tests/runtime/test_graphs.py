@@ -6,10 +6,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from explorer.runtime import graphs
-from explorer.runtime.encodings import encode
-from explorer.runtime.graphs import GRAPH_PRESETS, available_graphs, graph_counts, graph_from_edges, load_graph
-from explorer.runtime.inputs import InputError
+from explorer.runtime.data import graphs
+from explorer.runtime.data.graphs import GRAPH_PRESETS, available_graphs, graph_counts, graph_from_edges, load_graph
+from explorer.runtime.data.triples import InputError
+from explorer.runtime.encode.graph import encode
 
 TRIPLES = "a\tknows\tb\nb\tlikes\tc\na\tknows\tb\n"
 LARGE = ("am", "mag", "wikikg2", "biokg")

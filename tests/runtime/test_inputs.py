@@ -8,8 +8,8 @@ import zipfile
 import numpy as np
 import pytest
 
-from explorer.runtime import inputs
-from explorer.runtime.inputs import PRESETS, InputError, available, load_triples
+from explorer.runtime.data import triples as inputs
+from explorer.runtime.data.triples import PRESETS, InputError, available, load_triples
 
 
 def triples_of(loaded):

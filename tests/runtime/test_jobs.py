@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from explorer.runtime.jobs import WorkerPool, stream_here
+from explorer.runtime.workers.pool import WorkerPool, stream_here
 
 TRANSE = """dim D = 64
 score TransE(h: entity, r: relation, t: entity):
@@ -189,7 +189,7 @@ def test_a_worker_that_cannot_start_is_reported() -> None:
 def test_workers_do_not_outlive_their_parent(how: signal.Signals) -> None:
     script = textwrap.dedent("""
         import asyncio, sys
-        from explorer.runtime.jobs import WorkerPool
+        from explorer.runtime.workers.pool import WorkerPool
 
         async def main():
             pool = WorkerPool("compile", spare=0)

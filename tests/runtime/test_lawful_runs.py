@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 
 import explorer
-from explorer.runtime import reference
-from explorer.runtime.check import compare
-from explorer.runtime.reference_arithmetic import FLOAT64
-from explorer.runtime.run import RunRequest, execute
+from explorer.runtime.reference import evaluate as reference
+from explorer.runtime.reference.compare import compare
+from explorer.runtime.reference.numbers.arithmetic import FLOAT64
+from explorer.runtime.runs.execute import RunRequest, execute
 
 TRANSE = (Path(__file__).parents[2] / "examples" / "kge" / "transe_l2.emb").read_text()
 SOFTPLUS = """dim D = 16
@@ -102,8 +102,8 @@ layer Sum(g: graph):
         "x": random.standard_normal((900, 2)).astype(np.float32),
     }
     whole = reference.layer(text, inputs, {}, arithmetic=reference.BOUNDED)
-    monkeypatch.setattr("explorer.runtime.reference_rows.FIRST_CHUNK", size)
-    monkeypatch.setattr("explorer.runtime.reference_rows.CHUNK_BYTES", 1 << 12)
+    monkeypatch.setattr("explorer.runtime.reference.rows.FIRST_CHUNK", size)
+    monkeypatch.setattr("explorer.runtime.reference.rows.CHUNK_BYTES", 1 << 12)
     parts = reference.layer(text, inputs, {}, arithmetic=reference.BOUNDED)
     np.testing.assert_allclose(parts.value, reference.layer(text, inputs, {}, arithmetic=FLOAT64))
     np.testing.assert_allclose(parts.error, whole.error, rtol=0.03)

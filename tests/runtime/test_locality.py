@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from explorer.runtime.bags import BAG_PRESETS, LOCALITIES, recommendation
-from explorer.runtime.locality import FIRST, figure, reuse, reuse_distances, stack_mix, uniform
+from explorer.runtime.data.bags import BAG_PRESETS, LOCALITIES, recommendation
+from explorer.runtime.data.locality import FIRST, figure, reuse, reuse_distances, stack_mix, uniform
 
 
 def least_recently_used_hits(ids: list[int], rows: int) -> int:

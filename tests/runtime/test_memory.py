@@ -6,10 +6,10 @@ import pytest
 
 from explorer import cli
 from explorer.arguments import BadInput, read_memory
-from explorer.runtime import memory
-from explorer.runtime.inputs import InputError
-from explorer.runtime.run import execute
-from explorer.runtime.setup import RunRequest
+from explorer.runtime.data.triples import InputError
+from explorer.runtime.encode import footprint as memory
+from explorer.runtime.runs.execute import execute
+from explorer.runtime.runs.request import RunRequest
 
 SPMM = "dim D = 8\nop S(A: csr[row, col]):\n    param X[col, D]\n    for i in A.rows():\n" + (
     '        i["y"] = sum(a * X[j] for j, a in A.row(i))\n    return i["y"]\n'
@@ -105,7 +105,7 @@ def test_a_run_gets_the_memory_that_is_asked_for(monkeypatch: pytest.MonkeyPatch
         asked.append(request["memory"])
         return [{"event": "failed", "kind": "refused", "message": "", "hint": ""}]
 
-    monkeypatch.setattr("explorer.runtime.jobs.stream_here", stream)
+    monkeypatch.setattr("explorer.runtime.workers.pool.stream_here", stream)
     monkeypatch.setattr(cli, "_read_model", lambda _: SPMM)
     for words in ([], ["--memory", "3GiB"]):
         cli.main(["run", "model.emb", "--on", "cpu", *words])

@@ -12,11 +12,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from explorer.runtime import reference
-from explorer.runtime import reference_primitives as plain
-from explorer.runtime.check import compare
-from explorer.runtime.reference_arithmetic import BOUNDED, FLOAT32
-from explorer.runtime.reference_bounds import bounded
+from explorer.runtime.reference import evaluate as reference
+from explorer.runtime.reference.compare import compare
+from explorer.runtime.reference.numbers import primitives as plain
+from explorer.runtime.reference.numbers.arithmetic import BOUNDED, FLOAT32
+from explorer.runtime.reference.numbers.bounds import bounded
 
 F32 = np.float32
 ROWS, COLUMNS = 40, 8

@@ -11,11 +11,12 @@ import numpy as np
 import pytest
 
 from explorer.compiler import compilation
-from explorer.runtime import on_gpu, peers
-from explorer.runtime.check import Check
-from explorer.runtime.console import summary
-from explorer.runtime.gpu_timing import Times
-from explorer.runtime.run import RunRequest, execute
+from explorer.runtime.peers import timed as peers
+from explorer.runtime.reference.compare import Check
+from explorer.runtime.runs import on_gpu
+from explorer.runtime.runs.console import summary
+from explorer.runtime.runs.execute import RunRequest, execute
+from explorer.runtime.targets.gpu.timing import Times
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 SCORE = (EXAMPLES / "kge" / "transh.emb").read_text()
@@ -93,7 +94,7 @@ def test_cold_times_are_taken_after_a_flush_and_warm_ones_without(fake_cuda: Any
 
 
 def test_a_run_is_compiled_for_the_device(fake_cuda: Any) -> None:
-    from explorer.runtime import gpu_device
+    from explorer.runtime.targets.gpu import device as gpu_device
 
     fake_cuda.capability = (8, 0)
     gpu_device._device.cache_clear()

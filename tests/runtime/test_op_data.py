@@ -9,13 +9,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from explorer.runtime.attention import BLOCK_SIZES, big_bird
-from explorer.runtime.inputs import InputError
-from explorer.runtime.locality import reuse
-from explorer.runtime.matrices import MATRIX_PRESETS, _active, _ranks, matrix
-from explorer.runtime.op_data import available_lists, load_lists, preset_names
-from explorer.runtime.sparse import SparseRows, check_size
-from explorer.runtime.sparse_arrays import sparse_from
+from explorer.runtime.data.attention import BLOCK_SIZES, big_bird
+from explorer.runtime.data.index_arrays import sparse_from
+from explorer.runtime.data.index_lists import SparseRows, check_size
+from explorer.runtime.data.lists import available_lists, load_lists, preset_names
+from explorer.runtime.data.locality import reuse
+from explorer.runtime.data.matrices import MATRIX_PRESETS, _active, _ranks, matrix
+from explorer.runtime.data.triples import InputError
 
 Save = Callable[..., Path]
 

@@ -10,8 +10,10 @@ import numpy as np
 import pytest
 
 import explorer
-from explorer.runtime import run_layer, run_op, run_score
-from explorer.runtime.setup import RunRequest, Setup, compile_request
+from explorer.runtime.runs import layer as run_layer
+from explorer.runtime.runs import op as run_op
+from explorer.runtime.runs import score as run_score
+from explorer.runtime.runs.request import RunRequest, Setup, compile_request
 
 pytestmark = pytest.mark.skipif(importlib.util.find_spec("torch") is None, reason="needs PyTorch")
 EXAMPLES = sorted((Path(__file__).resolve().parents[2] / "examples").glob("*/*.emb"))
@@ -21,7 +23,7 @@ PREPARE: dict[str, Any] = {"score": run_score.prepare, "layer": run_layer.prepar
 @pytest.fixture(autouse=True)
 def pretended_memory(monkeypatch: pytest.MonkeyPatch) -> None:
     """What a run is told of a GPU's memory, where there is none."""
-    monkeypatch.setattr("explorer.runtime.gpu_device.available_bytes", lambda: 8 << 30)
+    monkeypatch.setattr("explorer.runtime.targets.gpu.device.available_bytes", lambda: 8 << 30)
 
 
 def data_of(compilation: explorer.Compilation, folder: Path) -> str:
@@ -58,7 +60,7 @@ def set_up(text: str, folder: Path, **options: Any) -> Setup:
 
 @pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
 def test_every_example_gives_the_reference_and_right_gradients(path: Path, tmp_path: Path) -> None:
-    from explorer.runtime import peers
+    from explorer.runtime.peers import timed as peers
 
     setup = set_up(path.read_text(), tmp_path)
     peer = peers.eager(setup, "cpu")
@@ -71,7 +73,7 @@ def test_every_example_gives_the_reference_and_right_gradients(path: Path, tmp_p
 
 
 def test_negatives_are_scored(tmp_path: Path) -> None:
-    from explorer.runtime import peers
+    from explorer.runtime.peers import timed as peers
 
     path = next(path for path in EXAMPLES if path.stem == "transr")
     assert peers.eager(set_up(path.read_text(), tmp_path, negatives="tail:3", grad=False), "cpu").reason == ""

@@ -8,8 +8,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from explorer.runtime import reference
-from explorer.runtime.reference_text import ReferenceFailure, read_model
+from explorer.runtime.reference import evaluate as reference
+from explorer.runtime.reference.text import ReferenceFailure, read_model
 from tests.oracles import kge
 
 ENTITIES, RELATIONS = 7, 4

@@ -11,12 +11,13 @@ import pytest
 
 from explorer.compiler.language.builtins import BUILTINS, ELEMENTWISE
 from explorer.machine import arithmetic, opcodes
-from explorer.runtime import reference, reference_functions
-from explorer.runtime import reference_primitives as plain
-from explorer.runtime.check import compare, error_over_bound
-from explorer.runtime.reference_arithmetic import BOUNDED, FLOAT32, FLOAT64, ONE_BY_ONE
-from explorer.runtime.reference_bounds import RULES, bounded, products_coarser
-from explorer.runtime.reference_primitives import FUNCTIONS
+from explorer.runtime.reference import evaluate as reference
+from explorer.runtime.reference import functions as reference_functions
+from explorer.runtime.reference.compare import compare, error_over_bound
+from explorer.runtime.reference.numbers import primitives as plain
+from explorer.runtime.reference.numbers.arithmetic import BOUNDED, FLOAT32, FLOAT64, ONE_BY_ONE
+from explorer.runtime.reference.numbers.bounds import RULES, bounded, products_coarser
+from explorer.runtime.reference.numbers.primitives import FUNCTIONS
 
 RANDOM = np.random.default_rng(0)
 ROWS = 400

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from explorer.runtime import reference
+from explorer.runtime.reference import evaluate as reference
 from tests.oracles import kge, rgnn
 from tests.runtime.layer_models import GCN, GRAPH, TEXTS, G, draw, oracle, structure
 

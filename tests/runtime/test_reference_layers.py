@@ -5,9 +5,10 @@ import tracemalloc
 import numpy as np
 import pytest
 
-from explorer.runtime import reference, reference_rows
-from explorer.runtime.graphs import graph_from_edges, load_graph
-from explorer.runtime.reference_text import ReferenceFailure
+from explorer.runtime.data.graphs import graph_from_edges, load_graph
+from explorer.runtime.reference import evaluate as reference
+from explorer.runtime.reference import rows as reference_rows
+from explorer.runtime.reference.text import ReferenceFailure
 from tests.runtime.layer_models import GCN, GRAPH, RGAT, RGAT_HEADS, RGCN, TEXTS, D, H, draw, oracle, structure
 
 

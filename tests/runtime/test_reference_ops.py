@@ -7,8 +7,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from explorer.runtime import reference, reference_rows
-from explorer.runtime.reference_text import ReferenceFailure
+from explorer.runtime.reference import evaluate as reference
+from explorer.runtime.reference import rows as reference_rows
+from explorer.runtime.reference.text import ReferenceFailure
 from tests.oracles import embedding
 
 SLS = """

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from explorer.runtime import reference_primitives as primitives
-from explorer.runtime.reference_primitives import OneByOne
+from explorer.runtime.reference.numbers import primitives
+from explorer.runtime.reference.numbers.primitives import OneByOne
 
 
 @pytest.mark.parametrize(

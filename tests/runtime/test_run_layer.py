@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from explorer.runtime.run import RunRequest, execute
+from explorer.runtime.runs.execute import RunRequest, execute
 
 RGCN = (Path(__file__).resolve().parents[2] / "examples" / "rgnn" / "rgcn.emb").read_text()
 SMALL = {"F": 4, "G": 3}
@@ -55,7 +55,7 @@ def test_gradients_are_checked_by_tensor():
 
 
 def test_a_wrong_gradient_shows_no_time(monkeypatch):
-    from explorer.runtime import run_layer
+    from explorer.runtime.runs import layer as run_layer
 
     finish = run_layer.finish
 
@@ -73,7 +73,7 @@ def test_a_wrong_gradient_shows_no_time(monkeypatch):
 
 
 def test_a_large_graph_is_checked_as_a_whole_and_in_part(monkeypatch):
-    monkeypatch.setattr("explorer.runtime.run_layer.GRADIENT_EDGES", 1_000)
+    monkeypatch.setattr("explorer.runtime.runs.layer.GRADIENT_EDGES", 1_000)
     last = run(options={"grad": True}, data="small", repeat=1)[-1]
     assert last["matches_reference"]
     assert set(last["gradients"]) == {"(all together)", "W", "w0"}

@@ -10,14 +10,17 @@ import numpy as np
 import pytest
 
 import explorer
-from explorer.runtime import run_layer, run_op, run_score, sampling
-from explorer.runtime.encodings import encode
-from explorer.runtime.graphs import GraphPreset, generate
-from explorer.runtime.op_inputs import EncodedLists, Sets, programs_of
-from explorer.runtime.reference_arithmetic import FLOAT64
-from explorer.runtime.run import execute
-from explorer.runtime.setup import RunRequest
-from explorer.runtime.sparse_arrays import sparse_from
+from explorer.runtime.data.graphs import GraphPreset, generate
+from explorer.runtime.data.index_arrays import sparse_from
+from explorer.runtime.encode.graph import encode
+from explorer.runtime.encode.ops import EncodedLists, Sets, programs_of
+from explorer.runtime.reference import sampling
+from explorer.runtime.reference.numbers.arithmetic import FLOAT64
+from explorer.runtime.runs import layer as run_layer
+from explorer.runtime.runs import op as run_op
+from explorer.runtime.runs import score as run_score
+from explorer.runtime.runs.execute import execute
+from explorer.runtime.runs.request import RunRequest
 
 ROOT = Path(__file__).resolve().parents[2]
 SMALL = GraphPreset(num_nodes=300, num_edges=1_500, num_ntypes=3, num_etypes=5, reach=0.5)

@@ -15,7 +15,7 @@ import explorer
 
 torch = pytest.importorskip("torch", reason="the modules are PyTorch's, which this machine does without")
 
-from explorer.runtime import torch_kept  # noqa: E402
+from explorer.runtime.torch import cache as torch_kept  # noqa: E402
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 ROWS, COLS, NONZEROS, D = 5, 7, 40, 8
@@ -214,7 +214,7 @@ def test_inspectors_run_again_on_another_stream_and_where_launches_are_recorded(
 
 
 def test_a_layers_graph_is_encoded_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    from explorer.runtime import torch_structure
+    from explorer.runtime.torch import structure as torch_structure
 
     encoded = []
     encode = torch_structure.encode

@@ -17,8 +17,8 @@ from explorer.compiler.ir.kernels import Count
 
 torch = pytest.importorskip("torch", reason="the modules are PyTorch's, which this machine does without")
 
-torch_programs = pytest.importorskip("explorer.runtime.torch_programs")
-torch_cuda = pytest.importorskip("explorer.runtime.torch_cuda")
+torch_programs = pytest.importorskip("explorer.runtime.torch.programs")
+torch_cuda = pytest.importorskip("explorer.runtime.torch.cuda")
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 ENTITIES, RELATIONS, BATCH, NEGATIVES, D, K = 11, 3, 17, 4, 6, 5
@@ -178,7 +178,7 @@ def test_an_optimiser_follows_the_same_path_as_with_eager():
 
 
 def test_a_call_reads_and_writes_the_tensors_own_memory(monkeypatch):
-    from explorer.runtime import cpu
+    from explorer.runtime.targets import cpu
 
     score = module("kge/transe_l2", {"D": D}, entity=ENTITIES, relation=RELATIONS)
     seen = {}

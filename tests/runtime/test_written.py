@@ -13,9 +13,10 @@ import explorer
 from explorer.compiler.language.diagnostics import DiagnosticsError
 from explorer.machine.assembly import AssemblyError
 from explorer.machine.faults import MachineError
-from explorer.runtime import dae, reference
-from explorer.runtime.run import RunRequest, execute
-from explorer.runtime.written import read_written
+from explorer.runtime.reference import evaluate as reference
+from explorer.runtime.runs.execute import RunRequest, execute
+from explorer.runtime.runs.written import read_written
+from explorer.runtime.targets import dae
 
 FOLDER = Path(__file__).resolve().parents[2] / "examples" / "embedding"
 WRITTEN = sorted(FOLDER.glob("*.dlc"))

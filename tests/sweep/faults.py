@@ -14,9 +14,9 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 import numpy as np
 
-from explorer.runtime import reference_primitives as plain
-from explorer.runtime.check import MOST_ROOT, compare, error_over_bound
-from explorer.runtime.reference_bounds import CONSTANT, ROUNDOFF, bounded
+from explorer.runtime.reference.compare import MOST_ROOT, compare, error_over_bound
+from explorer.runtime.reference.numbers import primitives as plain
+from explorer.runtime.reference.numbers.bounds import CONSTANT, ROUNDOFF, bounded
 
 SIZES = (64, 1024, 4096, 16_384, 65_536, 1_048_576)
 ROWS, COLUMNS = 20, 8

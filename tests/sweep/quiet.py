@@ -31,9 +31,9 @@ if __name__ in ("__main__", "__mp_main__"):
 import numpy as np
 
 import explorer
-from explorer.runtime import reference
-from explorer.runtime.check import Check, compare
-from explorer.runtime.reference_arithmetic import FLOAT32, ONE_BY_ONE
+from explorer.runtime.reference import evaluate as reference
+from explorer.runtime.reference.compare import Check, compare
+from explorer.runtime.reference.numbers.arithmetic import FLOAT32, ONE_BY_ONE
 from tests.compiler import random_layers, random_models, random_ops
 from tests.compiler.models import draw_inputs
 

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from explorer.runtime import events
-from explorer.runtime.events import Event
+from explorer.runtime.runs import events
+from explorer.runtime.runs.events import Event
 from explorer.web.queue import Job, RunQueue
 
 

@@ -9,15 +9,6 @@ from explorer.compiler.ir.kernels import Count
 from explorer.compiler.ir.loops import Buffer
 from explorer.compiler.ir.node import Line
 
-WARP = 32
-"""Threads of a warp."""
-EXTENT_LIMIT = 2**31 - 2**20
-"""Above every extent and count of a launch, for kernels count in 32 bits, and a block's share beyond the end."""
-
-
-class Unsupported(Exception):
-    """A kernel for which a stage cannot be made; the message is a sentence that the user reads."""
-
 
 @dataclass(frozen=True)
 class Launch:

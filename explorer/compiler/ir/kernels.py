@@ -37,7 +37,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from explorer.compiler.ir import loops
-from explorer.compiler.ir.facts import Fact
+from explorer.compiler.ir.bounds.facts import Fact
 from explorer.compiler.ir.loops import (
     INFIX_INDEX,
     REDUCTION_SIGNS,

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
-from explorer.compiler.passes.report import Report
+from explorer.compiler.report import Report
 
 
 def lowered(wanted: int, choices: Iterable[int], fits: Callable[[int], bool]) -> int | None:

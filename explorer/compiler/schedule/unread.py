@@ -9,7 +9,7 @@ from explorer.compiler.ir import loops
 from explorer.compiler.ir.kernels import ScheduledKernel
 from explorer.compiler.ir.module import Module
 from explorer.compiler.options import Options
-from explorer.compiler.passes.report import Report
+from explorer.compiler.report import Report
 
 CHUNK_OPTIONS = tuple(field.name for field in fields(Options) if field.name.startswith("inspect_"))
 ROWS = ("block_columns", "preload", "balance")

@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from explorer.compiler.codegen.cpu import gathered_by, generate_host
+from explorer.compiler.codegen.cpu.program import gathered_by, generate_host
 from explorer.compiler.ir.loops import Kernel
-from explorer.runtime.cpu import Prepared, prepare
-from explorer.runtime.inputs import InputError
+from explorer.runtime.data.triples import InputError
+from explorer.runtime.targets.cpu import Prepared, prepare
 from tests.compiler.codegen import kernels
 
 ENTITIES, RELATIONS = 50, 7

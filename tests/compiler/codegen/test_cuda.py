@@ -8,17 +8,18 @@ from typing import Literal
 
 import pytest
 
-from explorer.compiler.codegen.cuda import generate_cuda
-from explorer.compiler.codegen.nvrtc import compile_text
-from explorer.compiler.codegen.ptx import generate_ptx
-from explorer.compiler.codegen.text import Code, Unsupported
+from explorer.compiler.codegen.binary.nvrtc import compile_text
+from explorer.compiler.codegen.binary.ptx import generate_ptx
+from explorer.compiler.codegen.cuda.program import generate_cuda
+from explorer.compiler.codegen.text import Code
 from explorer.compiler.ir.kernels import Tile
 from explorer.compiler.ir.loops import Accumulate, Compute, Kernel, Load, Row, Store
 from explorer.compiler.ir.node import Names, walk
 from explorer.compiler.options import Options
-from explorer.compiler.passes.report import Report
-from explorer.compiler.passes.schedule import schedule, warps
-from explorer.compiler.schedule.warps import SHARED_BYTES
+from explorer.compiler.report import Report
+from explorer.compiler.schedule.program import schedule, warps
+from explorer.compiler.schedule.warps.strategy import SHARED_BYTES
+from explorer.compiler.unsupported import Unsupported
 from tests.compiler.codegen import kernels
 
 KERNELS = {

@@ -6,16 +6,17 @@ import re
 
 import pytest
 
-from explorer.compiler.codegen.cuda import generate_cuda
-from explorer.compiler.codegen.cuda_words import FUNCTIONS
-from explorer.compiler.codegen.nvrtc import compile_text
-from explorer.compiler.codegen.text import Code, Unsupported
+from explorer.compiler.codegen.binary.nvrtc import compile_text
+from explorer.compiler.codegen.cuda.program import generate_cuda
+from explorer.compiler.codegen.cuda.words import FUNCTIONS
+from explorer.compiler.codegen.text import Code
 from explorer.compiler.ir.kernels import AtomicAccumulate, Count, ScheduledKernel
 from explorer.compiler.ir.loops import Accumulate, Compute, Load, Store
 from explorer.compiler.ir.module import Module
 from explorer.compiler.ir.node import walk
 from explorer.compiler.options import ARCHITECTURES, Options
-from explorer.compiler.passes.report import Report
+from explorer.compiler.report import Report
+from explorer.compiler.unsupported import Unsupported
 from tests.compiler.codegen import scheduled, scheduled_product, scheduled_segments
 
 KERNELS = {

@@ -11,10 +11,10 @@ import pytest
 
 import explorer
 from explorer.compiler.ir.node import Span
-from explorer.runtime.batch import draw
-from explorer.runtime.cpu import prepare
-from explorer.runtime.inputs import Triples
-from explorer.runtime.reference import score
+from explorer.runtime.data.triples import Triples
+from explorer.runtime.encode.batch import draw
+from explorer.runtime.reference.evaluate import score
+from explorer.runtime.targets.cpu import prepare
 
 EXAMPLES = sorted((Path(__file__).resolve().parents[3] / "examples").glob("kge/*.emb"))
 NEGATIVES = ("none", "tail:5", "head:3")

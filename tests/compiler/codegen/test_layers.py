@@ -9,24 +9,25 @@ from typing import Any
 import numpy as np
 import pytest
 
-from explorer.compiler.codegen.cuda import generate_cuda
-from explorer.compiler.codegen.ptx import generate_ptx
-from explorer.compiler.codegen.text import Code, Launch, Unsupported
+from explorer.compiler.codegen.binary.ptx import generate_ptx
+from explorer.compiler.codegen.cuda.program import generate_cuda
+from explorer.compiler.codegen.text import Code, Launch
 from explorer.compiler.ir.kernels import Count
 from explorer.compiler.ir.loops import Kernel
 from explorer.compiler.ir.module import Module
 from explorer.compiler.ir.node import Names, walk
 from explorer.compiler.options import Options
-from explorer.compiler.passes.decouple import decouple
-from explorer.compiler.passes.report import Report
-from explorer.compiler.passes.schedule import schedule, warps
-from explorer.compiler.passes.separate import separate
-from explorer.compiler.schedule.warps import SHARED_BYTES
-from explorer.runtime.cpu import prepare, threads
-from explorer.runtime.dae import simulate
-from explorer.runtime.encodings import Encodings, encode
-from explorer.runtime.graphs import graph_from_edges
-from explorer.runtime.inputs import InputError
+from explorer.compiler.passes.access.decouple import decouple
+from explorer.compiler.passes.access.separate import separate
+from explorer.compiler.report import Report
+from explorer.compiler.schedule.program import schedule, warps
+from explorer.compiler.schedule.warps.strategy import SHARED_BYTES
+from explorer.compiler.unsupported import Unsupported
+from explorer.runtime.data.graphs import graph_from_edges
+from explorer.runtime.data.triples import InputError
+from explorer.runtime.encode.graph import Encodings, encode
+from explorer.runtime.targets.cpu import prepare, threads
+from explorer.runtime.targets.dae import simulate
 from tests.compiler.codegen import layer_kernels as make
 
 ROWS, COLUMNS = 5, 33

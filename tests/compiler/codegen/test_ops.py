@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 import explorer
-from explorer.compiler.codegen.cpu import generate_host
+from explorer.compiler.codegen.cpu.program import generate_host
 from explorer.compiler.ir.loops import Kernel
 from explorer.compiler.ir.module import Module
 from tests.compiler.ops import FOLDER, OPS

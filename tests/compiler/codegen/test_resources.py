@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 import explorer
-from explorer.compiler.codegen.nvrtc import compile_text
+from explorer.compiler.codegen.binary.nvrtc import compile_text
 from explorer.compiler.codegen.resources import Occupancy, Resources, occupancy, read_resources
 from explorer.compiler.options import ARCHITECTURES, Options
 from tests.compiler.codegen.elf import Usage, usage

@@ -10,15 +10,16 @@ from pathlib import Path
 import pytest
 
 import explorer
-from explorer.compiler.codegen import nvdisasm
-from explorer.compiler.codegen.nvrtc import compile_text
-from explorer.compiler.codegen.sass import generate_sass
-from explorer.compiler.codegen.text import Binary, Code, Launch, Unsupported
+from explorer.compiler.codegen.binary import nvdisasm
+from explorer.compiler.codegen.binary.nvrtc import compile_text
+from explorer.compiler.codegen.binary.sass import generate_sass
+from explorer.compiler.codegen.text import Binary, Code, Launch
 from explorer.compiler.compilation import Stage
 from explorer.compiler.ir.kernels import Count
 from explorer.compiler.ir.node import Line, Span
 from explorer.compiler.options import ARCHITECTURES, Options
-from explorer.compiler.passes.report import Report
+from explorer.compiler.report import Report
+from explorer.compiler.unsupported import Unsupported
 from tests.compiler.codegen.elf import sections
 
 EXAMPLES = sorted((Path(__file__).resolve().parents[3] / "examples").glob("*/*.emb"))

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import explorer
-from explorer.compiler.codegen.nvrtc import compile_text
+from explorer.compiler.codegen.binary.nvrtc import compile_text
 from explorer.compiler.codegen.resources import read_resources
 
 KGE = Path(__file__).parents[3] / "examples" / "kge"

@@ -10,18 +10,18 @@ import pytest
 
 import explorer
 from benchmarks.gpu_check import CHECKOUT
-from explorer.compiler.ir import verify_bounds
-from explorer.compiler.ir.affine import ONE, Affine, plus
-from explorer.compiler.ir.facts import Fact
+from explorer.compiler.ir.bounds.affine import ONE, Affine, plus
+from explorer.compiler.ir.bounds.facts import Fact
+from explorer.compiler.ir.bounds.lookups import given_facts
 from explorer.compiler.ir.kernels import ScheduledKernel, print_scheduled
-from explorer.compiler.ir.lookups import given_facts
 from explorer.compiler.ir.loops import Kernel
 from explorer.compiler.ir.module import Module
 from explorer.compiler.ir.node import walk
 from explorer.compiler.ir.parse import parse_scheduled
-from explorer.compiler.ir.verify_bounds import Extents
-from explorer.compiler.passes.report import Report
-from explorer.compiler.schedule.guards import within_extents
+from explorer.compiler.ir.verify import accesses as verify_bounds
+from explorer.compiler.ir.verify.accesses import Extents
+from explorer.compiler.report import Report
+from explorer.compiler.schedule.edit.guards import within_extents
 from tests.compiler.ir.test_round_trip import text_of
 
 EXAMPLES = sorted((CHECKOUT / "examples").glob("*/*.emb"))

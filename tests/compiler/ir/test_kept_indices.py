@@ -6,7 +6,7 @@ import pytest
 
 from explorer.compiler.ir.node import VerificationError
 from explorer.compiler.ir.parse import parse_scheduled
-from explorer.compiler.ir.verify_kernels import verify_scheduled
+from explorer.compiler.ir.verify.kernels import verify_scheduled
 
 SCATTER = """\
 scheduled Scatter  template gemm  threads 32

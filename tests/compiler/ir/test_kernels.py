@@ -9,7 +9,7 @@ from explorer.compiler.interpret import run_program
 from explorer.compiler.ir.kernels import print_scheduled
 from explorer.compiler.ir.node import VerificationError, rewrite
 from explorer.compiler.ir.parse import parse_scheduled
-from explorer.compiler.ir.verify_kernels import verify_scheduled
+from explorer.compiler.ir.verify.kernels import verify_scheduled
 from tests.compiler.ir.test_round_trip import text_of
 
 WARPS = """\

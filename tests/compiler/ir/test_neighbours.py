@@ -7,15 +7,15 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from explorer.compiler.codegen.cuda import generate_cuda
+from explorer.compiler.codegen.cuda.program import generate_cuda
 from explorer.compiler.interpret import run_program
 from explorer.compiler.ir.kernels import print_scheduled
 from explorer.compiler.ir.node import VerificationError
 from explorer.compiler.ir.parse import parse_scheduled
-from explorer.compiler.ir.verify_kernels import verify_scheduled
+from explorer.compiler.ir.verify.kernels import verify_scheduled
 from explorer.compiler.options import Options
-from explorer.compiler.passes.report import Report
-from explorer.compiler.schedule.primitives import edit_loop
+from explorer.compiler.report import Report
+from explorer.compiler.schedule.edit.primitives import edit_loop
 from tests.compiler.ir.test_round_trip import text_of
 
 NEIGHBOURS = """\

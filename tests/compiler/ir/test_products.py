@@ -13,7 +13,7 @@ from explorer.compiler.ir.kernels import Multiply, Precision, print_scheduled
 from explorer.compiler.ir.node import VerificationError, walk
 from explorer.compiler.ir.parse import parse_scheduled
 from explorer.compiler.ir.parse.reader import ParseError
-from explorer.compiler.ir.verify_kernels import verify_scheduled
+from explorer.compiler.ir.verify.kernels import verify_scheduled
 from tests.compiler.ir.test_round_trip import text_of
 
 PRODUCT = """\

@@ -11,7 +11,7 @@ import explorer
 from explorer.compiler.ir.kernels import print_scheduled
 from explorer.compiler.ir.module import Module
 from explorer.compiler.ir.parse import parse_dlc, parse_graph, parse_kernel, parse_module, parse_scheduled, parse_slc
-from explorer.compiler.ir.verify_kernels import verify_scheduled
+from explorer.compiler.ir.verify.kernels import verify_scheduled
 from tests.compiler.ir.test_round_trip import LANGUAGES, Language, text_of
 from tests.compiler.layers import LAYERS
 from tests.compiler.models import EXAMPLES, compiled

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from explorer.compiler.interpret.graph import run_graph
-from explorer.runtime.reference import layer as reference
+from explorer.runtime.reference.evaluate import layer as reference
 
 from .helpers import check
 from .layers import LISTING_1

@@ -7,7 +7,7 @@ import pytest
 
 import explorer
 from explorer.compiler.interpret import run_program
-from explorer.runtime.reference import score
+from explorer.runtime.reference.evaluate import score
 
 EXAMPLES = sorted((Path(__file__).resolve().parents[3] / "examples" / "kge").glob("*.emb"))
 HEADER = "score f(h: entity, r: relation, t: entity):\n"

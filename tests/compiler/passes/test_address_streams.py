@@ -7,7 +7,7 @@ import explorer
 from explorer.compiler.interpret import run_program
 from explorer.compiler.interpret.dlc import pushed
 from explorer.machine.parameters import MachineParameters
-from explorer.runtime.dae import simulate
+from explorer.runtime.targets.dae import simulate
 from tests.compiler import ops
 from tests.compiler.layers import FEW_PAIRS
 

@@ -12,10 +12,10 @@ from explorer.compiler.ir.dlc import QUEUE_BYTES
 from explorer.compiler.ir.node import walk
 from explorer.compiler.ir.parse import parse_kernel
 from explorer.compiler.ir.slc import BufStream, Callback, SlcFor
-from explorer.compiler.passes.records import number_of_parts
+from explorer.compiler.passes.access.records import number_of_parts
 from explorer.machine.parameters import MachineParameters
-from explorer.runtime import reference
-from explorer.runtime.dae import simulate
+from explorer.runtime.reference import evaluate as reference
+from explorer.runtime.targets.dae import simulate
 from tests.compiler.models import compiled, draw_inputs
 from tests.compiler.sls import bags, levels, separated, sls
 

@@ -3,7 +3,7 @@
 import numpy as np
 
 from explorer.compiler.ir.graph import Elementwise
-from explorer.runtime import reference
+from explorer.runtime.reference import evaluate as reference
 from tests.compiler.layers import FEW_PAIRS, layer, report, values_on
 from tests.compiler.models import compiled
 

@@ -7,8 +7,8 @@ from explorer.compiler.interpret.loops import run_kernel
 from explorer.compiler.ir.loops import verify_kernel
 from explorer.compiler.ir.parse import parse_kernel
 from explorer.compiler.options import Options
-from explorer.compiler.passes.in_place import in_place
-from explorer.compiler.passes.report import Report
+from explorer.compiler.passes.loops.in_place import in_place
+from explorer.compiler.report import Report
 from tests.compiler.sls import bags, sls
 
 ROW = """kernel sls  template traversal

@@ -18,8 +18,8 @@ import explorer
 from benchmarks.gpu_check import INPUTS, Setting, upstream_name
 from explorer.compiler.interpret.graph import run_graph
 from explorer.compiler.ir.graph import Constant, Elementwise, Graph
-from explorer.runtime import reference
-from explorer.runtime.graphs import GraphPreset, generate
+from explorer.runtime.data.graphs import GraphPreset, generate
+from explorer.runtime.reference import evaluate as reference
 from tests.compiler.layers import report
 
 ROOT = Path(__file__).resolve().parents[3]

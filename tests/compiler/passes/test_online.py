@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from explorer.compiler.ir import loops
 from explorer.compiler.ir.node import walk
-from explorer.runtime import reference
+from explorer.runtime.reference import evaluate as reference
 from tests.compiler.layers import FEW_PAIRS, layer, report
 from tests.compiler.models import compiled
 from tests.compiler.random_layers import graphs

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from explorer.compiler.ir.graph import Elementwise, Segment
-from explorer.compiler.passes.shifts import shifts
-from explorer.runtime import reference
+from explorer.compiler.passes.gradients.shifts import shifts
+from explorer.runtime.reference import evaluate as reference
 from tests.compiler.layers import layer, report
 from tests.compiler.models import compiled
 

@@ -12,9 +12,9 @@ import pytest
 import explorer
 from explorer.compiler.ir.loops import For, Kernel
 from explorer.compiler.ir.module import Module
-from explorer.compiler.passes.report import Report
-from explorer.compiler.passes.split_products import split_products
-from explorer.compiler.schedule import pairs
+from explorer.compiler.report import Report
+from explorer.compiler.schedule.distribute.split_products import split_products
+from explorer.compiler.schedule.gemm import segment_products as pairs
 
 EXAMPLES = Path(__file__).resolve().parents[3] / "examples" / "rgnn"
 

@@ -10,10 +10,10 @@ from explorer.compiler.ir.node import walk
 from explorer.compiler.ir.parse import parse_kernel
 from explorer.compiler.ir.slc import MemStream, SlcFor, print_slc, verify_slc
 from explorer.compiler.options import Options
-from explorer.compiler.passes.decouple import decouple
-from explorer.compiler.passes.report import Report
-from explorer.compiler.passes.separate import separate
-from explorer.compiler.passes.vectorize import vectorize
+from explorer.compiler.passes.access.decouple import decouple
+from explorer.compiler.passes.access.separate import separate
+from explorer.compiler.passes.access.vectorize import vectorize
+from explorer.compiler.report import Report
 from tests.compiler.models import TRANSR, compiled
 from tests.compiler.sls import levels, sls
 

@@ -16,9 +16,9 @@ from explorer.compiler.ir.kernels import ScheduledKernel, print_scheduled
 from explorer.compiler.ir.loops import Kernel
 from explorer.compiler.ir.module import Module
 from explorer.compiler.ir.parse.kernels import parse_scheduled
-from explorer.compiler.ir.verify_kernels import verify_scheduled
+from explorer.compiler.ir.verify.kernels import verify_scheduled
 from explorer.compiler.options import read_options
-from explorer.compiler.passes.report import Report
+from explorer.compiler.report import Report
 
 Schedule = Callable[[Kernel, Report], tuple[ScheduledKernel, ...]]
 

@@ -6,15 +6,15 @@ import numpy as np
 import pytest
 
 import explorer
-from explorer.compiler.codegen.cuda_tiles import MOST_SHARED_BYTES
 from explorer.compiler.interpret.kernels import run_scheduled, shared_tiles
 from explorer.compiler.ir.kernels import AtomicAccumulate, Loop, Where
 from explorer.compiler.ir.loops import Buffer, Load
 from explorer.compiler.ir.node import VerificationError
 from explorer.compiler.ir.parse import parse_scheduled
-from explorer.compiler.ir.verify_kernels import verify_scheduled
-from explorer.compiler.schedule.chunks import shared_bytes
-from explorer.runtime.reference import score
+from explorer.compiler.ir.verify.kernels import verify_scheduled
+from explorer.compiler.schedule.chunks.strategy import shared_bytes
+from explorer.compiler.target import MOST_SHARED_BYTES
+from explorer.runtime.reference.evaluate import score
 from tests.compiler.models import EXAMPLES, draw_inputs
 from tests.compiler.schedule.test_grouping import without_barrier
 

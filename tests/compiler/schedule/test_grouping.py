@@ -9,9 +9,9 @@ from explorer.compiler.interpret.kernels import run_scheduled
 from explorer.compiler.ir.kernels import Barrier, Loop, Where
 from explorer.compiler.ir.loops import Buffer
 from explorer.compiler.ir.node import Names, Span, VerificationError
-from explorer.compiler.ir.verify_kernels import verify_scheduled
-from explorer.compiler.schedule.grouping import GRANULE, ROWS_A_TILE, WINDOW, Chosen, group_rows
-from explorer.compiler.schedule.segment_tiles import tile_segments
+from explorer.compiler.ir.verify.kernels import verify_scheduled
+from explorer.compiler.schedule.inspect.group_by_matrix import GRANULE, ROWS_A_TILE, WINDOW, Chosen, group_rows
+from explorer.compiler.schedule.inspect.segment_tiles import tile_segments
 from tests.compiler.models import compiled
 
 BATCHES = {

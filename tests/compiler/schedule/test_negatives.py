@@ -4,15 +4,15 @@ import numpy as np
 import pytest
 
 import explorer
-from explorer.compiler.codegen.text import Unsupported
 from explorer.compiler.interpret import run_program
 from explorer.compiler.ir.kernels import AtomicAccumulate
 from explorer.compiler.ir.module import print_module
 from explorer.compiler.ir.node import walk
 from explorer.compiler.ir.parse.module import parse_module
-from explorer.compiler.passes import schedule as passes_schedule
-from explorer.compiler.passes.report import Report
-from explorer.compiler.passes.schedule import schedule
+from explorer.compiler.report import Report
+from explorer.compiler.schedule import program as passes_schedule
+from explorer.compiler.schedule.program import schedule
+from explorer.compiler.unsupported import Unsupported
 from tests.compiler.models import draw_inputs
 
 HEAD = """

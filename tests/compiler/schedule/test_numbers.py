@@ -8,9 +8,9 @@ import pytest
 
 import explorer
 from explorer.compiler.interpret import run_program
-from explorer.compiler.passes.report import Report
-from explorer.compiler.passes.schedule import schedule
-from explorer.runtime import reference
+from explorer.compiler.report import Report
+from explorer.compiler.schedule.program import schedule
+from explorer.runtime.reference import evaluate as reference
 from tests.compiler import ops
 from tests.compiler.models import draw_inputs
 from tests.compiler.test_layers import drawn, tiny_graph

@@ -11,12 +11,12 @@ import pytest
 from explorer.compiler.interpret.kernels import run_scheduled
 from explorer.compiler.ir.loops import Buffer
 from explorer.compiler.ir.node import Names, Span
-from explorer.compiler.ir.verify_kernels import verify_scheduled
-from explorer.compiler.schedule import piece_places
-from explorer.compiler.schedule.grouping import ROWS_A_TILE
-from explorer.compiler.schedule.last_pieces import LastPieces, clear_rows, place_last_pieces
-from explorer.compiler.schedule.piece_groups import PIECE, PairArrays, PlacedPieces
-from explorer.compiler.schedule.piece_places import place_pieces
+from explorer.compiler.ir.verify.kernels import verify_scheduled
+from explorer.compiler.schedule.inspect import piece_places
+from explorer.compiler.schedule.inspect.group_by_matrix import ROWS_A_TILE
+from explorer.compiler.schedule.inspect.last_pieces import LastPieces, clear_rows, place_last_pieces
+from explorer.compiler.schedule.inspect.piece_groups import PIECE, PairArrays, PlacedPieces
+from explorer.compiler.schedule.inspect.piece_places import place_pieces
 
 ORIGIN = (Span(1, 1, 1, 2),)
 CHOICES = 3

@@ -3,10 +3,10 @@
 import pytest
 
 from explorer.compiler.ir.kernels import print_scheduled
-from explorer.compiler.schedule import primitives
-from explorer.compiler.schedule.rows import stage
-from explorer.compiler.schedule.sums import reduce_parts
-from explorer.compiler.schedule.tree import ScheduleError, begin
+from explorer.compiler.schedule.edit import primitives
+from explorer.compiler.schedule.edit.queries import ScheduleError, begin
+from explorer.compiler.schedule.edit.reductions import reduce_parts
+from explorer.compiler.schedule.warps.row_registers import stage
 from tests.compiler.codegen import kernels
 
 

@@ -9,9 +9,9 @@ import explorer
 from explorer.compiler.interpret import run_program
 from explorer.compiler.ir.loops import print_statement
 from explorer.compiler.options import Options
-from explorer.compiler.passes.report import Report
-from explorer.compiler.passes.schedule import schedule
-from explorer.compiler.schedule.products import find_products
+from explorer.compiler.report import Report
+from explorer.compiler.schedule.match.matrix_products import find_products
+from explorer.compiler.schedule.program import schedule
 from tests.compiler.models import EXAMPLES, TRANSR, draw_inputs
 from tests.compiler.schedule.test_numbers import assert_same
 from tests.compiler.test_layers import drawn, tiny_graph

@@ -18,12 +18,12 @@ from explorer.compiler.ir.kernels import ScheduledKernel
 from explorer.compiler.ir.module import Module
 from explorer.compiler.ir.node import walk
 from explorer.compiler.options import OptionError, read_options
-from explorer.compiler.passes.report import Report
-from explorer.compiler.schedule.dots import schedule_dots
-from explorer.compiler.schedule.lane_groups import schedule_rows
-from explorer.compiler.schedule.lanes import LANES
-from explorer.compiler.schedule.nonzeros import schedule_nonzeros
-from explorer.compiler.schedule.sparse import schedule_sparse
+from explorer.compiler.report import Report
+from explorer.compiler.schedule.lanes.mapping import LANES
+from explorer.compiler.schedule.segments.by_dots import schedule_dots
+from explorer.compiler.schedule.segments.by_nonzeros import schedule_nonzeros
+from explorer.compiler.schedule.segments.by_rows import schedule_rows
+from explorer.compiler.schedule.segments.strategy import schedule_sparse
 from tests.compiler.layers import FEW_PAIRS
 from tests.compiler.schedule.ragged import EXAMPLES, Schedule, arrays_for, kernel_of, largest_error, scheduled
 
@@ -105,7 +105,7 @@ def test_popular_rows_are_the_same_rows(example: str, lengths: Sequence[int]) ->
     ("room", "popular"), [(1, {5}), (2, {5, 2}), (3, {5, 2}), (4, {5, 2, 0, 7}), (9, {0, 1, 2, 5, 7})]
 )
 def test_no_more_rows_are_popular_than_there_is_room_for(room: int, popular: set[int], monkeypatch: Any) -> None:
-    monkeypatch.setattr("explorer.compiler.schedule.popular.KEPT_BYTES", room * 4 * 4)
+    monkeypatch.setattr("explorer.compiler.schedule.inspect.popular_rows.KEPT_BYTES", room * 4 * 4)
     inspector = scheduled(schedule_nonzeros, kernel_of("spmm", 4), popular=True)[:4]
     col = np.array([5, 2, 5, 0, 7, 5, 2, 1, 5, 7, 2, 0])
     arrays = {"col": col, "cols": 9, "nonzeros": len(col)}

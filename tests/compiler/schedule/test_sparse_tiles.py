@@ -14,14 +14,14 @@ from explorer.compiler.ir import kernels, loops
 from explorer.compiler.ir.kernels import ScheduledKernel
 from explorer.compiler.ir.loops import Index, Load
 from explorer.compiler.ir.node import Origin, VerificationError, walk
-from explorer.compiler.ir.verify_kernels import verify_scheduled
+from explorer.compiler.ir.verify.kernels import verify_scheduled
 from explorer.compiler.options import OptionError, read_options
-from explorer.compiler.passes.report import Report
-from explorer.compiler.schedule.bounds import UNBOUNDED, Interval, tile_bounds
-from explorer.compiler.schedule.dots import schedule_dots
-from explorer.compiler.schedule.lane_groups import schedule_rows
-from explorer.compiler.schedule.nonzeros import schedule_nonzeros
-from explorer.compiler.schedule.tree import edit
+from explorer.compiler.report import Report
+from explorer.compiler.schedule.edit.queries import edit
+from explorer.compiler.schedule.segments.by_dots import schedule_dots
+from explorer.compiler.schedule.segments.by_nonzeros import schedule_nonzeros
+from explorer.compiler.schedule.segments.by_rows import schedule_rows
+from explorer.compiler.schedule.staging.tile_bounds import UNBOUNDED, Interval, tile_bounds
 from tests.compiler.schedule.ragged import EXAMPLES, Schedule, arrays_for, kernel_of, largest_error, scheduled
 
 SHORT = (3, 0, 1, 5)

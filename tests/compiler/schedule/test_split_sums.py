@@ -13,7 +13,7 @@ import explorer
 from benchmarks.gpu_check import Case, Setting, check_gradients, check_rows
 from explorer.compiler.ir.kernels import ScheduledKernel
 from explorer.compiler.ir.module import Module
-from explorer.runtime.graphs import RelationalGraph
+from explorer.runtime.data.graphs import RelationalGraph
 from tests.emulator.conftest import compiler, launch
 
 __all__ = ["compiler"]

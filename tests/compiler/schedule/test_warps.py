@@ -4,13 +4,13 @@ from dataclasses import replace
 
 import pytest
 
-from explorer.compiler.codegen.cleared import clearing_kernel
-from explorer.compiler.codegen.text import Unsupported
 from explorer.compiler.ir.kernels import Loop, Tile, print_scheduled
 from explorer.compiler.ir.node import walk
-from explorer.compiler.ir.verify_kernels import verify_scheduled
-from explorer.compiler.passes.report import Report
-from explorer.compiler.schedule.warps import schedule_warps
+from explorer.compiler.ir.verify.kernels import verify_scheduled
+from explorer.compiler.passes.loops.cleared import clearing_kernel
+from explorer.compiler.report import Report
+from explorer.compiler.schedule.warps.strategy import schedule_warps
+from explorer.compiler.unsupported import Unsupported
 from tests.compiler.codegen import kernels
 from tests.compiler.models import compiled
 

@@ -6,8 +6,8 @@ import pytest
 
 from explorer.compiler.ir.kernels import print_scheduled
 from explorer.compiler.ir.parse.kernels import parse_scheduled
-from explorer.compiler.ir.verify_kernels import verify_scheduled
-from explorer.compiler.schedule.without_unread import without_unread
+from explorer.compiler.ir.verify.kernels import verify_scheduled
+from explorer.compiler.schedule.edit.dead_code import without_unread
 
 HEAD = """scheduled Some  template rows  threads 32
   size D = 32

@@ -1,0 +1,1 @@
+"""CUDA C++ as PTX and SASS, by NVIDIA's own tools."""

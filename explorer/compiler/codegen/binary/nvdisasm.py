@@ -1,0 +1,69 @@
+"""Runs nvdisasm, which is a package from PyPI (`nvidia-cuda-nvdisasm`) and needs no GPU.
+
+It gets fixed arguments and a file that holds the cubin and has a name of our own; nothing of the model's reaches its
+command line. Only `generate_sass` loads this: a program that runs others takes a while to import.
+"""
+
+from __future__ import annotations
+
+import functools
+import subprocess
+from collections.abc import Sequence
+from importlib.metadata import PackageNotFoundError, files
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from threading import Timer
+
+from explorer.compiler.unsupported import Unsupported
+
+PACKAGE = "nvidia-cuda-nvdisasm"
+SECONDS = 10.0
+"""A file takes 0.2 to 0.6 s."""
+MOST_BYTES = 32 << 20
+"""Of nvdisasm's text; the largest of the examples is 0.2 MB."""
+
+
+@functools.lru_cache(maxsize=16)
+def disassemble(cubin: bytes) -> str:
+    """What nvdisasm writes of a cubin, with source lines and inlining; raises Unsupported."""
+    with TemporaryDirectory(prefix="explorer-") as folder:
+        file = Path(folder, "kernel.cubin")
+        file.write_bytes(cubin)
+        return _run([str(_program()), "--print-code", "--print-line-info-inline", str(file)])
+
+
+def _program() -> Path:
+    try:
+        found = [file for file in files(PACKAGE) or () if file.stem == "nvdisasm"]
+    except PackageNotFoundError:
+        found = []
+    if not found:
+        raise Unsupported(f"SASS needs the package {PACKAGE}; pip installs it.")
+    return Path(str(found[0].locate()))
+
+
+def _run(command: Sequence[str]) -> str:
+    """A program's output, which has SECONDS to come and may be MOST_BYTES long; raises Unsupported."""
+    try:
+        process = subprocess.Popen(
+            command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, env={}
+        )
+    except OSError as error:
+        raise Unsupported(f"nvdisasm does not start: {error.strerror}.") from None
+    alarm = Timer(SECONDS, process.kill)
+    alarm.start()
+    try:
+        assert process.stdout is not None
+        output = process.stdout.read(MOST_BYTES + 1)
+        if len(output) > MOST_BYTES:
+            raise Unsupported(f"The SASS has more than {MOST_BYTES >> 20} MiB of text: make the kernel smaller.")
+        status = process.wait()
+    finally:
+        alarm.cancel()
+        process.kill()
+        process.communicate()
+    if status < 0:
+        raise Unsupported(f"nvdisasm was ended before it finished, or took longer than {SECONDS:g} s.")
+    if status:
+        raise Unsupported(f"nvdisasm refuses the machine code, with status {status}.")
+    return output.decode(errors="replace")

@@ -1,0 +1,49 @@
+"""From CUDA C++ to PTX with NVRTC, and from each PTX line back to the model's operations."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import replace
+
+from explorer.compiler.codegen.binary.nvrtc import compile_text
+from explorer.compiler.codegen.resources import read_resources
+from explorer.compiler.codegen.text import Binary, Code
+from explorer.compiler.ir.node import Line, Origin
+from explorer.compiler.report import Report
+
+LOCATION = re.compile(r"\s*\.loc\s+1\s+(\d+)\s+\d+(?:.*inlined_at\s+1\s+(\d+)\s)?")
+INSTRUCTION = re.compile(r"\s+(@!?%p\d+\s+)?[a-z][a-z0-9_]*[.\s;{].*|\s+(@!?%p\d+\s+)?(ret|exit);")
+
+
+def generate_ptx(code: Code, report: Report) -> Code:
+    """The PTX of a translation unit, each instruction with its CUDA line's origin, and the machine code beside it.
+
+    Raises Unsupported where NVRTC is not installed or refuses the text.
+    """
+    text = "".join(f"{line.text}\n" for line in code.lines)
+    arch = report.options.arch
+    compiled = compile_text(text, arch)
+    lines = _with_origins(compiled.ptx, [line.origin for line in code.lines])
+    threads = {launch.symbol: launch.threads for launch in code.launches}
+    report.did(f"compiled for {arch}")
+    binary = Binary(compiled.cubin, code.lines, read_resources(compiled.log, arch, threads))
+    return replace(code, lines=lines, binary=binary)
+
+
+def _with_origins(text: str, origins: Sequence[Origin]) -> tuple[Line, ...]:
+    """Each instruction with the origin of the line that the `.loc` before it names.
+
+    Code inlined from a helper belongs to the line that calls it. Labels and directives have no origin."""
+    lines: list[Line] = []
+    current: Origin = ()
+    for written in text.splitlines():
+        shown = written.expandtabs(8).rstrip()
+        if location := LOCATION.match(written):
+            source = int(location[2] or location[1])
+            current = origins[source - 1] if 0 < source <= len(origins) else ()
+        elif written.startswith((".visible", ".entry", ".func", "}")):
+            current = ()
+        is_instruction = INSTRUCTION.match(written) is not None
+        lines.append(Line(shown, current if is_instruction else ()))
+    return tuple(lines)

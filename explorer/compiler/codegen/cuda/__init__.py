@@ -1,0 +1,1 @@
+"""Scheduled kernels as CUDA C++."""

@@ -1,0 +1,47 @@
+"""What kernels store in arrays and tiles of indices, and what is said of it to those that read them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+from explorer.compiler.ir.bounds.facts import Fact
+from explorer.compiler.ir.node import Extent
+
+STORED = "all that kernels store there is"
+"""Why a fact holds of an array that kernels have made."""
+
+
+@dataclass(frozen=True)
+class Contents:
+    """What all elements of a tile are: `least` or more, if that is known, and less than each of some extents."""
+
+    least: int | None = None
+    most: int | None = None
+    less_than: frozenset[Extent] = frozenset()
+    at_most: frozenset[Extent] = frozenset()
+    rank: int = 0
+
+    def meet(self, other: Contents) -> Contents:
+        """What holds of both."""
+        least = None if self.least is None or other.least is None else min(self.least, other.least)
+        most = None if self.most is None or other.most is None else max(self.most, other.most)
+        return Contents(
+            least, most, self.less_than & other.less_than, self.at_most & other.at_most, max(self.rank, other.rank)
+        )
+
+    def within(self, rank: int) -> Contents:
+        """The same, of an array of so many dimensions."""
+        return replace(self, rank=rank)
+
+    def facts(self, array: str) -> Iterator[Fact]:
+        """The same, said of an array."""
+        element = f"{array}[{', '.join(f'_{place}' for place in range(self.rank))}]"
+        if self.least is not None:
+            yield Fact(f"{self.least} <= {element}", STORED)
+        if self.most is not None:
+            yield Fact(f"{element} <= {self.most}", STORED)
+        for extent in sorted(self.less_than, key=str):
+            yield Fact(f"{element} < {extent}", STORED)
+        for extent in sorted(self.at_most - self.less_than, key=str):
+            yield Fact(f"{element} <= {extent}", STORED)

@@ -1,0 +1,1 @@
+"""The rules of scheduled kernels, a file a kind of rule."""

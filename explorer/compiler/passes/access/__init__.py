@@ -1,0 +1,1 @@
+"""From loops to decoupled access and execute programs, and passes over those (Ember)."""

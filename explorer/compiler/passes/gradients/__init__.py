@@ -1,0 +1,1 @@
+"""The backward pass, as values of the same graph."""

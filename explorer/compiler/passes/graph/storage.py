@@ -1,0 +1,189 @@
+"""Decides which values of a graph are stored in memory, and which kernel computes each.
+
+Everything else is computed where it is read, inside a kernel, and never leaves it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from explorer.compiler.ir.graph import Elementwise, Gather, Graph, IndexMap, Segment, Value, operands
+from explorer.compiler.ir.index_sets import CONTAINERS, containment
+from explorer.compiler.ir.set_maps import THROUGH
+from explorer.compiler.ir.work import elements
+from explorer.compiler.passes.graph.rows import sums
+
+SECTOR = 8
+"""Floats that memory gives at a time: a value of more is a row, which costs as much to store as it does to load."""
+
+
+@dataclass(frozen=True)
+class KernelPlan:
+    """A kernel over an index set, and the values that it stores: on the set, or on what its elements contain. One that
+    `scatters` is over the elements that its one value sums, and adds each where it belongs."""
+
+    index_set: str
+    stores: tuple[str, ...]
+    scatters: bool = False
+
+
+def stored_values(graph: Graph) -> list[str]:
+    """The values to store, in order: the result, what is read at another position than a loop has it, and what costs
+    a loop, or many loads, and would be computed in several.
+
+    A reader is either a kernel over its own set, or a loop along a map (an edge loop of a node), which has the
+    value at the map's end at hand."""
+    readers: dict[str, list[Value]] = {value.name: [] for value in graph.values}
+    for value in graph.values:
+        for name in dict.fromkeys(operands(value.operator)):
+            readers[name].append(value)
+    stored, places = _stored(graph, readers, set())
+    if graph.family == "layer" and graph.gradients:
+        stored, _ = _stored(graph, readers, _loaded_often(graph, readers, places))
+    return [value.name for value in graph.values if value.name in stored]
+
+
+def _stored(
+    graph: Graph, readers: dict[str, list[Value]], chosen: set[str]
+) -> tuple[set[str], dict[str, set[tuple[str, str]]]]:
+    """The values to store, those chosen already among them, and where each is read: the loop's reader, and the map
+    that it goes along, each "" where there is none."""
+    results = {graph.result, *(name for _, name in graph.gradients), *chosen}
+    maps = {entry.name: entry for entry in graph.maps}
+    places: dict[str, set[tuple[str, str]]] = {}
+    stored: set[str] = set()
+    for value in reversed(graph.values):
+        found: set[tuple[str, str]] = set()
+        elsewhere = value.name in results or graph.scatters(value)
+        for reader in readers[value.name]:
+            inside = {("", "")} if reader.name in stored else places[reader.name]
+            match reader.operator:
+                case Segment() as segment:
+                    found.add((reader.name, "" if graph.scatters(reader) else segment.map))
+                case Gather() as gather:
+                    elsewhere |= not all(_at_hand(gather.indices, loop, stored, places) for loop in inside)
+                    found.add((reader.name, "gather"))
+                case _:
+                    found |= inside
+        elsewhere |= sums(value) and any(_each_of_many(value, maps.get(along)) for _, along in found)
+        if elsewhere or (sums(value) and len(found) > 1 and any(along not in ("", "gather") for _, along in found)):
+            stored.add(value.name)
+        places[value.name] = found
+    return stored, places
+
+
+def _loaded_often(graph: Graph, readers: dict[str, list[Value]], places: dict[str, set[tuple[str, str]]]) -> set[str]:
+    """Scalars that loops along several maps would compute, with more loads in all than to compute each once, store it
+    and load it there: in a backward pass an edge's weight in a softmax, and the gradient of its logit. One that a
+    single other scalar is made of is left to that one."""
+    chosen: set[str] = set()
+    for value in graph.values:
+        ways = {along for _, along in places[value.name]} - {"gather"}
+        if not isinstance(value.operator, Elementwise) or elements(graph, value) > SECTOR or len(ways) < 2:
+            continue
+        (reader, *others) = readers[value.name]
+        if not others and isinstance(reader.operator, Elementwise) and elements(graph, reader) <= SECTOR:
+            continue
+        loads = len(_loaded(graph, value, chosen))
+        if len(ways) * loads > loads + 1 + len(ways):
+            chosen.add(value.name)
+    return chosen
+
+
+def _loaded(graph: Graph, value: Value, chosen: set[str]) -> set[str]:
+    """What is loaded to compute a value: what is gathered for it, and what costs a loop or is stored besides."""
+    found: set[str] = set()
+    for name in operands(value.operator):
+        operand = graph.value(name)
+        if name in chosen or isinstance(operand.operator, Gather) or sums(operand):
+            found.add(name)
+        else:
+            found |= _loaded(graph, operand, chosen)
+    return found
+
+
+def _each_of_many(value: Value, along: IndexMap | None) -> bool:
+    """Whether a loop along a map would compute a container's value afresh for each element in it."""
+    return along is not None and CONTAINERS.get(along.domain) == value.index_set != along.codomain
+
+
+def _at_hand(
+    indices: tuple[str, ...], loop: tuple[str, str], stored: set[str], places: dict[str, set[tuple[str, str]]]
+) -> bool:
+    """Whether a loop along a map is inside the iteration of the row to which the indices lead."""
+    segment, along = loop
+    if indices == (along,):
+        return True
+    if len(indices) != 1 or (along, indices[0]) not in THROUGH or segment in stored:
+        return False
+    rest = (THROUGH[along, indices[0]],)
+    return all(_at_hand(rest, outer, stored, places) for outer in places[segment])
+
+
+def plan_kernels(graph: Graph, stored: list[str]) -> list[KernelPlan]:
+    """The kernels in order. A value joins the last kernel over its set, unless it needs what a later one stores."""
+    kernel_of: dict[str, int] = {}
+    plans: list[KernelPlan] = []
+    for name in _in_order(graph, stored):
+        value = graph.value(name)
+        over = CONTAINERS.get(value.index_set, value.index_set)
+        first = max((kernel_of[n] + (not same) for n, same in _reads(graph, value, set(stored))), default=0)
+        scatters = graph.scatters(value)
+        fitting = [k for k in range(first, len(plans)) if plans[k].index_set == over and not plans[k].scatters]
+        if scatters:
+            over, fitting = _summed_set(graph, value), []
+        if fitting:
+            kernel_of[name] = fitting[0]
+            plan = plans[fitting[0]]
+            plans[fitting[0]] = replace(plan, stores=(*plan.stores, name))
+        else:
+            kernel_of[name] = len(plans)
+            plans.append(KernelPlan(over, (name,), scatters))
+    return plans
+
+
+def _in_order(graph: Graph, stored: list[str]) -> list[str]:
+    """The stored values, each behind what it needs, those of edges as early as that allows: what is summed over edges
+    then has all that it needs when the first kernel over its set is planned."""
+    needs = {name: {other for other, _ in _reads(graph, graph.value(name), set(stored))} for name in stored}
+    pending, order = list(stored), list[str]()
+    while pending:
+        ready = [name for name in pending if needs[name] <= set(order)]
+        (first, *_) = [name for name in ready if graph.value(name).index_set == "edge"] or ready
+        pending.remove(first)
+        order.append(first)
+    return order
+
+
+def _summed_set(graph: Graph, value: Value) -> str:
+    """The set whose elements a sum adds up."""
+    return next(e.domain for e in graph.maps if isinstance(value.operator, Segment) and e.name == value.operator.map)
+
+
+def _reads(graph: Graph, value: Value, stored: set[str]) -> set[tuple[str, bool]]:
+    """The stored values that computing a value reads, and whether it reads them at its own position only."""
+    found: set[tuple[str, bool]] = set()
+    inside = {entry.name for entry in graph.maps if containment(entry)}
+    pending = [(name, _at_own(value, inside)) for name in operands(value.operator)]
+    seen: set[tuple[str, bool]] = set()
+    while pending:
+        name, own = pending.pop()
+        if (name, own) in seen:
+            continue
+        seen.add((name, own))
+        if name in stored:
+            found.add((name, own))
+        else:
+            inner = graph.value(name)
+            pending += [(n, own and _at_own(inner, inside)) for n in operands(inner.operator)]
+    return found
+
+
+def _at_own(value: Value, inside: set[str]) -> bool:
+    """Whether a value reads its operands in its own iteration; the maps `inside` stay in it."""
+    match value.operator:
+        case Segment() as segment:
+            return segment.map in inside
+        case Gather():
+            return False
+    return True

@@ -1,0 +1,81 @@
+"""Writes the kernel of a score by chunks: a block finds out what its edges share, keeps blocks of the rows and matrices
+that several choose in shared memory, and computes all of its scores there (cuKE §V-B: one kernel, whose operators share
+their outer loops; §VI for the inspection)."""
+
+from __future__ import annotations
+
+from explorer.compiler.ir import loops
+from explorer.compiler.ir.kernels import Count, ScheduledKernel
+from explorer.compiler.ir.node import Names
+from explorer.compiler.ir.statements import all_names
+from explorer.compiler.schedule.chunks.edges import LANES, ChunkSizes, Edges, chunk_of
+from explorer.compiler.schedule.chunks.elements import Elements
+from explorer.compiler.schedule.chunks.inspector import Inspector
+from explorer.compiler.schedule.chunks.plan import Plan, sort_index
+from explorer.compiler.schedule.chunks.product import Products
+from explorer.compiler.schedule.edit.builder import Steps
+from explorer.compiler.schedule.match.matrix_products import Product
+
+REGISTERS, REGISTERS_A_THREAD = 65_536, 64
+"""Of a multiprocessor, and what a thread's loads, side by side, need (measured: left to itself, the assembler takes 32
+to 100, and either way loses up to a third)."""
+
+
+def write_chunks(plan: Plan, sizes: ChunkSizes) -> ScheduledKernel:
+    """The kernel of a score."""
+    steps, kernel = Steps(Names(all_names(plan.kernel)), plan.rows.origin), plan.kernel
+    with steps.loop("chunk", Count(((plan.rows.extent, sizes.edges),)), "block") as number:
+        chunk = chunk_of(steps, plan, sizes, number)
+        # An array that chooses rows and matrices is inspected once: the rows are cached with their matrices.
+        rows = [array for array in plan.chosen if array not in plan.matrices]
+        inspector = Inspector.declare(steps, chunk, tuple(plan.matrices), rows, sizes.cached)
+        inspector.inspect()
+        _phases(Elements(Edges(steps, plan, sizes, chunk), inspector))
+    used = steps.arrays()
+    threads = LANES * sizes.warps
+    return ScheduledKernel(
+        name=kernel.name,
+        template="chunks",
+        sizes=kernel.sizes,
+        buffers=tuple(buffer for buffer in kernel.buffers if buffer.name in used),
+        threads=threads,
+        schedule=_schedule(plan, sizes),
+        body=steps.body,
+        facts=tuple(steps.facts),
+        resident=REGISTERS // (REGISTERS_A_THREAD * threads),
+        origin=plan.rows.origin,
+    )
+
+
+def _phases(elements: Elements) -> None:
+    """What is done for the edges, one phase after another."""
+    steps, plan, edges = elements.steps, elements.plan, elements.edges
+    products = Products(elements) if plan.matrices else None
+    edges.start_sums()
+    waited = True
+    for place, phase in enumerate(plan.phases):
+        if not (waited or isinstance(phase, loops.Store)):
+            steps.barrier()  # before rows are staged where those of the last phase were
+        match phase:
+            case Product():
+                assert products is not None
+                products.write(phase)
+                waited = False
+            case loops.For():
+                elements.loop(phase)
+                waited = plan.kernel.size(phase.extent) > elements.sizes.block
+            case loops.Store():
+                with edges.each() as edge, steps.where(edge.place, "<", edges.chunk.here):
+                    steps.copy((phase,), edges.known(edge, edge.place, (phase,)))
+        edges.join_sums(place)
+
+
+def _schedule(plan: Plan, sizes: ChunkSizes) -> tuple[str, ...]:
+    edge = plan.rows.variable
+    lines = [f"split {edge} by {sizes.edges} @block, by {sizes.each} @warp", f"split rows by {sizes.block} @lane"]
+    if sizes.group > 1:
+        lines.insert(0, f"sort {edge} by {sort_index(plan)} in groups of {sizes.group} x {sizes.edges}")
+    lines += [f"inspect {array} in shared memory" for array in plan.chosen]
+    lines += [f"stage {sizes.cached} matrices of {table} by {array}" for array, table in plan.matrices.items()]
+    lines += [f"stage repeated rows of {gather.table} by {gather.chosen}" for gather in plan.gathers]
+    return tuple(lines)

@@ -1,0 +1,97 @@
+"""The template of cuKE's run-time inspection: a score by chunks of edges, in one kernel (cuKE §V and §VI).
+
+It is the user's to choose, beside the whole batch grouped by its matrices (`grouping`), which measures better: the
+inspection of a chunk costs as much as its vectors do, and a warp an edge reads each matrix from shared memory once an
+edge, where a tile of rows reads it once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from math import prod
+
+from explorer.compiler.ir import loops
+from explorer.compiler.ir.kernels import ScheduledKernel, Tile
+from explorer.compiler.ir.node import walk
+from explorer.compiler.options import BLOCK_ELEMENTS, CACHED_MATRICES, CHUNK_EDGES, CHUNKS_A_GROUP, Options
+from explorer.compiler.report import Report
+from explorer.compiler.schedule.chunks.edges import ChunkSizes
+from explorer.compiler.schedule.chunks.kernel import write_chunks
+from explorer.compiler.schedule.chunks.plan import Plan, Unfit, plan_of, sort_index
+from explorer.compiler.schedule.fitting import say_fitted
+from explorer.compiler.target import FLOAT_BYTES, MOST_SHARED_BYTES
+
+CHOICES = {"edges": CHUNK_EDGES, "cached": CACHED_MATRICES, "block": BLOCK_ELEMENTS, "group": CHUNKS_A_GROUP}
+"""What the option of each size may be."""
+
+
+def schedule_chunks(kernel: loops.Kernel, report: Report) -> ScheduledKernel | None:
+    """The kernel of a score by chunks, where the options ask for it; None, with the reason, where it does not fit."""
+    options = report.options
+    if options.inspect != "chunks" or kernel.template != "batch":
+        return None
+    try:
+        plan = plan_of(kernel)
+    except Unfit as reason:
+        if options.negatives is None:  # else it is of the loop over candidates, and `unread` has the reason
+            report.refused(f"{kernel.name} is not inspected by chunks: {reason}")
+        return None
+    asked = ChunkSizes(options.inspect_edges, options.inspect_cached, options.inspect_block, options.inspect_group)
+    sizes = _fitting(plan, asked, MOST_SHARED_BYTES[options.arch])
+    if sizes is None:
+        report.refused(f"{kernel.name} is not inspected by chunks: no chunk's tiles fit a block's shared memory")
+        return None
+    _tell(plan, asked, sizes, report)
+    return write_chunks(plan, sizes)
+
+
+def _fitting(plan: Plan, sizes: ChunkSizes, most: int) -> ChunkSizes | None:
+    """The sizes, or those nearest to them whose tiles fit: one step down at a time, where one step is enough the one
+    that gives up the least, else the one that gives up the most."""
+    needed = shared_bytes(write_chunks(plan, sizes))
+    while needed > most:
+        smaller = [(shared_bytes(write_chunks(plan, each)), each) for each in _steps_down(sizes)]
+        if not smaller:
+            return None
+        fit = [each for each in smaller if each[0] <= most]
+        needed, sizes = max(fit, key=_bytes) if fit else min(smaller, key=_bytes)
+    return sizes
+
+
+def _bytes(found: tuple[int, ChunkSizes]) -> int:
+    return found[0]
+
+
+def _steps_down(sizes: ChunkSizes) -> Iterator[ChunkSizes]:
+    """The sizes with one of them the next smaller choice of its option."""
+    for name, choices in CHOICES.items():
+        below = [choice for choice in choices if choice < getattr(sizes, name)]
+        if below:
+            yield replace(sizes, **{name: max(below)})
+
+
+def shared_bytes(kernel: ScheduledKernel) -> int:
+    """What a block's tiles take in shared memory, each on a boundary of 16 bytes."""
+    tiles = [node for node in walk(kernel) if isinstance(node, Tile) and node.memory == "shared"]
+    return sum(-(-prod(map(kernel.size, tile.extents)) // 4) * 4 * FLOAT_BYTES for tile in tiles)
+
+
+def _tell(plan: Plan, asked: ChunkSizes, sizes: ChunkSizes, report: Report) -> None:
+    name, arrays = plan.kernel.name, ", ".join(plan.chosen)
+    needed = shared_bytes(write_chunks(plan, asked)) if sizes != asked else 0
+    reason = f"{needed:,} bytes of shared memory are too many"
+    for option in CHOICES:
+        say_fitted(report, name, f"inspect_{option}", getattr(sizes, option), reason)
+    report.did(f"{name}: {sizes.edges} edges a block, inspected in shared memory by {arrays} (chunks)")
+    if sizes.group > 1:
+        report.did(
+            f"{name}: groups of {sizes.group} chunks sorted by {sort_index(plan)}; scores go to their own places"
+        )
+    for table in plan.matrices.values():
+        report.did(f"{name}: {sizes.cached} matrices of {table} by {sizes.block} x {sizes.block} in shared memory")
+    if plan.gathers:
+        tables = ", ".join(dict.fromkeys(gather.table for gather in plan.gathers))
+        report.did(f"{name}: repeated rows of {tables} by {sizes.block} in shared memory")
+    if not plan.matrices and asked.cached != Options().inspect_cached:
+        report.refused(f"{name}: inspect_cached={asked.cached}: nothing, for edges choose no matrices")

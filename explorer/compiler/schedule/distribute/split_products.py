@@ -1,0 +1,225 @@
+"""Gives products of rows and matrices kernels of their own, where they share an iteration with a loop over a segment.
+
+An iteration that sums over its edges has little in common with one that multiplies its row by a matrix: the first
+waits for scattered rows, the second uses a matrix that all iterations share, if they are done together as tiles. What
+passes from one kernel to the next is stored, a row for each iteration (loop distribution; Hector §3.3 has kernels of
+these two kinds).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from explorer.compiler.ir import loops
+from explorer.compiler.ir.loops import Buffer
+from explorer.compiler.ir.module import Module
+from explorer.compiler.ir.node import Extent, Names, merge, rewrite
+from explorer.compiler.ir.statements import (
+    alive,
+    all_names,
+    closure,
+    is_segment,
+    names_read,
+    pure,
+    slice_for,
+    written_names,
+)
+from explorer.compiler.report import Report
+from explorer.compiler.schedule.gemm.segment_products import find_pairs
+
+Body = tuple[loops.Statement, ...]
+
+LEAST_COLUMNS = 16
+"""Columns of a matrix that make a product worth a kernel: fewer are not worth a tile."""
+STATEMENTS = 3
+"""Of a product: its row, what clears it, and the loop over the depth."""
+
+
+def split_products(program: loops.Kernel | Module, report: Report) -> loops.Kernel | Module:
+    """The program with such kernels split; a program of one kernel becomes a module if that one is."""
+    kernels = program.programs if isinstance(program, Module) else (program,)
+    nests = [kernel for kernel in kernels if isinstance(kernel, loops.Kernel)]
+    names = Names({name for nest in nests for name in (*all_names(nest), nest.name)})
+    split = tuple(part for nest in nests for part in _split(nest, names, report))
+    if len(split) == len(kernels):
+        return program
+    if isinstance(program, Module):
+        return replace(program, programs=split)
+    result = next(buffer.name for buffer in program.buffers if buffer.kind == "output")
+    return Module(origin=program.origin, name=program.name, result=result, gradients=(), programs=split)
+
+
+def _split(kernel: loops.Kernel, names: Names, report: Report) -> tuple[loops.Kernel, ...]:
+    """The kernels that one is split into, in order: itself where there is nothing to split."""
+    if len(kernel.body) != 1 or not isinstance(rows := kernel.body[0], loops.For) or not rows.parallel:
+        return (kernel,)
+    if not any(is_segment(kernel, statement) for statement in rows.body):
+        return (kernel,)
+    if _ends_sums(kernel, report):
+        return (kernel,)
+    for at in range(len(rows.body) - STATEMENTS + 1):
+        product = _product_at(kernel, rows.body, at)
+        if product is None:
+            continue
+        parts = _cut_at(kernel, rows, at, names)
+        if parts is None:
+            report.refused(f"{kernel.name}: the product with {product} stays: its iteration writes what both need")
+            continue
+        report.did(f"{kernel.name}: the product with {product} in a kernel of its own")
+        return tuple(piece for part in parts for piece in _split(part, names, report))
+    return (kernel,)
+
+
+def _ends_sums(kernel: loops.Kernel, report: Report) -> bool:
+    """Whether an iteration does products of sums, then one that ends its row with them: no cache holds all rows until
+    another kernel would do so."""
+    found = find_pairs(kernel)
+    if found is None or len(found.after) != STATEMENTS + 1 or _product_at(kernel, found.after, 0) is None:
+        return False
+    return report.options.inspect != "false" and found.outgrow_caches(kernel, report.counts)
+
+
+def _product_at(kernel: loops.Kernel, body: Body, at: int) -> str | None:
+    """The matrix of the product at a place: `row y; for k { y[k] = 0 } for d { for k { y[k] += u * w } }`."""
+    match body[at : at + STATEMENTS]:
+        case (
+            loops.Row(name=total),
+            loops.For(body=(loops.Store(target=cleared, operands=(0.0,)),)),
+            loops.For(
+                body=(*_, loops.For(body=(loops.Load() as matrix, loops.Accumulate() as sums)) as columns)
+            ) as depths,
+        ) if cleared == total == sums.target and sums.reduction == "sum" and sums.function == "mul":
+            if {depths.variable, columns.variable} != set(matrix.indices[-2:]):
+                return None
+            return matrix.buffer if kernel.size(columns.extent) >= LEAST_COLUMNS else None
+    return None
+
+
+def _cut_at(kernel: loops.Kernel, rows: loops.For, at: int, names: Names) -> tuple[loops.Kernel, loops.Kernel] | None:
+    """The kernel cut in front of the product at a place, or behind it where the product needs no segment's sums; None
+    where a row or an array is written on both sides."""
+    before, product, after = rows.body[:at], rows.body[at : at + STATEMENTS], rows.body[at + STATEMENTS :]
+    needed = closure(before, names_read(product))
+    if any(is_segment(kernel, statement) for statement in needed):
+        return _Cut(kernel, rows, before, (*product, *after), names).parts("sums")
+    return _Cut(kernel, rows, (*needed, *product), (*before, *after), names).parts("rows")
+
+
+def cut(
+    kernel: loops.Kernel, rows: loops.For, first: Body, second: Body, names: Names
+) -> tuple[loops.Kernel, loops.Kernel] | None:
+    """A kernel's iteration as two kernels; None where a row or an array is written in both."""
+    return _Cut(kernel, rows, first, second, names).parts("rows")
+
+
+@dataclass(frozen=True)
+class _Cut:
+    """An iteration's statements in two kernels, of which the second reads what the first computes."""
+
+    kernel: loops.Kernel
+    rows: loops.For
+    first: Body
+    second: Body
+    names: Names
+
+    def parts(self, hint: str) -> tuple[loops.Kernel, loops.Kernel] | None:
+        """Both kernels; None where a row or an array is written in both."""
+        again = self._computed_again()
+        crossing = self._crossing(again)
+        arrays = {buffer.name for buffer in self.kernel.buffers}
+        both = written_names(self.first) & written_names(self.second)
+        if both & (arrays | {loops.result_of(statement) for statement in crossing}):
+            return None
+        stored = {
+            str(loops.result_of(statement)): self._array(statement, f"{self.kernel.name}_{loops.result_of(statement)}")
+            for statement in crossing
+        }
+        ends = tuple(self._store(statement, stored) for statement in crossing)
+        loads = tuple(
+            loops.Load(result=name, buffer=buffer.name, indices=(self.rows.variable,), origin=buffer.origin)
+            for name, buffer in stored.items()
+            if len(buffer.extents) == 1
+        )
+        second = tuple(self._reading(statement, stored) for statement in self.second)
+        name = self.names.new(f"{self.kernel.name}_{hint}")
+        return (
+            self._kernel(name, (*self.first, *ends), {b.name: b for b in stored.values()}, "output"),
+            self._kernel(
+                self.kernel.name, (*again, *loads, *second), {b.name: b for b in stored.values()}, "temporary"
+            ),
+        )
+
+    def _computed_again(self) -> Body:
+        """What the second has for itself of the first: scalars that come of what is given, rows and accumulators that
+        the first only declares."""
+        changing = {loops.result_of(s) for s in self.first if not pure(s)} | written_names(self.first)
+        given: list[loops.Statement] = []
+        for statement in self.first:
+            if pure(statement) and not changing & set(loops.reads_of(statement)):
+                given.append(statement)
+            else:
+                changing.add(loops.result_of(statement))
+        defined = {loops.result_of(statement) for statement in self.second}
+        again = [s for s in slice_for(tuple(given), self.second) if loops.result_of(s) not in defined]
+        # What only the second changes begins there.
+        changed = written_names(self.second) - written_names(self.first)
+        begun = [s for s in self.first if loops.result_of(s) in changed - defined]
+        return (*again, *begun)
+
+    def _crossing(self, again: Body) -> Body:
+        """The statements of the first that name what the second reads of it: rows, accumulators and scalars."""
+        own = {loops.result_of(statement) for statement in (*again, *self.second)}
+        wanted = names_read((*again, *self.second)) - own
+        return tuple(s for s in self.first if loops.result_of(s) in wanted and not isinstance(s, loops.For))
+
+    def _array(self, statement: loops.Statement, hint: str) -> Buffer:
+        """Where a row, or a scalar, of each iteration is stored."""
+        inner: tuple[Extent, ...] = statement.extents if isinstance(statement, loops.Row) else ()
+        extents = (self.rows.extent, *inner)
+        return Buffer(name=self.names.new(hint), kind="output", extents=extents, origin=statement.origin)
+
+    def _store(self, statement: loops.Statement, stored: dict[str, Buffer]) -> loops.Statement:
+        """Stores what a statement names."""
+        name = str(loops.result_of(statement))
+        buffer = stored[name]
+        variables = tuple(self.names.new("k") for _ in buffer.extents[1:])
+        value = self.names.new("s") if variables else name
+        result: loops.Statement = loops.Store(
+            target=buffer.name,
+            indices=(self.rows.variable, *variables),
+            function="copy",
+            operands=(value,),
+            origin=statement.origin,
+        )
+        inner: Body = (result,)
+        if variables:
+            load = loops.Load(result=value, buffer=name, indices=variables, origin=statement.origin)
+            inner = (load, result)
+        for variable, extent in zip(reversed(variables), reversed(buffer.extents[1:]), strict=True):
+            inner = (loops.For(variable=variable, extent=extent, body=inner, origin=statement.origin),)
+        return inner[0]
+
+    def _reading(self, statement: loops.Statement, stored: dict[str, Buffer]) -> loops.Statement:
+        """A statement that reads rows where they are stored."""
+
+        def change(node: loops.Statement) -> loops.Statement:
+            if not isinstance(node, loops.Load) or node.buffer not in stored:
+                return node
+            return replace(node, buffer=stored[node.buffer].name, indices=(self.rows.variable, *node.indices))
+
+        return rewrite(statement, change)
+
+    def _kernel(self, name: str, body: Body, added: dict[str, Buffer], kind: str) -> loops.Kernel:
+        """A kernel of some of the statements, with the buffers that it accesses."""
+        kept = alive(body)
+        rows = replace(self.rows, body=kept, origin=merge(*(statement.origin for statement in kept)))
+        written = written_names(kept)
+        used = written | names_read(kept)
+        arrays = (*self.kernel.buffers, *(replace(buffer, kind=kind) for buffer in added.values()))
+        buffers = tuple(
+            replace(buffer, kind="temporary") if buffer.kind == "output" and buffer.name not in written else buffer
+            for buffer in arrays
+            if buffer.name in used
+        )
+        template = self.kernel.template if any(is_segment(self.kernel, s) for s in kept) else "gemm"
+        return replace(self.kernel, name=name, template=template, buffers=buffers, body=(rows,), origin=rows.origin)

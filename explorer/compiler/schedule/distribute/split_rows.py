@@ -1,0 +1,201 @@
+"""Computes what a sum over a segment takes of each element first, for the elements of all segments at once.
+
+Where an element's part is a sum over a segment of its own, a product with a matrix, or a factor of an outer product, an
+iteration of the segment's loop is a kernel's worth of work, and a segment may have thousands of them, or be the only
+one. A kernel of its own has an iteration for each element, and stores a row; the sum then adds stored rows.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from explorer.compiler.ir import loops
+from explorer.compiler.ir.loops import Buffer
+from explorer.compiler.ir.node import Extent, Names
+from explorer.compiler.ir.statements import closure, names_read, pure, slice_for, written_names
+from explorer.compiler.schedule.edit.nests import (
+    Body,
+    first_extents,
+    is_deep,
+    only_loop,
+    part,
+    static_loop,
+    stored_in,
+)
+from explorer.compiler.schedule.edit.statement_writer import Writer
+from explorer.compiler.schedule.match.outer_products import find_outer_sum
+
+
+def split_rows(kernel: loops.Kernel, names: Names) -> tuple[loops.Kernel, ...]:
+    """The kernel of the rows and that of their sums; none for other kernels."""
+    loop = only_loop(kernel)
+    if loop is None:
+        return ()
+    *scalars, segment = loop.body
+    if not isinstance(segment, loops.For) or static_loop(kernel, segment) or not all(pure(s) for s in scalars):
+        return ()
+    writer = Writer(kernel, segment.origin)
+    body = products_first(kernel, segment.body, writer)
+    outputs = {buffer.name for buffer in kernel.buffers if buffer.kind == "output"}
+    sums = [statement for statement in body if outputs & written_names([statement])]
+    if len(sums) != 1 or len(outputs) != 1 or outputs & names_read(s for s in body if s is not sums[0]):
+        return ()
+    found = _Rows(kernel, loop, tuple(scalars), replace(segment, body=body), sums[0], writer, names)
+    return found.kernels()
+
+
+def products_first(kernel: loops.Kernel, body: Body, writer: Writer) -> Body:
+    """A segment's body with sums that are taken for each element of a row, where that is added, in a row of their
+    own."""
+    found: list[loops.Statement] = []
+    for statement in body:
+        found += _divided(kernel, statement, writer) if static_loop(kernel, statement) else (statement,)
+    return tuple(found)
+
+
+def _divided(kernel: loops.Kernel, nest: loops.Statement, writer: Writer) -> Body:
+    """`for d { acc s; for k { s += ... }; y[d] += s }` as `row w; for d { acc s; ...; w[d] = s }; for d { s = w[d];
+    y[d] += s }`; the nest itself where it is another."""
+    around: list[loops.For] = []
+    inner = nest
+    while isinstance(inner, loops.For) and static_loop(kernel, inner):
+        around.append(inner)
+        inner = inner.body[-1]
+    body = around[-1].body
+    totals = [statement for statement in body if isinstance(statement, loops.Accumulator)]
+    last = body[-1]
+    if len(totals) != 1 or not isinstance(last, loops.Accumulate) or not last.indices:
+        return (nest,)
+    (total,) = totals
+    at = max((p for p, s in enumerate(body) if total.name in written_names([s])), default=-1)
+    if at < 0 or not all(pure(s) for loop in around[:-1] for s in loop.body[:-1]):
+        return (nest,)
+    variables = tuple(loop.variable for loop in around)
+    row = loops.Row(name=writer.names.new("w"), extents=tuple(loop.extent for loop in around), origin=total.origin)
+    first = (*body[: at + 1], writer.store(row.name, total.name, *variables))
+    load = loops.Load(result=total.name, buffer=row.name, indices=variables, origin=total.origin)
+    second = (*slice_for(tuple(s for s in body[: at + 1] if pure(s)), body[at + 1 :]), load, *body[at + 1 :])
+    return row, _around(around, first), _around(around, second)
+
+
+def _around(nest: list[loops.For], body: Body) -> loops.For:
+    """The loops of a nest around another body, with those of their scalars that it needs."""
+    for loop in reversed(nest):
+        scalars = tuple(s for s in loop.body[:-1] if pure(s)) if loop is not nest[-1] else ()
+        body = (replace(loop, body=(*slice_for(scalars, body), *body)),)
+    (made,) = body
+    assert isinstance(made, loops.For)
+    return made
+
+
+@dataclass(frozen=True)
+class _Rows:
+    """The loop over a segment, `sums` the statement of its body that adds to the output."""
+
+    kernel: loops.Kernel
+    loop: loops.For
+    scalars: Body
+    segment: loops.For
+    sums: loops.Statement
+    writer: Writer
+    names: Names
+
+    def kernels(self) -> tuple[loops.Kernel, ...]:
+        """Both kernels; none where the rows need their segment, or the sum is taken as well without them."""
+        before = tuple(statement for statement in self.segment.body if statement is not self.sums)
+        used = slice_for(tuple(s for s in before if pure(s)), (self.sums,))
+        read = names_read((*used, self.sums))
+        crossing = [s for s in before if isinstance(s, loops.Row | loops.Accumulator) and s.name in read]
+        rows = closure(before, {statement.name for statement in crossing})
+        if not crossing or {self.loop.variable, *map(loops.result_of, self.scalars)} & self._outside(rows):
+            return ()
+        place = self._place(rows)
+        if place is None:
+            return ()
+        element, extent, rows = place
+        made = {s.name: self._array(s, extent) for s in crossing}
+        sums = self._summing(used, made, element)
+        if not is_deep(self.kernel, rows) and find_outer_sum(sums) is None:
+            return ()
+        return self._computing(rows, crossing, made, element, extent), sums
+
+    def _outside(self, rows: Body) -> set[str]:
+        """What the rows need of the iteration around the segment, but for scalars that are the same in all."""
+        constant: set[str] = set()
+        for scalar in self.scalars:
+            if isinstance(scalar, loops.Compute) and not set(loops.reads_of(scalar)) - constant:
+                constant.add(scalar.result)
+        return names_read(rows) - constant
+
+    def _place(self, rows: Body) -> tuple[str, Extent, Body] | None:
+        """What tells elements apart, how many there are, and the rows' statements: an element that is only looked up
+        in an order is told apart by what is found there."""
+        segment = self.segment
+        reads = [s for s in rows if segment.variable in names_read([s])]
+        extents = first_extents(self.kernel, segment.body, segment.variable)
+        if not extents and segment.lower == 0 and isinstance(segment.extent, str):
+            extents = {segment.extent}
+        if len(extents) != 1:
+            return None
+        (extent,) = extents
+        match reads:
+            case [loops.Load(indices=(index,)) as order] if index == segment.variable:
+                rest = tuple(s for s in rows if s is not order)
+                if first_extents(self.kernel, segment.body, order.result) == {extent}:
+                    return order.result, extent, rest
+        return segment.variable, extent, rows
+
+    def _array(self, statement: loops.Row | loops.Accumulator, extent: Extent) -> Buffer:
+        extents = statement.extents if isinstance(statement, loops.Row) else ()
+        name = self.names.new(f"{self.kernel.name}_{statement.name}")
+        return Buffer(name=name, kind="output", extents=(extent, *extents), origin=statement.origin)
+
+    def _computing(
+        self,
+        rows: Body,
+        crossing: list[loops.Row | loops.Accumulator],
+        made: dict[str, Buffer],
+        element: str,
+        extent: Extent,
+    ) -> loops.Kernel:
+        """The kernel of the rows."""
+        body: list[loops.Statement] = [*slice_for(self.scalars, rows), *rows]
+        for statement in crossing:
+            array = made[statement.name].name
+            if isinstance(statement, loops.Row) and self._only_stored(body, statement.name):
+                body = [stored_in(s, statement.name, array, element) for s in body if s is not statement]
+            else:
+                body += self._stores(statement, array, element)
+        loop = replace(self.loop, variable=element, extent=extent, body=tuple(body))
+        return part(self.kernel, f"{self.kernel.name}_rows", loop, *made.values())
+
+    @staticmethod
+    def _only_stored(body: list[loops.Statement], name: str) -> bool:
+        """Whether the statements store a row's elements, each once, and do nothing else with it."""
+        writes = [s for s in body if name in written_names([s])]
+        return name not in names_read(body) and len(writes) == 1
+
+    def _stores(self, statement: loops.Row | loops.Accumulator, array: str, element: str) -> Body:
+        writer = self.writer
+        if isinstance(statement, loops.Accumulator):
+            return (writer.store(array, statement.name, element),)
+        variables = writer.over(statement.extents)
+        value = writer.load("y", statement.name, *variables)
+        store = writer.store(array, value.result, element, *variables)
+        return writer.nested(variables, statement.extents, (value, store))
+
+    def _summing(self, used: list[loops.Statement], made: dict[str, Buffer], element: str) -> loops.Kernel:
+        """The kernel of the sums."""
+        loads = tuple(
+            loops.Load(result=name, buffer=array.name, indices=(element,), origin=array.origin)
+            for name, array in made.items()
+            if len(array.extents) == 1
+        )
+        body: list[loops.Statement] = [*used, self.sums]
+        for name, array in made.items():
+            body = [stored_in(statement, name, array.name, element) for statement in body]
+        order = [s for s in self.segment.body if loops.result_of(s) == element and pure(s)]
+        rest = tuple(statement for statement in body if statement not in order)
+        segment = replace(self.segment, body=(*order, *loads, *rest))
+        loop = replace(self.loop, body=(*self.scalars, segment))
+        return part(self.kernel, f"{self.kernel.name}_sums", loop, *made.values())

@@ -1,0 +1,1 @@
+"""What every strategy edits nests with: builders, queries, primitives, and small rewritings."""

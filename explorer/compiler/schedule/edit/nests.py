@@ -1,0 +1,102 @@
+"""What splitting a nest in several kernels needs: the parts of an iteration, and the kernels that they become."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from explorer.compiler.ir import loops
+from explorer.compiler.ir.loops import Buffer
+from explorer.compiler.ir.node import Extent, Node, merge, rewrite, walk
+from explorer.compiler.ir.statements import is_segment, names_read, written_names
+
+Body = tuple[loops.Statement, ...]
+
+
+def every_loop(kernel: loops.Kernel) -> loops.For | None:
+    """The loop that a kernel is, whether its iterations are independent or add up; None where it is something else."""
+    loop = kernel.body[0] if len(kernel.body) == 1 else None
+    return loop if isinstance(loop, loops.For) and loop.lower == 0 else None
+
+
+def only_loop(kernel: loops.Kernel) -> loops.For | None:
+    """The parallel loop that a kernel is; None where it is something else."""
+    loop = every_loop(kernel)
+    return loop if loop is not None and loop.parallel else None
+
+
+def part(kernel: loops.Kernel, name: str, loop: loops.For, *made: Buffer) -> loops.Kernel:
+    """A part of a kernel: its buffers are those that the loop accesses, of the kernel and of what was `made` for the
+    parts; outputs that others write are temporary."""
+    written = written_names([loop])
+    used = written | names_read([loop])
+    buffers = tuple(
+        replace(buffer, kind="temporary") if buffer.kind == "output" and buffer.name not in written else buffer
+        for buffer in (*kernel.buffers, *made)
+        if buffer.name in used
+    )
+    origin = merge(*(statement.origin for statement in loop.body))
+    return replace(kernel, name=name, buffers=buffers, body=(replace(loop, origin=origin),), origin=origin)
+
+
+def stored_in(statement: loops.Statement, name: str, buffer: str, row: str) -> loops.Statement:
+    """A statement that accesses a row where it is stored: at `buffer[row, ...]`."""
+
+    def change(node: Node) -> Node:
+        match node:
+            case loops.Load() if node.buffer == name:
+                return replace(node, buffer=buffer, indices=(row, *node.indices))
+            case loops.Store() | loops.Accumulate() if node.target == name:
+                return replace(node, target=buffer, indices=(row, *node.indices))
+        return node
+
+    return rewrite(statement, change)
+
+
+def multiplies(statement: loops.Statement, outer: str = "") -> bool:
+    """Whether a statement computes a product of a row and a matrix: a loop in the loop `outer` adds up, for one of the
+    two, products of an element of both and of something that is not of both."""
+    if not isinstance(statement, loops.For):
+        return False
+    if any(multiplies(child, statement.variable) for child in statement.body):
+        return True
+    both = {outer, statement.variable}
+    matrix = {s.result for s in statement.body if isinstance(s, loops.Load) and both <= set(s.indices)}
+    local = {s.name for s in statement.body if isinstance(s, loops.Accumulator)}
+    return any(
+        isinstance(s, loops.Accumulate)
+        and (s.reduction, s.function) == ("sum", "mul")
+        and s.target not in local
+        and not both <= set(s.indices)
+        and len(matrix & set(s.operands)) == 1
+        for s in statement.body
+    )
+
+
+def is_deep(kernel: loops.Kernel, body: Body) -> bool:
+    """Whether statements for each element of a segment take a loop over a segment of their own, or a product with a
+    matrix."""
+    inner = [node for statement in body for node in walk(statement)]
+    return any(isinstance(node, loops.For) and is_segment(kernel, node) for node in inner) or any(map(multiplies, body))
+
+
+def static_loop(kernel: loops.Kernel, statement: loops.Statement) -> bool:
+    """Whether a statement is a loop from 0 to an extent that is known when the kernel is compiled."""
+    sizes = dict(kernel.sizes)
+    return (
+        isinstance(statement, loops.For)
+        and statement.lower == 0
+        and (isinstance(statement.extent, int) or statement.extent in sizes)
+    )
+
+
+def first_extents(kernel: loops.Kernel, body: Body, index: str) -> set[Extent]:
+    """The lengths of the arrays that an index is the first of, but for those of where segments begin, which are read
+    at the next index too and have one element more."""
+    extents = {buffer.name: buffer.extents[0] for buffer in kernel.buffers if buffer.extents}
+    nodes = [node for statement in body for node in walk(statement)]
+    following = {
+        n.result for n in nodes if isinstance(n, loops.Index) and (n.function, n.operands) == ("add", (index, 1))
+    }
+    loads = [node for node in nodes if isinstance(node, loops.Load) and node.buffer in extents]
+    offsets = {load.buffer for load in loads if following & set(load.indices)}
+    return {extents[load.buffer] for load in loads if load.indices[:1] == (index,) and load.buffer not in offsets}

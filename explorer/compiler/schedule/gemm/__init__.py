@@ -1,0 +1,1 @@
+"""Strategies for products of rows and matrices, and for sums of outer products."""

@@ -1,0 +1,232 @@
+"""The template for sums of outer products over segments: the gradients of matrices that rows are multiplied with.
+
+Rows lie segment by segment. A block takes a piece of them and a tile of the matrix (Hector §3.3.1, with atomics in the
+place of its segments' sizes: segments are very unequal). It walks through the segments that its piece meets, a slab of
+rows at a time: both operands are gathered and computed on their way into shared memory (`outer_operands`), each thread
+sums a rectangle in registers, and a segment's sums go into memory by vector atomics. A kernel before it clears the
+matrices.
+
+Rows that say themselves which matrix they add to are grouped by the inspector; a block takes a tile of the grouping.
+"""
+
+from __future__ import annotations
+
+from explorer.compiler.ir import loops
+from explorer.compiler.ir.kernels import Count, ScheduledKernel
+from explorer.compiler.ir.node import Atom, Extent, Names
+from explorer.compiler.ir.statements import all_names
+from explorer.compiler.passes.loops.cleared import clear_output, clearing_kernel
+from explorer.compiler.report import Report
+from explorer.compiler.schedule.edit.builder import ALL, Steps
+from explorer.compiler.schedule.gemm.outer_operands import SLAB, STAGES, OuterOperand, SegmentRows
+from explorer.compiler.schedule.gemm.strategy import Groupings
+from explorer.compiler.schedule.gemm.tiling import vector_step
+from explorer.compiler.schedule.inspect.group_by_matrix import ROWS_A_TILE, Chosen, Grouping
+from explorer.compiler.schedule.match.matrix_products import rows_at
+from explorer.compiler.schedule.match.outer_products import OuterSum, find_outer_sum, find_scattered
+from explorer.compiler.schedule.warps.strategy import schedule_warps
+
+PIECE = 128
+"""Rows of a block's piece."""
+TILES = (16, 32, 64)
+"""Rows or columns of the matrix that a tile may have."""
+HEIGHTS = (1, 2, 4, 8, 16)
+"""Rows of the tile that a thread may have."""
+MOST_THREADS = 256
+RESIDENT = 4
+"""Blocks that a multiprocessor is to have at a time: 64 registers are enough for whole tiles of the largest."""
+
+
+def schedule_outer_products(kernel: loops.Kernel, groupings: Groupings, report: Report) -> tuple[ScheduledKernel, ...]:
+    """The kernels that clear the matrices and sum the outer products; none where the nest does something else."""
+    scattered = find_scattered(kernel, groupings.names)
+    if scattered is not None:
+        return _by_groups(kernel, *scattered, groupings, report)
+    found = find_outer_sum(kernel)
+    if found is None:
+        return ()
+    report.did(f"{kernel.name}: sums of outer products, {PIECE} rows and a tile of {found.output.name} a block")
+    return (schedule_warps(clear_output(kernel, found.output), report), _Writer(kernel, found).write())
+
+
+def _by_groups(
+    kernel: loops.Kernel, found: OuterSum, chosen: loops.Load, groupings: Groupings, report: Report
+) -> tuple[ScheduledKernel, ...]:
+    """The kernels that clear the matrices and group the rows, unless that is done, and sum their outer products."""
+    times = rows_at(found.of_down, found.row.variable, chosen.indices)
+    if not times or report.options.inspect == "false":
+        reason = "the option inspect is off" if times else f"{chosen.buffer} is read at something else than the row"
+        report.refused(f"{kernel.name}: outer products are not grouped by their matrices: {reason}")
+        return ()
+    index = next(buffer for buffer in kernel.buffers if buffer.name == chosen.buffer)
+    by = Chosen(index, found.rows, times)
+    grouping, new = groupings.by(kernel.name, by, found.output.extents[0], found.origin)
+    report.did(f"{kernel.name}: sums of outer products, a tile of rows grouped by {index.name} a block")
+    clearing = clearing_kernel(kernel)
+    cleared = (schedule_warps(clearing, report),) if clearing else ()
+    return (*cleared, *(grouping.kernels if new else ()), _Writer(kernel, found, grouping).write())
+
+
+def _tile_of(extent: int) -> int:
+    return next((tile for tile in TILES if tile >= extent), TILES[-1])
+
+
+class _Writer:
+    """Writes the kernel of a sum of outer products."""
+
+    def __init__(self, kernel: loops.Kernel, found: OuterSum, grouping: Grouping | None = None) -> None:
+        self.kernel, self.found, self.grouping = kernel, found, grouping
+        inspected = grouping.arrays if grouping else ()
+        self.buffers = (*kernel.buffers, *inspected)
+        taken = {buffer.name for buffer in inspected} | {grouping.tiles if grouping else ""}
+        self.steps = Steps(Names(all_names(kernel) | taken), found.origin)
+        self.extents = (kernel.size(found.down.extent), kernel.size(found.across.extent))
+        self.tiles = (_tile_of(self.extents[0]), _tile_of(self.extents[1]))
+        self.step = vector_step(kernel, found.statements, found.across.variable, self.extents[1])
+        self.down_step = vector_step(kernel, found.of_down, found.down.variable, self.extents[0])
+        width = self.tiles[1] // self.step
+        self.height = next(height for height in HEIGHTS if self.tiles[0] // height * width <= MOST_THREADS)
+        self.threads = self.tiles[0] // self.height * width
+        sizes = zip(self.extents, self.tiles, (self.down_step, self.step), strict=True)
+        self.operands = [OuterOperand(kernel, found, grouping, side, of) for side, of in enumerate(sizes)]
+        self.sums = ""
+
+    def write(self) -> ScheduledKernel:
+        """The kernel: blocks of pieces, columns of heads and tiles."""
+        steps, found = self.steps, self.found
+        heads = self.kernel.size(found.head.extent) if found.head else 1
+        downs, acrosses = (-(-extent // tile) for extent, tile in zip(self.extents, self.tiles, strict=True))
+        pieces: Extent | Count = self.grouping.tiles if self.grouping else Count(((found.rows, PIECE),))
+        with steps.loop("piece", pieces, "block") as piece:
+            if heads * downs * acrosses == 1:
+                self._piece(piece, 0, 0, 0)
+            else:
+                with steps.loop("column", heads * downs * acrosses, "column") as column:
+                    tile = steps.index("tile", "mod", column, downs * acrosses)
+                    head = steps.index("head", "div", column, downs * acrosses)
+                    first = steps.index("down", "mul", steps.index("t", "div", tile, acrosses), self.tiles[0])
+                    left = steps.index("across", "mul", steps.index("t", "mod", tile, acrosses), self.tiles[1])
+                    self._piece(piece, head, first, left)
+        used = steps.arrays()
+        return ScheduledKernel(
+            name=self.kernel.name,
+            template="outer_products",
+            sizes=self.kernel.sizes,
+            buffers=tuple(buffer for buffer in self.buffers if buffer.name in used),
+            threads=self.threads,
+            resident=RESIDENT,
+            schedule=self._schedule(),
+            body=steps.body,
+            counts=self.grouping.counts if self.grouping else (),
+            origin=self.kernel.origin,
+        )
+
+    def _schedule(self) -> tuple[str, ...]:
+        found, (high, wide) = self.found, self.tiles
+        split = f"split {found.row.variable} by {PIECE} @block, of all segments together"
+        return (
+            f"tile {found.row.variable} by {ROWS_A_TILE} @block, grouped by {found.segment}"
+            if self.grouping
+            else split,
+            f"tile {found.down.variable} by {high}, {found.across.variable} by {wide} @column",
+            f"stage slabs of {SLAB} rows of both operands in shared memory, stages {STAGES}",
+            "look a slab's rows up two slabs ahead, load them one ahead",
+            f"keep {self.height} x {self.step} sums a thread in registers",
+            f"add to {found.output.name} by atomics, a segment at a time",
+        )
+
+    def _piece(self, piece: Extent, head: Extent, down: Extent, across: Extent) -> None:
+        """The segments that a piece of rows meets."""
+        steps, found, grouping = self.steps, self.found, self.grouping
+        known: dict[str, Atom] = {found.head.variable: head} if found.head else {}
+        for operand in self.operands:
+            operand.declare(steps)
+        if grouping is not None:
+            first_row, past_row = (steps.load(b.name, b.name, piece) for b in (grouping.begin, grouping.end))
+            with steps.where(first_row, "<", past_row):
+                matrix = steps.load(found.segment, grouping.matrix.name, piece)
+                self._segment(first_row, past_row, {**known, found.segment: matrix}, down, across)
+            return
+        begin = steps.index("begin", "mul", piece, PIECE)
+        end = steps.index("end", "min", steps.index("past", "add", begin, PIECE), found.rows)
+        if found.offsets is None:
+            self._segment(begin, end, {**known, found.segment: 0}, down, across)
+            return
+        offsets = found.offsets
+        first = steps.search("first", offsets.name, begin, offsets.extents[0])
+        last = steps.search("last", offsets.name, steps.index("final", "sub", end, 1), offsets.extents[0])
+        with steps.segment("r", first, steps.index("stop", "add", last, 1), 1) as segment:
+            low = steps.load("low", offsets.name, segment)
+            high = steps.load("high", offsets.name, steps.index("next", "add", segment, 1))
+            lower, upper = steps.index("lower", "max", low, begin), steps.index("upper", "min", high, end)
+            with steps.where(lower, "<", upper):
+                self._segment(lower, upper, {**known, found.segment: segment}, down, across)
+
+    def _segment(self, lower: Extent, upper: Extent, known: dict[str, Atom], down: Extent, across: Extent) -> None:
+        """Sums the rows of a segment from `lower` to `upper`, and adds the sums to its matrix."""
+        steps, (high, wide) = self.steps, self.tiles
+        self.sums = steps.tile("y", [high // self.height, self.height, wide], "register")
+        with (
+            steps.loop("ty", high // self.height, "thread") as ty,
+            steps.loop("x", wide, "thread", step=self.step) as x,
+            steps.loop("i", self.height, unroll=ALL) as i,
+        ):
+            steps.store(self.sums, [ty, i, x], 0.0)
+        rows = steps.index("rows", "sub", upper, lower)
+        slabs = steps.index("slabs", "div", steps.index("more", "add", rows, SLAB - 1), SLAB)
+        self._slabs(SegmentRows(upper, known, (down, across)), lower, slabs)
+        self._add(known, down, across)
+
+    def _slabs(self, rows: SegmentRows, lower: Extent, slabs: Extent) -> None:
+        """The slabs of a segment's rows from `lower` on: while one is multiplied, the next is on its way."""
+        steps, operands = self.steps, self.operands
+        for operand in operands:
+            operand.look_up(steps, rows, lower)
+        for operand in operands:
+            operand.load(steps, rows, lower)
+            operand.look_up(steps, rows, lower, SLAB)
+        with steps.segment("slab", 0, slabs, 1) as slab:
+            start = steps.index("start", "add", lower, steps.index("before", "mul", slab, SLAB))
+            stage = steps.index("stage", "mod", slab, STAGES)
+            for operand in operands:
+                operand.store(steps, rows, start, stage)
+            steps.barrier()
+            following = steps.index("following", "add", start, SLAB)
+            for operand in operands:
+                operand.load(steps, rows, following)
+                operand.look_up(steps, rows, following, SLAB)
+            self._multiply(stage)
+        steps.barrier()
+
+    def _multiply(self, stage: Extent) -> None:
+        """A slab's part of the sums."""
+        steps, (high, wide), (left, right) = self.steps, self.tiles, self.operands
+        with (
+            steps.loop("ty", high // self.height, "thread") as ty,
+            steps.loop("x", wide, "thread", step=self.step) as x,
+        ):
+            first = steps.index("first", "mul", ty, self.height)
+            with steps.loop("k", SLAB, unroll=ALL) as k:
+                beside = steps.load("v", right.name, stage, k, x)
+                with steps.loop("i", self.height, unroll=ALL) as i:
+                    below = steps.load("u", left.name, stage, k, steps.index("row", "add", first, i))
+                    steps.accumulate(self.sums, [ty, i, x], "mul", below, beside)
+
+    def _add(self, known: dict[str, Atom], down: Extent, across: Extent) -> None:
+        """The sums of a segment into its matrix."""
+        steps, found, (high, wide) = self.steps, self.found, self.tiles
+        with (
+            steps.loop("ty", high // self.height, "thread") as ty,
+            steps.loop("x", wide, "thread", step=self.step) as x,
+        ):
+            first = steps.index("first", "add", down, steps.index("before", "mul", ty, self.height))
+            column = steps.index("column", "add", across, x)
+            with (
+                steps.where(column, "<", found.across.extent, needed=bool(self.extents[1] % wide)),
+                steps.loop("i", self.height, unroll=ALL) as i,
+            ):
+                row = steps.index("row", "add", first, i)
+                with steps.where(row, "<", found.down.extent, needed=bool(self.extents[0] % high)):
+                    value = steps.load("s", self.sums, ty, i, x)
+                    places = {**known, found.down.variable: row, found.across.variable: column}
+                    steps.atomic(found.output.name, [places[str(index)] for index in found.indices], value)

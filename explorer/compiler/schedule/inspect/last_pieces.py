@@ -1,0 +1,149 @@
+"""The inspector for one piece of each node, its shortest, which is multiplied when the node's row ends (`pairs`).
+
+Nodes are grouped by the matrix of that piece; those without edges are a group of their own, behind those of all
+matrices. No row is added to, so that one block has all destinations. Of all pieces the shortest has the fewest sources
+to gather: what ends a row has enough to load besides.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from explorer.compiler.ir.kernels import Count, ScheduledKernel
+from explorer.compiler.ir.loops import Buffer
+from explorer.compiler.ir.node import Extent, Names, Origin
+from explorer.compiler.schedule.edit.builder import Steps
+from explorer.compiler.schedule.gemm.tiling import ACROSS, VECTOR
+from explorer.compiler.schedule.inspect.group_by_matrix import ROWS_A_TILE, THREADS
+from explorer.compiler.schedule.inspect.piece_groups import PIECE, Inspector, PairArrays, PlacedPieces
+
+CLEARED = 8
+"""Rows that a row of threads clears, if they are to be cleared."""
+
+
+@dataclass(frozen=True)
+class LastPieces:
+    """The pieces, and by place how many `others` the node has, which are added to its row; that again by node
+    (`added`), and the `first` edge of its last piece, -1 for none."""
+
+    pieces: PlacedPieces
+    others: Buffer
+    first: Buffer
+    added: Buffer
+
+    @property
+    def arrays(self) -> tuple[Buffer, ...]:
+        """What the inspector says of pieces by their places."""
+        return (*self.pieces.arrays, self.others)
+
+
+def place_last_pieces(name: str, pairs: PairArrays, names: Names, origin: Origin) -> LastPieces:
+    """The inspector for such pieces of pairs. `names` are those of the module."""
+    counts = Count(((pairs.choices, 1), (1, 1))), Count(((1, 1),)), Count(((pairs.nodes, ROWS_A_TILE),))
+    hints = ("node_rank", "node_bin", "node_first", "node_added")
+    places = ("piece_begin", "piece_stop", "piece_node", "piece_others")
+    arrays = dict.fromkeys((*hints, *places), pairs.nodes)
+    inspector = Inspector.of_pieces(name, pairs, counts, arrays, names, origin)
+    pieces, of = inspector.placed(_count(inspector), _place(inspector)), inspector.of
+    return LastPieces(pieces, of["piece_others"], of["node_first"], of["node_added"])
+
+
+def _count(inspector: Inspector) -> ScheduledKernel:
+    """Finds each node's shortest piece, and counts how many each group and each bin has."""
+    steps, pairs, of = inspector.steps(), inspector.pairs, inspector.of
+    with steps.each("n", pairs.nodes, THREADS) as node:
+        hints = ("length", "first", "group", "pieces")
+        none = steps.index("none", "sub", inspector.choices, 1)
+        found = {hint: steps.tile(hint, [1], "register", type="i32") for hint in hints}
+        for hint, value in zip(hints, (PIECE + 1, 0, none, 0), strict=True):
+            steps.store(found[hint], [0], value)
+        begin = steps.load("begin", pairs.starts.name, node)
+        end = steps.load("end", pairs.starts.name, steps.index("next", "add", node, 1))
+        with steps.segment("d", begin, end, 1) as pair:
+            _shorter(steps, inspector, pair, found)
+        length, first, group, pieces = (steps.load(hint, tile, 0) for hint, tile in found.items())
+        room = steps.index("room", "max", steps.index("most", "mul", pieces, PIECE), 1)  # 1 for a node without a piece
+        own = steps.index("own", "min", steps.index("some", "min", length, PIECE), room)
+        shorter = steps.index("shorter", "sub", PIECE, own)
+        rank, chosen = inspector.count(steps, group, shorter, of["node_bin"])
+        added = steps.index("added", "max", steps.index("others", "sub", pieces, 1), 0)
+        for hint, value in (("rank", rank), ("bin", chosen), ("first", first), ("added", added)):
+            steps.store(of[f"node_{hint}"].name, [node], value)
+    return inspector.kernel("count", "find each node's shortest piece, and count those of each group and length", steps)
+
+
+def _shorter(steps: Steps, inspector: Inspector, pair: Extent, found: dict[str, str]) -> None:
+    """Counts a pair's pieces, and takes the last of them, which is its shortest, if it is shorter than those before."""
+    pairs = inspector.pairs
+    edge = steps.load("edge", pairs.offsets.name, pair)
+    stop = steps.load("stop", pairs.offsets.name, steps.index("next", "add", pair, 1))
+    edges = steps.index("edges", "sub", stop, edge)
+    own = steps.index("own", "div", steps.index("more", "add", edges, PIECE - 1), PIECE)
+    before = steps.load("pieces", found["pieces"], 0)
+    steps.store(found["pieces"], [0], steps.index("pieces", "add", before, own))
+    with steps.where(0, "<", edges):
+        cut = steps.index("cut", "mul", steps.index("whole", "sub", own, 1), PIECE)
+        length = steps.index("length", "sub", edges, cut)
+        with steps.where(length, "<", steps.load("shortest", found["length"], 0)):
+            first = steps.index("first", "add", edge, cut)
+            matrix = steps.load("m", pairs.matrices.name, pair)
+            for hint, value in (("length", length), ("first", first), ("group", matrix)):
+                steps.store(found[hint], [0], value)
+
+
+def _place(inspector: Inspector) -> ScheduledKernel:
+    """Each node's piece to its place. Nobody reads where one begins that is not there."""
+    steps, of = inspector.steps(), inspector.of
+    with steps.each("n", inspector.pairs.nodes, THREADS) as node:
+        hints = ("rank", "bin", "first", "added")
+        rank, chosen, first, added = (steps.load(hint, of[f"node_{hint}"].name, node) for hint in hints)
+        place = inspector.place(steps, chosen, rank)
+        length = steps.index("length", "sub", PIECE, steps.index("shorter", "mod", chosen, PIECE))
+        stop = steps.index("stop", "add", first, length)
+        for hint, value in (("begin", first), ("stop", stop), ("node", node), ("others", added)):
+            steps.store(of[f"piece_{hint}"].name, [place], value)
+    return inspector.kernel("place", "write the pieces group by group, the longest of a group first", steps)
+
+
+def clear_rows(
+    name: str, sums: Buffer, added: Buffer, columns: int, sizes: tuple[tuple[str, int], ...]
+) -> ScheduledKernel:
+    """The kernel that sets rows of the sums, of so many columns, to 0: those of nodes that several pieces are `added`
+    to. A row of threads looks at several, whose loads are under way together."""
+    nodes, _ = sums.extents
+    step = 1 if columns % VECTOR else VECTOR
+    wide = ACROSS * step
+    down = THREADS // ACROSS
+    taken = {sums.name, *sums.extents, added.name, *added.extents}
+    steps = Steps(Names({each for each in taken if isinstance(each, str)}), sums.origin)
+    with steps.loop("block", Count(((nodes, down * CLEARED),)), "block") as block:
+        first = steps.index("first", "mul", block, down * CLEARED)
+        counted = steps.tile("pieces", [CLEARED, down], "register", type="i32")
+        with steps.loop("row", down, "thread") as row, steps.loop("q", wide, "thread", step=step) as along:
+            start = steps.index("n", "add", first, row)
+            with steps.all("side", CLEARED) as side:
+                node = steps.index("n", "add", start, steps.index("above", "mul", side, down))
+                there = steps.index("n", "min", node, steps.index("last", "sub", nodes, 1))
+                steps.store(counted, [side, row], steps.load("pieces", added.name, there))
+            with (
+                steps.all("side", CLEARED) as side,
+                steps.where(1, "<", steps.load("pieces", counted, side, row)),
+                steps.all("pass", -(-columns // wide)) as which,
+            ):
+                node = steps.index("n", "add", start, steps.index("above", "mul", side, down))
+                column = steps.index("k", "add", steps.index("before", "mul", which, wide), along)
+                with (
+                    steps.where(node, "<", nodes),
+                    steps.where(column, "<", columns, needed=bool(columns % wide)),
+                ):
+                    steps.store(sums.name, [node, column], 0.0)
+    return ScheduledKernel(
+        name=name,
+        template="rows",
+        sizes=sizes,
+        buffers=(sums, added),
+        threads=THREADS,
+        schedule=(f"clear rows of {sums.name} that several pieces are added to, {down} a block",),
+        body=steps.body,
+        origin=sums.origin,
+    )

@@ -1,0 +1,288 @@
+"""Popular rows: an inspector that finds which rows of a table are gathered most often, for the L2 cache to keep them.
+
+Rows that a graph's nodes gather differ in how often by orders of magnitude, and a cache that keeps what was read last
+gives up a row that thousands of elements read for one that a single element does. When the graph is given, rows are
+counted by how often its elements name them, as many of the most popular ones are chosen as the cache has room for, and
+the index array is copied with a mark: that of a popular row as it is, that of another row i as -1 - i. The kernel that
+gathers reads the copy, and loads each row as the cache is to treat it.
+
+Source: an inspector as cuKE's (§VI), which finds what is read again, here for a cache that nobody addresses.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from math import prod
+
+from explorer.compiler.ir import kernels, loops
+from explorer.compiler.ir.kernels import KeptLoad, ScheduledKernel
+from explorer.compiler.ir.node import Extent, Names, Origin, walk
+from explorer.compiler.ir.set_maps import SORTED_MAPS
+from explorer.compiler.report import Report
+from explorer.compiler.schedule.edit.builder import Steps
+from explorer.compiler.schedule.edit.queries import edit, names_of, scheduled
+from explorer.compiler.schedule.inspect import facts
+from explorer.compiler.schedule.lanes.mapping import Unfit
+
+KEPT_BYTES = 24 << 20
+"""Rows that the cache is asked to keep: half of an H100's 50 MB. With 12 MB of them SpMM takes 1.5 % longer on a table
+of 1 GB, with 20, 25 or 30 the same."""
+BYTES = 4
+"""Of an element of a table."""
+LONGEST = 4096
+"""Rows that are gathered as often as this, less one, or more often count as equally popular."""
+GROUP = 64
+GROUPS = LONGEST // GROUP
+"""Numbers of times that are added up together, and how many such groups there are."""
+THREADS, MOST_THREADS = 256, 1024
+
+
+@dataclass(frozen=True)
+class _Gathers:
+    """The tables whose rows a kernel gathers at an index array's elements, which it stages in a tile."""
+
+    index: loops.Buffer
+    tile: str
+    tables: tuple[loops.Buffer, ...]
+
+    @property
+    def rows(self) -> Extent:
+        """How many rows each of the tables has."""
+        return self.tables[0].extents[0]
+
+
+def with_popular(kernel: ScheduledKernel, report: Report) -> tuple[ScheduledKernel, ...]:
+    """The kernel, behind the inspector that marks popular rows for it where the option says so and it can be."""
+    if not report.options.popular:
+        return (kernel,)
+    try:
+        found = keep_popular(kernel)
+    except Unfit as reason:
+        report.refused(f"no rows that {kernel.name} gathers are marked as popular: {reason}")
+        return (kernel,)
+    report.did(f"{kernel.name} has popular rows kept in the L2 cache, marked once for a graph")
+    return found
+
+
+def keep_popular(kernel: ScheduledKernel) -> tuple[ScheduledKernel, ...]:
+    """The inspector's kernels, and the kernel that reads what they wrote; raises Unfit where it gathers otherwise."""
+    gathers = _gathers_of(kernel)
+    room = KEPT_BYTES // sum(BYTES * prod(map(kernel.size, table.extents[1:])) for table in gathers.tables)
+    inspector = _Inspector.of(kernel.name, gathers, max(1, room), kernel.origin)
+    tables = ", ".join(table.name for table in gathers.tables)
+    line = f"keep rows of {tables} in the L2 cache: those that {gathers.index.name} names most often, at most {room:,}"
+    return *inspector.kernels(), scheduled(_reading(kernel, gathers, inspector.marked), line)
+
+
+def _gathers_of(kernel: ScheduledKernel) -> _Gathers:
+    """The one index array that is staged whole; raises Unfit where there is none, or it is read for more than rows.
+
+    Those that ascend name a row many times in turn, while it is in a nearer cache anyway."""
+    loads = [node for node in walk(kernel) if isinstance(node, loops.Load)]
+    stores = {
+        str(node.operands[0]): node.target
+        for node in walk(kernel)
+        if isinstance(node, loops.Store) and node.function == "copy"
+    }
+    tiles = {node.name for node in walk(kernel) if isinstance(node, kernels.Tile) and node.memory == "shared"}
+    indices = {buffer.name: buffer for buffer in kernel.buffers if buffer.type == "i32"}
+    staged = {load.buffer: stores[load.result] for load in loads if stores.get(load.result) in tiles}
+    found = {name: tile for name, tile in staged.items() if name in indices and name not in SORTED_MAPS}
+    if len(found) != 1:
+        raise Unfit("it does not stage one index array")
+    ((index, tile),) = found.items()
+    named = {load.result for load in loads if load.buffer == tile}
+    tables = [b for b in kernel.buffers if any(x.buffer == b.name and x.indices[0] in named for x in loads)]
+    used = [node for node in walk(kernel) if named.intersection(kernels.reads_of(node))]
+    once = sum(load.buffer == index for load in loads) == 1
+    fetched = {load.result for load in loads if load.buffer == index}
+    beside = [node for node in walk(kernel) if fetched.intersection(kernels.reads_of(node)) and not _fills(node, tile)]
+    if not once or beside or not tables or any(not _is_row(node, named) for node in used):
+        raise Unfit(f"what it reads of {index} is not only which row it gathers")
+    if any(table.type != "f32" or table.extents[0] != tables[0].extents[0] for table in tables):
+        raise Unfit(f"{index} names rows of unlike tables")
+    if any(isinstance(e, str) and e not in dict(kernel.sizes) for table in tables for e in table.extents[1:]):
+        raise Unfit(f"{index} names only a part of which row it is")
+    return _Gathers(indices[index], tile, tuple(tables))
+
+
+def _is_row(node: object, named: set[str]) -> bool:
+    """Whether a statement reads names only to pick a row of an array."""
+    return isinstance(node, loops.Load) and named.isdisjoint(map(str, node.indices[1:]))
+
+
+def _fills(node: object, tile: str) -> bool:
+    """Whether a statement stores in the tile."""
+    return isinstance(node, loops.Store) and node.target == tile
+
+
+def _reading(kernel: ScheduledKernel, gathers: _Gathers, marked: loops.Buffer) -> ScheduledKernel:
+    """The kernel with the marked copy in the place of the index array, and each row loaded as its mark says."""
+    names = names_of(kernel)
+    marks: dict[str, str] = {}
+
+    def change(statement: kernels.Statement) -> tuple[kernels.Statement, ...]:
+        if not isinstance(statement, loops.Load):
+            return (statement,)
+        if statement.buffer == gathers.index.name:
+            return (replace(statement, buffer=marked.name),)
+        load = statement
+        if load.buffer == gathers.tile:
+            mark = marks[load.result] = names.new("mark")
+            steps = Steps(names, load.origin)
+            steps.add(replace(load, result=mark))
+            other = steps.index("other", "sub", -1, mark)
+            steps.add(loops.Index(result=load.result, function="max", operands=(mark, other), origin=load.origin))
+            return steps.body
+        kept = marks.get(str(load.indices[0]))
+        if kept is None:
+            return (load,)
+        return (KeptLoad(result=load.result, buffer=load.buffer, indices=load.indices, kept=kept, origin=load.origin),)
+
+    exchanged = {gathers.index.name: marked}
+    body = edit(kernel.body, change)
+    return replace(
+        kernel,
+        body=body,
+        facts=(*kernel.facts, *(fact for row in marks for fact in facts.of_marked(row, gathers.rows))),
+        buffers=tuple(exchanged.get(buffer.name, buffer) for buffer in kernel.buffers),
+        streamed=tuple(exchanged[name].name if name in exchanged else name for name in kernel.streamed),
+    )
+
+
+@dataclass(frozen=True)
+class _Inspector:
+    """What the inspector's kernels share: how often each row is named, how often at least a popular one is, `room` of
+    them at most, and the marked copy."""
+
+    name: str
+    index: loops.Buffer
+    count: loops.Buffer
+    least: loops.Buffer
+    marked: loops.Buffer
+    room: int
+    origin: Origin
+
+    @classmethod
+    def of(cls, name: str, gathers: _Gathers, room: int, origin: Origin) -> _Inspector:
+        """The inspector of a kernel of this name."""
+
+        def array(hint: str, extent: Extent) -> loops.Buffer:
+            return loops.Buffer(name=f"{name}_{hint}", kind="index", extents=(extent,), origin=origin)
+
+        elements = gathers.index.extents[0]
+        arrays = array("gathered", gathers.rows), array("least", 1), array("marked", elements)
+        return cls(name, gathers.index, *arrays, room, origin)
+
+    @property
+    def rows(self) -> Extent:
+        """How many rows there are."""
+        return self.count.extents[0]
+
+    @property
+    def elements(self) -> Extent:
+        """How many elements name one."""
+        return self.index.extents[0]
+
+    def kernels(self) -> tuple[ScheduledKernel, ...]:
+        """The inspector's kernels in order, which run once for a graph."""
+        return self._clear(), self._count(), self._choose(), self._mark()
+
+    def _steps(self) -> Steps:
+        taken = {self.index.name, self.count.name, self.least.name, self.marked.name, str(self.rows)}
+        return Steps(Names(taken | {str(self.elements)}), self.origin)
+
+    def _kernel(self, hint: str, line: str, steps: Steps, *buffers: loops.Buffer) -> ScheduledKernel:
+        return ScheduledKernel(
+            name=f"{self.name}_{hint}",
+            template="inspector",
+            sizes=(),
+            buffers=buffers,
+            threads=MOST_THREADS if buffers[-1] is self.least else THREADS,
+            schedule=(line,),
+            body=steps.body,
+            once=True,
+            origin=self.origin,
+        )
+
+    def _clear(self) -> ScheduledKernel:
+        steps = self._steps()
+        with steps.each("i", self.rows, THREADS) as row:
+            steps.store(self.count.name, [row], 0)
+        return self._kernel("clear", f"clear how often each of {self.rows} is gathered", steps, self.count)
+
+    def _count(self) -> ScheduledKernel:
+        steps = self._steps()
+        with steps.each("z", self.elements, THREADS) as element:
+            steps.atomic(self.count.name, [steps.load("i", self.index.name, element)], 1)
+        line = f"count how often {self.index.name} names each of {self.rows}"
+        return self._kernel("count", line, steps, self.index, self.count)
+
+    def _choose(self) -> ScheduledKernel:
+        """One block, so that its threads can wait for one another: rows by how often they are named, and the smallest
+        number of times that no more than `room` rows are named at least."""
+        steps = self._steps()
+        with steps.loop("block", 1, "block"):
+            named = steps.tile("named", [LONGEST], "shared", type="i32")
+            some = steps.tile("some", [GROUPS + 1], "shared", type="i32")
+            above = steps.tile("above", [LONGEST], "shared", type="i32")
+            for tile, size in ((named, LONGEST), (some, GROUPS + 1), (above, LONGEST)):
+                with steps.loop("n", size, "thread") as each:
+                    steps.store(tile, [each], 0)
+            with steps.loop("k", 1, "thread") as only:
+                steps.store(self.least.name, [only], 1)
+            steps.barrier()
+            with steps.loop("i", self.rows, "thread", unroll=4) as row:
+                times = steps.index("times", "min", steps.load("n", self.count.name, row), LONGEST - 1)
+                steps.atomic(named, [times], 1)
+                steps.atomic(some, [steps.index("g", "div", times, GROUP)], 1)
+            steps.barrier()
+            later = self._sums_of_groups(steps, some)
+            steps.barrier()
+            self._raise_least(steps, named, later, above)
+        line = f"find how often the {self.room:,} most popular rows are named at least, in one block"
+        return self._kernel("choose", line, steps, self.count, self.least)
+
+    def _sums_of_groups(self, steps: Steps, some: str) -> str:
+        """How many rows are named as often as in a group of numbers of times, or more often."""
+        later = steps.tile("later", [GROUPS + 1], "shared", type="i32")
+        with steps.loop("g", GROUPS + 1, "thread") as group:
+            steps.store(later, [group], 0)
+            with steps.segment("more", group, GROUPS + 1, 1) as more:
+                _add(steps, later, group, steps.load("rows", some, more))
+        return later
+
+    def _raise_least(self, steps: Steps, named: str, later: str, above: str) -> None:
+        """By 1 for each number of times, from 1 on, that more than `room` rows are named at least; the last but for
+        one. Within a group rows are added up only where the group decides."""
+        with steps.loop("n", LONGEST, "thread") as number, steps.where(1, "<=", number):
+            group = steps.index("g", "div", number, GROUP)
+            following = steps.index("next", "add", group, 1)
+            with steps.where(number, "<", LONGEST - 1):
+                behind, whole = steps.load("behind", later, following), steps.load("whole", later, group)
+                with steps.where(self.room, "<", behind):
+                    steps.atomic(self.least.name, [0], 1)
+                with steps.where(behind, "<=", self.room), steps.where(self.room, "<", whole):
+                    end = steps.index("end", "mul", following, GROUP)
+                    steps.store(above, [number], behind)
+                    with steps.segment("more", number, end, 1) as more:
+                        _add(steps, above, number, steps.load("rows", named, more))
+                    with steps.where(self.room, "<", steps.load("rows", above, number)):
+                        steps.atomic(self.least.name, [0], 1)
+
+    def _mark(self) -> ScheduledKernel:
+        steps = self._steps()
+        with steps.each("z", self.elements, THREADS) as element:
+            row = steps.load("i", self.index.name, element)
+            times, least = steps.load("n", self.count.name, row), steps.load("least", self.least.name, 0)
+            with steps.where(least, "<=", times):
+                steps.store(self.marked.name, [element], row)
+            with steps.where(times, "<", least):
+                steps.store(self.marked.name, [element], steps.index("mark", "sub", -1, row))
+        line = f"copy {self.index.name}, i as -1 - i where its row is not popular"
+        return self._kernel("mark", line, steps, self.index, self.count, self.least, self.marked)
+
+
+def _add(steps: Steps, tile: str, place: str, more: str) -> None:
+    """Adds to an element that no other thread touches."""
+    steps.store(tile, [place], steps.index("sum", "add", steps.load("before", tile, place), more))

@@ -1,0 +1,84 @@
+"""Sums in rows: what a nest adds to an output goes into a row of its own, and to memory once, when it is complete."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from explorer.compiler.ir import loops
+from explorer.compiler.ir.node import Names, Node, Origin, merge, walk
+from explorer.compiler.ir.statements import all_names
+from explorer.compiler.schedule.lanes.mapping import Nest, Unfit
+
+Access = loops.Load | loops.Store | loops.Accumulate
+
+
+def sums_in_rows(nest: Nest) -> Nest:
+    """The nest with a row for each output that it adds to or reads again; raises Unfit.
+
+    An output starts as zeros in the loops, and so does the row where the nest does not fill it itself."""
+    for buffer in nest.kernel.buffers:
+        accesses = [node for node in walk(nest.loop) if loops.array_of(node) == buffer.name]
+        if buffer.kind == "output" and any(not isinstance(node, loops.Store) for node in accesses):
+            nest = _in_row(nest, buffer, accesses)
+    return nest
+
+
+def _in_row(nest: Nest, buffer: loops.Buffer, accesses: list[Node]) -> Nest:
+    kernel, loop = nest.kernel, nest.loop
+    extents = buffer.extents[1:]
+    own = all(isinstance(node, Access) and node.indices[:1] == (loop.variable,) for node in accesses)
+    if not extents or not own or any(isinstance(e, str) and e not in dict(kernel.sizes) for e in extents):
+        raise Unfit(f"it goes back to elements of {buffer.name} that no row holds")
+    names, origin = Names(all_names(kernel)), merge(*(node.origin for node in accesses))
+    row = names.new("y")
+    changed = tuple(_redirected(statement, buffer.name, row) for statement in loop.body)
+    declared: list[loops.Statement] = [loops.Row(name=row, extents=extents, origin=origin)]
+    if not _fills_first(nest, buffer.name):
+        declared.append(_each(names, extents, origin, row, (), None))
+    stored = _each(names, extents, origin, buffer.name, (loop.variable,), row)
+    nested = replace(loop, body=(*declared, *changed, stored))
+    return Nest(replace(kernel, body=(nested,)), nested)
+
+
+def _redirected(statement: loops.Statement, buffer: str, row: str) -> loops.Statement:
+    """The statement with its accesses to a buffer's row of this iteration to a row instead."""
+    match statement:
+        case loops.For():
+            return replace(statement, body=tuple(_redirected(child, buffer, row) for child in statement.body))
+        case loops.Load() if statement.buffer == buffer:
+            return replace(statement, buffer=row, indices=statement.indices[1:])
+        case loops.Store() | loops.Accumulate() if statement.target == buffer:
+            return replace(statement, target=row, indices=statement.indices[1:])
+    return statement
+
+
+def _fills_first(nest: Nest, buffer: str) -> bool:
+    """Whether the nest stores all of its row before it does anything else with it."""
+    for statement in nest.loop.body:
+        found = [node for node in walk(statement) if loops.array_of(node) == buffer]
+        if found:
+            return isinstance(found[0], loops.Store) and isinstance(statement, loops.For) and nest.static(statement)
+    return False
+
+
+def _each(
+    names: Names,
+    extents: tuple[str | int, ...],
+    origin: Origin,
+    target: str,
+    prefix: tuple[str, ...],
+    source: str | None,
+) -> loops.Statement:
+    """`for d in 0..D: y[d] = 0.0`, or `for d in 0..D { y1 = y[d]; out[r, d] = y1 }`."""
+    variables = [names.new(extent.lower() if isinstance(extent, str) else "i") for extent in extents]
+    body: tuple[loops.Statement, ...] = ()
+    value: str | float = 0.0
+    if source is not None:
+        value = names.new(source)
+        body = (loops.Load(result=value, buffer=source, indices=tuple(variables), origin=origin),)
+    indices = (*prefix, *variables)
+    store = loops.Store(target=target, indices=indices, function="copy", operands=(value,), origin=origin)
+    body = (*body, store)
+    for variable, extent in zip(reversed(variables), reversed(extents), strict=True):
+        body = (loops.For(variable=variable, extent=extent, body=body, origin=origin),)
+    return body[0]

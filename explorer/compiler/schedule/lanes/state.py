@@ -1,0 +1,163 @@
+"""Segments: what an iteration of a nest carries through its segment, and how the parts of it are put together.
+
+A row's segment may be cut where every part leaves a state that can be merged: a sum, a maximum, or the sums of a
+softmax taken while their maximum grows, which are scaled to the larger of two maxima before they are added (Milakov
+and Gimelshein 2018).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from explorer.compiler.counts import Counts
+from explorer.compiler.ir import loops
+from explorer.compiler.ir.node import walk
+from explorer.compiler.schedule.lanes.mapping import Nest, Unfit
+
+
+@dataclass(frozen=True)
+class Part:
+    """A row or an accumulator that a segment's elements add to: by one reduction, or as a sum that is kept relative
+    to exp of the accumulator `scale`."""
+
+    target: loops.Row | loops.Accumulator
+    reduction: str
+    scale: str = ""
+
+    @property
+    def name(self) -> str:
+        """The target's name."""
+        return self.target.name
+
+    @property
+    def extents(self) -> tuple[str | int, ...]:
+        """The target's extents; an accumulator has none."""
+        return self.target.extents if isinstance(self.target, loops.Row) else ()
+
+
+@dataclass(frozen=True)
+class Segment:
+    """One iteration: `before`, the loop over the segment between `offsets[r]` and `offsets[r + 1]`, `after`.
+
+    `elements` is how many elements all segments have, `state` what the loop leaves, scales first."""
+
+    nest: Nest
+    before: tuple[loops.Statement, ...]
+    loop: loops.For
+    after: tuple[loops.Statement, ...]
+    offsets: str
+    elements: str
+    state: tuple[Part, ...]
+
+    @property
+    def row(self) -> str:
+        """The variable of the rows."""
+        return self.nest.loop.variable
+
+    @property
+    def rows(self) -> str:
+        """The number of rows."""
+        return str(self.nest.loop.extent)
+
+
+def mean_length(segment: Segment, counts: Counts) -> float:
+    """How many elements a row has on average; 0 where nobody knows."""
+    rows, elements = counts.of(segment.rows), counts.of(segment.elements)
+    return elements / rows if rows and elements else 0.0
+
+
+def segment_of(nest: Nest) -> Segment:
+    """The nest as a sum over segments; raises Unfit."""
+    body = nest.loop.body
+    places = [at for at, statement in enumerate(body) if statement in nest.segment_loops]
+    if len(places) != 1 or len(nest.segment_loops) != 1:
+        raise Unfit("a row has no segment" if not nest.segment_loops else "a row has more than one segment")
+    (at,) = places
+    loop = body[at]
+    assert isinstance(loop, loops.For)
+    own = [statement for statement in body[:at] if _stores_for_others(statement, body)]
+    before = tuple(statement for statement in body[:at] if statement not in own)
+    after = (*own, *body[at + 1 :])
+    declared = {node.name: node for node in before if isinstance(node, loops.Row | loops.Accumulator)}
+    written = (node.target for node in walk(loop) if isinstance(node, loops.Accumulate | loops.Store))
+    state = [_part(declared[name], declared, loop) for name in dict.fromkeys(written) if name in declared]
+    state.sort(key=lambda part: part.scale != "")
+    return Segment(nest, before, loop, after, _offsets(nest, before, loop), _elements(nest, loop), tuple(state))
+
+
+def _stores_for_others(statement: loops.Statement, body: tuple[loops.Statement, ...]) -> bool:
+    """Whether a statement does nothing but store in arrays that nothing else of an iteration touches: then it may be
+    done when the row ends, by one thread, and need not be done by each that has a part of the row."""
+    if not isinstance(statement, loops.Store | loops.For):
+        return False
+    names = {node.name for other in body for node in walk(other) if isinstance(node, loops.Row | loops.Accumulator)}
+    written = {node.target for node in walk(statement) if isinstance(node, loops.Store | loops.Accumulate)}
+    others = [node for other in body if other is not statement for node in walk(other)]
+    touched = {node.buffer for node in [*others, *walk(statement)] if isinstance(node, loops.Load)}
+    touched |= {node.target for node in others if isinstance(node, loops.Store | loops.Accumulate)}
+    return bool(written) and written.isdisjoint(names | touched)
+
+
+def _part(
+    target: loops.Row | loops.Accumulator,
+    declared: dict[str, loops.Row | loops.Accumulator],
+    loop: loops.For,
+) -> Part:
+    """How the parts of one target are merged."""
+    nodes = [node for node in walk(loop) if isinstance(node, loops.Accumulate | loops.Store)]
+    writes = [node for node in nodes if node.target == target.name]
+    reductions = [node.reduction for node in writes if isinstance(node, loops.Accumulate)]
+    if len(reductions) < len(writes):
+        raise Unfit(f"its segment stores in {target.name}")
+    if len(set(reductions)) == 1:
+        return Part(target, reductions[0])
+    scale = _scale(writes[0], loop) if reductions == ["product", "sum"] else ""
+    if scale not in declared or _part(declared[scale], declared, loop).reduction != "max":
+        raise Unfit(f"parts of {target.name} cannot be merged")
+    return Part(target, "sum", scale)
+
+
+def _scale(write: loops.Accumulate | loops.Store, loop: loops.For) -> str:
+    """The accumulator m of `before = m; ...; now = m; d = before - now; shrink = exp(d); y *= shrink`, or ""."""
+    computed = {node.result: node for node in walk(loop) if isinstance(node, loops.Compute)}
+
+    def operands(name: object, function: str) -> tuple[object, ...]:
+        node = computed.get(str(name))
+        return node.operands if node is not None and node.function == function else ()
+
+    names: tuple[object, ...] = write.operands
+    for function in ("exp", "sub"):
+        names = operands(names[0], function) if len(names) == 1 else ()
+    maxima = {source for name in names for source in operands(name, "copy")}
+    return str(maxima.pop()) if len(names) == 2 and len(maxima) == 1 else ""
+
+
+def elements_of(nest: Nest) -> Segment:
+    """A parallel loop over elements, without a row around them: all of them as one segment."""
+    return Segment(nest, (), nest.loop, (), offsets="", elements=str(nest.loop.extent), state=())
+
+
+def _offsets(nest: Nest, before: tuple[loops.Statement, ...], loop: loops.For) -> str:
+    """The array of offsets: the segment lies between `ptr[r]` and `ptr[r + 1]`."""
+    found = {node.result: node for node in before if isinstance(node, loops.Load)}
+    begin, end = (found.get(str(bound)) for bound in (loop.lower, loop.extent))
+    following = {node.result for node in before if isinstance(node, loops.Index) and _is_next(node, nest)}
+    if begin is None or end is None or begin.buffer != end.buffer:
+        raise Unfit("its segment has no offsets")
+    if begin.indices != (nest.loop.variable,) or end.indices[0] not in following:
+        raise Unfit("its segment is not that of its own row")
+    return begin.buffer
+
+
+def _is_next(node: loops.Index, nest: Nest) -> bool:
+    return (node.function, node.operands) == ("add", (nest.loop.variable, 1))
+
+
+def _elements(nest: Nest, loop: loops.For) -> str:
+    """How many elements all segments have: the length of the arrays that the segment's variable indexes."""
+    extents = {buffer.name: buffer.extents for buffer in nest.kernel.buffers}
+    loads = (node for node in walk(loop) if isinstance(node, loops.Load) and node.buffer in extents)
+    lengths = {extents[load.buffer][0] for load in loads if load.indices[:1] == (loop.variable,)}
+    if len(lengths) != 1:
+        raise Unfit("the number of its elements has no name")
+    return str(lengths.pop())

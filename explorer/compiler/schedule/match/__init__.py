@@ -1,0 +1,1 @@
+"""What strategies look for in loops."""

@@ -1,0 +1,218 @@
+"""Dots: lanes that share a row sum over it, for many rows a warp. What g-SDDMM is, and each edge's or pair's logit.
+
+G-Sparse §III-B, Algorithm 3: kLaneWidth lanes take an element of the parallel loop, each a part of its dot product,
+and a tree of shuffles joins them. A warp has 32 elements, whose indices and numbers its lanes fetch together, and a
+block as many as `block_rows` says (the edges of a block, G-Sparse §III-C).
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from explorer.compiler.ir import kernels, loops
+from explorer.compiler.ir.node import walk
+from explorer.compiler.ir.statements import rename
+from explorer.compiler.report import Report
+from explorer.compiler.schedule.edit.load_ahead import Batch
+from explorer.compiler.schedule.edit.statement_writer import Writer
+from explorer.compiler.schedule.inspect.popular_rows import with_popular
+from explorer.compiler.schedule.lanes.mapping import (
+    LANES,
+    VECTOR,
+    Nest,
+    Spread,
+    Unfit,
+    batch_size,
+    nest_of,
+    on_lanes,
+    spread_rows,
+    with_resident,
+)
+from explorer.compiler.schedule.lanes.output_tiles import check_registers, warps_for
+from explorer.compiler.schedule.lanes.state import elements_of
+from explorer.compiler.schedule.lanes.widths import lanes_for, say_lanes
+from explorer.compiler.schedule.segments.by_rows import WARPS, lines_of
+from explorer.compiler.schedule.staging.elements import Staging
+
+ELEMENTS = 32
+"""Elements of the parallel loop that a warp does."""
+LINE = 8
+"""Lanes that read 128 bytes, a line of memory."""
+VECTORS = 4
+"""Vectors of a row that a lane takes before more lanes share the row."""
+LOADS = 8
+"""The most elements with their rows in registers, where rows are short."""
+UNROLL = 2
+"""Batches side by side, so that rows of the next are on their way; of rows as wide as a warp a batch has enough."""
+MOST_HEADS = 8
+"""The longest loop around the dot products for which a group of lanes is enough."""
+
+
+def schedule_dots(kernel: loops.Kernel, report: Report) -> tuple[kernels.ScheduledKernel, ...]:
+    """The kernel with kLaneWidth lanes an element, behind the inspector that marks popular rows for it where the option
+    says so; empty, and the reason reported, where it cannot be.
+
+    A load's lanes share what the cache is told of it, so that rows that are to be told apart have a load each."""
+    try:
+        nest = nest_of(kernel)
+        _check(nest)
+        usual = LANES if report.options.popular else lane_width(nest)
+        spread = spread_rows(nest, lanes_for(nest, report, usual))
+        made = _Dots(nest, spread, report).kernel()
+        say_lanes(nest, spread, report)
+        report.heeds("block_rows", "popular")
+        return with_popular(made, report)
+    except Unfit as reason:
+        report.refused(f"{kernel.name} is not scheduled by dots: {reason}")
+        return ()
+
+
+def _check(nest: Nest) -> None:
+    """Raises Unfit unless all that an element takes is sums over rows."""
+    if nest.segment_loops:
+        raise Unfit("it walks segments")
+    if not nest.row_loops:
+        raise Unfit("it has no sum over a row")
+    for loop in nest.row_loops:
+        if any(isinstance(child, loops.Store) for child in loop.body):
+            raise Unfit(f"its loop over {loop.variable} stores a row")
+    for node in walk(nest.loop):
+        if not isinstance(node, loops.For) or node is nest.loop or nest.over_row(node):
+            continue
+        if nest.kernel.size(node.extent) > MOST_HEADS:
+            raise Unfit(f"an element has more than {MOST_HEADS} sums, one for each {node.variable}")
+    if any(isinstance(node, loops.Accumulate) and _is_output(nest, node.target) for node in walk(nest.loop)):
+        raise Unfit("it adds to an output")
+    stored = {node.target for node in walk(nest.loop) if isinstance(node, loops.Store)}
+    for node in walk(nest.loop):
+        if isinstance(node, loops.Load) and node.buffer in stored and _is_output(nest, node.buffer):
+            raise Unfit(f"it reads {node.buffer} back, of which one lane has stored what others read")
+
+
+def _is_output(nest: Nest, name: str) -> bool:
+    return any(buffer.name == name and buffer.kind == "output" for buffer in nest.kernel.buffers)
+
+
+def lane_width(nest: Nest) -> int:
+    """kLaneWidth: lanes that read a line of memory together, more where a row is long, fewer where it is short."""
+    longest = max(nest.kernel.size(loop.extent) for loop in nest.row_loops)
+    wanted = max(LINE, -(-longest // (VECTOR * VECTORS)))
+    return min(LANES, 1 << (wanted - 1).bit_length())
+
+
+class _Dots:
+    """The kernel in which a group of lanes has an element at a time."""
+
+    def __init__(self, nest: Nest, spread: Spread, report: Report) -> None:
+        self.whole, self.spread, self.report = nest, spread, report
+        self.warps = warps_for(nest.kernel.name, ELEMENTS, WARPS, report)
+        self.write = Writer(nest.kernel, nest.loop.origin)
+        self.staging = Staging(elements_of(nest), ELEMENTS, self.write, self.warps)
+        self.nest = Nest(self.staging.kernel, self.staging.loop)
+        self.buffers = {buffer.name: buffer for buffer in self.staging.kernel.buffers}
+
+    def kernel(self) -> kernels.ScheduledKernel:
+        """The kernel, without an inspector."""
+        kernel, loop, spread, warps = self.whole.kernel, self.whole.loop, self.spread, self.warps
+        lines = [
+            f"split {loop.variable}: a block of {warps} warps has {warps * ELEMENTS} elements, a warp {ELEMENTS}",
+            f"kLaneWidth = {spread.width}: a warp has {spread.groups} elements at a time",
+            *lines_of(self.whole, spread),
+            f"clamp {loop.variable} to the last element",
+        ]
+        if self.staging.kept:
+            lines.insert(1, f"stage {', '.join(self.staging.arrays)} in shared memory, a warp's {ELEMENTS} together")
+        self.report.did(f"{kernel.name} by dots: {', '.join(lines)}")
+        scheduled = kernels.ScheduledKernel(
+            name=kernel.name,
+            template="dots",
+            sizes=kernel.sizes,
+            buffers=kernel.buffers,
+            threads=LANES * warps,
+            schedule=tuple(lines),
+            body=(self._in_blocks(),),
+            streamed=self.staging.streamed,
+            origin=kernel.origin,
+        )
+        check_registers(scheduled, spread, self.report)
+        return with_resident(scheduled, spread)
+
+    def _in_blocks(self) -> kernels.Statement:
+        """The loops over blocks and warps around what a warp has; of warps past the end nothing is asked."""
+        write, extent = self.write, self.whole.loop.extent
+        assert isinstance(extent, str | int)
+        block, warp = write.names.new("block"), write.names.new("warp")
+        base = write.index("base", "mul", block, self.warps)
+        own = write.index("own", "add", base.result, warp)
+        start = replace(write.index("", "mul", own.result, ELEMENTS), result=self.staging.start)
+        last = write.index("last", "sub", extent, 1)
+        turns = self._turns(last.result)
+        if self.staging.kept:
+            wait = kernels.Barrier(level="warp", origin=write.origin)
+            inside = write.where(start.result, "<", extent, last, self.staging.filling(last.result), wait, turns)
+            inner: tuple[kernels.Statement, ...] = (own, start, *self.staging.declared, inside)
+        else:
+            inner = (own, start, last, turns)
+        blocks = kernels.Count(((extent, self.warps * ELEMENTS),))
+        return write.loop(block, blocks, base, write.loop(warp, self.warps, *inner, bind="warp"), bind="block")
+
+    def _turns(self, last: str) -> kernels.Statement:
+        """The loops over rounds and groups of lanes around a batch of elements.
+
+        What is past the end is the last element again, up to its stores: lanes that shuffle stay together, and an
+        unrolled gather needs no condition."""
+        spread, write = self.spread, self.write
+        body = on_lanes(self.nest, self.nest.loop.body, spread, write.names)
+        size = min(self._in_flight(body), ELEMENTS // spread.groups)
+        turns = ELEMENTS // spread.groups // size
+        turn, group = write.names.new("turn"), write.names.new("group")
+        offset = write.index("offset", "mul", turn, spread.groups * size)
+        first = write.index("first", "add", self.staging.start, offset.result)
+        element = write.index("element", "add", first.result, group)
+        steps = self._steps(body, size, element.result, last)
+        grouped = write.loop(group, spread.groups, element, *steps, bind="lane", width=spread.groups)
+        unroll = min(turns, UNROLL) if spread.groups > 1 else kernels.ROLLED
+        return replace(write.loop(turn, turns, offset, first, grouped), unroll=unroll)
+
+    def _in_flight(self, body: tuple[kernels.Statement, ...]) -> int:
+        """How many elements have their rows in registers at a time: a power of 2."""
+        try:
+            size = batch_size(body, self.spread, self.buffers, LOADS)
+        except ValueError:
+            return 1
+        return 1 << (size.bit_length() - 1)
+
+    def _steps(
+        self, body: tuple[kernels.Statement, ...], size: int, element: str, last: str
+    ) -> tuple[kernels.Statement, ...]:
+        """A batch of elements, `groups` apart: all their rows first, where they can be loaded so."""
+        loop, groups, write = self.whole.loop, self.spread.groups, self.write
+
+        def guard(body: tuple[kernels.Statement, ...], place: str = loop.variable) -> tuple[kernels.Statement, ...]:
+            return tuple(_stored_below(statement, loop, place, set(self.buffers), write) for statement in body)
+
+        try:
+            batch = Batch(body, loop.variable, size, self.buffers, write.names)
+            return batch.statements(element, groups, last, write.loop(loop.variable, size), guard)
+        except ValueError:
+            slot = write.names.new("slot")
+            offset = write.index("offset", "mul", slot, groups)
+            ahead = write.index("ahead", "add", element, offset.result)
+            place = loops.Index(result=loop.variable, function="min", operands=(ahead.result, last), origin=loop.origin)
+            return (write.loop(slot, size, offset, ahead, place, *guard(body, ahead.result)),)
+
+
+def _stored_below(
+    statement: kernels.Statement, loop: loops.For, place: str, buffers: set[str], write: Writer
+) -> kernels.Statement:
+    """The statement with stores at `place`, the element before it is clamped, only where there is such an element."""
+    if isinstance(statement, kernels.Loop):
+        body = tuple(_stored_below(child, loop, place, buffers, write) for child in statement.body)
+        return replace(statement, body=body)
+    if not isinstance(statement, loops.Store) or statement.target not in buffers:
+        return statement
+    renamed = rename(statement, {loop.variable: place})
+    assert isinstance(renamed, loops.Store)
+    assert isinstance(loop.extent, str | int)
+    operands = replace(renamed, operands=statement.operands)
+    return write.where(place, "<", loop.extent, operands)

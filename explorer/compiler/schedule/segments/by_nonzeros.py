@@ -1,0 +1,313 @@
+"""Nonzeros: the elements of all segments cut into pieces of one size, and what two pieces share merged afterwards.
+
+Rows of a matrix and nodes of a graph differ in length by orders of magnitude, so that rows shared out evenly are work
+shared out unevenly. Here it is the elements that are shared out: a group of lanes searches for its piece's first row
+and does the rows that it finds one after another. Rows that are wholly in the piece end as they always do; of a row
+that is cut, the state that the piece leaves is stored, and a second kernel merges a row's states and ends it. Sums are
+taken in the same order on every run, but for those of a few numbers each: pieces add what they have of such a row to
+what another kernel has cleared, since to ask of each row whether it is cut takes longer than to sum it.
+
+Sources: merge-based SpMM (Yang, Buluç and Owens, Euro-Par 2018) for the search; Hector's kernels cut nodes likewise.
+"""
+
+from __future__ import annotations
+
+from dataclasses import fields, replace
+
+from explorer.compiler.ir import kernels, loops
+from explorer.compiler.ir.node import walk
+from explorer.compiler.passes.loops.cleared import clear_output
+from explorer.compiler.report import Report
+from explorer.compiler.schedule.edit.statement_writer import Writer
+from explorer.compiler.schedule.inspect.popular_rows import with_popular
+from explorer.compiler.schedule.lanes.hoist_heads import rows_nest
+from explorer.compiler.schedule.lanes.mapping import (
+    LANES,
+    Around,
+    Nest,
+    Unfit,
+    of_heads,
+    on_lanes,
+    spread_rows,
+    with_resident,
+)
+from explorer.compiler.schedule.lanes.state import mean_length, segment_of
+from explorer.compiler.schedule.lanes.widths import lanes_for, say_lanes
+from explorer.compiler.schedule.segments.by_rows import LOADS_OF_ROWS, WARPS, lines_of
+from explorer.compiler.schedule.segments.merge import merging
+from explorer.compiler.schedule.segments.merge_by_rows import merging_by_rows
+from explorer.compiler.schedule.segments.partials import Pieces
+from explorer.compiler.schedule.staging.elements import Staging
+from explorer.compiler.schedule.staging.preload import Rounds
+from explorer.compiler.schedule.warps.strategy import schedule_warps
+
+CHUNK, LARGE_CHUNK = 256, 512
+"""Elements a warp, and where there are more than LARGE."""
+LARGE = 10_000_000
+WARPS_OF_WIDE_ROWS = 4
+"""Warps a block where a warp has one row at a time: its place is free sooner than that of eight (SpMM of 1.2 million
+nonzeros, which all are under way at once: -1 %; of 40 and 62 million: the same)."""
+TILE = 64
+"""Elements of a long row that a warp has in shared memory at a time. All of its piece would leave less of a
+multiprocessor's memory for the cache of the rows that are gathered, and a piece be no longer than there is room."""
+LONG = 2 * TILE
+"""Elements that rows have on average from which on they are long; of shorter ones many are in a piece, and it is
+fetched whole."""
+FEWEST_WARPS = 4_000
+"""Warps that keep all multiprocessors of an H100 busy: fewer elements a warp rather than fewer warps."""
+FEW = 16
+"""Elements that a row has on average up to which pieces add to its sum, where that is a number."""
+
+
+def schedule_nonzeros(kernel: loops.Kernel, report: Report) -> tuple[kernels.ScheduledKernel, ...]:
+    """The kernel over pieces and the one that merges; empty, and the reason reported, where it cannot be."""
+    try:
+        nest = rows_nest(kernel)
+        segment = segment_of(nest)
+        chunk, why = chunk_of(segment.elements, report)
+        spread = replace(spread_rows(nest, lanes_for(nest, report)), unroll=LOADS_OF_ROWS)
+        warps = WARPS if spread.groups > 1 else WARPS_OF_WIDE_ROWS
+        pieces = Pieces(segment, spread, chunk, Writer(nest.kernel, nest.loop.origin), warps)
+        if _only_adds(pieces, report):
+            return _added(pieces, report)
+        tile = tile_of(pieces, report)
+        summing, merged = _Summing(pieces, tile).kernel(), merging_by_rows(pieces) or merging(pieces)
+    except Unfit as reason:
+        report.refused(f"{kernel.name} is not split by nonzeros: {reason}")
+        return ()
+    say_lanes(nest, spread, report)
+    report.heeds("split", "chunk", "popular")
+    report.did(f"{kernel.name} by nonzeros, since rows differ in length: {chunk} {segment.elements} a warp, {why}")
+    return *with_popular(summing, report), merged
+
+
+def _only_adds(pieces: Pieces, report: Report) -> bool:
+    """Whether all that rows need is sums of numbers, of a few elements each: many rows are cut then, and few of them
+    more than once, so that atomics hardly wait for one another."""
+    segment = pieces.segment
+    if pieces.spread.width > 1 or pieces.nest.heads is not None:
+        return False
+    if not 0 < mean_length(segment, report.counts) < FEW:
+        return False
+    sums = {part.name for part in segment.state if part.reduction == "sum" and not part.scale and not part.extents}
+    stores = [each for each in segment.after if isinstance(each, loops.Store)]
+    if len(sums) < len(segment.state) or len(stores) < len(segment.after):
+        return False
+    plain = all(each.indices == (segment.row,) and each.function == "copy" for each in stores)
+    return plain and len(stores) == 1 and {*stores[0].operands} <= sums
+
+
+def _added(pieces: Pieces, report: Report) -> tuple[kernels.ScheduledKernel, ...]:
+    """The kernel that clears the rows' sums, and the one in which pieces add to them."""
+    kernel, (store,) = pieces.kernel, pieces.segment.after
+    assert isinstance(store, loops.Store)
+    (output,) = (buffer for buffer in kernel.buffers if buffer.name == store.target)
+    adding = _Adding(pieces, tile=0).kernel()
+    report.heeds("split", "chunk", "popular")
+    report.did(f"{kernel.name} by nonzeros, {pieces.size} a lane, which adds to what is cleared: rows have few of them")
+    return schedule_warps(clear_output(kernel, output), report), *with_popular(adding, report)
+
+
+def chunk_of(elements: str, report: Report) -> tuple[int, str]:
+    """How many elements a warp takes, a power of 2, and why."""
+    if report.options.chunk:
+        return report.options.chunk, "as it was asked"
+    count = report.counts.of(elements)
+    if count is None:
+        return CHUNK, "whatever their number"
+    chunk = LARGE_CHUNK if count > LARGE else CHUNK
+    while chunk > LANES and count // chunk < FEWEST_WARPS:
+        chunk //= 2
+    return chunk, f"of {count:,} in {report.counts.name}"
+
+
+def tile_of(pieces: Pieces, report: Report) -> int:
+    """How many elements of a row a warp fetches at a time, where it has one row and rows are long; 0 where it fetches
+    those of its piece together."""
+    alone = pieces.spread.groups == 1 and pieces.nest.heads is None
+    long = mean_length(pieces.segment, report.counts) >= LONG
+    return TILE if alone and long and pieces.chunk > TILE else 0
+
+
+class _Summing:
+    """The kernel in which a group of lanes does a piece."""
+
+    ending = "end rows that are whole, store what there is of the others"
+
+    def __init__(self, pieces: Pieces, tile: int) -> None:
+        self.pieces, self.segment, self.spread, self.write = pieces, pieces.segment, pieces.spread, pieces.write
+        self.tile = tile
+        self.nest = pieces.nest
+        self.begin, self.end = str(self.segment.loop.lower), str(self.segment.loop.extent)
+        self.staging = Staging(self.segment, tile or pieces.chunk, self.write, WARPS)
+        self.bounds = self.write.names.new("bounds")
+
+    def kernel(self) -> kernels.ScheduledKernel:
+        """The kernel, with the states of its pieces as outputs."""
+        segment, spread, pieces, warps = self.segment, self.spread, self.pieces, self.pieces.warps
+        lines = [
+            f"split {segment.elements}: a block of {warps} warps has {warps * pieces.chunk}, a warp {pieces.chunk}",
+            f"search {segment.offsets} for the rows of a piece",
+            f"bound {segment.loop.variable}: [from, upto - 1] = [max({self.begin}, first), min({self.end}, last) - 1]",
+            *lines_of(self.nest, spread, "from", "upto"),
+            self.ending,
+        ]
+        if spread.groups > 1:
+            lines.insert(1, f"share a warp's among {spread.groups} groups of {spread.width} lanes, {pieces.size} each")
+        if self.staging.kept:
+            lines.insert(-1, self._line())
+        scheduled = pieces.scheduled(pieces.kernel.name, "nonzeros", lines)
+        buffers = (*pieces.kernel.buffers, *self._states())
+        body = (self._in_blocks(),)
+        return with_resident(replace(scheduled, buffers=buffers, body=body, streamed=self.staging.streamed), spread)
+
+    def _line(self) -> str:
+        """What the schedule says of staging."""
+        if not self.tile:
+            return self.staging.line
+        arrays = ", ".join(self.staging.arrays)
+        return f"stage {arrays} in shared memory, kNnzTile = {self.tile} of a row at a time"
+
+    def _states(self) -> tuple[loops.Buffer, ...]:
+        """The arrays of what pieces have of rows that are cut."""
+        return self.pieces.states("output")
+
+    def _in_blocks(self) -> kernels.Statement:
+        """The loops over blocks, warps and groups of lanes around what is done for one piece."""
+        write, groups, pieces = self.write, self.spread.groups, self.pieces
+        block, warp, group = (write.names.new(hint) for hint in ("block", "warp", "group"))
+        base = write.index("base", "mul", block, pieces.warps)
+        own = write.index("own", "add", base.result, warp)
+        inner: tuple[kernels.Statement, ...] = (own, *self._staged(own.result))
+        if groups == 1:
+            inner = (*inner, self._guarded(own.result))
+        else:
+            start = write.index("start", "mul", own.result, groups)
+            piece = write.index("piece", "add", start.result, group)
+            inner = (*inner, start, pieces.groups(group, piece, self._guarded(piece.result)))
+        return pieces.blocks(block, base, write.loop(warp, pieces.warps, *inner, bind="warp"))
+
+    def _staged(self, own: str) -> tuple[kernels.Statement, ...]:
+        """A warp's tiles, with what its piece has unless rows are fetched one after another."""
+        return self.staging.declared if self.tile else self.staging.fill(own)
+
+    def _guarded(self, piece: str) -> kernels.Statement:
+        return self.write.where(piece, "<", self.pieces.count, *self._piece(piece))
+
+    def _piece(self, piece: str) -> tuple[kernels.Statement, ...]:
+        """The rows of a piece: from the one that its first element may continue to the one of its last.
+
+        The last piece has the empty rows behind all elements as well."""
+        write, segment = self.write, self.segment
+        first = write.index("first", "mul", piece, self.pieces.size)
+        after = write.index("after", "add", first.result, self.pieces.size)
+        last = write.index("last", "min", after.result, segment.elements)
+        ahead = write.index("ahead", "sub", first.result, 1)
+        above = write.search("above", segment.offsets, ahead.result, 0, segment.rows)
+        top = write.index("top", "max", above.result, 0)
+        final = write.index("final", "sub", after.result, 1)
+        within = write.index("within", "min", final.result, segment.elements)
+        bottom = write.search("bottom", segment.offsets, within.result, top.result, segment.rows)
+        stop = write.index("stop", "add", bottom.result, 1)
+        body = self._row(piece, first.result, last.result)
+        rows = replace(write.loop(segment.row, stop.result, *body), lower=top.result)
+        found = (first, after, last, ahead, above, top, final, within, bottom, stop)
+        ahead_of = (*found, *self._last_row(piece, bottom.result))
+        return (*ahead_of, *of_heads(self.nest, (*self._first_bounds(top.result), rows), self.spread))
+
+    def _last_row(self, piece: str, row: str) -> tuple[kernels.Statement, ...]:
+        """Stores the row that a piece ends in, for those who merge."""
+        return (self.write.store(self.pieces.rows, row, piece),)
+
+    def _first_bounds(self, top: str) -> tuple[kernels.Statement, ...]:
+        """The tile of where a row begins and ends, with the bounds of a piece's first row."""
+        write = self.write
+        tile = kernels.Tile(name=self.bounds, extents=(2,), memory="register", type="i32", origin=write.origin)
+        begin = write.load("from", self.segment.offsets, top)
+        return tile, begin, write.store(self.bounds, begin.result, 0), *self._end_ahead(top, 1)
+
+    def _end_ahead(self, row: str, further: int) -> tuple[kernels.Statement, ...]:
+        """The load of where the row `further - 1` after a row ends, into the tile; behind the last row, its end."""
+        write = self.write
+        following = write.index("following", "add", row, further)
+        known = write.index("known", "min", following.result, self.segment.rows)
+        end = write.load("ahead", self.segment.offsets, known.result)
+        return following, known, end, write.store(self.bounds, end.result, 1)
+
+    def _row(self, piece: str, first: str, last: str) -> tuple[kernels.Statement, ...]:
+        """What a piece does for one row."""
+        write, segment = self.write, self.segment
+        lower = write.index("from", "max", self.begin, first)
+        upper = write.index("upto", "min", self.end, last)
+        rounds = Rounds(self.staging, self.tile, lower.result, upper.result) if self.tile else None
+        loop = rounds.loop if rounds else replace(self.staging.loop, lower=lower.result, extent=upper.result)
+        head = self._summed((*self._before(), lower, upper, loop), rounds.around if rounds else None)
+        moved = (write.store(self.bounds, self.end, 0), *self._end_ahead(segment.row, 2))
+        at = 1 + max(at for at, statement in enumerate(head) if statement in (lower, upper))
+        return (*head[:at], *moved, *head[at:], *self._left(piece, lower, upper))
+
+    def _left(self, piece: str, lower: loops.Index, upper: loops.Index) -> tuple[kernels.Statement, ...]:
+        """What a piece leaves of a row."""
+        write = self.write
+        mine = write.index("mine", "sub", upper.result, lower.result)
+        length = write.index("length", "sub", self.end, self.begin)
+        missed = write.index("missed", "sub", lower.result, self.begin)
+        whole = write.where(mine.result, "==", length.result, *self._ended())
+        part = write.where(mine.result, "<", length.result, missed, *self._stored(piece, missed))
+        return mine, length, whole, write.where(0, "<", mine.result, part)
+
+    def _before(self) -> tuple[loops.Statement, ...]:
+        """The statements before a segment, with a row's bounds from the tile, where they are since the row before."""
+        places = {self.begin: 0, self.end: 1}
+        found = tuple(
+            replace(statement, buffer=self.bounds, indices=(places[statement.result],))
+            if isinstance(statement, loops.Load) and statement.result in places
+            else statement
+            for statement in self.segment.before
+        )
+        row = (*found, self.segment.loop, *self.segment.after)
+        read = {name for statement in row for node in walk(statement) for name in loops.reads_of(node)}
+        return tuple(each for each in found if not isinstance(each, loops.Index) or each.result in read)
+
+    def _summed(self, body: tuple[loops.Statement, ...], around: Around | None) -> tuple[kernels.Statement, ...]:
+        """The statements of a row up to its segment's loop, on lanes, that loop in what is `around` it."""
+        nest = Nest(self.staging.kernel, replace(self.nest.loop, body=(*body, *self.segment.after)))
+        on = on_lanes(nest, body, self.spread, self.write.names, around)
+        if any(isinstance(statement, kernels.Reduce) for statement in on):
+            raise Unfit("lanes join what they sum over a row's segment after it")
+        return on
+
+    def _ended(self) -> tuple[kernels.Statement, ...]:
+        """The statements of a row behind its segment's loop, on lanes."""
+        return on_lanes(self.nest, self.segment.after, self.spread, self.write.names)
+
+    def _stored(self, piece: str, missed: loops.Index) -> tuple[kernels.Statement, ...]:
+        """The state of a row that is cut, in a piece's first place where the row begins in it, else in its second."""
+        place = self.write.index("place", "min", missed.result, 1)
+        body: list[loops.Statement] = [place]
+        for part in self.segment.state:
+            body += self.pieces.stored(part, self.pieces.stores[part.name], (piece, place.result, *self.pieces.head))
+        nest = Nest(self.pieces.kernel, replace(self.nest.loop, body=(*self.segment.before, *body)))
+        return on_lanes(nest, body, self.spread, self.write.names)
+
+
+class _Adding(_Summing):
+    """The kernel in which a lane does a piece, and adds what it has of each row to what has been cleared."""
+
+    ending = "add what there is of each row"
+
+    def _states(self) -> tuple[loops.Buffer, ...]:
+        """None: nobody merges."""
+        return ()
+
+    def _last_row(self, piece: str, row: str) -> tuple[kernels.Statement, ...]:
+        """Nothing: nobody merges."""
+        return ()
+
+    def _left(self, piece: str, lower: loops.Index, upper: loops.Index) -> tuple[kernels.Statement, ...]:
+        """The row's sum of a piece, where the piece has any of it, added to the output."""
+        (store,) = self.segment.after
+        assert isinstance(store, loops.Store)
+        add = self.write.add(store.target, "sum", store.operands[0], *store.indices)
+        atomic = kernels.AtomicAccumulate(**{each.name: getattr(add, each.name) for each in fields(add)})
+        return (self.write.where(lower.result, "<", upper.result, atomic),)

@@ -1,0 +1,206 @@
+"""Row pieces: a warp has one row at a time, from its first element to where elements are cut.
+
+Where a piece of elements has many short rows, whoever has it does them one after another, and all wait for the slowest
+piece. Here each row has a warp of its own for its first elements, and every place where elements are cut has one for
+the row that is cut there: a warp never has more than one row, nor more than a piece's elements. What there is of rows
+that are cut is stored as pieces have it, and merged as there.
+
+The warp's lanes compute the scalars of an element each, so that what a row waits for is looked up once, for all
+elements together; then the warp's groups of lanes sum rows. That is how attention is best written by hand.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from explorer.compiler.counts import SETS
+from explorer.compiler.ir import kernels, loops
+from explorer.compiler.options import CHUNKS
+from explorer.compiler.report import Report
+from explorer.compiler.schedule.edit.statement_writer import Writer
+from explorer.compiler.schedule.fitting import lowered, say_fitted
+from explorer.compiler.schedule.lanes.hoist_heads import rows_nest
+from explorer.compiler.schedule.lanes.mapping import Nest, Unfit, on_lanes, spread_rows, with_resident
+from explorer.compiler.schedule.lanes.state import Segment, mean_length, segment_of
+from explorer.compiler.schedule.lanes.widths import lanes_for, say_lanes
+from explorer.compiler.schedule.segments.by_nonzeros import FEWEST_WARPS
+from explorer.compiler.schedule.segments.by_rows import LOADS_OF_ROWS, WARPS, lines_of
+from explorer.compiler.schedule.segments.merge import merging
+from explorer.compiler.schedule.segments.partials import Pieces
+from explorer.compiler.schedule.staging.row_elements import RowElements
+from explorer.compiler.target import EXTENT_LIMIT, FLOAT_BYTES, MOST_SHARED_BYTES
+
+PIECE = 128
+"""Elements of a piece."""
+STATES_IN_FLIGHT = 4
+"""States of a row that are merged at a time: most rows have two."""
+LONG = 16
+"""Elements that rows have on average from which on one is enough for a warp."""
+
+
+def schedule_row_pieces(kernel: loops.Kernel, report: Report) -> tuple[kernels.ScheduledKernel, ...]:
+    """The kernel over pieces of rows and the one that merges; empty where rows are few or short, or not a graph's,
+    and where it cannot be."""
+    try:
+        nest = rows_nest(kernel)
+        segment = segment_of(nest)
+        length = length_of(segment, report)
+        spread = replace(spread_rows(nest, lanes_for(nest, report)), unroll=LOADS_OF_ROWS)
+        if length < LONG or nest.heads is not None or spread.width == 1:
+            return ()
+        wanted = report.options.chunk or PIECE
+        size = _size(segment, wanted, report)
+        pieces = Pieces(segment, spread, size * spread.groups, Writer(nest.kernel, nest.loop.origin))
+        scheduled = _Summing(pieces).kernel(), merging(pieces, STATES_IN_FLIGHT)
+    except Unfit:
+        return ()
+    say_lanes(nest, spread, report)
+    report.heeds("split", "chunk", "popular")
+    say_fitted(report, kernel.name, "chunk", size, f"{_bytes(segment, wanted):,} bytes of shared memory are too many")
+    if report.options.popular:
+        report.refused(f"no rows that {kernel.name} gathers are marked as popular: a warp has one row (split=nonzeros)")
+    report.did(
+        f"{kernel.name} by rows, a warp each, cut at every {size} {segment.elements}, since a row has {length:.0f} of"
+        f" them on average in {report.counts.name}"
+    )
+    return scheduled
+
+
+def length_of(segment: Segment, report: Report) -> float:
+    """How many elements a row of a graph has on average; 0 where nobody knows, or where rows are too few for warps
+    that keep a device busy."""
+    if segment.elements not in SETS or segment.rows not in SETS:
+        return 0.0
+    return mean_length(segment, report.counts) if report.counts[SETS[segment.rows]] >= FEWEST_WARPS else 0.0
+
+
+def _size(segment: Segment, wanted: int, report: Report) -> int:
+    """How many elements a piece has: as many as are wanted, if a block has shared memory for their scalars."""
+    most = MOST_SHARED_BYTES[report.options.arch]
+    size = lowered(wanted, CHUNKS, lambda each: _bytes(segment, each) <= most)
+    if size is None:
+        raise Unfit("a block has no shared memory for the scalars of its elements")
+    return size
+
+
+def _bytes(segment: Segment, size: int) -> int:
+    """The shared memory of a block whose warps have so many elements each."""
+    tiles = RowElements(segment, size, Writer(segment.nest.kernel, segment.loop.origin)).declared
+    return WARPS * size * FLOAT_BYTES * len(tiles)
+
+
+class _Summing:
+    """The kernel in which a warp does what it has of one row."""
+
+    def __init__(self, pieces: Pieces) -> None:
+        self.pieces, self.segment, self.write = pieces, pieces.segment, pieces.write
+        self.spread = replace(pieces.spread, split=True)
+        self.nest, self.size = pieces.nest, pieces.size
+        self.begin, self.end = str(self.segment.loop.lower), str(self.segment.loop.extent)
+        self.elements = RowElements(self.segment, self.size, self.write)
+
+    def kernel(self) -> kernels.ScheduledKernel:
+        """The kernel, with the states of its pieces as outputs."""
+        segment, spread, pieces = self.segment, self.spread, self.pieces
+        lines = [
+            f"cut {segment.elements} at every {self.size}: a warp for what each row has up to there, and for the rest",
+            f"search {segment.offsets} for the row that is cut",
+            f"bind {segment.loop.variable} to lanes for its scalars, staged in shared memory",
+            f"share a row's among {spread.groups} groups of {spread.width} lanes",
+            *lines_of(self.nest, spread, "from", "upto"),
+            "end rows that are whole, store what there is of the others",
+        ]
+        scheduled = pieces.scheduled(pieces.kernel.name, "nonzeros", lines)
+        buffers = (*pieces.kernel.buffers, *pieces.states("output"))
+        body, streamed = (self._in_blocks(),), self.elements.streamed
+        return with_resident(replace(scheduled, buffers=buffers, body=body, streamed=streamed), spread)
+
+    def _in_blocks(self) -> kernels.Statement:
+        """The loops over blocks and warps: first the pieces, whole blocks of them, then the rows."""
+        write, count = self.write, self.pieces.count
+        block, warp = write.names.new("block"), write.names.new("warp")
+        base = write.index("base", "mul", block, WARPS)
+        own = write.index("own", "add", base.result, warp)
+        inner = (own, *self.elements.declared, *self._found(own.result))
+        blocks = kernels.Count(((count, WARPS), (self.segment.rows, WARPS)))
+        return write.loop(block, blocks, base, write.loop(warp, WARPS, *inner, bind="warp"), bind="block")
+
+    def _found(self, own: str) -> tuple[kernels.Statement, ...]:
+        """The row of a warp, and the first element that it has of it. A warp past those of the pieces has a row of its
+        own, another one has the row that is cut where its piece begins: `limit` is 0 for the one and above everything
+        for the other, so what is not the smaller of it and something else is of the one or the other alone."""
+        write, segment, rows = self.write, self.segment, self.segment.rows
+        padded = write.index("padded", "add", self.pieces.count, WARPS - 1)
+        blocks = write.index("blocks", "div", padded.result, WARPS)
+        cuts = write.index("cuts", "mul", blocks.result, WARPS)
+        past = write.index("past", "sub", own, cuts.result)
+        after = write.index("after", "add", past.result, 1)
+        behind = write.index("behind", "max", after.result, 0)
+        of_row = write.index("of_row", "min", behind.result, 1)
+        of_cut = write.index("of_cut", "sub", 1, of_row.result)
+        limit = write.index("limit", "mul", of_cut.result, EXTENT_LIMIT)
+        piece = write.index("piece", "min", own, self.pieces.count)
+        place = write.index("place", "mul", piece.result, self.size)
+        first = write.index("first", "min", place.result, limit.result)
+        among = write.index("among", "min", rows, limit.result)
+        upper = write.index("upper", "max", among.result, 1)
+        cut = write.search("cut", segment.offsets, first.result, 0, upper.result)
+        number = write.index("number", "max", past.result, 0)
+        row = replace(write.index("", "add", cut.result, number.result), result=segment.row)
+        most = write.index("most", "max", segment.elements, 1)
+        known = write.where(own, "<", self.pieces.count, *self._last_row(own, first.result, cut.result))
+        begins = write.load("begins", segment.offsets, segment.row)
+        key = write.index("key", "min", begins.result, limit.result)
+        bound = write.index("bound", "add", first.result, of_row.result)
+        start = write.index("from", "max", begins.result, first.result)
+        mine = write.where(key.result, "<", bound.result, start, *self._row(start.result))
+        inside = write.where(segment.row, "<", rows, known, begins, key, bound, mine)
+        counted = (padded, blocks, cuts, past, after, behind, of_row, of_cut, limit, piece, place, first, among, upper)
+        return (*counted, cut, number, row, most, write.where(first.result, "<", most.result, inside))
+
+    def _last_row(self, piece: str, first: str, row: str) -> tuple[kernels.Statement, ...]:
+        """Stores the row that a piece ends in, for those who merge."""
+        write, segment = self.write, self.segment
+        after = write.index("after", "add", first, self.size)
+        final = write.index("final", "sub", after.result, 1)
+        bottom = write.search("bottom", segment.offsets, final.result, row, segment.rows)
+        return after, final, bottom, write.store(self.pieces.rows, bottom.result, piece)
+
+    def _row(self, start: str) -> tuple[kernels.Statement, ...]:
+        """What a warp does for a row from an element on: up to the row's end, or to where it is cut next."""
+        write, segment = self.write, self.segment
+        piece = write.index("piece", "div", start, self.size)
+        following = write.index("next", "add", piece.result, 1)
+        boundary = write.index("boundary", "mul", following.result, self.size)
+        upper = write.index("upto", "min", self.end, boundary.result)
+        phases: list[kernels.Statement | loops.Statement] = []
+        for loop in self.elements.phased(start, upper.result):
+            phases += [*([kernels.Barrier(level="warp", origin=write.origin)] if phases else []), loop]
+        found = (piece, following, boundary, upper)
+        head = self._on_lanes((*segment.before, *found, *phases))  # type: ignore[arg-type]
+        mine = write.index("mine", "sub", upper.result, start)
+        length = write.index("length", "sub", self.end, self.begin)
+        missed = write.index("missed", "sub", start, self.begin)
+        whole = write.where(mine.result, "==", length.result, *self._ended())
+        part = write.where(mine.result, "<", length.result, missed, *self._stored(piece.result, missed.result))
+        return (*head, mine, length, whole, write.where(0, "<", mine.result, part))
+
+    def _on_lanes(self, body: tuple[loops.Statement, ...]) -> tuple[kernels.Statement, ...]:
+        """Statements of a row on lanes, its loops over elements shared by all of the warp."""
+        kernel = self.nest.kernel
+        kernel = replace(kernel, buffers=(*kernel.buffers, *self.elements.arrays))
+        nest = Nest(kernel, replace(self.nest.loop, body=(*body, *self.segment.after)))
+        return on_lanes(nest, body, self.spread, self.write.names)
+
+    def _ended(self) -> tuple[kernels.Statement, ...]:
+        """The statements of a row behind its segment's loop, on lanes."""
+        return on_lanes(self.nest, self.segment.after, self.spread, self.write.names)
+
+    def _stored(self, piece: str, missed: str) -> tuple[kernels.Statement, ...]:
+        """The state of a row that is cut, in a piece's first place where the row begins in it, else in its second."""
+        place = self.write.index("place", "min", missed, 1)
+        body: list[loops.Statement] = [place]
+        for part in self.segment.state:
+            body += self.pieces.stored(part, self.pieces.stores[part.name], (piece, place.result))
+        nest = Nest(self.pieces.kernel, replace(self.nest.loop, body=(*self.segment.before, *body)))
+        return on_lanes(nest, body, self.spread, self.write.names)

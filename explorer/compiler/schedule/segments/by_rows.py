@@ -1,0 +1,233 @@
+"""Rows: a group of lanes takes an iteration of the parallel loop from its first element to its last, all in registers.
+
+G-Sparse's SpMM (§III-B) with its names: a block has kMTile rows, a group of lanes all kNTile = D columns of a row,
+each lane kNRegTile of its vectors, and a segment that only sums may be shared by the groups of a warp. The options
+`block_rows`, `block_columns`, `lanes` and `lane_vectors` make them other numbers, and `preload` has a warp fetch
+kNnzTile elements of its row together.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from explorer.compiler.ir import kernels, loops
+from explorer.compiler.ir.node import Names, walk
+from explorer.compiler.ir.statements import all_names
+from explorer.compiler.options import PRELOADS
+from explorer.compiler.report import Report
+from explorer.compiler.schedule.fitting import say_fitted
+from explorer.compiler.schedule.inspect.balance_rows import balanced
+from explorer.compiler.schedule.lanes.hoist_heads import rows_nest
+from explorer.compiler.schedule.lanes.mapping import (
+    LANES,
+    VECTOR,
+    Nest,
+    Spread,
+    Unfit,
+    in_flight,
+    of_heads,
+    on_lanes,
+    spread_rows,
+    with_resident,
+)
+from explorer.compiler.schedule.lanes.output_tiles import ColumnTiles, check_registers, column_tiles, warps_for
+from explorer.compiler.schedule.lanes.state import segment_of
+from explorer.compiler.schedule.lanes.widths import lanes_for, say_lanes
+from explorer.compiler.schedule.staging.preload import Preload
+
+WARPS = 8
+"""Warps a block: more would wait for the longest of more rows."""
+LOADS_OF_LISTS, LOADS_OF_ROWS = 8, 4
+"""Rows of a table in flight: for lists that a user gives, long and of like length, and for a matrix's rows or a graph's
+nodes, most of which are shorter than 8."""
+LISTS = "entries"
+"""The set of what lists hold; a matrix has nonzeros, a graph edges."""
+
+
+def schedule_rows(kernel: loops.Kernel, report: Report) -> tuple[kernels.ScheduledKernel, ...]:
+    """The kernel with a group of lanes a row; empty, and the reason reported, where it cannot be."""
+    try:
+        whole = rows_nest(kernel)
+        tiles = column_tiles(whole, report)
+        nest = tiles.nest if tiles else whole
+        spread = replace(spread_rows(nest, lanes_for(nest, report)), unroll=loads_in_flight(nest))
+        made = _Rows(nest, spread, tiles, report).kernel()
+    except Unfit as reason:
+        report.refused(f"{kernel.name} is not scheduled by rows: {reason}")
+        return ()
+    say_lanes(nest, spread, report)
+    report.heeds("split", "block_rows", "block_columns", "preload", "balance")
+    report.did(f"{kernel.name} by rows: {', '.join(made.schedule)}")
+    return _with_balance(made, nest, report)
+
+
+def _with_balance(kernel: kernels.ScheduledKernel, nest: Nest, report: Report) -> tuple[kernels.ScheduledKernel, ...]:
+    """The kernel, its rows in the order of an inspector before it where the option says so and they have lengths."""
+    if not report.options.balance:
+        return (kernel,)
+    try:
+        offsets = segment_of(nest).offsets
+    except Unfit as reason:
+        report.refused(f"the rows of {kernel.name} are not balanced: {reason}")
+        return (kernel,)
+    report.did(f"{kernel.name} takes its rows by their length, the longest first, sorted once for a graph")
+    return balanced(kernel, nest.loop.variable, nest.loop.extent, offsets)
+
+
+def loads_in_flight(nest: Nest) -> int:
+    """How many iterations of a segment's loop are unrolled: by what its elements are."""
+    lists = any(buffer.extents[:1] == (LISTS,) for buffer in nest.kernel.buffers)
+    return LOADS_OF_LISTS if lists else LOADS_OF_ROWS
+
+
+class _Rows:
+    """The kernel in which a group of lanes, or a warp whose groups share a segment, has a row."""
+
+    def __init__(self, nest: Nest, spread: Spread, tiles: ColumnTiles | None, report: Report) -> None:
+        self.tiles, self.report = tiles, report
+        self.names = _names(nest)
+        self.body, self.spread = _on_lanes(nest, spread, self.names)
+        self.groups = 1 if self.spread.split else self.spread.groups
+        self.warps = warps_for(nest.kernel.name, self.groups, WARPS, report)
+        self.nest, self.preload = nest, self._preloaded(nest)
+
+    def _preloaded(self, nest: Nest) -> Preload | None:
+        """The tiles of a segment's elements where the options ask for them; None, with the reason, where they cannot
+        be."""
+        wanted = self.report.options.preload
+        if not wanted:
+            return None
+        unfit: list[Unfit] = []
+        for size in sorted((size for size in PRELOADS if 0 < size <= wanted), reverse=True):
+            try:
+                made = self._preloads(nest, size)
+            except Unfit as reason:
+                unfit.append(reason)
+            else:
+                say_fitted(self.report, nest.kernel.name, "preload", size, str(unfit[0]) if unfit else "")
+                return made
+        self.report.refused(f"{nest.kernel.name}: preload={wanted}: nothing, for {unfit[-1]}")
+        return None
+
+    def _preloads(self, nest: Nest, size: int) -> Preload:
+        """The tiles of so many elements; raises Unfit."""
+        preload = Preload(nest, size, self.warps, self.spread)
+        names = preload.write.names
+        self.body = on_lanes(preload.nest, preload.nest.loop.body, preload.spread, names, preload.around)
+        self.names, self.spread = names, preload.spread
+        return preload
+
+    def kernel(self) -> kernels.ScheduledKernel:
+        """The kernel, without an inspector."""
+        kernel, tiles = self.nest.kernel, self.tiles
+        blocks = in_blocks(self.nest.loop, self.body, self.names, self.groups, self.warps, tiles)
+        made = kernels.ScheduledKernel(
+            name=kernel.name,
+            template="rows",
+            sizes=kernel.sizes,
+            buffers=kernel.buffers,
+            threads=LANES * self.warps,
+            schedule=tuple(self._lines()),
+            body=(blocks,),
+            origin=kernel.origin,
+        )
+        check_registers(made, self.spread, self.report)
+        return with_resident(made, self.spread)
+
+    def _lines(self) -> list[str]:
+        nest, spread, rows = self.nest, self.spread, self.warps * self.groups
+        lines = [f"split {nest.loop.variable}: a block of {self.warps} warps has kMTile = {rows} rows"]
+        lines += [self.tiles.line] if self.tiles else []
+        if self.preload is None:
+            lines += lines_of(nest, spread)
+        else:
+            lines += [*self.preload.lines, *lines_of(nest, spread, self.preload.first, self.preload.upto)]
+        if spread.split:
+            lines.append(f"share each segment among {spread.groups} groups of {spread.width} lanes")
+        return lines
+
+
+def _names(nest: Nest) -> Names:
+    return Names(all_names(nest.kernel) | ({nest.heads.variable} if nest.heads else set()))
+
+
+def _on_lanes(nest: Nest, spread: Spread, names: Names) -> tuple[tuple[kernels.Statement, ...], Spread]:
+    """The body on lanes, its segments shared by a warp's groups of lanes where they can be."""
+    if spread.groups > 1 and nest.segment_loops and nest.heads is None:
+        try:
+            shared = replace(spread, split=True)
+            return on_lanes(nest, nest.loop.body, shared, names), shared
+        except Unfit:
+            pass  # a segment whose iterations depend on one another is walked by one group
+    return of_heads(nest, on_lanes(nest, nest.loop.body, spread, names), spread), spread
+
+
+def lines_of(nest: Nest, spread: Spread, *bounds: str) -> list[str]:
+    """What the schedule says of rows on lanes, a primitive a line; `bounds` are a segment's first element and what
+    follows its last, where they are not its own."""
+    lines = [f"bind a row's elements to {spread.width} lanes"]
+    if spread.step == VECTOR:
+        lines.append(f"vectorise by {VECTOR}")
+    if spread.rounds > 1:
+        lines.append(f"stride: a lane has kNRegTile = {spread.rounds} vectors of a row, {spread.width} lanes apart")
+    if nest.rows:
+        lines.append(f"keep in registers: {', '.join(nest.rows)}")
+    lines += [_preloading(nest, spread, segment, *bounds) for segment in nest.segment_loops if spread.unroll > 1]
+    return lines
+
+
+def _preloading(nest: Nest, spread: Spread, segment: loops.For, *bounds: str) -> str:
+    """How many elements of a segment are loaded ahead, and which: the bound is that of the loads' buffers too."""
+    tables = {buffer.name for buffer in nest.kernel.buffers}
+    inner = [
+        child for loop in walk(segment) if isinstance(loop, loops.For) and nest.over_row(loop) for child in loop.body
+    ]
+    rows = sum(isinstance(child, loops.Load) and child.buffer in tables for child in inner)
+    if not rows:
+        return f"unroll {segment.variable} by {spread.unroll}"
+    tile = in_flight(rows, spread) * (spread.groups if spread.split else 1)
+    lower, upper = bounds or (str(segment.lower), str(segment.extent))
+    last = f"min({lower} + {tile} t + {tile}, {upper}) - 1"
+    return f"load {segment.variable} ahead, {tile} at a time: [{lower} + {tile} t, {last}]"
+
+
+def in_blocks(
+    loop: loops.For,
+    body: tuple[kernels.Statement, ...],
+    names: Names,
+    groups: int,
+    warps: int = WARPS,
+    tiles: ColumnTiles | None = None,
+) -> kernels.Statement:
+    """The loops over blocks, `warps` warps and `groups` groups of lanes around one iteration of the parallel loop, with
+    that over `tiles`."""
+    origin = loop.origin
+
+    def index(hint: str, function: str, *operands: str | int) -> loops.Index:
+        return loops.Index(result=names.new(hint), function=function, operands=operands, origin=origin)
+
+    block, warp = names.new("block"), names.new("warp")
+    first = index("first", "mul", block, warps)
+    if groups == 1:
+        row = loops.Index(result=loop.variable, function="add", operands=(first.result, warp), origin=origin)
+        inner: tuple[kernels.Statement, ...] = (first, row)
+    else:
+        group = names.new("group")
+        number = index("number", "add", first.result, warp)
+        start = index("start", "mul", number.result, groups)
+        row = loops.Index(result=loop.variable, function="add", operands=(start.result, group), origin=origin)
+        inner = (first, number, start)
+    guarded = kernels.Where(left=loop.variable, comparison="<", right=loop.extent, body=body, origin=origin)
+    if groups == 1:
+        inner = (*inner, guarded)
+    else:
+        shared = kernels.Loop(
+            variable=group, extent=groups, body=(row, guarded), bind="lane", width=groups, origin=origin
+        )
+        inner = (*inner, shared)
+    shared_out: kernels.Statement = kernels.Loop(variable=warp, extent=warps, body=inner, bind="warp", origin=origin)
+    if tiles:
+        shared_out = tiles.around(shared_out)
+    rows = warps * groups
+    blocks = kernels.Count(((loop.extent, rows),)) if rows > 1 else loop.extent
+    return kernels.Loop(variable=block, extent=blocks, body=(shared_out,), bind="block", origin=origin)

@@ -1,0 +1,234 @@
+"""Merging: what pieces have of the rows that are cut, put together, and the rows ended.
+
+A group of lanes has a piece, and with it the row that begins in the piece and goes on behind it. It reads the row's
+states in its block's pieces itself. One row at most goes on past those, perhaps over thousands of pieces: the rest of
+its states is shared out among all groups of the block before, whose parts meet in shared memory. Both are one loop over
+states: a share of those that go on past the block's pieces, and then those of a group's own row.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+from explorer.compiler.ir import kernels, loops
+from explorer.compiler.ir.node import walk
+from explorer.compiler.schedule.lanes.mapping import of_heads, on_lanes, with_resident
+from explorer.compiler.schedule.lanes.state import Part
+from explorer.compiler.schedule.segments.by_rows import lines_of
+from explorer.compiler.schedule.segments.partials import Pieces
+
+STATES_IN_FLIGHT = 8
+JOINED_IN_FLIGHT = 4
+"""States whose loads are under way together: from memory, and from shared memory."""
+
+Found = tuple[tuple[loops.Statement, ...], tuple[str | int, ...]]
+"""Where a state is: what finds the place, and its indices, those of its own elements apart."""
+
+
+def merging(pieces: Pieces, in_flight: int = STATES_IN_FLIGHT) -> kernels.ScheduledKernel:
+    """The kernel that follows the one over pieces, with so many states of a row in flight."""
+    return _Merging(pieces, in_flight).kernel()
+
+
+@dataclass(frozen=True)
+class _Turn:
+    """Which row a group is at: `own` is 0 for the one that goes on past the block's pieces, and 1 for that of its own
+    piece. The row begins in the pieces from `piece` on, and goes on `beyond` them up to `end`; `past` follows the
+    block's pieces. The group is the block's `member`."""
+
+    own: str
+    member: str
+    piece: str
+    beyond: str
+    past: str
+    end: str
+
+
+class _Merging:
+    def __init__(self, pieces: Pieces, in_flight: int) -> None:
+        self.in_flight = in_flight
+        self.pieces, self.segment, self.spread, self.write = pieces, pieces.segment, pieces.spread, pieces.write
+        self.joined = {part.name: self.write.names.new(f"{part.name}_joined") for part in self.segment.state}
+
+    def kernel(self) -> kernels.ScheduledKernel:
+        """The kernel; of the segment's arrays it has those that rows begin and end with."""
+        pieces = self.pieces
+        spread = replace(self.spread, unroll=1)
+        lines = [
+            f"a piece's last row, where it goes on: {self.in_flight} of its states in flight",
+            f"share a row's states past a block's {pieces.in_block} pieces among all of its groups",
+            *lines_of(pieces.nest, spread),
+        ]
+        scheduled = pieces.scheduled(self.write.names.new(f"{pieces.kernel.name}_merge"), "merge", lines)
+        made = with_resident(replace(scheduled, buffers=merged_arrays(pieces), body=(self._in_blocks(),)), spread)
+        # Registers for one block more: two more would take the loads of a batch apart (SpMM of 40 million: 38 %).
+        return replace(made, resident=made.resident + bool(made.resident))
+
+    def _in_blocks(self) -> kernels.Statement:
+        """The loop over blocks around the row that goes on past a block's pieces, and then those of each of them."""
+        write, pieces = self.write, self.pieces
+        block, own = write.names.new("block"), write.names.new("own")
+        start = write.index("start", "mul", block, pieces.in_block)
+        past = write.index("past", "add", start.result, pieces.in_block)
+        tiles = (
+            kernels.Tile(
+                name=self.joined[part.name],
+                extents=(pieces.in_block, *pieces.of_heads, *part.extents),
+                memory="shared",
+                origin=write.origin,
+            )
+            for part in self.segment.state
+        )
+        rows = self._each_group(lambda member: self._row(start.result, past.result, member, own))
+        barrier = kernels.Barrier(level="block", origin=write.origin)
+        both = replace(write.loop(own, 2, rows, barrier), unroll=kernels.ROLLED)
+        return pieces.blocks(block, start, past, *tiles, both)
+
+    def _each_group(self, body: Callable[[str], tuple[kernels.Statement, ...]]) -> kernels.Statement:
+        """The loops over a block's groups of lanes around what is done by the one of a number."""
+        write, groups, warp = self.write, self.spread.groups, self.write.names.new("warp")
+        if groups == 1:
+            return write.loop(warp, self.pieces.warps, *body(warp), bind="warp")
+        group = write.names.new("group")
+        first = write.index("first", "mul", warp, groups)
+        member = write.index("member", "add", first.result, group)
+        of_group = self.pieces.groups(group, member, *body(member.result))
+        return write.loop(warp, self.pieces.warps, first, of_group, bind="warp")
+
+    def _row(self, start: str, past: str, member: str, own: str) -> tuple[kernels.Statement, ...]:
+        """The row that begins in the block's pieces and goes on behind `past`, or, the second time, in a group's `own`
+        piece and behind that, if there is one."""
+        write, pieces = self.write, self.pieces
+        mine = write.index("mine", "add", start, member)
+        piece = write.index("piece", "select", own, mine.result, start)
+        before = write.index("before", "add", start, member)
+        after = write.index("after", "add", before.result, 1)
+        beyond = write.index("beyond", "select", own, after.result, past)
+        first = write.index("first", "mul", piece.result, pieces.size)
+        whole = write.index("whole", "sub", pieces.count, 1)  # and what is behind them is of no row's middle
+        boundary = write.index("boundary", "mul", beyond.result, pieces.size)
+        final = write.index("final", "sub", beyond.result, 1)
+        row, begin, following, end = self._row_of(final.result)
+        states = self._states(_Turn(own, member, piece.result, beyond.result, past, end.result))
+        goes_on = write.where(boundary.result, "<", end.result, *states)
+        begins = write.where(first.result, "<=", begin.result, goes_on)
+        inside = write.where(
+            beyond.result, "<", whole.result, first, boundary, final, row, begin, following, end, begins
+        )
+        return mine, piece, before, after, beyond, whole, inside
+
+    def _states(self, turn: _Turn) -> tuple[kernels.Statement, ...]:
+        """What a group has of the row: its share of the states past the block's pieces, which it leaves to the others;
+        or those of its own row up to there, and with what the groups have left, the row's end."""
+        write, pieces, segment = self.write, self.pieces, self.segment
+        counted = self._counted(turn)
+        lower, stop = counted[-2:]
+        loop = self._sum(lower.result, stop.result, pieces.stores, lambda other: self._place(turn, other))
+        left = [
+            statement
+            for part in segment.state
+            for statement in pieces.stored(part, self.joined[part.name], (turn.member, *pieces.head))
+        ]
+        reach = write.index("reach", "mul", turn.past, pieces.size)
+        gone = write.index("gone", "sub", turn.end, reach.result)
+        any_past = write.index("any", "max", gone.result, 0)
+        members = write.index("members", "select", any_past.result, pieces.in_block, 0)
+        far = self._sum(0, members.result, self.joined, lambda other: ((), (other,)))
+        ended = (reach, gone, any_past, members, far, *segment.after)
+        inside = (
+            *self._on_lanes((*segment.before, *counted, loop), self.in_flight),
+            write.where(turn.own, "==", 0, *self._on_lanes(tuple(left), 1)),
+            write.where(turn.own, "==", 1, *self._on_lanes(ended, JOINED_IN_FLIGHT)),
+        )
+        return of_heads(pieces.nest, inside, self.spread)
+
+    def _counted(self, turn: _Turn) -> tuple[loops.Index, ...]:
+        """The first of a group's states, and what follows its last."""
+        write, in_block = self.write, self.pieces.in_block
+        final = write.index("final", "sub", turn.end, 1)
+        last = write.index("last", "div", final.result, self.pieces.size)
+        behind = write.index("behind", "add", last.result, 1)
+        left = write.index("left", "sub", behind.result, turn.beyond)
+        padded = write.index("padded", "add", left.result, in_block - 1)
+        share = write.index("share", "div", padded.result, in_block)
+        skipped = write.index("skipped", "mul", turn.member, share.result)
+        far = write.index("far", "add", turn.beyond, skipped.result)
+        lower = write.index("from", "select", turn.own, turn.piece, far.result)
+        near_stop = write.index("stop", "min", behind.result, turn.past)
+        limit = write.index("limit", "add", far.result, share.result)
+        far_stop = write.index("stop", "min", behind.result, limit.result)
+        stop = write.index("stop", "select", turn.own, near_stop.result, far_stop.result)
+        return final, last, behind, left, padded, share, skipped, far, near_stop, limit, far_stop, lower, stop
+
+    def _place(self, turn: _Turn, other: str) -> Found:
+        """Where the state of a piece is: in its first place where the row begins in it, else in its second."""
+        write = self.write
+        missed = write.index("missed", "sub", other, turn.piece)
+        second = write.index("place", "min", missed.result, 1)
+        return (missed, second), (other, second.result)
+
+    def _row_of(self, piece: str) -> tuple[loops.Load, loops.Load, loops.Index, loops.Load]:
+        """The row of a piece's last element, where it begins, the next row, and where that begins."""
+        write, offsets, name = self.write, self.segment.offsets, self.segment.row
+        row = replace(write.load("", self.pieces.rows, piece), result=name)
+        following = write.index("next", "add", name, 1)
+        return row, write.load("from", offsets, name), following, write.load("upto", offsets, following.result)
+
+    def _sum(
+        self, lower: str | int, stop: str, arrays: dict[str, str], place: Callable[[str], Found]
+    ) -> loops.Statement:
+        """The loop over states, each with its parts in the arrays by their names."""
+        other = self.write.names.new("other")
+        found, indices = place(other)
+        body = [*found]
+        grown: dict[str, tuple[str, str]] = {}
+        for part in self.segment.state:
+            body += merge_part(self.pieces, part, arrays[part.name], (*indices, *self.pieces.head), grown)
+        return loops.For(variable=other, lower=lower, extent=stop, body=tuple(body), origin=self.write.origin)
+
+    def _on_lanes(self, body: tuple[loops.Statement, ...], in_flight: int) -> tuple[kernels.Statement, ...]:
+        """Statements of a row on lanes."""
+        pieces, segment = self.pieces, self.segment
+        kernel = replace(pieces.kernel, buffers=(*pieces.kernel.buffers, *pieces.states("temporary")))
+        before = tuple(each for each in segment.before if each not in body)
+        nest = replace(pieces.nest, kernel=kernel, loop=replace(pieces.nest.loop, body=(*before, *body)))
+        return on_lanes(nest, body, replace(self.spread, unroll=in_flight), self.write.names)
+
+
+def merge_part(
+    pieces: Pieces, part: Part, array: str, place: tuple[str | int, ...], grown: dict[str, tuple[str, str]]
+) -> tuple[loops.Statement, ...]:
+    """One target's part from its place; `grown` has, by maximum, what shrinks the old and the new to its growth."""
+    write, variables = pieces.write, pieces.write.over(part.extents)
+    value = write.load(part.name, array, *place, *variables)
+    if part.scale:
+        shrink, grow = grown[part.scale]
+        scaled = write.compute("scaled", "mul", value.result, grow)
+        shrunk = write.add(part.name, "product", shrink, *variables)
+        body = (value, scaled, shrunk, write.add(part.name, "sum", scaled.result, *variables))
+        return write.nested(variables, part.extents, body)
+    add = write.add(part.name, part.reduction, value.result, *variables)
+    if all(other.scale != part.name for other in pieces.segment.state):
+        return write.nested(variables, part.extents, (value, add))
+    now = write.compute("now", "max", part.name, value.result)
+    fallen = write.compute("fallen", "sub", part.name, now.result)
+    shrink_by = write.compute("shrink", "exp", fallen.result)
+    below = write.compute("below", "sub", value.result, now.result)
+    grow_by = write.compute("grow", "exp", below.result)
+    grown[part.name] = shrink_by.result, grow_by.result
+    return value, now, fallen, shrink_by, below, grow_by, add
+
+
+def merged_arrays(pieces: Pieces) -> tuple[loops.Buffer, ...]:
+    """The arrays that a kernel that merges has: those that rows begin and end with, and the states."""
+    segment = pieces.segment
+    written = {buffer.name for buffer in pieces.kernel.buffers if buffer.kind == "output"}
+    read = loops_read((*segment.before, *segment.after)) | written | {segment.offsets}
+    kept = tuple(buffer for buffer in pieces.kernel.buffers if buffer.name in read)
+    return (*kept, *pieces.states("temporary"))
+
+
+def loops_read(body: tuple[loops.Statement, ...]) -> set[str]:
+    """The arrays and rows that statements read, at any depth."""
+    return {node.buffer for statement in body for node in walk(statement) if isinstance(node, loops.Load)}

@@ -1,0 +1,63 @@
+"""Merging by rows: a warp puts together what small pieces have of a row, if that is in more than one of them.
+
+Where a row's state is a few numbers, each lane has a piece of a few elements, and a row of some thousands has as many
+pieces. Its states are shared out among a warp's lanes, and joined once.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from explorer.compiler.ir import kernels, loops
+from explorer.compiler.schedule.lanes.mapping import Nest, Unfit, on_lanes, with_resident
+from explorer.compiler.schedule.segments.by_rows import in_blocks, lines_of
+from explorer.compiler.schedule.segments.merge import STATES_IN_FLIGHT, merge_part, merged_arrays
+from explorer.compiler.schedule.segments.partials import Pieces
+
+SMALL_PIECE = 16
+"""Elements of a piece up to which a row may have so many of them that a warp shares its states."""
+
+
+def merging_by_rows(pieces: Pieces) -> kernels.ScheduledKernel | None:
+    """The kernel; None where pieces are larger, or the parts must be put together in order."""
+    if pieces.size > SMALL_PIECE or pieces.nest.heads is not None or any(p.scale for p in pieces.segment.state):
+        return None
+    write, loop, size = pieces.write, pieces.nest.loop, pieces.size
+    begin = write.load("from", pieces.segment.offsets, loop.variable)
+    following = write.index("next", "add", loop.variable, 1)
+    end = write.load("upto", pieces.segment.offsets, following.result)
+    final = write.index("final", "sub", end.result, 1)
+    first = write.index("first", "div", begin.result, size)
+    last = write.index("last", "div", final.result, size)
+    try:
+        merged = _merged(pieces, first, last)
+    except Unfit:
+        return None
+    body = (begin, following, end, final, first, last, write.where(first.result, "<", last.result, *merged))
+    spread = replace(pieces.spread, split=True, unroll=1)
+    lines = [
+        f"a row of more than one piece: its warp shares the states, {STATES_IN_FLIGHT} a lane in flight",
+        *lines_of(pieces.nest, spread),
+    ]
+    scheduled = pieces.scheduled(write.names.new(f"{pieces.kernel.name}_merge"), "merge", lines)
+    blocks = in_blocks(loop, body, write.names, 1)
+    buffers = tuple(buffer for buffer in merged_arrays(pieces) if buffer.name != pieces.rows)
+    return with_resident(replace(scheduled, buffers=buffers, body=(blocks,)), spread)
+
+
+def _merged(pieces: Pieces, first: loops.Index, last: loops.Index) -> tuple[kernels.Statement, ...]:
+    """What the pieces have of a row, from its first one to its last, and its end; raises Unfit."""
+    write, segment = pieces.write, pieces.segment
+    stop = write.index("stop", "add", last.result, 1)
+    other = write.names.new("other")
+    missed = write.index("missed", "sub", other, first.result)
+    place = write.index("place", "min", missed.result, 1)
+    body: list[loops.Statement] = [missed, place]
+    for part in segment.state:
+        body += merge_part(pieces, part, pieces.stores[part.name], (other, place.result), {})
+    states = loops.For(variable=other, lower=first.result, extent=stop.result, body=tuple(body), origin=write.origin)
+    everything = (*segment.before, stop, states, *segment.after)
+    kernel = replace(pieces.kernel, buffers=(*pieces.kernel.buffers, *pieces.states("temporary")))
+    nest = Nest(kernel, replace(pieces.nest.loop, body=everything))
+    spread = replace(pieces.spread, split=True, unroll=STATES_IN_FLIGHT)
+    return on_lanes(nest, everything, spread, write.names)

@@ -1,0 +1,84 @@
+"""Pieces: what the kernel that sums the elements of all segments and the one that merges have in common.
+
+A piece is as many elements as a group of lanes does, wherever rows begin and end. What it has of a row that is cut is
+stored in one of two places: that of a row that begins in it, and that of one that comes from the piece before.
+"""
+
+from __future__ import annotations
+
+from explorer.compiler.ir import kernels, loops
+from explorer.compiler.schedule.edit.statement_writer import Writer
+from explorer.compiler.schedule.inspect import facts
+from explorer.compiler.schedule.lanes.mapping import LANES, Spread
+from explorer.compiler.schedule.lanes.state import Part, Segment
+from explorer.compiler.schedule.segments.by_rows import WARPS
+
+
+class Pieces:
+    """The pieces of one segment's elements: `size` each, `chunk` a warp. `stores` are the arrays of their states by
+    part, [pieces, 2, heads, ...]; `rows` is the array of the row that each one's last element belongs to, [pieces].
+    A block has `warps` of them."""
+
+    def __init__(self, segment: Segment, spread: Spread, chunk: int, write: Writer, warps: int = WARPS) -> None:
+        self.segment, self.spread, self.chunk, self.write, self.warps = segment, spread, chunk, write, warps
+        self.size = chunk // spread.groups
+        self.nest, self.kernel = segment.nest, segment.nest.kernel
+        heads = self.nest.heads
+        if heads is not None:
+            write.names.new(heads.variable)
+        self.of_heads = () if heads is None else (heads.extent,)
+        self.head = () if heads is None else (heads.variable,)
+        self.count = write.names.new(f"{self.kernel.name}_pieces")
+        self.stores = {part.name: write.names.new(f"{self.kernel.name}_{part.name}") for part in segment.state}
+        self.rows = write.names.new(f"{self.kernel.name}_rows")
+
+    @property
+    def in_block(self) -> int:
+        """The pieces of a block."""
+        return self.warps * self.spread.groups
+
+    def states(self, kind: str) -> tuple[loops.Buffer, ...]:
+        """The arrays of what pieces have of rows, and of the rows that they end in."""
+        found = [
+            loops.Buffer(
+                name=self.stores[part.name],
+                kind=kind,
+                extents=(self.count, 2, *self.of_heads, *part.extents),
+                origin=part.target.origin,
+            )
+            for part in self.segment.state
+        ]
+        return (*found, loops.Buffer(name=self.rows, kind="index", extents=(self.count,), origin=self.write.origin))
+
+    def scheduled(self, name: str, template: str, lines: list[str]) -> kernels.ScheduledKernel:
+        """A kernel over pieces, without buffers and body."""
+        # one piece more, for empty rows behind all elements
+        count = kernels.Count(((self.segment.elements, self.size), (1, 1)))
+        return kernels.ScheduledKernel(
+            name=name,
+            template=template,
+            sizes=self.kernel.sizes,
+            buffers=(),
+            threads=LANES * self.warps,
+            schedule=tuple(lines),
+            body=(),
+            counts=((self.count, count),),
+            facts=facts.of_pieces(self.rows),
+            origin=self.kernel.origin,
+        )
+
+    def blocks(self, block: str, *body: kernels.Statement) -> kernels.Statement:
+        """The loop over blocks."""
+        return self.write.loop(block, kernels.Count(((self.count, self.in_block),)), *body, bind="block")
+
+    def groups(self, group: str, *body: kernels.Statement) -> kernels.Statement:
+        """The loop over a warp's groups of lanes, of which there is more than one."""
+        return self.write.loop(group, self.spread.groups, *body, bind="lane", width=self.spread.groups)
+
+    def stored(self, part: Part, array: str, place: tuple[str, ...]) -> tuple[loops.Statement, ...]:
+        """The statements that store what a piece has of a part in a place of an array."""
+        write, variables = self.write, self.write.over(part.extents)
+        if not variables:
+            return (write.store(array, part.name, *place),)
+        value = write.load(part.name, part.name, *variables)
+        return write.nested(variables, part.extents, (value, write.store(array, value.result, *place, *variables)))

@@ -1,0 +1,1 @@
+"""What a warp's elements need, fetched into shared memory before it is used."""

@@ -1,0 +1,1 @@
+"""The strategy that fits every nest: a warp an iteration."""

@@ -1,0 +1,297 @@
+"""Where a layer's graph comes from: generated presets, and files of triples read as relational graphs.
+
+A problem with a source is an InputError, as for triples.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from explorer.runtime.data import triples as inputs
+from explorer.runtime.data.triples import MAX_COUNT, Ids, InputError, Triples, available, load_triples
+
+GENERATED = "preset, generated"
+MAX_NTYPE_BYTES = 1 << 30
+"""The most that an array with an entry a node may take: an archive of a few bytes may claim any number of nodes."""
+
+
+@dataclass(frozen=True)
+class GraphPreset:
+    """The size of a published graph, and the share of a type's nodes that the edges of one type start or end at."""
+
+    num_nodes: int
+    num_edges: int
+    num_ntypes: int
+    num_etypes: int
+    reach: float = 0.4
+    node_counts: tuple[int, ...] = ()
+    """The nodes of each type, where they are known; otherwise they are shared out."""
+    joins: tuple[tuple[int, int, int], ...] = ()
+    """Of each edge type the types of its source and its destination, and its edges; otherwise they are drawn."""
+    pairs: tuple[int, int] | None = None
+    """The unique (source, type) and (destination, type) pairs that `generate` makes, found by generating it once."""
+
+
+GRAPH_PRESETS: dict[str, GraphPreset] = {
+    "tiny": GraphPreset(12, 30, 3, 6, reach=0.6, pairs=(12, 10)),
+    "small": GraphPreset(400, 3_000, 3, 8, reach=0.6, pairs=(601, 577)),
+    "aifb": GraphPreset(7_262, 48_810, 7, 104, pairs=(21_814, 21_608)),
+    "mutag": GraphPreset(27_163, 148_100, 5, 50, pairs=(61_013, 61_992)),
+    "bgs": GraphPreset(94_806, 672_884, 27, 122, pairs=(166_508, 145_591)),
+    "am": GraphPreset(1_885_136, 5_668_682, 7, 108, reach=0.316, pairs=(3_229_324, 3_145_543)),
+    "mag": GraphPreset(
+        *(1_939_743, 21_111_007, 4, 4),
+        reach=1.0,
+        # Papers, authors, institutions, fields of study; affiliated with, writes, cites, has topic (OGB).
+        node_counts=(736_389, 1_134_649, 8_740, 59_965),
+        joins=((1, 2, 1_043_998), (1, 0, 7_145_660), (0, 0, 5_416_271), (0, 3, 7_505_078)),
+        pairs=(3_153_132, 1_530_351),
+    ),
+    "wikikg2": GraphPreset(2_500_604, 16_109_182, 1, 535, pairs=(14_723_476, 14_723_192)),
+    "fb15k": GraphPreset(14_541, 620_232, 1, 474, reach=0.029, pairs=(159_568, 159_649)),
+    "biokg": GraphPreset(93_773, 4_762_678, 5, 51, pairs=(473_191, 437_620)),
+}
+"""The graphs of Hector's Table 3, with the exact counts that DGL and OGB publish for what it rounds, and two small
+ones. Only the sizes are theirs: the edges are generated."""
+
+NODE_SKEW, ETYPE_SKEW = 0.55, 0.52
+"""P(rank < x * n) = x ** (1 - skew), as for generated triples: the busiest 1 % of the edge types of a preset have
+about a tenth of its edges. `reach` is chosen so that the share of distinct pairs of source and edge type among the
+edges is Hector's for fb15k (26 %) and am (57 %), §4.3."""
+
+
+@dataclass(frozen=True, eq=False)
+class RelationalGraph:
+    """Edge i goes from src[i] to dst[i] and has type etype[i]; node v has type ntype[v]."""
+
+    name: str
+    source: str  # "preset, generated" or "file, with inverse triples"
+    num_nodes: int
+    num_etypes: int
+    num_ntypes: int
+    src: Ids
+    dst: Ids
+    etype: Ids
+    ntype: Ids
+
+    @property
+    def num_edges(self) -> int:
+        """The number of edges, parallel ones counted one by one."""
+        return len(self.src)
+
+    def arrays(self) -> dict[str, Ids]:
+        """Its arrays by the names that a layer's maps have."""
+        return {"src": self.src, "dst": self.dst, "etype": self.etype, "ntype": self.ntype}
+
+
+def load_graph(source: str, data_dir: Path | None = None) -> RelationalGraph:
+    """The graph of a preset, or of a file of triples with their inverses.
+
+    A triple is an edge from its head to its tail, of its relation's type; its inverse goes back with the type
+    relation + the number of relations. `data_dir` restricts what is looked up, as for `load_triples`; a preset of
+    triples that is no preset of graphs is taken like a file. Raises InputError.
+    """
+    if source.lower() in GRAPH_PRESETS:
+        return generate(source.lower(), GRAPH_PRESETS[source.lower()])
+    _refuse_unknown(source, data_dir)
+    return with_inverses(load_triples(source, data_dir))
+
+
+def available_graphs(data_dir: Path | None) -> list[dict[str, Any]]:
+    """What a page may offer: the presets, then the files of `data_dir` that hold triples."""
+    offered: list[dict[str, Any]] = [
+        {
+            "name": name,
+            "label": f"{name} (generated)",
+            "nodes": preset.num_nodes,
+            "edges": preset.num_edges,
+            "ntypes": preset.num_ntypes,
+            "etypes": preset.num_etypes,
+        }
+        for name, preset in GRAPH_PRESETS.items()
+    ]
+    offered += [
+        {
+            "name": entry["name"],
+            "label": f"{entry['name']} (file, with inverse triples)",
+            "nodes": entry["entities"],
+            "edges": 2 * entry["triples"],
+            "ntypes": 1,
+            "etypes": 2 * entry["relations"],
+        }
+        for entry in available(data_dir)[len(inputs.PRESETS) :]
+    ]
+    return offered
+
+
+def graph_counts(source: str, data_dir: Path | None = None) -> dict[str, int]:
+    """The sizes of a graph's index sets as `explorer.compile` takes them; those of presets without making the graph.
+
+    `source` is what `load_graph` takes. Raises InputError.
+    """
+    preset = GRAPH_PRESETS.get(source.lower())
+    if preset is None or preset.pairs is None:
+        path = Path(source) if data_dir is None else data_dir / source
+        return dict(_file_counts(source, data_dir, path.stat().st_mtime_ns if path.is_file() else 0))
+    return {
+        "nodes": preset.num_nodes,
+        "edges": preset.num_edges,
+        "etypes": preset.num_etypes,
+        "ntypes": preset.num_ntypes,
+        "src_pairs": preset.pairs[0],
+        "dst_pairs": preset.pairs[1],
+    }
+
+
+@lru_cache(maxsize=32)
+def _file_counts(source: str, data_dir: Path | None, changed: int) -> dict[str, int]:
+    graph = load_graph(source, data_dir)
+    pairs = [np.unique(ends.astype(np.int64) * graph.num_etypes + graph.etype) for ends in (graph.src, graph.dst)]
+    return {
+        "nodes": graph.num_nodes,
+        "edges": graph.num_edges,
+        "etypes": graph.num_etypes,
+        "ntypes": graph.num_ntypes,
+        "src_pairs": len(pairs[0]),
+        "dst_pairs": len(pairs[1]),
+    }
+
+
+def _refuse_unknown(source: str, data_dir: Path | None) -> None:
+    """Raises InputError for what is no graph, no triples and no file, in the words of whoever wants a graph."""
+    if source.lower() in {name.lower() for name in inputs.PRESETS}:
+        return
+    if data_dir is not None:
+        files = [path.name for path in inputs.data_files(data_dir)]
+        if source not in files:
+            raise InputError(inputs.unknown_name(source, [*GRAPH_PRESETS, *files]))
+    elif inputs.is_plain_name(source) and len(source) < 256 and not Path(source).exists():
+        raise InputError(inputs.unknown_name(source, list(GRAPH_PRESETS)))
+
+
+def with_inverses(triples: Triples) -> RelationalGraph:
+    """The triples as edges of a graph with one type of node, followed by their inverses. Raises InputError."""
+    count = triples.num_relations
+    if 2 * count > MAX_COUNT:
+        raise InputError(f"{triples.name}: {count:,} relations and their inverses are more than {MAX_COUNT:,}")
+    if 4 * triples.num_entities > MAX_NTYPE_BYTES:
+        raise InputError(
+            f"{triples.name}: the types of {triples.num_entities:,} nodes would take"
+            f" {4 * triples.num_entities / 2**30:,.2f} GiB, more than the limit of {MAX_NTYPE_BYTES >> 30} GiB"
+        )
+    return RelationalGraph(
+        name=triples.name,
+        source=f"{triples.source.split(',')[0]}, with inverse triples",
+        num_nodes=triples.num_entities,
+        num_etypes=2 * count,
+        num_ntypes=1,
+        src=np.concatenate([triples.h, triples.t]),
+        dst=np.concatenate([triples.t, triples.h]),
+        etype=np.concatenate([triples.r, triples.r + np.int32(count)]),
+        ntype=np.zeros(triples.num_entities, dtype=np.int32),
+    )
+
+
+def graph_from_edges(
+    edges: Iterable[tuple[int, int, int]], ntypes: Iterable[int], num_etypes: int, name: str = "edges"
+) -> RelationalGraph:
+    """A graph written out: an edge is (source, edge type, destination); `ntypes` has one entry a node.
+
+    Raises InputError where an id is out of range.
+    """
+    columns = np.array(list(edges), dtype=np.int64).reshape(-1, 3)
+    ntype = np.array(list(ntypes), dtype=np.int64)
+    num_ntypes = int(ntype.max(initial=0)) + 1
+    for role, ids, limit in (
+        ("source", columns[:, 0], len(ntype)),
+        ("edge type", columns[:, 1], num_etypes),
+        ("destination", columns[:, 2], len(ntype)),
+        ("node type", ntype, num_ntypes),
+    ):
+        wrong = np.flatnonzero((ids < 0) | (ids >= limit))
+        if len(wrong):
+            raise InputError(f"{name}: row {wrong[0]} has {role} {ids[wrong[0]]}, which is not in 0..{limit - 1}")
+    src, etype, dst = (np.ascontiguousarray(columns[:, column], dtype=np.int32) for column in range(3))
+    return RelationalGraph(name, name, len(ntype), num_etypes, num_ntypes, src, dst, etype, ntype.astype(np.int32))
+
+
+def generate(name: str, preset: GraphPreset) -> RelationalGraph:
+    """A preset's graph, the same on every call.
+
+    Nodes of a type are numbered one after another, as DGL's homogeneous form of a graph has them. Each edge type
+    joins one type of nodes with one type of nodes (canonical types) and has at least one edge. Busy nodes and busy
+    types have far more edges than others; some nodes have none, and some edges are parallel.
+    """
+    random = np.random.default_rng(zlib.crc32(name.encode()))
+    starts = _type_starts(preset)
+    ends, etype = _edge_types(random, preset, np.diff(starts))
+    order = np.concatenate([random.permutation(np.arange(a, b, dtype=np.int32)) for a, b in _pairs(starts)])
+    endpoints = [order[_pick_nodes(random, starts, ntypes, etype, preset.reach)] for ntypes in ends]
+    return RelationalGraph(
+        name=name,
+        source=GENERATED,
+        num_nodes=preset.num_nodes,
+        num_etypes=preset.num_etypes,
+        num_ntypes=preset.num_ntypes,
+        src=endpoints[0],
+        dst=endpoints[1],
+        etype=etype,
+        ntype=np.repeat(np.arange(preset.num_ntypes, dtype=np.int32), np.diff(starts)),
+    )
+
+
+def _pairs(starts: npt.NDArray[np.int64]) -> Iterable[tuple[int, int]]:
+    return zip(starts[:-1].tolist(), starts[1:].tolist(), strict=True)
+
+
+def _type_starts(preset: GraphPreset) -> npt.NDArray[np.int64]:
+    """Where each node type's nodes start, [ntypes + 1]: type k has a share of 1 / (k + 1), and at least a node."""
+    if preset.node_counts:
+        return np.cumsum([0, *preset.node_counts])
+    shares = 1 / np.arange(1, preset.num_ntypes + 1)
+    spare = preset.num_nodes - preset.num_ntypes
+    ends = np.floor(spare * np.cumsum(shares) / shares.sum() + 1e-9).astype(np.int64)
+    return np.concatenate([[0], ends + np.arange(1, preset.num_ntypes + 1)])
+
+
+def _edge_types(
+    random: np.random.Generator, preset: GraphPreset, counts: npt.NDArray[np.int64]
+) -> tuple[npt.NDArray[np.int32], Ids]:
+    """The node types that each edge type joins, [2, etypes], and the type of each edge.
+
+    Drawn ones leave no node type without an edge type that starts, or one that ends, at it; types with many nodes
+    have more of them.
+    """
+    if preset.joins:
+        sources, targets, edges = zip(*preset.joins, strict=True)
+        return np.array([sources, targets], dtype=np.int32), np.repeat(np.arange(len(edges), dtype=np.int32), edges)
+    shares = np.sqrt(counts)
+    ends = random.choice(preset.num_ntypes, size=(2, preset.num_etypes), p=shares / shares.sum()).astype(np.int32)
+    covered = min(preset.num_ntypes, preset.num_etypes)
+    for column in range(2):
+        ends[column, random.permutation(preset.num_etypes)[:covered]] = random.permutation(preset.num_ntypes)[:covered]
+    order = random.permutation(preset.num_etypes).astype(np.int32)
+    return ends, inputs.skewed(random, preset.num_edges, order, ETYPE_SKEW)
+
+
+def _pick_nodes(
+    random: np.random.Generator, starts: npt.NDArray[np.int64], ntypes: Ids, etype: Ids, reach: float
+) -> npt.NDArray[np.int64]:
+    """An end for every edge, before nodes are shuffled: `ntypes` [etypes] is the type of node that it must have.
+
+    The edges of one type fall on a window of that type's nodes, mostly on its first; windows start mostly at the
+    first nodes of all, so that some nodes are busy in many types.
+    """
+    counts = np.diff(starts)[ntypes]
+    widths = np.maximum(1, (counts * reach).astype(np.int64))
+    offsets = (counts * inputs.shares(random, len(ntypes), NODE_SKEW)).astype(np.int64)
+    ranks = (widths[etype] * inputs.shares(random, len(etype), NODE_SKEW)).astype(np.int64)
+    return np.asarray(starts[ntypes][etype] + (offsets[etype] + ranks) % counts[etype])

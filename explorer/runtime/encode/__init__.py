@@ -1,0 +1,1 @@
+"""Data as the arrays that programs read, and the memory that these take."""

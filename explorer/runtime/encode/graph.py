@@ -1,0 +1,258 @@
+"""What is computed once of a graph before a layer runs: sorted edges, compact maps, and the inverse of every map.
+
+Hector's inspection of a graph (§3.2.2, Figure 7): its `unique_row_idx` and `unique_etype_ptr` are `src_pair_node` and
+the segments of `src_pair_etype` here. Every step is timed and says what it found, for display as pre-processing.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+
+from explorer.runtime.data.graphs import RelationalGraph
+from explorer.runtime.data.triples import Ids, InputError
+
+MEMORY_LIMIT = 2 << 30
+"""The most bytes that a graph and its encodings may take together, unless the caller says otherwise."""
+
+DOMAINS: dict[str, tuple[str, str]] = {
+    "src": ("edge", "node"),
+    "dst": ("edge", "node"),
+    "etype": ("edge", "etype"),
+    "ntype": ("node", "ntype"),
+    "src_pair": ("edge", "src_pair"),
+    "src_pair_node": ("src_pair", "node"),
+    "src_pair_etype": ("src_pair", "etype"),
+    "dst_pair": ("edge", "dst_pair"),
+    "dst_pair_node": ("dst_pair", "node"),
+    "dst_pair_etype": ("dst_pair", "etype"),
+}
+"""The set that each map is over, and the set that it leads to."""
+
+Row = TypeVar("Row", bound=np.generic)
+
+
+@dataclass(frozen=True, eq=False)
+class Segments:
+    """The inverse of a map m: A -> B. What m takes to b is order[ptr[b] : ptr[b + 1]], in increasing order;
+    `order` None stands for 0, 1, 2, ...: A is sorted by m."""
+
+    ptr: Ids  # [B + 1]
+    order: Ids | None  # [A]
+
+    def members(self, place: int) -> Ids:
+        """The elements that the map takes to `place`."""
+        start, stop = int(self.ptr[place]), int(self.ptr[place + 1])
+        return np.arange(start, stop, dtype=np.int32) if self.order is None else self.order[start:stop]
+
+    @property
+    def bytes(self) -> int:
+        """What its arrays take."""
+        return self.ptr.nbytes + (0 if self.order is None else self.order.nbytes)
+
+
+@dataclass(frozen=True)
+class Step:
+    """One piece of pre-processing: its name, how long it took, and what came of it."""
+
+    name: str
+    ms: float
+    found: str
+
+
+@dataclass(frozen=True)
+class Degrees:
+    """How many in-edges (or out-edges) nodes have."""
+
+    mean: float
+    max: int
+    without: int  # nodes that have none
+
+
+@dataclass(eq=False)
+class Encodings:
+    """A graph with its edges sorted by (dst, etype, src), and what follows from that.
+
+    Element i of everything per edge is edge edge_order[i] of the graph as given. Pairs are numbered so that those
+    of a weight are contiguous (src_pair: by etype, then node) or those of a node are (dst_pair: by node, then
+    etype, as the edges are). Segments are computed when they are first asked for, and kept.
+    """
+
+    graph: RelationalGraph
+    edge_order: Ids  # [edges]
+    maps: dict[str, Ids]
+    counts: dict[str, int]  # the size of every index set
+    norm: npt.NDArray[np.float32]  # [edges]: 1 / the number of in-edges of the edge's dst that have its type
+    in_degree: npt.NDArray[np.float32]  # [nodes]
+    steps: list[Step] = field(default_factory=list)
+    _segments: dict[str, Segments] = field(default_factory=dict)
+
+    def segments(self, name: str) -> Segments:
+        """The inverse of a map."""
+        if name not in self._segments:
+            domain, codomain = DOMAINS[name]
+            with _timed(self.steps, f"{codomain}s to {domain}s by {name}") as done:
+                found = segments(self.maps[name], self.counts[codomain])
+                form = {"dst": " (CSC)", "src": " (CSR)"}.get(name, "")
+                done(f"{domain}s are sorted already{form}" if found.order is None else f"{domain}s reordered{form}")
+            self._segments[name] = found
+        return self._segments[name]
+
+    @property
+    def dst_ptr(self) -> Ids:
+        """Where each node's in-edges start, [nodes + 1]."""
+        return self.segments("dst").ptr
+
+    def sort_edges(self, rows: npt.NDArray[Row]) -> npt.NDArray[Row]:
+        """Rows in the order of the given edges, put into the sorted order."""
+        return rows[self.edge_order]
+
+    def restore_edges(self, rows: npt.NDArray[Row]) -> npt.NDArray[Row]:
+        """Rows in the sorted order of edges, put back into the order given."""
+        given = np.empty_like(rows)
+        given[self.edge_order] = rows
+        return given
+
+    def ratio(self, pairs: str) -> float:
+        """The share of `src_pair`s or `dst_pair`s among the edges (the compaction ratio, Hector §4.3)."""
+        return self.counts[pairs] / max(1, self.counts["edge"])
+
+    def degrees(self, end: str = "dst") -> Degrees:
+        """In-degrees (of `dst`) or out-degrees (of `src`)."""
+        count = np.bincount(self.maps[end], minlength=self.counts["node"])
+        return Degrees(float(count.mean()) if len(count) else 0.0, int(count.max(initial=0)), int((count == 0).sum()))
+
+    @property
+    def bytes(self) -> int:
+        """What all arrays made so far take."""
+        arrays = [self.edge_order, self.norm, self.in_degree, *self.maps.values()]
+        return sum(array.nbytes for array in arrays) + sum(entry.bytes for entry in self._segments.values())
+
+    def describe(self) -> dict[str, Any]:
+        """The graph and its pre-processing, for display."""
+        degrees = {name: vars(self.degrees(end)) for name, end in (("in_degree", "dst"), ("out_degree", "src"))}
+        return {
+            "name": self.graph.name,
+            "source": self.graph.source,
+            **{f"{name}s": self.counts[name] for name in ("node", "edge", "etype", "ntype")},
+            "etypes_used": len(np.unique(self.maps["etype"])),
+            "src_pairs": self.counts["src_pair"],
+            "dst_pairs": self.counts["dst_pair"],
+            "compaction_ratio": self.ratio("src_pair"),
+            "dst_compaction_ratio": self.ratio("dst_pair"),
+            **degrees,
+            "bytes": self.bytes,
+            "preprocessing": [vars(step) for step in self.steps],
+        }
+
+
+def segments(array: Ids, count: int) -> Segments:
+    """The inverse of a map into 0..count-1, itself given as an array."""
+    ptr = np.zeros(count + 1, dtype=np.int32)
+    np.cumsum(np.bincount(array, minlength=count), out=ptr[1:])
+    if _is_sorted(array):
+        return Segments(ptr, None)
+    # NumPy sorts 16-bit keys by radix, several times faster than wider ones.
+    keys = array.astype(np.uint16) if count <= 1 << 16 else array
+    return Segments(ptr, np.argsort(keys, kind="stable").astype(np.int32))
+
+
+def _is_sorted(array: Ids) -> bool:
+    return bool((array[1:] >= array[:-1]).all())
+
+
+def encode(graph: RelationalGraph, limit: int = MEMORY_LIMIT) -> Encodings:
+    """Sorts a graph's edges and numbers its pairs.
+
+    Raises InputError where the arrays, with the segments of all maps, might take more than `limit` bytes; that is
+    decided before any of them is made.
+    """
+    _check_memory(graph, limit)
+    steps: list[Step] = []
+    with _timed(steps, "sort edges by (dst, etype, src)") as done:
+        edge_order = _edge_order(graph)
+        src, dst, etype = (array[edge_order] for array in (graph.src, graph.dst, graph.etype))
+        done(f"{len(edge_order):,} edges")
+    maps = {"src": src, "dst": dst, "etype": etype, "ntype": graph.ntype}
+    counts = {
+        "node": graph.num_nodes,
+        "edge": graph.num_edges,
+        "etype": graph.num_etypes,
+        "ntype": graph.num_ntypes,
+    }
+    with _timed(steps, "unique (dst, etype)") as done:
+        first = _starts(dst, etype)
+        maps |= {"dst_pair": _numbers(first), "dst_pair_node": dst[first], "dst_pair_etype": etype[first]}
+        counts["dst_pair"] = int(first.sum())
+        done(_share(counts["dst_pair"], graph.num_edges))
+    with _timed(steps, "unique (src, etype)") as done:
+        by_pair = np.argsort(etype.astype(np.int64) * graph.num_nodes + src, kind="stable").astype(np.int32)
+        first = _starts(etype[by_pair], src[by_pair])
+        kept = by_pair[first]
+        src_pair = np.empty(len(by_pair), dtype=np.int32)
+        src_pair[by_pair] = _numbers(first)
+        maps |= {"src_pair": src_pair, "src_pair_node": src[kept], "src_pair_etype": etype[kept]}
+        counts["src_pair"] = len(kept)
+        ptr = np.append(np.flatnonzero(first), len(first)).astype(np.int32)
+        done(_share(counts["src_pair"], graph.num_edges))
+    with _timed(steps, "in-degrees, whole and by type") as done:
+        norm = np.float32(1) / np.bincount(maps["dst_pair"], minlength=1).astype(np.float32)[maps["dst_pair"]]
+        in_degree = np.bincount(dst, minlength=graph.num_nodes).astype(np.float32)
+        done(f"at most {int(in_degree.max(initial=0)):,} in-edges a node")
+    # The order that found the pairs is the inverse of their map: it need not be sorted for again.
+    known = {"src_pair": Segments(ptr, None if _is_sorted(src_pair) else by_pair)}
+    return Encodings(graph, edge_order, maps, counts, norm, in_degree, steps, known)
+
+
+def _edge_order(graph: RelationalGraph) -> Ids:
+    """The edges by (dst, etype, src); parallel edges in the order given."""
+    if graph.num_nodes**2 * graph.num_etypes < 2**63:
+        keys = (graph.dst.astype(np.int64) * graph.num_etypes + graph.etype) * graph.num_nodes + graph.src
+        return np.argsort(keys, kind="stable").astype(np.int32)
+    return np.lexsort((graph.src, graph.etype, graph.dst)).astype(np.int32)
+
+
+def _starts(*columns: Ids) -> npt.NDArray[np.bool_]:
+    """Which rows of sorted columns differ from the row before."""
+    first = np.zeros(len(columns[0]), dtype=np.bool_)
+    first[:1] = True
+    for column in columns:
+        first[1:] |= column[1:] != column[:-1]
+    return first
+
+
+def _numbers(first: npt.NDArray[np.bool_]) -> Ids:
+    """Which run of equal rows each row is in, counting from 0."""
+    return np.cumsum(first, dtype=np.int32) - np.int32(1)
+
+
+def _share(pairs: int, edges: int) -> str:
+    return f"{pairs:,} pairs" + (f", {100 * pairs / edges:.1f} % of the edges" if edges else "")
+
+
+@contextmanager
+def _timed(steps: list[Step], name: str) -> Iterator[Callable[[str], None]]:
+    """Adds a step when its block ends; what is yielded takes the sentence on what was found."""
+    said: list[str] = []
+    began = time.perf_counter()
+    yield said.append
+    steps.append(Step(name, (time.perf_counter() - began) * 1e3, said[0]))
+
+
+def _check_memory(graph: RelationalGraph, limit: int) -> None:
+    """Bounds what encodings may come to: pairs are at most as many as edges."""
+    by_edge = sum(domain != "node" for domain, _ in DOMAINS.values())
+    by_node = sum(codomain == "node" for _, codomain in DOMAINS.values())
+    # Each map and its order, the sorting of edges and norm; the node types with their order, pointers, in-degrees.
+    values = graph.num_edges * (2 * by_edge + 2 + 2) + graph.num_nodes * (by_node + 3) + 3 * graph.num_etypes
+    if 4 * values > limit:
+        raise InputError(
+            f"{graph.name}: {graph.num_nodes:,} nodes and {graph.num_edges:,} edges might take"
+            f" {4 * values / 2**30:,.2f} GiB with their encodings, more than the limit of {limit / 2**30:,.2f} GiB"
+        )

@@ -1,0 +1,182 @@
+"""The arrays of an op's run: from lists of indices and tensors by name to what the compiled programs read, and back.
+
+Programs see entries in the order of the lists; callers never do: tensors over entries are sorted on the way in, and
+results over entries are put back on the way out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from time import perf_counter
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from explorer.compiler.compilation import Compilation
+from explorer.compiler.ir.graph import Graph, Tensor
+from explorer.compiler.ir.index_sets import count_name
+from explorer.compiler.ir.loops import Kernel
+from explorer.compiler.ir.module import Module
+from explorer.runtime.data.index_arrays import sparse_from
+from explorer.runtime.data.index_lists import SparseRows
+from explorer.runtime.data.triples import Ids, InputError
+from explorer.runtime.encode.arrays import inputs_of, kernels_of
+from explorer.runtime.encode.graph import Segments, Step, segments
+from explorer.runtime.encode.layers import Floats, Outcome, tensor_shape, with_upstream
+from explorer.runtime.encode.products import product_arrays
+
+
+@dataclass(frozen=True)
+class Sets:
+    """The sets of an op: lists own entries, and an entry picks a row of a table."""
+
+    owner: str  # bag, query, or the first set of a matrix
+    entry: str
+    picked: str
+    home: str  # the map from entries to owners
+    pick: str  # the map from entries to what they pick
+
+    @classmethod
+    def of(cls, graph: Graph) -> Sets:
+        """The sets of an op's graph."""
+        home, pick = graph.maps[:2]
+        return cls(home.codomain, home.domain, pick.codomain, home.name, pick.name)
+
+
+@dataclass(eq=False)
+class EncodedLists:
+    """The lists of a run as an op's maps and the sizes of its sets, with the inverses that programs ask for, each
+    made once; `steps` says what was done."""
+
+    sets: Sets
+    lists: SparseRows
+    steps: list[Step] = field(default_factory=list)
+    maps: dict[str, Ids] = field(default_factory=dict)
+    counts: dict[str, int] = field(default_factory=dict)
+    _segments: dict[str, Segments] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        sets, lists = self.sets, self.lists
+        if sets.owner == sets.picked and lists.num_rows != lists.num_cols:
+            raise InputError(
+                f"{lists.name} has {lists.num_rows:,} rows and {lists.num_cols:,} columns, but the op's matrix is"
+                f" {sets.owner} by {sets.picked}, so square"
+            )
+        if lists.order is not None:
+            self.steps.append(Step(f"sort {lists.num_entries:,} entries by row", 0.0, "they were in another order"))
+        with self._timed(f"{sets.home} of each entry") as found:
+            self.maps = {sets.home: lists.owners(), sets.pick: lists.idx}
+            found.append(f"{lists.num_entries:,} entries in {lists.num_rows:,} lists")
+        self.counts = {sets.picked: lists.num_cols, sets.owner: lists.num_rows, sets.entry: lists.num_entries}
+
+    def segments(self, name: str) -> Segments:
+        """The inverse of a map."""
+        if name not in self._segments:
+            if name == self.sets.home:
+                self._segments[name] = Segments(self.lists.ptr, None)
+            else:
+                with self._timed(f"{self.sets.picked}s to entries by {name}") as found:
+                    inverse = self._segments[name] = segments(self.maps[name], self.counts[self.sets.picked])
+                    found.append("entries are sorted already" if inverse.order is None else "entries reordered")
+        return self._segments[name]
+
+    @property
+    def map_bytes(self) -> dict[str, int]:
+        """What reading each map takes at the least: the owners of sorted entries follow from where lists begin."""
+        return {self.sets.home: self.lists.ptr.nbytes, self.sets.pick: self.lists.idx.nbytes}
+
+    @contextmanager
+    def _timed(self, name: str) -> Iterator[list[str]]:
+        found: list[str] = []
+        began = perf_counter()
+        yield found
+        self.steps.append(Step(name, (perf_counter() - began) * 1e3, found[0]))
+
+
+def programs_of(compilation: Compilation) -> tuple[Graph, Kernel | Module]:
+    """The graph and the kernels of an op. Raises InputError for what has no loops."""
+    graph, loops = compilation.stages["graph"], compilation.stages["loops"]
+    if not isinstance(graph.program, Graph) or not isinstance(loops.program, Kernel | Module):
+        raise InputError(f"there are no loops to run: {loops.reason}")
+    return graph.program, loops.program
+
+
+def encode_inputs(
+    compilation: Compilation, inputs: Mapping[str, Any], upstream: Any | None
+) -> tuple[dict[str, Any], Callable[[Floats, Mapping[str, Floats]], Outcome]]:
+    """What an op's programs read, and the function that turns what they give into what the caller expects.
+
+    `inputs` holds the lists in one of the forms of `sparse_arrays`, and every param and input by its name; how many
+    rows there are to pick is read off the tensors where no number says it. Raises InputError.
+    """
+    graph, program = programs_of(compilation)
+    sets = Sets.of(graph)
+    encoded = EncodedLists(sets, sparse_from(inputs, graph.name, "given", _rows_given(graph, sets, inputs)))
+    tensors = with_upstream(graph, inputs, upstream)
+    return program_inputs(graph, program, encoded, tensors), lambda result, gradients: finish(
+        graph, encoded, result, gradients
+    )
+
+
+def _rows_given(graph: Graph, sets: Sets, inputs: Mapping[str, Any]) -> int | None:
+    """How many rows the given tensors over the picked set have."""
+    for tensor in graph.tensors:
+        if tensor.name in inputs and sets.picked in tensor.sets:
+            return int(np.shape(inputs[tensor.name])[tensor.sets.index(sets.picked)])
+    return None
+
+
+def program_inputs(
+    graph: Graph, program: Kernel | Module, encoded: EncodedLists, tensors: Mapping[str, npt.NDArray[Any]]
+) -> dict[str, Any]:
+    """Every array that the programs of an op read: maps, inverses, sizes, and the tensors, those of entries sorted.
+
+    Raises InputError for a tensor that is missing or does not fit.
+    """
+    arrays: dict[str, Any] = {str(count_name(index_set)): size for index_set, size in encoded.counts.items()}
+    arrays |= encoded.maps
+    read = {buffer.name for buffer in inputs_of(kernels_of(program))}
+    arrays |= product_arrays(graph, read, encoded.maps, encoded.counts)
+    for buffer in inputs_of(kernels_of(program)):
+        if buffer.kind == "index" and buffer.name not in arrays:
+            base, _, part = buffer.name.rpartition("_")
+            found = encoded.segments(base)
+            order = np.arange(encoded.lists.num_entries, dtype=np.int32) if found.order is None else found.order
+            arrays[buffer.name] = found.ptr if part == "ptr" else order
+    for tensor in graph.tensors:
+        arrays[tensor.name] = _tensor(graph, tensor, encoded, tensors)
+    return arrays
+
+
+def is_weight(tensor: Tensor, sets: Sets) -> bool:
+    """Whether a tensor is what the lists themselves bring: the weight of an entry, the value of a nonzero."""
+    return tensor.kind == "structure" and tensor.sets == (sets.entry,)
+
+
+def _tensor(
+    graph: Graph, tensor: Tensor, encoded: EncodedLists, tensors: Mapping[str, npt.NDArray[Any]]
+) -> npt.NDArray[Any]:
+    if is_weight(tensor, encoded.sets) and encoded.lists.value is not None:
+        return encoded.lists.value
+    if tensor.name not in tensors:
+        raise InputError(f"There is no array for {tensor.name}.")
+    array = np.asarray(tensors[tensor.name], dtype=np.float32)
+    shape = tensor_shape(graph, tensor, encoded.counts)
+    if array.shape != shape:
+        raise InputError(f"{tensor.name} has the shape {list(array.shape)}, but is declared {list(shape)}.")
+    return encoded.lists.sort(array) if tensor.sets[:1] == (encoded.sets.entry,) else array
+
+
+def finish(graph: Graph, encoded: EncodedLists, result: Floats, gradients: Mapping[str, Floats]) -> Outcome:
+    """A program's result with its entries in the caller's order, and gradients in the shapes of their tensors."""
+    if graph.value(graph.result).index_set == encoded.sets.entry:
+        result = encoded.lists.restore(result)
+    tensors = {tensor.name: tensor for tensor in graph.tensors}
+    shaped: dict[str, Floats] = {}
+    for name, gradient in gradients.items():
+        rows = gradient.reshape(tensor_shape(graph, tensors[name], encoded.counts))
+        shaped[name] = encoded.lists.restore(rows) if tensors[name].sets[:1] == (encoded.sets.entry,) else rows
+    return result, shaped

@@ -1,0 +1,67 @@
+"""The maps into products of sets that a backward pass adds, as arrays: they follow from the maps of a run's data.
+
+A tensor over several sets, `mu[ntype, etype]`, is picked by several maps at once; its rows, numbered in row-major
+order, are the elements of the product, and a number of a row is what its gradient is summed by.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Container, Mapping
+from typing import Any, TypeVar
+
+import numpy as np
+
+from explorer.compiler.ir.graph import Graph, IndexMap
+from explorer.compiler.ir.index_sets import CONTAINERS, SetNames, count_name, factors, with_products
+from explorer.runtime.data.triples import MAX_COUNT, InputError
+from explorer.runtime.encode.graph import segments
+
+Ids = TypeVar("Ids", bound=Any)
+"""Whole numbers, an array of NumPy or a tensor of PyTorch."""
+
+
+def product_ids(graph: Graph, entry: IndexMap, maps: Mapping[str, Ids], counts: Mapping[str, int], every: Ids) -> Ids:
+    """Where a map of several paths leads from each element of its domain, of which `every` has the numbers 0, 1, ...
+
+    `maps` hold the data's maps, flat, `counts` the sizes of the sets. Raises InputError for a product of more elements
+    than an index of 32 bits tells apart.
+    """
+    count = with_products(graph, counts)[entry.codomain]
+    sets = factors(graph, entry)
+    if count > MAX_COUNT:
+        sizes = " times ".join(f"{counts[each]:,} ({each})" for each in sets)
+        raise InputError(f"a tensor over {sizes} has {count:,} rows, more than an index of 32 bits can tell apart")
+    starts = {known.name: known.domain for known in graph.maps}
+
+    def follow(path: str) -> Ids:
+        rows, at = every, entry.domain
+        for step in path.split("."):
+            if step == at:
+                continue
+            if starts[step] == CONTAINERS.get(at):
+                rows = rows // max(1, counts[at] // max(1, counts[starts[step]]))
+            rows, at = maps[step][rows], ""
+        return rows
+
+    first, *others = map(follow, entry.paths)
+    for ids, index_set in zip(others, sets[1:], strict=True):
+        first = first * counts[index_set] + ids
+    return first
+
+
+def product_arrays(
+    graph: Graph, read: Container[str], maps: Mapping[str, Any], counts: Mapping[str, int]
+) -> dict[str, Any]:
+    """The sizes of a layer's or an op's products of sets, and the inverses of the maps into them, of those arrays that
+    programs `read`, by name. Raises InputError."""
+    sizes, inverses = with_products(graph, counts), SetNames.of(graph).inverses
+    arrays: dict[str, Any] = {}
+    for entry in graph.maps:
+        names = inverses[entry.name]
+        if not entry.paths or not any(name in read for name in names):
+            continue
+        every = np.arange(counts[entry.domain], dtype=np.int32)
+        found = segments(product_ids(graph, entry, maps, counts, every), sizes[entry.codomain])
+        arrays |= dict(zip(names, (found.ptr, every if found.order is None else found.order), strict=True))
+        arrays[str(count_name(entry.codomain))] = sizes[entry.codomain]
+    return arrays

@@ -1,0 +1,1 @@
+"""The least that a run must move and compute."""

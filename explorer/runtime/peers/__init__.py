@@ -1,0 +1,1 @@
+"""What a run on a GPU is timed beside."""

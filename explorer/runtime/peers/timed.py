@@ -1,0 +1,111 @@
+"""What a run on a GPU is timed beside: the same model as its user would write it today, on the same data.
+
+The model is compiled without what a user's text does not do (reordering, compaction, a derived backward pass), and its
+graph evaluated operator by operator: see `peer_torch`. Gradients are PyTorch's own.
+"""
+
+from __future__ import annotations
+
+import functools
+import importlib.util
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from explorer.runtime.reference.compare import Check, worst
+from explorer.runtime.runs.request import Outcome, Setup, how_far
+from explorer.runtime.targets.gpu.timing import Times
+
+AS_WRITTEN: Mapping[str, str | int | bool] = {"reorder": False, "compact": False, "grad": False}
+"""Options under which the graph has the operators that the text has."""
+
+OUT_OF_MEMORY = "out of memory"
+
+
+@dataclass
+class Peer:
+    """One peer: what launches it, what it gives, and its times; `reason` says why it has none."""
+
+    name: str
+    launch: Callable[[], None]
+    outcome: Callable[[], Outcome]
+    out_of_memory: type[BaseException] | tuple[type[BaseException], ...] = MemoryError
+    reason: str = ""
+    times: Times = field(default_factory=Times)
+    check: Check | None = None
+
+    def measure(self, watch: Callable[[Callable[[], None]], float]) -> float | None:
+        """One measurement; None where the peer has failed, now or before."""
+        if self.reason:
+            return None
+        try:
+            return watch(self.launch)
+        except self.out_of_memory:
+            self.reason = OUT_OF_MEMORY
+            return None
+
+    def checked(self, setup: Setup) -> Peer:
+        """Itself, its result and its gradients held against the reference's; a wrong one is not timed."""
+        try:
+            got, gradients = setup.finished(*self.outcome())
+        except self.out_of_memory:
+            self.reason = OUT_OF_MEMORY
+            return self
+        self.check = setup.check(got)
+        checks = {"result": self.check}
+        if gradients:
+            found = {"all": setup.together(gradients)} if setup.large else setup.checked(gradients)
+            checks |= {f"gradient by {name}": check for name, check in found.items()}
+        name = worst(checks)
+        if not checks[name].matches:
+            self.reason = f"its {name} differs from the reference's{how_far(checks[name])}"
+        return self
+
+    def to_json(self, ours: Times) -> dict[str, Any]:
+        """Its times, how many of ours its median takes, its error, and the reason where it has no times."""
+        shown = self.times if not self.reason else Times()
+        return {
+            "name": self.name,
+            "reason": self.reason,
+            **shown.to_json(),
+            "ratio": shown.median / ours.median if shown.cold else None,
+            "max_relative_error": None if self.check is None else self.check.max_relative_error,
+        }
+
+
+def peers_of(setup: Setup) -> list[Peer]:
+    """The peers that this machine has for a run on its GPU: none without PyTorch for CUDA."""
+    if importlib.util.find_spec("torch") is None:
+        return []
+    import torch
+
+    return [eager(setup, "cuda")] if torch.cuda.is_available() else []
+
+
+def eager(setup: Setup, device: str) -> Peer:
+    """Eager PyTorch on a device, checked."""
+    import torch
+
+    from explorer.runtime.peers.torch_code import TorchModel
+
+    graph, written = setup.program("graph"), setup.recompiled(AS_WRITTEN)
+    learnt = [tensor for tensor, _ in graph.gradients]
+    given = next((tensor.name for tensor in graph.tensors if tensor.kind == "upstream"), None)
+
+    @functools.cache
+    def on_device() -> tuple[TorchModel, torch.Tensor | None]:
+        """Made when the peer is checked, so that running out of memory here is told like any other."""
+        # As the programs read it: the rows of a result over edges or entries are in their order.
+        upstream = None if given is None else torch.from_numpy(setup.inputs()[given]).to(device)
+        return TorchModel(written.program("graph"), written.inputs(), device, learnt), upstream
+
+    def launch() -> None:
+        model, upstream = on_device()
+        model.run(upstream)
+
+    def outcome() -> Outcome:
+        model, upstream = on_device()
+        result, gradients = model.run(upstream)
+        return result.numpy(force=True), {name: found.numpy(force=True) for name, found in gradients.items()}
+
+    return Peer("eager PyTorch", launch, outcome, torch.OutOfMemoryError).checked(setup)

@@ -1,0 +1,152 @@
+"""Whether what a target gives is what the reference gives, up to the rounding errors that float32 makes on the way.
+
+Every element is held against its own bound (`reference_bounds`). Beside that, the root mean square of error over bound
+is held against that of float32 computed plainly: a bound that is wide, where errors mostly cancel, hides what is a
+little wrong everywhere, and the mean does not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from explorer.runtime.reference.numbers.bounds import CONSTANT, LARGEST, ROUNDOFF, Bounded
+
+MOST_ROOT = 3.0
+"""How many times the root mean square of plain float32, NumPy's or one by one, a target's may be. Lawful runs reach
+1.2; products of TF32 numbers 100."""
+FEWEST = 64
+"""Of fewer different elements, a mean says nothing that the elements do not."""
+SHARED = 0.5
+"""How much of the bounds that elements share is no alarm: such an error is one draw, however many elements have it."""
+VANISHING = 1e-12
+"""A result as small may be what underflow left of it; of a larger one only 0 is suspected."""
+NORMAL = 2.0**-126
+"""The least normal number of float32: a smaller result may itself be 0."""
+_SMALLEST = 1e-300
+
+Floats = npt.NDArray[np.floating]
+Plain = Callable[[], npt.NDArray[np.floating]]
+"""The reference's text in float32: as NumPy has it, or one by one."""
+Unflushed = Callable[[], Bounded]
+"""The reference's text with bounds that allow no underflow."""
+
+
+@dataclass(frozen=True)
+class Check:
+    """The comparison of all rows that were checked.
+
+    `ratio` is the largest of error over what it may be: above 1, an element is wrong; infinite where it is no number
+    and should be one, or where shapes differ. `root` is the root mean square of error over bound, `plain_root` that of
+    plain float32 where it was needed, and `drifts` says that the first is too far above the second. `beyond_float32`
+    says that all that is wrong are numbers that float32 cannot hold on the way. `max_relative_error` is for show.
+    """
+
+    ratio: float
+    rows: int
+    root: float = 0.0
+    plain_root: float | None = None
+    drifts: bool = False
+    beyond_float32: bool = False
+    max_relative_error: float = 0.0
+
+    @property
+    def matches(self) -> bool:
+        return self.ratio <= 1 and not self.drifts
+
+    def to_json(self) -> dict[str, Any]:
+        """The figures, None where one is no number."""
+        return {
+            "error_over_bound": _number(self.ratio),
+            "root_mean_square": _number(self.root),
+            "plain_root_mean_square": None if self.plain_root is None else _number(self.plain_root),
+            "max_relative_error": _number(self.max_relative_error),
+        }
+
+
+def _number(value: float) -> float | None:
+    return value if np.isfinite(value) else None
+
+
+def compare(got: Floats, want: Bounded, plain: Sequence[Plain] = (), unflushed: Unflushed | None = None) -> Check:
+    """Hold a result or a gradient against the reference's, of the same elements, in any shape.
+
+    A NaN or an infinity matches only the same, or anything where float32 has no bound: there, what is no number is told
+    as beyond float32, and a number passes. So is what no digit is right of where underflow on the way alone explains
+    it. The other evaluations are made only where the mean may be an alarm, or where something may have vanished.
+    """
+    if got.shape != want.shape:
+        return Check(np.inf, want.shape[0] if want.shape else 0)
+    ratios = error_over_bound(got, want)
+    unheld = ~np.isfinite(want.error) & np.isfinite(want.value) & ~np.isfinite(got)
+    if unflushed is not None and (suspected := _may_have_vanished(got, want) & (ratios <= 1)).any():
+        unheld |= suspected & (error_over_bound(got, unflushed()) > 1)
+    ratio = float(np.max(np.where(unheld, np.inf, ratios), initial=0.0))
+    beyond = bool(unheld.any()) and float(np.max(np.where(unheld, 0.0, ratios), initial=0.0)) <= 1
+    root = _root(ratios)
+    roots = [0.0, *_shared_root(want)]
+    drifts = ratio <= 1 and _suspicious(root, roots, want)
+    plain_root: float | None = None
+    for evaluate in plain if drifts else ():
+        plain_root = max(plain_root or 0.0, _root(error_over_bound(evaluate(), want)))
+        drifts = root > MOST_ROOT * max(plain_root, *roots)
+        if not drifts:
+            break
+    drifts = drifts and plain_root is not None
+    return Check(ratio, len(got) if got.ndim else 1, root, plain_root, drifts, beyond, _relative(got, want.value))
+
+
+def error_over_bound(got: Floats, want: Bounded) -> npt.NDArray[np.float64]:
+    """How many times the error that it may have each element has."""
+    with np.errstate(all="ignore"):
+        bound = CONSTANT * ROUNDOFF * want.error
+        value = np.asarray(got, dtype=np.float64)
+        error = np.abs(value - want.value)
+        ratios = np.where(bound > 0, error / np.where(bound > 0, bound, 1.0), np.where(error == 0, 0.0, np.inf))
+        same = (value == want.value) | (np.isnan(value) & np.isnan(want.value))
+        overflows = np.isinf(value) & (np.abs(want.value) >= LARGEST) & (np.sign(value) == np.sign(want.value))
+        ratios = np.where(np.isinf(bound) & np.isfinite(want.value), 0.0, ratios)
+    return np.where(same | overflows, 0.0, np.nan_to_num(ratios, nan=np.inf, posinf=np.inf))
+
+
+def _may_have_vanished(got: Floats, want: Bounded) -> npt.NDArray[np.bool_]:
+    """Where a result is wrong in its first digits within a bound that is as large as itself, and is small or 0."""
+    with np.errstate(all="ignore"):
+        size = np.abs(want.value)
+        wrong = np.abs(np.asarray(got, np.float64) - want.value) > size / 1024
+        within = (size >= NORMAL) & (CONSTANT * ROUNDOFF * want.error >= size)
+    return np.asarray(wrong & within & ((got == 0) | (size < VANISHING)))
+
+
+def _root(ratios: npt.NDArray[np.float64]) -> float:
+    return float(np.sqrt(np.mean(np.square(np.minimum(ratios, 1e100))))) if ratios.size else 0.0
+
+
+def _shared_root(want: Bounded) -> list[float]:
+    """The root mean square of the parts of the bounds that elements may share."""
+    with np.errstate(all="ignore"):
+        part = np.broadcast_to(np.nan_to_num(SHARED * want.shared / (want.error + _SMALLEST), nan=1.0), want.shape)
+    return [float(np.sqrt(np.mean(np.square(np.minimum(part, 1.0)))))] if part.size else []
+
+
+def _suspicious(root: float, roots: list[float], want: Bounded) -> bool:
+    """Whether a mean is worth an evaluation in plain float32."""
+    return root > MOST_ROOT * max(roots) and want.size >= FEWEST and len(np.unique(want.value)) >= FEWEST
+
+
+def _relative(got: Floats, want: npt.NDArray[np.float64]) -> float:
+    """The largest relative error, relative to a tenth of the median where elements are smaller."""
+    with np.errstate(all="ignore"):
+        counted = np.abs(want[np.isfinite(want) & (want != 0)])
+        typical = 0.1 * float(np.median(counted)) if counted.size else 0.0
+        errors = np.abs(got.astype(np.float64) - want) / np.maximum(np.abs(want), typical + _SMALLEST)
+    return float(np.max(np.where(np.isfinite(want), errors, 0.0), initial=0.0))
+
+
+def worst(checks: Mapping[str, Check]) -> str:
+    """The name of the check with the largest ratio, those that drift last."""
+    return max(checks, key=lambda name: (not checks[name].matches, checks[name].ratio))

@@ -1,0 +1,267 @@
+"""What a model means: its text evaluated in float64 NumPy, and its gradients, against which every run is checked.
+
+It shares no code with the compiler, from the parser on: a mistake would have to be made twice to pass.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from explorer.runtime.reference.evaluator import Evaluator, Index
+from explorer.runtime.reference.layers import LayerEvaluator
+from explorer.runtime.reference.numbers.adjoint import backward, payload_of
+from explorer.runtime.reference.numbers.arithmetic import BOUNDED, FLOAT64, Arithmetic
+from explorer.runtime.reference.numbers.bounds import flushing, products_coarser
+from explorer.runtime.reference.numbers.primitives import Array, joined, spread
+from explorer.runtime.reference.numbers.tangent import Moved
+from explorer.runtime.reference.ops import OpEvaluator
+from explorer.runtime.reference.text import ReferenceFailure, read_model
+
+CHUNK_BYTES = 4 << 20
+"""About how much the float64 values of one chunk of the batch take. TransR's hold a matrix a triple: chunks that stay
+in cache take a third of the time of chunks of 128 MiB, measured on 2 cores at batch 4,096 and dimension 256."""
+
+STEP = 1e-6
+"""How far a finite difference goes to either side, for entries of a size about 1."""
+
+Inputs = Mapping[str, npt.NDArray[np.generic]]
+
+
+def score(
+    text: str,
+    inputs: Inputs,
+    sizes: Mapping[str, int],
+    name: str | None = None,
+    negatives: str = "none",
+    arithmetic: Arithmetic = FLOAT64,
+) -> Array:
+    """The scores of a batch: [B], or [B, N] with negatives "tail:N" or "head:N".
+
+    `inputs` holds each index map and tensor by its name (the corrupted map as [B, N]), `sizes` the dimensions
+    that differ from the text's defaults, and `name` picks a definition where the last is not meant.
+    """
+    model = read_model(text)
+    definition = model.main(name)
+    maps = [parameter for parameter, _ in definition.parameters]
+    ids = {entry: np.asarray(inputs[entry], dtype=np.int64) for entry in maps}
+    lead = 1 if negatives == "none" else 2
+    if max((array.ndim for array in ids.values()), default=0) != lead:
+        raise ReferenceFailure(f"the shapes of {', '.join(maps)} do not fit negatives {negatives!r}")
+    if lead == 2:
+        ids = {entry: array.reshape(len(array), -1) for entry, array in ids.items()}
+    rows = np.broadcast_shapes(*(array.shape for array in ids.values()))
+    sets = frozenset(kind for _, kind in definition.parameters)
+    run = Evaluator(model, definition, inputs, sizes, lead, sets, arithmetic)
+    parts: list[Array] = []
+    with np.errstate(all="ignore"):
+        step = rows[0]
+        if not arithmetic.whole:
+            _score_rows(run, {entry: array[:1] for entry, array in ids.items()})
+            step = max(1, CHUNK_BYTES // max(1, run.bytes))
+        for start in range(0, rows[0], step):
+            chunk = {entry: array[start : start + step] for entry, array in ids.items()}
+            shape = np.broadcast_shapes(*(array.shape for array in chunk.values()))
+            parts.append(spread(_score_rows(run, chunk), shape))
+    return joined(0, *parts)
+
+
+def _score_rows(run: Evaluator, ids: Mapping[str, npt.NDArray[np.int64]]) -> Array:
+    """The scores of the rows with these ids."""
+    run.bytes = 0
+    result = run.array(run.body(run.definition, {**run.tables, **{name: Index(array) for name, array in ids.items()}}))
+    if result.ndim != run.lead:
+        raise ReferenceFailure(f"the result is not a number but has shape {list(result.shape[run.lead :])}")
+    return result
+
+
+def layer(
+    text: str,
+    inputs: Inputs,
+    sizes: Mapping[str, int],
+    name: str | None = None,
+    arithmetic: Arithmetic = FLOAT64,
+) -> Array:
+    """What a layer gives for a graph: [nodes, ...], or [edges, ...] where it returns data of edges.
+
+    `inputs` holds the edges (`src`, `dst`, `etype`: int32 [edges]), `ntype` (int32 [nodes]), the numbers
+    `num_nodes`, `num_etypes` and `num_ntypes`, and every tensor by its name, its rows per edge in the edges' order.
+    """
+    model = read_model(text)
+    with np.errstate(all="ignore"):
+        return LayerEvaluator(model, model.main(name), inputs, sizes, arithmetic).result()
+
+
+def op(
+    text: str,
+    inputs: Inputs,
+    sizes: Mapping[str, int],
+    name: str | None = None,
+    arithmetic: Arithmetic = FLOAT64,
+) -> Array:
+    """What an op gives: a row for each bag, row of a matrix, nonzero, or entry of a block gather.
+
+    `inputs` holds the lists as a caller gives them (`ptr`, `idx`, `weight`; `rowptr` or `row`, `col`, `value`,
+    `num_rows`, `num_cols`; `ptr`, `blocks`) and every tensor by its name. Rows of nonzeros are in the order given.
+    """
+    model = read_model(text)
+    with np.errstate(all="ignore"):
+        return OpEvaluator(model, model.main(name), inputs, sizes, arithmetic).result()
+
+
+def evaluate(
+    text: str,
+    inputs: Inputs,
+    sizes: Mapping[str, int],
+    name: str | None = None,
+    negatives: str = "none",
+    arithmetic: Arithmetic = FLOAT64,
+) -> Array:
+    """`score`, `layer` or `op`, whichever the definition is."""
+    match read_model(text).main(name).family:
+        case "layer":
+            return layer(text, inputs, sizes, name, arithmetic)
+        case "op":
+            return op(text, inputs, sizes, name, arithmetic)
+    return score(text, inputs, sizes, name, negatives, arithmetic)
+
+
+def gradients(
+    text: str,
+    inputs: Inputs,
+    sizes: Mapping[str, int],
+    upstream: npt.NDArray[np.floating],
+    names: Sequence[str],
+    name: str | None = None,
+    negatives: str = "none",
+    arithmetic: Arithmetic = BOUNDED,
+) -> tuple[Array, dict[str, Array]]:
+    """The result, and the gradient of sum(upstream * result) by each of the tensors `names`, in their shapes.
+
+    In one chunk, so what is as large as the product of all its edges and features should be cut smaller before.
+    """
+    traced, tensors = arithmetic.traced({entry: np.asarray(inputs[entry]) for entry in names})
+    result = evaluate(text, inputs, sizes, name, negatives, traced)
+    value = payload_of(result)
+    with np.errstate(all="ignore"):
+        found = backward(result, arithmetic.of(np.asarray(upstream)), tensors)
+    zeros = {entry: arithmetic.of(np.zeros(np.shape(inputs[entry]), np.float32)) for entry in names}
+    return value, {entry: zeros[entry] if (by := found.get(entry)) is None else by for entry in names}
+
+
+@dataclass(frozen=True, eq=False)
+class Meaning:
+    """A definition with all that it is evaluated on; `coarser` says how many times the unit roundoff of float32 the
+    factors of its matrix products have, where a target rounds them on purpose; `rows` are those of the result that are
+    asked for, all where there are none."""
+
+    text: str
+    inputs: Inputs
+    sizes: Mapping[str, int]
+    name: str | None = None
+    negatives: str = "none"
+    coarser: float = 1.0
+    rows: npt.NDArray[np.integer] | None = None
+
+    def result(self, arithmetic: Arithmetic = BOUNDED) -> Array:
+        """The scores, or the rows of a layer or an op."""
+        with products_coarser(self.coarser), flushing(arithmetic.flushes):
+            found = evaluate(self.text, self.inputs, self.sizes, self.name, self.negatives, arithmetic)
+        return found if self.rows is None else found[self.rows]
+
+    def gradients(
+        self, upstream: npt.NDArray[np.floating], names: Sequence[str], arithmetic: Arithmetic = BOUNDED
+    ) -> dict[str, Array]:
+        """The gradients of sum(upstream * result) by these tensors."""
+        asked = (self.text, self.inputs, self.sizes, upstream, names, self.name, self.negatives, arithmetic)
+        with products_coarser(self.coarser), flushing(arithmetic.flushes):
+            return gradients(*asked)[1]
+
+    def change(self, direction: Mapping[str, npt.NDArray[np.floating]], arithmetic: Arithmetic = BOUNDED) -> Array:
+        """How the result changes along a direction of these tensors, in any size; 0 where it does not."""
+        moved = arithmetic.moved({name: np.asarray(self.inputs[name]) for name in direction}, direction)
+        found = self.result(moved)
+        return found.change if isinstance(found, Moved) else arithmetic.of(np.zeros(found.shape))
+
+
+@dataclass(frozen=True)
+class Slope:
+    """How the loss changes with one entry of a tensor."""
+
+    tensor: str
+    index: tuple[int, ...]
+    value: float
+
+
+def finite_difference(
+    text: str,
+    inputs: Inputs,
+    sizes: Mapping[str, int],
+    upstream: npt.NDArray[np.floating],
+    names: Sequence[str],
+    count: int,
+    name: str | None = None,
+    negatives: str = "none",
+    seed: int = 0,
+) -> list[Slope]:
+    """Central differences of sum(upstream * result) in float64, by `count` entries of each of the tensors `names`.
+
+    The entries are drawn with `seed`, without repetition; all are taken where there are no more than `count`. Each
+    costs two evaluations of the text. `upstream` has the shape of the result.
+    """
+    random = np.random.default_rng(seed)
+    slopes = []
+    for tensor in names:
+        values = np.array(inputs[tensor], dtype=np.float64)
+        for flat in np.sort(random.permutation(values.size)[:count]).tolist():
+            index = tuple(int(part) for part in np.unravel_index(flat, values.shape))
+            centre = values[index]
+            step = STEP * max(1.0, abs(float(centre)))
+            ends = []
+            for moved in (centre + step, centre - step):
+                values[index] = moved
+                ends.append((moved, evaluate(text, {**inputs, tensor: values}, sizes, name, negatives)))
+            values[index] = centre
+            (high, above), (low, below) = ends
+            slopes.append(Slope(tensor, index, float(np.sum(upstream * (above - below)) / (high - low))))
+    return slopes
+
+
+@dataclass(frozen=True)
+class DirectionalSlope:
+    """How the loss changes as all entries of a tensor move together: the direction's product with the gradient."""
+
+    tensor: str
+    direction: Array
+    value: float
+
+
+def directional_difference(
+    text: str,
+    inputs: Inputs,
+    sizes: Mapping[str, int],
+    upstream: npt.NDArray[np.floating],
+    names: Sequence[str],
+    name: str | None = None,
+    negatives: str = "none",
+    seed: int = 0,
+) -> list[DirectionalSlope]:
+    """Central differences of sum(upstream * result) in float64 along a random direction of each tensor in `names`.
+
+    Two evaluations check all entries of a tensor at once, where entries one by one would take too long: with a
+    normal direction, an error of the gradient shows with the size of its own norm.
+    """
+    random = np.random.default_rng(seed)
+    slopes = []
+    for tensor in names:
+        values = np.array(inputs[tensor], dtype=np.float64)
+        direction = random.standard_normal(values.shape)
+        above, below = (
+            evaluate(text, {**inputs, tensor: values + step * direction}, sizes, name, negatives)
+            for step in (STEP, -STEP)
+        )
+        slopes.append(DirectionalSlope(tensor, direction, float(np.sum(upstream * (above - below)) / (2 * STEP))))
+    return slopes

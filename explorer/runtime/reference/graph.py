@@ -1,0 +1,146 @@
+"""A graph and the data named on its nodes and edges, for the reference's layers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import numpy.typing as npt
+
+from explorer.runtime.reference.numbers.primitives import (
+    Array,
+    Numbers,
+    accumulate,
+    blank,
+    pick,
+    put,
+    segment_max,
+    segment_sum,
+    spread,
+    widened,
+)
+from explorer.runtime.reference.text import ReferenceFailure
+
+Ids = npt.NDArray[np.integer]
+Key = tuple[str, str]
+"""The set and the name of data: ("edge", "att")."""
+
+DIRECTIONS = {"incoming_edges": "dst", "outgoing_edges": "src"}
+
+
+class ReferenceGraph:
+    """The arrays of a graph, and the edges at each node."""
+
+    def __init__(self, inputs: Mapping[str, npt.NDArray[np.generic]]) -> None:
+        self.maps: dict[str, Numbers] = {
+            name: np.asarray(inputs[name], dtype=np.int64) for name in ("src", "dst", "etype", "ntype")
+        }
+        self.sizes = {
+            "node": int(inputs["num_nodes"]),
+            "edge": len(self.maps["src"]),
+            "etype": int(inputs["num_etypes"]),
+            "ntype": int(inputs["num_ntypes"]),
+        }
+        self._incidence: dict[str, tuple[Numbers, Numbers]] = {}
+
+    def edges_at(self, nodes: Numbers, method: str) -> tuple[Numbers, Numbers]:
+        """The edges into or out of these nodes, one node after another: their ids, and which of `nodes` each is at."""
+        end = DIRECTIONS[method]
+        if end not in self._incidence:
+            counts = np.bincount(self.maps[end], minlength=self.sizes["node"])
+            starts = np.concatenate([[0], np.cumsum(counts)])
+            self._incidence[end] = starts, np.argsort(self.maps[end], kind="stable")
+        starts, order = self._incidence[end]
+        counts = starts[nodes + 1] - starts[nodes]
+        parents = np.repeat(np.arange(len(nodes)), counts)
+        within = np.arange(len(parents)) - np.repeat(np.cumsum(counts) - counts, counts)
+        return order[starts[nodes][parents] + within], parents
+
+    def degrees(self, end: str) -> Numbers:
+        """The number of edges whose `end` is each node."""
+        return np.bincount(self.maps[end], minlength=self.sizes["node"])
+
+    @cached_property
+    def norm(self) -> Array:
+        """For each edge, 1 over the number of edges of its type into its destination."""
+        pairs = self.maps["dst"] * self.sizes["etype"] + self.maps["etype"]
+        _, inverse, counts = np.unique(pairs, return_inverse=True, return_counts=True)
+        return np.asarray(1 / counts[inverse.reshape(-1)], dtype=np.float64)
+
+
+@dataclass
+class GraphData:
+    """Data of nodes and edges, `e["att"]`, as a whole array each.
+
+    A loop runs in chunks of elements and every chunk runs its statements in order. So an assignment's rows go to
+    an array of their own, the same for all chunks, and a chunk reads what its own last assignment wrote; what the
+    loop began with stays readable until the loop ends.
+    """
+
+    sizes: Mapping[str, int]  # of every set whose elements have data
+
+    def __post_init__(self) -> None:
+        self.settled: dict[Key, Array] = {}
+        self._written: dict[tuple[Key, int], Array] = {}
+        self._version: dict[Key, int] = {}
+
+    def begin_chunk(self) -> None:
+        """Starts a chunk: nothing is written by it yet."""
+        self._version.clear()
+
+    def end_loop(self) -> None:
+        """Makes the last assignments of a loop what is read from now on."""
+        for key, version in self._version.items():
+            self.settled[key] = self._written[key, version]
+        self._written.clear()
+        self._version.clear()
+
+    def read(self, key: Key, ids: Ids) -> Array:
+        """The rows of these elements."""
+        if key in self._version:
+            return pick(self._written[key, self._version[key]], (ids,))
+        if key not in self.settled:
+            raise ReferenceFailure(f'{key[0]} data "{key[1]}" is read before it is assigned')
+        return pick(self.settled[key], (ids,))
+
+    def __contains__(self, key: Key) -> bool:
+        return key in self._version or key in self.settled
+
+    def assign(self, key: Key, ids: Ids, values: Array) -> None:
+        """Puts rows (or one for all) in place of these elements' data; the elements differ from each other."""
+        version = self._version[key] = self._version.get(key, 0) + 1
+        if (key, version) not in self._written:
+            self._written[key, version] = blank(values, self.sizes[key[0]])
+        array = self._written[key, version]
+        rows = spread(widened(values, array.ndim), (len(ids), *array.shape[1:]))
+        self._written[key, version] = put(array, ids, rows)
+
+    def add(self, key: Key, ids: Ids, values: Array) -> None:
+        """Adds rows to these elements' data, which starts from 0; elements may repeat."""
+        if key not in self._version:
+            self._version[key] = 1
+            if (key, 1) not in self._written:
+                base = self.settled.get(key)
+                self._written[key, 1] = blank(values, self.sizes[key[0]]) if base is None else base.copy()
+        place = key, self._version[key]
+        array = self._written[place]
+        if values.ndim > array.ndim:  # n["h"] = 0.0 stands for zeros of any shape
+            array = spread(widened(array, values.ndim), (len(array), *values.shape[1:])).copy()
+        values = spread(widened(values, array.ndim), (len(ids), *array.shape[1:]))
+        self._written[place] = accumulate(array, ids, values)
+
+
+def reduce_runs(function: str, values: Array, places: Numbers, count: int) -> Array:
+    """sum, mean, max or min of the values at each of `count` places, 0 where there is none; `places` is sorted."""
+    match function:
+        case "max":
+            return segment_max(values, places, count)
+        case "min":
+            return -segment_max(-values, places, count)
+    result = segment_sum(values, places, count)
+    if function == "mean":
+        counts = np.maximum(1, np.bincount(places, minlength=count)).astype(np.float32)
+        result = result / widened(counts, result.ndim)
+    return result

@@ -1,0 +1,174 @@
+"""Layers for the reference: loops over a graph's nodes and edges, and the data named on them.
+
+A row is an element of the loop that is running: rows of a node loop are nodes, those of a loop over a node's edges
+inside it are the edges of all the chunk's nodes.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterable, Mapping
+
+import numpy as np
+import numpy.typing as npt
+
+from explorer.runtime.reference.evaluator import Binding, Handle
+from explorer.runtime.reference.graph import DIRECTIONS, GraphData, Key, ReferenceGraph, reduce_runs
+from explorer.runtime.reference.numbers.arithmetic import FLOAT64, Arithmetic
+from explorer.runtime.reference.numbers.primitives import Array, Numbers, detached, exp, pick, spread
+from explorer.runtime.reference.rows import Element, RowEvaluator, Scope, walk
+from explorer.runtime.reference.text import Definition, Model, ReferenceFailure
+
+SETS = frozenset({"node", "edge", "etype", "ntype"})
+LOOPS = {"edges": "edge", "nodes": "node", "src_nodes": "node", "dst_nodes": "node"}
+MAPS = {("edge", "src"): "node", ("edge", "dst"): "node", ("edge", "etype"): "etype", ("node", "ntype"): "ntype"}
+
+
+class _Graph(Handle):
+    """What a layer's parameter `g` stands for."""
+
+
+def read_weighing(definition: Definition) -> None:
+    """Makes `e.src.feature * W[e.etype]` mean `@`, as in Hector's Listing 1.
+
+    Only where features that are given are multiplied by weights of a type that are learnt and have more dimensions;
+    every other `*` goes element by element. The definition's tree is changed in place.
+    """
+    features: dict[str, int] = {}
+    weights: dict[str, int] = {}
+    for name, extents in definition.tensors:
+        sets = SETS.intersection(extents)
+        rank = sum(extent not in SETS for extent in extents)
+        if name in definition.given and sets == {"node"}:
+            features[name] = rank
+        elif name not in definition.given and sets and sets <= {"etype", "ntype"}:
+            weights[name] = rank
+    for node in walk(definition.body):
+        if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mult):
+            left, right = _tensor_read(node.left), _tensor_read(node.right)
+            if left in features and right in weights and weights[right] > features[left]:
+                node.op = ast.MatMult()
+
+
+def _tensor_read(node: ast.expr) -> str:
+    """The tensor that an expression reads rows of: `x[e.src]`, `e.src.x`; "" for another expression."""
+    match node:
+        case ast.Subscript(value=ast.Name(id=name)) | ast.Attribute(attr=name):
+            return name
+    return ""
+
+
+class LayerEvaluator(RowEvaluator):
+    """Evaluates one layer."""
+
+    def __init__(
+        self,
+        model: Model,
+        definition: Definition,
+        inputs: Mapping[str, npt.NDArray[np.generic]],
+        sizes: Mapping[str, int],
+        arithmetic: Arithmetic = FLOAT64,
+    ) -> None:
+        super().__init__(model, definition, inputs, sizes, 1, SETS, arithmetic)
+        read_weighing(definition)
+        self.graph = ReferenceGraph(inputs)
+        self.data = GraphData(self.graph.sizes)
+
+    def result(self) -> Array:
+        """What the layer returns, a row a node or an edge."""
+        parameter = self.definition.parameters[0][0]
+        scope: Scope = {**self.tables, parameter: _Graph()}
+        value = self.statements(self.definition.body, scope)
+        if value is None:
+            raise ReferenceFailure(f"{self.definition.name} returns nothing")
+        return self.kept(self.array(value))
+
+    def built_in_statement(self, name: str, call: ast.Call, scope: Scope) -> None:
+        """`edge_softmax(g, "att")`."""
+        if name != "edge_softmax" or len(call.args) != 2:
+            super().built_in_statement(name, call, scope)
+        self.edge_softmax(self.data_name(call.args[1], scope))
+
+    def edge_softmax(self, name: str) -> None:
+        """Replaces data of edges by exp(x) over the sum of exp over all in-edges of the edge's destination."""
+        key: Key = ("edge", name)
+        nodes = np.arange(self.graph.sizes["node"])
+        edges, parents = self.graph.edges_at(nodes, "incoming_edges")
+        logits = self.data.read(key, edges)
+        most = detached(reduce_runs("max", logits, parents, len(nodes)))
+        logits = exp(logits - pick(most, (parents,)))
+        logits = logits / pick(reduce_runs("sum", logits, parents, len(nodes)), (parents,))
+        self.data.assign(key, edges, logits)
+        self.data.end_loop()
+
+    # Loops
+
+    def for_each(self, statement: ast.For, scope: Scope) -> None:
+        """Runs a loop's body, for all its elements at once or in chunks."""
+        match statement:
+            case ast.For(target=ast.Name(id=name), iter=ast.Call(func=ast.Attribute(value=of, attr=method)), body=body):
+                owner = self.expression(of, scope)
+                if isinstance(owner, Element) and owner.set == "node" and method in DIRECTIONS:
+                    inner, _ = self.descend(name, owner, method, body, scope)
+                    self.statements(body, inner)
+                    return
+                if isinstance(owner, _Graph) and method in LOOPS:
+                    self.outer_loop(name, LOOPS[method], body, scope)
+                    return
+        raise ReferenceFailure(f"line {statement.lineno}: there is no such loop in a layer")
+
+    def outer_loop(self, name: str, kind: str, body: list[ast.stmt], scope: Scope) -> None:
+        """A loop over all nodes or edges, in chunks of about CHUNK_BYTES."""
+        # Elements of a type one after another: then a chunk needs few matrices.
+        order = np.argsort(self.graph.maps["etype" if kind == "edge" else "ntype"], kind="stable")
+        weights = np.ones(len(order), dtype=np.int64)
+        for method in {node.attr for node in walk(body) if isinstance(node, ast.Attribute)} & DIRECTIONS.keys():
+            weights += self.graph.degrees(DIRECTIONS[method])[order] if kind == "node" else 0
+
+        def run(ids: Numbers) -> None:
+            self.statements(body, {**scope, name: Element(ids, kind, True)})
+
+        self.in_chunks(order, weights, run)
+        # `return n["h"]`, behind the loops, names the data of all elements.
+        scope[name] = Element(np.arange(len(order)), kind, True)
+
+    def descend(
+        self, name: str, owner: Element, method: str, body: Iterable[ast.AST], scope: Scope
+    ) -> tuple[Scope, Numbers]:
+        """The scope of a loop over the edges at the rows' nodes, and the row that each edge comes from."""
+        edges, parents = self.graph.edges_at(np.asarray(owner.ids, dtype=np.int64), method)
+        inner = self.inner_scope(scope, parents, [name], body)
+        return {**inner, name: Element(edges, "edge", owner.distinct)}, parents
+
+    # Expressions
+
+    def attribute(self, element: Element, name: str) -> Binding:
+        """`e.src`, `n.ntype`, `e.norm`, or `e.src.feature`."""
+        if (element.set, name) in MAPS:
+            return Element(self.graph.maps[name][element.ids], MAPS[element.set, name], False)
+        match element.set, name:
+            case _, "id":
+                return element
+            case "edge", "norm":
+                return self.kept(self.arithmetic.rounded(self.graph.norm[element.ids]))
+            case "node", "in_degree":
+                return self.kept(self.graph.degrees("dst")[element.ids].astype(np.float64))
+        if name in self.tables:
+            return self.rows_of(self.tables[name], (element.ids,))
+        raise ReferenceFailure(f"a {element.set} has no {name}")
+
+    def comprehension(self, function: str, node: ast.GeneratorExp, scope: Scope) -> Array:
+        """`sum(x[e.src] for e in n.incoming_edges())`: 0 for a node without edges."""
+        match node.generators:
+            case [
+                ast.comprehension(
+                    target=ast.Name(id=name), iter=ast.Call(func=ast.Attribute(value=owner, attr=method)), ifs=[]
+                )
+            ] if method in DIRECTIONS:
+                element = self.expression(owner, scope)
+                if isinstance(element, Element) and element.set == "node":
+                    inner, parents = self.descend(name, element, method, [node.elt], scope)
+                    values = self.value(node.elt, inner)
+                    values = spread(values, (len(parents), *values.shape[1:]))
+                    return self.kept(reduce_runs(function, values, parents, len(element.ids)))
+        raise ReferenceFailure(f"line {node.lineno}: not a reduction over the edges of a node")

@@ -1,0 +1,1 @@
+"""What the reference computes with: numbers, gradients, and bounds of rounding errors."""

@@ -1,0 +1,296 @@
+"""Loops over index sets, and the data named on their elements: what the reference's layers and ops share.
+
+A row is an element of the loop that is running: rows of a loop over a set are its elements, those of a loop inside it
+are the inner elements of all the chunk's rows.
+"""
+
+from __future__ import annotations
+
+import ast
+from abc import abstractmethod
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import numpy.typing as npt
+
+from explorer.runtime.reference import functions
+from explorer.runtime.reference.evaluator import Binding, Evaluator, Handle, Index, Number, Table
+from explorer.runtime.reference.graph import GraphData, Key
+from explorer.runtime.reference.numbers.arithmetic import Arithmetic
+from explorer.runtime.reference.numbers.primitives import (
+    Array,
+    Carrier,
+    Numbers,
+    joined,
+    matmul,
+    moved,
+    pick,
+    spread,
+    swapped,
+)
+from explorer.runtime.reference.text import Definition, ReferenceFailure
+
+CHUNK_BYTES = 32 << 20
+"""About how much the float64 values of one chunk of a loop take."""
+FIRST_CHUNK = 256
+"""The elements of a loop's first chunk, by which what the others take is known."""
+
+COMPREHENSIONS = ("sum", "mean", "max", "min")
+
+
+@dataclass(frozen=True)
+class Element(Index):
+    """An element of a set a row: a loop's variable, or what a map leads to."""
+
+    set: str
+    distinct: bool
+    """Whether no two rows are the same element, so that it can be assigned to."""
+
+
+@dataclass(frozen=True)
+class Rows(Handle):
+    """`W[e.etype]`, not gathered yet: a matrix a row would not fit in memory."""
+
+    table: Array  # [sets..., dense...]
+    ids: tuple[npt.NDArray[np.integer], ...]
+    arithmetic: Arithmetic
+
+    def gathered(self) -> Array:
+        """The rows, each with a matrix of its own."""
+        return self.arithmetic.of(pick(self.table, self.ids))
+
+    @property
+    def dense(self) -> tuple[int, ...]:
+        """The shape of a row."""
+        return tuple(self.table.shape[len(self.ids) :])
+
+    def groups(self) -> tuple[Numbers, Numbers]:
+        """The rows in an order in which those that share a matrix stand together, and where each such group begins."""
+        flat = np.ravel_multi_index(self.ids, self.table.shape[: len(self.ids)])
+        order = np.argsort(flat, kind="stable")
+        return order, np.flatnonzero(np.diff(flat[order], prepend=-1))
+
+    def of_rows(self, rows: Numbers) -> Array:
+        """The matrices of these rows."""
+        return self.arithmetic.of(pick(self.table, tuple(part[rows] for part in self.ids)))
+
+
+Scope = dict[str, Binding]
+
+
+class RowEvaluator(Evaluator):
+    """Evaluates a definition that loops over sets; `data` is what it names on their elements."""
+
+    data: GraphData
+
+    @abstractmethod
+    def for_each(self, statement: ast.For, scope: Scope) -> None:
+        """Runs a loop."""
+
+    def built_in_statement(self, name: str, call: ast.Call, scope: Scope) -> None:
+        """Runs a call of the language's own that stands as a statement; there is none unless a family has one."""
+        raise ReferenceFailure(f"line {call.lineno}: there is nothing to do in {ast.unparse(call)[:80]}")
+
+    @abstractmethod
+    def attribute(self, element: Element, name: str) -> Binding:
+        """What a map or a tensor gives of an element: `e.src`, `e.src.feature`."""
+
+    @abstractmethod
+    def comprehension(self, function: str, node: ast.GeneratorExp, scope: Scope) -> Array:
+        """A reduction over inner elements, a row for each outer one."""
+
+    # Statements
+
+    def body(self, definition: Definition, scope: Scope) -> Binding:
+        """Runs a helper's statements up to its `return`."""
+        value = self.statements(definition.body, scope)
+        if value is None:
+            raise ReferenceFailure(f"{definition.name} returns nothing")
+        return value
+
+    def statements(self, body: Sequence[ast.stmt], scope: Scope) -> Binding | None:
+        """Runs statements; what a `return` among them gives."""
+        for statement in body:
+            match statement:
+                case ast.Assign(targets=[ast.Name(id=name)], value=value):
+                    scope[name] = self.expression(value, scope)
+                case ast.Assign(targets=[ast.Subscript(value=owner, slice=name)], value=value):
+                    element, key = self.place(owner, name, scope)
+                    self.assign(element, key, self.value(value, scope))
+                case ast.AugAssign(target=ast.Name(id=name), op=op, value=value):
+                    scope[name] = self.binary(op, scope[name], self.expression(value, scope))
+                case ast.AugAssign(target=ast.Subscript(value=owner, slice=name), op=op, value=value):
+                    self.update(*self.place(owner, name, scope), op, self.value(value, scope))
+                case ast.For():
+                    self.for_each(statement, scope)
+                case ast.Expr(value=ast.Call(func=ast.Name(id=name)) as call):
+                    self.call_statement(name, call, scope)
+                case ast.Return(value=ast.expr() as value):
+                    return self.expression(value, scope)
+                case _:
+                    raise ReferenceFailure(f"line {statement.lineno}: not a statement of a layer")
+        return None
+
+    def call_statement(self, name: str, call: ast.Call, scope: Scope) -> None:
+        """A helper of the text that has statements only, or a statement of the language's own."""
+        helper = self.model.definitions.get(name)
+        if helper is not None and helper.family == "def":
+            given = {keyword.arg: keyword.value for keyword in call.keywords if keyword.arg}
+            self.statements(helper.body, self.bind(helper, call.args, given, scope))
+        else:
+            self.built_in_statement(name, call, scope)
+
+    # Loops
+
+    def in_chunks(self, order: Numbers, weights: Numbers, body: Callable[[Numbers], None]) -> None:
+        """Calls `body` with the elements of `order` in chunks of about CHUNK_BYTES, by what their `weights` take."""
+        ends = np.cumsum(weights)
+        budget, start = (int(ends[-1]) if len(ends) else 1) if self.arithmetic.whole else FIRST_CHUNK, 0
+        while True:
+            before = int(ends[start - 1]) if start else 0
+            stop = max(start + 1, int(np.searchsorted(ends, before + budget, side="right")))
+            self.bytes = 0
+            self.data.begin_chunk()
+            body(order[start:stop])
+            if stop >= len(order):
+                break
+            each = self.bytes / (int(ends[stop - 1]) - before)
+            budget, start = max(1, int(CHUNK_BYTES / max(1.0, each))), stop
+        self.data.end_loop()
+
+    def inner_scope(self, scope: Scope, parents: Numbers, names: Iterable[str], body: Iterable[ast.AST]) -> Scope:
+        """What the names that `body` uses stand for in the rows inside, but for the inner loop's own `names`."""
+        used = {node.id for node in walk(body) if isinstance(node, ast.Name)}
+        # A loop that has ended may have left its variable, whose name an inner one takes.
+        used.difference_update(names)
+        return {entry: self.repeated(bound, parents) for entry, bound in scope.items() if entry in used}
+
+    def repeated(self, bound: Binding, parents: Numbers) -> Binding:
+        """What an outer row's name stands for in the rows inside it."""
+        match bound:
+            case Element():
+                return replace(bound, ids=bound.ids[parents], distinct=False)
+            case Rows():
+                return replace(bound, ids=tuple(part[parents] for part in bound.ids))
+            case np.ndarray() | Carrier() if len(bound) != 1:  # one row stands for all
+                return self.kept(pick(bound, (parents,)))
+        return bound
+
+    # Data
+
+    def data_name(self, node: ast.expr, scope: Scope) -> str:
+        """The name of data: a string, or a helper's parameter that stands for one."""
+        match node:
+            case ast.Constant(value=str() as name):
+                return name
+            case ast.Name(id=parameter) if isinstance(bound := scope.get(parameter), str):
+                return bound
+        raise ReferenceFailure(f"line {node.lineno}: {ast.unparse(node)[:80]} is not the name of data")
+
+    def place(self, owner: ast.expr, name: ast.expr, scope: Scope) -> tuple[Element, Key]:
+        """What is assigned to."""
+        element = self.expression(owner, scope)
+        if not isinstance(element, Element):
+            raise ReferenceFailure(f"line {owner.lineno}: {ast.unparse(owner)[:80]} is not a node or an edge")
+        return element, (element.set, self.data_name(name, scope))
+
+    def assign(self, element: Element, key: Key, value: Array) -> None:
+        """`n["h"] = value`."""
+        if not element.distinct:
+            raise ReferenceFailure(f'"{key[1]}" of one {key[0]} is assigned more than once')
+        self.data.assign(key, element.ids, value)
+
+    def update(self, element: Element, key: Key, op: ast.operator, value: Array) -> None:
+        """`n["h"] += value`, a sum over the rows of the same element; or another operator, on a loop's own element."""
+        if isinstance(op, ast.Add):
+            self.data.add(key, element.ids, value)
+        else:
+            self.assign(element, key, self.array(self.binary(op, self.data.read(key, element.ids), value)))
+
+    # Expressions
+
+    def operand(self, node: ast.expr, scope: Scope) -> Binding:
+        """Also elements and what they lead to, data, and weights that are not gathered yet."""
+        match node:
+            case ast.Constant(value=str() as name):
+                return name
+            case ast.Attribute(value=inner, attr="T"):
+                bound = self.expression(inner, scope)
+                if isinstance(bound, Rows):
+                    return replace(bound, table=swapped(bound.table))
+            case ast.Attribute(value=inner, attr=name):
+                element = self.expression(inner, scope)
+                if isinstance(element, Element):
+                    return self.attribute(element, name)
+            case ast.Subscript(value=ast.Name() | ast.Attribute() as inner, slice=name) if not isinstance(
+                name, ast.Slice
+            ):
+                element = self.expression(inner, scope)
+                if isinstance(element, Element):
+                    return self.data_of(element, self.data_name(name, scope))
+            case ast.Call(func=ast.Name(id=name), args=[ast.GeneratorExp() as comprehension]) if name in COMPREHENSIONS:
+                return self.comprehension(name, comprehension, scope)
+        return super().operand(node, scope)
+
+    def data_of(self, element: Element, name: str) -> Array:
+        """`n["h"]`."""
+        return self.kept(self.data.read((element.set, name), element.ids))
+
+    def gather(self, table: Binding, index: ast.expr, scope: Scope) -> Binding:
+        """`W[e.etype]`."""
+        parts = index.elts if isinstance(index, ast.Tuple) else [index]
+        picked = [self.expression(part, scope) for part in parts]
+        ids = tuple(entry.ids for entry in picked if isinstance(entry, Element))
+        if not isinstance(table, Table) or not len(ids) == len(picked) == table.sets:
+            raise ReferenceFailure(f"line {index.lineno}: not rows of a tensor")
+        return self.rows_of(table, ids)
+
+    def rows_of(self, table: Table, ids: tuple[npt.NDArray[np.integer], ...]) -> Array | Rows:
+        """Rows of a tensor; matrices are left where they are until they are needed."""
+        rows = Rows(table.data, ids, self.arithmetic)
+        return rows if len(rows.dense) >= 2 else self.kept(rows.gathered())
+
+    def array(self, entry: Binding) -> Array:
+        """A value with a row for each element, or one row for all."""
+        if isinstance(entry, Rows):
+            return self.kept(entry.gathered())
+        return super().array(entry)
+
+    def binary(self, kind: ast.operator, left: Binding, right: Binding) -> Array | Number:
+        """A product with matrices that many rows share takes them one after another."""
+        if isinstance(kind, ast.MatMult):
+            for matrices, other, product in ((right, left, _times_matrix), (left, right, _matrix_times)):
+                if isinstance(matrices, Rows) and not isinstance(other, Rows) and len(matrices.ids[0]):
+                    values = self.array(other)
+                    values = spread(values, (len(matrices.ids[0]), *values.shape[1:]))
+                    return self.kept(_by_groups(matrices, values, product))
+        return super().binary(kind, left, right)
+
+
+def walk(body: Iterable[ast.AST]) -> Iterator[ast.AST]:
+    for part in body:
+        yield from ast.walk(part)
+
+
+def _by_groups(matrices: Rows, values: Array, product: Callable[[Array, Array], Array]) -> Array:
+    """The products of every row with its matrix, those with the same matrix at once."""
+    order, starts = matrices.groups()
+    sorted_rows, tables = pick(values, (order,)), matrices.of_rows(order[starts])
+    ends = [*starts[1:], len(order)]
+    groups = enumerate(zip(starts, ends, strict=True))
+    parts = [product(sorted_rows[start:end], tables[index]) for index, (start, end) in groups]
+    return pick(joined(0, *parts), (np.argsort(order),))
+
+
+def _times_matrix(x: Array, matrix: Array) -> Array:
+    """`x @ matrix` for rows x: a true matrix product where each row is multiplied by the matrix."""
+    dense, shape = x.shape[1:], matrix.shape
+    if (len(dense) == 1 or dense[:-1] == shape[:-2]) and dense[-1:] == shape[-2:-1]:
+        return moved(matmul(moved(x, 0, -2), matrix), -2, 0)
+    return functions.product(x, matrix[None], 1)
+
+
+def _matrix_times(x: Array, matrix: Array) -> Array:
+    """`matrix @ x` for rows x."""
+    return functions.product(matrix[None], x, 1)

@@ -1,0 +1,85 @@
+"""One run of a model on a target, checked against the float64 reference, told as events while it goes.
+
+The order is: compile, set up (load or draw the data, compute the result in float64), make the target ready, run. So a
+wrong kernel is found at its first run and is never timed. How a run is set up depends on the model's family, what is
+done with it on the target alone: `setup` has what the two agree on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Iterator
+from importlib import import_module
+
+from explorer.compiler.compilation import Compilation
+from explorer.compiler.pipeline import STAGES
+from explorer.runtime.data.triples import InputError
+from explorer.runtime.runs.events import Event, failed, progress
+from explorer.runtime.runs.request import (
+    DEFAULT_DATA,
+    STEPS,
+    Refused,
+    RunRequest,
+    Setup,
+    compile_request,
+    sentence,
+)
+
+__all__ = ["DEFAULT_DATA", "Refused", "RunRequest", "compile_request", "execute", "sentence"]
+
+FAMILIES = {"score": "score", "layer": "layer", "op": "op"}
+"""The modules that set up a run, each with `prepare`; loaded when a family is first run."""
+TARGETS = {"cpu": "on_cpu", "dae": "on_dae", "gpu": "on_gpu"}
+"""The modules that run what is set up, each with `ready` and `run`; loaded when a target is first asked for."""
+
+COMPILE_AGAIN = "Compile the text with these sizes and options and for this data, and run that."
+
+
+def execute(request: RunRequest) -> Iterator[Event]:
+    """Run a model, yielding events; the last is `result` or `failed`. Faults of the explorer itself raise."""
+    target = import_module(f"explorer.runtime.runs.{TARGETS[request.on]}")
+    run: Callable[[Setup], Iterator[Event]] = target.run
+    try:
+        request = target.ready(request)
+        yield progress("compiling the model", 0, STEPS)
+        compilation = compile_request(request)
+        setup = yield from _prepare(request, compilation)
+        refuse_another(request, setup.compilation)
+        yield from run(setup)
+    except Refused as refused:
+        yield refused.event
+    except InputError as error:
+        yield failed("refused", sentence(error))
+    except MemoryError:
+        yield failed(
+            "memory",
+            "The run needs more memory than it may use.",
+            "Make the sizes, the batch or the negatives smaller.",
+        )
+
+
+def refuse_another(request: RunRequest, compilation: Compilation) -> None:
+    """Raises Refused where the program that would run is not the one that the request says a reader was shown."""
+    shown = request.compiled or {}
+    stage = next(spec.name for spec in STAGES if request.on in spec.targets)
+    if not shown.get("program") or shown["program"] == compilation.stages[stage].digest:
+        return
+    known = {"sizes": compilation.sizes, "options": compilation.options.to_json()}
+    differing = [
+        f"{name} is {_word(value)}, not {_word(shown[kind][name])}"
+        for kind, values in known.items()
+        for name, value in values.items()
+        if shown.get(kind, {}).get(name, value) != value
+    ]
+    why = ", ".join(differing) or "its text or the data that it is compiled for"
+    raise Refused(failed("refused", f"What would run is not the program that was compiled: {why}.", COMPILE_AGAIN))
+
+
+def _word(value: object) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def _prepare(request: RunRequest, compilation: Compilation) -> Generator[Event, None, Setup]:
+    """Everything before the target is involved."""
+    family = import_module(f"explorer.runtime.runs.{FAMILIES[compilation.family]}")
+    setup: Setup = yield from family.prepare(request, compilation)
+    return setup

@@ -1,0 +1,136 @@
+"""A model compiled for the data that it runs on.
+
+Data fixes the sizes of dims where it says what its rows are (RM3: 128 elements), and has the numbers of rows that costs
+are counted on. The page, the command line and every run compile for data here, so that what is shown is what runs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from pathlib import Path
+from typing import Any, Protocol
+
+from explorer.compiler.compilation import Compilation
+from explorer.compiler.counts import ALL_SETS
+from explorer.compiler.ir.graph import Gather, Graph
+from explorer.compiler.ir.index_sets import count_name
+from explorer.compiler.ir.node import Extent
+from explorer.runtime.data.graphs import graph_counts
+from explorer.runtime.encode.ops import Sets
+from explorer.runtime.runs.request import ModelRequest, attempt, sources
+
+
+class Lists(Protocol):
+    """What compiling for an op's lists needs to know of them; `runtime.sparse` has the lists themselves."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def row_shape(self) -> tuple[int, ...]: ...
+    @property
+    def num_rows(self) -> int: ...
+    @property
+    def num_cols(self) -> int: ...
+    @property
+    def num_entries(self) -> int: ...
+
+
+@dataclass(frozen=True)
+class Outline:
+    """Lists without their indices."""
+
+    name: str
+    row_shape: tuple[int, ...]
+    num_rows: int
+    num_cols: int
+    num_entries: int
+
+
+@dataclass(frozen=True)
+class Fitted:
+    """A compilation for data, and by dim where its size is from: "given", "the text", or the data's name."""
+
+    compilation: Compilation
+    sizes_from: Mapping[str, str]
+    data: str = ""
+
+    def to_json(self, stages: list[str] | None = None) -> dict[str, Any]:
+        """The compilation's JSON, with the data that it is for and where its sizes are from."""
+        found = self.compilation.to_json(stages)
+        return {**found, "data": self.data, "sizes_from": dict(self.sizes_from)}
+
+
+def fit(request: ModelRequest) -> Fitted:
+    """The request's model compiled for its data; for none, where it names none or the model is the same for all.
+
+    Raises InputError for data that cannot be read."""
+    compilation = attempt(request)
+    if not request.data or compilation.family not in ("layer", "op"):
+        return Fitted(compilation, sources(request, compilation))
+    if compilation.family == "op":
+        return fit_op(request, compilation, outline(request.data, request.folder))
+    counts = graph_counts(request.data, request.folder)
+    compilation = attempt(request, counts, Path(request.data).name)
+    return Fitted(compilation, sources(request, compilation), request.data)
+
+
+def fit_op(request: ModelRequest, compilation: Compilation, lists: Lists) -> Fitted:
+    """The op compiled for the rows that the lists bring and for their number.
+
+    The last dims of the table that is picked from are set where they are named, and where the request leaves them. An
+    op that is no model at those sizes keeps its own."""
+    graph = compilation.stages["graph"].program
+    assert isinstance(graph, Graph)
+    brought = {dim: size for dim, size in sizes_brought(graph, lists.row_shape).items() if dim not in request.sizes}
+    counts = matrix_counts(graph, lists)
+    for fixed in (brought, {}):
+        sized = replace(request, sizes={**request.sizes, **fixed})
+        changed = any(compilation.sizes[dim] != size for dim, size in fixed.items())
+        found = attempt(sized, counts, lists.name) if changed or counts else compilation
+        if found.ok:
+            break
+    misfits = {dim: f"the text, for {dim} = {size} of {lists.name} does not fit it" for dim, size in brought.items()}
+    told = dict.fromkeys(fixed, lists.name) if fixed else misfits
+    return Fitted(found, sources(request, compilation) | told, request.data)
+
+
+def sizes_brought(graph: Graph, row_shape: tuple[int, ...]) -> dict[str, int]:
+    """The named dims that rows of this shape fix, but one that would have two sizes."""
+    brought: dict[str, int] = {}
+    for dim, size in zip(reversed(picked_dims(graph)), reversed(row_shape), strict=False):
+        if isinstance(dim, str) and brought.setdefault(dim, size) != size:
+            return {}
+    return brought
+
+
+def matrix_counts(graph: Graph, lists: Lists) -> dict[str, int] | None:
+    """A matrix's sizes as `explorer.compile` takes them; None for lists, and where the op calls its sets otherwise."""
+    sets = Sets.of(graph)
+    sizes = {sets.picked: lists.num_cols, sets.owner: lists.num_rows, sets.entry: lists.num_entries}
+    found = {str(count_name(index_set)): size for index_set, size in sizes.items()}
+    return found if "nonzeros" in found and found.keys() <= ALL_SETS.keys() else None
+
+
+def picked_dims(graph: Graph) -> tuple[Extent, ...]:
+    """The dims of the table whose rows the entries pick."""
+    sets = Sets.of(graph)
+    for value in graph.values:
+        if isinstance(value.operator, Gather) and value.operator.indices == (sets.pick,):
+            return next((t.dims for t in graph.tensors if t.name == value.operator.tensor), ())
+    return ()
+
+
+def outline(source: str, data_dir: Path | None) -> Outline:
+    """The outline of what `load_lists` gives, made once. Raises InputError."""
+    path = Path(source) if data_dir is None else data_dir / source
+    return _outline(source, data_dir, path.stat().st_mtime_ns if path.is_file() else 0)
+
+
+@lru_cache(maxsize=64)
+def _outline(source: str, data_dir: Path | None, changed: int) -> Outline:
+    from explorer.runtime.data.lists import load_lists  # loads Numba, which only this needs
+
+    lists = load_lists(source, data_dir)
+    return Outline(lists.name, lists.row_shape, lists.num_rows, lists.num_cols, lists.num_entries)

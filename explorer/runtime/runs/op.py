@@ -1,0 +1,233 @@
+"""How a run of an op is set up: its lists are encoded, its tensors are drawn, its result is computed in float64."""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Generator, Mapping
+from dataclasses import dataclass, replace
+from math import prod, sqrt
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from explorer.compiler.compilation import Compilation
+from explorer.compiler.ir.graph import Graph, Tensor
+from explorer.compiler.ir.loops import Kernel
+from explorer.compiler.ir.module import Module
+from explorer.runtime.data.index_lists import SparseRows
+from explorer.runtime.data.lists import DEFAULT, DEFAULTS, load_lists
+from explorer.runtime.data.locality import reuse
+from explorer.runtime.encode.footprint import MEMORY_LIMIT, check_memory, room_for
+from explorer.runtime.encode.layers import tensor_shape, upstream_name
+from explorer.runtime.encode.ops import EncodedLists, Sets, finish, is_weight, program_inputs, programs_of
+from explorer.runtime.limits import layers as bounds_layer
+from explorer.runtime.reference.compare import Check
+from explorer.runtime.reference.evaluate import Meaning
+from explorer.runtime.reference.sampling import Data, Sample, cut, draw, renumber
+from explorer.runtime.runs.events import Event, progress
+from explorer.runtime.runs.fitting import fit_op
+from explorer.runtime.runs.request import STEPS, Floats, Outcome, RunRequest, Setup, coarser
+
+GRADIENT_TERMS = 2_000_000
+"""Up to so many elements looked up, all gradients are checked; beyond, those of the first lists."""
+REMEDY = "smaller dimensions or a part of the data, as in com-Youtube/10"
+"""What makes an op's run take less memory."""
+MOST_TRACED = 1_000_000
+"""Up to so many entries, a result says how far apart accesses to the same row are."""
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class OpSetup(Setup):
+    """A compiled op with its lists, the tensors, and the result that they must give."""
+
+    graph: Graph
+    executable: Kernel | Module
+    encoded: EncodedLists
+
+    compared = True
+
+    @property
+    def upstream(self) -> Floats:
+        return self.tensors[upstream_name(self.graph) or ""]
+
+    @property
+    def large(self) -> bool:
+        looked_up = max(self.encoded.lists.num_entries, self.encoded.lists.num_cols) * self._row
+        return looked_up > GRADIENT_TERMS or self.sample is not None
+
+    @property
+    def _row(self) -> int:
+        """The elements of a row that is looked up."""
+        return prod(tensor_shape(self.graph, _table(self.graph), self.encoded.counts)[1:])
+
+    def inputs(self) -> dict[str, Any]:
+        return program_inputs(self.graph, self.executable, self.encoded, self.tensors)
+
+    @property
+    def meaning(self) -> Meaning:
+        return _meaning(self.request, self.compilation, self.encoded, self.tensors)
+
+    @property
+    def learnt(self) -> list[str]:
+        return [name for name, _ in self.graph.gradients]
+
+    def finished(self, got: Floats, gradients: Mapping[str, Floats]) -> Outcome:
+        return finish(self.graph, self.encoded, got, gradients)
+
+    def smaller(self) -> OpSetup:
+        """The same op on the first lists, over a part of the rows, with new tensors."""
+        most = max(1, GRADIENT_TERMS // self._row)
+        sets = self.encoded.sets
+        encoded = EncodedLists(sets, first_lists(self.encoded.lists, most, sets.owner == sets.picked))
+        tensors = draw_tensors(self.graph, encoded, self.request.seed)
+        bounds = _meaning(self.request, self.compilation, encoded, tensors).result()
+        return replace(
+            self, encoded=encoded, tensors=tensors, bounds=bounds, gradients={}, wanted={}, sample=None, part=None
+        )
+
+    def recompiled(self, options: Mapping[str, str | int | bool]) -> OpSetup:
+        compilation = self.compiled_with(options)
+        graph, program = programs_of(compilation)
+        return replace(self, compilation=compilation, graph=graph, executable=program)
+
+    def describe(self, check: Check) -> dict[str, Any]:
+        encoded, lists = self.encoded, self.encoded.lists
+        structure = bounds_layer.Structure(encoded.counts, encoded.maps, encoded.map_bytes)
+        return {
+            "data": lists.describe(),
+            "reuse": reuse(lists.idx) if lists.num_entries <= MOST_TRACED else None,
+            "preprocessing": [vars(step) for step in encoded.steps],
+            "limits": bounds_layer.limits(self.graph, structure),
+        }
+
+
+def first_lists(lists: SparseRows, most: int, square: bool) -> SparseRows:
+    """The first lists, up to so many entries, which pick among as many rows: the ids beyond start over."""
+    count = max(1, min(most, int(np.searchsorted(lists.ptr, most, side="right")) - 1))
+    count = min(count, lists.num_rows)
+    ptr = np.minimum(lists.ptr[: count + 1], most).astype(np.int32)
+    rows = count if square else min(lists.num_cols, most)
+    value = None if lists.value is None else lists.value[: ptr[-1]]
+    return replace(lists, ptr=ptr, idx=lists.idx[: ptr[-1]] % np.int32(rows), num_cols=rows, value=value, order=None)
+
+
+def default_data(compilation: Compilation) -> str:
+    """What an op runs on where nothing is said."""
+    graph = compilation.stages["graph"].program
+    return DEFAULTS.get(Sets.of(graph).owner, DEFAULT) if isinstance(graph, Graph) else DEFAULT
+
+
+def prepare(request: RunRequest, compilation: Compilation) -> Generator[Event, None, OpSetup]:
+    """Everything before the target is involved. Raises Refused and InputError."""
+    data = request.data or default_data(compilation)
+    yield progress(f"loading {data}", 1, STEPS)
+    room = room_for(request.on, request.memory)
+    lists = load_lists(data, request.folder, room.least)
+    fitted = fit_op(request, compilation, lists)
+    compilation, sizes_from = fitted.compilation, fitted.sizes_from
+    request = replace(request, sizes=compilation.sizes)  # what it is compared with is compiled of these too
+    graph, program = programs_of(compilation)
+    yield progress(f"encoding {lists.num_entries:,} entries of {lists.num_rows:,} lists", 2, STEPS)
+    sets = Sets.of(graph)
+    counts = {sets.owner: lists.num_rows, sets.picked: lists.num_cols, sets.entry: lists.num_entries}
+    structure_bytes = 4 * (2 * lists.num_rows + 5 * lists.num_entries)
+    total = check_memory(graph, program, counts, lists.name, REMEDY, room, structure_bytes)
+    encoded = EncodedLists(Sets.of(graph), lists)
+    yield progress("drawing the tables and the parameters", 3, STEPS)
+    tensors = draw_tensors(graph, encoded, request.seed)
+    sample = _sample(graph, encoded, request.seed) if total > MEMORY_LIMIT else None
+    rows = "the op" if sample is None else f"{len(sample.rows):,} rows of the op"
+    yield progress(f"computing {rows} in float64, for the check", 4, STEPS)
+    part = None if sample is None else _sampled(request, compilation, encoded, tensors, sample)
+    return OpSetup(
+        request=request,
+        compilation=compilation,
+        tensors=tensors,
+        bounds=(part or _meaning(request, compilation, encoded, tensors)).result(),
+        graph=graph,
+        executable=program,
+        encoded=encoded,
+        sizes_from=sizes_from,
+        sample=sample,
+        part=part,
+    )
+
+
+def _sample(graph: Graph, encoded: EncodedLists, seed: int) -> Sample:
+    """Rows to check; of entries, as the caller has them."""
+    ends = {entry.name: (entry.domain, entry.codomain) for entry in graph.maps if entry.name in encoded.maps}
+    sample = draw(Data(graph, encoded.maps, ends, encoded.counts), seed)
+    order = encoded.lists.order
+    if order is None or graph.value(graph.result).index_set != encoded.sets.entry:
+        return sample
+    return replace(sample, rows=order[sample.rows])
+
+
+def _sampled(
+    request: RunRequest,
+    compilation: Compilation,
+    encoded: EncodedLists,
+    tensors: Mapping[str, npt.NDArray[Any]],
+    sample: Sample,
+) -> Meaning:
+    """The sampled rows, of the lists and entries that they depend on, sorted."""
+    graph, _ = programs_of(compilation)
+    sets, lists, kept = encoded.sets, encoded.lists, sample.kept
+    owners, entries = kept[sets.owner], kept[sets.entry]
+    lengths = np.bincount(renumber(owners, lists.num_rows)(encoded.maps[sets.home][entries]), minlength=len(owners))
+    part = replace(
+        lists,
+        num_cols=len(kept[sets.picked]),
+        ptr=np.concatenate(([0], np.cumsum(lengths))).astype(np.int32),
+        idx=renumber(kept[sets.picked], lists.num_cols)(lists.idx[entries]),
+        value=None if lists.value is None else lists.value[entries],
+        order=None,
+    )
+    given = entries if lists.order is None else lists.order[entries]
+    rows = cut(tensors, graph, {**kept, sets.entry: given})
+    return replace(_meaning(request, compilation, EncodedLists(sets, part), rows), rows=sample.places)
+
+
+def _meaning(
+    request: RunRequest, compilation: Compilation, encoded: EncodedLists, tensors: Mapping[str, npt.NDArray[Any]]
+) -> Meaning:
+    inputs = {**_given(encoded), **tensors}
+    coarse = coarser(compilation, request.on)
+    return Meaning(request.text, inputs, compilation.sizes, compilation.name, coarser=coarse)
+
+
+def _given(encoded: EncodedLists) -> dict[str, Any]:
+    """The lists as the reference takes them: as their source has them, so that nonzeros keep its order. A text may
+    name weights that its result does not take, `dot(x[i], x[j]) for j, a in A.row(i)`: then any will do."""
+    lists, sets = encoded.lists, encoded.sets
+    values = np.ones(lists.num_entries, np.float32) if lists.value is None else lists.restore(lists.value)
+    if sets.entry == "entry":
+        return {"ptr": lists.ptr, "idx": lists.idx, "blocks": lists.idx, "weight": values}
+    if lists.order is None:
+        return {"rowptr": lists.ptr, "col": lists.idx, "num_cols": lists.num_cols, "value": values}
+    counts = {"num_rows": lists.num_rows, "num_cols": lists.num_cols, "value": values}
+    return {"row": lists.restore(encoded.maps[sets.home]), "col": lists.restore(lists.idx), **counts}
+
+
+def draw_tensors(graph: Graph, encoded: EncodedLists, seed: int) -> dict[str, Floats]:
+    """A value for every tensor that the lists do not bring, the same for the same arguments: normal with a deviation
+    of 1 / sqrt(last dimension), so that dot products keep their size; weights lie between 0.5 and 1.5."""
+    tensors: dict[str, Floats] = {}
+    for tensor in graph.tensors:
+        shape = tensor_shape(graph, tensor, encoded.counts)
+        random = np.random.default_rng([seed, zlib.crc32(tensor.name.encode())])
+        if is_weight(tensor, encoded.sets):
+            given = encoded.lists.value
+            drawn = random.random(shape, dtype=np.float32) + np.float32(0.5)
+            tensors[tensor.name] = drawn if given is None else encoded.lists.restore(given)
+        else:
+            tensors[tensor.name] = random.standard_normal(shape, dtype=np.float32)
+            tensors[tensor.name] /= np.float32(sqrt(shape[-1]) if tensor.dims and tensor.kind != "upstream" else 1)
+    return tensors
+
+
+def _table(graph: Graph) -> Tensor:
+    """The largest tensor that rows are picked of, or the first there is."""
+    picked = Sets.of(graph).picked
+    return max(graph.tensors, key=lambda tensor: (picked in tensor.sets, len(tensor.dims)))

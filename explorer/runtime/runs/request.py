@@ -1,0 +1,382 @@
+"""What a run is asked, and what it is once it is set up: a model with its data and the result that it must give.
+
+A family of models says how a run is set up, a target what is done with it: this is all that they know of each other.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, field, replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+
+import explorer
+from explorer.compiler.compilation import Compilation
+from explorer.compiler.ir.kernels import Multiply, Precision
+from explorer.compiler.ir.node import walk
+from explorer.runtime.encode.footprint import MEMORY_LIMIT
+from explorer.runtime.reference.compare import Check, compare, worst
+from explorer.runtime.reference.evaluate import Meaning
+from explorer.runtime.reference.numbers.arithmetic import FLOAT32, ONE_BY_ONE, UNFLUSHED, Arithmetic
+from explorer.runtime.reference.numbers.bounds import Bounded
+from explorer.runtime.reference.sampling import Sample
+from explorer.runtime.runs.events import GIVEN, OF_TEXT, Event, failed
+
+Target = Literal["dae", "cpu", "gpu"]
+Source = Literal["measured", "simulated"]
+Floats = npt.NDArray[np.float32]
+Outcome = tuple[Floats, Mapping[str, Floats]]
+"""The result, and gradients by tensor."""
+Run = Callable[[Mapping[str, Any]], Outcome]
+"""Runs the prepared program on the arrays that it reads."""
+
+DEFAULT_DATA = "FB15k-237"
+DEFAULT_BATCH = 1_024
+DEFAULT_REPEAT = 20
+
+STEPS = 7
+"""Steps that a run's progress counts to; the first five are the set-up's, and CHECKING and RUNNING the target's."""
+PREPARING, CHECKING, RUNNING = 5, 6, 6
+
+COARSER: dict[Precision, float] = {"tf32x3": 2.0**3, "tf32": 2.0**13}
+"""How many times the unit roundoff of float32, 2^-24, that of a product's factors is: a TF32 number of 11 bits has
+2^-11; the sum of two of them, less the product of both their rests, keeps 21."""
+
+BEYOND_FLOAT32 = (
+    "float32 cannot hold this model's intermediate values: what float64 can hold overflows or vanishes, so no time is"
+    " shown. Scale the model's values."
+)
+FAULT = "This is a fault in the explorer."
+TOGETHER = "(all together)"
+"""What the check of all gradients along one direction is called."""
+RESULTS = {"score": "scores", "layer": "layer's results", "op": "op's results"}
+"""What the results of each family are called."""
+NO_NUMBER = (
+    "The model's result is no number for some of these inputs, as where it divides by a sum of nothing, so gradients"
+    " cannot be checked, and no time is shown. Keep it a number, as in x / max(total, 0.000001)."
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ModelRequest:
+    """A model to compile, and the data that it is compiled for; all of it fits in JSON.
+
+    `sizes` hold over those that the data fixes, `default_sizes` where neither those nor the data say anything, over
+    the text. `data` is a preset or a file: the name of one in `data_dir`, or any path where that is None.
+    """
+
+    text: str
+    name: str | None = None
+    sizes: Mapping[str, int] = field(default_factory=dict)
+    default_sizes: Mapping[str, int] = field(default_factory=dict)
+    options: Mapping[str, str | int | bool] = field(default_factory=dict)
+    data: str = ""
+    data_dir: str | None = None
+
+    @property
+    def folder(self) -> Path | None:
+        """Where the names of files are looked up."""
+        return None if self.data_dir is None else Path(self.data_dir)
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunRequest(ModelRequest):
+    """What to run, on what, over which data; all of it fits in JSON.
+
+    `compiled` is what a reader has been shown: the digest of the `program` of the target's stage, and the `sizes` and
+    `options` of its compilation. A run of any other program is refused; where there is none, nothing was shown.
+    `machine` sets parameters of the simulated machine by name, `peers` times PyTorch beside a run on a GPU.
+    `written` is the text of a DLC program that "dae" runs in the place of the compiled one, `memory` the most bytes
+    that the run's arrays may take, None where it is what there is.
+    """
+
+    on: Target
+    data: str = DEFAULT_DATA
+    compiled: Mapping[str, Any] | None = None
+    batch: int = DEFAULT_BATCH
+    repeat: int = DEFAULT_REPEAT
+    seed: int = 0
+    machine: Mapping[str, int | float] = field(default_factory=dict)
+    peers: bool = True
+    written: str = ""
+    memory: int | None = MEMORY_LIMIT
+
+    def to_json(self) -> dict[str, Any]:
+        return asdict(self)
+
+    @classmethod
+    def from_json(cls, fields: Mapping[str, Any]) -> RunRequest:
+        return cls(**fields)
+
+
+class Refused(Exception):
+    """The run cannot be done as asked; carries its last event."""
+
+    def __init__(self, event: Event) -> None:
+        super().__init__(event["message"])
+        self.event = event
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Setup(ABC):
+    """A compiled model with its data, its tensors, and the result that they must give.
+
+    `bounds` is the result with what float32 may differ by; `gradients` is filled in when they are checked. `sizes_from`
+    says by dim where its size is from, where data may fix it. Where there is a `sample`, `bounds` has the rows that are
+    checked, which `part` gives: the model on what they depend on."""
+
+    request: RunRequest
+    compilation: Compilation
+    tensors: Mapping[str, npt.NDArray[Any]]
+    bounds: Bounded
+    gradients: dict[str, Check] = field(default_factory=dict)
+    wanted: dict[str, Bounded] = field(default_factory=dict)  # gradients, once they have been computed
+    sizes_from: Mapping[str, str] = field(default_factory=dict)
+    sample: Sample | None = None
+    part: Meaning | None = None
+
+    renews = False
+    """Whether every run is of a new batch, so that checking and grouping its ids belongs to a run's time."""
+    compared = False
+    """Whether the simulated machine is also run on the program unoptimised, as Ember's figures do with its ops."""
+
+    @abstractmethod
+    def inputs(self) -> dict[str, Any]:
+        """What the programs read, by name."""
+
+    @abstractmethod
+    def finished(self, got: Floats, gradients: Mapping[str, Floats]) -> Outcome:
+        """What the programs give in the order and the shapes that the reference has."""
+
+    @property
+    @abstractmethod
+    def meaning(self) -> Meaning:
+        """The model and its data as the reference takes them."""
+
+    @property
+    @abstractmethod
+    def learnt(self) -> list[str]:
+        """The tensors that gradients are by."""
+
+    @property
+    @abstractmethod
+    def upstream(self) -> Floats:
+        """The gradient of the result."""
+
+    @property
+    @abstractmethod
+    def large(self) -> bool:
+        """Whether the reference's gradients would take too long or too much memory, so that a part's are checked."""
+
+    @abstractmethod
+    def smaller(self) -> Setup:
+        """Of a large run, a part that its gradients are checked on."""
+
+    @abstractmethod
+    def recompiled(self, options: Mapping[str, str | int | bool]) -> Setup:
+        """The same data and tensors with the model compiled with other options. Raises Refused."""
+
+    @abstractmethod
+    def describe(self, check: Check) -> dict[str, Any]:
+        """What the result says of the data, the pre-processing and the limits."""
+
+    @property
+    def want(self) -> npt.NDArray[np.float64]:
+        """The result that the model must give."""
+        return self.bounds.value
+
+    def check(self, got: Floats) -> Check:
+        """Holds a result against the one that the model must give."""
+        taken, meaning = got if self.sample is None else self.sample.taken(got), self.part or self.meaning
+        return compare(taken, self.bounds, self._plain(meaning.result), lambda: meaning.result(UNFLUSHED))
+
+    def check_gradients(self, gradients: Mapping[str, Floats], run: Run) -> None:
+        """Fills in the check of each gradient; of a large run, of all together, and of those that `run` gives for a
+        part of it, which of a sampled one is all."""
+        part, found = self, gradients
+        if self.large:
+            if self.sample is None:
+                self.gradients[TOGETHER] = self.together(gradients)
+            part = self.smaller()
+            found = part.finished(*run(part.inputs()))[1]
+        self.gradients.update(part.checked(found))
+
+    def together(self, gradients: Mapping[str, Floats]) -> Check:
+        """Holds all gradients along one random direction against how the result changes along it, whatever the size.
+
+        The products of both are added up in float64. A gradient that adds up n terms one by one is off by sqrt(n) of
+        itself more than the change tells."""
+        random = np.random.default_rng(self.request.seed)
+        direction = {name: random.standard_normal(self.tensors[name].shape) for name in self.learnt}
+        change, upstream = self.meaning.change(direction), np.asarray(self.upstream, np.float64)
+        along = {name: gradients[name] * direction[name] for name in self.learnt}
+        summed = np.sqrt(upstream.size * sum(float(np.sum(np.square(part))) for part in along.values()))
+        scale = float(np.sum(np.abs(upstream) * change.error)) + summed
+        want = Bounded(np.array([np.sum(upstream * change.value)]), 0.0, scale)
+        return compare(np.array([sum(float(part.sum()) for part in along.values())]), want)
+
+    def checked(self, gradients: Mapping[str, Floats]) -> dict[str, Check]:
+        """Holds gradients against those that the model must give, element by element."""
+        if not self.wanted:
+            self.wanted.update(self.meaning.gradients(self.upstream, self.learnt))
+        made: dict[Arithmetic, Mapping[str, Any]] = {}
+
+        def evaluated(arithmetic: Arithmetic, name: str) -> Any:
+            if arithmetic not in made:
+                made[arithmetic] = self.meaning.gradients(self.upstream, self.learnt, arithmetic)
+            return made[arithmetic][name]
+
+        def check(name: str) -> Check:
+            return compare(
+                gradients[name],
+                self.wanted[name],
+                self._plain(lambda arithmetic: evaluated(arithmetic, name)),
+                lambda: evaluated(UNFLUSHED, name),
+            )
+
+        return {name: check(name) for name in gradients}
+
+    def _plain(self, evaluated: Callable[[Arithmetic], Any]) -> list[Callable[[], Any]]:
+        """What a result's mean error is held against: none where products are coarser than float32 on purpose."""
+        if self.meaning.coarser > 1:
+            return []
+        return [lambda: np.asarray(evaluated(FLOAT32)), lambda: np.asarray(evaluated(ONE_BY_ONE))]
+
+    @property
+    def gradients_match(self) -> bool:
+        """Whether all gradients that were checked are right."""
+        return all(check.matches for check in self.gradients.values())
+
+    def right(self, check: Check) -> bool:
+        """Whether the result, of this check, and the gradients are."""
+        return check.matches and self.gradients_match
+
+    def compiled_with(self, options: Mapping[str, str | int | bool]) -> Compilation:
+        """The model compiled with other options. Raises Refused."""
+        return compile_request(
+            replace(self.request, sizes=self.compilation.sizes, options={**self.request.options, **options})
+        )
+
+    def program(self, name: str) -> Any:
+        """The program of a stage that a target runs. Raises Refused."""
+        stage = self.compilation.stages[name]
+        if not stage.available:
+            raise Refused(failed("refused", f"There is no {name} program to run: {stage.reason}"))
+        return stage.program
+
+    def why_not(self, check: Check) -> str:
+        """A sentence or two about a result or gradients that are not the reference's: what differs, and how far."""
+        checks = {"": check} | {name: found for name, found in self.gradients.items() if not found.matches}
+        if not np.isfinite(self.want).all() and check.matches:
+            return NO_NUMBER
+        if check.matches:
+            del checks[""]
+        if all(found.beyond_float32 for found in checks.values()):
+            return BEYOND_FLOAT32
+        name = worst(checks)
+        by = "" if name == TOGETHER else f" by {name}"
+        of = f"gradients{by}" if name else RESULTS[self.compilation.family]
+        return f"The {of} differ from the float64 reference{how_far(checks[name])}, so no time is shown. {FAULT}"
+
+    def description(self, check: Check, source: Source, device: str) -> dict[str, Any]:
+        """The part of a result that every target has: what ran, on what, and whether it was right."""
+        right = self.right(check)
+        return {
+            "matches_reference": right,
+            **check.to_json(),
+            "rows_checked": check.rows,
+            "message": "" if right else self.why_not(check),
+            "gradients": {name: found.to_json() for name, found in self.gradients.items()},
+            "name": self.compilation.name,
+            "family": self.compilation.family,
+            "target": self.request.on,
+            "device": device,
+            "source": source,
+            "date": datetime.now(UTC).isoformat(timespec="seconds"),
+            "rows": check.rows if self.sample is None else self.sample.of,
+            "sampled": None if self.sample is None else self.sample.to_json(),
+            "seed": self.request.seed,
+            "sizes": dict(self.compilation.sizes),
+            "sizes_from": dict(self.sizes_from or sources(self.request, self.compilation)),
+            "options": self.compilation.options.to_json(),
+            **self.describe(check),
+        }
+
+
+def attempt(request: ModelRequest, counts: Mapping[str, int] | None = None, counted_on: str = "") -> Compilation:
+    """The request's model, its costs counted on a graph of these sizes, and of its stages those that are asked for."""
+    return explorer.compile(
+        request.text,
+        sizes={**request.default_sizes, **request.sizes},
+        options=request.options,
+        name=request.name,
+        counts=counts,
+        counted_on=counted_on,
+        on_demand=True,
+    )
+
+
+def compile_request(
+    request: ModelRequest, counts: Mapping[str, int] | None = None, counted_on: str = ""
+) -> Compilation:
+    """The same of a request that must be a model. Raises Refused."""
+    compilation = attempt(request, counts, counted_on)
+    if not compilation.ok:
+        diagnostics = [diagnostic.to_json(request.text) for diagnostic in compilation.diagnostics]
+        first = diagnostics[0]["message"] if diagnostics else "it has no definition to run"
+        more = f" (and {len(diagnostics) - 1} more)" if len(diagnostics) > 1 else ""
+        raise Refused(failed("error", f"The model does not compile: {first}{more}.", "Correct the model.", diagnostics))
+    return compilation
+
+
+def sources(request: ModelRequest, compilation: Compilation) -> dict[str, str]:
+    """By dim whether the request gives its size or the text does."""
+    given = {**request.default_sizes, **request.sizes}
+    return {dim: GIVEN if dim in given else OF_TEXT for dim in compilation.sizes}
+
+
+def how_far(check: Check) -> str:
+    """How far a result is from what it must be, to stand behind "differ"."""
+    if check.drifts and check.ratio <= 1:
+        times = check.root / (check.plain_root or np.inf)
+        return f" by {times:.3g} times what float32 makes plainly, in the root mean square"
+    if not np.isfinite(check.ratio):
+        return ", where they are no numbers or no zeros"
+    return f" by up to {check.ratio:.3g} times what rounding may make"
+
+
+def coarser(compilation: Compilation, on: Target) -> float:
+    """How much coarser than float32 the target's products are: only a GPU's may be, where its kernels say so."""
+    program: Any = compilation.stages["kernels"].program if on == "gpu" else None
+    if program is None:
+        return 1.0
+    found = {node.precision for node in walk(program) if isinstance(node, Multiply)}
+    return max((COARSER[precision] for precision in found), default=1.0)
+
+
+def worse(one: Check, other: Check) -> Check:
+    """The check that is wrong, or the one with the larger error."""
+    return max(one, other, key=lambda check: (not check.matches, check.ratio))
+
+
+def statistics(samples: list[float]) -> dict[str, float]:
+    """The figures shown of a list of times in milliseconds."""
+    return {
+        "median_ms": float(np.median(samples)),
+        "p5_ms": float(np.percentile(samples, 5)),
+        "p95_ms": float(np.percentile(samples, 95)),
+        "least_ms": min(samples),
+    }
+
+
+def sentence(error: Exception) -> str:
+    """An error's message with a capital, unless it begins with a file's name, and a full stop."""
+    text = str(error)
+    if text.split(" ")[0].isalpha():
+        text = text[:1].upper() + text[1:]
+    return text if text.endswith(".") else text + "."

@@ -1,0 +1,138 @@
+"""A simulation whose samples come as they are taken, beside what its speed is held against: itself unoptimised, and
+cores alone."""
+
+from __future__ import annotations
+
+import queue
+import threading
+from collections.abc import Callable, Generator, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from explorer.compiler.compilation import Compilation
+from explorer.compiler.ir.dlc import DlcProgram
+from explorer.compiler.ir.module import Module
+from explorer.machine.parameters import WORD_BYTES, MachineParameters
+from explorer.machine.summary import share
+from explorer.runtime.runs import basis
+from explorer.runtime.runs.events import Event, failed, machine_sample
+from explorer.runtime.runs.request import Refused, RunRequest, compile_request
+from explorer.runtime.targets import dae
+
+Program = DlcProgram | Module
+
+
+GENERAL: dict[str, str | int | bool] = dict.fromkeys(
+    ("address_streams", "store_streams", "level_hints", "accumulate_streams", "toggle_callbacks"), False
+)
+"""Without what is done beside the levels (Ember §7.3 and §7.4)."""
+UNOPTIMISED: dict[str, str | int | bool] = {"opt": 0, **GENERAL}
+"""Ember's emb-opt0. A core alone that runs the same program is scalar code."""
+VECTORISED: dict[str, str | int | bool] = {"opt": 1, "vlen": 16, **GENERAL}
+"""With which a core alone runs code of 16 lanes, a vector a step."""
+CORES = {"vectorised": VECTORISED, "scalar": UNOPTIMISED}
+"""The cores alone that a speed is held against: the paper does not say how its code was compiled."""
+
+MOST_COMPARED = 4_000_000
+"""Programs that push more elements are not simulated again for a comparison: unoptimised, that takes ten times as long
+as they did."""
+
+
+@dataclass(frozen=True)
+class Simulated:
+    """The result, and what the JSON says of the machine."""
+
+    output: npt.NDArray[np.float32]
+    gradients: dict[str, npt.NDArray[np.float32]]
+    figures: dict[str, Any]
+
+
+def simulate(
+    program: Program, inputs: Mapping[str, Any], parameters: MachineParameters, *, throughput: bool = False
+) -> Generator[Event, None, Simulated]:
+    """Simulates a program, streaming the machine's state; `throughput` as for `dae.simulate`."""
+    ran = yield from streamed(
+        lambda post: dae.simulate(
+            program,
+            inputs,
+            parameters,
+            lambda sample: post(machine_sample(sample)),
+            throughput=throughput,
+        )
+    )
+    return Simulated(ran.output, ran.gradients, ran.to_json() | {"basis": basis.of_run(parameters)})
+
+
+def simulate_compared(
+    request: RunRequest, compilation: Compilation, inputs: Mapping[str, Any]
+) -> Generator[Event, None, Simulated]:
+    """Simulates the program at its level, streaming its state, and then what it is compared with.
+
+    `core_alone` has the accounts of CORES, an assumed baseline, and `speedup_over` says how many times as long they and
+    the unoptimised program take; None for a program of too many elements. What is done for a model in particular is no
+    work of a core alone. Raises Refused where there is no program, and ValueError for parameters that the machine does
+    not take."""
+    program, parameters = decoupled(compilation), MachineParameters.of(request.machine)
+    ran = yield from simulate(program, inputs, parameters, throughput=True)
+    figures = ran.figures
+    elements = (figures["access"]["payload_bytes"] + figures["access"]["stored_bytes"]) // WORD_BYTES
+    accounts: dict[str, Any] = dict.fromkeys(CORES)
+    if elements <= MOST_COMPARED:
+        accounts = {name: _compared(request, options, inputs, parameters) for name, options in CORES.items()}
+    alone = {name: account and account["core_alone"] for name, account in accounts.items()}
+    opt0 = accounts["scalar"]
+    if UNOPTIMISED.items() <= compilation.options.to_json().items():
+        opt0 = figures
+    over = {
+        "opt0": opt0 and share(opt0["cycles"], figures["cycles"]),
+        "core_alone": {name: core and share(core["cycles"], figures["cycles"]) for name, core in alone.items()},
+    }
+    return Simulated(
+        ran.output,
+        ran.gradients,
+        {**figures, "core_alone": alone, "speedup_over": over},
+    )
+
+
+def _compared(
+    request: RunRequest,
+    options: Mapping[str, str | int | bool],
+    inputs: Mapping[str, Any],
+    parameters: MachineParameters,
+) -> dict[str, Any]:
+    """The account of a request's program with other options, and of the core alone that runs it."""
+    other = decoupled(compile_request(replace(request, options={**request.options, **options})))
+    return dae.simulate(other, inputs, parameters, core_alone=True).to_json()
+
+
+def decoupled(compilation: Compilation) -> Program:
+    """The DLC. Raises Refused where there is none."""
+    stage = compilation.stages["dlc"]
+    if not isinstance(stage.program, Program):
+        raise Refused(failed("refused", f"There is no dlc program to run: {stage.reason}"))
+    return stage.program
+
+
+def streamed(work: Callable[[Callable[[Event], None]], Any]) -> Generator[Event, None, Any]:
+    """Run `work(post)` in a thread, yielding what it posts as it comes; returns or raises what it does."""
+    posted: queue.SimpleQueue[Event | None] = queue.SimpleQueue()
+    outcome: list[Any] = []
+    errors: list[BaseException] = []
+
+    def call() -> None:
+        try:
+            outcome.append(work(posted.put))
+        except BaseException as error:
+            errors.append(error)
+        finally:
+            posted.put(None)
+
+    threading.Thread(target=call, name="simulation", daemon=True).start()
+    while (event := posted.get()) is not None:
+        yield event
+    if errors:
+        raise errors[0]
+    return outcome[0]

@@ -1,0 +1,302 @@
+"""Compiled kernels on PyTorch's tensors of a GPU: on its memory, on its current stream, with little said twice.
+
+What depends on sizes alone - grids, functions, where arrays lie - is found once for each sizes; a call then allocates,
+fills in addresses and launches. What depends on a graph alone - inspectors' kernels - runs once for the graph's tensors
+and each stream. A program with a backward pass runs in two parts where the kernels allow it: those that
+make the result, and later, when its gradient is there, the others, which find what the first left.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from threading import Lock
+from typing import Any
+
+import numpy as np
+import torch
+
+from explorer.compiler.codegen.text import Code, Launch
+from explorer.compiler.compilation import Compilation
+from explorer.runtime.data.triples import InputError
+from explorer.runtime.encode.arrays import Extents
+from explorer.runtime.targets.gpu.device import available_bytes, compiled_for_device, cupy_module, faults
+from explorer.runtime.targets.gpu.memory import buffer_bytes, check_fits, lifetimes, place, shape_of
+from explorer.runtime.targets.gpu.program import VECTOR_BYTES, GpuProgram, check_extents
+from explorer.runtime.torch.cache import Kept
+from explorer.runtime.torch.structure import Tensor
+
+Outcome = tuple[Tensor, dict[str, Tensor]]
+"""The result, and gradients by tensor."""
+
+MOST_SIZES = 64
+"""Sizes of which plans are kept."""
+
+
+@dataclass(frozen=True)
+class Parts:
+    """A program's launches in two parts: what makes the result, and what only the gradients need; and the arrays that
+    the second reads of the first."""
+
+    forward: tuple[Launch, ...]
+    backward: tuple[Launch, ...]
+    crossing: frozenset[str]
+
+
+def divide(code: Code, result: str, upstream: str) -> Parts | None:
+    """The launches, which may each be done without the gradient `upstream` of the result or not; None where the result
+    comes of some that need it, or where the second part would change what the first left."""
+    later: set[int] = set()
+    behind, touched = {upstream}, set[str]()
+    for place_of, launch in enumerate(code.launches):
+        if behind.intersection(launch.arguments) or launch.writes & touched:
+            later.add(place_of)
+            behind |= launch.writes
+            touched.update(launch.arguments)
+    needed, first = {result}, set[int]()
+    for place_of in reversed(range(len(code.launches))):
+        launch = code.launches[place_of]
+        if place_of not in later and launch.writes & needed:
+            first.add(place_of)
+            needed.update(launch.arguments)
+    forward = tuple(launch for at, launch in enumerate(code.launches) if at in first)
+    backward = tuple(launch for at, launch in enumerate(code.launches) if at not in first)
+    made = frozenset(name for launch in forward for name in launch.writes)
+    if result not in made or any(launch.writes & made for launch in backward):
+        return None
+    return Parts(forward, backward, made & {name for launch in backward for name in launch.arguments})
+
+
+@dataclass(frozen=True, eq=False)
+class Plan:
+    """Launches where sizes are known, ready for the driver.
+
+    `slots` has eight bytes for each number that kernels take and, at `places`, for each of the `arrays`; `steps` are
+    by launch the function, blocks, columns, threads, bytes of shared memory, and where `parameters` has the addresses
+    of its arguments' slots. `offsets` says where the arrays that the launches make, and nobody gets, lie in `total`
+    bytes, `shapes` what a caller gets."""
+
+    steps: tuple[tuple[Any, int, int, int, int, int], ...]
+    slots: np.ndarray[Any, np.dtype[np.uint64]]
+    parameters: np.ndarray[Any, np.dtype[np.uint64]]
+    arrays: tuple[str, ...]
+    places: np.ndarray[Any, np.dtype[np.intp]]
+    offsets: Mapping[str, int]
+    total: int
+    shapes: Mapping[str, tuple[int, ...]]
+    lock: Lock = field(default_factory=Lock)
+
+    @classmethod
+    def of(cls, launches: Sequence[tuple[Any, tuple[int, int], Launch]], sizes: Mapping[str, int], **rest: Any) -> Plan:
+        """The plan of launches with their functions and grids, all of one device."""
+        names = dict.fromkeys(name for *_, launch in launches for name in launch.arguments)
+        slots = np.zeros(max(1, len(names)), np.uint64)
+        slot_of = {name: slots.ctypes.data + slots.itemsize * number for number, name in enumerate(names)}
+        parameters = np.array([slot_of[n] for *_, launch in launches for n in launch.arguments], np.uint64)
+        steps, first = [], parameters.ctypes.data
+        for function, grid, launch in launches:
+            steps.append((function.ptr, *grid, launch.threads, launch.shared_bytes, first))
+            first += parameters.itemsize * len(launch.arguments)
+        for number, name in enumerate(names):
+            slots[number] = sizes.get(name, 0)
+        places = np.array([number for number, name in enumerate(names) if name not in sizes], np.intp)
+        arrays = tuple(name for name in names if name not in sizes)
+        return cls(tuple(steps), slots, parameters, arrays, places, **rest)
+
+    def launch(self, addresses: Mapping[str, int], stream: Any) -> None:
+        """Queues all kernels on a stream of CuPy's; the driver reads the slots as it does."""
+        launch_kernel, pointer = cupy_module().cuda.driver.launchKernel, stream.ptr
+        with faults(), self.lock:
+            self.slots[self.places] = [addresses[name] for name in self.arrays]
+            for function, blocks, columns, threads, shared_bytes, parameters in self.steps:
+                launch_kernel(function, blocks, columns, 1, threads, 1, 1, shared_bytes, pointer, parameters, 0)
+
+
+@dataclass(frozen=True, eq=False)
+class Started:
+    """A run whose result is there: what its second part needs. `held` are tensors whose memory that reads."""
+
+    plan: Plan
+    addresses: Mapping[str, int]
+    held: Sequence[Tensor]
+    sizes: Mapping[str, int]
+
+
+@dataclass(frozen=True, eq=False)
+class Inspected:
+    """What inspectors found of a graph: where their arrays lie in the memory that they were given."""
+
+    addresses: Mapping[str, int]
+    memory: Tensor
+
+
+NOTHING = Inspected({}, None)
+
+
+class OnCuda:
+    """A program's kernels on the current stream of PyTorch, and on its memory, compiled for the device. `upstream`
+    names the gradient of the result, "" in a program without a backward pass."""
+
+    def __init__(self, compilation: Compilation, upstream: str) -> None:
+        self.program = GpuProgram.of(compiled_for_device(compilation))
+        self.code, self.upstream = self.program.code, upstream
+        self.reads = frozenset(buffer.name for buffer in self.code.buffers) - self.code.made
+        self.result, *_ = self.program.kept
+        self.once = tuple(launch for launch in self.code.launches if launch.once)
+        self.launches = tuple(launch for launch in self.code.launches if not launch.once)
+        self.parts = divide(replace(self.code, launches=self.launches), self.result, upstream) if upstream else None
+        self._buffers = {buffer.name: buffer for buffer in self.code.buffers}
+        self._plans: dict[Any, tuple[Plan, ...]] = {}
+        self._sizes: dict[Any, dict[str, int]] = {}
+        self._streams: dict[tuple[int, int | None], Any] = {}
+        self._inspected: Kept[Inspected] = Kept()
+
+    def run(self, arrays: Mapping[str, Tensor], extents: Extents) -> Outcome:
+        """Launches the kernels and returns at once; what is returned is written when the stream has come to it."""
+        device = next(iter(arrays.values())).device
+        sizes = self._sizes_of(extents)
+        with self._current(device) as stream:
+            (plan,) = self._planned(sizes, device, "whole")
+            inspected = self._inspect(arrays, sizes, device, stream)
+            made = _made(plan, device)
+            arena = self._arena(plan, sizes, device)
+            plan.launch({**_addresses({**arrays, **made}, plan, arena), **inspected.addresses}, stream)
+        return made[self.result], self._gradients(made)
+
+    def start(self, arrays: Mapping[str, Tensor], extents: Extents) -> tuple[Tensor, Started]:
+        """Launches what makes the result; only of a program with `parts`. `arrays` are without the gradient of it."""
+        device = next(iter(arrays.values())).device
+        sizes = self._sizes_of(extents)
+        with self._current(device) as stream:
+            forward, backward = self._planned(sizes, device, "parts")
+            inspected = self._inspect(arrays, sizes, device, stream)
+            made = _made(forward, device)
+            arena = self._arena(forward, sizes, device)
+            addresses = {**_addresses({**arrays, **made}, forward, arena), **inspected.addresses}
+            forward.launch(addresses, stream)
+        # Its memory alone: the result will know what made it, which holds this, and neither would ever be freed.
+        result = made[self.result].detach()
+        return made[self.result], Started(
+            backward, addresses, (arena, inspected.memory, result, *arrays.values()), sizes
+        )
+
+    def finish(self, started: Started, upstream: Tensor) -> dict[str, Tensor]:
+        """Launches the rest, when the gradient of the result is there: the gradients by tensor."""
+        device = upstream.device
+        with self._current(device) as stream:
+            made = _made(started.plan, device)
+            arena = self._arena(started.plan, started.sizes, device)
+            own = _addresses({self.upstream: upstream, **made}, started.plan, arena)
+            started.plan.launch({**started.addresses, **own}, stream)
+        return self._gradients(made)
+
+    def _inspect(self, arrays: Mapping[str, Tensor], sizes: dict[str, int], device: Any, stream: Any) -> Inspected:
+        """What the inspectors find of a graph, whose arrays are among these: what they found, where they have seen it
+        on this stream. What is recorded for later, into a graph of launches, has inspectors of its own."""
+        if not self.once:
+            return NOTHING
+        read = {name for launch in self.once for name in launch.arguments if name in arrays}
+        given = {name: arrays[name] for name in sorted(read)}
+
+        def look() -> Inspected:
+            (plan,) = self._planned(sizes, device, "once")
+            memory = self._arena(plan, sizes, device)
+            addresses = _addresses(given, plan, memory)
+            plan.launch(addresses, stream)
+            return Inspected({name: addresses[name] for name in plan.offsets}, memory)
+
+        if torch.cuda.is_available() and torch.cuda.is_current_stream_capturing():
+            return look()
+        return self._inspected.get(given, (tuple(sizes.items()), device, stream.ptr), look)
+
+    def _gradients(self, made: Mapping[str, Tensor]) -> dict[str, Tensor]:
+        return {tensor: made[name] for tensor, name in self.program.gradients}
+
+    @contextmanager
+    def _current(self, device: Any) -> Iterator[Any]:
+        """PyTorch's current stream of a device, which both libraries use inside, as one of CuPy's."""
+        cupy = cupy_module()
+        key = torch.cuda.current_stream(device).cuda_stream, device.index
+        if key not in self._streams:
+            self._streams[key] = cupy.cuda.ExternalStream(*key)
+        with torch.cuda.device(device), cupy.cuda.Device(device.index):
+            yield self._streams[key]
+
+    def _sizes_of(self, extents: Extents) -> dict[str, int]:
+        """The sizes of all extents and counts; raises InputError for what kernels cannot count to."""
+        key = tuple(extents.items())
+        if key not in self._sizes:
+            sizes = {str(name): int(size) for name, size in extents.items()}
+            for name, count in self.code.counts:
+                sizes[name] = count.value(sizes)
+            check_extents(sizes)
+            if len(self._sizes) >= MOST_SIZES:
+                self._sizes.clear()
+                self._plans.clear()
+            self._sizes[key] = sizes
+        return self._sizes[key]
+
+    def _planned(self, sizes: dict[str, int], device: Any, kind: str) -> tuple[Plan, ...]:
+        """The plan of the inspectors, of all that is not `once`, or those of its parts."""
+        key = id(sizes), device, kind
+        if key not in self._plans:
+            found = frozenset(name for launch in self.once for name in launch.writes)
+            if kind == "once":
+                self._plans[key] = (self._plan(self.once, sizes, frozenset(), found),)
+            elif kind == "parts" and self.parts is not None:
+                left = found | {name for launch in self.parts.forward for name in launch.writes}
+                forward = self._plan(self.parts.forward, sizes, found, self.parts.crossing)
+                self._plans[key] = forward, self._plan(self.parts.backward, sizes, left, frozenset())
+            else:
+                self._plans[key] = (self._plan(self.launches, sizes, found, frozenset()),)
+        return self._plans[key]
+
+    def _plan(
+        self, launches: Sequence[Launch], sizes: Mapping[str, int], there: frozenset[str], kept: frozenset[str]
+    ) -> Plan:
+        """The plan of launches: arrays that are `there` were made before, those `kept` are needed after."""
+        got = {*self.program.kept, *there}
+        used = sorted({name for launch in launches for name in launch.arguments if name in self.code.made})
+        own = [name for name in used if name not in got]
+        placed = place(lifetimes(own, launches, kept), {n: buffer_bytes(self._buffers[n], sizes) for n in own})
+        shapes = {n: shape_of(self._buffers[n], sizes) for n in used if n in self.program.kept and n not in there}
+        ready = [
+            (self.program.function_of(launch), grid, launch)
+            for launch in launches
+            if (grid := (launch.blocks.value(sizes), launch.columns))[0]  # CUDA refuses a grid of none
+        ]
+        numbers = {name: size for name, size in sizes.items() if name not in self._buffers}
+        return Plan.of(ready, numbers, offsets=placed.offsets, total=placed.total, shapes=shapes)
+
+    def _arena(self, plan: Plan, sizes: Mapping[str, int], device: Any) -> Tensor:
+        """The memory of what nobody gets; raises InputError, with the largest arrays, where there is not so much."""
+        try:
+            return torch.empty(plan.total, dtype=torch.uint8, device=device)
+        except torch.cuda.OutOfMemoryError:
+            check_fits(plan.total, available_bytes(), [self._buffers[name] for name in plan.offsets], sizes)
+            raise
+
+
+def _made(plan: Plan, device: Any) -> dict[str, Tensor]:
+    """What a caller gets."""
+    return {name: torch.empty(shape, dtype=torch.float32, device=device) for name, shape in plan.shapes.items()}
+
+
+def _addresses(tensors: Mapping[str, Tensor], plan: Plan, arena: Tensor) -> dict[str, int]:
+    """Where all arrays lie."""
+    first = arena.data_ptr()
+    found = {name: first + offset for name, offset in plan.offsets.items()}
+    for name, tensor in tensors.items():
+        found[name] = address_of(name, tensor)
+    return found
+
+
+def address_of(name: str, tensor: Tensor) -> int:
+    """Where a contiguous tensor lies on the device. Raises InputError where vectors cannot be read from there."""
+    address = int(tensor.data_ptr())
+    if address % VECTOR_BYTES:
+        raise InputError(
+            f"{name} begins at an address of the device that is no multiple of {VECTOR_BYTES} bytes: copy it."
+        )
+    return address

@@ -1,0 +1,292 @@
+"""A compiled model as a module of PyTorch: `explorer.compile(text).torch(entity=14_541, relation=237)`.
+
+Its forward takes the indices and the tensors that it holds no parameter for; its backward runs the compiled backward
+pass. Both run where the tensors are, a GPU's on PyTorch's current stream.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import torch
+from torch import nn
+
+from explorer.compiler.compilation import Compilation
+from explorer.compiler.ir.graph import Graph
+from explorer.compiler.ir.graph import Tensor as Declared
+from explorer.runtime.data.triples import InputError
+from explorer.runtime.encode.layers import upstream_name
+from explorer.runtime.torch.cache import Kept
+from explorer.runtime.torch.programs import Run, TensorProgram
+from explorer.runtime.torch.structure import Structure, Tensor, known_names, narrowed, prepare, structure_names
+
+MOST_CALLS = 64
+"""Kinds of calls that a module remembers."""
+
+
+def make_module(compilation: Compilation, sizes: Mapping[str, int], check_indices: bool) -> CompiledModule:
+    """The module of a compilation; see `Compilation.torch`. Raises ValueError."""
+    try:
+        return CompiledModule(compilation, sizes, check_indices)
+    except InputError as error:
+        raise ValueError(str(error)) from None
+
+
+class CompiledModule(nn.Module):  # type: ignore[misc]  # type checking does without PyTorch's sources
+    """A compiled score, layer or op, differentiable by its learnt tensors.
+
+    A `param` whose sets all have a size is a parameter of the module, under its own name; every other tensor of the
+    model is given to each call by its name. A call with wrong shapes, types, devices or ids raises ValueError.
+    """
+
+    def __init__(self, compilation: Compilation, sizes: Mapping[str, int], check_indices: bool) -> None:
+        super().__init__()
+        self._forward = TensorProgram.of(compilation, grad=False)
+        self._backward: TensorProgram | None = None  # compiled when a gradient is first needed
+        self.check_indices = check_indices
+        graph = self._forward.graph
+        self._calls: dict[Any, tuple[Structure, Mapping[str, int]]] = {}  # what calls were found to be, by their shapes
+        self._structures: Kept[Structure] = Kept()  # of the graphs that calls brought
+        self._order, self._known = structure_names(graph), known_names(graph)
+        # The tensors that a call needs: not those that the graph of a layer brings.
+        self._declared = [tensor for tensor in graph.tensors if tensor.kind != "structure" or graph.family == "op"]
+        self.learnt = frozenset(tensor.name for tensor in self._declared if graph.wants_gradient(tensor))
+        self.set_sizes = _checked_sizes(graph, sizes)
+        for tensor in _learnt(graph):
+            if all(name in self.set_sizes for name in tensor.sets):
+                self._register(tensor, graph)
+        self.reset_parameters()
+
+    @property
+    def compilation(self) -> Compilation:
+        """What the module computes, without the backward pass."""
+        return self._forward.compilation
+
+    def _register(self, tensor: Declared, graph: Graph) -> None:
+        if hasattr(self, tensor.name):
+            raise InputError(
+                f"{tensor.name} is the name of something that every module of PyTorch has: call it otherwise."
+            )
+        shape = [*(self.set_sizes[name] for name in tensor.sets), *map(graph.size, tensor.dims)]
+        self.register_parameter(tensor.name, nn.Parameter(torch.empty(shape)))
+
+    def reset_parameters(self) -> None:
+        """Draws all parameters: normal, with a deviation of 1 / sqrt(last dimension)."""
+        for parameter in self.parameters():
+            nn.init.normal_(parameter, std=parameter.shape[-1] ** -0.5 if parameter.ndim else 1.0)
+
+    def extra_repr(self) -> str:
+        """The model's name, sizes and options, where a module is printed."""
+        sizes = {**self.compilation.sizes, **self.set_sizes}
+        return ", ".join([self.compilation.name, *(f"{name}={size}" for name, size in sizes.items())])
+
+    def prepare(self, *indices: Tensor, **named: Any) -> Structure:
+        """The indices of a call, checked, narrowed to int32 and encoded, for any number of calls.
+
+        Scores take their maps (h, r, t, corrupted ids [B, negatives]); layers src, dst, etype, ntype and num_nodes,
+        num_etypes, num_ntypes where no tensor tells them; ops ptr and idx, ptr and blocks, rowptr or row and col.
+        Raises ValueError."""
+        try:
+            return self._prepare(indices, named, {})
+        except InputError as error:
+            raise ValueError(str(error)) from None
+
+    def forward(self, *indices: Any, **named: Any) -> Tensor:
+        """The result: of `prepare`'s arguments or of what it returned, and of tensors by name.
+
+        A tensor given by the name of a parameter takes its place in this call."""
+        try:
+            known = self._known
+            tensors = {**dict(self.named_parameters()), **{n: v for n, v in named.items() if n not in known}}
+            if indices and isinstance(indices[0], Structure):
+                structure, given = indices[0], {n: v for n, v in named.items() if n in known}
+                if given or len(indices) > 1:
+                    raise InputError("A call takes either a prepared structure or its indices, not both.")
+                counts: Mapping[str, int] = self._check(structure, tensors)
+            else:
+                structure, counts = self._called(indices, {n: v for n, v in named.items() if n in known}, tensors)
+        except InputError as error:
+            raise ValueError(str(error)) from None
+        tensors = {declared.name: tensors[declared.name] for declared in self._declared if declared.name in tensors}
+        if not torch.is_grad_enabled():
+            return self.run_forward(structure, counts, tensors)
+        names = tuple(tensors)
+        result: Tensor = _Run.apply(self, structure, counts, names, *tensors.values())
+        return result
+
+    def backward_program(self) -> TensorProgram:
+        """The program with the backward pass, compiled when it is first asked for."""
+        if self._backward is None:
+            self._backward = TensorProgram.of(self.compilation, grad=True)
+        return self._backward
+
+    def run_forward(self, structure: Structure, counts: Mapping[str, int], tensors: Mapping[str, Tensor]) -> Tensor:
+        """The result alone."""
+        return self._forward.run(structure, counts, tensors)[0]
+
+    def start(
+        self, structure: Structure, counts: Mapping[str, int], tensors: Mapping[str, Tensor]
+    ) -> tuple[Tensor, Run | None]:
+        """The result, where gradients will be wanted: with what the backward pass goes on with, where it can."""
+        try:
+            program = self.backward_program()
+        except InputError:  # there is no backward pass, which is only a mistake when somebody asks for it
+            return self.run_forward(structure, counts, tensors), None
+        return program.start(structure, counts, tensors) or (self.run_forward(structure, counts, tensors), None)
+
+    def run_backward(
+        self, structure: Structure, counts: Mapping[str, int], tensors: Mapping[str, Tensor], upstream: Tensor
+    ) -> dict[str, Tensor]:
+        """The gradients by tensor, where that of the result is `upstream`."""
+        program = self.backward_program()
+        name = upstream_name(program.graph) or ""
+        return program.run(structure, counts, {**tensors, name: upstream})[1]
+
+    def _called(
+        self, indices: tuple[Any, ...], named: Mapping[str, Any], tensors: Mapping[str, Tensor]
+    ) -> tuple[Structure, Mapping[str, int]]:
+        """The structure of a call and the sizes of all sets. Where ids need not be looked at, a call of a score like an
+        earlier one has the same; a graph or a matrix whose tensors are an earlier call's has its structure."""
+        ids = {**dict(zip(self._order, indices, strict=False)), **named}
+        like = None
+        if self._forward.graph.family == "score" and not self.check_indices and len(indices) <= len(self._order):
+            given = (*ids.items(), *tensors.items())
+            like = tuple([(name, getattr(each, "shape", None), type(each), *_kind(each)) for name, each in given])
+            if like in self._calls:
+                structure, counts = self._calls[like]
+                return replace(structure, maps=narrowed(ids), inverses={}), counts
+        structure = self._structure(ids, indices, named, tensors)
+        found = structure, self._check(structure, tensors)
+        if like is not None and len(self._calls) < MOST_CALLS:
+            self._calls[like] = replace(structure, maps={}, inverses={}), found[1]
+        return found
+
+    def _structure(
+        self, ids: Mapping[str, Any], indices: tuple[Any, ...], named: Mapping[str, Any], tensors: Mapping[str, Tensor]
+    ) -> Structure:
+        """The structure of a call, of which a layer's or an op's is kept for the next one."""
+        if self._forward.graph.family == "score":  # whose batches do not come again
+            return self._prepare(indices, named, tensors)
+        given = {name: each for name, each in ids.items() if isinstance(each, torch.Tensor)}
+        numbers = tuple((name, each) for name, each in ids.items() if name not in given)
+        whole = all(isinstance(each, int) for _, each in numbers) and len(indices) <= len(self._order)
+        if not given or not whole:
+            return self._prepare(indices, named, tensors)
+        shapes = tuple((name, tuple(getattr(each, "shape", ()))) for name, each in tensors.items())
+        rest = numbers, shapes, self.check_indices
+        return self._structures.get(given, rest, lambda: self._prepare(indices, named, tensors))
+
+    def _prepare(self, indices: tuple[Any, ...], named: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> Structure:
+        graph = self._forward.graph
+        order, known = self._order, self._known
+        for name in named:
+            if name not in known:
+                raise InputError(f"{graph.name} has no indices {name}: they are {', '.join(sorted(known))}.")
+        if len(indices) > len(order):
+            raise InputError(f"{graph.name} takes {len(order)} index tensors ({', '.join(order)}), not {len(indices)}.")
+        given = {**dict(zip(order, indices, strict=False)), **named}
+        sizes = dict(self.set_sizes)
+        for declared in graph.tensors:
+            if declared.name in tensors:
+                sizes |= dict(zip(declared.sets, tensors[declared.name].shape, strict=False))
+        negatives = self.compilation.options.negatives
+        return prepare(graph, given, sizes, negatives.count if negatives else 0, self.check_indices)
+
+    def _check(self, structure: Structure, tensors: Mapping[str, Tensor]) -> dict[str, int]:
+        """The sizes of all sets, where every tensor is there and fits, and all ids have their rows."""
+        graph = self._forward.graph
+        counts, tables = dict(structure.counts), dict[str, str]()
+        for declared in self._declared:
+            if declared.name not in tensors:
+                needs = " or ".join(f"{name}=..." for name in declared.sets)
+                held = f", or make the module with .torch({needs})" if declared.kind == "param" and needs else ""
+                raise InputError(f"There is no tensor for {declared.name}: give {declared.name}=...{held}.")
+            _check_tensor(declared, graph, tensors[declared.name], structure, counts)
+            tables |= {name: tables.get(name, declared.name) for name in declared.sets}
+        unknown = tensors.keys() - {declared.name for declared in self._declared}
+        if unknown:
+            named = ", ".join(declared.name for declared in self._declared)
+            raise InputError(f"{graph.name} has no tensor {min(unknown)}: its tensors are {named}.")
+        for entry in graph.maps:
+            highest = structure.highest.get(entry.name, -1)
+            rows = counts.setdefault(entry.codomain, highest + 1)
+            if highest >= rows:
+                table = tables.get(entry.codomain, graph.name)
+                raise InputError(f"{entry.name} holds {highest:,}, but {table} has {rows:,} rows.")
+        return counts
+
+
+class _Run(torch.autograd.Function):  # type: ignore[misc]
+    """One call: the compiled forward pass, and the compiled backward pass when its gradient comes."""
+
+    @staticmethod
+    def forward(
+        ctx: Any,
+        module: CompiledModule,
+        structure: Structure,
+        counts: Mapping[str, int],
+        names: tuple[str, ...],
+        *tensors: Tensor,
+    ) -> Tensor:
+        wanted = ctx.needs_input_grad[4:]
+        for name, needed in zip(names, wanted, strict=True):
+            if needed and name not in module.learnt:
+                raise ValueError(f"{name} is an input, which has no gradient: declare it as a param, or detach it.")
+        ctx.module, ctx.structure, ctx.counts, ctx.names, ctx.run = module, structure, counts, names, None
+        ctx.save_for_backward(*tensors)
+        given = dict(zip(names, tensors, strict=True))
+        if not any(wanted):
+            return module.run_forward(structure, counts, given)
+        result, ctx.run = module.start(structure, counts, given)
+        return result
+
+    @staticmethod
+    @torch.autograd.function.once_differentiable  # type: ignore[untyped-decorator]
+    def backward(ctx: Any, upstream: Tensor) -> tuple[Tensor | None, ...]:
+        tensors = dict(zip(ctx.names, ctx.saved_tensors, strict=True))  # raises where one was changed in place
+        if ctx.run is not None:
+            gradients = ctx.module.backward_program().finish(ctx.run, upstream)
+        else:
+            gradients = ctx.module.run_backward(ctx.structure, ctx.counts, tensors, upstream)
+        wanted = zip(ctx.names, ctx.needs_input_grad[4:], strict=True)
+        return (None, None, None, None, *(gradients.get(name) if needed else None for name, needed in wanted))
+
+
+def _kind(each: Any) -> tuple[Any, ...]:
+    """A tensor's type and device."""
+    return (each.dtype, each.device) if isinstance(each, torch.Tensor) else ()
+
+
+def _learnt(graph: Graph) -> list[Declared]:
+    return [tensor for tensor in graph.tensors if tensor.kind == "param"]
+
+
+def _checked_sizes(graph: Graph, sizes: Mapping[str, int]) -> dict[str, int]:
+    sets = sorted({name for tensor in _learnt(graph) for name in tensor.sets})
+    for name, size in sizes.items():
+        if name not in sets:
+            raise InputError(f"{graph.name} has no parameter over {name}: its parameters are over {', '.join(sets)}.")
+        if not isinstance(size, int) or isinstance(size, bool) or size < 0:
+            raise InputError(f"{name} is a number of rows, not {size!r}.")
+    return dict(sizes)
+
+
+def _check_tensor(declared: Declared, graph: Graph, tensor: Any, structure: Structure, counts: dict[str, int]) -> None:
+    """Raises InputError for a tensor that does not fit; learns the sizes of sets that nothing told yet."""
+    name = declared.name
+    if not isinstance(tensor, torch.Tensor):
+        raise InputError(f"{name} is a {type(tensor).__name__} where a tensor is needed.")
+    if tensor.dtype != torch.float32:
+        raise InputError(f"{name} holds {tensor.dtype}, but compiled kernels compute in torch.float32.")
+    if tensor.device != structure.device:
+        raise InputError(f"{name} lies on {tensor.device}, but the indices on {structure.device}.")
+    wanted = [*(counts.get(index_set) for index_set in declared.sets), *map(graph.size, declared.dims)]
+    if tensor.ndim != len(wanted) or any(
+        size not in (None, given) for size, given in zip(wanted, tensor.shape, strict=True)
+    ):
+        pairs = zip((*declared.sets, *declared.dims), wanted, strict=True)
+        shape = ", ".join(str(extent) if size in (None, extent) else f"{extent} = {size}" for extent, size in pairs)
+        raise InputError(f"{name} has the shape {list(tensor.shape)}, but is declared [{shape}].")
+    counts.update(zip(declared.sets, tensor.shape, strict=False))

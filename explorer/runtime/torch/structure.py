@@ -1,0 +1,262 @@
+"""The indices of a module's call as the compiled programs read them: int32 tensors of one device, each made once.
+
+Those of scores and ops are made where they lie, by PyTorch; a layer's graph is encoded in NumPy, as for every other
+run, and taken to the device once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from math import prod
+from typing import Any
+
+import torch
+
+from explorer.compiler.ir.graph import Graph, IndexMap
+from explorer.compiler.ir.index_sets import SetNames, is_given, with_products
+from explorer.runtime.data.index_arrays import FORMS, NUMBERS, form_of
+from explorer.runtime.data.triples import MAX_COUNT, InputError
+from explorer.runtime.encode.graph import encode
+from explorer.runtime.encode.layers import graph_of
+from explorer.runtime.encode.ops import Sets
+from explorer.runtime.encode.products import product_ids
+
+LAYER_NAMES = ("src", "dst", "etype", "ntype")
+GRAPH_COUNTS = ("num_nodes", "num_etypes", "num_ntypes")
+
+Tensor = Any
+"""A torch.Tensor: type checking does without PyTorch's sources."""
+Inverse = tuple[Tensor, Tensor]
+"""Of a map: where each segment begins, and the elements in that order."""
+
+
+@dataclass(eq=False)
+class Structure:
+    """What `prepare` makes of index tensors; a module takes it any number of times.
+
+    `maps` are int32, a score's negatives [B, N]. `counts` are the sizes of the sets that the indices tell, `highest`
+    the greatest id of each map into a set whose size the tensors of the call tell. Programs see edges and nonzeros in
+    an order of their own: element i is the caller's element order[i]; None where the orders are one.
+    """
+
+    device: Any
+    maps: dict[str, Tensor]
+    counts: dict[str, int]
+    highest: dict[str, int] = field(default_factory=dict)
+    values: dict[str, Tensor] = field(default_factory=dict)  # of the graph: norm, in_degree
+    order: Tensor | None = None
+    ordered: str = ""  # the set whose elements `order` is of
+    inverses: dict[str, Inverse] = field(default_factory=dict)
+
+    def index(self, name: str, graph: Graph, counts: Mapping[str, int]) -> Tensor:
+        """An index buffer of a program: a map, or a part of one's inverse, made when it is first asked for."""
+        if name in self.maps:
+            return self.maps[name]
+        for entry in graph.maps:
+            ends, order = SetNames.of(graph).inverses[entry.name]
+            if name == entry.name:
+                return self._owners(entry)
+            if name in (ends, order):
+                return self._inverse(graph, entry, counts)[name == order]
+        raise InputError(f"Nothing tells the indices {name}.")
+
+    def enter(self, tensor: Tensor, index_set: str) -> Tensor:
+        """Rows in the caller's order, put into the programs'."""
+        return tensor.index_select(0, self.order) if self._sorts(index_set) else tensor
+
+    def leave(self, rows: Tensor, index_set: str) -> Tensor:
+        """Rows in the programs' order, put back into the caller's."""
+        return torch.empty_like(rows).index_copy_(0, self.order, rows) if self._sorts(index_set) else rows
+
+    def _sorts(self, index_set: str) -> bool:
+        return self.order is not None and index_set == self.ordered
+
+    def _inverse(self, graph: Graph, entry: IndexMap, counts: Mapping[str, int]) -> Inverse:
+        if entry.name not in self.inverses:
+            ids = self._product(graph, entry, counts) if entry.paths else self.maps[entry.name]
+            self.inverses[entry.name] = inverse(ids, with_products(graph, counts)[entry.codomain])
+        return self.inverses[entry.name]
+
+    def _product(self, graph: Graph, entry: IndexMap, counts: Mapping[str, int]) -> Tensor:
+        """Where a map of several paths leads from each element of its domain."""
+        steps = {step for path in entry.paths for step in path.split(".")} - {entry.domain}
+        maps = {step: self.index(step, graph, counts).reshape(-1) for step in steps}
+        every = torch.arange(counts[entry.domain], dtype=torch.int32, device=self.device)
+        return product_ids(graph, entry, maps, counts, every)
+
+    def _owners(self, entry: IndexMap) -> Tensor:
+        """The list that each entry of compressed lists is in."""
+        ends, order = self.inverses[entry.name]
+        lists = torch.arange(len(ends) - 1, dtype=torch.int32, device=self.device)
+        self.maps[entry.name] = torch.repeat_interleave(lists, ends.diff(), output_size=len(order))
+        return self.maps[entry.name]
+
+
+def inverse(ids: Tensor, count: int) -> Inverse:
+    """Where the elements of each of `count` places begin, [count + 1], and all elements in that order; both int32.
+
+    The order is stable, so that sums have one order on every run."""
+    places, order = torch.sort(ids.reshape(-1), stable=True)
+    ends = torch.searchsorted(places, torch.arange(count + 1, dtype=ids.dtype, device=ids.device), out_int32=True)
+    return ends, order.to(torch.int32)
+
+
+def structure_names(graph: Graph) -> tuple[str, ...]:
+    """The index tensors of a call, in the order in which they may be given without their names."""
+    if graph.family == "score":
+        return tuple(entry.name for entry in graph.maps if is_given(entry))
+    if graph.family == "layer":
+        return LAYER_NAMES
+    forms = {"bags": FORMS[0], "blocks": FORMS[1], "csr": FORMS[2], "coo": FORMS[3]}
+    form = forms[graph.structure]
+    return form.lists, form.picks
+
+
+def known_names(graph: Graph) -> frozenset[str]:
+    """All names by which a call may give indices and numbers of a structure."""
+    if graph.family == "score":
+        return frozenset(structure_names(graph))
+    if graph.family == "layer":
+        return frozenset((*LAYER_NAMES, *GRAPH_COUNTS))
+    return NUMBERS | {name for form in FORMS for name in (form.lists, form.picks)}
+
+
+def prepare(
+    graph: Graph, given: Mapping[str, Any], known: Mapping[str, int], negatives: int, checked: bool
+) -> Structure:
+    """The structure of one call.
+
+    `given` holds index tensors of any integer type and numbers by name, `known` the sizes of sets, `negatives` how
+    many a triple has. `checked` makes it read the ids' extremes, for which a GPU must be waited for. Raises InputError.
+    """
+    found = {name: _indices(value, name) for name, value in given.items() if name not in (*GRAPH_COUNTS, *NUMBERS)}
+    if not found:
+        raise InputError(f"{graph.name} needs its indices: {', '.join(structure_names(graph))}.")
+    devices = {tensor.device for tensor in found.values()}
+    if len(devices) > 1:
+        raise InputError(f"The indices lie on different devices: {', '.join(sorted(map(str, devices)))}.")
+    device = devices.pop()
+    if graph.family == "layer":
+        return _graph_structure(graph, found, given, known, device)
+    build = _score_structure if graph.family == "score" else _list_structure
+    return build(graph, {name: _narrow(ids, name, checked) for name, ids in found.items()}, given, negatives, checked)
+
+
+def _indices(value: Any, name: str) -> Tensor:
+    if not isinstance(value, torch.Tensor):
+        raise InputError(f"{name} is a {type(value).__name__} where a tensor of indices is needed.")
+    if value.dtype.is_floating_point or value.dtype.is_complex or value.dtype == torch.bool:
+        raise InputError(f"{name} holds {value.dtype} where indices are whole numbers.")
+    return value.detach()
+
+
+def _narrow(ids: Tensor, name: str, checked: bool) -> Tensor:
+    """The ids as contiguous int32."""
+    if checked and ids.numel():
+        low, high = (int(end) for end in torch.aminmax(ids))
+        if low < 0 or high > MAX_COUNT:
+            raise InputError(f"{name} holds {low if low < 0 else high}, which is not between 0 and {MAX_COUNT}.")
+    return ids.to(torch.int32).contiguous()
+
+
+def narrowed(given: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """Ids by name as contiguous int32, not looked at."""
+    return {name: _narrow(ids.detach(), name, False) for name, ids in given.items()}
+
+
+def _highest(ids: Tensor, checked: bool) -> int:
+    return int(ids.max()) if checked and ids.numel() else -1
+
+
+def _score_structure(
+    graph: Graph, found: dict[str, Tensor], given: Mapping[str, Any], negatives: int, checked: bool
+) -> Structure:
+    device = next(iter(found.values())).device
+    made = Structure(device, {}, {"unit": 1})
+    batch: int | None = None
+    for entry in graph.maps:
+        if not is_given(entry):
+            continue
+        if entry.name not in found:
+            raise InputError(f"There is no tensor for {entry.name}.")
+        ids = found[entry.name]
+        batch = len(ids) if batch is None and ids.ndim else batch
+        wanted = (batch,) if entry.domain == "batch" else (batch, negatives)
+        if tuple(ids.shape) != wanted:
+            shape = f"batch = {batch}" + ("" if entry.domain == "batch" else f", negatives = {negatives}")
+            raise InputError(f"{entry.name} has the shape {list(ids.shape)}, but is declared [{shape}].")
+        made.maps[entry.name] = ids
+        made.counts[entry.domain] = prod(ids.shape)
+        made.highest[entry.name] = _highest(ids, checked)
+    made.counts.setdefault("batch", batch or 0)
+    return made
+
+
+def _list_structure(
+    graph: Graph, found: dict[str, Tensor], given: Mapping[str, Any], negatives: int, checked: bool
+) -> Structure:
+    """An op's lists: compressed ones as they are, coordinates sorted by row."""
+    form = form_of(found)
+    if form is None:
+        raise InputError(f"{graph.name} needs its indices: {', '.join(structure_names(graph))}.")
+    sets, lists, picks = Sets.of(graph), found[form.lists], found[form.picks]
+    for name, ids in ((form.lists, lists), (form.picks, picks)):
+        if ids.ndim != 1:
+            raise InputError(f"{name} has the shape {list(ids.shape)}, not [n].")
+    made = Structure(lists.device, {}, {"unit": 1, sets.entry: len(picks)}, ordered=sets.entry)
+    if form.compressed:
+        if checked:
+            _check_pointers(lists, form.lists, len(picks), form.picks)
+        ends = lists
+        positions = torch.arange(len(picks), dtype=torch.int32, device=lists.device)
+        made.inverses[sets.home] = ends, positions
+    else:
+        if len(lists) != len(picks):
+            raise InputError(
+                f"{form.lists} has {len(lists):,} entries and {form.picks} {len(picks):,}, not one number."
+            )
+        owners = int(given.get(form.num_lists, _highest(lists, True) + 1))
+        rows, made.order = torch.sort(lists, stable=True)
+        if checked and len(rows) and int(rows[-1]) >= owners:
+            raise InputError(f"{form.lists} holds {int(rows[-1]):,}, but {form.num_lists} is {owners:,}.")
+        ends, positions = inverse(rows, owners)
+        made.inverses[sets.home] = ends, positions
+        made.maps[sets.home], picks = rows, picks.index_select(0, made.order)
+    made.maps[sets.pick] = picks
+    made.highest[sets.pick] = _highest(picks, checked)
+    made.counts[sets.owner] = len(ends) - 1
+    if form.num_picked in given:
+        made.counts[sets.picked] = int(given[form.num_picked])
+    return made
+
+
+def _check_pointers(ends: Tensor, name: str, entries: int, picks: str) -> None:
+    if not len(ends) or int(ends[0]):
+        raise InputError(f"{name} must begin with 0.")
+    if bool((ends.diff() < 0).any()):
+        raise InputError(f"{name} must not fall from one position to the next.")
+    if int(ends[-1]) != entries:
+        raise InputError(f"{name} ends with {int(ends[-1]):,}, but {picks} has {entries:,} entries.")
+
+
+def _graph_structure(
+    graph: Graph, found: dict[str, Tensor], given: Mapping[str, Any], known: Mapping[str, int], device: Any
+) -> Structure:
+    """A layer's graph, encoded."""
+    numbers = {f"num_{name}s": size for name, size in known.items() if f"num_{name}s" in GRAPH_COUNTS}
+    numbers |= {name: int(given[name]) for name in GRAPH_COUNTS if name in given}
+    arrays = {name: ids.cpu().numpy() for name, ids in found.items()}
+    encodings = encode(graph_of({**arrays, **numbers}, graph))
+
+    def moved(array: Any) -> Tensor:
+        return torch.from_numpy(array).to(device)
+
+    return Structure(
+        device=device,
+        maps={name: moved(ids) for name, ids in encodings.maps.items()},
+        counts={"unit": 1, **encodings.counts},
+        values={"norm": moved(encodings.norm), "in_degree": moved(encodings.in_degree)},
+        order=moved(encodings.edge_order).to(torch.int64),
+        ordered="edge",
+    )

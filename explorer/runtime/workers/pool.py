@@ -1,0 +1,316 @@
+"""Compilations and runs in processes of their own, which can be killed, limited and replaced.
+
+`WorkerPool` keeps warm workers and streams a request's events. Whatever happens to a worker, the caller gets
+a last event that says so in a sentence; leaving the stream early kills the worker.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import signal
+import sys
+from collections.abc import AsyncGenerator, Iterator, Mapping
+from contextlib import aclosing, suppress
+from typing import Any, Literal, Protocol
+
+from explorer.runtime.runs import events
+from explorer.runtime.runs.events import Event
+
+Role = Literal["compile", "run", "run-once"]
+"""What a worker is for: `run` is warmed by a rehearsal, `run-once` starts at once and loads what it needs."""
+
+GIB = 1 << 30
+RUN_MEMORY = 4 * GIB
+RUN_SECONDS = 120.0
+"""Wall-clock limit of a run on the command line; the web's is in `explorer.web.limits`."""
+
+_START_SECONDS = 180.0
+"""The first rehearsal on a computer compiles the simulator: 15 s of one core's time, more where others share it."""
+_STARTING: dict[Role, str] = {
+    "compile": "starting a process for compilations",
+    "run": "starting a process for runs (the first on a computer compiles the simulator: half a minute)",
+    "run-once": "starting a process for the run",
+}
+_LINE_BYTES = 64 << 20
+"""The longest event: a compilation with every stage and every pass, with room to spare."""
+_REQUESTS_PER_WORKER = 200
+"""A worker is replaced after this many: compiled kernels stay in a process until it ends."""
+
+
+class WorkerLostError(Exception):
+    """The worker ended, or never came up; the message is a sentence for the user."""
+
+
+class Worker:
+    """One process that answers one request at a time."""
+
+    def __init__(self, process: asyncio.subprocess.Process) -> None:
+        self._process = process
+        self.answered = 0
+
+    @classmethod
+    async def start(cls, role: Role, memory: int, quiet: bool) -> Worker:
+        """Start a process and wait until it is warm. Its stderr is dropped if `quiet`, else inherited.
+
+        Raises WorkerLostError when it ends or stays silent.
+        """
+        process = await asyncio.create_subprocess_exec(
+            sys.executable,
+            "-m",
+            "explorer.runtime.workers.worker",
+            role,
+            str(memory),
+            stdin=asyncio.subprocess.PIPE,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.DEVNULL if quiet else None,
+            start_new_session=True,
+            limit=_LINE_BYTES,
+        )
+        worker = cls(process)
+        try:
+            async with asyncio.timeout(_START_SECONDS):
+                await worker._read()
+        except TimeoutError:
+            await worker.end()
+            raise WorkerLostError(f"A worker process did not start within {_START_SECONDS:.0f} s.") from None
+        except BaseException:
+            await worker.end()
+            raise
+        return worker
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
+    @property
+    def alive(self) -> bool:
+        return self._process.returncode is None
+
+    def kill(self) -> None:
+        """End the process and all that it started, at once."""
+        with suppress(ProcessLookupError, PermissionError):
+            os.killpg(self._process.pid, signal.SIGKILL)
+
+    async def end(self) -> None:
+        """Kill the process and wait until it is gone and its pipes are closed."""
+        self.kill()
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        self._process.stdin.close()
+        with suppress(BrokenPipeError, ConnectionResetError):
+            await self._process.stdin.wait_closed()
+        while await self._process.stdout.read(1 << 16):
+            pass
+        await self._process.wait()
+
+    async def answer(self, request: Mapping[str, Any], deadline: float) -> AsyncGenerator[Event, None]:
+        """The events of one request, each as it comes, up to the last.
+
+        Raises TimeoutError at `deadline` (the loop's clock), WorkerLostError if the process ends.
+        """
+        assert self._process.stdin is not None
+        self.answered += 1
+        self._process.stdin.write(json.dumps(request).encode() + b"\n")
+        while True:
+            async with asyncio.timeout_at(deadline):
+                event = await self._read()
+            yield event
+            if events.is_last(event):
+                return
+
+    async def _read(self) -> Event:
+        assert self._process.stdout is not None
+        try:
+            line = await self._process.stdout.readline()
+            event: Event = json.loads(line)
+        except ValueError:
+            self.kill()
+            raise WorkerLostError(_how_it_ended(await self._process.wait())) from None
+        return event
+
+
+def _how_it_ended(status: int) -> str:
+    if status < 0:
+        return f"The worker process was ended by {signal.Signals(-status).name} before it finished."
+    return f"The worker process ended with status {status} before it finished."
+
+
+def _crashed(error: WorkerLostError) -> Event:
+    hint = "Most often the machine is short of memory. Try again, with smaller sizes or a smaller batch."
+    return events.failed("crashed", str(error), hint)
+
+
+class Pool(Protocol):
+    """What the web asks of a pool of workers."""
+
+    def stream(self, request: Mapping[str, Any], seconds: float) -> AsyncGenerator[Event, None]:
+        """A request's events, the last of them `result` or `failed`; closing it early stops the work."""
+
+
+class WorkerPool:
+    """Warm workers of one role: `concurrent` that may be busy at once and `spare` to take a killed one's place.
+
+    Use it inside one event loop: `open()` (or let the first request start workers), then `stream`
+    requests, then `await close()`.
+    """
+
+    def __init__(
+        self, role: Role, *, concurrent: int = 1, spare: int = 1, memory: int = RUN_MEMORY, quiet: bool = False
+    ) -> None:
+        self.role: Role = role
+        self._total = concurrent + spare
+        self._memory = memory
+        self._quiet = quiet
+        self._ready: asyncio.LifoQueue[Worker | WorkerLostError] = asyncio.LifoQueue()
+        self._workers: set[Worker] = set()
+        self._starting: set[asyncio.Task[None]] = set()
+        self._ending: set[asyncio.Task[None]] = set()
+        self._one_at_a_time = asyncio.Lock()
+
+    @property
+    def pids(self) -> list[int]:
+        """The live workers' process ids."""
+        return [worker.pid for worker in self._workers if worker.alive]
+
+    @property
+    def warm(self) -> bool:
+        """Whether a worker has come up: a request is then taken at once, or after the one that is running."""
+        return bool(self.pids)
+
+    def open(self) -> None:
+        """Begin to start workers until there are enough; returns at once."""
+        for _ in range(self._total - len(self._workers) - len(self._starting)):
+            self._starting.add(asyncio.get_running_loop().create_task(self._start_one()))
+
+    async def close(self) -> None:
+        """Kill every worker and wait until they are gone."""
+        for task in list(self._starting):
+            task.cancel()
+        await asyncio.gather(*self._starting, return_exceptions=True)
+        for worker in list(self._workers):
+            self._discard(worker)
+        await asyncio.gather(*self._ending)
+
+    async def stream(self, request: Mapping[str, Any], seconds: float) -> AsyncGenerator[Event, None]:
+        """The events of a request, the last of them `result` or `failed`, whatever happens.
+
+        The time limit counts from the moment a worker takes the request. Closing the iterator early kills
+        the worker.
+        """
+        if self._ready.empty():
+            yield events.progress(_STARTING[self.role], 0, 1)
+        begun = False
+        try:
+            async with aclosing(self._attempt(request, seconds)) as attempt:
+                async for event in attempt:
+                    begun = True
+                    yield event
+                return
+        except WorkerLostError as error:
+            if begun:
+                yield _crashed(error)
+                return
+        # It may have died while it waited for work: that is no fault of this request.
+        try:
+            async with aclosing(self._attempt(request, seconds)) as attempt:
+                async for event in attempt:
+                    yield event
+        except WorkerLostError as error:
+            yield _crashed(error)
+
+    async def _attempt(self, request: Mapping[str, Any], seconds: float) -> AsyncGenerator[Event, None]:
+        """One worker's answer to a request. Raises WorkerLostError if it ends or none can be had."""
+        worker = await self._take()
+        finished = False
+        deadline = asyncio.get_running_loop().time() + seconds
+        try:
+            async with aclosing(worker.answer(request, deadline)) as answers:
+                async for event in answers:
+                    finished = events.is_last(event) and not events.is_end_of_worker(event)
+                    if finished:
+                        self._give_back(worker)
+                    yield event
+        except TimeoutError:
+            yield events.failed(
+                "timeout",
+                f"Stopped after {seconds:g} s, the time limit.",
+                "Make the model smaller."
+                if self.role == "compile"
+                else "Make the batch, the sizes or the number of repeats smaller.",
+            )
+        finally:
+            if not finished:
+                self._discard(worker)
+                self.open()
+
+    async def _start_one(self) -> None:
+        started: Worker | WorkerLostError
+        try:
+            # On few cores, the first is ready sooner if the next does not start beside it.
+            async with self._one_at_a_time:
+                started = await Worker.start(self.role, self._memory, self._quiet)
+            self._workers.add(started)
+        except OSError as error:
+            started = WorkerLostError(f"A worker process could not be started: {error.strerror}.")
+        except WorkerLostError as error:
+            started = error
+        task = asyncio.current_task()
+        assert task is not None
+        self._starting.discard(task)
+        self._ready.put_nowait(started)
+
+    async def _take(self) -> Worker:
+        self.open()
+        while True:
+            worker = await self._ready.get()
+            if isinstance(worker, Worker):
+                if worker.alive:
+                    return worker
+                self._discard(worker)
+                self.open()
+            elif self._ready.empty() and not self._starting:
+                raise worker
+
+    def _give_back(self, worker: Worker) -> None:
+        if worker.answered < _REQUESTS_PER_WORKER:
+            self._ready.put_nowait(worker)
+        else:
+            self._discard(worker)
+            self.open()
+
+    def _discard(self, worker: Worker) -> None:
+        """Kill a worker now; the rest of its end may take its time."""
+        worker.kill()
+        self._workers.discard(worker)
+        task = asyncio.get_running_loop().create_task(worker.end())
+        self._ending.add(task)
+        task.add_done_callback(self._ending.discard)
+
+
+def stream_here(
+    request: Mapping[str, Any], *, role: Role = "run-once", seconds: float = RUN_SECONDS, memory: int = RUN_MEMORY
+) -> Iterator[Event]:
+    """The events of one request, in a worker of its own that ends with it and may take so many bytes of this machine's
+    memory; for callers with no event loop."""
+
+    async def events_of_one() -> AsyncGenerator[Event, None]:
+        pool = WorkerPool(role, spare=0, memory=memory, quiet=True)
+        try:
+            async with aclosing(pool.stream(request, seconds)) as stream:
+                async for event in stream:
+                    yield event
+        finally:
+            await pool.close()
+
+    async def next_of(stream: AsyncGenerator[Event, None]) -> Event | None:
+        return await anext(stream, None)
+
+    with asyncio.Runner() as runner:
+        stream = events_of_one()
+        try:
+            while (event := runner.run(next_of(stream))) is not None:
+                yield event
+        finally:
+            runner.run(stream.aclose())

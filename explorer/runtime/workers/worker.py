@@ -1,0 +1,167 @@
+"""A process that compiles or runs models for another one: `python -m explorer.runtime.workers.worker ROLE MEMORY`.
+
+Requests come on stdin and events go to stdout, one JSON object a line. The first line out is `ready`; each
+request is answered by events of which the last is `result` or `failed`. The process ends when stdin closes,
+so it cannot outlive its parent, and the parent may kill it at any moment: it keeps nothing. It also ends itself after
+a run that broke its context on a GPU, since nothing can run in that any more.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import queue
+import resource
+import sys
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from typing import IO, Any
+
+from explorer.runtime.runs import events
+from explorer.runtime.runs.events import Event
+
+
+def compile_model(request: Mapping[str, Any]) -> Iterator[Event]:
+    """Compile a text for its data; the result event carries the compilation's JSON."""
+    from explorer.runtime.data.triples import InputError
+    from explorer.runtime.runs.fitting import fit
+    from explorer.runtime.runs.request import ModelRequest
+
+    asked = {name: value for name, value in request.items() if name != "stages"}
+    try:
+        found = fit(ModelRequest(**asked))
+    except InputError as error:
+        yield events.failed("refused", str(error))
+        return
+    yield events.result(found.to_json(request["stages"]))
+
+
+def run_model(request: Mapping[str, Any]) -> Iterator[Event]:
+    """Compile a text and run it on a target."""
+    from explorer.runtime.runs.execute import RunRequest, execute
+
+    yield from execute(RunRequest.from_json(request))
+
+
+def warm_compile() -> None:
+    """Load the compiler, whose import costs more than a small model's compilation."""
+    import explorer.compiler.to_json
+    import explorer.runtime.runs.fitting  # noqa: F401
+
+
+def warm_run() -> None:
+    """Run a tiny model on each target, so that the first Run answers as fast as the next.
+
+    It loads Numba and makes or loads the machine code of the simulator, which takes seconds; where there is a GPU, it
+    loads CuPy and makes this process's context on it.
+    """
+    import numpy as np
+
+    import explorer
+    import explorer.runtime.runs.execute
+    from explorer.runtime.targets.gpu.device import missing
+
+    compilation = explorer.compile(
+        "score Rehearsal(h: entity, r: relation, t: entity):\n    param E[entity, 2]\n    return norm(E[h] - E[t], 1)\n"
+    )
+    inputs: dict[str, Any] = {index: np.zeros(1, np.int32) for index in "hrt"}
+    for target in ("cpu", "dae", *(() if missing() else ("gpu",))):
+        compilation.run({**inputs, "E": np.zeros((1, 2), np.float32)}, on=target)
+
+
+def no_warming() -> None:
+    """For one request only, loading on the way is as fast."""
+
+
+ROLES: dict[str, tuple[Callable[[], None], Callable[[Mapping[str, Any]], Iterator[Event]]]] = {
+    "compile": (warm_compile, compile_model),
+    "run": (warm_run, run_model),
+    "run-once": (no_warming, run_model),
+}
+
+
+def limit_memory(limit: int) -> None:
+    """Let allocations beyond `limit` bytes fail with MemoryError instead of starving the machine.
+
+    RLIMIT_DATA counts private writable memory; RLIMIT_AS would also count what libraries only reserve.
+    """
+    resource.setrlimit(resource.RLIMIT_DATA, (limit, limit))
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+
+
+def claim_stdout() -> IO[str]:
+    """The pipe to the parent; what libraries print goes to stderr from here on."""
+    channel = os.fdopen(os.dup(1), "w", encoding="utf-8")
+    os.dup2(2, 1)
+    return channel
+
+
+def listen() -> queue.SimpleQueue[dict[str, Any]]:
+    """Requests as they come. A thread reads them, so that a closed stdin ends even a busy process."""
+    requests: queue.SimpleQueue[dict[str, Any]] = queue.SimpleQueue()
+
+    def read() -> None:
+        for line in sys.stdin.buffer:
+            requests.put(json.loads(line))
+        os._exit(0)
+
+    threading.Thread(target=read, name="requests", daemon=True).start()
+    return requests
+
+
+def _finite(value: Any) -> Any:
+    """The value with None for what JSON has no number for: NaN and infinities."""
+    match value:
+        case float():
+            return value if math.isfinite(value) else None
+        case Mapping():
+            return {key: _finite(each) for key, each in value.items()}
+        case list() | tuple():
+            return [_finite(each) for each in value]
+    return value
+
+
+def main(argv: list[str]) -> None:
+    role, memory = argv
+    limit_memory(int(memory))
+    channel = claim_stdout()
+    requests = listen()
+
+    def send(event: Mapping[str, Any]) -> None:
+        try:
+            line = json.dumps(event, allow_nan=False, separators=(",", ":"))
+        except ValueError:
+            line = json.dumps(_finite(event), allow_nan=False, separators=(",", ":"))
+        channel.write(line + "\n")
+        channel.flush()
+
+    warm, answer = ROLES[role]
+    try:
+        warm()
+    except Exception as error:
+        # A rehearsal that fails is no reason to refuse other work; the request that it bears on will say so.
+        sys.excepthook(type(error), error, error.__traceback__)
+    send({"event": "ready"})
+    while True:
+        request = requests.get()
+        try:
+            for event in answer(request):
+                send(event)
+                if events.is_end_of_worker(event):
+                    os._exit(1)  # at once: what libraries do at a process's end would ask the broken device again
+        except MemoryError:
+            send(events.failed("memory", "The model needs more memory than a worker may use.", "Make it smaller."))
+        except Exception as error:
+            sys.excepthook(type(error), error, error.__traceback__)
+            send(
+                events.failed(
+                    "error",
+                    f"The explorer itself failed: {type(error).__name__}: {error}",
+                    "This is a fault in the explorer, not in the model; please report it with the model's text.",
+                )
+            )
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
