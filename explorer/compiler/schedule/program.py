@@ -14,6 +14,7 @@ from explorer.compiler.ir.verify.kernels import verify_scheduled
 from explorer.compiler.passes.loops.cleared import clearing_kernel
 from explorer.compiler.report import Report
 from explorer.compiler.schedule.chunks.strategy import schedule_chunks
+from explorer.compiler.schedule.distribute.cut_products import cut_products
 from explorer.compiler.schedule.distribute.duplicates import Repeated
 from explorer.compiler.schedule.distribute.flatten_negatives import flatten_negatives
 from explorer.compiler.schedule.distribute.join_segments import join_segments
@@ -170,6 +171,9 @@ class _Scheduling:
         if products is not None:
             return products
         names = self.groupings.names
+        cut = self._of_cut_products(kernel)
+        if cut is not None:
+            return cut
         split = split_sums(kernel, names) or split_rows(kernel, names)
         if split:
             return tuple(step for part in split for step in self._part(part))
@@ -205,6 +209,19 @@ class _Scheduling:
             self.groupings.made = dict(made)
             self.report.back_to(said)
         return None
+
+    def _of_cut_products(self, kernel: loops.Kernel) -> tuple[ScheduledKernel, ...] | None:
+        """The kernels of a nest with products that no tile would do as it is; None for another."""
+        made, said, repeated = dict(self.groupings.made), self.report.mark(), self.repeated.state()
+        parts = cut_products(kernel, self.groupings.names, self.report)
+        try:
+            return tuple(step for part in parts for step in self._part(part)) if parts else None
+        except Unsupported as error:
+            self.groupings.made = made
+            self.report.back_to(said)
+            self.repeated.back_to(repeated)
+            self.report.refused(f"{kernel.name}: its products stay together: {error}")
+            return None
 
     def _part(self, kernel: loops.Kernel) -> tuple[ScheduledKernel, ...]:
         """The kernels of a part that a nest was split in; none where another part of the module is the same."""

@@ -26,11 +26,10 @@ from explorer.compiler.ir.statements import (
 )
 from explorer.compiler.report import Report
 from explorer.compiler.schedule.gemm.segment_products import find_pairs
+from explorer.compiler.schedule.match.matrix_products import LEAST_COLUMNS
 
 Body = tuple[loops.Statement, ...]
 
-LEAST_COLUMNS = 16
-"""Columns of a matrix that make a product worth a kernel: fewer are not worth a tile."""
 STATEMENTS = 3
 """Of a product: its row, what clears it, and the loop over the depth."""
 

@@ -96,7 +96,8 @@ class Epilogue:
             if product.accumulators:
                 with steps.where(position, "<", end):
                     if self._ending is not None:
-                        self._end(self._ending, known, which.stored)
+                        own_row = {product.rows.variable: which.stored}  # not the last one's, which others have too
+                        self._end(self._ending, {**known, **own_row}, which.stored)
                     else:
                         self._store_parts(known, which, block)
 

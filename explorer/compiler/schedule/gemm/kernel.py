@@ -99,8 +99,9 @@ class _Writer:
         self.operands = _operands(kernel, product, self.tiling)
         self.added = _operands(kernel, product.added, self.tiling) if product.added else None
         self.count = self.blocks * self.sums.parts
-        if self.count > 1 or product.heads or (ending and ending.reads(_stored(product))):
-            ending = None  # other threads have a part of the row, or may not have stored it yet
+        parted = self.count > 1 or product.heads or not product.accumulators
+        if parted or (ending and ending.reads(_stored(product))):
+            ending = None  # other threads have a part of the row, or may not have stored it yet; or there are no sums
         self.parts = {
             accumulator.name: Buffer(
                 name=names.new("part"),

@@ -31,10 +31,7 @@ from explorer.compiler.schedule.inspect.last_pieces import LastPieces, clear_row
 from explorer.compiler.schedule.inspect.piece_groups import PIECE, PairArrays
 from explorer.compiler.schedule.inspect.piece_places import place_pieces
 from explorer.compiler.schedule.inspect.segment_tiles import tile_segments
-from explorer.compiler.schedule.match.matrix_products import Found, Product, find_products
-
-LEAST_COLUMNS = 16
-"""Columns of a matrix that are worth a tile."""
+from explorer.compiler.schedule.match.matrix_products import LEAST_COLUMNS, Found, Product, find_products
 
 
 @dataclass
@@ -64,6 +61,12 @@ class Groupings:
         else:
             self.made[key] = group_rows(f"{kernel}_group", chosen, matrices, self.names, origin)
         return self.made[key], True
+
+
+def tiles_of(kernel: loops.Kernel, report: Report) -> bool:
+    """Whether a kernel starts with products that the template takes."""
+    found = find_products(kernel)
+    return found is not None and not _refusal(kernel, found, report)
 
 
 def schedule_products(

@@ -14,6 +14,9 @@ from explorer.compiler.ir import loops
 from explorer.compiler.ir.node import Atom, Extent, Origin
 from explorer.compiler.ir.statements import names_read, pure, rename, written_names
 
+LEAST_COLUMNS = 16
+"""Columns of a matrix that are worth a tile."""
+
 
 @dataclass(frozen=True)
 class Segment:
@@ -120,12 +123,13 @@ class Found:
 class _Search:
     """What has been seen of an iteration: its scalars, its products, and the rows that are computed by element."""
 
+    kernel: loops.Kernel
     rows: loops.For
     outputs: set[str]
     head: list[loops.Statement] = field(default_factory=list)
     accumulators: list[loops.Accumulator] = field(default_factory=list)
     filled: dict[str, loops.For] = field(default_factory=dict)
-    declared: set[str] = field(default_factory=set)
+    declared: dict[str, loops.Row] = field(default_factory=dict)
     products: list[Product] = field(default_factory=list)
 
     @property
@@ -139,7 +143,7 @@ def find_products(kernel: loops.Kernel) -> Found | None:
     if len(kernel.body) != 1 or not isinstance(rows := kernel.body[0], loops.For) or not rows.parallel:
         return None
     rows = replace(rows, body=_declared_late(rows.body))
-    search, at = _Search(rows, {buffer.name for buffer in kernel.buffers if buffer.kind == "output"}), 0
+    search, at = _Search(kernel, rows, {buffer.name for buffer in kernel.buffers if buffer.kind == "output"}), 0
     while at < len(rows.body):
         taken = _take(search, rows.body[at:])
         if not taken:
@@ -166,12 +170,17 @@ def _declared_late(body: Sequence[loops.Statement]) -> tuple[loops.Statement, ..
 
 
 def _unfinished(search: _Search, rest: tuple[loops.Statement, ...]) -> tuple[loops.Statement, ...] | None:
-    """What is left to do after the products, with the accumulators that none of them adds to; None where that needs a
-    row that they leave in registers only."""
-    lost = {product.total for product in search.products} | set(search.filled) | search.declared
-    read = names_read(rest)
+    """What is left to do after the products, with the accumulators that none of them adds to, and with the rows that
+    are computed again for it; None where it needs a row that they leave in registers only."""
+    touched = names_read(rest) | written_names(rest)
+    if touched & {product.total for product in search.products}:
+        return None
     done = {accumulator.name for product in search.products for accumulator in product.accumulators}
-    return None if lost & read else (*(a for a in search.accumulators if a.name not in done), *rest)
+    again: list[loops.Statement] = [a for a in search.accumulators if a.name not in done]
+    for name, row in search.declared.items():
+        if name in touched:
+            again += (row, search.filled[name]) if name in search.filled else (row,)
+    return (*again, *rest)
 
 
 def _take(search: _Search, body: Sequence[loops.Statement]) -> int:
@@ -187,9 +196,8 @@ def _take(search: _Search, body: Sequence[loops.Statement]) -> int:
         case loops.Row():
             product = _interchanged(search, body, None)
             if product is not None:
-                search.products.append(product)
-                return 3
-            search.declared.add(first.name)
+                return 3 if _follows(search, product) else 0
+            search.declared[first.name] = first
             return 1
         case loops.For():
             return int(_take_loop(search, first))
@@ -202,26 +210,33 @@ def _take_loop(search: _Search, loop: loops.For) -> bool:
     if _fills(search, loop) or _extends(search, loop):
         return True
     product = _summed_inside(search, loop, None) or _of_heads(search, loop)
-    if product is not None:
-        search.products.append(product)
-    return product is not None
+    return product is not None and _follows(search, product)
+
+
+def _follows(search: _Search, product: Product) -> bool:
+    """Takes a product; but for the first not one that is worth no tile, which is left to what follows."""
+    if search.products and search.kernel.size(product.column_extent) < LEAST_COLUMNS:
+        return False
+    search.products.append(product)
+    return True
 
 
 def _fills(search: _Search, loop: loops.For) -> bool:
     """Takes a loop that computes a row by element: products may compute it again, in place."""
     *before, last = loop.body
-    if not isinstance(last, loops.Store) or last.target not in search.declared or last.indices != (loop.variable,):
+    if not isinstance(last, loops.Store) or last.indices != (loop.variable,):
+        return False
+    if last.target not in search.declared or last.target in search.filled:
         return False
     if not all(_readable(search, statement) for statement in before):
         return False
-    search.declared.remove(last.target)
     search.filled[last.target] = loop
     return True
 
 
 def _readable(search: _Search, statement: loops.Statement) -> bool:
     """Whether a statement is arithmetic on what is known before the products' sums are complete."""
-    unknown = search.incomplete | search.declared | set(search.filled) | {p.total for p in search.products}
+    unknown = search.incomplete | set(search.declared) | {p.total for p in search.products}
     return pure(statement) and not unknown & set(loops.reads_of(statement))
 
 
@@ -381,7 +396,7 @@ def _epilogue(
 ) -> tuple[loops.Statement, ...] | None:
     """Straight-line code for a column, with what it reads of its own row's stores named again; None for other code."""
     stored = {(s.target, s.indices): s for s in (*product.epilogue, *body) if isinstance(s, loops.Store)}
-    written = {target for target, _ in stored} | search.declared | set(search.filled) | search.incomplete
+    written = {target for target, _ in stored} | set(search.declared) | search.incomplete
     result: list[loops.Statement] = []
     for statement in body:
         own = stored.get((statement.buffer, statement.indices)) if isinstance(statement, loops.Load) else None
