@@ -11,6 +11,7 @@ from explorer.compiler.ir.graph import Elementwise, Gather, Graph, IndexMap, Seg
 from explorer.compiler.ir.index_sets import CONTAINERS, containment
 from explorer.compiler.ir.set_maps import THROUGH
 from explorer.compiler.ir.work import elements
+from explorer.compiler.passes.graph.inner_products import inner_products
 from explorer.compiler.passes.graph.rows import sums
 
 SECTOR = 8
@@ -38,8 +39,11 @@ def stored_values(graph: Graph) -> list[str]:
         for name in dict.fromkeys(operands(value.operator)):
             readers[name].append(value)
     stored, places = _stored(graph, readers, set())
+    products = inner_products(graph, places) - stored if graph.family != "score" else set[str]()
+    if products:  # a batch's are split off where its sums are scattered
+        stored, places = _stored(graph, readers, products)
     if graph.family == "layer" and graph.gradients:
-        stored, _ = _stored(graph, readers, _loaded_often(graph, readers, places))
+        stored, _ = _stored(graph, readers, products | _loaded_often(graph, readers, places))
     return [value.name for value in graph.values if value.name in stored]
 
 
