@@ -25,6 +25,7 @@ from explorer.compiler.passes.access.toggle_callbacks import toggle_callbacks
 from explorer.compiler.passes.access.vectorize import vectorize
 from explorer.compiler.passes.gradients.differentiate import differentiate
 from explorer.compiler.passes.graph.aggregate_first import aggregate_first
+from explorer.compiler.passes.graph.combine_last import combine_last
 from explorer.compiler.passes.graph.common_subexpressions import common_subexpressions
 from explorer.compiler.passes.graph.compact import compact
 from explorer.compiler.passes.graph.dead_values import dead_values
@@ -71,7 +72,7 @@ STAGES: tuple[StageSpec, ...] = (
         name="graph",
         follows="",
         passes=(
-            *(common_subexpressions, late_reshapes, reassociate, reorder, aggregate_first),
+            *(common_subexpressions, late_reshapes, reassociate, combine_last, reorder, aggregate_first),
             *(compact, divide_last, differentiate, dead_values),
         ),
         title="Graph",
