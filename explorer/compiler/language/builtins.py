@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-ELEMENTWISE = ["exp", "log", "log1p", "sqrt", "abs", "sign", "relu", "sigmoid", "tanh", "gelu", "sin", "cos"]
+from explorer.compiler.ir.functions import FUNCTIONS, TABLE, Function
+
 REDUCTIONS = ("sum", "mean")
 REDUCTIONS_OR_PAIRS = ("min", "max")
+ELEMENTWISE = [function.name for function in TABLE if function.about and function.name not in REDUCTIONS_OR_PAIRS]
+"""The functions of numbers that a text can call."""
 ALIASES = {
     "inner_prod": "dot",
     "dot_prd": "dot",
@@ -26,7 +29,6 @@ INDEX_SETS = tuple(index_set for sets in SETS_OF_FAMILIES.values() for index_set
 GRAPH_WORD = "graph"
 """What a layer's parameter is; not an index set, but annotated like one."""
 
-DEFAULT_SLOPE = 0.01
 LATER = {
     "softmax": 'softmax is a softmax over the edges of a node, in a layer: edge_softmax(g, "att")',
     "edge_softmax": "edge_softmax belongs to layers: a score has no edges",
@@ -131,15 +133,21 @@ class Builtin:
         return count >= most - self.optional and (self.many or count <= most)
 
 
+
+def _elementwise(function: Function) -> Builtin:
+    """Operands, and a parameter that may be left out behind them."""
+    parameters = () if function.parameter is None else function.parameter[:1]
+    return Builtin(function.name, "elementwise", (*"xy"[: function.arity], *parameters), optional=len(parameters))
+
+
 BUILTINS: dict[str, Builtin] = {
-    **{name: Builtin(name, "elementwise", ("x",)) for name in ELEMENTWISE},
+    **{name: _elementwise(FUNCTIONS[name]) for name in ELEMENTWISE},
     **{name: Builtin(name, "reduce", ("x",)) for name in REDUCTIONS},
     **{name: Builtin(name, "reduce_or_pair", ("x", "y"), optional=1) for name in REDUCTIONS_OR_PAIRS},
     "dot": Builtin("dot", "inner", ("a", "b")),
     "outer": Builtin("outer", "outer", ("a", "b")),
     "linear": Builtin("linear", "linear", ("x", "W")),
     "norm": Builtin("norm", "norm", ("x", "p"), optional=1),
-    "leaky_relu": Builtin("leaky_relu", "leaky_relu", ("x", "slope"), optional=1),
     "concat": Builtin("concat", "concat", ("a", "b"), many=True),
     "reshape": Builtin("reshape", "reshape", ("x", "extent"), many=True),
     "repeat": Builtin("repeat", "repeat", ("x", "count")),
