@@ -10,6 +10,7 @@ from typing import Any, NoReturn
 
 from explorer.checkout import CHECKOUT
 from explorer.runtime.runs.events import sentence_diagnostic
+from explorer.runtime.targets.table import TARGETS, reading
 
 _EXAMPLES = """examples:
   explorer compile examples/kge/transr.emb --all
@@ -156,13 +157,13 @@ def _add_run(commands: Any) -> None:
         f"{_OPTIONS}\n\n",
     )
     _add_model_arguments(parser)
-    parser.add_argument(
-        "--on", choices=["dae", "cpu", "gpu"], required=True, help="simulated dae machine, this cpu, or a gpu"
-    )
+    titles = ", ".join(f"{name}: {target.title}" for name, target in TARGETS.items())
+    parser.add_argument("--on", choices=list(TARGETS), required=True, help=titles)
     parser.add_argument(
         "--program",
         metavar="FILE",
-        help="on dae, run this text in the form of the stage dlc, written by hand, and check it against the model",
+        help=f"on {reading('written')}, run this text in the form of the stage dlc, written by hand, and check it"
+        " against the model",
     )
     parser.add_argument(
         "--data",

@@ -210,11 +210,12 @@ def _run(arguments: argparse.Namespace) -> int:
     from explorer.runtime.encode.footprint import free_bytes
     from explorer.runtime.runs.execute import DEFAULT_DATA, RunRequest
     from explorer.runtime.runs.request import DEFAULT_BATCH
-    from explorer.runtime.targets.gpu.device import missing
+    from explorer.runtime.targets.table import TARGETS
     from explorer.runtime.workers.pool import RUN_MEMORY, stream_here
 
-    if arguments.on == "gpu" and missing():
-        raise BadInput(missing())
+    missing = TARGETS[arguments.on].missing()
+    if missing:
+        raise BadInput(missing)
     for name, least in (("batch", 1), ("repeat", 1), ("seed", 0)):
         given = getattr(arguments, name)
         if given is not None and given < least:
@@ -265,9 +266,11 @@ def _written(arguments: argparse.Namespace, compilation: Compilation) -> str:
     """The text of a program for the machine; raises BadInput with the diagnostics of a bad one."""
     from explorer.compiler.language.diagnostics import DiagnosticsError
     from explorer.runtime.runs.written import read_written
+    from explorer.runtime.targets.table import TARGETS, reading
 
-    if arguments.on != "dae" or compilation.options.grad:
-        raise BadInput("--program goes with --on dae, and without --grad: it computes the result alone")
+    if "written" not in TARGETS[arguments.on].reads or compilation.options.grad:
+        goes = f"--program goes with --on {reading('written')}, and without --grad"
+        raise BadInput(f"{goes}: it computes the result alone")
     text = _read_model(arguments.program)
     try:
         read_written(text, compilation)
