@@ -83,6 +83,7 @@ def make_parser() -> argparse.ArgumentParser:
     )
     commands = parser.add_subparsers(title="commands", dest="command", metavar="COMMAND", required=True)
     _add_stages(commands)
+    _add_functions(commands)
     _add_compile(commands)
     _add_run(commands)
     _add_reuse(commands)
@@ -123,6 +124,11 @@ def _add_model_arguments(parser: argparse.ArgumentParser) -> None:
 
 def _add_stages(commands: Any) -> None:
     parser = _command(commands, "stages", "list the stages of the compiler", "explorer stages")
+    parser.add_argument("--json", action="store_true", help="print them as JSON")
+
+
+def _add_functions(commands: Any) -> None:
+    parser = _command(commands, "functions", "list the functions that a text can call", "explorer functions")
     parser.add_argument("--json", action="store_true", help="print them as JSON")
 
 

@@ -101,6 +101,20 @@ def _stages(arguments: argparse.Namespace) -> int:
     return 0
 
 
+def _functions(arguments: argparse.Namespace) -> int:
+    from explorer.compiler.language.functions import callables
+
+    if arguments.json:
+        print(json.dumps([function._asdict() for function in callables()]))
+        return 0
+    for _, call, about, domain, corner, aliases in callables():
+        notes = [f"where {domain}"] if domain else []
+        notes += [f"slope at the corner {corner}"] if corner else []
+        notes += [f"also {alias}" for alias in aliases]
+        print(f"{call:24} {about}" + (f" ({'; '.join(notes)})" if notes else ""))
+    return 0
+
+
 def _compile(arguments: argparse.Namespace) -> int:
     from explorer.compiler.pipeline import STAGES
 
@@ -336,6 +350,7 @@ def _serve(arguments: argparse.Namespace) -> int:
 
 _COMMANDS: dict[str, Callable[[argparse.Namespace], int]] = {
     "stages": _stages,
+    "functions": _functions,
     "compile": _compile,
     "run": _run,
     "reuse": _reuse,

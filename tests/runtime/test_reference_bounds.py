@@ -64,6 +64,7 @@ LAWFUL: dict[str, tuple[Callable[[Any], Any], ...]] = {
         lambda x: np.maximum(x, F32(0)) + np.log1p(exp2(-np.abs(x))),
     ),
     "logsigmoid": (lambda x: np.minimum(x, F32(0)) - np.log1p(np.exp(-np.abs(x))),),
+    "silu": (lambda x: x * (F32(1) / (F32(1) + np.exp(-x))), lambda x: x * plain.sigmoid(x)),
 }
 LAWFUL |= {name: (EXACT[name],) for name in ELEMENTWISE if OPERANDS[name] == 1 and name not in LAWFUL}
 """Each function as float32 may compute it."""

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 
 from explorer.compiler.ir.functions import FUNCTIONS, TABLE, Function
 
-REDUCTIONS = ("sum", "mean")
 REDUCTIONS_OR_PAIRS = ("min", "max")
 ELEMENTWISE = [function.name for function in TABLE if function.about and function.name not in REDUCTIONS_OR_PAIRS]
 """The functions of numbers that a text can call."""
@@ -47,7 +46,6 @@ INSTEAD = {
     "permute": "x.T",
     "pow": "x * x, or exp and log",
     "rsqrt": "1 / sqrt(x)",
-    "silu": "x * sigmoid(x)",
     "square": "x * x",
     "stack": "concat(a, b), and reshape",
     "transpose": "x.T",
@@ -80,7 +78,7 @@ FORMULAS = {
     "sinh": "(exp(x) - exp(-x)) / 2",
     "sqr": "x * x",
     "std": "sqrt(mean((x - mean(x)) * (x - mean(x))))",
-    "swish": "x * sigmoid(x)",
+    "swish": "silu(x)",
     "tan": "sin(x) / cos(x)",
     "var": "mean((x - mean(x)) * (x - mean(x)))",
 }
@@ -119,11 +117,12 @@ MISSING = {
 
 @dataclass(frozen=True, slots=True)
 class Builtin:
-    """`kind` picks the rule in elaborate.py; the last `optional` parameters may be left out; `many`: any number."""
+    """`kind` picks the rule in calls.py; the last `optional` parameters may be left out; `many`: any number."""
 
     name: str
     kind: str
     parameters: tuple[str, ...]
+    about: str
     optional: int = 0
     many: bool = False
 
@@ -136,21 +135,24 @@ class Builtin:
 
 def _elementwise(function: Function) -> Builtin:
     """Operands, and a parameter that may be left out behind them."""
-    parameters = () if function.parameter is None else function.parameter[:1]
-    return Builtin(function.name, "elementwise", (*"xy"[: function.arity], *parameters), optional=len(parameters))
+    optional = () if function.parameter is None else function.parameter[:1]
+    parameters = (*"xy"[: function.arity], *optional)
+    return Builtin(function.name, "elementwise", parameters, function.about, len(optional))
 
 
 BUILTINS: dict[str, Builtin] = {
     **{name: _elementwise(FUNCTIONS[name]) for name in ELEMENTWISE},
-    **{name: Builtin(name, "reduce", ("x",)) for name in REDUCTIONS},
-    **{name: Builtin(name, "reduce_or_pair", ("x", "y"), optional=1) for name in REDUCTIONS_OR_PAIRS},
-    "dot": Builtin("dot", "inner", ("a", "b")),
-    "outer": Builtin("outer", "outer", ("a", "b")),
-    "linear": Builtin("linear", "linear", ("x", "W")),
-    "norm": Builtin("norm", "norm", ("x", "p"), optional=1),
-    "concat": Builtin("concat", "concat", ("a", "b"), many=True),
-    "reshape": Builtin("reshape", "reshape", ("x", "extent"), many=True),
-    "repeat": Builtin("repeat", "repeat", ("x", "count")),
+    "sum": Builtin("sum", "reduce", ("x",), "the sum of the last dimension, or of what a comprehension goes over"),
+    "mean": Builtin("mean", "reduce", ("x",), "the sum divided by the number of elements"),
+    "min": Builtin("min", "reduce_or_pair", ("x", "y"), "the least of the last dimension, or of two numbers", 1),
+    "max": Builtin("max", "reduce_or_pair", ("x", "y"), "the largest of the last dimension, or of two numbers", 1),
+    "dot": Builtin("dot", "inner", ("a", "b"), "the inner product over the last dimension"),
+    "outer": Builtin("outer", "outer", ("a", "b"), "every product of an element of one and an element of the other"),
+    "linear": Builtin("linear", "linear", ("x", "W"), "x @ W"),
+    "norm": Builtin("norm", "norm", ("x", "p"), "the 2-norm of the last dimension, or with p = 1 the 1-norm", 1),
+    "concat": Builtin("concat", "concat", ("a", "b"), "one after another along the last dimension", many=True),
+    "reshape": Builtin("reshape", "reshape", ("x", "extent"), "the same elements in another shape", many=True),
+    "repeat": Builtin("repeat", "repeat", ("x", "count"), "so many copies along a new first dimension"),
 }
 
 

@@ -99,7 +99,9 @@ class _Call:
         try:
             result = float(FOLDED[self.function.name](constant.value))
         except (ValueError, OverflowError):
-            self.report(f"{self.function.name} of {constant.value} is no number", self.nodes[0])
+            domain = FUNCTIONS[self.function.name].domain
+            detail = f"{self.function.name}(x) needs {domain}." if domain else ""
+            self.report(f"{self.function.name} of {constant.value} is no number", self.nodes[0], detail)
             return None
         return self.operations.number(result, self.site.span, self.site.label)
 
