@@ -13,7 +13,8 @@ from types import ModuleType
 from typing import Any
 
 ROOT = Path(__file__).parents[2]
-ENTRY, REFERENCE, MEANING = re.findall(r"```python\n(.*?)```", (ROOT / "CONTRIBUTING.md").read_text(), re.DOTALL)[:3]
+PAGE = (ROOT / "CONTRIBUTING.md").read_text()
+ENTRY, REFERENCE, MEANING = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)[:3]
 EDITS = {
     "explorer.compiler.ir.functions": ("TABLE = (\n", ENTRY),
     "explorer.runtime.reference.functions": ("ELEMENTWISE: dict[str, Callable[[Array], Array]] = {\n", REFERENCE),

@@ -1,9 +1,7 @@
-"""The table of elementwise functions: every layer has each, derivatives are right, and one more costs one entry."""
+"""The table of elementwise functions: every layer has each of them, and derivatives are right."""
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from typing import Any
 
 import numpy as np
@@ -18,7 +16,6 @@ from explorer.compiler.language.builtins import BUILTINS
 from explorer.compiler.passes.gradients.derivatives import derivative
 from explorer.machine.opcodes import VALUE_FUNCTIONS
 from explorer.runtime.reference import functions as reference
-from tests.compiler.new_function import ROOT
 from tests.functions import EXACT, OPERANDS, SLOPE
 
 OFFSET = 1e-6
@@ -90,11 +87,3 @@ def test_numpys_texts_keep_their_type_and_mean_what_they_say(name: str) -> None:
         np.testing.assert_allclose(INTERPRETED[name](*operands), EXACT[name](*operands), rtol=1e-12, atol=1e-15)
     single = INTERPRETED[name](*(np.float32(operand) if np.ndim(operand) else operand for operand in operands))
     assert single.dtype == np.float32
-
-
-def test_a_function_is_added_by_the_edits_of_the_walkthrough() -> None:
-    """Through every interpreter, on CPU, machine and emulated GPU, forward and backward."""
-    ran = subprocess.run(
-        [sys.executable, "-m", "tests.compiler.new_function"], cwd=ROOT, capture_output=True, text=True, check=False
-    )
-    assert ran.returncode == 0, ran.stderr
