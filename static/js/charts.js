@@ -1,7 +1,10 @@
 // Charts on canvas, redrawn at their width. Colours come from the style sheet, so both themes share one drawing.
 import uPlot from "uplot";
+/** @import { AlignedData, Axis, Options } from "uplot" */
 
 const probe = document.createElement("i");
+
+/** @param {string} name of a variable of the style sheet */
 export const colour = (name) => {
   if (!probe.isConnected) document.body.append(probe);
   probe.hidden = true;
@@ -11,6 +14,10 @@ export const colour = (name) => {
 const FONT = "11px system-ui, sans-serif";
 const WHOLE = [1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000]; // steps between the numbers of repeats
 
+/**
+ * @param {Axis} extra
+ * @returns {Axis}
+ */
 export const axis = (extra) => ({
   font: FONT,
   stroke: () => colour("ink-3"),
@@ -19,13 +26,22 @@ export const axis = (extra) => ({
   ...extra,
 });
 
+/**
+ * @param {number[]} sorted
+ * @param {number} share
+ */
 export const quantile = (sorted, share) => {
   const at = (sorted.length - 1) * share;
   const low = Math.floor(at);
   return sorted[low] + (sorted[Math.min(low + 1, sorted.length - 1)] - sorted[low]) * (at - low);
 };
 
-// uPlot at the width of its element, for as long as that is on the page.
+/**
+ * uPlot at the width of its element, for as long as that is on the page.
+ * @param {HTMLElement} element
+ * @param {Omit<Options, "width">} options
+ * @param {AlignedData} data
+ */
 export function mount(element, options, data) {
   const plot = new uPlot({ ...options, width: Math.max(60, element.clientWidth) }, data, element);
   const observer = new ResizeObserver(() => {
@@ -36,15 +52,24 @@ export function mount(element, options, data) {
   return plot;
 }
 
-// Milliseconds of each repeat as dots, p5 to p95 as a band, the median as a line, and a histogram at the right edge
-// on the same axis; the newest dot is amber.
+/**
+ * Milliseconds of each repeat as dots, p5 to p95 as a band, the median as a line, and a histogram at the right edge
+ * on the same axis; the newest dot is amber.
+ * @param {HTMLElement} element
+ * @param {number} repeats
+ */
 export function timesChart(element, repeats) {
+  /** @type {number[]} */
   let samples = [];
   const span = repeats * 1.25;
+  /** @param {uPlot} u */
   const drawBelow = (u) => {
-    if (!samples.length) return;
+    const newest = samples.at(-1);
+    if (newest === undefined) return;
     const sorted = [...samples].sort((a, b) => a - b);
+    /** @param {number} value */
     const y = (value) => u.valToPos(value, "y", true);
+    /** @param {number} value */
     const x = (value) => u.valToPos(value, "x", true);
     const { ctx } = u;
     ctx.save();
@@ -54,7 +79,7 @@ export function timesChart(element, repeats) {
     ctx.fillStyle = colour("mark-2");
     const top = y(quantile(sorted, 0.95));
     ctx.fillRect(x(0), top, x(samples.length - 1) - x(0), y(quantile(sorted, 0.05)) - top);
-    drawHistogram(ctx, u, sorted, samples.at(-1), x(repeats * 1.03), x(span));
+    drawHistogram(ctx, u, sorted, newest, x(repeats * 1.03), x(span));
     ctx.strokeStyle = colour("mark-line");
     ctx.lineWidth = devicePixelRatio;
     const median = y(quantile(sorted, 0.5));
@@ -64,6 +89,7 @@ export function timesChart(element, repeats) {
     ctx.stroke();
     ctx.restore();
   };
+  /** @param {number} tick */
   const numbered = (tick) => (tick >= 0 && tick <= repeats ? tick : "");
   const plot = mount(
     element,
@@ -90,6 +116,7 @@ export function timesChart(element, repeats) {
     [[], [], []],
   );
   return {
+    /** @param {number[]} values */
     set(values) {
       samples = values;
       const last = values.length - 1;
@@ -103,16 +130,30 @@ export function timesChart(element, repeats) {
   };
 }
 
+/**
+ * @param {number | null} low
+ * @param {number | null} high
+ * @returns {[number, number]}
+ */
 const spread = (low, high) => {
-  if (low === null) return [0, 1];
+  if (low === null || high === null) return [0, 1];
   const margin = (high - low || high || 1) * 0.08;
   return [Math.max(0, low - margin), high + margin];
 };
 
+/**
+ * @param {CanvasRenderingContext2D} ctx
+ * @param {uPlot} u
+ * @param {number[]} sorted
+ * @param {number} newest
+ * @param {number} left
+ * @param {number} right
+ */
 function drawHistogram(ctx, u, sorted, newest, left, right) {
   const BINS = 24;
-  const { min, max } = u.scales.y;
+  const { min = 0, max = 1 } = u.scales.y;
   const size = (max - min) / BINS || 1;
+  /** @param {number} value */
   const binOf = (value) => Math.min(BINS - 1, Math.floor((value - min) / size));
   const counts = new Array(BINS).fill(0);
   for (const value of sorted) counts[binOf(value)] += 1;

@@ -1,14 +1,20 @@
 // Recompile as the reader edits: debounced, numbered, and the newest answer wins.
+import { byId } from "./dom.js";
 import { emit, isBroken, isCurrent, keep, on, state } from "./state.js";
+/** @import { Facts, Input } from "./types.d.ts" */
 
 const DEBOUNCE = 300;
 const IDLE = 400;
 const BUSY_AFTER = 300;
 
-const form = () => document.getElementById("edit");
-let debounce = 0;
-let idle = 0;
-let busy = 0;
+const form = () => byId("edit", HTMLFormElement);
+/** @typedef {ReturnType<typeof setTimeout> | undefined} Timer */
+/** @type {Timer} */
+let debounce;
+/** @type {Timer} */
+let idle;
+/** @type {Timer} */
+let busy;
 
 // The text, a size or an option changed: the stages no longer show it.
 export function edited() {
@@ -43,8 +49,12 @@ const current = () => {
   return { text, sizes, defaultSizes, options, data, edit };
 };
 
-// The sizes that a text declares, as it writes them.
+/**
+ * The sizes that a text declares, as it writes them.
+ * @param {string} text
+ */
 function declaredSizes(text) {
+  /** @type {Record<string, string>} */
   const sizes = {};
   for (const [, list] of text.matchAll(/^[ \t]*dim\b([^#\n]*)/gm)) {
     for (const [, name, value] of list.matchAll(/([A-Za-z_]\w*)\s*=\s*(\d*)/g)) sizes[name] = value;
@@ -52,17 +62,26 @@ function declaredSizes(text) {
   return sizes;
 }
 
-// A size set by hand holds until the text says something else about it.
+/**
+ * A size set by hand holds until the text says something else about it.
+ * @param {string} before
+ * @param {string} after
+ */
 function dropOldSizes(before, after) {
   const [old, fresh] = [declaredSizes(before), declaredSizes(after)];
-  for (const kind of ["sizes", "defaultSizes"])
-    state[kind] = Object.fromEntries(
-      Object.entries(state[kind]).filter(([name]) => name in fresh && fresh[name] === old[name]),
-    );
+  /** @param {Input["sizes"]} sizes */
+  const kept = (sizes) =>
+    Object.fromEntries(Object.entries(sizes).filter(([name]) => name in fresh && fresh[name] === old[name]));
+  state.sizes = kept(state.sizes);
+  state.defaultSizes = kept(state.defaultSizes);
 }
 
-function post(path, input, values = {}) {
-  const target = document.getElementById("panes");
+/**
+ * @param {"/compile" | "/late" | "/panes"} path
+ * @param {Input & { edit: number }} input
+ */
+function post(path, input) {
+  const target = byId("panes");
   const sent = {
     text: input.text,
     edit: input.edit,
@@ -73,50 +92,57 @@ function post(path, input, values = {}) {
     panes: JSON.stringify(state.panes),
     data: input.data,
     against: JSON.stringify(state.against),
-    ...values,
   };
-  for (const [name, value] of Object.entries(sent)) form().elements[name].value = value;
+  for (const [name, value] of Object.entries(sent)) {
+    const field = form().elements.namedItem(name);
+    if (field instanceof HTMLInputElement || field instanceof HTMLTextAreaElement) field.value = String(value);
+  }
   if (path === "/compile") {
     clearTimeout(busy);
     busy = setTimeout(() => showBusy(input.edit), BUSY_AFTER);
   }
   // hx-sync="replace" on the form aborts the request before this one.
-  window.htmx.ajax("POST", path, { source: form(), target, swap: "innerHTML" }).catch(() => {});
+  window.htmx.ajax("post", path, { source: form(), target, swap: "innerHTML" }).catch(() => {});
 }
 
 // The stages that take too long for every keystroke are fetched when the reader pauses.
 function later() {
   clearTimeout(idle);
   idle = setTimeout(() => {
-    if (!isBroken() && state.facts?.edit === state.edit)
+    if (!isBroken() && isCurrent() && state.goodInput)
       post("/late", { ...state.goodInput, edit: state.edit });
   }, IDLE);
 }
 
+/** @param {number} edit */
 function showBusy(edit) {
-  const status = document.getElementById("status");
+  const status = byId("status");
   const spin = document.createElement("i");
   spin.className = "spin";
   const shown = state.good ? `. The stages show edit ${state.good}` : "";
   status.replaceChildren(spin, `Compiling edit ${edit}${shown}`);
-  emit("busy");
+  emit("busy", undefined);
 }
 
-// A sentence in the place of the status, for what the server or the network did.
+/**
+ * A sentence in the place of the status, for what the server or the network did.
+ * @param {string} sentence
+ */
 export function showTrouble(sentence) {
   clearTimeout(busy);
-  const status = document.getElementById("status");
   const text = document.createElement("span");
   text.className = "bad";
   text.textContent = sentence;
-  status.replaceChildren(text);
+  byId("status").replaceChildren(text);
 }
 
 function readFacts() {
-  const facts = JSON.parse(document.getElementById("facts").dataset.facts);
+  /** @type {Facts} */
+  const facts = JSON.parse(byId("facts").dataset.facts ?? "");
   state.facts = facts;
   if (facts.ok) {
     state.good = facts.edit;
+    state.goodFacts = facts;
     if (facts.data) state.data = facts.data; // what the server took, where the data was for another family
     const { text, sizes, defaultSizes, options, data } = state;
     state.goodInput = { text, sizes: { ...sizes }, defaultSizes: { ...defaultSizes }, options: { ...options }, data };
@@ -124,7 +150,8 @@ function readFacts() {
   emit("facts", facts);
 }
 
-async function refused(xhr) {
+/** @param {XMLHttpRequest} xhr */
+function refused(xhr) {
   let parts = [xhr.status ? `The server answered ${xhr.status}` : "The server does not answer"];
   try {
     const { diagnostics, detail } = JSON.parse(xhr.responseText);
@@ -135,6 +162,7 @@ async function refused(xhr) {
   showTrouble([...parts, "Your text is kept."].filter(Boolean).map(sentence).join(" "));
 }
 
+/** @param {string} text */
 const sentence = (text) => (/[.!?]$/.test(text.trim()) ? text.trim() : `${text.trim()}.`);
 
 export function startCompiling() {
@@ -144,7 +172,7 @@ export function startCompiling() {
   body.addEventListener("htmx:beforeSwap", (event) => {
     const answered = event.detail.xhr.getResponseHeader("X-Edit");
     if (answered !== String(state.edit)) event.detail.shouldSwap = false;
-    else emit("before-swap");
+    else emit("before-swap", undefined);
   });
   // A newer edit's request takes the place of an older one, which htmx would report as an error: end it as answered.
   body.addEventListener("htmx:beforeSend", ({ detail: { xhr } }) => (xhr.onabort = xhr.onload));
@@ -160,7 +188,7 @@ export function startCompiling() {
     const path = pathInfo.requestPath;
     if (path === "/compile") readFacts();
     emit("swapped", path);
-    if (path === "/compile" && state.facts.ok) later();
+    if (path === "/compile" && !isBroken()) later();
     if (path === "/panes" && document.querySelector("[data-waiting]")) later();
   });
   body.addEventListener("htmx:responseError", (event) => refused(event.detail.xhr));

@@ -3,17 +3,28 @@ import { byId, h, ms as plain, short, whole } from "./dom.js";
 import { logSteps, s } from "./svg.js";
 import { times } from "./levels.js";
 import { quantile } from "./charts.js";
+/** @import { GpuResult, Kernel, Peer, TimedRun, Times } from "./types.d.ts" */
+/** @typedef {(value: number) => number} Scale */
+/** @typedef {[name: string, ms: number]} Limit */
 
 const OURS = "this kernel";
 const FARTHEST = 1e3; // times less than the least sample: a limit beyond is not drawn
+/** @param {number} value */
 const tick = (value) => (value < 0.001 ? value.toExponential(0) : String(value));
+/** @param {number} value */
 const ms = (value) => (value < 0.001 ? value.toExponential(1) : plain(value));
+/** @param {number} share */
 const percent = (share) => `${(100 * share).toFixed(share < 0.0995 ? 1 : 0)} %`;
+/** @param {number[]} samples */
 const medianOf = (samples) => quantile([...samples].sort((a, b) => a - b), 0.5);
 
+/** @param {TimedRun} run */
 export const ownTimes = (run) => run.samples.filter(({ of }) => !of).map((sample) => sample.ms);
 
-// Everybody's samples by name, ours first.
+/**
+ * Everybody's samples by name, ours first.
+ * @param {TimedRun} run
+ */
 function timesByName(run) {
   const found = new Map([[OURS, ownTimes(run)]]);
   for (const { of, ms: time } of run.samples) if (of) found.set(of, [...(found.get(of) ?? []), time]);
@@ -24,19 +35,24 @@ function timesByName(run) {
 
 const ROW = 22;
 const NAMES = 92;
-let drawn = null; // what is redrawn at its new width
+/** @type {(() => void) | null} what is redrawn at its new width */
+let drawn = null;
 const resized = new ResizeObserver(() => drawn?.());
 
-// Every sample as a dot and every median as a bar, on one logarithmic axis, with both limits once they are known.
-export function showBeside(run, result = null) {
+/**
+ * Every sample as a dot and every median as a bar, on one logarithmic axis, with both limits once they are known.
+ * @param {TimedRun} run
+ * @param {GpuResult} [result] of a run that has ended
+ */
+export function showBeside(run, result) {
   const figure = h("div.plane");
-  const isRunning = result === null;
   byId("run-detail").replaceChildren(
     h("div.ch", h("h3", "Beside it"), h("span.label", "same run, same data, by turns")),
     figure,
-    ...(isRunning ? [] : [besideTable(result), ...whyNot(result.peers)]),
+    ...(result ? [besideTable(result), ...whyNot(result.peers)] : []),
   );
-  const limits = isRunning ? [] : [["bytes", result.bytes_limit_ms], ["fp32", result.flop_limit_ms]];
+  /** @type {Limit[]} */
+  const limits = result ? [["bytes", result.bytes_limit_ms], ["fp32", result.flop_limit_ms]] : [];
   drawn = () => drawBeside(figure, timesByName(run), limits);
   drawn();
   resized.disconnect();
@@ -44,6 +60,11 @@ export function showBeside(run, result = null) {
   return drawn;
 }
 
+/**
+ * @param {HTMLElement} figure
+ * @param {Map<string, number[]>} samples
+ * @param {Limit[]} limits
+ */
 function drawBeside(figure, samples, limits) {
   const rows = [...samples].filter(([, all]) => all.length);
   if (!rows.length) return;
@@ -52,9 +73,10 @@ function drawBeside(figure, samples, limits) {
   const shown = [...all, ...near.map(([, limit]) => limit)];
   const width = Math.max(180, Math.min(460, figure.clientWidth));
   const [low, high] = [Math.min(...shown) / 1.3, Math.max(...shown) * 1.3];
+  /** @type {Scale} */
   const x = (time) => NAMES + ((width - NAMES - 12) * Math.log(time / low)) / Math.log(high / low);
   const bottom = 6 + ROW * rows.length;
-  const label = rows.map(([name, all]) => `${name} ${ms(medianOf(all))} ms`).join(", ");
+  const label = rows.map(([name, own]) => `${name} ${ms(medianOf(own))} ms`).join(", ");
   figure.replaceChildren(
     s(
       "svg.cv",
@@ -63,25 +85,45 @@ function drawBeside(figure, samples, limits) {
         s("path.gr", { d: `M${x(step)} 0V${bottom}` }),
         s("text", { x: x(step), y: bottom + 14, "text-anchor": "middle" }, tick(step)),
       ]),
-      rows.map(([name, all], at) => besideRow(name, all, 6 + ROW * at, x, low)),
+      rows.map(([name, own], at) => besideRow(name, own, 6 + ROW * at, x, low)),
       near.map(([name, limit], at) => limitLine(name, x(limit), bottom, at)),
       s("text", { x: 0, y: bottom + 14 }, "ms, log scale"),
     ),
   );
 }
 
+/**
+ * @param {string} name
+ * @param {number[]} all
+ * @param {number} top
+ * @param {Scale} x
+ * @param {number} low
+ */
 const besideRow = (name, all, top, x, low) => [
   s(name === OURS ? "text.ma" : "text.s", { x: 0, y: top + 12 }, name),
   s(name === OURS ? "rect.me" : "rect.peer", { x: x(low), y: top + 3, width: x(medianOf(all)) - x(low), height: 10 }),
   ...all.map((time) => s("circle.dot", { cx: x(time), cy: top + 8, r: 1.5 })),
 ];
 
+/**
+ * @param {string} name
+ * @param {number} at
+ * @param {number} bottom
+ * @param {number} place
+ */
 const limitLine = (name, at, bottom, place) => [
   s("path.ref.dash", { d: `M${at} 0V${bottom + 18}` }),
   s("text", { x: at + (place ? 3 : -3), y: bottom + 28, "text-anchor": place ? "start" : "end" }, name),
 ];
 
+/** @param {GpuResult} result */
 function besideTable(result) {
+  /**
+   * @param {string} css
+   * @param {string} name
+   * @param {Times} times_
+   * @param {string} ratio
+   */
   const row = (css, name, times_, ratio) =>
     h(
       css,
@@ -99,12 +141,13 @@ function besideTable(result) {
     h(
       "tbody",
       row("tr.me", OURS, result, "1"),
-      result.peers.filter(({ reason }) => !reason).map((peer) => row("tr", peer.name, peer, times(peer.ratio))),
+      result.peers.flatMap((peer) => (peer.ratio === null ? [] : row("tr", peer.name, peer, times(peer.ratio)))),
       h("tr", h("td", `limit, ${which}`), h("td", ms(limit)), h("td"), h("td"), h("td", times(limit / result.median_ms))),
     ),
   );
 }
 
+/** @param {Peer[]} peers */
 const whyNot = (peers) =>
   peers.length
     ? peers.filter(({ reason }) => reason).map(({ name, reason }) => h("p.label", `${name} has no time: ${reason}.`))
@@ -115,6 +158,7 @@ const whyNot = (peers) =>
 const HEIGHT = 214;
 const MARGIN = { left: 40, right: 12, top: 18, bottom: 30 };
 
+/** @param {GpuResult} result */
 export function showRoofline(result) {
   const figure = h("div.plane");
   const column = byId("run-plane");
@@ -127,7 +171,11 @@ export function showRoofline(result) {
   new ResizeObserver((_, observer) => (figure.isConnected ? draw() : observer.disconnect())).observe(figure);
 }
 
-// A point at the least bytes that the run must move: it lies under the roof, as far as its time is above the limit.
+/**
+ * A point at the least bytes that the run must move: it lies under the roof, as far as its time is above the limit.
+ * @param {HTMLElement} figure
+ * @param {GpuResult} result
+ */
 function drawRoofline(figure, { limits, ceilings, median_ms: median }) {
   const { bytes_per_s: bandwidth, flop_per_s: peak } = ceilings;
   const reached = (limits.flop / median) * 1e3;
@@ -136,7 +184,9 @@ function drawRoofline(figure, { limits, ceilings, median_ms: median }) {
   const ridge = peak / bandwidth;
   const [left, right] = [Math.min(intensity, ridge) / 8, Math.max(intensity, ridge) * 8];
   const [low, high] = [Math.min(reached, bandwidth * left) / 2, peak * 2];
+  /** @type {Scale} */
   const x = (value) => MARGIN.left + ((width - MARGIN.left - MARGIN.right) * Math.log(value / left)) / Math.log(right / left);
+  /** @type {Scale} */
   const y = (value) =>
     HEIGHT - MARGIN.bottom - ((HEIGHT - MARGIN.top - MARGIN.bottom) * Math.log(value / low)) / Math.log(high / low);
   const label = `${short(reached)}FLOP/s at ${short(intensity)} operations a byte`;
@@ -168,6 +218,7 @@ function drawRoofline(figure, { limits, ceilings, median_ms: median }) {
 
 // --- kernels
 
+/** @param {GpuResult} result */
 export function showKernels(result) {
   const { kernels, limit_reached: reached, launch_ms: launch, launch_note: note } = result;
   const sentences = [note].filter(Boolean).map((text) => `${text[0].toUpperCase()}${text.slice(1)}.`);
@@ -191,7 +242,13 @@ export function showKernels(result) {
   );
 }
 
+/**
+ * @param {Kernel} kernel
+ * @param {number} count how many there are
+ * @returns {HTMLElement[]}
+ */
 function kernelTable(kernel, count) {
+  /** @type {[string, string][]} */
   const rows = [["grid", `${whole(kernel.blocks)}${kernel.columns > 1 ? ` × ${whole(kernel.columns)}` : ""} of ${kernel.threads}`]];
   if (kernel.registers !== undefined) {
     const spilled = kernel.spill_store_bytes + kernel.spill_load_bytes;
@@ -207,4 +264,5 @@ function kernelTable(kernel, count) {
   return [h("details.note", h("summary.label", kernel.name), body)];
 }
 
+/** @param {[string, string][]} rows */
 const table = (...rows) => h("table.tb", h("tbody", rows.map(([name, value]) => h("tr", h("td", name), h("td", value)))));

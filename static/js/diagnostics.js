@@ -2,9 +2,20 @@
 import { RangeSet, StateEffect, StateField } from "@codemirror/state";
 import { Decoration, EditorView, GutterMarker, WidgetType, gutterLineClass } from "@codemirror/view";
 
+/** @import { StateEffectType, Text, Range } from "@codemirror/state" */
+/** @import { DecorationSet } from "@codemirror/view" */
+/** @import { Diagnostic, Place, PlacedDiagnostic } from "./types.d.ts" */
+/** @typedef {{ marks: DecorationSet, gutter: RangeSet<GutterMarker> }} Shown */
+
+/** @type {StateEffectType<Diagnostic[]>} */
 const setDiagnostics = StateEffect.define();
 
-// An offset in the document for a line and column of a diagnostic, held inside the text.
+/**
+ * An offset in the document for a line and column of a diagnostic, held inside the text.
+ * @param {Text} doc
+ * @param {number} line
+ * @param {number} column
+ */
 export function offsetOf(doc, line, column) {
   if (line > doc.lines) return doc.length;
   const at = doc.line(Math.max(1, line));
@@ -13,18 +24,26 @@ export function offsetOf(doc, line, column) {
   return Math.min(at.from + units, at.to);
 }
 
+/**
+ * @param {Text} doc
+ * @param {Place} place
+ * @returns {[from: number, to: number]}
+ */
 export function rangeOf(doc, place) {
   return [offsetOf(doc, place.line, place.column), offsetOf(doc, place.end_line, place.end_column)];
 }
 
 class Block extends WidgetType {
+  /** @param {PlacedDiagnostic[]} diagnostics */
   constructor(diagnostics) {
     super();
     this.diagnostics = diagnostics;
   }
+  /** @param {Block} other */
   eq(other) {
     return JSON.stringify(other.diagnostics) === JSON.stringify(this.diagnostics);
   }
+  /** @param {EditorView} view */
   toDOM(view) {
     const block = document.createElement("div");
     block.className = "diag-room";
@@ -34,11 +53,15 @@ class Block extends WidgetType {
     block.append(inside);
     return block;
   }
+  /**
+   * @param {EditorView} view
+   * @param {Diagnostic} diagnostic
+   */
   #part(view, { message, detail, fixes }) {
     const part = document.createElement("div");
     part.append(paragraph("", message));
     if (detail) part.append(paragraph("sub", detail));
-    if (!fixes?.length) return part;
+    if (!fixes.length) return part;
     const row = document.createElement("div");
     row.className = "fix";
     for (const fix of fixes) {
@@ -61,7 +84,11 @@ class Block extends WidgetType {
   }
 }
 
-// Text with `code` in quotes or backticks set as code; all of it as text nodes.
+/**
+ * Text with `code` in quotes or backticks set as code; all of it as text nodes.
+ * @param {string} className
+ * @param {string} text
+ */
 function paragraph(className, text) {
   const element = document.createElement("p");
   element.className = className;
@@ -80,12 +107,25 @@ class ErrorLine extends GutterMarker {
 const errorLine = new ErrorLine();
 const squiggle = Decoration.mark({ class: "sq" });
 
+/**
+ * @param {Diagnostic} diagnostic
+ * @returns {diagnostic is PlacedDiagnostic}
+ */
+const hasPlace = (diagnostic) => diagnostic.line !== null;
+
+/**
+ * @param {Text} doc
+ * @param {Diagnostic[]} diagnostics
+ * @returns {Shown}
+ */
 function decorate(doc, diagnostics) {
+  /** @type {Range<Decoration>[]} */
   const marks = [];
+  /** @type {Range<GutterMarker>[]} */
   const gutter = [];
+  /** @type {Map<number, PlacedDiagnostic[]>} */
   const byLine = new Map();
-  for (const diagnostic of diagnostics) {
-    if (!diagnostic.line) continue;
+  for (const diagnostic of diagnostics.filter(hasPlace)) {
     let [from, to] = rangeOf(doc, diagnostic);
     if (to <= from) {
       const line = doc.lineAt(from);
@@ -104,6 +144,7 @@ function decorate(doc, diagnostics) {
   return { marks: Decoration.set(marks, true), gutter: RangeSet.of(gutter, true) };
 }
 
+/** @type {StateField<Shown>} */
 const field = StateField.define({
   create: () => ({ marks: Decoration.none, gutter: RangeSet.empty }),
   update(value, transaction) {
@@ -120,4 +161,8 @@ const field = StateField.define({
 });
 
 export const diagnostics = field;
+/**
+ * @param {EditorView} view
+ * @param {Diagnostic[]} list
+ */
 export const showDiagnostics = (view, list) => view.dispatch({ effects: setDiagnostics.of(list) });

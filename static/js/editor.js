@@ -6,27 +6,38 @@ import { bracketMatching, indentUnit } from "@codemirror/language";
 import { EditorState, StateEffect, StateField } from "@codemirror/state";
 import { Decoration, EditorView, drawSelection, keymap, lineNumbers } from "@codemirror/view";
 import { diagnostics, offsetOf, rangeOf, showDiagnostics } from "./diagnostics.js";
+import { need } from "./dom.js";
 import { modelLanguage } from "./language.js";
 import { emit, on, state } from "./state.js";
+/** @import { Range, StateEffectType } from "@codemirror/state" */
+/** @import { KeyBinding } from "@codemirror/view" */
+/** @import { Events, Operation } from "./types.d.ts" */
+
+/** @typedef {[from: number, to: number]} Span offsets in the text */
+/** @typedef {{ id: number, label: string, op: string, span: Span, extent: Span }} Placed an operation in the text */
+
+/** @type {StateEffectType<Placed[]>} */
 
 const setOperations = StateEffect.define();
+/** @type {StateEffectType<Events["marks"]>} */
 const setMarks = StateEffect.define();
 const external = "set.text"; // a change that no hand made in the editor
 
 // Where the operations stand, moved along with the text as it changes.
 const operations = StateField.define({
-  create: () => [],
+  create: () => /** @type {Placed[]} */ ([]),
   update(value, transaction) {
     for (const effect of transaction.effects) if (effect.is(setOperations)) return effect.value;
     if (!transaction.docChanged) return value;
     // What is typed at an edge is not part of it; what is deleted or replaced ends up empty.
+    /** @type {(span: Span) => Span} */
     const move = ([from, to]) => [transaction.changes.mapPos(from, 1), transaction.changes.mapPos(to, -1)];
     return value.map((entry) => ({ ...entry, span: move(entry.span), extent: move(entry.extent) }));
   },
 });
 
 const marks = StateField.define({
-  create: () => ({ lit: [], pin: null }),
+  create: () => /** @type {Events["marks"]} */ ({ lit: [], pin: null }),
   update(value, transaction) {
     for (const effect of transaction.effects) if (effect.is(setMarks)) return effect.value;
     return value;
@@ -39,8 +50,12 @@ const extentMark = Decoration.mark({ class: "x-lit" });
 
 const operationMarks = EditorView.decorations.compute([operations, marks], (editor) => {
   const { lit, pin } = editor.field(marks);
+  /** @type {Range<Decoration>[]} */
   const ranges = [];
-  const add = (mark, [from, to]) => to > from && ranges.push(mark.range(from, to));
+  /** @type {(mark: Decoration, span: Span) => void} */
+  const add = (mark, [from, to]) => {
+    if (to > from) ranges.push(mark.range(from, to));
+  };
   for (const operation of editor.field(operations)) {
     const isLit = lit.includes(operation.id);
     if (isLit) add(litMark, operation.span);
@@ -51,10 +66,16 @@ const operationMarks = EditorView.decorations.compute([operations, marks], (edit
   return Decoration.set(ranges, true);
 });
 
-// The operation at a position: that of the token there, else the innermost expression around it.
+/**
+ * The operation at a position: that of the token there, else the innermost expression around it.
+ * @param {EditorState} editor
+ * @param {number} position
+ */
 function operationAt(editor, position) {
+  /** @type {(span: Span) => boolean} */
   const inside = ([from, to]) => from <= position && position < to;
   const all = editor.field(operations);
+  /** @type {(operation: Placed) => number} */
   const width = ({ extent }) => extent[1] - extent[0];
   const token = all
     .filter(({ span }) => inside(span))
@@ -85,10 +106,15 @@ const listener = EditorView.updateListener.of((update) => {
   }
 });
 
-const nonce = () => document.querySelector('meta[name="csp-nonce"]').content;
+const nonce = () => need(document, 'meta[name="csp-nonce"]', HTMLMetaElement).content;
 
-export let view = null;
+/** @type {EditorView} there from the start of the page on */
+let view;
 
+/**
+ * @param {HTMLElement} parent
+ * @param {string} text
+ */
 export function makeEditor(parent, text) {
   view = new EditorView({
     parent,
@@ -119,8 +145,10 @@ export function makeEditor(parent, text) {
 }
 
 // Keys that the page gives a meaning everywhere: moving over operations and passes, running.
+/** @param {KeyBinding} binding */
 const isFree = ({ key = "" }) => !/^(Alt-Arrow(Up|Down|Left|Right)|Mod-Enter)$/.test(key);
 
+/** @param {string} text */
 export function replaceText(text) {
   view.dispatch({
     changes: { from: 0, to: view.state.doc.length, insert: text },
@@ -130,14 +158,19 @@ export function replaceText(text) {
   });
 }
 
+/** @param {{ line: number, column: number }} place */
 export function goTo(place) {
   const at = offsetOf(view.state.doc, place.line, place.column);
   view.dispatch({ selection: { anchor: at }, effects: EditorView.scrollIntoView(at, { y: "center" }) });
   view.focus();
 }
 
-// Numbers of operations are places in the text. Those of a newer text by the older numbers: the operation that stands
-// where the older one has moved to, if it is still of its kind.
+/**
+ * Numbers of operations are places in the text. Those of a newer text by the older numbers: the operation that stands
+ * where the older one has moved to, if it is still of its kind.
+ * @param {Placed[]} before
+ * @param {Placed[]} after
+ */
 function successors(before, after) {
   const found = new Map();
   for (const { id, label, op, span } of before) {
@@ -155,6 +188,7 @@ on("facts", (facts) => {
   // An answer to an older text would mark the wrong places.
   if (facts.edit !== state.edit) return;
   const doc = view.state.doc;
+  /** @type {(operation: Operation) => Placed} */
   const place = ({ id, label, op, extent, ...span }) => ({
     id,
     label,
@@ -162,7 +196,7 @@ on("facts", (facts) => {
     span: rangeOf(doc, span),
     extent: rangeOf(doc, extent),
   });
-  showDiagnostics(view, facts.diagnostics ?? []);
+  showDiagnostics(view, facts.diagnostics);
   if (!facts.ok) return;
   const fresh = facts.operations.map(place);
   emit("renumbered", successors(view.state.field(operations), fresh));

@@ -1,9 +1,17 @@
 // A graph drawn: operators as nodes in the colour of their index set, edges from what they read. A node is an
 // operation like a line is: it lights up with it, and a click pins it.
 import dagre from "@dagrejs/dagre";
-import { h } from "./dom.js";
+import { around, h, need, queryAll } from "./dom.js";
 import { on } from "./state.js";
 import { s } from "./svg.js";
+/** @import { Drawing, DrawnNode } from "./types.d.ts" */
+
+/**
+ * @typedef {{ x: number, y: number }} Point
+ * @typedef {{ width: number, height: number }} Box
+ * @typedef {Point & Box} Node
+ * @typedef {Box & { edges: Point[][], at(id: string): Node }} Layout
+ */
 
 const LETTER = 6.8; // the width of one, in the code font at 11 px
 const NODE_HEIGHT = 24;
@@ -12,9 +20,16 @@ const READABLE = 0.7; // a graph opens no smaller than this; what does not fit i
 const MOST_ZOOM = 2.5;
 const STEP = 1.25;
 
-const layouts = new Map(); // drawing -> its layout in a pane of some shape: panes are swapped often, graphs change seldom
-const zooms = new Map(); // pane -> the zoom that its reader chose
+/** @type {Map<string, { drawing: Drawing, layout: Layout }>} by drawing and a pane's shape: panes are swapped often, graphs change seldom */
+const layouts = new Map();
+/** @type {Map<string, number>} by pane the zoom that its reader chose */
+const zooms = new Map();
 
+/**
+ * @param {Drawing} drawing
+ * @param {"LR" | "TB"} rankdir
+ * @returns {Layout}
+ */
 function layOut(drawing, rankdir) {
   const graph = new dagre.graphlib.Graph();
   graph.setGraph({ rankdir, nodesep: 12, ranksep: 24, marginx: 14, marginy: 14 });
@@ -24,28 +39,41 @@ function layOut(drawing, rankdir) {
   for (const [from, to] of drawing.edges) graph.setEdge(from, to);
   dagre.layout(graph);
   const { width, height } = graph.graph();
-  const edges = graph.edges().map((edge) => ({ ...edge, points: graph.edge(edge).points }));
+  const edges = graph.edges().map((edge) => graph.edge(edge).points);
   return { width, height, edges, at: (id) => graph.node(id) };
 }
 
+/**
+ * @param {Box} layout
+ * @param {Box} box
+ */
 const fitting = ({ width, height }, box) => Math.min(1, box.width / width, box.height / height);
 
-// Left to right or top down, whichever fits the pane better.
+/**
+ * Left to right or top down, whichever fits the pane better.
+ * @param {string} text of a drawing
+ * @param {Box} box
+ */
 function bestLayout(text, box) {
   const key = `${box.width > 1.6 * box.height} ${text}`;
-  if (!layouts.has(key)) {
-    const drawing = JSON.parse(text);
-    const [across, down] = ["LR", "TB"].map((direction) => layOut(drawing, direction));
-    if (layouts.size > 8) layouts.clear();
-    layouts.set(key, { drawing, layout: fitting(across, box) >= fitting(down, box) ? across : down });
-  }
-  return layouts.get(key);
+  const known = layouts.get(key);
+  if (known) return known;
+  /** @type {Drawing} */
+  const drawing = JSON.parse(text);
+  const [across, down] = [layOut(drawing, "LR"), layOut(drawing, "TB")];
+  const made = { drawing, layout: fitting(across, box) >= fitting(down, box) ? across : down };
+  if (layouts.size > 8) layouts.clear();
+  layouts.set(key, made);
+  return made;
 }
 
-// Straight along the layers, bent only where one is crossed.
+/**
+ * Straight along the layers, bent only where one is crossed.
+ * @param {Point[]} points at least both ends
+ */
 function path(points) {
-  const [first, ...rest] = points;
-  const last = rest.pop();
+  const [first, ...rest] = points.slice(0, -1);
+  const last = points[points.length - 1];
   if (!rest.length) return `M${first.x} ${first.y}L${last.x} ${last.y}`;
   const curves = rest.map((point, at) => {
     const next = rest[at + 1] ?? last;
@@ -55,6 +83,10 @@ function path(points) {
   return `M${first.x} ${first.y}${curves.join("")}`;
 }
 
+/**
+ * @param {DrawnNode} node
+ * @param {Node} place
+ */
 function nodeOf(node, { x, y, width, height }) {
   const group = s(
     `g.nd.${node.kind}${node.hue ? `.${node.hue}` : ""}`,
@@ -67,14 +99,16 @@ function nodeOf(node, { x, y, width, height }) {
   return group;
 }
 
-function drawInto(body) {
+/** @param {HTMLElement} pane */
+function drawIn(pane) {
+  const body = need(pane, ".drawing");
   const box = { width: body.clientWidth, height: body.clientHeight };
-  const { drawing, layout } = bestLayout(body.dataset.drawing, box);
+  const { drawing, layout } = bestLayout(body.dataset.drawing ?? "", box);
   if (drawing.too_many) {
     body.replaceChildren(h("p.more", `This graph has ${drawing.too_many} nodes, too many to draw; read its text.`));
     return;
   }
-  const id = `arrow-${body.closest(".pane").id}`;
+  const id = `arrow-${pane.id}`;
   const svg = s(
     "svg.gv",
     {
@@ -83,36 +117,47 @@ function drawInto(body) {
       "aria-label": `The graph drawn: ${drawing.nodes.length} nodes, ${drawing.edges.length} edges. Its text says the same.`,
     },
     s("defs", {}, s("marker", { id, viewBox: "0 0 8 8", refX: 7, refY: 4, markerWidth: 7, markerHeight: 7, orient: "auto" }, s("path.ah", { d: "M0 1 7 4 0 7z" }))),
-    layout.edges.map(({ points }) => s("path.e", { d: path(points), "marker-end": `url(#${id})` })),
+    layout.edges.map((points) => s("path.e", { d: path(points), "marker-end": `url(#${id})` })),
     drawing.nodes.map((node) => nodeOf(node, layout.at(node.id))),
   );
   body.replaceChildren(svg);
-  zoomTo(body, layout, zooms.get(body.closest(".pane").id) ?? Math.max(READABLE, fitting(layout, box)));
+  zoomTo(pane, layout, zooms.get(pane.id) ?? Math.max(READABLE, fitting(layout, box)));
   body.scrollLeft = (body.scrollWidth - body.clientWidth) / 2;
-  body.parentElement.querySelector(".zoom").onclick = ({ target }) => zoomBy(body, layout, target.dataset.zoom);
+  need(pane, ".zoom").onclick = ({ target }) => zoomBy(pane, layout, around(target, "[data-zoom]")?.dataset.zoom);
 }
 
-function zoomTo(body, layout, zoom) {
-  const svg = body.querySelector("svg");
-  svg.setAttribute("width", Math.round(layout.width * zoom));
-  svg.setAttribute("height", Math.round(layout.height * zoom));
-  body.dataset.zoom = zoom;
-  body.parentElement.querySelector(".zoom output").textContent = `${Math.round(100 * zoom)} %`;
+/**
+ * @param {HTMLElement} pane
+ * @param {Layout} layout
+ * @param {number} zoom
+ */
+function zoomTo(pane, layout, zoom) {
+  const body = need(pane, ".drawing");
+  const svg = need(body, "svg", SVGElement);
+  svg.setAttribute("width", String(Math.round(layout.width * zoom)));
+  svg.setAttribute("height", String(Math.round(layout.height * zoom)));
+  body.dataset.zoom = String(zoom);
+  need(pane, ".zoom output").textContent = `${Math.round(100 * zoom)} %`;
 }
 
-function zoomBy(body, layout, what) {
-  if (!what) return;
+/**
+ * @param {HTMLElement} pane
+ * @param {Layout} layout
+ * @param {string | undefined} what in, out or fit
+ */
+function zoomBy(pane, layout, what) {
+  const body = need(pane, ".drawing");
   const now = Number(body.dataset.zoom);
   const fit = fitting(layout, { width: body.clientWidth, height: body.clientHeight });
-  const zoom = { in: Math.min(MOST_ZOOM, now * STEP), out: Math.max(LEAST_ZOOM, now / STEP), fit }[what];
-  const pane = body.closest(".pane").id;
-  if (what === "fit") zooms.delete(pane);
-  else zooms.set(pane, zoom);
-  zoomTo(body, layout, zoom);
+  const zoom = new Map([["in", Math.min(MOST_ZOOM, now * STEP)], ["out", Math.max(LEAST_ZOOM, now / STEP)], ["fit", fit]]).get(what ?? "");
+  if (zoom === undefined) return;
+  if (what === "fit") zooms.delete(pane.id);
+  else zooms.set(pane.id, zoom);
+  zoomTo(pane, layout, zoom);
 }
 
 function drawAll() {
-  for (const body of document.querySelectorAll("#panes .drawing")) drawInto(body);
+  for (const pane of queryAll(document, "#panes .pane:has(.drawing)")) drawIn(pane);
 }
 
 // Before the links are looked up: they count the nodes too.

@@ -1,4 +1,5 @@
 // The model language's colours in the editor: weight and grey for syntax, hue for the names of index sets.
+/** @import { StreamParser } from "@codemirror/language" */
 import { HighlightStyle, StreamLanguage, syntaxHighlighting } from "@codemirror/language";
 import { Tag } from "@lezer/highlight";
 
@@ -12,6 +13,7 @@ const tags = {
 };
 
 const KEYWORDS = /^(?:dim|score|layer|op|def|param|input|return|for|in)\b/;
+/** @type {[RegExp, string][]} */
 const SETS = [
   [/^(?:batch|edge|entry|nonzero)\b/, "many"],
   [/^(?:entity|node)\b/, "vertex"],
@@ -19,6 +21,7 @@ const SETS = [
   [/^(?:bag|query)\b/, "uniq"],
 ];
 
+/** @type {StreamParser<object>} */
 const parser = {
   name: "embedding-model",
   tokenTable: tags,

@@ -1,14 +1,18 @@
 // The panes and the rail: which stage stands where, at which pass, and what can be taken away from it.
 import { repaint } from "./compile.js";
+import { around, byId, need, query, queryAll } from "./dom.js";
 import { emit, freshPane, isBroken, on, state } from "./state.js";
 import { say } from "./page.js";
+/** @import { Compiled, Input, Pane } from "./types.d.ts" */
 
-const root = () => document.getElementById("panes");
-export const paneElements = () => [...root().querySelectorAll(":scope > .pane")];
+const root = () => byId("panes");
+export const paneElements = () => queryAll(root(), ":scope > .pane");
 export const activePane = () => paneElements()[state.active] ?? null;
+
 const mostShown = () =>
   matchMedia("(max-width: 699px)").matches ? 1 : matchMedia("(max-width: 1199px)").matches ? 2 : 6;
 
+/** @param {number} index */
 export function activate(index) {
   state.active = Math.max(0, Math.min(index, state.panes.length - 1));
   paneElements().forEach((pane, at) =>
@@ -16,24 +20,35 @@ export function activate(index) {
   );
 }
 
-function change(index, values) {
+/**
+ * @param {number} index
+ * @param {Partial<Pane>} values
+ */
+export function changePane(index, values) {
   state.panes[index] = { ...state.panes[index], ...values };
   repaint();
 }
 
+/** Gives the keys to the active pane's text. */
+function focusPane() {
+  const pane = activePane();
+  if (pane) query(pane, ".body")?.focus({ preventScroll: true });
+}
+
+/** @param {string} stage */
 export function openStage(stage) {
   const shown = state.panes.findIndex((pane) => pane.stage === stage);
   if (shown >= 0) {
     activate(shown);
-    activePane()?.querySelector(".body")?.focus({ preventScroll: true });
+    focusPane();
     return;
   }
-  change(state.active, { stage, at: null, diff: false });
+  changePane(state.active, { stage, at: null, diff: false });
 }
 
 export function addPane() {
   const shown = new Set(state.panes.map((pane) => pane.stage));
-  const all = [...root().querySelector('select[data-act="stage"]').options].map((option) => option.value);
+  const all = [...need(root(), 'select[data-act="stage"]', HTMLSelectElement).options].map((option) => option.value);
   if (state.panes.length >= mostShown())
     return say(`At most ${mostShown()} panes fit here; close one first.`);
   state.panes.push(freshPane(all.find((name) => !shown.has(name)) ?? all[0]));
@@ -48,23 +63,26 @@ export function closePane(index = state.active) {
   repaint();
 }
 
-export function movePane(step) {
+/** @param {number} by */
+export function movePane(by) {
   const count = state.panes.length;
-  activate((state.active + step + count) % count);
-  activePane()?.querySelector(".body")?.focus({ preventScroll: true });
+  activate((state.active + by + count) % count);
+  focusPane();
 }
 
+/** @param {number} by passes */
 export function step(by, index = state.active) {
   const pane = paneElements()[index];
   const last = Number(pane?.dataset.last ?? -1);
-  if (last < 0) return;
+  if (!pane || last < 0) return;
   const at = Math.max(0, Math.min(last, Number(pane.dataset.at) + by));
-  change(index, { at: at === last ? null : at });
+  changePane(index, { at: at === last ? null : at });
 }
 
+/** @param {"diff" | "passes"} what */
 export const toggle = (what, index = state.active) => {
   if (Number(paneElements()[index]?.dataset.last) < 0) return;
-  change(index, { [what]: !state.panes[index][what], ...(what === "diff" && { drawn: false }) });
+  changePane(index, { [what]: !state.panes[index][what], ...(what === "diff" && { drawn: false }) });
 };
 
 export function toggleChangedOnly() {
@@ -73,14 +91,16 @@ export function toggleChangedOnly() {
 }
 function showChangedOnly() {
   const checked = root().classList.contains("changed-only");
-  for (const box of root().querySelectorAll('[data-act="changed-only"]')) box.checked = checked;
+  for (const box of queryAll(root(), '[data-act="changed-only"]', HTMLInputElement)) box.checked = checked;
 }
 
+/** @param {HTMLElement} pane */
 const textOf = (pane) => {
   const lines = (pane.querySelector(".side:last-child") ?? pane).querySelectorAll(".l:not(.fill) > .t");
-  return [...lines].map((line) => line.textContent).join("\n") + "\n";
+  return [...lines].map((line) => `${line.textContent}\n`).join("");
 };
 
+/** @param {number} index */
 export async function copy(index) {
   try {
     await navigator.clipboard.writeText(await shownText(index));
@@ -90,32 +110,42 @@ export async function copy(index) {
   }
 }
 
-// The whole text, also where the page shows only its beginning.
+/**
+ * The whole text, also where the page shows only its beginning.
+ * @param {number} index
+ */
 export async function download(index) {
   const { stage, at } = state.panes[index];
   const text = at === null ? await wholeText(index) : await shownText(index);
-  save(`${state.facts.name || "model"}.${stage}`, text.endsWith("\n") ? text : `${text}\n`, "text/plain");
+  save(`${state.goodFacts?.name || "model"}.${stage}`, text.endsWith("\n") ? text : `${text}\n`, "text/plain");
 }
 
+/** @param {number} index */
 const shownText = (index) =>
   paneElements()[index].querySelector(".drawing") ? wholeText(index) : textOf(paneElements()[index]);
 
+/** @param {number} index */
 async function wholeText(index) {
   const { stage, at } = state.panes[index];
-  const { stages } = await fetchCompiled([stage]);
+  if (!state.goodInput) return "";
+  const { stages } = await fetchCompiled(state.goodInput, [stage]);
   if (at === null) return stages[0].text;
   return stages[0].passes[at].after.map(({ text }) => `${text}\n`).join("");
 }
 
 export async function exportJson() {
   if (!state.goodInput) return say("There is nothing to export yet.");
-  const compiled = await fetchCompiled(null);
+  const compiled = await fetchCompiled(state.goodInput, null);
   save(`${compiled.name || "model"}.json`, JSON.stringify(compiled, null, 1), "application/json");
 }
 
-async function fetchCompiled(stages) {
-  const { text, sizes, defaultSizes, options } = state.goodInput;
-  const data = state.facts.data;
+/**
+ * @param {Input} input
+ * @param {string[] | null} stages null for all
+ * @returns {Promise<Compiled>}
+ */
+async function fetchCompiled({ text, sizes, defaultSizes, options }, stages) {
+  const data = state.goodFacts?.data;
   const answer = await fetch("/api/compile", {
     method: "POST",
     headers: { "Content-Type": "application/json" },
@@ -124,6 +154,11 @@ async function fetchCompiled(stages) {
   return answer.json();
 }
 
+/**
+ * @param {string} name
+ * @param {string} text
+ * @param {string} type
+ */
 export function save(name, text, type) {
   const link = document.createElement("a");
   link.href = URL.createObjectURL(new Blob([text], { type }));
@@ -132,23 +167,25 @@ export function save(name, text, type) {
   setTimeout(() => URL.revokeObjectURL(link.href), 1000);
 }
 
-export const bodiesOf = (pane) => [...pane.querySelectorAll(".body")];
+/** @param {HTMLElement} pane */
+export const bodiesOf = (pane) => queryAll(pane, ".body");
 
 // Where each pane was scrolled to, and what stood in it: a swap must not make anything jump or flash.
+/** @type {{ stage?: string, isDifference: boolean, bodies: { body: HTMLElement, top: number, left: number }[] }[]} */
 let before = [];
 let focused = ""; // a selector for what had the focus
 function remember() {
   const element = document.activeElement;
-  const pane = element?.closest(".pane");
-  const { act, pass, open } = element?.dataset ?? {};
+  const pane = around(element, ".pane");
+  const { act, pass, open } = element instanceof HTMLElement ? element.dataset : {};
   const data = Object.entries({ act, pass, open }).map(([name, value]) =>
     value ? `[data-${name}="${CSS.escape(value)}"]` : "",
   );
   focused = pane ? `#${pane.id} ${act ? data.join("") : ".body"}` : open ? data.join("") : "";
-  before = paneElements().map((pane) => ({
-    stage: pane.dataset.stage,
-    isDifference: pane.querySelector(".diff") !== null,
-    bodies: bodiesOf(pane).map((body) => ({ body, top: body.scrollTop, left: body.scrollLeft })),
+  before = paneElements().map((each) => ({
+    stage: each.dataset.stage,
+    isDifference: each.querySelector(".diff") !== null,
+    bodies: bodiesOf(each).map((body) => ({ body, top: body.scrollTop, left: body.scrollLeft })),
   }));
 }
 
@@ -156,22 +193,26 @@ export const ROW = 20; // the height of a line
 const ABOVE = 4; // the room above the first one
 const NEARLY = 5; // lines too many that are no reason to scroll
 
-// A text that does not nearly fit starts at the line before the first that computes something, not at its
-// declarations; one side of a difference at the line before the first that differs. Always at a whole line.
+/**
+ * A text that does not nearly fit starts at the line before the first that computes something, not at its
+ * declarations; one side of a difference at the line before the first that differs. Always at a whole line.
+ * @param {HTMLElement} body
+ */
 function skipDeclarations(body) {
-  const lines = body ? [...body.querySelectorAll(".l")] : [];
-  const hidden = body ? Math.floor((body.scrollHeight - body.clientHeight - ABOVE) / ROW) : 0;
-  const isChanged = body?.closest(".diff") ? (line) => line.matches(".add, .cut, .fill") : null;
-  const first = lines.findIndex(isChanged ?? ((line) => "operations" in line.dataset));
-  if (first > 1 && hidden > (isChanged ? 0 : NEARLY)) body.scrollTop = ABOVE + ROW * Math.min(first - 1, hidden);
+  const hidden = Math.floor((body.scrollHeight - body.clientHeight - ABOVE) / ROW);
+  const isDifference = body.closest(".diff") !== null;
+  const begins = isDifference ? ".add, .cut, .fill" : "[data-operations]";
+  const first = queryAll(body, ".l").findIndex((line) => line.matches(begins));
+  if (first > 1 && hidden > (isDifference ? 0 : NEARLY)) body.scrollTop = ABOVE + ROW * Math.min(first - 1, hidden);
 }
 
 function restore() {
   paneElements().forEach((pane, index) => {
     const old = before.find((entry, at) => at === index && entry.stage === pane.dataset.stage);
-    const body = pane.querySelector(".body");
-    const isOther = old?.isDifference !== (pane.querySelector(".diff") !== null);
-    if (isOther || !old.bodies[0]?.body.querySelector(".l, .gv") || !body) return skipDeclarations(body);
+    const body = query(pane, ".body");
+    if (!body) return;
+    const isSame = old?.isDifference === (pane.querySelector(".diff") !== null);
+    if (!isSame || !old.bodies[0]?.body.querySelector(".l, .gv")) return skipDeclarations(body);
     if ("waiting" in pane.dataset) {
       body.replaceWith(old.bodies[0].body);
       pane.classList.add("stale");
@@ -182,9 +223,10 @@ function restore() {
   });
   // What was swapped took the focus with it.
   if (focused && document.activeElement === document.body)
-    document.querySelector(focused)?.focus({ preventScroll: true });
+    query(document, focused)?.focus({ preventScroll: true });
 }
 
+/** @param {boolean} isStale */
 function showStale(isStale) {
   root().classList.toggle("stale", isStale);
   for (const pill of root().querySelectorAll("[data-old]")) {
@@ -203,41 +245,43 @@ export function fitPanes() {
       .slice(kept.length)
       .forEach((pane) => pane.remove());
   }
-  root().dataset.count = state.panes.length;
+  root().dataset.count = String(state.panes.length);
 }
 
 export function startPanes() {
   on("before-swap", remember);
   on("busy", () => showStale(true));
-  for (const pane of paneElements()) skipDeclarations(pane.querySelector(".body"));
+  for (const pane of paneElements()) bodiesOf(pane).slice(0, 1).forEach(skipDeclarations);
   on("swapped", () => {
     restore();
-    root().dataset.count = state.panes.length;
+    root().dataset.count = String(state.panes.length);
     activate(state.active);
     showChangedOnly();
     showStale(isBroken());
-    emit("painted");
+    emit("painted", undefined);
   });
   // On a phone the passes are a tab of their own, over the same pane.
   on("tab", (name) => {
-    if (name === "passes" || name === "stages") change(state.active, { passes: name === "passes" });
+    if (name === "passes" || name === "stages") changePane(state.active, { passes: name === "passes" });
   });
   root().addEventListener("focusin", ({ target }) =>
-    activate(paneElements().indexOf(target.closest(".pane"))),
+    activateAround(target),
   );
   // Both sides of a difference scroll together. Scroll events do not bubble, but they can be captured.
   root().addEventListener(
     "scroll",
     ({ target }) => {
-      for (const other of target.closest(".diff")?.querySelectorAll(".body") ?? []) {
-        if (other !== target) other.scrollTo(target.scrollLeft, target.scrollTop);
-      }
+      const difference = around(target, ".diff");
+      if (!difference || !(target instanceof Element)) return;
+      for (const other of bodiesOf(difference)) if (other !== target) other.scrollTo(target.scrollLeft, target.scrollTop);
     },
     { capture: true, passive: true },
   );
-  root().addEventListener("pointerdown", ({ target }) => {
-    const index = paneElements().indexOf(target.closest(".pane"));
-    if (index >= 0) activate(index);
-  });
+  root().addEventListener("pointerdown", ({ target }) => activateAround(target));
 }
-export { change as changePane };
+
+/** @param {EventTarget | null} target what was touched or has the focus */
+function activateAround(target) {
+  const pane = around(target, ".pane");
+  if (pane) activate(paneElements().indexOf(pane));
+}

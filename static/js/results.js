@@ -5,12 +5,18 @@ import { ownTimes, showBeside, showKernels, showRoofline } from "./device.js";
 import { byId, h, icon, many, message, ms, short, whole } from "./dom.js";
 import { busyShare, forgetPlane, hasPlane, rememberLevel, showCycles, showPlane } from "./levels.js";
 import { emit, on } from "./state.js";
-import { forgetTimeline, makeTimeline, redrawTimeline } from "./timeline.js";
+import { forgetTimeline, redrawTimeline, showTimeline } from "./timeline.js";
+/** @import { Checked, DaeResult, Failed, GpuResult, Queued, Result, Run, SimulatedRun, TimedRun } from "./types.d.ts" */
 
-let charts = []; // those on the page now, redrawn with the theme
-let live = null; // what the running run draws into
+/** @typedef {{ draw(): void, finish(result: Result): void }} Panel what a run is drawn into */
+
+/** @type {{ redraw(): void }[]} those on the page now, redrawn with the theme */
+let charts = [];
+/** @type {Panel | null} of the running run, or the last one */
+let live = null;
 let frame = 0;
 
+/** @param {Run} run */
 export function showBlank(run) {
   charts = [];
   live = null;
@@ -28,7 +34,8 @@ function clearColumns() {
   forgetPlane();
 }
 
-export function showQueued(run, { position, message: sentence }) {
+/** @param {Queued} event */
+export function showQueued({ position, message: sentence }) {
   byId("run-main").replaceChildren(
     message(
       "spin",
@@ -38,12 +45,24 @@ export function showQueued(run, { position, message: sentence }) {
   );
 }
 
-export const isTimed = ({ target }) => target !== "dae";
+/**
+ * @param {Run} run
+ * @returns {run is TimedRun}
+ */
+export const isTimed = (run) => run.target !== "dae";
 
+/** @param {Run} run */
 export function showStarted(run) {
-  live = isTimed(run) ? timesPanel(run) : queuesPanel(run);
+  live = makePanel(run);
 }
 
+/** @param {Run} run */
+const makePanel = (run) => (isTimed(run) ? timesPanel(run) : queuesPanel(run));
+
+/**
+ * @param {TimedRun} run
+ * @returns {Panel}
+ */
 function timesPanel(run) {
   const figures = { median: h("span.big", "–"), spread: h("span.v", "–"), least: h("span.v", "–"), warm: h("span.v", "–") };
   const isGpu = run.target === "gpu";
@@ -64,7 +83,6 @@ function timesPanel(run) {
   charts = [chart];
   const drawBeside = isGpu ? showBeside(run) : () => {};
   return {
-    warm: (time) => (figures.warm.textContent = ms(time)),
     draw() {
       drawBeside();
       const samples = ownTimes(run);
@@ -75,17 +93,27 @@ function timesPanel(run) {
       figures.least.textContent = ms(sorted[0]);
       chart.set(samples);
     },
+    finish(result) {
+      this.draw();
+      if (result.matches_reference && result.target === "gpu") figures.warm.textContent = ms(result.warm_ms);
+    },
   };
 }
 
+/**
+ * @param {SimulatedRun} run
+ * @returns {Panel}
+ */
 function queuesPanel(run) {
-  const timeline = makeTimeline(byId("run-main"), run.settings.queue);
+  const timeline = showTimeline(byId("run-main"), run.settings.queue);
   return {
     draw: () => timeline.set(run.samples, [], true),
-    finish({ occupancy, pushed_first: records, access, execute, cycles }) {
-      timeline.set(occupancy?.length ? occupancy : run.samples, records ?? []);
+    finish(result) {
+      if (!result.matches_reference || result.target !== "dae") return;
+      const { occupancy, pushed_first: records, access, execute, cycles } = result;
+      timeline.set(occupancy.length ? occupancy : run.samples, records);
       timeline.setBusy(busyShare(access, cycles), busyShare(execute, cycles));
-      timeline.moveTo(records?.at(-1)?.cycle ?? 0);
+      timeline.moveTo(records.at(-1)?.cycle ?? 0);
     },
   };
 }
@@ -96,8 +124,9 @@ export function showSample() {
   frame = requestAnimationFrame(() => live?.draw());
 }
 
-export function showFailure(run) {
-  const { kind, title, message: sentence, hint } = run.outcome;
+/** @param {Failed} outcome */
+export function showFailure({ kind, title, message: sentence, hint }) {
+  /** @type {Record<string, string>} */
   const titles = {
     timeout: "Stopped: it took too long",
     memory: "Too large to run",
@@ -116,8 +145,11 @@ export function showFailure(run) {
   byId("run-check").replaceChildren(h("span"), h("span.dim", "no result to check"));
 }
 
-export function showResult(run) {
-  const result = run.outcome;
+/**
+ * @param {Run} run
+ * @param {Result} result
+ */
+export function showResult(run, result) {
   cancelAnimationFrame(frame);
   showCheck(result);
   if (!result.matches_reference) {
@@ -127,23 +159,29 @@ export function showResult(run) {
     clearColumns();
     return;
   }
-  if (!live) showStarted(run);
-  if (isTimed(run)) live.draw();
-  if (run.target === "cpu") showLimits(result);
-  else if (run.target === "gpu") showOnGpu(run, result);
-  else showSimulated(run, result);
+  live ??= makePanel(run);
+  live.finish(result);
+  if (result.target === "cpu") showLimits(result);
+  else if (result.target === "gpu" && isTimed(run)) showOnGpu(run, result);
+  else if (result.target === "dae" && !isTimed(run)) showSimulated(run, result);
 }
 
+/**
+ * @param {TimedRun} run
+ * @param {GpuResult} result
+ */
 function showOnGpu(run, result) {
-  live.warm(result.warm_ms);
   showBeside(run, result);
   showRoofline(result);
   showKernels(result);
   showPrepared(result);
 }
 
+/**
+ * @param {SimulatedRun} run
+ * @param {DaeResult} result
+ */
 function showSimulated(run, result) {
-  live.finish(result);
   run.levels = rememberLevel(run.key, result);
   showCycles(byId("run-detail"), result, run.levels, compareButton());
   byId("run-plane").hidden = !hasPlane(run.levels);
@@ -157,22 +195,32 @@ const compareButton = () =>
     ? h("button.btn.s.line", { type: "button", "data-act": "compare-levels", title: "Run this at all levels" }, "Compare levels")
     : null;
 
-// `D 32, from RM1:L0; K 64`: where data fixes a size, it is named.
+/**
+ * `D 32, from RM1:L0; K 64`: where data fixes a size, it is named.
+ * @param {Checked["sizes"]} sizes
+ * @param {Checked["sizes_from"]} sources
+ */
 export const sizesInWords = (sizes, sources) =>
   Object.entries(sizes)
     .map(([name, size]) => `${name} ${size}${["given", "the text"].includes(sources[name]) ? "" : `, from ${sources[name]}`}`)
     .join("; ");
 
-function contents(set, batch) {
+/** @param {Result} result */
+function contents({ data: set, batch }) {
   if ("edges" in set)
     return `${many(set.nodes, "node")}, ${many(set.edges, "edge")} of ${many(set.etypes, "type")}`;
   if ("entries" in set)
     return `${many(set.entries, "entry", "entries")} in ${many(set.lists, "list")}, of ${many(set.rows, "row")}`;
-  return `${many(set.entities, "entity", "entities")}, ${many(set.relations, "relation")}; batch ${whole(batch)}`;
+  return `${many(set.entities, "entity", "entities")}, ${many(set.relations, "relation")}; batch ${whole(batch ?? 0)}`;
 }
 
+/** @param {Result} result */
 function showCheck(result) {
-  // A hyphen that no line breaks after keeps an exponent together.
+  /**
+   * A hyphen that no line breaks after keeps an exponent together.
+   * @param {number} value
+   * @param {number} digits
+   */
   const power = (value, digits) => value.toExponential(digits).replace("-", "\u2011");
   const error = result.max_relative_error === null ? "not a number" : power(result.max_relative_error, 1);
   const ratio = result.error_over_bound;
@@ -190,37 +238,38 @@ function showCheck(result) {
     icon(result.matches_reference ? "check" : "err"),
   );
   const { data: set } = result;
-  const held = contents(set, result.batch);
+  const held = contents(result);
   const data = `${set.name} (${set.source}): ${held}`;
   const sizes = sizesInWords(result.sizes, result.sizes_from);
   const rest = [data, sizes].filter(Boolean).flatMap((line) => [h("span"), h("span.dim", line)]);
   byId("run-check").replaceChildren(sign, text, h("span"), sub, ...rest);
 }
 
+/** @param {Run} run */
 const levelName = ({ target, outcome }) =>
-  target === "dae" && outcome.options?.opt !== undefined ? `opt${outcome.options.opt}` : "";
+  target === "dae" && outcome?.event === "result" && outcome.options.opt !== undefined ? `opt${outcome.options.opt}` : "";
+/** @param {Run} run */
 const dataName = ({ family, settings }) =>
   family === "score" ? `batch ${whole(settings.batch)}` : settings.data;
 
+/** @param {Result | Failed | undefined} outcome */
+function figureOf(outcome) {
+  if (outcome?.event !== "result") return outcome?.kind;
+  if (!outcome.matches_reference) return "wrong";
+  return outcome.target === "dae" ? `${short(outcome.cycles)} cycles` : `${ms(outcome.median_ms)} ms`;
+}
+
+/** @param {Run[]} history the newest first */
 export function showHistory(history) {
-  const rows = history.map((run, at) => {
-    const { outcome } = run;
-    const isGood = outcome.event === "result" && outcome.matches_reference;
-    const figure = !isGood
-      ? outcome.event === "result"
-        ? "wrong"
-        : outcome.kind
-      : isTimed(run)
-        ? `${ms(outcome.median_ms)} ms`
-        : `${short(outcome.cycles)} cycles`;
-    return h(
+  const rows = history.map((run, at) =>
+    h(
       at === 0 ? "tr.me" : "tr",
       h("td", String(run.number)),
       h("td.wrap", [run.target, levelName(run), `edit ${run.edit}`, dataName(run)].filter(Boolean).join(", ")),
-      h("td", figure),
-    );
-  });
-  byId("run-history").tBodies[0].replaceChildren(...rows);
+      h("td", figureOf(run.outcome)),
+    ),
+  );
+  byId("run-history", HTMLTableElement).tBodies[0].replaceChildren(...rows);
 }
 
 on("theme", () => {
