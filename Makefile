@@ -23,7 +23,8 @@ BUNDLE := static/dist/.built
 PIP    := $(BIN)/pip --disable-pip-version-check
 # The environment's own Node, if it has one, comes before the machine's.
 WITH_NODE := PATH="$(CURDIR)/$(BIN):$$PATH"
-NODE_IS_NEW := node -e 'process.exit(+process.versions.node.split(".")[0] < 20)' 2>/dev/null && npm --version >/dev/null 2>&1
+# What package.json asks for under `engines`.
+NODE_IS_NEW := node -e 'const [a, b] = process.versions.node.split(".").map(Number); process.exit(+!(a >= 24 || (a === 22 && b >= 13) || (a === 20 && b >= 19)))' 2>/dev/null && npm --version >/dev/null 2>&1
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
@@ -47,10 +48,12 @@ PYTEST := PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest --numprocesses=auto
 sweep: setup ## the long tests, marked `sweep`: half an hour; ARGS goes to pytest
 	$(PYTEST) -m sweep --dist=worksteal --timeout=1800 $(ARGS)
 
-lint: $(PACKAGES) ## ruff
+lint: $(PACKAGES) $(BROWSER_PACKAGES) ## ruff, and eslint on static/
 	$(BIN)/ruff check .
+	$(WITH_NODE) node_modules/.bin/eslint static eslint.config.js
 
-types: $(PACKAGES) ## mypy --strict on explorer/
+types: $(PACKAGES) $(BROWSER_PACKAGES) ## mypy --strict on explorer/, tsc --checkJs on static/js/
+	$(WITH_NODE) node_modules/.bin/tsc
 	$(BIN)/mypy --strict explorer
 
 pytest: setup
