@@ -1,13 +1,13 @@
 // Keys. Single letters act outside the editor and fields only; the others act everywhere.
 import { around, query } from "./dom.js";
-import { goTo } from "./editor.js";
-import { openFind } from "./find.js";
-import { pinned, stepLine, stepOperation, togglePin, unpin } from "./link.js";
-import { addPane, closePane, movePane, openStage, step, toggle, toggleChangedOnly } from "./panes.js";
+import { goTo } from "./model/editor.js";
+import { openFind } from "./stages/find.js";
+import { pinned, stepLine, stepOperation, togglePin, unpin } from "./stages/link.js";
+import { addPane, closePane, movePane, openStage, step, toggle, toggleChangedOnly } from "./stages/panes.js";
 import { showHelp, toggleDock, toggleTheme } from "./page.js";
-import { isRunning, run, stop } from "./run.js";
+import { isRunning, run, stop } from "./run/run.js";
 import { state } from "./state.js";
-import { stepCursor } from "./timeline.js";
+import { stepCursor } from "./timeline/timeline.js";
 
 /** @typedef {Record<string, ((event: KeyboardEvent) => unknown) | undefined>} Actions what a key does; false where nothing */
 

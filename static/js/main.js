@@ -1,13 +1,13 @@
 // Where the page starts: what was kept is put back, the parts are started, and clicks find their action.
-import { edited, showTrouble, startCompiling } from "./compile.js";
+import { edited, showTrouble, startCompiling } from "./model/compile.js";
 import { around, byId, h } from "./dom.js";
-import { makeEditor, replaceText } from "./editor.js";
-import { startFind } from "./find.js";
-import { startGraphs } from "./graph.js";
+import { makeEditor, replaceText } from "./model/editor.js";
+import { startFind } from "./stages/find.js";
+import { startGraphs } from "./stages/graph.js";
 import { showProblem, startKeys } from "./keys.js";
-import { startLink, stepOperation, togglePin } from "./link.js";
-import { startLocality } from "./locality.js";
-import { fetchExample, nameExample, nameKept, startNaming } from "./naming.js";
+import { startLink, stepOperation, togglePin } from "./stages/link.js";
+import { startLocality } from "./run/locality.js";
+import { fetchExample, nameExample, nameKept, startNaming } from "./model/naming.js";
 import { say, share, showHelp, showTab, startPage, toggleDock, toggleTheme } from "./page.js";
 import {
   activate,
@@ -24,11 +24,11 @@ import {
   step,
   toggle,
   toggleChangedOnly,
-} from "./panes.js";
-import { startQueues } from "./queues.js";
-import { compareLevels, exportRun, run, setTarget, startRuns, stop } from "./run.js";
-import { resetMachine } from "./machine.js";
-import { chooseLevel, resetSize, showOptions, startSettings, toggleComparison, toggleSwitch } from "./settings.js";
+} from "./stages/panes.js";
+import { startQueues } from "./stages/queues.js";
+import { compareLevels, exportRun, run, setTarget, startRuns, stop } from "./run/run.js";
+import { resetMachine } from "./run/machine.js";
+import { chooseLevel, resetSize, showOptions, startSettings, toggleComparison, toggleSwitch } from "./model/settings.js";
 import { connect } from "./socket.js";
 import { freshPane, on, recall, state } from "./state.js";
 /** @import { Kept, Target } from "./types.d.ts" */

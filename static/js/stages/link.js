@@ -1,8 +1,8 @@
 // One operation, lit everywhere: in the model, in every pane, in the counts. Only classes are toggled.
-import { around, byId, need, queryAll } from "./dom.js";
+import { around, byId, need, queryAll } from "../dom.js";
 import { indexLines, linesOfOperations, operationsOf, paintCounts, paintRail, reveal, scrolled } from "./lines.js";
 import { activePane } from "./panes.js";
-import { emit, isBroken, on } from "./state.js";
+import { emit, isBroken, on } from "../state.js";
 /** @typedef {Record<"lit" | "pin", Set<Element>>} Marked */
 
 /** @type {number[]} the operations under the pointer or the keyboard */

@@ -1,5 +1,5 @@
 // What a timeline shows: the samples and records of a run, the window over its cycles, and where the cursor stands.
-/** @import { MachineState, QueueRecord } from "./types.d.ts" */
+/** @import { MachineState, QueueRecord } from "../types.d.ts" */
 
 /**
  * @typedef {object} View

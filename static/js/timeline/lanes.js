@@ -1,10 +1,10 @@
 // The lanes of a timeline, as plots on canvas: how full either queue was, and what either unit did, over cycles.
 import uPlot from "uplot";
-import { axis, colour, mount } from "./charts.js";
-import { whole } from "./dom.js";
+import { axis, colour, mount } from "../run/charts.js";
+import { whole } from "../dom.js";
 import { endOf } from "./view.js";
 /** @import { Range } from "uplot" */
-/** @import { MachineState } from "./types.d.ts" */
+/** @import { MachineState } from "../types.d.ts" */
 /** @import { View } from "./view.js" */
 
 /**

@@ -1,9 +1,9 @@
 // The panes and the rail: which stage stands where, at which pass, and what can be taken away from it.
-import { repaint } from "./compile.js";
-import { around, byId, need, query, queryAll } from "./dom.js";
-import { emit, freshPane, isBroken, on, state } from "./state.js";
-import { say } from "./page.js";
-/** @import { Compiled, Input, Pane } from "./types.d.ts" */
+import { repaint } from "../model/compile.js";
+import { around, byId, need, query, queryAll } from "../dom.js";
+import { emit, freshPane, isBroken, on, state } from "../state.js";
+import { say } from "../page.js";
+/** @import { Compiled, Input, Pane } from "../types.d.ts" */
 
 const root = () => byId("panes");
 export const paneElements = () => queryAll(root(), ":scope > .pane");

@@ -1,7 +1,7 @@
 // Recompile as the reader edits: debounced, numbered, and the newest answer wins.
-import { byId } from "./dom.js";
-import { emit, isBroken, isCurrent, keep, on, state } from "./state.js";
-/** @import { Facts, Input } from "./types.d.ts" */
+import { byId } from "../dom.js";
+import { emit, isBroken, isCurrent, keep, on, state } from "../state.js";
+/** @import { Facts, Input } from "../types.d.ts" */
 
 const DEBOUNCE = 300;
 const IDLE = 400;

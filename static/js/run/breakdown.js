@@ -1,7 +1,7 @@
 // Beside a run's charts: the limits of its batch, what a simulated one moved, and on which machine.
-import { byId, h, ms, short, whole } from "./dom.js";
+import { byId, h, ms, short, whole } from "../dom.js";
 import { levelOf } from "./levels.js";
-/** @import { Checked, Child, CpuResult, DaeResult, GpuResult, Limits, Queue, Step } from "./types.d.ts" */
+/** @import { Checked, Child, CpuResult, DaeResult, GpuResult, Limits, Queue, Step } from "../types.d.ts" */
 /** @typedef {[name: string, value: string | null | undefined]} Row */
 
 /** @param {Child[]} parts */

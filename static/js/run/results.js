@@ -2,11 +2,11 @@
 import { showLimits, showPrepared, showTraffic } from "./breakdown.js";
 import { quantile, timesChart } from "./charts.js";
 import { ownTimes, showBeside, showKernels, showRoofline } from "./device.js";
-import { byId, h, icon, many, message, ms, short, whole } from "./dom.js";
+import { byId, h, icon, many, message, ms, short, whole } from "../dom.js";
 import { busyShare, forgetPlane, hasPlane, rememberLevel, showCycles, showPlane } from "./levels.js";
-import { emit, on } from "./state.js";
-import { forgetTimeline, redrawTimeline, showTimeline } from "./timeline.js";
-/** @import { Checked, DaeResult, Failed, GpuResult, Queued, Result, Run, SimulatedRun, TimedRun } from "./types.d.ts" */
+import { emit, on } from "../state.js";
+import { forgetTimeline, redrawTimeline, showTimeline } from "../timeline/timeline.js";
+/** @import { Checked, DaeResult, Failed, GpuResult, Queued, Result, Run, SimulatedRun, TimedRun } from "../types.d.ts" */
 
 /** @typedef {{ draw(): void, finish(result: Result): void }} Panel what a run is drawn into */
 

@@ -1,8 +1,8 @@
 // What the optimisation levels gain: where each one's cycles go, and what either unit could do alone (Ember Fig. 17).
 // A level's figures are those of its run in this session, with the same model, data and machine.
-import { h, short } from "./dom.js";
-import { roundSteps, s } from "./svg.js";
-/** @import { Checked, DaeResult, Levels, Unit } from "./types.d.ts" */
+import { h, short } from "../dom.js";
+import { roundSteps, s } from "../svg.js";
+/** @import { Checked, DaeResult, Levels, Unit } from "../types.d.ts" */
 
 /** @type {Map<string, Levels>} by all that decides a run but its level */
 const families = new Map();

@@ -1,11 +1,11 @@
 // A simulated run over its cycles: the whole of it with a window to drag, both queues, both units' lanes, and one
 // cursor that the pointer and the keyboard move.
-import { h, icon, need, short, whole } from "./dom.js";
+import { h, icon, need, short, whole } from "../dom.js";
 import { plotLane, unitLane } from "./lanes.js";
-import { emit } from "./state.js";
+import { emit } from "../state.js";
 import { listenToCursor, listenToWindow } from "./steering.js";
 import { endOf, follow, freshView, nextStop, sampleAtCursor } from "./view.js";
-/** @import { MachineState, QueueRecord } from "./types.d.ts" */
+/** @import { MachineState, QueueRecord } from "../types.d.ts" */
 /** @import { View } from "./view.js" */
 
 /**

@@ -1,9 +1,9 @@
 // What a run is set up with, its target and the fields that this reads, and why a run cannot start with it.
-import { byId, need, queryAll } from "./dom.js";
+import { byId, need, queryAll } from "../dom.js";
 import { badParameter } from "./machine.js";
-import { isConnected } from "./socket.js";
-import { isBroken, state } from "./state.js";
-/** @import { Target } from "./types.d.ts" */
+import { isConnected } from "../socket.js";
+import { isBroken, state } from "../state.js";
+/** @import { Target } from "../types.d.ts" */
 
 /** @type {Target} */
 let target = "dae";

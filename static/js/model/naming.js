@@ -1,6 +1,6 @@
 // What the text is called: the example it came from, and whether it still is that.
-import { byId, queryAll } from "./dom.js";
-import { on, state } from "./state.js";
+import { byId, queryAll } from "../dom.js";
+import { on, state } from "../state.js";
 
 /** @type {string | null} the example's own text; null while it is not known */
 let original = null;

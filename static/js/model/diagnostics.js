@@ -4,7 +4,7 @@ import { Decoration, EditorView, GutterMarker, WidgetType, gutterLineClass } fro
 
 /** @import { StateEffectType, Text, Range } from "@codemirror/state" */
 /** @import { DecorationSet } from "@codemirror/view" */
-/** @import { Diagnostic, Place, PlacedDiagnostic } from "./types.d.ts" */
+/** @import { Diagnostic, Place, PlacedDiagnostic } from "../types.d.ts" */
 /** @typedef {{ marks: DecorationSet, gutter: RangeSet<GutterMarker> }} Shown */
 
 /** @type {StateEffectType<Diagnostic[]>} */

@@ -6,12 +6,12 @@ import { bracketMatching, indentUnit } from "@codemirror/language";
 import { EditorState, StateEffect, StateField } from "@codemirror/state";
 import { Decoration, EditorView, drawSelection, keymap, lineNumbers } from "@codemirror/view";
 import { diagnostics, offsetOf, rangeOf, showDiagnostics } from "./diagnostics.js";
-import { need } from "./dom.js";
+import { need } from "../dom.js";
 import { modelLanguage } from "./language.js";
-import { emit, on, state } from "./state.js";
+import { emit, on, state } from "../state.js";
 /** @import { Range, StateEffectType } from "@codemirror/state" */
 /** @import { KeyBinding } from "@codemirror/view" */
-/** @import { Events, Operation } from "./types.d.ts" */
+/** @import { Events, Operation } from "../types.d.ts" */
 
 /** @typedef {[from: number, to: number]} Span offsets in the text */
 /** @typedef {{ id: number, label: string, op: string, span: Span, extent: Span }} Placed an operation in the text */

@@ -1,7 +1,7 @@
 // Find in the active pane: a field over its text, every match marked, the one in hand brought into sight.
-import { around, h, need, query as queryIn, queryAll } from "./dom.js";
+import { around, h, need, query as queryIn, queryAll } from "../dom.js";
 import { activePane, ROW } from "./panes.js";
-import { on } from "./state.js";
+import { on } from "../state.js";
 
 const MOST = 2000; // matches marked; more are counted as "more than"
 

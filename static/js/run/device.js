@@ -1,9 +1,9 @@
 // A run on a GPU: what it is timed beside, how near it comes to what the device can do, what its kernels take.
-import { byId, h, ms as plain, short, whole } from "./dom.js";
-import { logSteps, s } from "./svg.js";
+import { byId, h, ms as plain, short, whole } from "../dom.js";
+import { logSteps, s } from "../svg.js";
 import { times } from "./levels.js";
 import { quantile } from "./charts.js";
-/** @import { GpuResult, Kernel, Peer, TimedRun, Times } from "./types.d.ts" */
+/** @import { GpuResult, Kernel, Peer, TimedRun, Times } from "../types.d.ts" */
 /** @typedef {(value: number) => number} Scale */
 /** @typedef {[name: string, ms: number]} Limit */
 

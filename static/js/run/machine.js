@@ -1,5 +1,5 @@
 // The simulated machine's parameters as the reader sets them: sliders for some, a field for every one.
-import { around, byId, query, queryAll } from "./dom.js";
+import { around, byId, query, queryAll } from "../dom.js";
 
 const fields = () => queryAll(byId("dock"), "[data-parameter]", HTMLInputElement);
 

@@ -1,5 +1,5 @@
 // What moves the cursor and the window of a timeline: the pointer over its lanes, its buttons, its field and keys.
-import { around, need } from "./dom.js";
+import { around, need } from "../dom.js";
 import { endOf, setWindow } from "./view.js";
 /** @import { Parts, Timeline } from "./timeline.js" */
 /** @import { View } from "./view.js" */

@@ -1,5 +1,5 @@
 // Where the lines of each operation stand, looked up once after every swap: pointing must not search the page.
-import { need, queryAll } from "./dom.js";
+import { need, queryAll } from "../dom.js";
 import { ROW, bodiesOf, paneElements } from "./panes.js";
 
 /**

@@ -1,8 +1,8 @@
 // The data sets that the definition in hand runs on: scores take triples, layers graphs, each op lists of its kind.
-import { edited, showTrouble } from "./compile.js";
-import { byId, h, many } from "./dom.js";
-import { chooseData, emit, on, state } from "./state.js";
-/** @import { Facts, Family, Offered } from "./types.d.ts" */
+import { edited, showTrouble } from "../model/compile.js";
+import { byId, h, many } from "../dom.js";
+import { chooseData, emit, on, state } from "../state.js";
+/** @import { Facts, Family, Offered } from "../types.d.ts" */
 
 const PREFERRED_TRIPLES = "FB15k-237";
 

@@ -1,9 +1,9 @@
 // The header of the run panel: always the same parts in the same places, of the run on its way or of the last one.
 import { ownTimes } from "./device.js";
-import { byId, h, icon, ms, whole } from "./dom.js";
+import { byId, h, icon, ms, whole } from "../dom.js";
 import { coreRange, levelOf, speedup, times } from "./levels.js";
 import { isTimed } from "./results.js";
-/** @import { DaeResult, GpuResult, Result, Run } from "./types.d.ts" */
+/** @import { DaeResult, GpuResult, Result, Run } from "../types.d.ts" */
 
 /**
  * @param {Run | null} run

@@ -1,8 +1,8 @@
 // What lies in the queues, beside the two units' programs: the records that a run told one by one, as the cursor
 // finds them; and the lines that push and pop them.
-import { h, queryAll, whole } from "./dom.js";
-import { on } from "./state.js";
-/** @import { QueueRecord } from "./types.d.ts" */
+import { h, queryAll, whole } from "../dom.js";
+import { on } from "../state.js";
+/** @import { QueueRecord } from "../types.d.ts" */
 
 const ROWS = 40; // slots drawn at most
 const MOST_FREE = 4; // empty ones above the records

@@ -1,8 +1,8 @@
 // Sizes and options: what they are, and an edit when they change.
 import { edited, repaint } from "./compile.js";
-import { around, byId, need, query, queryAll } from "./dom.js";
-import { on, state, SUMS, WORDS } from "./state.js";
-/** @import { Facts, HtmxSwap, Options } from "./types.d.ts" */
+import { around, byId, need, query, queryAll } from "../dom.js";
+import { on, state, SUMS, WORDS } from "../state.js";
+/** @import { Facts, HtmxSwap, Options } from "../types.d.ts" */
 
 const LARGEST = 4096; // at the right end of a slider; the field takes more
 

@@ -1,8 +1,8 @@
 // How near to each other the accesses to the same row are, in the data chosen for a run: Ember's Table 1 as a figure.
-import { byId, h, short, whole } from "./dom.js";
-import { on } from "./state.js";
-import { s } from "./svg.js";
-/** @import { Events, Reuse } from "./types.d.ts" */
+import { byId, h, short, whole } from "../dom.js";
+import { on } from "../state.js";
+import { s } from "../svg.js";
+/** @import { Events, Reuse } from "../types.d.ts" */
 
 const SIZE = { width: 208, height: 128, left: 42, right: 8, top: 8, bottom: 30 };
 const NEAR = 1000; // Ember characterises inputs by the share within so many vectors

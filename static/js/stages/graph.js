@@ -1,10 +1,10 @@
 // A graph drawn: operators as nodes in the colour of their index set, edges from what they read. A node is an
 // operation like a line is: it lights up with it, and a click pins it.
 import dagre from "@dagrejs/dagre";
-import { around, h, need, queryAll } from "./dom.js";
-import { on } from "./state.js";
-import { s } from "./svg.js";
-/** @import { Drawing, DrawnNode } from "./types.d.ts" */
+import { around, h, need, queryAll } from "../dom.js";
+import { on } from "../state.js";
+import { s } from "../svg.js";
+/** @import { Drawing, DrawnNode } from "../types.d.ts" */
 
 /**
  * @typedef {{ x: number, y: number }} Point

@@ -1,12 +1,12 @@
 // Runs: ask for one, follow its events, keep what came of it. At most one is on its way.
-import { compileNow } from "./compile.js";
+import { compileNow } from "../model/compile.js";
 import { chosenData, familyInHand, isListed, startData } from "./data.js";
-import { byId } from "./dom.js";
+import { byId } from "../dom.js";
 import { paintHeader } from "./header.js";
 import { knownLevels } from "./levels.js";
 import { machineValues, parameter, startMachine } from "./machine.js";
-import { save } from "./panes.js";
-import { say, showTab, tell, toggleDock } from "./page.js";
+import { save } from "../stages/panes.js";
+import { say, showTab, tell, toggleDock } from "../page.js";
 import {
   isTimed,
   sizesInWords,
@@ -19,9 +19,9 @@ import {
   showStarted,
 } from "./results.js";
 import { batchSize, chosenTarget, hindrance, repeats, showTarget, withPeers } from "./setup.js";
-import { send } from "./socket.js";
-import { emit, isCurrent, on, state } from "./state.js";
-/** @import { Failed, GoodFacts, Options, Order, Result, Run, RunEvent, Sample, Target } from "./types.d.ts" */
+import { send } from "../socket.js";
+import { emit, isCurrent, on, state } from "../state.js";
+/** @import { Failed, GoodFacts, Options, Order, Result, Run, RunEvent, Sample, Target } from "../types.d.ts" */
 
 let number = 0;
 /** @type {Run | null} the run on its way, or the last one */
