@@ -6,9 +6,9 @@ import { byId, h, icon, many, message, ms, short, whole } from "../dom.js";
 import { busyShare, forgetPlane, hasPlane, rememberLevel, showCycles, showPlane } from "./levels.js";
 import { emit, on } from "../state.js";
 import { forgetTimeline, redrawTimeline, showTimeline } from "../timeline/timeline.js";
-/** @import { Checked, DaeResult, Failed, GpuResult, Queued, Result, Run, SimulatedRun, TimedRun } from "../types.d.ts" */
+/** @import { Checked, DaeResult, Failed, GpuResult, Queued, Result, Right, Run, SimulatedRun, TimedRun } from "../types.d.ts" */
 
-/** @typedef {{ draw(): void, finish(result: Result): void }} Panel what a run is drawn into */
+/** @typedef {{ draw(): void, finish(result: Right): void }} Panel what a run is drawn into */
 
 /** @type {{ redraw(): void }[]} those on the page now, redrawn with the theme */
 let charts = [];
@@ -95,7 +95,7 @@ function timesPanel(run) {
     },
     finish(result) {
       this.draw();
-      if (result.matches_reference && result.target === "gpu") figures.warm.textContent = ms(result.warm_ms);
+      if (result.target === "gpu") figures.warm.textContent = ms(result.warm_ms);
     },
   };
 }
@@ -109,7 +109,7 @@ function queuesPanel(run) {
   return {
     draw: () => timeline.set(run.samples, [], true),
     finish(result) {
-      if (!result.matches_reference || result.target !== "dae") return;
+      if (result.target !== "dae") return;
       const { occupancy, pushed_first: records, access, execute, cycles } = result;
       timeline.set(occupancy.length ? occupancy : run.samples, records);
       timeline.setBusy(busyShare(access, cycles), busyShare(execute, cycles));
