@@ -27,7 +27,7 @@ NODE_IS_NEW := node -e 'process.exit(+process.versions.node.split(".")[0] < 20)'
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup run test sweep lint types pytest bench bundle image clean
+.PHONY: help setup run test golden sweep lint types pytest bench bundle image clean
 
 help: ## print this list
 	@awk -F':.*## ' '/^[a-z-]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -46,6 +46,9 @@ PYTEST := PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest --numprocesses=auto
 
 sweep: setup ## the long tests, marked `sweep`: half an hour; ARGS goes to pytest
 	$(PYTEST) -m sweep --dist=worksteal --timeout=1800 $(ARGS)
+
+golden: setup ## record the examples' strategies and CUDA texts as they are now, on purpose: read the diff
+	$(BIN)/python -m pytest tests/compiler/schedule/test_examples_kept.py --update-golden $(ARGS)
 
 lint: $(PACKAGES) ## ruff
 	$(BIN)/ruff check .
