@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 from functools import cache
+from itertools import pairwise
 from pathlib import Path
 from random import Random
 
@@ -49,7 +50,7 @@ def shuffled(kernel: loops.Kernel, random: Random) -> loops.Kernel:
 
 
 def _swaps(body: Body) -> Iterator[Body]:
-    for place, (first, second) in enumerate(zip(body, body[1:], strict=False)):
+    for place, (first, second) in enumerate(pairwise(body)):
         if _independent(first, second):
             yield (*body[:place], second, first, *body[place + 2 :])
     for place, statement in enumerate(body):

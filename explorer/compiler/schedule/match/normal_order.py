@@ -14,16 +14,17 @@ that behind what it needs. Whatever order it had, the nest is the same (a normal
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from explorer.compiler.ir import loops
-from explorer.compiler.ir.node import walk
+from explorer.compiler.ir.node import Node, walk
 from explorer.compiler.ir.statements import pure
 
 Body = tuple[loops.Statement, ...]
 Place = tuple[int, str, int]
 Key = tuple[Place, int, str]
+WRITES = (loops.For, loops.Store, loops.Accumulate)
 
 
 def in_normal_order(kernel: loops.Kernel) -> loops.Kernel:
@@ -60,6 +61,8 @@ class _Normal:
 
 def _normal(body: Body, places: Mapping[str, Place]) -> _Normal:
     """A body in normal order, those of its loops too."""
+    if len(body) == 1 and not isinstance(body[0], loops.For):  # as most that clear rows are
+        return _Normal(body, *_with_names(body[0], places)[1:])
     steps, overwritten = _steps(body, places)
     needed = {number for step in steps for number in step.before}
     stand = _DepthFirst(steps, overwritten)
@@ -82,13 +85,17 @@ def _root(step: _Step) -> tuple[bool, bool, bool, Key]:
 
 @dataclass(frozen=True)
 class _Step:
-    """A statement of a body, by what it reads, in turn, and writes or defines, with the numbers of the steps that have
-    to come before it, by their keys, each of which no other step has. `scalar` says whether it names one of what is
-    known before anything is written, `segment` whether it or what it needs is a loop over a segment; `copies` are the steps that store the value that it names."""
+    """A statement of a body, by what it reads, in turn, and writes or defines.
+
+    `sources` are the steps, by number, that defined or wrote last what it reads, by name; `before` all that have to
+    come before it, by their keys, each of which no other step has. `scalar` says whether it names one of what is known
+    before anything is written, `segment` whether it or what it needs is a loop over a segment; `copies` are the steps
+    that store the value that it names."""
 
     statement: loops.Statement
     reads: tuple[str, ...]
     writes: frozenset[str]
+    sources: dict[str, int]
     before: tuple[int, ...]
     key: Key
     scalar: bool
@@ -106,33 +113,24 @@ def _steps(body: Body, places: Mapping[str, Place]) -> tuple[list[_Step], frozen
     overwritten: set[int] = set()
     for number, statement in enumerate(body):
         statement, reads, writes = _with_names(statement, places)
-        before = {last[name] for name in (*reads, *writes) if name in last}
+        sources = {name: last[name] for name in reads if name in last}
         readers = {reader for name in writes for reader in since.pop(name, ())}
-        before |= readers
         overwritten |= readers
+        needed = {*sources.values(), *readers, *(last[name] for name in writes if name in last)}
+        before = tuple(sorted(needed, key=lambda n: steps[n].key))
         for name in reads:
             since.setdefault(name, []).append(number)
+        if isinstance(statement, loops.Store) and statement.function == "copy" and statement.operands[0] in sources:
+            steps[sources[str(statement.operands[0])]].copies.append(number)
         last.update(dict.fromkeys(writes, number))
-        before.discard(number)
         depths.append(1 + max((depths[each] for each in before), default=0))
         key = (min(places[name] for name in writes), depths[number], loops.result_of(statement) or "")
         scalar = pure(statement) and all(steps[each].scalar for each in before)
-        if isinstance(statement, loops.Store) and statement.function == "copy" and statement.operands[0] in last:
-            steps[last[str(statement.operands[0])]].copies.append(number)
         segment = _over_segment(statement, places) or any(steps[each].segment for each in before)
-        steps.append(_Step(statement, reads, writes, _by_keys(before, steps), key, scalar, segment))
+        steps.append(_Step(statement, reads, writes, sources, before, key, scalar, segment))
     for step in steps:
         step.copies.sort(key=lambda n: steps[n].key)
     return steps, frozenset(overwritten)
-
-
-def _over_segment(statement: loops.Statement, places: Mapping[str, Place]) -> bool:
-    """Whether a statement is a loop whose bounds are scalars."""
-    return isinstance(statement, loops.For) and any(name in places for name in loops.reads_of(statement))
-
-
-def _by_keys(numbers: set[int], steps: Sequence[_Step]) -> tuple[int, ...]:
-    return tuple(sorted(numbers, key=lambda n: steps[n].key))
 
 
 def _with_names(
@@ -151,6 +149,11 @@ def _with_names(
     if isinstance(statement, loops.Store):
         return statement, reads, frozenset({statement.target})
     return statement, reads, frozenset({loops.result_of(statement) or ""})
+
+
+def _over_segment(statement: loops.Statement, places: Mapping[str, Place]) -> bool:
+    """Whether a statement is a loop whose bounds are scalars."""
+    return isinstance(statement, loops.For) and any(name in places for name in loops.reads_of(statement))
 
 
 @dataclass(frozen=True)
@@ -182,22 +185,24 @@ class _DepthFirst:
         """A step, and behind it what stores the value that it names, where nothing is missing for that."""
         self.order.setdefault(number)
         for copy in self.steps[number].copies:
-            if self.order.keys() >= set(self.steps[copy].before):
+            if all(each in self.order for each in self.steps[copy].before):
                 self.order.setdefault(copy)
 
     def _turns(self, number: int) -> Iterator[int | str]:
         """What a statement needs, steps by their numbers, and reads, by name, in turn."""
         step = self.steps[number]
         if isinstance(step.statement, loops.For):
-            bounds = [n for n in self._read_by(step, loops.reads_of(step.statement))]
+            bounds = [step.sources[name] for name in loops.reads_of(step.statement) if name in step.sources]
             yield from self._before_segment(number, bounds) if bounds else self._before_loop(number)
             yield from step.before
             yield from step.reads
             return
-        for other in self._read_by(step, step.writes):  # what is added to one sum is computed together
-            yield from (n for n in self._read_by(self.steps[other]) if pure(self.steps[n].statement))
+        if isinstance(step.statement, loops.Accumulate) and step.statement.target in step.sources:
+            earlier = self.steps[step.sources[step.statement.target]]  # what is added to one sum is computed together
+            yield from filter(self._is_pure, earlier.sources.values())
         for name in step.reads:
-            yield from (n for n in self._read_by(step, (name,)) if n not in self.overwritten)
+            if name in step.sources and step.sources[name] not in self.overwritten:
+                yield step.sources[name]
             yield name
         yield from step.before
 
@@ -205,7 +210,7 @@ class _DepthFirst:
         """What a loop over a segment needs: sums over others; the first sum that it adds to, the bounds, the other
         sums; the scalars, and what fills the rows that it reads."""
         loop = self.steps[number]
-        own = [n for n in loop.before if self._is_sum(n) or self.steps[n].writes & loop.writes]
+        own = [n for n in loop.before if self._is(loops.Accumulator, n) or self.steps[n].writes & loop.writes]
         yield from (n for n in loop.before if self.steps[n].segment and n not in own)
         yield from own[:1]
         yield from bounds
@@ -216,26 +221,20 @@ class _DepthFirst:
         """What another loop needs: accumulators, sums over segments; the scalars of what fills the rows that it reads,
         and that itself; its own rows, and its own scalars."""
         loop = self.steps[number]
-        fills = [n for n in loop.before if not self._names(n) and not self.steps[n].writes & loop.writes]
-        yield from filter(self._is_sum, loop.before)
-        yield from (n for n in loop.before if self.steps[n].segment and not self._names(n))
+        writes = [n for n in loop.before if isinstance(self.steps[n].statement, WRITES)]
+        fills = [n for n in writes if not self.steps[n].writes & loop.writes]
+        yield from (n for n in loop.before if self._is(loops.Accumulator, n))
+        yield from (n for n in writes if self.steps[n].segment)
         if fills:
             yield from self._scalars(number)
         yield from fills
-        yield from (n for n in loop.before if pure(self.steps[n].statement) and not self.steps[n].scalar)
-        yield from (n for n in loop.before if isinstance(self.steps[n].statement, loops.Row))
+        yield from (n for n in loop.before if self._is_pure(n) and not self.steps[n].scalar)
+        yield from (n for n in loop.before if self._is(loops.Row, n))
         yield from self._scalars(number)
 
-    def _is_sum(self, number: int) -> bool:
-        return isinstance(self.steps[number].statement, loops.Accumulator)
-
-    def _names(self, number: int) -> bool:
-        statement = self.steps[number].statement
-        return pure(statement) or isinstance(statement, loops.Row | loops.Accumulator)
-
     def _scalars(self, loop: int) -> Iterator[int]:
-        """The scalars that a loop needs, and those that the loops need that fill its rows, as they are read; not the
-        bounds of these, which stand in front of them."""
+        """The scalars that a loop needs, and those that the loops need that fill its rows, as they are read; where
+        these walk segments, they have theirs in front of them."""
         waiting = [iter((loop,))]
         while waiting:
             number = next(waiting[-1], None)
@@ -245,9 +244,10 @@ class _DepthFirst:
                 yield number
             elif number not in self.searched and (number == loop or not self.steps[number].segment):
                 self.searched.add(number)
-                waiting.append(iter(self._read_by(self.steps[number])))
+                waiting.append(iter(self.steps[number].sources.values()))
 
-    def _read_by(self, step: _Step, names: Iterable[str] | None = None) -> list[int]:
-        """The steps that define, or wrote last, names that a step reads; all that it reads where none are given."""
-        names = step.reads if names is None else names
-        return [n for name in names for n in step.before if name in self.steps[n].writes]
+    def _is(self, kind: type[Node], number: int) -> bool:
+        return isinstance(self.steps[number].statement, kind)
+
+    def _is_pure(self, number: int) -> bool:
+        return pure(self.steps[number].statement)
