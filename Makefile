@@ -28,7 +28,7 @@ NODE_IS_NEW := node -e 'const [a, b] = process.versions.node.split(".").map(Numb
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup run test sweep lint types pytest bench bundle image clean
+.PHONY: help setup run test golden sweep lint types pytest bench bundle image clean
 
 help: ## print this list
 	@awk -F':.*## ' '/^[a-z-]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -47,6 +47,9 @@ PYTEST := PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest --numprocesses=auto
 
 sweep: setup ## the long tests, marked `sweep`: half an hour; ARGS goes to pytest
 	$(PYTEST) -m sweep --dist=worksteal --timeout=1800 $(ARGS)
+
+golden: setup ## record the examples' strategies and CUDA texts as they are now, on purpose: read the diff
+	$(BIN)/python -m pytest tests/compiler/schedule/test_examples_kept.py --update-golden $(ARGS)
 
 lint: $(PACKAGES) $(BROWSER_PACKAGES) ## ruff, and eslint on static/
 	$(BIN)/ruff check .
