@@ -6,9 +6,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import Any
 
+from explorer.compiler.target import TARGETS
+
 LARGEST_NEGATIVE_COUNT = 4096
-ARCHITECTURES = ("sm_80", "sm_90", "sm_90a")
-"""What PTX is made for: any GPU from a generation on, or, with an a, that generation alone with all it has."""
+ARCHITECTURES = tuple(TARGETS)
+"""What PTX is made for."""
 PRECISIONS = {
     "float32": "on CUDA cores: errors of up to 2e-6",
     "tf32x3": "on tensor cores, each factor the sum of two TF32 numbers, in three passes: errors of up to 1e-5",

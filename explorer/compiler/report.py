@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 
 from explorer.compiler.counts import ASSUMED, Counts
 from explorer.compiler.options import Options
+from explorer.compiler.target import TARGETS, GpuTarget
 
 Mark = tuple[tuple[str, ...], frozenset[str]]
 
@@ -20,6 +21,11 @@ class Report:
     done: list[str] = field(default_factory=list)
     refusals: list[str] = field(default_factory=list)
     heeded: set[str] = field(default_factory=set)
+
+    @property
+    def target(self) -> GpuTarget:
+        """The GPU that kernels are scheduled for."""
+        return TARGETS[self.options.arch]
 
     @classmethod
     def silent(cls) -> Report:

@@ -28,7 +28,7 @@ from explorer.compiler.schedule.segments.strategy import schedule_sparse
 from explorer.compiler.schedule.unread import say_unread
 from explorer.compiler.schedule.warps.rows_in_memory import rows_in_memory, rows_to_move
 from explorer.compiler.schedule.warps.strategy import SHARED_BYTES, RowsTooLarge, schedule_warps
-from explorer.compiler.target import FLOAT_BYTES, MOST_SHARED_BYTES
+from explorer.compiler.target import FLOAT_BYTES
 from explorer.compiler.unsupported import Unsupported
 
 Step = TypeVar("Step", ScheduledKernel, ScheduledKernel | loops.Kernel)
@@ -46,7 +46,7 @@ def _a_warp(kernel: loops.Kernel, report: Report, most_bytes: int, names: Names)
     try:
         return schedule_warps(kernel, report, most_bytes)
     except RowsTooLarge as error:
-        if most_bytes < MOST_SHARED_BYTES[report.options.arch]:
+        if most_bytes < report.target.shared_most:
             raise
         moved = rows_to_move(error.rows, SHARED_BYTES // FLOAT_BYTES)
         report.did(f"{kernel.name}: {', '.join(moved)} in the GPU's memory, larger than a block's shared memory")
@@ -81,7 +81,7 @@ def _scheduled(
     except Unsupported:
         report.back_to(said)
         report.refusals[:] = refused  # they are refused again, or not
-        return _scattered(nests, kept, inverses, report, MOST_SHARED_BYTES[report.options.arch])
+        return _scattered(nests, kept, inverses, report, report.target.shared_most)
 
 
 def _scattered(

@@ -20,7 +20,7 @@ from explorer.compiler.schedule.chunks.edges import ChunkSizes
 from explorer.compiler.schedule.chunks.kernel import write_chunks
 from explorer.compiler.schedule.chunks.plan import Plan, Unfit, plan_of, sort_index
 from explorer.compiler.schedule.fitting import say_fitted
-from explorer.compiler.target import FLOAT_BYTES, MOST_SHARED_BYTES
+from explorer.compiler.target import FLOAT_BYTES, GpuTarget
 
 CHOICES = {"edges": CHUNK_EDGES, "cached": CACHED_MATRICES, "block": BLOCK_ELEMENTS, "group": CHUNKS_A_GROUP}
 """What the option of each size may be."""
@@ -38,23 +38,23 @@ def schedule_chunks(kernel: loops.Kernel, report: Report) -> ScheduledKernel | N
             report.refused(f"{kernel.name} is not inspected by chunks: {reason}")
         return None
     asked = ChunkSizes(options.inspect_edges, options.inspect_cached, options.inspect_block, options.inspect_group)
-    sizes = _fitting(plan, asked, MOST_SHARED_BYTES[options.arch])
+    sizes = _fitting(plan, asked, report.target)
     if sizes is None:
         report.refused(f"{kernel.name} is not inspected by chunks: no chunk's tiles fit a block's shared memory")
         return None
     _tell(plan, asked, sizes, report)
-    return write_chunks(plan, sizes)
+    return write_chunks(plan, sizes, report.target)
 
 
-def _fitting(plan: Plan, sizes: ChunkSizes, most: int) -> ChunkSizes | None:
+def _fitting(plan: Plan, sizes: ChunkSizes, target: GpuTarget) -> ChunkSizes | None:
     """The sizes, or those nearest to them whose tiles fit: one step down at a time, where one step is enough the one
     that gives up the least, else the one that gives up the most."""
-    needed = shared_bytes(write_chunks(plan, sizes))
-    while needed > most:
-        smaller = [(shared_bytes(write_chunks(plan, each)), each) for each in _steps_down(sizes)]
+    needed = shared_bytes(write_chunks(plan, sizes, target))
+    while needed > target.shared_most:
+        smaller = [(shared_bytes(write_chunks(plan, each, target)), each) for each in _steps_down(sizes)]
         if not smaller:
             return None
-        fit = [each for each in smaller if each[0] <= most]
+        fit = [each for each in smaller if each[0] <= target.shared_most]
         needed, sizes = max(fit, key=_bytes) if fit else min(smaller, key=_bytes)
     return sizes
 
@@ -79,7 +79,7 @@ def shared_bytes(kernel: ScheduledKernel) -> int:
 
 def _tell(plan: Plan, asked: ChunkSizes, sizes: ChunkSizes, report: Report) -> None:
     name, arrays = plan.kernel.name, ", ".join(plan.chosen)
-    needed = shared_bytes(write_chunks(plan, asked)) if sizes != asked else 0
+    needed = shared_bytes(write_chunks(plan, asked, report.target)) if sizes != asked else 0
     reason = f"{needed:,} bytes of shared memory are too many"
     for option in CHOICES:
         say_fitted(report, name, f"inspect_{option}", getattr(sizes, option), reason)

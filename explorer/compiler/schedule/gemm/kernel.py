@@ -16,7 +16,7 @@ from explorer.compiler.ir import loops
 from explorer.compiler.ir.kernels import Count, ScheduledKernel
 from explorer.compiler.ir.loops import Buffer
 from explorer.compiler.ir.node import Atom, Extent, Names
-from explorer.compiler.options import Options
+from explorer.compiler.report import Report
 from explorer.compiler.schedule.edit.builder import Steps
 from explorer.compiler.schedule.gemm.epilogue import Epilogue
 from explorer.compiler.schedule.gemm.on_cuda_cores import ThreadSums
@@ -85,11 +85,12 @@ class _Writer:
         product: Product,
         grouping: Grouping | None,
         names: Names,
-        options: Options,
+        report: Report,
         ending: Ending | None,
     ) -> None:
+        self.target = report.target
         self.kernel, self.product, self.grouping = kernel, product, grouping
-        self.tiling = choose_tiling(kernel, product, options)
+        self.tiling = choose_tiling(kernel, product, report.options, report.target)
         self.sums: ThreadSums | TensorSums | WarpgroupSums = ThreadSums(self.tiling)
         if self.tiling.precision is not None:
             on_tensor_cores = WarpgroupSums if self.tiling.together else TensorSums
@@ -153,10 +154,10 @@ class _Writer:
         for one another. For other products on tensor cores the assembler knows best."""
         left, right = self.operands.left, self.operands.right
         if self.product.segment is not None:
-            return self.sums.resident(left.registers)
+            return self.sums.resident(left.registers, self.target)
         if self.tiling.precision and not self.tiling.together:
             return 0
-        return self.sums.resident(left.registers + right.registers)
+        return self.sums.resident(left.registers + right.registers, self.target)
 
     def _schedule(self) -> tuple[str, ...]:
         product, tiling = self.product, self.tiling
@@ -295,9 +296,9 @@ def write_product(
     grouping: Grouping | None,
     name: str,
     names: Names,
-    options: Options,
+    report: Report,
     ending: Ending | None = None,
 ) -> ProductKernel:
     """The kernel of one of a kernel's products, in a precision of the options where rows of the columns are whole
     vectors, with what ends its rows where that can be. `names` are those of the module's buffers."""
-    return _Writer(kernel, product, grouping, names, options, ending).write(name)
+    return _Writer(kernel, product, grouping, names, report, ending).write(name)

@@ -13,6 +13,7 @@ from explorer.compiler.options import Options
 from explorer.compiler.schedule.edit.builder import Steps
 from explorer.compiler.schedule.inspect.group_by_matrix import GRANULE, ROWS_A_TILE, Grouping
 from explorer.compiler.schedule.match.matrix_products import Product
+from explorer.compiler.target import VECTOR, GpuTarget
 
 DEPTH, STAGES = 16, 2
 """Elements of the depth in a slab, and slabs in shared memory: one is multiplied while the next is stored."""
@@ -24,11 +25,8 @@ WIDTHS = (16, 32, 64, 128)
 """Columns that a tile may have."""
 ACROSS = 16
 """Threads beside each other in a tile, at most."""
-VECTOR = 4
 PRECISIONS: dict[str, Precision] = {"tf32": "tf32", "tf32x3": "tf32x3"}
 """The precisions of the options that are for tensor cores."""
-WITH_WARPGROUPS = ("sm_90a",)
-"""The architectures where four warps can multiply together (wgmma)."""
 WIDTHS_TOGETHER: dict[Precision, tuple[int, ...]] = {"tf32": (256, 128), "tf32x3": (128,)}
 """Columns that a tile may have there, the best first: a warp has 32. With more, rows are gathered less often, but in
 three passes a block then keeps too much of them in shared memory."""
@@ -91,10 +89,10 @@ class Tiling:
         return self.across * self.step
 
 
-def choose_tiling(kernel: loops.Kernel, product: Product, options: Options) -> Tiling:
+def choose_tiling(kernel: loops.Kernel, product: Product, options: Options, target: GpuTarget) -> Tiling:
     """The tiling for a product's shape, and for that of what is added to it: vectors where all that is walked has rows
     of a multiple of a vector, and on tensor cores where the epilogue has, if the option `precision` asks for that; by
-    four warps together, if the option `arch` has such instructions, where all tiles are whole."""
+    four warps together, if the GPU has such instructions, where all tiles are whole."""
     columns = kernel.size(product.column_extent)
     width = next(width for width in WIDTHS if width >= min(columns, WIDTHS[-1]))
     products = [product, *([product.added] if product.added else [])]
@@ -105,7 +103,7 @@ def choose_tiling(kernel: loops.Kernel, product: Product, options: Options) -> T
     matrix_step = vector_step(kernel, (product.matrix,), product.depth, depth) if product.transposed else step
     depth_step = min(vector_step(kernel, p.prologue, p.depth, kernel.size(p.depth_extent)) for p in products)
     precision = PRECISIONS.get(options.precision) if step == VECTOR else None
-    if precision and options.arch in WITH_WARPGROUPS and min(matrix_step, depth_step) == VECTOR:
+    if precision and target.warpgroups and min(matrix_step, depth_step) == VECTOR:
         widths = [width for width in WIDTHS_TOGETHER[precision] if columns % width == 0]
         if widths and depth % ROW == 0 and not product.transposed and product.segment is None:
             return _together(widths[0], depth, precision)

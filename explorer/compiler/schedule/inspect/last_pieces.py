@@ -13,9 +13,10 @@ from explorer.compiler.ir.kernels import Count, ScheduledKernel
 from explorer.compiler.ir.loops import Buffer
 from explorer.compiler.ir.node import Extent, Names, Origin
 from explorer.compiler.schedule.edit.builder import Steps
-from explorer.compiler.schedule.gemm.tiling import ACROSS, VECTOR
+from explorer.compiler.schedule.gemm.tiling import ACROSS
 from explorer.compiler.schedule.inspect.group_by_matrix import ROWS_A_TILE, THREADS
 from explorer.compiler.schedule.inspect.piece_groups import PIECE, Inspector, PairArrays, PlacedPieces
+from explorer.compiler.target import VECTOR
 
 CLEARED = 8
 """Rows that a row of threads clears, if they are to be cleared."""

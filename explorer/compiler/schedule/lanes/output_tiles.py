@@ -14,12 +14,13 @@ from explorer.compiler.ir.statements import all_names, rename
 from explorer.compiler.options import BLOCK_COLUMNS
 from explorer.compiler.report import Report
 from explorer.compiler.schedule.fitting import say_fitted
-from explorer.compiler.schedule.lanes.mapping import LANES, REGISTERS, Nest, Spread, Unfit, registers_of, vectors_of
+from explorer.compiler.schedule.lanes.mapping import LANES, Nest, Spread, Unfit, registers_of, vectors_of
+from explorer.compiler.target import BLOCK_THREADS
 
 LEAST_COLUMNS = BLOCK_COLUMNS[1]
 """Columns of the narrowest tile."""
-MOST_WARPS = 32
-"""Warps of a block: 1,024 threads."""
+MOST_WARPS = BLOCK_THREADS // LANES
+"""Warps of the largest block."""
 
 
 @dataclass(frozen=True)
@@ -154,7 +155,7 @@ def warps_for(name: str, groups: int, usual: int, report: Report) -> int:
 
 def check_registers(kernel: kernels.ScheduledKernel, spread: Spread, report: Report) -> None:
     """Says what a block of many warps costs, where they have too few registers for their tiles."""
-    needed, there = registers_of(kernel, spread), REGISTERS // kernel.threads
+    needed, there = registers_of(kernel, spread), report.target.registers // kernel.threads
     if report.options.block_rows and needed > there:
         report.did(
             f"{kernel.name}: block_rows={report.options.block_rows}: its tiles do not stay in registers, for a thread"

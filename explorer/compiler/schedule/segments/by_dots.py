@@ -135,7 +135,7 @@ class _Dots:
             origin=kernel.origin,
         )
         check_registers(scheduled, spread, self.report)
-        return with_resident(scheduled, spread)
+        return with_resident(scheduled, spread, self.report.target)
 
     def _in_blocks(self) -> kernels.Statement:
         """The loops over blocks and warps around what a warp has; of warps past the end nothing is asked."""

@@ -53,8 +53,6 @@ multiprocessor's memory for the cache of the rows that are gathered, and a piece
 LONG = 2 * TILE
 """Elements that rows have on average from which on they are long; of shorter ones many are in a piece, and it is
 fetched whole."""
-FEWEST_WARPS = 4_000
-"""Warps that keep all multiprocessors of an H100 busy: fewer elements a warp rather than fewer warps."""
 FEW = 16
 """Elements that a row has on average up to which pieces add to its sum, where that is a number."""
 
@@ -67,7 +65,7 @@ def schedule_nonzeros(kernel: loops.Kernel, report: Report) -> tuple[kernels.Sch
         chunk, why = chunk_of(segment.elements, report)
         spread = replace(spread_rows(nest, lanes_for(nest, report)), unroll=LOADS_OF_ROWS)
         warps = WARPS if spread.groups > 1 else WARPS_OF_WIDE_ROWS
-        pieces = Pieces(segment, spread, chunk, Writer(nest.kernel, nest.loop.origin), warps)
+        pieces = Pieces(segment, spread, chunk, Writer(nest.kernel, nest.loop.origin), report, warps)
         if _only_adds(pieces, report):
             return _added(pieces, report)
         tile = tile_of(pieces, report)
@@ -116,7 +114,7 @@ def chunk_of(elements: str, report: Report) -> tuple[int, str]:
     if count is None:
         return CHUNK, "whatever their number"
     chunk = LARGE_CHUNK if count > LARGE else CHUNK
-    while chunk > LANES and count // chunk < FEWEST_WARPS:
+    while chunk > LANES and count // chunk < report.target.busy_warps:
         chunk //= 2
     return chunk, f"of {count:,} in {report.counts.name}"
 
@@ -159,7 +157,8 @@ class _Summing:
         scheduled = pieces.scheduled(pieces.kernel.name, "nonzeros", lines)
         buffers = (*pieces.kernel.buffers, *self._states())
         body = (self._in_blocks(),)
-        return with_resident(replace(scheduled, buffers=buffers, body=body, streamed=self.staging.streamed), spread)
+        scheduled = replace(scheduled, buffers=buffers, body=body, streamed=self.staging.streamed)
+        return with_resident(scheduled, spread, pieces.report.target)
 
     def _line(self) -> str:
         """What the schedule says of staging."""

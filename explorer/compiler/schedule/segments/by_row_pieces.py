@@ -23,12 +23,11 @@ from explorer.compiler.schedule.lanes.hoist_heads import rows_nest
 from explorer.compiler.schedule.lanes.mapping import Nest, Unfit, on_lanes, spread_rows, with_resident
 from explorer.compiler.schedule.lanes.state import Segment, mean_length, segment_of
 from explorer.compiler.schedule.lanes.widths import lanes_for, say_lanes
-from explorer.compiler.schedule.segments.by_nonzeros import FEWEST_WARPS
 from explorer.compiler.schedule.segments.by_rows import LOADS_OF_ROWS, WARPS, lines_of
 from explorer.compiler.schedule.segments.merge import merging
 from explorer.compiler.schedule.segments.partials import Pieces
 from explorer.compiler.schedule.staging.row_elements import RowElements
-from explorer.compiler.target import EXTENT_LIMIT, FLOAT_BYTES, MOST_SHARED_BYTES
+from explorer.compiler.target import EXTENT_LIMIT, FLOAT_BYTES
 
 PIECE = 128
 """Elements of a piece."""
@@ -50,7 +49,7 @@ def schedule_row_pieces(kernel: loops.Kernel, report: Report) -> tuple[kernels.S
             return ()
         wanted = report.options.chunk or PIECE
         size = _size(segment, wanted, report)
-        pieces = Pieces(segment, spread, size * spread.groups, Writer(nest.kernel, nest.loop.origin))
+        pieces = Pieces(segment, spread, size * spread.groups, Writer(nest.kernel, nest.loop.origin), report)
         scheduled = _Summing(pieces).kernel(), merging(pieces, STATES_IN_FLIGHT)
     except Unfit:
         return ()
@@ -71,12 +70,12 @@ def length_of(segment: Segment, report: Report) -> float:
     that keep a device busy."""
     if segment.elements not in SETS or segment.rows not in SETS:
         return 0.0
-    return mean_length(segment, report.counts) if report.counts[SETS[segment.rows]] >= FEWEST_WARPS else 0.0
+    return mean_length(segment, report.counts) if report.counts[SETS[segment.rows]] >= report.target.busy_warps else 0.0
 
 
 def _size(segment: Segment, wanted: int, report: Report) -> int:
     """How many elements a piece has: as many as are wanted, if a block has shared memory for their scalars."""
-    most = MOST_SHARED_BYTES[report.options.arch]
+    most = report.target.shared_most
     size = lowered(wanted, CHUNKS, lambda each: _bytes(segment, each) <= most)
     if size is None:
         raise Unfit("a block has no shared memory for the scalars of its elements")
@@ -113,7 +112,8 @@ class _Summing:
         scheduled = pieces.scheduled(pieces.kernel.name, "nonzeros", lines)
         buffers = (*pieces.kernel.buffers, *pieces.states("output"))
         body, streamed = (self._in_blocks(),), self.elements.streamed
-        return with_resident(replace(scheduled, buffers=buffers, body=body, streamed=streamed), spread)
+        scheduled = replace(scheduled, buffers=buffers, body=body, streamed=streamed)
+        return with_resident(scheduled, spread, pieces.report.target)
 
     def _in_blocks(self) -> kernels.Statement:
         """The loops over blocks and warps: first the pieces, whole blocks of them, then the rows."""

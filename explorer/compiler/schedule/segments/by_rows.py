@@ -132,7 +132,7 @@ class _Rows:
             origin=kernel.origin,
         )
         check_registers(made, self.spread, self.report)
-        return with_resident(made, self.spread)
+        return with_resident(made, self.spread, self.report.target)
 
     def _lines(self) -> list[str]:
         nest, spread, rows = self.nest, self.spread, self.warps * self.groups

@@ -61,7 +61,8 @@ class _Merging:
             *lines_of(pieces.nest, spread),
         ]
         scheduled = pieces.scheduled(self.write.names.new(f"{pieces.kernel.name}_merge"), "merge", lines)
-        made = with_resident(replace(scheduled, buffers=merged_arrays(pieces), body=(self._in_blocks(),)), spread)
+        scheduled = replace(scheduled, buffers=merged_arrays(pieces), body=(self._in_blocks(),))
+        made = with_resident(scheduled, spread, pieces.report.target)
         # Registers for one block more: two more would take the loads of a batch apart (SpMM of 40 million: 38 %).
         return replace(made, resident=made.resident + bool(made.resident))
 

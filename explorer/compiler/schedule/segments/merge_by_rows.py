@@ -42,7 +42,7 @@ def merging_by_rows(pieces: Pieces) -> kernels.ScheduledKernel | None:
     scheduled = pieces.scheduled(write.names.new(f"{pieces.kernel.name}_merge"), "merge", lines)
     blocks = in_blocks(loop, body, write.names, 1)
     buffers = tuple(buffer for buffer in merged_arrays(pieces) if buffer.name != pieces.rows)
-    return with_resident(replace(scheduled, buffers=buffers, body=(blocks,)), spread)
+    return with_resident(replace(scheduled, buffers=buffers, body=(blocks,)), spread, pieces.report.target)
 
 
 def _merged(pieces: Pieces, first: loops.Index, last: loops.Index) -> tuple[kernels.Statement, ...]:

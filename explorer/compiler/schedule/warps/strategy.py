@@ -42,14 +42,13 @@ from explorer.compiler.schedule.edit.queries import (
     static_extent,
 )
 from explorer.compiler.schedule.edit.reductions import make_atomic, reduce_parts
-from explorer.compiler.schedule.lanes.mapping import REGISTERS
 from explorer.compiler.schedule.warps.column_blocks import in_columns
 from explorer.compiler.schedule.warps.lane_safety import spreads
 from explorer.compiler.schedule.warps.row_registers import accumulate_in, places, stage
-from explorer.compiler.target import FLOAT_BYTES, STATIC_SHARED_BYTES
+from explorer.compiler.target import FLOAT_BYTES, STATIC_SHARED_BYTES, WARP, GpuTarget
 from explorer.compiler.unsupported import Unsupported
 
-LANES = 32
+LANES = WARP
 MOST_WARPS = 8
 """Warps a block where shared memory allows: 256 threads."""
 SCORE_WARPS = 4
@@ -127,16 +126,16 @@ def _mapped(
     nest = nest if shared else in_columns(nest, outputs)
     nest = _side_by_side(nest, lanes)
     _tell(nest, variable, warps, LANES // width, lanes, shared, report)
-    return replace(nest, threads=LANES * warps, resident=_resident(nest, LANES * warps))
+    return replace(nest, threads=LANES * warps, resident=_resident(nest, LANES * warps, report.target))
 
 
-def _resident(nest: ScheduledKernel, threads: int) -> int:
+def _resident(nest: ScheduledKernel, threads: int, target: GpuTarget) -> int:
     """How many blocks a multiprocessor is to have at a time where lanes keep rows, and no loop comes back to them: so
     few that each thread may have the registers for all of its loads. Elsewhere the assembler knows best."""
     inside = [node for node in walk(nest) if isinstance(node, Loop | Tile)]
     keeps_rows = any(isinstance(node, Tile) and node.memory == "register" for node in inside)
     comes_back = any(isinstance(node, Loop) and not node.bind for node in inside)
-    return REGISTERS // (REGISTERS_A_THREAD * threads) if keeps_rows and not comes_back else 0
+    return target.resident(threads, REGISTERS_A_THREAD) if keeps_rows and not comes_back else 0
 
 
 def _tell(
