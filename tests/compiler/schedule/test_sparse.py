@@ -24,10 +24,16 @@ from explorer.compiler.schedule.lanes.mapping import LANES
 from explorer.compiler.schedule.segments.by_dots import schedule_dots
 from explorer.compiler.schedule.segments.by_nonzeros import schedule_nonzeros
 from explorer.compiler.schedule.segments.by_rows import schedule_rows
-from explorer.compiler.schedule.segments.strategy import schedule_sparse
+from explorer.compiler.schedule.segments.strategy import OF_SUMS, usual_of_sums
 from explorer.compiler.target import TARGETS
 from tests.compiler.layers import FEW_PAIRS
 from tests.compiler.schedule.ragged import EXAMPLES, Schedule, arrays_for, kernel_of, largest_error, scheduled
+
+def schedule_sparse(kernel: loops.Kernel, report: Report) -> tuple[ScheduledKernel, ...]:
+    """The kernels of the first usual strategy for sums that fits."""
+    each = (OF_SUMS[strategy](kernel, report) for strategy in usual_of_sums(kernel, report))
+    return next(filter(None, each), ())
+
 
 LAYERS = EXAMPLES.parent / "rgnn"
 SHORT = (3, 0, 1, 5)

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
+from explorer.compiler.decisions import Decision
 from explorer.compiler.ir import loops
 from explorer.compiler.ir.kernels import ScheduledKernel
 from explorer.compiler.ir.loops import Buffer
@@ -25,6 +26,7 @@ from explorer.compiler.schedule.gemm.segment_products import (
     rest_of,
     sums_begun,
 )
+from explorer.compiler.schedule.gemm.tiling import PRECISION
 from explorer.compiler.schedule.inspect.group_by_matrix import Chosen, Grouping, group_rows
 from explorer.compiler.schedule.inspect.last_pieces import LastPieces, clear_rows, place_last_pieces
 from explorer.compiler.schedule.inspect.piece_groups import PIECE, PairArrays
@@ -33,6 +35,13 @@ from explorer.compiler.schedule.inspect.segment_tiles import tile_segments
 from explorer.compiler.schedule.match.matrix_products import Found, Product, find_products
 from explorer.compiler.target import VECTOR
 
+ROWS_END = Decision(
+    name="ends",
+    domain=("apart", "fused"),
+    why="whether the product that ends a node's row also takes the sums of the node's shortest piece: one pass over the"
+    " rows less, and an inspector more",
+    source="fused where no cache holds the nodes' rows; measured on an H100",
+)
 LEAST_COLUMNS = 16
 """Columns of a matrix that are worth a tile."""
 
@@ -127,8 +136,10 @@ def schedule_pairs(
             f"{kernel.name}: its pairs are added to {begun}, where another kernel has stored what they begin with"
         )
         return (*summed.pieces(), rest)
-    ended = summed.ended(rest) if found.outgrow_caches(kernel, report) else None
+    fused = "fused" if found.outgrow_caches(kernel, report) else "apart"
+    ended = summed.ended(rest) if report.choose(kernel.name, ROWS_END, fused) == "fused" else None
     if ended is None:
+        report.settle(kernel.name, ROWS_END, "apart", "what follows the sums is no product of the same rows")
         return (cleared_rows(kernel, sums, names), *summed.pieces(), rest)
     report.did(f"{kernel.name}: a node's shortest piece and its own row are one product, which ends the node's row")
     return ended
@@ -206,7 +217,7 @@ class _Summed:
 
 def _say_precision(kernel: loops.Kernel, product: Product, written: ProductKernel, report: Report) -> None:
     """What the product is multiplied in, where the option asks for something else than float32."""
-    precision, matrix = report.options.precision, product.matrix.buffer
+    precision, matrix = report.wanted(written.kernel.name, PRECISION) or "float32", product.matrix.buffer
     if written.on_tensor_cores:
         report.did(f"{kernel.name}: multiply in {precision}: rows times {matrix}, on tensor cores")
     elif precision != "float32":

@@ -14,6 +14,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from math import prod
 
+from explorer.compiler.decisions import Decision
 from explorer.compiler.ir import kernels, loops
 from explorer.compiler.ir.kernels import KeptLoad, ScheduledKernel
 from explorer.compiler.ir.node import Extent, Names, Origin, walk
@@ -25,6 +26,12 @@ from explorer.compiler.schedule.inspect import facts
 from explorer.compiler.schedule.lanes.mapping import Unfit
 from explorer.compiler.target import GpuTarget
 
+POPULAR = Decision(
+    name="popular",
+    domain=(False, True),
+    why="whether an inspector marks the rows that are gathered most often, for the L2 cache to keep them",
+    source="an inspector as cuKE's (§VI); off, for it gains on tables many times as large as the cache, and costs time",
+)
 CACHE_SHARE = 1 / 2
 """Of the L2 cache for rows that it is asked to keep. With 12 of an H100's 50 MB SpMM takes 1.5 % longer on a table of
 1 GB, with 20, 25 or 30 the same."""
@@ -54,11 +61,12 @@ class _Gathers:
 
 def with_popular(kernel: ScheduledKernel, report: Report) -> tuple[ScheduledKernel, ...]:
     """The kernel, behind the inspector that marks popular rows for it where the option says so and it can be."""
-    if not report.options.popular:
+    if not report.choose(kernel.name, POPULAR, False):
         return (kernel,)
     try:
         found = keep_popular(kernel, report.target)
     except Unfit as reason:
+        report.settle(kernel.name, POPULAR, False)
         report.refused(f"no rows that {kernel.name} gathers are marked as popular: {reason}")
         return (kernel,)
     report.did(f"{kernel.name} has popular rows kept in the L2 cache, marked once for a graph")

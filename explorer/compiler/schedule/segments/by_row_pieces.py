@@ -14,19 +14,23 @@ from __future__ import annotations
 from dataclasses import replace
 
 from explorer.compiler.counts import SETS
+from explorer.compiler.decisions import Value
 from explorer.compiler.ir import kernels, loops
 from explorer.compiler.options import CHUNKS
 from explorer.compiler.report import Report
 from explorer.compiler.schedule.edit.statement_writer import Writer
-from explorer.compiler.schedule.fitting import lowered, say_fitted
+from explorer.compiler.schedule.fitting import lowered
+from explorer.compiler.schedule.inspect.popular_rows import POPULAR
 from explorer.compiler.schedule.lanes.hoist_heads import rows_nest
 from explorer.compiler.schedule.lanes.mapping import Nest, Unfit, on_lanes, spread_rows, with_resident
 from explorer.compiler.schedule.lanes.state import Segment, mean_length, segment_of
 from explorer.compiler.schedule.lanes.widths import lanes_for, say_lanes
-from explorer.compiler.schedule.segments.by_rows import LOADS_OF_ROWS, WARPS, lines_of
+from explorer.compiler.schedule.segments.by_nonzeros import CHUNK
+from explorer.compiler.schedule.segments.by_rows import LOADS, LOADS_OF_ROWS, WARPS, lines_of
 from explorer.compiler.schedule.segments.merge import merging
 from explorer.compiler.schedule.segments.partials import Pieces
 from explorer.compiler.schedule.staging.row_elements import RowElements
+from explorer.compiler.schedule.strategies import ROW_PIECES, STRATEGY
 from explorer.compiler.target import EXTENT_LIMIT, FLOAT_BYTES
 
 PIECE = 128
@@ -44,19 +48,21 @@ def schedule_row_pieces(kernel: loops.Kernel, report: Report) -> tuple[kernels.S
         nest = rows_nest(kernel)
         segment = segment_of(nest)
         length = length_of(segment, report)
-        spread = replace(spread_rows(nest, lanes_for(nest, report)), unroll=LOADS_OF_ROWS)
-        if length < LONG or nest.heads is not None or spread.width == 1:
+        wanted_here = report.wanted(kernel.name, STRATEGY) == ROW_PIECES
+        unroll = report.number(kernel.name, LOADS, LOADS_OF_ROWS)
+        spread = replace(spread_rows(nest, lanes_for(nest, report)), unroll=unroll)
+        if (length < LONG and not wanted_here) or nest.heads is not None or spread.width == 1:
             return ()
-        wanted = report.options.chunk or PIECE
+        wanted = report.number(kernel.name, CHUNK, PIECE, lambda: _fitting(segment, report))
         size = _size(segment, wanted, report)
         pieces = Pieces(segment, spread, size * spread.groups, Writer(nest.kernel, nest.loop.origin), report)
         scheduled = _Summing(pieces).kernel(), merging(pieces, STATES_IN_FLIGHT)
     except Unfit:
         return ()
     say_lanes(nest, spread, report)
-    report.heeds("split", "chunk", "popular")
-    say_fitted(report, kernel.name, "chunk", size, f"{_bytes(segment, wanted):,} bytes of shared memory are too many")
-    if report.options.popular:
+    report.settle(kernel.name, CHUNK, size, f"{_bytes(segment, wanted):,} bytes of shared memory are too many")
+    if report.choose(kernel.name, POPULAR, False, lambda: (False,)):
+        report.settle(kernel.name, POPULAR, False)
         report.refused(f"no rows that {kernel.name} gathers are marked as popular: a warp has one row (split=nonzeros)")
     report.did(
         f"{kernel.name} by rows, a warp each, cut at every {size} {segment.elements}, since a row has {length:.0f} of"
@@ -80,6 +86,11 @@ def _size(segment: Segment, wanted: int, report: Report) -> int:
     if size is None:
         raise Unfit("a block has no shared memory for the scalars of its elements")
     return size
+
+
+def _fitting(segment: Segment, report: Report) -> tuple[Value, ...]:
+    """The pieces for which a block has shared memory."""
+    return tuple(size for size in CHUNKS[1:] if _bytes(segment, size) <= report.target.shared_most) or (CHUNKS[1],)
 
 
 def _bytes(segment: Segment, size: int) -> int:
