@@ -7,12 +7,13 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from hashlib import sha256
 from time import perf_counter
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from explorer.compiler.codegen.resources import Resources
 from explorer.compiler.codegen.text import Code
 from explorer.compiler.counts import ASSUMED, CountError, Counts, check_family, read_counts
-from explorer.compiler.decisions import Pinned, Policy, Replay, Schedule, ScheduleTextError, Value
+from explorer.compiler.decisions import Pinned, Policy, Replay, Schedule, ScheduleTextError
+from explorer.compiler.decisions import Value as Chosen
 from explorer.compiler.ir.dlc import DlcProgram, verify_dlc
 from explorer.compiler.ir.graph import Graph, Value, operator_name, print_graph, verify_graph
 from explorer.compiler.ir.kernels import ScheduledKernel
@@ -29,6 +30,9 @@ from explorer.compiler.options import OptionError, Options, read_options
 from explorer.compiler.pipeline import STAGES, Pass, StageSpec
 from explorer.compiler.report import Report
 from explorer.compiler.unsupported import Unsupported
+
+if TYPE_CHECKING:
+    from explorer.compiler.schedule.space import Space
 
 DEEPEST_RECURSION = 20_000
 """Passes descend along chains of operations; the longest that a model may have needs less than this."""
@@ -142,6 +146,21 @@ class Compilation:
         chosen = [own for kernel in kernels if isinstance(kernel, ScheduledKernel) for own in kernel.chosen]
         return Schedule(tuple((f"{kernel}.{name}", value) for kernel, own in chosen for name, value in own))
 
+    def space(self) -> Space:
+        """What `schedule` may say: every nest's decisions, each with what is valid in its place, and how many schedules
+        there are. Raises ValueError where the model has no kernels for a GPU."""
+        from explorer.compiler.schedule.space import space
+
+        if not self.ok or self.stages["kernels"].program is None:
+            raise ValueError(self.stages["kernels"].reason if self.ok else "this compilation has errors")
+        counts = ASSUMED if self.counts is None else read_counts(self.counts, self.counted_on)
+        policy = Replay(self.asked, Pinned(self.options))
+        (stage,) = (spec for spec in STAGES if spec.name == "kernels")
+        program: Any = self.stages[stage.follows].program
+        for step in stage.passes[:-1]:
+            program = step(program, Report(self.options, counts, policy))
+        return space(program, Report(self.options, counts, policy))
+
     @property
     def ok(self) -> bool:
         """Whether the text is a model."""
@@ -230,7 +249,7 @@ def compile_model(
     counts: Mapping[str, int] | None = None,
     counted_on: str = "",
     on_demand: bool = False,
-    schedule: Mapping[str, Value] | str | None = None,
+    schedule: Mapping[str, Chosen] | str | None = None,
     policy: Policy | None = None,
 ) -> Compilation:
     """Compiles a model text through every stage, or where it is `on_demand`, through each when it is first asked for.

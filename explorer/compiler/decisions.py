@@ -72,10 +72,11 @@ def grouped(choices: Iterable[tuple[str, Value]]) -> Chosen:
 
 def print_chosen(kernel: str, own: Iterable[tuple[str, Value]]) -> str:
     """`SpMM_0: strategy = nonzeros, chunk = 256`."""
-    return f"{kernel}: " + ", ".join(f"{name} = {_printed(value)}" for name, value in own)
+    return f"{kernel}: " + ", ".join(f"{name} = {printed_value(value)}" for name, value in own)
 
 
-def _printed(value: Value) -> str:
+def printed_value(value: Value) -> str:
+    """A value as a schedule has it."""
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
@@ -98,7 +99,7 @@ class Schedule(Mapping[str, Value]):
 
     @classmethod
     def of(cls, choices: Mapping[str, Value]) -> Schedule:
-        """Of a mapping such as another one, or what JSON has. Raises ScheduleTextError."""
+        """Of a mapping such as another one, or what JSON has, also that of a space. Raises ScheduleTextError."""
         for key, value in choices.items():
             if not all(key.rpartition(".")[::2]) or not isinstance(value, Value):
                 raise ScheduleTextError(f"a schedule has values by KERNEL.DECISION, not {key!r}: {value!r}")
@@ -113,7 +114,7 @@ class Schedule(Mapping[str, Value]):
                 found = json.loads(text)
             except ValueError as error:
                 raise ScheduleTextError(f"a schedule that is JSON cannot be read: {error}") from None
-            return cls.of(found)
+            return cls.of(found.get("schedule", found))
         lines = [line.strip() for line in text.splitlines()]
         printed = [line.removeprefix("chosen ") for line in lines if line.startswith("chosen ")]
         return cls.of(dict(_read_lines(printed or [line for line in lines if line and not line.startswith("#")])))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from explorer.compiler.counts import ASSUMED, Counts
@@ -18,7 +19,8 @@ SPLIT = ("row_pieces", "nonzeros", "rows")
 @dataclass
 class Report:
     """Handed to every pass: the options and sizes that it heeds, the policy that chooses, and where it says what it did
-    or refused. `choices` are those that were asked for, in order, of which the first `told` are in a kernel already."""
+    or refused. `choices` are those that were asked for, in order, of which the first `told` are in a kernel already.
+    Where `nests` is no None, it gets what schedules each of a program's nests again, by itself."""
 
     options: Options
     counts: Counts = ASSUMED
@@ -27,6 +29,7 @@ class Report:
     refusals: list[str] = field(default_factory=list)
     choices: list[Choice] = field(default_factory=list)
     told: int = 0
+    nests: dict[str, Callable[[Report], object]] | None = None
     _options: list[str] = field(default_factory=list)
     _known: dict[str, Choice] = field(default_factory=dict)
     _kernels: dict[str, str] = field(default_factory=dict)
@@ -44,6 +47,10 @@ class Report:
     def silent(cls) -> Report:
         """A report that nobody reads."""
         return cls(Options())
+
+    def like(self, policy: Policy | None) -> Report:
+        """A new report of the same, with another policy, for what is done again of what is named in this one."""
+        return Report(self.options, self.counts, policy)
 
     def did(self, sentence: str) -> None:
         """Notes a change, for the pass list."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TypeVar
 
 from explorer.compiler.decisions import grouped
@@ -42,7 +43,8 @@ from explorer.compiler.schedule.warps.strategy import SHARED_BYTES, RowsTooLarge
 from explorer.compiler.target import FLOAT_BYTES
 from explorer.compiler.unsupported import Unsupported
 
-Step = TypeVar("Step", ScheduledKernel, ScheduledKernel | loops.Kernel)
+Made = ScheduledKernel | loops.Kernel
+Step = TypeVar("Step", ScheduledKernel, Made)
 """A scheduled kernel, or one that may still be to schedule."""
 
 
@@ -123,7 +125,14 @@ def _each_scheduled(
     nests: tuple[loops.Kernel, ...], kept: tuple[str, ...], report: Report, most_bytes: int
 ) -> tuple[ScheduledKernel, ...]:
     scheduling = _Scheduling.of(nests, report, kept, most_bytes)
-    return _named_apart([step for nest in nests for step in scheduling.kernels(nest)])
+    if report.nests is not None:
+        report.nests.clear()
+    steps: list[ScheduledKernel] = []
+    for nest in nests:
+        if report.nests is not None:
+            report.nests[nest.name] = partial(scheduling.copy().again, nest)
+        steps += scheduling.kernels(nest)
+    return _named_apart(steps)
 
 
 def _named_apart(kernels: Sequence[ScheduledKernel]) -> tuple[ScheduledKernel, ...]:
@@ -172,6 +181,15 @@ class _Scheduling:
         rows fill has `most_bytes` of shared memory."""
         return cls(Groupings.of(nests, kept), Repeated.of(nests), report, most_bytes)
 
+    def copy(self) -> _Scheduling:
+        """The same, which what is done from here on does not change."""
+        repeated = replace(self.repeated, made=dict(self.repeated.made), names=dict(self.repeated.names))
+        return replace(self, groupings=replace(self.groupings, made=dict(self.groupings.made)), repeated=repeated)
+
+    def again(self, kernel: loops.Kernel, report: Report) -> tuple[ScheduledKernel, ...]:
+        """A nest's kernels by themselves, chosen and reported elsewhere, with what was grouped before it."""
+        return replace(self.copy(), report=report).kernels(kernel)
+
     def kernels(self, kernel: loops.Kernel) -> tuple[ScheduledKernel, ...]:
         """A nest's kernels, of the strategy that the policy wants, or the first of the usual ones that fits; those of
         what a strategy leaves of the nest, or splits it into, are scheduled in their turn."""
@@ -179,9 +197,9 @@ class _Scheduling:
         report.enter(kernel.name)
         wanted = str(report.choose(kernel.name, STRATEGY, ""))
         for strategy in (*filter(None, (wanted,)), *self._usual(kernel)):
-            reason = "it does not fit" if strategy != wanted else ""
-            report.settle(kernel.name, STRATEGY, strategy, reason)
+            report.settle(kernel.name, STRATEGY, strategy)
             if steps := self._attempt(strategy, kernel, strategy == wanted):
+                report.settle(kernel.name, STRATEGY, strategy, "it does not fit" if wanted else "")
                 following = self._part if strategy in (SPLIT_SUMS, SPLIT_ROWS) else self.kernels
                 each = ((step,) if isinstance(step, ScheduledKernel) else following(step) for step in steps)
                 return tuple(kernel for kernels in each for kernel in kernels)
@@ -197,10 +215,10 @@ class _Scheduling:
         yield from usual_of_sums(kernel, self.report)
         yield WARPS
 
-    def _attempt(self, strategy: str, kernel: loops.Kernel, wanted: bool) -> tuple[Step, ...]:
+    def _attempt(self, strategy: str, kernel: loops.Kernel, wanted: bool) -> tuple[Made, ...]:
         """What a strategy makes of a nest, shown to be right; nothing, and nothing grouped, done or chosen, where it
         does not fit."""
-        made, said = dict(self.groupings.made), self.report.mark()
+        made, said, named = dict(self.groupings.made), self.report.mark(), self.groupings.names.mark()
         try:
             steps = self._told(self._made(strategy, kernel) or ())
         except Unsupported as error:
@@ -211,10 +229,11 @@ class _Scheduling:
         if shown := _shown_right(kernel, steps, self.report):
             return shown
         self.groupings.made = made
+        self.groupings.names.back_to(named)
         self.report.back_to(said)
         return ()
 
-    def _made(self, strategy: str, kernel: loops.Kernel) -> Sequence[Step] | None:
+    def _made(self, strategy: str, kernel: loops.Kernel) -> Sequence[Made] | None:
         """What a strategy makes of a nest; nothing where it does not fit."""
         report, groupings, names = self.report, self.groupings, self.groupings.names
         match strategy:
@@ -234,15 +253,16 @@ class _Scheduling:
                 return warps(kernel, report, self.most_bytes, names)
         return OF_SUMS[strategy](join_segments(kernel), report)
 
-    def _told(self, steps: Sequence[Step]) -> tuple[Step, ...]:
+    def _told(self, steps: Sequence[Made]) -> tuple[Made, ...]:
         """The steps, the first scheduled kernel of which says what has been chosen since the last that did."""
-        at = next((at for at, step in enumerate(steps) if isinstance(step, ScheduledKernel)), None)
-        if at is None:
+        first = next(((at, step) for at, step in enumerate(steps) if isinstance(step, ScheduledKernel)), None)
+        if first is None:
             return tuple(steps)
+        at, kernel = first
         untold = self.report.choices[self.report.told :]
         chosen = grouped((choice.key, choice.value) for choice in untold)
         self.report.told = len(self.report.choices)
-        return (*steps[:at], replace(steps[at], chosen=chosen), *steps[at + 1 :])
+        return (*steps[:at], replace(kernel, chosen=chosen), *steps[at + 1 :])
 
     def _part(self, kernel: loops.Kernel) -> tuple[ScheduledKernel, ...]:
         """The kernels of a part that a nest was split in; none where another part of the module is the same."""

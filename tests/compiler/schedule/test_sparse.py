@@ -29,6 +29,7 @@ from explorer.compiler.target import TARGETS
 from tests.compiler.layers import FEW_PAIRS
 from tests.compiler.schedule.ragged import EXAMPLES, Schedule, arrays_for, kernel_of, largest_error, scheduled
 
+
 def schedule_sparse(kernel: loops.Kernel, report: Report) -> tuple[ScheduledKernel, ...]:
     """The kernels of the first usual strategy for sums that fits."""
     each = (OF_SUMS[strategy](kernel, report) for strategy in usual_of_sums(kernel, report))

@@ -40,7 +40,7 @@ TILE_ROWS, TILE_COLUMNS = (
     Decision(
         name=name,
         domain=TILES,
-        why=f"{name.removeprefix('tile_')} of a tile of the matrix: more gather rows less often, and leave fewer blocks",
+        why=f"{name.removeprefix('tile_')} of a tile of the matrix: more gather rows less often and leave fewer blocks",
         source="as many as there are, up to 64; measured on an H100",
     )
     for name in ("tile_rows", "tile_columns")
@@ -81,7 +81,8 @@ def _by_groups(
     grouping, new = groupings.by(kernel.name, by, found.output.extents[0], found.origin)
     report.did(f"{kernel.name}: sums of outer products, a tile of rows grouped by {index.name} a block")
     clearing = clearing_kernel(kernel)
-    writer, cleared = _Writer(kernel, found, report, grouping), ()
+    writer = _Writer(kernel, found, report, grouping)
+    cleared: tuple[ScheduledKernel, ...] = ()
     if clearing:
         report.enter(clearing.name)
         cleared = (schedule_warps(clearing, report),)

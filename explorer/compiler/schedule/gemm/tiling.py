@@ -194,6 +194,24 @@ def _slab(
     return _chosen(name, SLAB, usual, (*fitting, *([] if usual in fitting else [usual])), report)
 
 
+def _together(columns: int, depth: int, precision: Precision) -> Tiling:
+    """The tiling where four warps multiply together."""
+    across = columns // VECTOR
+    return Tiling(
+        depth=ROW,
+        stages=2 if depth > ROW else 1,
+        columns=columns,
+        across=across // 2,
+        pieces=2,
+        step=VECTOR,
+        depth_step=VECTOR,
+        matrix_step=VECTOR,
+        precision=precision,
+        whole=True,
+        together=True,
+    )
+
+
 def vector_step(kernel: loops.Kernel, statements: Sequence[loops.Statement], variable: str, extent: int) -> int:
     """How many elements accesses by the variable may be of: a vector where it is always the last index."""
     last_extents = {buffer.name: buffer.extents[-1] for buffer in kernel.buffers}

@@ -19,7 +19,6 @@ from explorer.compiler.schedule.edit.statement_writer import Writer
 from explorer.compiler.schedule.inspect.popular_rows import POPULAR, with_popular
 from explorer.compiler.schedule.lanes.mapping import (
     LANES,
-    VECTOR,
     Nest,
     Spread,
     Unfit,
@@ -34,6 +33,7 @@ from explorer.compiler.schedule.lanes.state import elements_of
 from explorer.compiler.schedule.lanes.widths import lanes_for, say_lanes
 from explorer.compiler.schedule.segments.by_rows import WARPS, lines_of
 from explorer.compiler.schedule.staging.elements import Staging
+from explorer.compiler.target import VECTOR
 
 ELEMENTS = 32
 """Elements of the parallel loop that a warp does."""

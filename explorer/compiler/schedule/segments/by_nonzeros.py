@@ -104,7 +104,7 @@ def schedule_nonzeros(kernel: loops.Kernel, report: Report) -> tuple[kernels.Sch
 
 def _only_adds(pieces: Pieces, report: Report) -> bool:
     """Whether all that rows need is sums of numbers, and these are added to what is cleared: where rows have a few
-    elements each, usually. Many are cut then, and few of them more than once, so that atomics hardly wait for one another."""
+    elements each, usually. Many are cut then, few of them more than once, and atomics hardly wait for one another."""
     if not _sums_of_numbers(pieces):
         return False
     few = 0 < mean_length(pieces.segment, report.counts) < FEW

@@ -20,7 +20,6 @@ from explorer.compiler.schedule.inspect.balance_rows import balanced
 from explorer.compiler.schedule.lanes.hoist_heads import rows_nest
 from explorer.compiler.schedule.lanes.mapping import (
     LANES,
-    VECTOR,
     Nest,
     Spread,
     Unfit,
@@ -34,6 +33,7 @@ from explorer.compiler.schedule.lanes.output_tiles import ColumnTiles, check_reg
 from explorer.compiler.schedule.lanes.state import segment_of
 from explorer.compiler.schedule.lanes.widths import lanes_for, say_lanes
 from explorer.compiler.schedule.staging.preload import Preload
+from explorer.compiler.target import VECTOR
 
 WARPS = 8
 """Warps a block: more would wait for the longest of more rows."""
