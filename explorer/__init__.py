@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from explorer.compiler.compilation import Compilation, Target, compile_model
+from explorer.compiler.decisions import Value
 from explorer.runtime.targets.table import TARGETS
 
 __all__ = ["Compilation", "compile"]
@@ -18,6 +19,7 @@ def compile(
     counts: Mapping[str, int] | None = None,
     counted_on: str = "",
     on_demand: bool = False,
+    schedule: Mapping[str, Value] | str | None = None,
 ) -> Compilation:
     """Compiles a model text through every stage, or those that are asked for; see
     `explorer.compiler.compilation.compile_model`.
@@ -35,6 +37,7 @@ def compile(
         counts=counts,
         counted_on=counted_on,
         on_demand=on_demand,
+        schedule=schedule,
     )
     targets |= {name: target.computing(compilation) for name, target in TARGETS.items()}
     return compilation
