@@ -29,9 +29,9 @@ MOST_ELEMENTS = 1 << 26
 """Numbers that the widest computed value may have on the part; for more, fewer rows are taken."""
 
 
-MOST_NUMBERS = 1 << 28
-"""Numbers that the reference computes for a whole result; so many take it some ten seconds on one processor."""
-PRODUCTS = 32
+MOST_NUMBERS = 1 << 29
+"""Numbers that the reference computes for a whole result: at 15 to 30 ns each, so many take some ten seconds."""
+PRODUCTS = 128
 """So many operations of a matrix product take as long as a number does that is made by itself."""
 
 
@@ -74,7 +74,10 @@ def takes_long(data: Data) -> bool:
 
 
 def _numbers(data: Data, value: Value) -> int:
-    """The numbers of a value, with those that a sum reads, and the operations of a product as numbers."""
+    """The numbers of a value, or those that a sum reads, and the operations of a product as numbers. Matrices are not
+    gathered."""
+    if isinstance(value.operator, Gather) and len(value.shape) > 1:
+        return 0
     read = data.graph.value(value.operator.operand) if isinstance(value.operator, Segment) else value
     rows = data.counts.get(read.index_set, 1)
     return rows * (elements(data.graph, read) + row_flop(data.graph, value) // PRODUCTS)
