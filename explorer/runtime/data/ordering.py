@@ -44,9 +44,7 @@ def _bits(column: Column) -> int:
     return max(0, column[1] - 1).bit_length()
 
 
-def _packed(
-    columns: list[Column], ids: slice | Ids, places: slice, place_bits: int
-) -> npt.NDArray[np.int64]:
+def _packed(columns: list[Column], ids: slice | Ids, places: slice, place_bits: int) -> npt.NDArray[np.int64]:
     """Of some rows the columns' ids and then the rows' places, each in bits of its own."""
     key = np.zeros(places.stop - places.start, dtype=np.int64)
     for column in columns:

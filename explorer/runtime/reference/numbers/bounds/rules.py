@@ -7,6 +7,8 @@ import numpy as np
 from explorer.runtime.reference.numbers.bounds import corners, elementwise, functions, places, products, sums
 from explorer.runtime.reference.numbers.bounds.bounded import RULES, Bounded, bounded
 
+__all__ = ["RULES"]
+
 RULES |= {
     "add": elementwise.add,
     "subtract": lambda x, y: elementwise.add(x, elementwise.negative(bounded(y))),
