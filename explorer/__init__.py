@@ -5,6 +5,7 @@ from functools import cache
 from typing import Any
 
 from explorer.compiler.compilation import Compilation, Target, compile_model
+from explorer.compiler.decisions import Value
 
 __all__ = ["Compilation", "compile"]
 
@@ -18,6 +19,7 @@ def compile(
     counts: Mapping[str, int] | None = None,
     counted_on: str = "",
     on_demand: bool = False,
+    schedule: Mapping[str, Value] | str | None = None,
 ) -> Compilation:
     """Compiles a model text through every stage, or those that are asked for; see
     `explorer.compiler.compilation.compile_model`.
@@ -35,6 +37,7 @@ def compile(
         counts=counts,
         counted_on=counted_on,
         on_demand=on_demand,
+        schedule=schedule,
     )
     for_device = cache(lambda: _for_device(compilation))
     targets["gpu"] = lambda _, inputs: _run_on_gpu(for_device(), inputs)

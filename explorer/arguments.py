@@ -83,6 +83,7 @@ def make_parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(title="commands", dest="command", metavar="COMMAND", required=True)
     _add_stages(commands)
     _add_compile(commands)
+    _add_space(commands)
     _add_run(commands)
     _add_reuse(commands)
     _add_bench(commands)
@@ -115,6 +116,12 @@ def _add_model_arguments(parser: argparse.ArgumentParser) -> None:
         default=[],
         help="a compiler option, of those below; may repeat",
     )
+    parser.add_argument(
+        "--schedule",
+        metavar="FILE",
+        help="what to choose for kernels of the gpu: lines as the stage kernels prints them ('chosen K: chunk = 256'),"
+        " or JSON as `space` does; the rest is left to the options",
+    )
     parser.add_argument("--grad", action="store_true", help="derive the backward pass too (as --option grad=true)")
     parser.add_argument("--negatives", metavar="SIDE:N", help="score N corrupted triples for each: tail:64 or head:64")
     parser.add_argument("--json", action="store_true", help="print one JSON object on standard output")
@@ -145,6 +152,18 @@ def _add_compile(commands: Any) -> None:
         help="the data that a layer or an op is compiled for (see `run`): costs are counted on it, and an op's rows"
         " have its sizes; default: assumed counts, and the text's sizes",
     )
+
+
+def _add_space(commands: Any) -> None:
+    parser = _command(
+        commands,
+        "space",
+        "count and list what may be chosen for the kernels of a gpu",
+        "explorer space examples/embedding/spmm.emb --json",
+        f"{_OPTIONS}\n\n",
+    )
+    _add_model_arguments(parser)
+    parser.add_argument("--data", metavar="PRESET|FILE", help="the data that it is compiled for (see `compile`)")
 
 
 def _add_run(commands: Any) -> None:

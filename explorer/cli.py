@@ -1,4 +1,4 @@
-"""The command line: `explorer stages | compile | run | reuse | bench | serve`.
+"""The command line: `explorer stages | compile | space | run | reuse | bench | serve`.
 
 Bad input ends with its diagnostics on stderr and status 2, a run that fails or gives wrong scores with status 1,
 Ctrl-C with 130. Each command imports only what it needs, so that `--help` and `compile` start fast.
@@ -32,6 +32,7 @@ from explorer.runtime.runs.events import outcome, sentence_diagnostic
 
 if TYPE_CHECKING:
     from explorer.compiler.compilation import Compilation
+    from explorer.compiler.decisions import Value
     from explorer.runtime.runs.fitting import Fitted
 
 BAD_INPUT = 2
@@ -130,10 +131,12 @@ def _fitted(arguments: argparse.Namespace, data: str = "") -> Fitted:
     from explorer.runtime.runs.fitting import fit
     from explorer.runtime.runs.request import ModelRequest
 
-    text = _read_model(arguments.file)
+    text, schedule = _read_model(arguments.file), _schedule(arguments)
     sizes, options = read_sizes(arguments.set), read_options(arguments)
     try:
-        found = fit(ModelRequest(text=text, name=arguments.name, sizes=sizes, options=options, data=data))
+        found = fit(
+            ModelRequest(text=text, name=arguments.name, sizes=sizes, options=options, schedule=schedule, data=data)
+        )
     except InputError as error:
         raise BadInput(str(error)) from None
     compilation = found.compilation
@@ -146,6 +149,38 @@ def _fitted(arguments: argparse.Namespace, data: str = "") -> Fitted:
     if data and not found.data:
         raise BadInput(f"--data {data[:200]}: a {compilation.family} is compiled the same for all data")
     return found
+
+
+def _space(arguments: argparse.Namespace) -> int:
+    from explorer.compiler.decisions import printed_value
+
+    fitted = _fitted(arguments, arguments.data or "")
+    try:
+        found = fitted.compilation.space()
+    except ValueError as error:
+        raise BadInput(str(error)) from None
+    if arguments.json:
+        print(json.dumps(found.to_json()))
+        return 0
+    print(f"{fitted.compilation.name}: {found.count:,} schedules")
+    for nest, dimensions in found.nests.items():
+        print(f"{nest}: {found.points[nest]:,}")
+        for each in dimensions:
+            values = ", ".join(f"[{printed_value(v)}]" if v == each.value else printed_value(v) for v in each.values)
+            print(f"  {each.kernel}.{each.name} = {values}\n    {each.why}\n    usually {each.source}")
+    return 0
+
+
+def _schedule(arguments: argparse.Namespace) -> dict[str, Value]:
+    """The schedule of the file that the arguments name; none where they name none. Raises BadInput."""
+    from explorer.compiler.decisions import Schedule, ScheduleTextError
+
+    if arguments.schedule is None:
+        return {}
+    try:
+        return Schedule.parse(_read_model(arguments.schedule)).to_json()
+    except ScheduleTextError as error:
+        raise BadInput(f"{arguments.schedule}: {error}") from None
 
 
 def _stage_text(compilation: Compilation, name: str) -> str:
@@ -236,6 +271,7 @@ def _run(arguments: argparse.Namespace) -> int:
         name=arguments.name,
         sizes=read_sizes(arguments.set),
         options=read_options(arguments),
+        schedule=_schedule(arguments),
         data=data,
         batch=DEFAULT_BATCH if arguments.batch is None else arguments.batch,
         repeat=arguments.repeat,
@@ -334,6 +370,7 @@ def _serve(arguments: argparse.Namespace) -> int:
 _COMMANDS: dict[str, Callable[[argparse.Namespace], int]] = {
     "stages": _stages,
     "compile": _compile,
+    "space": _space,
     "run": _run,
     "reuse": _reuse,
     "bench": _bench,

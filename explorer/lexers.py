@@ -139,7 +139,7 @@ class KernelsLexer(RegexLexer):
             _SPACE,
             _COMMENT,
             (r"^(scheduled|module)(\s+)(\S+)", bygroups(Keyword, Whitespace, Name.Class)),
-            (r"^(  )(schedule)( )(.*)$", bygroups(Whitespace, Keyword, Whitespace, Comment.Special)),
+            (r"^(  )(chosen|schedule)( )(.*)$", bygroups(Whitespace, Keyword, Whitespace, Comment.Special)),
             (r"@(block|column|warp|lane|thread)\b", Name.Decorator),
             (r"\b(shared|register)\b", Name.Builtin),
             _words(

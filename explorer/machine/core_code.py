@@ -234,4 +234,3 @@ def _innermost_instructions(assembly: Assembly) -> list[bool]:
                 inside[at] = True
                 at += 1
     return inside
-

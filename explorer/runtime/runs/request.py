@@ -68,7 +68,8 @@ class ModelRequest:
     """A model to compile, and the data that it is compiled for; all of it fits in JSON.
 
     `sizes` hold over those that the data fixes, `default_sizes` where neither those nor the data say anything, over
-    the text. `data` is a preset or a file: the name of one in `data_dir`, or any path where that is None.
+    the text. `schedule` is what to choose for kernels of a GPU. `data` is a preset or a file: the name
+    of one in `data_dir`, or any path where that is None.
     """
 
     text: str
@@ -76,6 +77,7 @@ class ModelRequest:
     sizes: Mapping[str, int] = field(default_factory=dict)
     default_sizes: Mapping[str, int] = field(default_factory=dict)
     options: Mapping[str, str | int | bool] = field(default_factory=dict)
+    schedule: Mapping[str, str | int | bool] = field(default_factory=dict)
     data: str = ""
     data_dir: str | None = None
 
@@ -325,6 +327,7 @@ def attempt(request: ModelRequest, counts: Mapping[str, int] | None = None, coun
         counts=counts,
         counted_on=counted_on,
         on_demand=True,
+        schedule=request.schedule,
     )
 
 
