@@ -16,6 +16,18 @@ import explorer
 from explorer.compiler.counts import ASSUMED
 from explorer.compiler.ir import loops
 from explorer.compiler.schedule import program
+from explorer.compiler.schedule.program import _Scheduling
+from explorer.compiler.schedule.strategies import (
+    CUT_PRODUCTS,
+    GEMM,
+    GEMM_OF_SUMS,
+    OUTER_PRODUCTS,
+    SPLIT_ROWS,
+    SPLIT_SUMS,
+)
+
+TILED = frozenset({GEMM, GEMM_OF_SUMS, OUTER_PRODUCTS, CUT_PRODUCTS, SPLIT_SUMS, SPLIT_ROWS})
+"""Strategies that do products by tiles, or leave them to the parts that they make of a nest."""
 
 BATCH = 16_384
 """Iterations of a loop over what no graph counts: a batch."""
@@ -60,24 +72,19 @@ def _nests() -> Iterator[list[tuple[loops.Kernel, str]]]:
     taken: list[tuple[loops.Kernel, str]] = []
     original = program._each_scheduled
 
-    def noting(name: str) -> Any:
-        taking = getattr(program, name)
+    attempt = _Scheduling._attempt
 
-        def take(kernel: loops.Kernel, *rest: Any) -> Any:
-            steps = taking(kernel, *rest)
-            if steps:
-                taken.append((kernel, "warps" if name == "warps" else [getattr(s, "template", "") for s in steps][-1]))
-            return steps
-
-        return take
+    def noting(self: _Scheduling, strategy: str, kernel: loops.Kernel, wanted: bool) -> Any:
+        steps = attempt(self, strategy, kernel, wanted)
+        if steps and strategy not in TILED:
+            taken.append((kernel, strategy))
+        return steps
 
     def each(*arguments: Any) -> Any:
         taken.clear()
         return original(*arguments)
 
-    names = ("warps", "schedule_sparse", "schedule_chunks")
-    changed = {name: noting(name) for name in names} | {"_each_scheduled": each}
-    with mock.patch.multiple(program, **changed):
+    with mock.patch.object(_Scheduling, "_attempt", noting), mock.patch.object(program, "_each_scheduled", each):
         yield taken
 
 

@@ -91,9 +91,7 @@ def _terms(
     return [_Combined(None, value, "", shape, reshaped)]
 
 
-def _gains(
-    graph: Graph, row: Value, matrix: Value, term: _Combined, sizes: list[int], counts: Counts
-) -> bool:
+def _gains(graph: Graph, row: Value, matrix: Value, term: _Combined, sizes: list[int], counts: Counts) -> bool:
     """Whether rows times matrices are less work than combined matrices, on sets of these sizes."""
     assert term.row is not None
     (depth, columns), many = sizes, graph.size(term.row.shape[0])

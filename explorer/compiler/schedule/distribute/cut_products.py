@@ -58,9 +58,7 @@ def _matrix(kernel: loops.Kernel, found: Contraction) -> str:
     return ", ".join(s.buffer for s in found.matrix.code if isinstance(s, loops.Load) and s.buffer in buffers)
 
 
-def _hoisted(
-    kernel: loops.Kernel, rows: loops.For, found: Contraction, names: Names
-) -> tuple[loops.Kernel, ...]:
+def _hoisted(kernel: loops.Kernel, rows: loops.For, found: Contraction, names: Names) -> tuple[loops.Kernel, ...]:
     """The kernel of a sum of parameters, and the nest that loads it; none where it is but a part of what is added."""
     parts = ProductParts(kernel, rows, found, names)
     sums, made = parts.constant()
@@ -72,9 +70,7 @@ def _hoisted(
     return made, part(whole, whole.name, replace(rows, body=alive(_pruned((*before, *after)))))
 
 
-def _apart(
-    kernel: loops.Kernel, rows: loops.For, found: Contraction, names: Names
-) -> tuple[loops.Kernel, ...]:
+def _apart(kernel: loops.Kernel, rows: loops.For, found: Contraction, names: Names) -> tuple[loops.Kernel, ...]:
     """The kernel of a product that is worth no tile, and that of a loop over a segment, with which it shares an
     iteration but nothing else: the loop's strategies are for sums; none where there is no such loop."""
     if not any(is_segment(kernel, statement) for statement in rows.body):
@@ -100,9 +96,7 @@ class _CutOut:
     matrix: tuple[loops.Kernel, ...]
 
     @classmethod
-    def of(
-        cls, kernel: loops.Kernel, rows: loops.For, found: Contraction, names: Names, in_row: bool
-    ) -> _CutOut:
+    def of(cls, kernel: loops.Kernel, rows: loops.For, found: Contraction, names: Names, in_row: bool) -> _CutOut:
         """The product with its sums in a row, or in an array."""
         parts = ProductParts(kernel, rows, found, names)
         matrix = parts.matrix() if parts.load is None else None

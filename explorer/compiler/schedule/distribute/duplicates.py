@@ -32,14 +32,6 @@ class Repeated:
         """None yet, of a module of these kernels."""
         return cls(frozenset(buffer.name for kernel in kernels for buffer in kernel.buffers))
 
-    def state(self) -> tuple[dict[Key, tuple[str, ...]], dict[str, str]]:
-        """What is known so far, to come back to."""
-        return dict(self.made), dict(self.names)
-
-    def back_to(self, state: tuple[dict[Key, tuple[str, ...]], dict[str, str]]) -> None:
-        """Forgets the kernels since a state, which are not made."""
-        self.made, self.names = dict(state[0]), dict(state[1])
-
     def reading(self, kernel: loops.Kernel) -> loops.Kernel:
         """The kernel with what was left out read from where it is."""
         buffers = {self.names.get(b.name, b.name): b for b in kernel.buffers}

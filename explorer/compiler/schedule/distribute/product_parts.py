@@ -191,4 +191,3 @@ class ProductParts:
             rest = above.result
         changes[variables[0]] = rest
         return (whole,)
-

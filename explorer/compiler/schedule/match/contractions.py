@@ -175,9 +175,7 @@ class _Search:
         others = (factor.loops | matrix.loops) - {depth, *taken}
         heads = tuple(name for name in sizes if name in others)
         again = tuple(name for name in heads if name in summed)
-        return Contraction(
-            self.place, around, outside, add, factor, matrix, heads, again, depth, taken, small=small
-        )
+        return Contraction(self.place, around, outside, add, factor, matrix, heads, again, depth, taken, small=small)
 
     def _along(self, matrix: Operand, columns: list[str], sizes: dict[str, int]) -> str:
         """The column along which the matrix lies in memory, if that is one worth a tile; else ""."""
@@ -265,4 +263,3 @@ def direct(contraction: Contraction) -> loops.Load | None:
     if len(chosen) > 1 or not first <= chosen or last.indices[-1] not in (contraction.depth, *columns):
         return None
     return last if all(isinstance(index, str) for index in last.indices) else None
-
