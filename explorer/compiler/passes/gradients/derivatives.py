@@ -1,6 +1,6 @@
 """Partial derivatives of the elementwise functions, as short sequences of elementwise functions.
 
-sigmoid's formula `result * (1.0 - result)`  ->  #0 = sub(1.0, result); #1 = mul(result, #0)
+    sigmoid's formula `result * (1.0 - result)`  ->  #0 = sub(1.0, result); #1 = mul(result, #0)
 """
 
 from __future__ import annotations
