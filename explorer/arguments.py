@@ -10,6 +10,7 @@ from typing import Any, NoReturn
 
 from explorer.checkout import CHECKOUT
 from explorer.runtime.runs.events import sentence_diagnostic
+from explorer.runtime.targets.table import TARGETS, reading
 
 _EXAMPLES = """examples:
   explorer compile examples/kge/transr.emb --all
@@ -82,6 +83,7 @@ def make_parser() -> argparse.ArgumentParser:
     )
     commands = parser.add_subparsers(title="commands", dest="command", metavar="COMMAND", required=True)
     _add_stages(commands)
+    _add_functions(commands)
     _add_compile(commands)
     _add_space(commands)
     _add_run(commands)
@@ -132,6 +134,11 @@ def _add_stages(commands: Any) -> None:
     parser.add_argument("--json", action="store_true", help="print them as JSON")
 
 
+def _add_functions(commands: Any) -> None:
+    parser = _command(commands, "functions", "list the functions that a text can call", "explorer functions")
+    parser.add_argument("--json", action="store_true", help="print them as JSON")
+
+
 def _add_compile(commands: Any) -> None:
     parser = _command(
         commands,
@@ -175,13 +182,13 @@ def _add_run(commands: Any) -> None:
         f"{_OPTIONS}\n\n",
     )
     _add_model_arguments(parser)
-    parser.add_argument(
-        "--on", choices=["dae", "cpu", "gpu"], required=True, help="simulated dae machine, this cpu, or a gpu"
-    )
+    titles = ", ".join(f"{name}: {target.title}" for name, target in TARGETS.items())
+    parser.add_argument("--on", choices=list(TARGETS), required=True, help=titles)
     parser.add_argument(
         "--program",
         metavar="FILE",
-        help="on dae, run this text in the form of the stage dlc, written by hand, and check it against the model",
+        help=f"on {reading('written')}, run this text in the form of the stage dlc, written by hand, and check it"
+        " against the model",
     )
     parser.add_argument(
         "--data",
@@ -202,7 +209,8 @@ def _add_run(commands: Any) -> None:
         "--memory",
         metavar="SIZE",
         help="the most that the run's arrays may take, as in 8GiB or 500MB; default: what is free on the gpu, or three"
-        " quarters of what is free on this machine. Of a run of more than 2 GiB, rows that are drawn are checked",
+        " quarters of what is free on this machine. Of a run of more than 2 GiB, or that takes long to check, rows that"
+        " are drawn are checked",
     )
     parser.add_argument(
         "--machine",

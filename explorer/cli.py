@@ -1,4 +1,4 @@
-"""The command line: `explorer stages | compile | space | run | reuse | bench | serve`.
+"""The command line: `explorer stages | functions | compile | space | run | reuse | bench | serve`.
 
 Bad input ends with its diagnostics on stderr and status 2, a run that fails or gives wrong scores with status 1,
 Ctrl-C with 130. Each command imports only what it needs, so that `--help` and `compile` start fast.
@@ -99,6 +99,20 @@ def _stages(arguments: argparse.Namespace) -> int:
         return 0
     for stage in STAGES:
         print(f"{stage.name:8} {stage.title}: {stage.summary} ({stage.source})")
+    return 0
+
+
+def _functions(arguments: argparse.Namespace) -> int:
+    from explorer.compiler.language.functions import callables
+
+    if arguments.json:
+        print(json.dumps([function._asdict() for function in callables()]))
+        return 0
+    for _, call, about, domain, corner, aliases in callables():
+        notes = [f"where {domain}"] if domain else []
+        notes += [f"slope at the corner {corner}"] if corner else []
+        notes += [f"also {alias}" for alias in aliases]
+        print(f"{call:24} {about}" + (f" ({'; '.join(notes)})" if notes else ""))
     return 0
 
 
@@ -245,11 +259,12 @@ def _run(arguments: argparse.Namespace) -> int:
     from explorer.runtime.encode.footprint import free_bytes
     from explorer.runtime.runs.execute import DEFAULT_DATA, RunRequest
     from explorer.runtime.runs.request import DEFAULT_BATCH
-    from explorer.runtime.targets.gpu.device import missing
+    from explorer.runtime.targets.table import TARGETS
     from explorer.runtime.workers.pool import RUN_MEMORY, stream_here
 
-    if arguments.on == "gpu" and missing():
-        raise BadInput(missing())
+    missing = TARGETS[arguments.on].missing()
+    if missing:
+        raise BadInput(missing)
     for name, least in (("batch", 1), ("repeat", 1), ("seed", 0)):
         given = getattr(arguments, name)
         if given is not None and given < least:
@@ -301,9 +316,11 @@ def _written(arguments: argparse.Namespace, compilation: Compilation) -> str:
     """The text of a program for the machine; raises BadInput with the diagnostics of a bad one."""
     from explorer.compiler.language.diagnostics import DiagnosticsError
     from explorer.runtime.runs.written import read_written
+    from explorer.runtime.targets.table import TARGETS, reading
 
-    if arguments.on != "dae" or compilation.options.grad:
-        raise BadInput("--program goes with --on dae, and without --grad: it computes the result alone")
+    if "written" not in TARGETS[arguments.on].reads or compilation.options.grad:
+        goes = f"--program goes with --on {reading('written')}, and without --grad"
+        raise BadInput(f"{goes}: it computes the result alone")
     text = _read_model(arguments.program)
     try:
         read_written(text, compilation)
@@ -369,6 +386,7 @@ def _serve(arguments: argparse.Namespace) -> int:
 
 _COMMANDS: dict[str, Callable[[argparse.Namespace], int]] = {
     "stages": _stages,
+    "functions": _functions,
     "compile": _compile,
     "space": _space,
     "run": _run,

@@ -288,7 +288,7 @@ def compile_model(
         diagnostics=checked.diagnostics,
         operations=_operations(graph, checked.operations),
         stages=_Stages(graph, chosen, rows, on_demand, Replay(asked, policy or Pinned(chosen))),
-        targets=targets or {},
+        targets={} if targets is None else targets,
         encode=encode,
         make_module=make_module,
         counts=counts,

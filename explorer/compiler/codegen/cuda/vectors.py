@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from explorer.compiler.codegen.cuda.words import FUNCTIONS, REDUCTIONS
+from explorer.compiler.ir.functions import SIGNS
 from explorer.compiler.ir.kernels import Loop, ScheduledKernel, Statement, Where
 from explorer.compiler.ir.loops import Accumulate, Accumulator, Compute, Index, Load
 from explorer.compiler.ir.node import Atom
@@ -12,7 +13,7 @@ from explorer.compiler.target import GpuTarget
 from explorer.compiler.unsupported import Unsupported
 
 ELEMENTS = "xyzw"
-OPERATORS = {"add": "+", "sub": "-", "mul": "*", "div": "/", "neg": "-"}
+OPERATORS = {**SIGNS, "neg": "-"}
 BOUNDS = {"unless_empty": 1, "segment_mean": 1}
 """Functions that take integers from this operand on."""
 PARAMETERS = "abc"

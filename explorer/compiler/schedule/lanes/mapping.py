@@ -14,8 +14,8 @@ from dataclasses import dataclass, field, replace
 from math import prod
 
 from explorer.compiler.ir import kernels, loops
+from explorer.compiler.ir.functions import COSTLY
 from explorer.compiler.ir.node import Names, Node, walk
-from explorer.compiler.passes.graph.rows import COSTLY
 from explorer.compiler.schedule.edit.load_ahead import in_batches
 from explorer.compiler.schedule.lanes.log import LaneLog
 from explorer.compiler.target import VECTOR, WARP, GpuTarget
