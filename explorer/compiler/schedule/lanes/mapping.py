@@ -10,13 +10,14 @@ G-Sparse §III-B: its register tile over strided columns (kNRegTile) is a loop t
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from math import prod
 
 from explorer.compiler.ir import kernels, loops
 from explorer.compiler.ir.functions import COSTLY
 from explorer.compiler.ir.node import Names, Node, walk
 from explorer.compiler.schedule.edit.load_ahead import in_batches
+from explorer.compiler.schedule.lanes.log import LaneLog
 from explorer.compiler.target import VECTOR, WARP, GpuTarget
 
 LANES = WARP
@@ -44,7 +45,8 @@ class Unfit(Exception):
 @dataclass(frozen=True)
 class Spread:
     """`width` lanes share a row, `step` floats each at a time; `unroll` iterations of a segment's loop have their loads
-    in flight together; with `split`, the groups of a warp share a segment; `heads` groups have one element's rows."""
+    in flight together; with `split`, the groups of a warp share a segment; `heads` groups have one element's rows.
+    `log` is what was done so."""
 
     step: int
     width: int
@@ -52,6 +54,7 @@ class Spread:
     unroll: int = 1
     split: bool = False
     heads: int = 1
+    log: LaneLog = field(default_factory=LaneLog, compare=False)
 
     @property
     def groups(self) -> int:
@@ -234,7 +237,10 @@ def on_lanes(
 ) -> tuple[kernels.Statement, ...]:
     """Statements of one iteration of the parallel loop, its rows on lanes; raises Unfit. What a loop over a segment
     becomes is put into what `around` makes of it."""
-    return _Conversion(nest, spread, names, around).body(tuple(body))
+    converting = _Conversion(nest, replace(spread, log=LaneLog()), names, around)
+    converted = converting.body(tuple(body))
+    spread.log.add(converting.spread.log)
+    return converted
 
 
 @dataclass(frozen=True)
@@ -261,6 +267,7 @@ class _Conversion:
             case loops.For():
                 return self._loop(statement)
             case loops.Row():
+                self.spread.log.keep(statement.name)
                 extents, origin = statement.extents, statement.origin
                 return (kernels.Tile(name=statement.name, extents=extents, memory="register", origin=origin),)
         return (statement,)
@@ -288,10 +295,14 @@ class _Conversion:
             self._check_shared(loop)
         buffers = {buffer.name: buffer for buffer in self.nest.kernel.buffers}
         try:
-            size = batch_size(made.body, self.spread, buffers)
-            return in_batches(made, size, self.spread.groups if shared else 1, buffers, self.names)
+            size, groups = batch_size(made.body, self.spread, buffers), self.spread.groups if shared else 1
+            batches = in_batches(made, size, groups, buffers, self.names)
+            self.spread.log.load_ahead(loop.variable, size * groups, loop.lower, loop.extent)
+            return batches
         except ValueError:
             made = replace(made, unroll=self.spread.unroll)
+        if self.spread.unroll > 1:
+            self.spread.log.unroll(loop.variable, self.spread.unroll)
         width = self.spread.groups if self._holds_rows(loop) else LANES
         return (replace(made, bind="lane", width=width) if shared else made,)
 
@@ -450,5 +461,6 @@ def of_heads(nest: Nest, body: tuple[kernels.Statement, ...], spread: Spread) ->
 
 def over_row(loop: kernels.Loop, spread: Spread) -> kernels.Loop:
     """A loop over a row's elements, shared by the lanes of a group."""
+    spread.log.bind(spread.width, spread.step, spread.rounds)
     unroll = 0 if spread.rounds > 1 else 1
     return replace(loop, bind="lane", step=spread.step, width=spread.width, unroll=unroll)

@@ -35,7 +35,7 @@ from explorer.compiler.schedule.lanes.mapping import (
 )
 from explorer.compiler.schedule.lanes.state import mean_length, segment_of
 from explorer.compiler.schedule.lanes.widths import lanes_for, say_lanes
-from explorer.compiler.schedule.segments.by_rows import LOADS, LOADS_OF_ROWS, WARPS, lines_of
+from explorer.compiler.schedule.segments.by_rows import LOADS, LOADS_OF_ROWS, WARPS
 from explorer.compiler.schedule.segments.merge_by_rows import merged_by
 from explorer.compiler.schedule.segments.partials import Pieces
 from explorer.compiler.schedule.staging.elements import Staging
@@ -182,11 +182,12 @@ class _Summing:
     def kernel(self) -> kernels.ScheduledKernel:
         """The kernel, with the states of its pieces as outputs."""
         segment, spread, pieces, warps = self.segment, self.spread, self.pieces, self.pieces.warps
+        body = (self._in_blocks(),)
         lines = [
             f"split {segment.elements}: a block of {warps} warps has {warps * pieces.chunk}, a warp {pieces.chunk}",
             f"search {segment.offsets} for the rows of a piece",
             f"bound {segment.loop.variable}: [from, upto - 1] = [max({self.begin}, first), min({self.end}, last) - 1]",
-            *lines_of(self.nest, spread, "from", "upto"),
+            *spread.log.lines,
             self.ending,
         ]
         if spread.groups > 1:
@@ -195,7 +196,6 @@ class _Summing:
             lines.insert(-1, self._line())
         scheduled = pieces.scheduled(pieces.kernel.name, "nonzeros", lines)
         buffers = (*pieces.kernel.buffers, *self._states())
-        body = (self._in_blocks(),)
         scheduled = replace(scheduled, buffers=buffers, body=body, streamed=self.staging.streamed)
         return with_resident(scheduled, spread, pieces.report.target)
 
