@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import TypeVar
 
 from explorer.compiler.ir import loops
-from explorer.compiler.ir.node import Atom, Node, walk
+from explorer.compiler.ir.node import Atom, Node, once, walk
 
 AnyStatement = TypeVar("AnyStatement", bound=Node)
 
@@ -25,8 +25,12 @@ def all_names(kernel: loops.Kernel) -> set[str]:
 
 def written_names(body: Iterable[loops.Statement]) -> set[str]:
     """The rows, accumulators and outputs that statements write, at any depth."""
-    nodes = [node for statement in body for node in walk(statement)]
-    return {node.target for node in nodes if isinstance(node, loops.Accumulate | loops.Store)}
+    return set().union(*map(_written_names, body))
+
+
+@once
+def _written_names(statement: loops.Statement) -> frozenset[str]:
+    return frozenset(node.target for node in walk(statement) if isinstance(node, loops.Accumulate | loops.Store))
 
 
 def rename(statement: loops.Statement, names: Mapping[str, str]) -> loops.Statement:
@@ -74,14 +78,19 @@ def slice_for(candidates: tuple[AnyStatement, ...], readers: Iterable[Node]) -> 
     kept: list[AnyStatement] = []
     for statement in reversed(candidates):
         if loops.result_of(statement) in needed:
-            kept.insert(0, statement)
+            kept.append(statement)
             needed.update(loops.reads_of(statement))
-    return kept
+    return kept[::-1]
 
 
 def names_read(body: Iterable[Node]) -> set[str]:
     """The names that statements read, at any depth."""
-    return {name for statement in body for node in walk(statement) for name in loops.reads_of(node)}
+    return set().union(*map(_names_read, body))
+
+
+@once
+def _names_read(statement: Node) -> frozenset[str]:
+    return frozenset(name for node in walk(statement) for name in loops.reads_of(node))
 
 
 def closure(before: Sequence[loops.Statement], needed: Iterable[str | None]) -> tuple[loops.Statement, ...]:
@@ -89,10 +98,10 @@ def closure(before: Sequence[loops.Statement], needed: Iterable[str | None]) -> 
     needed = set(needed)
     kept: list[loops.Statement] = []
     for statement in reversed(before):
-        if needed & {loops.result_of(statement), *written_names([statement])}:
-            kept.insert(0, statement)
-            needed |= names_read((statement,))
-    return tuple(kept)
+        if loops.result_of(statement) in needed or not needed.isdisjoint(_written_names(statement)):
+            kept.append(statement)
+            needed |= _names_read(statement)
+    return tuple(reversed(kept))
 
 
 def alive(body: Sequence[loops.Statement]) -> tuple[loops.Statement, ...]:
@@ -103,7 +112,7 @@ def alive(body: Sequence[loops.Statement]) -> tuple[loops.Statement, ...]:
         defines = pure(statement) or isinstance(statement, loops.Row | loops.Accumulator)
         if not defines or loops.result_of(statement) in touched:
             kept.append(statement)
-            touched |= names_read((statement,)) | written_names((statement,))
+            touched |= _names_read(statement) | _written_names(statement)
     return tuple(reversed(kept))
 
 

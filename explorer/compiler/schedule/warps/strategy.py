@@ -35,11 +35,14 @@ from explorer.compiler.schedule.edit.queries import (
     accesses,
     begin,
     edit,
+    find_loop,
     floats,
     innermost,
     names_of,
     scheduled,
     static_extent,
+    tiles_of,
+    touched_in,
 )
 from explorer.compiler.schedule.edit.reductions import make_atomic, reduce_parts
 from explorer.compiler.schedule.lanes.mapping import REGISTERS
@@ -209,7 +212,7 @@ def _as_node(nest: ScheduledKernel) -> Loop:
 def _rows_in_registers(nest: ScheduledKernel, variable: str) -> ScheduledKernel:
     """Rows that the lanes keep to themselves, as many as registers hold: the program's, sums, gathers read twice."""
     free = MOST_REGISTERS
-    for tile in [node for node in walk(nest) if isinstance(node, Tile)]:
+    for tile in tiles_of(nest):
         slots = -(-_size(nest, tile) // LANES)
         if slots <= free and not why_not_private(nest, tile):
             nest, free = place(nest, tile.name, "register"), free - slots
@@ -259,7 +262,7 @@ def _warps(shared: dict[str, int], most_bytes: int) -> int:
 def _tied(nest: ScheduledKernel, lanes: list[str]) -> list[list[str]]:
     """The loops that lanes share, in groups that touch the same register tiles and so go in the same steps."""
     groups = {name: [name] for name in lanes}
-    for tile in [node.name for node in walk(nest) if isinstance(node, Tile) and node.memory == "register"]:
+    for tile in [tile.name for tile in tiles_of(nest) if tile.memory == "register"]:
         names = {loop.variable for loop, _ in accesses_in_lanes(nest.body, tile) if loop is not None}
         joined = [name for name in lanes if any(name in groups[other] for other in names)]
         groups |= dict.fromkeys(joined, joined)
@@ -267,15 +270,13 @@ def _tied(nest: ScheduledKernel, lanes: list[str]) -> list[list[str]]:
 
 
 def _legal_steps(nest: ScheduledKernel, group: list[str]) -> list[int]:
-    loops_of = {node.variable: node for node in walk(nest) if isinstance(node, Loop)}
-    return [
-        step for step in VECTORS if step == 1 or all(not why_not_vector(nest, loops_of[name], step) for name in group)
-    ]
+    found = [find_loop(nest, name) for name in group]
+    return [step for step in VECTORS if step == 1 or all(not why_not_vector(nest, loop, step) for loop in found)]
 
 
 def _extent(nest: ScheduledKernel, group: list[str]) -> int | None:
     """The most iterations of a group's loops, None where they are known only at run time."""
-    bounds = [node for node in walk(nest) if isinstance(node, Loop) and node.variable in group]
+    bounds = [find_loop(nest, name) for name in group]
     sizes = [static_extent(nest, loop.extent) if isinstance(loop.lower, int) else None for loop in bounds]
     return None if None in sizes else max(size for size in sizes if size is not None)
 
@@ -335,9 +336,9 @@ def _narrowed(nest: ScheduledKernel, lanes: list[str], width: int) -> ScheduledK
 
 def _side_by_side(nest: ScheduledKernel, lanes: list[str]) -> ScheduledKernel:
     """Loops over registers unrolled, and those that gather rows, so that their loads are in flight together."""
-    registers = {node.name for node in walk(nest) if isinstance(node, Tile) and node.memory == "register"}
+    registers = {tile.name for tile in tiles_of(nest) if tile.memory == "register"}
     for loop in [node for node in walk(nest) if isinstance(node, Loop)]:
-        if loop.variable in lanes and (_few_rounds(nest, loop) or any(accesses(loop, tile) for tile in registers)):
+        if loop.variable in lanes and (_few_rounds(nest, loop) or not registers.isdisjoint(touched_in(loop))):
             nest = unroll(nest, loop.variable)
         elif not loop.bind and loop.unroll == 1 and not holds_barriers(loop.body) and _gathers(loop):
             nest = unroll(nest, loop.variable, ROWS_IN_FLIGHT)
