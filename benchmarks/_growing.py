@@ -92,6 +92,16 @@ def params(count: int) -> str:
     )
 
 
+def gates(count: int) -> str:
+    """A chain of so many functions, each with a parameter of its own: every gradient needs all behind it."""
+    declared = "".join(f"    param P{i}[relation, D]\n" for i in range(count))
+    steps = "".join(f"    v{i + 1} = tanh(v{i} * P{i}[r])\n" for i in range(count))
+    return (
+        f"dim D = 64\nscore S(h: entity, r: relation, t: entity):\n    param E[entity, D]\n{declared}"
+        f"    v0 = E[h]\n{steps}    return dot(v{count}, E[t])\n"
+    )
+
+
 def stored(count: int) -> str:
     """So many values stored on the edges, each summed on its own."""
     stores = "".join(f'        e["m{i}"] = e.src.x * e.dst.x + e.src.x * {i + 1}.0\n' for i in range(count))
@@ -168,6 +178,7 @@ GROWING: dict[str, tuple[Growing, int]] = {
     "score_products": (score_products, 40),
     "softmaxes": (softmaxes, 15),
     "params": (params, 80),
+    "gates": (gates, 40),
     "stored": (stored, 40),
     "heads": (heads, 8),
     "layers": (layers, 12),

@@ -220,10 +220,12 @@ def accesses_in_lanes(
 ) -> Iterator[tuple[Loop | None, tuple[Atom, ...]]]:
     """Each access to an array: the loop around it that lanes share, if any, and the indices."""
     for statement in body:
+        if array not in touched_in(statement):
+            continue
         access = access_of(statement)
-        if access is not None and array_of(access) == array:
+        if access is not None:
             yield loop, access.indices
-        if isinstance(statement, Loop | Where) and array in touched_in(statement):
+        if isinstance(statement, Loop | Where):
             shared = isinstance(statement, Loop) and statement.bind == "lane"
             yield from accesses_in_lanes(
                 statement.body, array, statement if shared and isinstance(statement, Loop) else loop

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
+from itertools import chain
 from operator import is_not
 
 from explorer.compiler.ir import loops
@@ -60,20 +61,28 @@ def names_of(kernel: ScheduledKernel) -> Names:
 
 @once
 def _defined_in(statement: Node) -> frozenset[str]:
-    return frozenset(name for node in walk(statement) if (name := result_of(node)) is not None)
+    name = result_of(statement)
+    inner = _union(_defined_in, statement)
+    return inner if name is None else inner | {name}
+
+
+def _union(names: Callable[[Node], frozenset[str]], node: Node) -> frozenset[str]:
+    """What is known of the statements in a node's body, together; they are asked once each."""
+    return NOTHING.union(*map(names, node.body)) if isinstance(node, Loop | Where | ScheduledKernel) else NOTHING
 
 
 @once
 def loops_in(statement: Node) -> frozenset[str]:
     """The variables of the loops at and below a statement."""
-    return frozenset(node.variable for node in walk(statement) if isinstance(node, Loop))
+    inner = _union(loops_in, statement)
+    return inner | {statement.variable} if isinstance(statement, Loop) else inner
 
 
 @once
 def touched_in(node: Node) -> frozenset[str]:
     """The arrays of which elements are read or written at and below a node."""
     if isinstance(node, Loop | Where | ScheduledKernel):
-        return frozenset().union(*map(touched_in, node.body))
+        return _union(touched_in, node)
     access = access_of(node)
     return NOTHING if access is None else frozenset((array_of(access),))
 
@@ -81,7 +90,9 @@ def touched_in(node: Node) -> frozenset[str]:
 @once
 def tiles_in(statement: Node) -> tuple[Tile, ...]:
     """The tiles declared at and below a statement, in program order."""
-    return tuple(node for node in walk(statement) if isinstance(node, Tile))
+    if isinstance(statement, Loop | Where):
+        return tuple(chain.from_iterable(map(tiles_in, statement.body)))
+    return (statement,) if isinstance(statement, Tile) else ()
 
 
 def tiles_of(kernel: ScheduledKernel) -> tuple[Tile, ...]:

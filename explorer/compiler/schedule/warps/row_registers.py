@@ -31,10 +31,12 @@ def places(body: Body, array: str, around: tuple[Loop, ...] = ()) -> list[Place]
     """The accesses to an array, each with the loops around it, in program order."""
     found: list[Place] = []
     for statement in body:
+        if array not in touched_in(statement):
+            continue
         access = access_of(statement)
-        if access is not None and array_of(access) == array:
+        if access is not None:
             found.append((around, access))
-        if isinstance(statement, Loop | Where) and array in touched_in(statement):
+        if isinstance(statement, Loop | Where):
             inner = (*around, statement) if isinstance(statement, Loop) else around
             found += places(statement.body, array, inner)
     return found
