@@ -30,11 +30,8 @@ def sum_of_rows(count: int) -> str:
 
 
 def functions(count: int) -> str:
-    """So many functions of one row, one around the other."""
+    """So many functions of one row, one around the other, eight to a line."""
     names = ("relu", "tanh", "sigmoid", "abs")
-    text = "E[h] * R[r] + E[t]"
-    for i in range(count):
-        text = f"{names[i % 4]}({text})" if i % 15 != 14 else text
     opened = "dim D = 64\nscore S(h: entity, r: relation, t: entity):\n    param E[entity, D], R[relation, D]\n"
     lines, last = [], "E[h] * R[r] + E[t]"
     for first in range(0, count, 8):
@@ -126,7 +123,8 @@ def heads(count: int) -> str:
     )
     total = " + ".join(f'n["h{i}"]' for i in range(count))
     return (
-        f"dim F = 32, G = 16\n{LAYER}{declared}    for n in g.nodes():\n{nodes}    for e in g.edges():\n{edges}{softmax}"
+        f"dim F = 32, G = 16\n{LAYER}{declared}    for n in g.nodes():\n{nodes}"
+        f"    for e in g.edges():\n{edges}{softmax}"
         f'    for n in g.dst_nodes():\n{sums}        n["h"] = {total}\n    return n["h"]\n'
     )
 
@@ -157,7 +155,10 @@ def typed_products(count: int) -> str:
     """So many messages of their own edge types' matrices, summed."""
     declared = "".join(f"    param W{i}[etype, F, F]\n" for i in range(count))
     sums = "".join(f'            n["h"] += e.src.x @ W{i}[e.etype]\n' for i in range(count))
-    return f'dim F = 32\n{LAYER}{declared}    for n in g.dst_nodes():\n        for e in n.incoming_edges():\n{sums}    return n["h"]\n'
+    return (
+        f"dim F = 32\n{LAYER}{declared}    for n in g.dst_nodes():\n        for e in n.incoming_edges():\n{sums}"
+        '    return n["h"]\n'
+    )
 
 
 def concatenations(count: int) -> str:

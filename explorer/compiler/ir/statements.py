@@ -25,11 +25,12 @@ def all_names(kernel: loops.Kernel) -> set[str]:
 
 def written_names(body: Iterable[loops.Statement]) -> set[str]:
     """The rows, accumulators and outputs that statements write, at any depth."""
-    return set().union(*map(_written_names, body))
+    return set().union(*map(written_in, body))
 
 
 @once
-def _written_names(statement: loops.Statement) -> frozenset[str]:
+def written_in(statement: loops.Statement) -> frozenset[str]:
+    """The rows, accumulators and outputs that a statement writes, at any depth."""
     return frozenset(node.target for node in walk(statement) if isinstance(node, loops.Accumulate | loops.Store))
 
 
@@ -85,11 +86,12 @@ def slice_for(candidates: tuple[AnyStatement, ...], readers: Iterable[Node]) -> 
 
 def names_read(body: Iterable[Node]) -> set[str]:
     """The names that statements read, at any depth."""
-    return set().union(*map(_names_read, body))
+    return set().union(*map(read_in, body))
 
 
 @once
-def _names_read(statement: Node) -> frozenset[str]:
+def read_in(statement: Node) -> frozenset[str]:
+    """The names that a statement reads, at any depth."""
     return frozenset(name for node in walk(statement) for name in loops.reads_of(node))
 
 
@@ -98,9 +100,9 @@ def closure(before: Sequence[loops.Statement], needed: Iterable[str | None]) -> 
     needed = set(needed)
     kept: list[loops.Statement] = []
     for statement in reversed(before):
-        if loops.result_of(statement) in needed or not needed.isdisjoint(_written_names(statement)):
+        if loops.result_of(statement) in needed or not needed.isdisjoint(written_in(statement)):
             kept.append(statement)
-            needed |= _names_read(statement)
+            needed |= read_in(statement)
     return tuple(reversed(kept))
 
 
@@ -112,7 +114,7 @@ def alive(body: Sequence[loops.Statement]) -> tuple[loops.Statement, ...]:
         defines = pure(statement) or isinstance(statement, loops.Row | loops.Accumulator)
         if not defines or loops.result_of(statement) in touched:
             kept.append(statement)
-            touched |= _names_read(statement) | _written_names(statement)
+            touched |= read_in(statement) | written_in(statement)
     return tuple(reversed(kept))
 
 

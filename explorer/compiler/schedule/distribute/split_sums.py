@@ -14,7 +14,16 @@ from math import prod
 from explorer.compiler.ir import loops
 from explorer.compiler.ir.loops import Buffer
 from explorer.compiler.ir.node import Names, walk
-from explorer.compiler.ir.statements import alive, closure, is_segment, names_read, pure, written_names
+from explorer.compiler.ir.statements import (
+    alive,
+    closure,
+    is_segment,
+    names_read,
+    pure,
+    read_in,
+    written_in,
+    written_names,
+)
 from explorer.compiler.schedule.edit.nests import Body, is_deep, only_loop, part, static_loop, stored_in
 
 MATRIX = 512
@@ -118,16 +127,19 @@ def without_copies(kernel: loops.Kernel, loop: loops.For) -> Body:
     again."""
     body = loop.body
     outputs = {buffer.name for buffer in kernel.buffers if buffer.kind == "output"}
-    for row in [statement for statement in body if isinstance(statement, loops.Row)]:
-        fills = [s for s in body if row.name in written_names([s])]
+    rows = [statement for statement in body if isinstance(statement, loops.Row)]
+    names = {row.name for row in rows}
+    for row in rows:
+        fills = [s for s in body if row.name in written_in(s)]
         load = _copied(kernel, fills[0], row.name) if len(fills) == 1 else None
-        if load is None or load.buffer in outputs or load.buffer in {s.name for s in body if isinstance(s, loops.Row)}:
+        if load is None or load.buffer in outputs or load.buffer in names:
             continue
+        names.remove(row.name)
         prefix = load.indices[: len(load.indices) - len(row.extents)]
         kept = tuple(s for s in body if s is not row and s is not fills[0])
         for index in reversed(prefix):
-            kept = tuple(stored_in(s, row.name, row.name, str(index)) for s in kept)
-        body = tuple(_from(s, row.name, load.buffer) for s in kept)
+            kept = tuple(stored_in(s, row.name, row.name, str(index)) if row.name in read_in(s) else s for s in kept)
+        body = tuple(_from(s, row.name, load.buffer) if row.name in read_in(s) else s for s in kept)
     return body
 
 
