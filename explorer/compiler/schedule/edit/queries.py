@@ -136,9 +136,15 @@ def edit_loops(body: Body, variables: frozenset[str], change: Callable[[Loop], I
 
 def find_loop(kernel: ScheduledKernel, variable: str) -> Loop:
     """The loop of a variable; ScheduleError where there is none."""
-    for statement in kernel.body:
-        if variable in loops_in(statement):
-            return next(node for node in walk(statement) if isinstance(node, Loop) and node.variable == variable)
+    body, at = kernel.body, 0
+    while at < len(body):
+        statement = body[at]
+        if isinstance(statement, Loop | Where) and variable in loops_in(statement):
+            if isinstance(statement, Loop) and statement.variable == variable:
+                return statement
+            body, at = statement.body, 0
+        else:
+            at += 1
     raise ScheduleError(f"there is no loop {variable}")
 
 
