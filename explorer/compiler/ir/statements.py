@@ -120,7 +120,11 @@ def alive(body: Sequence[loops.Statement]) -> tuple[loops.Statement, ...]:
 
 def is_segment(kernel: loops.Kernel, statement: loops.Statement) -> bool:
     """Whether a statement is a loop whose bounds were loaded."""
-    fixed = loops.fixed_names(kernel.sizes, kernel.buffers)
     return isinstance(statement, loops.For) and any(
-        isinstance(bound, str) and bound not in fixed for bound in (statement.lower, statement.extent)
+        isinstance(bound, str) and bound not in _fixed_names(kernel) for bound in (statement.lower, statement.extent)
     )
+
+
+@once
+def _fixed_names(kernel: loops.Kernel) -> set[str]:
+    return loops.fixed_names(kernel.sizes, kernel.buffers)

@@ -67,20 +67,24 @@ def _sums_of(kernel: loops.Kernel, body: Body) -> Iterator[_Sum]:
     """The segments that do nothing but add to one target of their own, which starts with zeros."""
     declared = {s.name: s for s in body if isinstance(s, loops.Row | loops.Accumulator)}
     outputs = {buffer.name for buffer in kernel.buffers if buffer.kind == "output"}
-    for at, statement in enumerate(body):
+    writers: dict[str, list[loops.Statement]] = {}
+    for statement in body:
+        for name in written_in(statement):
+            writers.setdefault(name, []).append(statement)
+    for statement in body:
         if not isinstance(statement, loops.For) or not is_segment(kernel, statement):
             continue
         targets = written_names([statement]) & (declared.keys() | outputs)
         if len(targets) != 1:
             continue
         (name,) = targets
-        others = [s for place, s in enumerate(body) if place != at and name in written_names([s])]
+        others = [s for s in writers[name] if s is not statement]
         target = declared.get(name)
         if not _only_adds(statement, name) or any(not _clears(kernel, s, name) for s in others):
             continue
         if isinstance(target, loops.Accumulator) and target.start != 0.0:
             continue
-        if target is not None or (not others and name not in names_read([*body[:at], *body[at + 1 :]])):
+        if target is not None or (not others and _unread(name, body, statement)):
             yield _Sum(statement, target)
 
 
@@ -109,6 +113,11 @@ def _worth(kernel: loops.Kernel, body: Body, sums: tuple[_Sum, ...]) -> bool:
     rows = [each.target for each in sums if isinstance(each.target, loops.Row)]
     large = any(prod(kernel.size(extent) for extent in row.extents) >= MATRIX for row in rows)
     return large or any(is_deep(kernel, each.loop.body) for each in sums)
+
+
+def _unread(name: str, body: Body, writer: loops.Statement) -> bool:
+    """Whether only what writes a name reads it."""
+    return not any(name in read_in(statement) for statement in body if statement is not writer)
 
 
 def _is_all(body: Body, total: _Sum) -> bool:
