@@ -147,7 +147,7 @@ def without_copies(kernel: loops.Kernel, loop: loops.For) -> Body:
         prefix = load.indices[: len(load.indices) - len(row.extents)]
         kept = tuple(s for s in body if s is not row and s is not fills[0])
         for index in reversed(prefix):
-            kept = tuple(stored_in(s, row.name, row.name, str(index)) if row.name in read_in(s) else s for s in kept)
+            kept = tuple(stored_in(s, row.name, row.name, str(index)) for s in kept)
         body = tuple(_from(s, row.name, load.buffer) if row.name in read_in(s) else s for s in kept)
     return body
 
