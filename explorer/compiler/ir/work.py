@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from math import prod
 
-from explorer.compiler.ir.graph import Contract, Elementwise, Graph, Reduce, Segment, Value
+from explorer.compiler.ir.functions import FUNCTIONS
+from explorer.compiler.ir.graph import Contract, Elementwise, Graph, Reduce, Segment, Value, operands
 
 
 def elements(graph: Graph, value: Value) -> int:
@@ -19,8 +20,8 @@ def row_flop(graph: Graph, value: Value) -> int:
     A function such as exp counts as one; a norm takes two an element, the square or absolute value and the addition.
     A segment's additions belong to the rows that it adds, not to its own."""
     match value.operator:
-        case Elementwise():
-            return elements(graph, value)
+        case Elementwise(function=function):
+            return elements(graph, value) * FUNCTIONS[function].flop
         case Reduce(function=function, operand=operand):
             return elements(graph, graph.value(operand)) * (2 if function.startswith("norm") else 1)
         case Contract(signature=signature, left=left, right=right):
@@ -31,6 +32,17 @@ def row_flop(graph: Graph, value: Value) -> int:
             }
             return prod(sizes.values()) * (1 if set(sizes) == set(result) else 2)
     return 0
+
+
+def used_values(graph: Graph) -> list[Value]:
+    """The values that the result needs, in order."""
+    needed = {graph.result}
+    used = []
+    for value in reversed(graph.values):
+        if value.name in needed:
+            needed.update(operands(value.operator))
+            used.append(value)
+    return used[::-1]
 
 
 def work_of(graph: Graph, value: Value) -> tuple[str, int]:

@@ -1,11 +1,13 @@
-"""Loops to scheduled kernels: the first template that fits each nest."""
+"""Loops to scheduled kernels: each nest by the strategy that is chosen for it, or the first usual one that fits."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TypeVar
 
+from explorer.compiler.decisions import grouped
 from explorer.compiler.ir import loops
 from explorer.compiler.ir.kernels import Count, ScheduledKernel, reads_of
 from explorer.compiler.ir.module import Module
@@ -24,21 +26,37 @@ from explorer.compiler.schedule.edit.dead_code import without_unread
 from explorer.compiler.schedule.edit.guards import within_extents
 from explorer.compiler.schedule.gemm.outer_products import schedule_outer_products
 from explorer.compiler.schedule.gemm.strategy import Groupings, schedule_pairs, schedule_products
-from explorer.compiler.schedule.segments.strategy import schedule_sparse
+from explorer.compiler.schedule.segments.strategy import OF_SUMS, usual_of_sums
+from explorer.compiler.schedule.strategies import (
+    CHUNKS,
+    GEMM,
+    GEMM_OF_SUMS,
+    OUTER_PRODUCTS,
+    SPLIT_ROWS,
+    SPLIT_SUMS,
+    STRATEGY,
+    WARPS,
+)
 from explorer.compiler.schedule.unread import say_unread
 from explorer.compiler.schedule.warps.rows_in_memory import rows_in_memory, rows_to_move
 from explorer.compiler.schedule.warps.strategy import SHARED_BYTES, RowsTooLarge, schedule_warps
-from explorer.compiler.target import FLOAT_BYTES, MOST_SHARED_BYTES
+from explorer.compiler.target import FLOAT_BYTES
 from explorer.compiler.unsupported import Unsupported
 
-Step = TypeVar("Step", ScheduledKernel, ScheduledKernel | loops.Kernel)
+Made = ScheduledKernel | loops.Kernel
+Step = TypeVar("Step", ScheduledKernel, Made)
 """A scheduled kernel, or one that may still be to schedule."""
 
 
 def warps(kernel: loops.Kernel, report: Report, most_bytes: int, names: Names) -> tuple[ScheduledKernel, ...]:
     """A warp an iteration, after what clears the sums that iterations take together."""
     steps = [step for step in (clearing_kernel(kernel), kernel) if step]
-    return tuple(_a_warp(step, report, most_bytes, names) for step in steps)
+    found: list[ScheduledKernel] = []
+    for step in steps:
+        if step is not kernel:
+            report.enter(step.name)
+        found.append(_a_warp(step, report, most_bytes, names))
+    return tuple(found)
 
 
 def _a_warp(kernel: loops.Kernel, report: Report, most_bytes: int, names: Names) -> ScheduledKernel:
@@ -46,7 +64,7 @@ def _a_warp(kernel: loops.Kernel, report: Report, most_bytes: int, names: Names)
     try:
         return schedule_warps(kernel, report, most_bytes)
     except RowsTooLarge as error:
-        if most_bytes < MOST_SHARED_BYTES[report.options.arch]:
+        if most_bytes < report.target.shared_most:
             raise
         moved = rows_to_move(error.rows, SHARED_BYTES // FLOAT_BYTES)
         report.did(f"{kernel.name}: {', '.join(moved)} in the GPU's memory, larger than a block's shared memory")
@@ -81,7 +99,7 @@ def _scheduled(
     except Unsupported:
         report.back_to(said)
         report.refusals[:] = refused  # they are refused again, or not
-        return _scattered(nests, kept, inverses, report, MOST_SHARED_BYTES[report.options.arch])
+        return _scattered(nests, kept, inverses, report, report.target.shared_most)
 
 
 def _scattered(
@@ -107,7 +125,14 @@ def _each_scheduled(
     nests: tuple[loops.Kernel, ...], kept: tuple[str, ...], report: Report, most_bytes: int
 ) -> tuple[ScheduledKernel, ...]:
     scheduling = _Scheduling.of(nests, report, kept, most_bytes)
-    return _named_apart([step for nest in nests for step in scheduling.kernels(nest)])
+    if report.nests is not None:
+        report.nests.clear()
+    steps: list[ScheduledKernel] = []
+    for nest in nests:
+        if report.nests is not None:
+            report.nests[nest.name] = partial(scheduling.copy().again, nest)
+        steps += scheduling.kernels(nest)
+    return _named_apart(steps)
 
 
 def _named_apart(kernels: Sequence[ScheduledKernel]) -> tuple[ScheduledKernel, ...]:
@@ -156,55 +181,88 @@ class _Scheduling:
         rows fill has `most_bytes` of shared memory."""
         return cls(Groupings.of(nests, kept), Repeated.of(nests), report, most_bytes)
 
+    def copy(self) -> _Scheduling:
+        """The same, which what is done from here on does not change."""
+        repeated = replace(self.repeated, made=dict(self.repeated.made), names=dict(self.repeated.names))
+        return replace(self, groupings=replace(self.groupings, made=dict(self.groupings.made)), repeated=repeated)
+
+    def again(self, kernel: loops.Kernel, report: Report) -> tuple[ScheduledKernel, ...]:
+        """A nest's kernels by themselves, chosen and reported elsewhere, with what was grouped before it."""
+        return replace(self.copy(), report=report).kernels(kernel)
+
     def kernels(self, kernel: loops.Kernel) -> tuple[ScheduledKernel, ...]:
-        """A nest's kernels: by chunks, where the options ask for it; those of its products, if it starts with some,
-        then those of its parts, where its sums are split, else of a template of sums where one is for it, else a warp
-        an iteration."""
-        kernel = self.repeated.reading(kernel)
-        said = self.report.mark()
-        chunks = schedule_chunks(kernel, self.report)
-        if chunks is not None and (shown := _shown_right(kernel, (chunks,), self.report)):
+        """A nest's kernels, of the strategy that the policy wants, or the first of the usual ones that fits; those of
+        what a strategy leaves of the nest, or splits it into, are scheduled in their turn."""
+        kernel, report = self.repeated.reading(kernel), self.report
+        report.enter(kernel.name)
+        wanted = str(report.choose(kernel.name, STRATEGY, ""))
+        for strategy in (*filter(None, (wanted,)), *self._usual(kernel)):
+            report.settle(kernel.name, STRATEGY, strategy)
+            if steps := self._attempt(strategy, kernel, strategy == wanted):
+                report.settle(kernel.name, STRATEGY, strategy, "it does not fit" if wanted else "")
+                following = self._part if strategy in (SPLIT_SUMS, SPLIT_ROWS) else self.kernels
+                each = ((step,) if isinstance(step, ScheduledKernel) else following(step) for step in steps)
+                return tuple(kernel for kernels in each for kernel in kernels)
+        raise Unsupported(f"No strategy's kernels for {kernel.name} can be shown to be right.")
+
+    def _usual(self, kernel: loops.Kernel) -> Iterator[str]:
+        """The strategies that a nest may have, the best first: by chunks, where the options ask for it; by its
+        products, if it starts with some; by its parts, where its sums are split; by a strategy of sums where one is for
+        it; else a warp an iteration."""
+        if self.report.options.inspect == "chunks":
+            yield CHUNKS
+        yield from (GEMM, GEMM_OF_SUMS, SPLIT_SUMS, SPLIT_ROWS, OUTER_PRODUCTS)
+        yield from usual_of_sums(kernel, self.report)
+        yield WARPS
+
+    def _attempt(self, strategy: str, kernel: loops.Kernel, wanted: bool) -> tuple[Made, ...]:
+        """What a strategy makes of a nest, shown to be right; nothing, and nothing grouped, done or chosen, where it
+        does not fit."""
+        made, said, named = dict(self.groupings.made), self.report.mark(), self.groupings.names.mark()
+        try:
+            steps = self._told(self._made(strategy, kernel) or ())
+        except Unsupported as error:
+            if not wanted:
+                raise
+            self.report.refused(f"{kernel.name} is not scheduled by {strategy}: {error}")
+            steps = ()
+        if shown := _shown_right(kernel, steps, self.report):
             return shown
+        self.groupings.made = made
+        self.groupings.names.back_to(named)
         self.report.back_to(said)
-        products = self._of_products(kernel)
-        if products is not None:
-            return products
-        names = self.groupings.names
-        split = split_sums(kernel, names) or split_rows(kernel, names)
-        if split:
-            return tuple(step for part in split for step in self._part(part))
-        found = self._of_sums(kernel)
-        if found:
-            return found
-        shown = _shown_right(kernel, warps(kernel, self.report, self.most_bytes, names), self.report)
-        if shown:
-            return shown
-        raise Unsupported(f"No template's kernels for {kernel.name} can be shown to be right.")
+        return ()
 
-    def _of_sums(self, kernel: loops.Kernel) -> tuple[ScheduledKernel, ...]:
-        """The kernels of a template of sums; none where no such template is for a nest."""
-        made, said = dict(self.groupings.made), self.report.mark()
-        shown = _shown_right(kernel, schedule_outer_products(kernel, self.groupings, self.report), self.report)
-        if not shown:
-            self.groupings.made = made
-            self.report.back_to(said)
-            shown = _shown_right(kernel, schedule_sparse(join_segments(kernel), self.report), self.report)
-        if not shown:
-            self.report.back_to(said)
-        return shown
+    def _made(self, strategy: str, kernel: loops.Kernel) -> Sequence[Made] | None:
+        """What a strategy makes of a nest; nothing where it does not fit."""
+        report, groupings, names = self.report, self.groupings, self.groupings.names
+        match strategy:
+            case "chunks":
+                return schedule_chunks(kernel, report)
+            case "gemm":
+                return schedule_products(kernel, groupings, report)
+            case "gemm_of_sums":
+                return schedule_pairs(kernel, groupings, report)
+            case "split_sums":
+                return split_sums(kernel, names)
+            case "split_rows":
+                return split_rows(kernel, names)
+            case "outer_products":
+                return schedule_outer_products(kernel, groupings, report)
+            case "warps":
+                return warps(kernel, report, self.most_bytes, names)
+        return OF_SUMS[strategy](join_segments(kernel), report)
 
-    def _of_products(self, kernel: loops.Kernel) -> tuple[ScheduledKernel, ...] | None:
-        """The kernels of a nest that starts with products, None for another; a refused template has grouped and done
-        nothing."""
-        made, said = dict(self.groupings.made), self.report.mark()
-        for products in (schedule_products, schedule_pairs):
-            parts = products(kernel, self.groupings, self.report)
-            if parts is not None and (shown := _shown_right(kernel, parts, self.report)):
-                each = ((part,) if isinstance(part, ScheduledKernel) else self.kernels(part) for part in shown)
-                return tuple(step for steps in each for step in steps)
-            self.groupings.made = dict(made)
-            self.report.back_to(said)
-        return None
+    def _told(self, steps: Sequence[Made]) -> tuple[Made, ...]:
+        """The steps, the first scheduled kernel of which says what has been chosen since the last that did."""
+        first = next(((at, step) for at, step in enumerate(steps) if isinstance(step, ScheduledKernel)), None)
+        if first is None:
+            return tuple(steps)
+        at, kernel = first
+        untold = self.report.choices[self.report.told :]
+        chosen = grouped((choice.key, choice.value) for choice in untold)
+        self.report.told = len(self.report.choices)
+        return (*steps[:at], replace(kernel, chosen=chosen), *steps[at + 1 :])
 
     def _part(self, kernel: loops.Kernel) -> tuple[ScheduledKernel, ...]:
         """The kernels of a part that a nest was split in; none where another part of the module is the same."""

@@ -45,12 +45,13 @@ def run(setup: Setup) -> Iterator[Event]:
 
 def _run(setup: Setup) -> Iterator[Event]:
     device = current_device()
-    yield started("gpu", device.described, "measured")
+    yield started(setup.request.on, device.described)
     yield progress("loading the kernels and their arrays", PREPARING, STEPS)
     loops, program = setup.program("loops"), GpuProgram.of(setup.compilation)
     began = perf_counter()
     bound = program.bind(*check_inputs(loops, setup.inputs()))
     bind_ms = (perf_counter() - began) * 1e3  # in which CuPy compiles what no stage has compiled
+    yield progress("checking the result against that in float64", CHECKING, STEPS)
     check, gradients = _checked(setup, bound)
     if check.matches and gradients:
         yield progress("checking the gradients against those in float64", CHECKING, STEPS)
@@ -66,7 +67,7 @@ def _run(setup: Setup) -> Iterator[Event]:
         yield progress("running", RUNNING, STEPS)
         yield from _timed(watch, bound, times, peers, setup.request.repeat)
         check = worse(check, _checked(setup, bound)[0])
-    described = setup.description(check, "measured", device.described)
+    described = setup.description(check, device.described)
     if setup.right(check):
         figures |= _held_against(figures, described["limits"], times)
     else:

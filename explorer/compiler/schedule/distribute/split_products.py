@@ -86,7 +86,7 @@ def _ends_sums(kernel: loops.Kernel, report: Report) -> bool:
     found = find_pairs(kernel)
     if found is None or len(found.after) != STATEMENTS + 1 or _product_at(kernel, found.after, 0) is None:
         return False
-    return report.options.inspect != "false" and found.outgrow_caches(kernel, report.counts)
+    return report.options.inspect != "false" and found.outgrow_caches(kernel, report)
 
 
 def _product_at(kernel: loops.Kernel, body: Body, at: int) -> str | None:
