@@ -225,7 +225,7 @@ def _parted(
     for statement in rest:
         touched = waiting & read_in(statement) | waiting & written_in(statement)
         if isinstance(statement, loops.For) and touched == {largest.result} and statement is not largest.end:
-            inner = _inner_loop(statement, largest, defined)  # type: ignore[arg-type]
+            inner = _inner_loop(statement, largest, defined)
             try:
                 if inner is not None:
                     found = frozenset(_proportional(largest, statement, kernel))
