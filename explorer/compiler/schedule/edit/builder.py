@@ -6,9 +6,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import cast
 
-from explorer.compiler.interpret.functions import INDEX_FUNCTIONS
 from explorer.compiler.ir import kernels, loops
 from explorer.compiler.ir.bounds.facts import Fact
+from explorer.compiler.ir.index_functions import INDEX_FUNCTIONS
 from explorer.compiler.ir.node import Atom, Extent, Names, Node, Origin, walk
 from explorer.compiler.ir.statements import rename
 

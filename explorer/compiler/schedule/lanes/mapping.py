@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from math import prod
 
 from explorer.compiler.ir import kernels, loops
@@ -71,7 +72,7 @@ class Nest:
     loop: loops.For
     heads: loops.For | None = None
 
-    @property
+    @cached_property
     def rows(self) -> dict[str, loops.Row]:
         """The rows by name."""
         return {node.name: node for node in walk(self.loop) if isinstance(node, loops.Row)}
@@ -85,12 +86,12 @@ class Nest:
         """Whether a loop goes over a row's elements: of static bounds, and no loop in it."""
         return self.static(loop) and not any(isinstance(child, loops.For) for child in loop.body)
 
-    @property
+    @cached_property
     def row_loops(self) -> list[loops.For]:
         """The loops over rows' elements."""
         return [node for node in walk(self.loop) if isinstance(node, loops.For) and self.over_row(node)]
 
-    @property
+    @cached_property
     def segment_loops(self) -> list[loops.For]:
         """The loops whose bounds are found at run time, the parallel one apart."""
         inner = (node for child in self.loop.body for node in walk(child))
