@@ -15,8 +15,10 @@ from explorer.compiler.passes.loops.cleared import clearing_kernel
 from explorer.compiler.report import Report
 from explorer.compiler.schedule.chunks.strategy import schedule_chunks
 from explorer.compiler.schedule.distribute.duplicates import Repeated
+from explorer.compiler.schedule.distribute.fission import split_stages
 from explorer.compiler.schedule.distribute.flatten_negatives import flatten_negatives
 from explorer.compiler.schedule.distribute.join_segments import join_segments
+from explorer.compiler.schedule.distribute.long_sums import added, sum_in_pieces
 from explorer.compiler.schedule.distribute.scatter import scatter_sums
 from explorer.compiler.schedule.distribute.split_rows import split_rows
 from explorer.compiler.schedule.distribute.split_sums import split_sums
@@ -24,6 +26,7 @@ from explorer.compiler.schedule.edit.dead_code import without_unread
 from explorer.compiler.schedule.edit.guards import within_extents
 from explorer.compiler.schedule.gemm.outer_products import schedule_outer_products
 from explorer.compiler.schedule.gemm.strategy import Groupings, schedule_pairs, schedule_products
+from explorer.compiler.schedule.segments.by_rows import schedule_rows
 from explorer.compiler.schedule.segments.strategy import schedule_sparse
 from explorer.compiler.schedule.unread import say_unread
 from explorer.compiler.schedule.warps.rows_in_memory import rows_in_memory, rows_to_move
@@ -170,7 +173,7 @@ class _Scheduling:
         if products is not None:
             return products
         names = self.groupings.names
-        split = split_sums(kernel, names) or split_rows(kernel, names)
+        split = split_sums(kernel, names) or split_stages(kernel, names) or split_rows(kernel, names)
         if split:
             return tuple(step for part in split for step in self._part(part))
         found = self._of_sums(kernel)
@@ -188,7 +191,23 @@ class _Scheduling:
         if not shown:
             self.groupings.made = made
             self.report.back_to(said)
+            shown = self._in_pieces(kernel)
+        if not shown:
             shown = _shown_right(kernel, schedule_sparse(join_segments(kernel), self.report), self.report)
+        if not shown:
+            self.report.back_to(said)
+        return shown
+
+    def _in_pieces(self, kernel: loops.Kernel) -> tuple[ScheduledKernel, ...]:
+        """The kernels of sums over a whole set; none where a nest is something else."""
+        said = self.report.mark()
+        found = sum_in_pieces(kernel, self.groupings.names, self.report)
+        if found is None:
+            return ()
+        clearing = tuple(schedule_warps(each, self.report) for each in found.clearing)
+        rows = tuple(added(each, found.parts) for each in schedule_rows(found.storing, self.report))
+        steps = (*clearing, *(rows or (schedule_warps(found.adding, self.report, self.most_bytes),)))
+        shown = _shown_right(kernel, tuple(_with_count(step, found.count) for step in steps), self.report)
         if not shown:
             self.report.back_to(said)
         return shown
