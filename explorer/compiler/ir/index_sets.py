@@ -22,6 +22,9 @@ SINGULAR = frozenset({"entity", "relation"})
 """The sets that a score's tensors are declared over: arrays over them have that name as their extent, others its plural
 (`nodes`), since a layer's or an op's maps have the singular names."""
 
+CONSTANT = frozenset({"unit", "etype", "ntype", "relation"})
+"""The sets that do not grow with a graph or a batch: their elements are few, and each may have to do with all."""
+
 ENDS = "_ends"
 """The extent `node_ends` of the array that holds where each node's segment begins: one more than `nodes`."""
 
@@ -36,6 +39,11 @@ def count_name(index_set: str) -> Extent:
     if index_set in SINGULAR:
         return index_set
     return 1 if index_set == "unit" else plural(index_set)
+
+
+def few(extent: Extent) -> bool:
+    """Whether so many iterations are few, however large the graph or the batch is."""
+    return isinstance(extent, int) or extent in {count_name(index_set) for index_set in CONSTANT}
 
 
 def ends_of(index_set: str) -> str:

@@ -18,9 +18,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
 from explorer.compiler.ir import loops
-from explorer.compiler.ir.index_sets import count_name
+from explorer.compiler.ir.index_sets import few
 from explorer.compiler.ir.loops import Buffer
-from explorer.compiler.ir.node import Extent, Names, walk
+from explorer.compiler.ir.node import Names, walk
 from explorer.compiler.ir.statements import (
     alive,
     closure,
@@ -32,14 +32,6 @@ from explorer.compiler.ir.statements import (
 )
 from explorer.compiler.schedule.distribute.split_sums import without_copies
 from explorer.compiler.schedule.edit.nests import Body, only_loop, part, static_loop, stored_in
-
-FEW = frozenset(count_name(index_set) for index_set in ("unit", "etype", "ntype", "relation"))
-"""Extents of sets that do not grow with a graph or a batch."""
-
-
-def few(extent: Extent) -> bool:
-    """Whether so many iterations are few, however large the graph or the batch."""
-    return isinstance(extent, int) or extent in FEW
 
 
 def is_long(kernel: loops.Kernel, statement: loops.Statement) -> bool:

@@ -16,15 +16,16 @@ from dataclasses import dataclass, replace
 from typing import cast
 
 from explorer.compiler.ir import loops
-from explorer.compiler.ir.kernels import AtomicAccumulate, Count, ScheduledKernel, Statement
+from explorer.compiler.ir.index_sets import few
+from explorer.compiler.ir.kernels import Count, ScheduledKernel, Statement
 from explorer.compiler.ir.loops import Buffer
 from explorer.compiler.ir.node import Names, Node, rewrite, walk
 from explorer.compiler.ir.statements import pure, renamed
 from explorer.compiler.passes.loops.cleared import ADDS, clear_output
 from explorer.compiler.report import Report
-from explorer.compiler.schedule.distribute.fission import few
 from explorer.compiler.schedule.edit.nests import Body, only_loop, part
 from explorer.compiler.schedule.edit.queries import edit
+from explorer.compiler.schedule.edit.reductions import stores_added
 from explorer.compiler.schedule.edit.statement_writer import Writer
 
 PIECE = 128
@@ -77,21 +78,14 @@ def added(kernel: ScheduledKernel, parts: Mapping[str, Buffer]) -> ScheduledKern
     def of(statement: Statement) -> tuple[Statement, ...]:
         if not isinstance(statement, loops.Store) or statement.target not in parts:
             return (statement,)
-        return (
-            AtomicAccumulate(
-                target=parts[statement.target].name,
-                indices=(0, *statement.indices[1:]),
-                reduction="sum",
-                function=statement.function,
-                operands=statement.operands,
-                origin=statement.origin,
-            ),
-        )
+        return (replace(statement, target=parts[statement.target].name, indices=(0, *statement.indices[1:])),)
 
+    outputs = {buffer.name for buffer in parts.values()}
+    body = stores_added(edit(kernel.body, of), outputs)
     names = ", ".join(buffer.name for buffer in parts.values())
     buffers = tuple(parts.get(buffer.name, buffer) for buffer in kernel.buffers)
     line = f"add to {names} atomically, a row of a piece at a time"
-    return replace(kernel, buffers=buffers, body=edit(kernel.body, of), schedule=(*kernel.schedule, line))
+    return replace(kernel, buffers=buffers, body=body, schedule=(*kernel.schedule, line))
 
 
 def _only_adds(loop: loops.For, name: str) -> bool:
