@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
 from explorer.compiler.ir import loops
+from explorer.compiler.ir.index_sets import STARTS
 from explorer.compiler.ir.kernels import Count, ScheduledKernel, reads_of
 from explorer.compiler.ir.module import Module
 from explorer.compiler.ir.node import Names, VerificationError, walk
@@ -150,6 +151,7 @@ class _Scheduling:
 
     groupings: Groupings
     repeated: Repeated
+    maps: Mapping[str, loops.Buffer]
     report: Report
     most_bytes: int
 
@@ -157,7 +159,7 @@ class _Scheduling:
     def of(cls, nests: Sequence[loops.Kernel], report: Report, kept: Sequence[str], most_bytes: int) -> _Scheduling:
         """Nothing yet, of a module of these nests, of which a caller gets the arrays `kept`; a block that one warp's
         rows fill has `most_bytes` of shared memory."""
-        return cls(Groupings.of(nests, kept), Repeated.of(nests), report, most_bytes)
+        return cls(Groupings.of(nests, kept), Repeated.of(nests), _maps_of(nests), report, most_bytes)
 
     def kernels(self, kernel: loops.Kernel) -> tuple[ScheduledKernel, ...]:
         """A nest's kernels: by chunks, where the options ask for it; those of its products, if it starts with some,
@@ -173,7 +175,8 @@ class _Scheduling:
         if products is not None:
             return products
         names = self.groupings.names
-        split = split_sums(kernel, names) or split_stages(kernel, names) or split_rows(kernel, names)
+        split = split_sums(kernel, names) or split_stages(kernel, names)
+        split = split or split_rows(kernel, names, self.maps)
         if split:
             return tuple(step for part in split for step in self._part(part))
         found = self._of_sums(kernel)
@@ -232,6 +235,13 @@ class _Scheduling:
             self.report.did(f"{kernel.name} is left out: another kernel has computed the same")
             return ()
         return self.kernels(kernel)
+
+
+def _maps_of(nests: Sequence[loops.Kernel]) -> dict[str, loops.Buffer]:
+    """By the array of where segments begin the one that says of each element in which segment it is, where some nest
+    has it."""
+    arrays = {buffer.name: buffer for nest in nests for buffer in nest.buffers if buffer.kind == "index"}
+    return {f"{name}{STARTS}": buffer for name, buffer in arrays.items() if f"{name}{STARTS}" in arrays}
 
 
 def _shown_right(kernel: loops.Kernel, steps: Sequence[Step], report: Report) -> tuple[Step, ...]:

@@ -7,9 +7,11 @@ one. A kernel of its own has an iteration for each element, and stores a row; th
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from explorer.compiler.ir import loops
+from explorer.compiler.ir.index_sets import few
 from explorer.compiler.ir.loops import Buffer
 from explorer.compiler.ir.node import Extent, Names
 from explorer.compiler.ir.statements import closure, names_read, pure, slice_for, written_names
@@ -26,8 +28,9 @@ from explorer.compiler.schedule.edit.statement_writer import Writer
 from explorer.compiler.schedule.match.outer_products import find_outer_sum
 
 
-def split_rows(kernel: loops.Kernel, names: Names) -> tuple[loops.Kernel, ...]:
-    """The kernel of the rows and that of their sums; none for other kernels."""
+def split_rows(kernel: loops.Kernel, names: Names, maps: Mapping[str, Buffer]) -> tuple[loops.Kernel, ...]:
+    """The kernel of the rows and that of their sums; none for other kernels. `maps` are by an array of where segments
+    begin the one that says of each element in which segment it is."""
     loop = only_loop(kernel)
     if loop is None:
         return ()
@@ -40,7 +43,7 @@ def split_rows(kernel: loops.Kernel, names: Names) -> tuple[loops.Kernel, ...]:
     sums = [statement for statement in body if outputs & written_names([statement])]
     if len(sums) != 1 or len(outputs) != 1 or outputs & names_read(s for s in body if s is not sums[0]):
         return ()
-    found = _Rows(kernel, loop, tuple(scalars), replace(segment, body=body), sums[0], writer, names)
+    found = _Rows(kernel, loop, tuple(scalars), replace(segment, body=body), sums[0], writer, names, maps)
     return found.kernels()
 
 
@@ -99,6 +102,7 @@ class _Rows:
     sums: loops.Statement
     writer: Writer
     names: Names
+    maps: Mapping[str, Buffer]
 
     def kernels(self) -> tuple[loops.Kernel, ...]:
         """Both kernels; none where the rows need their segment, or the sum is taken as well without them."""
@@ -107,25 +111,42 @@ class _Rows:
         read = names_read((*used, self.sums))
         crossing = [s for s in before if isinstance(s, loops.Row | loops.Accumulator) and s.name in read]
         rows = closure(before, {statement.name for statement in crossing})
-        if not crossing or {self.loop.variable, *map(loops.result_of, self.scalars)} & self._outside(rows):
-            return ()
         place = self._place(rows)
-        if place is None:
+        if not crossing or place is None:
             return ()
         element, extent, rows = place
+        if self._outside(rows):
+            known = self._segment_of(element, extent, rows)
+            if known is None:
+                return ()
+            rows = (known, *rows)
         made = {s.name: self._array(s, extent) for s in crossing}
         sums = self._summing(used, made, element)
         if not is_deep(self.kernel, rows) and find_outer_sum(sums) is None:
             return ()
         return self._computing(rows, crossing, made, element, extent), sums
 
-    def _outside(self, rows: Body) -> set[str]:
-        """What the rows need of the iteration around the segment, but for scalars that are the same in all."""
-        constant: set[str] = set()
+    def _outside(self, rows: Body) -> bool:
+        """Whether rows need something of the iteration around the segment that is not the same in all."""
+        own = {self.loop.variable}
+        outputs = {buffer.name for buffer in self.kernel.buffers if buffer.kind == "output"}
         for scalar in self.scalars:
-            if isinstance(scalar, loops.Compute) and not set(loops.reads_of(scalar)) - constant:
-                constant.add(scalar.result)
-        return names_read(rows) - constant
+            if (own | outputs) & set(loops.reads_of(scalar)):
+                own.add(str(loops.result_of(scalar)))
+        return bool(own & names_read(rows))
+
+    def _segment_of(self, element: str, extent: Extent, rows: Body) -> loops.Load | None:
+        """The load of which of few segments an element is in; None where no array says it, or where the segment begins
+        and ends is needed too."""
+        begin = next((s for s in self.scalars if loops.result_of(s) == self.segment.lower), None)
+        index = self.maps.get(begin.buffer) if isinstance(begin, loops.Load) else None
+        needed = slice_for(self.scalars, rows)
+        bounds = {self.segment.lower, self.segment.extent}
+        if index is None or index.extents != (extent,) or not few(self.loop.extent):
+            return None
+        if bounds & {loops.result_of(s) for s in needed}:
+            return None
+        return loops.Load(result=self.loop.variable, buffer=index.name, indices=(element,), origin=rows[0].origin)
 
     def _place(self, rows: Body) -> tuple[str, Extent, Body] | None:
         """What tells elements apart, how many there are, and the rows' statements: an element that is only looked up
@@ -159,7 +180,8 @@ class _Rows:
         extent: Extent,
     ) -> loops.Kernel:
         """The kernel of the rows."""
-        body: list[loops.Statement] = [*slice_for(self.scalars, rows), *rows]
+        known = [s for s in rows if loops.result_of(s) == self.loop.variable]
+        body = [*known, *slice_for(self.scalars, rows), *(s for s in rows if s not in known)]
         for statement in crossing:
             array = made[statement.name].name
             if isinstance(statement, loops.Row) and self._only_stored(body, statement.name):
@@ -167,7 +189,9 @@ class _Rows:
             else:
                 body += self._stores(statement, array, element)
         loop = replace(self.loop, variable=element, extent=extent, body=tuple(body))
-        return part(self.kernel, f"{self.kernel.name}_rows", loop, *made.values())
+        arrays = {load.buffer for load in known if isinstance(load, loops.Load)}
+        maps = [index for index in self.maps.values() if index.name in arrays and index not in self.kernel.buffers]
+        return part(self.kernel, f"{self.kernel.name}_rows", loop, *maps, *made.values())
 
     @staticmethod
     def _only_stored(body: list[loops.Statement], name: str) -> bool:
