@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from explorer.compiler.ir import loops
 from explorer.compiler.ir.index_sets import few
 from explorer.compiler.ir.loops import Buffer
-from explorer.compiler.ir.node import Extent, Names
+from explorer.compiler.ir.node import Extent, Names, Node, rewrite, walk
 from explorer.compiler.ir.statements import closure, names_read, pure, slice_for, written_names
 from explorer.compiler.schedule.edit.nests import (
     Body,
@@ -38,7 +38,7 @@ def split_rows(kernel: loops.Kernel, names: Names, maps: Mapping[str, Buffer]) -
     if not isinstance(segment, loops.For) or static_loop(kernel, segment) or not all(pure(s) for s in scalars):
         return ()
     writer = Writer(kernel, segment.origin)
-    body = products_first(kernel, segment.body, writer)
+    body = products_first(kernel, _segments_first(kernel, segment.body, loop.variable, writer), writer)
     outputs = {buffer.name for buffer in kernel.buffers if buffer.kind == "output"}
     sums = [statement for statement in body if outputs & written_names([statement])]
     if len(sums) != 1 or len(outputs) != 1 or outputs & names_read(s for s in body if s is not sums[0]):
@@ -54,6 +54,48 @@ def products_first(kernel: loops.Kernel, body: Body, writer: Writer) -> Body:
     for statement in body:
         found += _divided(kernel, statement, writer) if static_loop(kernel, statement) else (statement,)
     return tuple(found)
+
+
+def _segments_first(kernel: loops.Kernel, body: Body, row: str, writer: Writer) -> Body:
+    """A segment's body with what the segment of an element adds to an output's row in a row of the element, and that
+    added: `for e in n..n1 { y[r, d] += v }` as `row w; for e { w[d] += v }; for d { y[r, d] += w[d] }`."""
+    outputs = {buffer.name: buffer for buffer in kernel.buffers if buffer.kind == "output"}
+    found: list[loops.Statement] = []
+    for statement in body:
+        written = outputs.keys() & written_names([statement])
+        if not isinstance(statement, loops.For) or static_loop(kernel, statement) or len(written) != 1:
+            found.append(statement)
+            continue
+        found += _summed_first(statement, outputs[written.pop()], row, writer)
+    return tuple(found)
+
+
+def _summed_first(loop: loops.For, output: Buffer, row: str, writer: Writer) -> Body:
+    """A loop that adds to the row of an output, its sum taken in a row or an accumulator of its own; the loop itself
+    where it does something else with the output."""
+    sums = [n for n in walk(loop) if isinstance(n, loops.Store | loops.Accumulate) and n.target == output.name]
+    plain = all(isinstance(n, loops.Accumulate) and (n.reduction, n.indices[0]) == ("sum", row) for n in sums)
+    if not plain or output.name in {n.buffer for n in walk(loop) if isinstance(n, loops.Load)}:
+        return (loop,)
+    extents, name = output.extents[1:], writer.names.new("w")
+
+    def change(node: Node) -> Node:
+        if isinstance(node, loops.Accumulate) and node.target == output.name:
+            return replace(node, target=name, indices=node.indices[1:])
+        return node
+
+    inner = rewrite(loop, change)
+    if not extents:
+        total = loops.Accumulator(name=name, start=0.0, origin=loop.origin)
+        return total, inner, writer.add(output.name, "sum", name, row)
+    first, last = writer.over(extents), writer.over(extents)
+    value = writer.load("s", name, *last)
+    return (
+        loops.Row(name=name, extents=extents, origin=loop.origin),
+        *writer.nested(first, extents, (writer.store(name, 0.0, *first),)),
+        inner,
+        *writer.nested(last, extents, (value, writer.add(output.name, "sum", value.result, row, *last))),
+    )
 
 
 def _divided(kernel: loops.Kernel, nest: loops.Statement, writer: Writer) -> Body:
