@@ -1,4 +1,4 @@
-"""Loop distribution of an iteration in which few go through many: each long sum, and what is between, in its own kernel.
+"""Loop distribution where few iterations go through many elements: a kernel for each long sum, and for what is between.
 
 The gradients of parameters, of relations and of types are sums over all nodes, edges, triples or entries, and there
 are few of them, mostly one: an iteration of such a nest is the work of a whole graph. Its long sums become kernels,

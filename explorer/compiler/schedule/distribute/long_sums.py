@@ -2,7 +2,8 @@
 
     parallel for u in 0..1                     for p in 0..pieces
       for n in 0..nodes                          row y[F]
-        for f { b[u, f] += x[n, f] }      ->     for n in p * 128..min(p * 128 + 128, nodes) { for f { y[f] += x[n, f] } }
+        for f { b[u, f] += x[n, f] }      ->     for n in p * 128..min(p * 128 + 128, nodes)
+                                                   for f { y[f] += x[n, f] }
                                                  for f { b[0, f] += y[f] }
 
 A piece's part is in registers; pieces add to what another kernel has cleared, by atomics: one for each number of a sum

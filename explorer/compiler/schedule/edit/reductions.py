@@ -126,6 +126,7 @@ def _into_part(statement: Statement, parts: dict[tuple[str, tuple[Atom, ...]], s
 
 def make_atomic(kernel: ScheduledKernel, outputs: frozenset[str]) -> ScheduledKernel:
     """The sums in these outputs made atomic: other warps add to the same elements."""
+
     def of(statement: Statement) -> Body:
         if not isinstance(statement, Accumulate) or statement.target not in outputs:
             return (statement,)
