@@ -73,8 +73,8 @@ def with_products(graph: Graph, counts: Mapping[str, int]) -> dict[str, int]:
     return {**counts, **{name: prod(counts[each] for each in sets) for name, sets in products.items()}}
 
 
-STARTS = "_ptr"
-"""Behind a map's name, the array of where each segment of its inverse begins."""
+STARTS, ORDER = "_ptr", "_order"
+"""Behind a map's name, the array of where each segment of its inverse begins, and that of the elements in that order."""
 
 
 @dataclass(frozen=True)
@@ -97,7 +97,7 @@ class SetNames:
             counts[index_set] = count_name(index_set)
             if graph.family == "score" and index_set != "unit":
                 counts[index_set] = names.new({"batch": "B", "negative": "BN"}.get(index_set, str(counts[index_set])))
-        inverses = {e.name: (names.new(f"{e.name}{STARTS}"), names.new(f"{e.name}_order")) for e in graph.maps}
+        inverses = {e.name: (names.new(f"{e.name}{STARTS}"), names.new(f"{e.name}{ORDER}")) for e in graph.maps}
         return cls(counts, inverses)
 
     def taken(self) -> set[str]:

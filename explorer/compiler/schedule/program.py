@@ -13,8 +13,9 @@ from explorer.compiler.ir.module import Module
 from explorer.compiler.ir.node import Names, VerificationError, walk
 from explorer.compiler.ir.verify.kernels import verify_scheduled
 from explorer.compiler.passes.loops.cleared import clearing_kernel
-from explorer.compiler.report import Report
+from explorer.compiler.report import Mark, Report
 from explorer.compiler.schedule.chunks.strategy import schedule_chunks
+from explorer.compiler.schedule.distribute.by_elements import add_elements
 from explorer.compiler.schedule.distribute.duplicates import Repeated
 from explorer.compiler.schedule.distribute.fission import split_stages
 from explorer.compiler.schedule.distribute.flatten_negatives import flatten_negatives
@@ -29,6 +30,7 @@ from explorer.compiler.schedule.gemm.outer_products import schedule_outer_produc
 from explorer.compiler.schedule.gemm.strategy import Groupings, schedule_pairs, schedule_products
 from explorer.compiler.schedule.segments.by_rows import schedule_rows
 from explorer.compiler.schedule.segments.strategy import schedule_sparse
+from explorer.compiler.schedule.shared_out import is_shared_out, walked_by_few
 from explorer.compiler.schedule.unread import say_unread
 from explorer.compiler.schedule.warps.rows_in_memory import rows_in_memory, rows_to_move
 from explorer.compiler.schedule.warps.strategy import SHARED_BYTES, RowsTooLarge, schedule_warps
@@ -180,6 +182,8 @@ class _Scheduling:
         if split:
             return tuple(step for part in split for step in self._part(part))
         found = self._of_sums(kernel)
+        if walked_by_few(kernel) and not (found and all(map(is_shared_out, found))):
+            found = self._by_elements(kernel, said) or found
         if found:
             return found
         shown = _shown_right(kernel, warps(kernel, self.report, self.most_bytes, names), self.report)
@@ -200,6 +204,16 @@ class _Scheduling:
         if not shown:
             self.report.back_to(said)
         return shown
+
+    def _by_elements(self, kernel: loops.Kernel, said: Mark) -> tuple[ScheduledKernel, ...]:
+        """The kernels of a nest whose few iterations no template shares out: of what elements are summed of, and of
+        their sums; or each element adds where it belongs. None where no array says that."""
+        parts = split_rows(kernel, self.groupings.names, self.maps, always=True)
+        if parts:
+            self.report.back_to(said)
+            return tuple(step for part in parts for step in self._part(part))
+        steps = [schedule_warps(each, self.report, self.most_bytes) for each in add_elements(kernel, self.maps)]
+        return _shown_right(kernel, steps, self.report)
 
     def _in_pieces(self, kernel: loops.Kernel) -> tuple[ScheduledKernel, ...]:
         """The kernels of sums over a whole set; none where a nest is something else."""

@@ -31,6 +31,7 @@ from explorer.compiler.ir.statements import (
     written_names,
 )
 from explorer.compiler.schedule.distribute.split_sums import without_copies
+from explorer.compiler.schedule.distribute.stored_sums import stored_sums
 from explorer.compiler.schedule.edit.nests import Body, only_loop, part, static_loop, stored_in
 
 
@@ -46,10 +47,21 @@ def split_stages(kernel: loops.Kernel, names: Names) -> tuple[loops.Kernel, ...]
     loop = only_loop(kernel)
     if loop is None or not few(loop.extent) or not any(is_long(kernel, statement) for statement in loop.body):
         return ()
-    body = _apart(kernel, without_copies(kernel, loop))
-    if body is None or sum(not pure(statement) for statement in body) < 2:
+    if all(pure(statement) or is_long(kernel, statement) for statement in loop.body) and _one_sum(loop.body):
         return ()
+    body = _apart(kernel, without_copies(kernel, loop))
+    if body is None:
+        return ()
+    sums = [statement for statement in body if is_long(kernel, statement)]
+    body = stored_sums(kernel, loop.variable, body, sums)
     return _Fission(kernel, loop, body, names).kernels()
+
+
+def _one_sum(body: Body) -> bool:
+    """Whether an iteration has one loop, which adds to one output."""
+    done = [statement for statement in body if not pure(statement)]
+    own = {name for statement in done for node in walk(statement) if (name := loops.result_of(node)) is not None}
+    return len(done) == 1 and len(written_names(done) - own) == 1
 
 
 def _apart(kernel: loops.Kernel, body: Body) -> Body | None:
@@ -112,18 +124,23 @@ class _Fission:
 
     def kernels(self) -> tuple[loops.Kernel, ...]:
         """The kernels in order; none where a sum does not begin with zeros or is added to otherwise."""
-        sums = {name for s in self.body if is_long(self.kernel, s) for name in written_names([s])}
-        body = tuple(s for s in self.body if not any(self._clears(s, name) for name in sums))
+        sums = [name for s in self.body if is_long(self.kernel, s) for name in written_names([s])]
+        body = self.without_clears()
         declared = {s.name: s for s in body if isinstance(s, loops.Row | loops.Accumulator)}
         others = [s for s in body if not is_long(self.kernel, s)]
         starts = [s.start for name in sums if isinstance(s := declared.get(name), loops.Accumulator)]
-        if sums & written_names(others) or any(starts):
+        if set(sums) & written_names(others) or len(set(sums)) < len(sums) or any(starts):
             return ()
         groups = self._groups(body)
         arrays = {name: self._array(s) for name, s in declared.items() if self._crosses(name, groups)}
         scalars = tuple(s for s in body if pure(s))
         made = [self._kernel(group, place, arrays, declared, scalars) for place, group in enumerate(groups)]
         return tuple(made)
+
+    def without_clears(self) -> Body:
+        """The body without what sets to 0 what is then summed in: kernels of sums clear it themselves."""
+        sums = {name for s in self.body if is_long(self.kernel, s) for name in written_names([s])}
+        return tuple(s for s in self.body if not any(self._clears(s, name) for name in sums))
 
     def _clears(self, statement: loops.Statement, name: str) -> bool:
         """Whether a statement sets all of a row to 0, and does nothing else."""

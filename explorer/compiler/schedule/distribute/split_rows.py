@@ -28,9 +28,12 @@ from explorer.compiler.schedule.edit.statement_writer import Writer
 from explorer.compiler.schedule.match.outer_products import find_outer_sum
 
 
-def split_rows(kernel: loops.Kernel, names: Names, maps: Mapping[str, Buffer]) -> tuple[loops.Kernel, ...]:
+def split_rows(
+    kernel: loops.Kernel, names: Names, maps: Mapping[str, Buffer], *, always: bool = False
+) -> tuple[loops.Kernel, ...]:
     """The kernel of the rows and that of their sums; none for other kernels. `maps` are by an array of where segments
-    begin the one that says of each element in which segment it is."""
+    begin the one that says of each element in which segment it is. With `always`, rows that take no more than a static
+    loop too, and sums of several numbers for one element of the output."""
     loop = only_loop(kernel)
     if loop is None:
         return ()
@@ -38,13 +41,14 @@ def split_rows(kernel: loops.Kernel, names: Names, maps: Mapping[str, Buffer]) -
     if not isinstance(segment, loops.For) or static_loop(kernel, segment) or not all(pure(s) for s in scalars):
         return ()
     writer = Writer(kernel, segment.origin)
-    body = products_first(kernel, _segments_first(kernel, segment.body, loop.variable, writer), writer)
+    body = _segments_first(kernel, segment.body, loop.variable, writer, always)
+    body = products_first(kernel, body, writer)
     outputs = {buffer.name for buffer in kernel.buffers if buffer.kind == "output"}
     sums = [statement for statement in body if outputs & written_names([statement])]
     if len(sums) != 1 or len(outputs) != 1 or outputs & names_read(s for s in body if s is not sums[0]):
         return ()
     found = _Rows(kernel, loop, tuple(scalars), replace(segment, body=body), sums[0], writer, names, maps)
-    return found.kernels()
+    return found.kernels(always)
 
 
 def products_first(kernel: loops.Kernel, body: Body, writer: Writer) -> Body:
@@ -56,18 +60,33 @@ def products_first(kernel: loops.Kernel, body: Body, writer: Writer) -> Body:
     return tuple(found)
 
 
-def _segments_first(kernel: loops.Kernel, body: Body, row: str, writer: Writer) -> Body:
+def _segments_first(kernel: loops.Kernel, body: Body, row: str, writer: Writer, always: bool) -> Body:
     """A segment's body with what the segment of an element adds to an output's row in a row of the element, and that
-    added: `for e in n..n1 { y[r, d] += v }` as `row w; for e { w[d] += v }; for d { y[r, d] += w[d] }`."""
+    added: `for e in n..n1 { y[r, d] += v }` as `row w; for e { w[d] += v }; for d { y[r, d] += w[d] }`. With `always`,
+    with what a static loop adds to one element too."""
     outputs = {buffer.name: buffer for buffer in kernel.buffers if buffer.kind == "output"}
     found: list[loops.Statement] = []
     for statement in body:
         written = outputs.keys() & written_names([statement])
-        if not isinstance(statement, loops.For) or static_loop(kernel, statement) or len(written) != 1:
+        many = isinstance(statement, loops.For) and (
+            not static_loop(kernel, statement) or (always and _adds_up(statement, written))
+        )
+        if not many or len(written) != 1:
             found.append(statement)
             continue
+        assert isinstance(statement, loops.For)
         found += _summed_first(statement, outputs[written.pop()], row, writer)
     return tuple(found)
+
+
+def _adds_up(loop: loops.For, outputs: set[str]) -> bool:
+    """Whether several iterations of a loop, or of one in it, add to one element of these outputs."""
+    for node in walk(loop):
+        if isinstance(node, loops.For):
+            sums = [n for n in walk(node) if isinstance(n, loops.Accumulate) and n.target in outputs]
+            if any(node.variable not in each.indices for each in sums):
+                return True
+    return False
 
 
 def _summed_first(loop: loops.For, output: Buffer, row: str, writer: Writer) -> Body:
@@ -146,7 +165,7 @@ class _Rows:
     names: Names
     maps: Mapping[str, Buffer]
 
-    def kernels(self) -> tuple[loops.Kernel, ...]:
+    def kernels(self, always: bool) -> tuple[loops.Kernel, ...]:
         """Both kernels; none where the rows need their segment, or the sum is taken as well without them."""
         before = tuple(statement for statement in self.segment.body if statement is not self.sums)
         used = slice_for(tuple(s for s in before if pure(s)), (self.sums,))
@@ -164,7 +183,7 @@ class _Rows:
             rows = (known, *rows)
         made = {s.name: self._array(s, extent) for s in crossing}
         sums = self._summing(used, made, element)
-        if not is_deep(self.kernel, rows) and find_outer_sum(sums) is None:
+        if not always and not is_deep(self.kernel, rows) and find_outer_sum(sums) is None:
             return ()
         return self._computing(rows, crossing, made, element, extent), sums
 
