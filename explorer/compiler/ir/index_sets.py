@@ -74,7 +74,7 @@ def with_products(graph: Graph, counts: Mapping[str, int]) -> dict[str, int]:
 
 
 STARTS, ORDER = "_ptr", "_order"
-"""Behind a map's name, the array of where each segment of its inverse begins, and that of the elements in that order."""
+"""Behind a map's name, the array of where each segment of its inverse begins, and the elements in that order."""
 
 
 @dataclass(frozen=True)

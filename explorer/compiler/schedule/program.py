@@ -20,6 +20,7 @@ from explorer.compiler.schedule.distribute.duplicates import Repeated
 from explorer.compiler.schedule.distribute.fission import split_stages
 from explorer.compiler.schedule.distribute.flatten_negatives import flatten_negatives
 from explorer.compiler.schedule.distribute.join_segments import join_segments
+from explorer.compiler.schedule.distribute.join_sums import joined, sums_together
 from explorer.compiler.schedule.distribute.long_sums import added, sum_in_pieces
 from explorer.compiler.schedule.distribute.scatter import scatter_sums
 from explorer.compiler.schedule.distribute.split_rows import split_rows
@@ -28,6 +29,7 @@ from explorer.compiler.schedule.edit.dead_code import without_unread
 from explorer.compiler.schedule.edit.guards import within_extents
 from explorer.compiler.schedule.gemm.outer_products import schedule_outer_products
 from explorer.compiler.schedule.gemm.strategy import Groupings, schedule_pairs, schedule_products
+from explorer.compiler.schedule.match.outer_products import find_outer_sum
 from explorer.compiler.schedule.segments.by_rows import schedule_rows
 from explorer.compiler.schedule.segments.strategy import schedule_sparse
 from explorer.compiler.schedule.shared_out import is_shared_out, walked_by_few
@@ -177,7 +179,9 @@ class _Scheduling:
         if products is not None:
             return products
         names = self.groupings.names
-        split = split_sums(kernel, names) or split_stages(kernel, names)
+        split = split_sums(kernel, names)
+        if not split and (stages := split_stages(kernel, names)):
+            return tuple(step for group in sums_together(stages, self._is_plain) for step in self._together(group))
         split = split or split_rows(kernel, names, self.maps)
         if split:
             return tuple(step for part in split for step in self._part(part))
@@ -190,6 +194,22 @@ class _Scheduling:
         if shown:
             return shown
         raise Unsupported(f"No template's kernels for {kernel.name} can be shown to be right.")
+
+    def _together(self, group: Sequence[loops.Kernel]) -> tuple[ScheduledKernel, ...]:
+        """The kernels of a stage, or of sums that are taken together where that can be."""
+        if len(group) > 1:
+            together = joined([*map(self.repeated.reading, group)], self.groupings.names)
+            found = self._in_pieces(together, rows=True)
+            if found:
+                return found
+        return tuple(step for part in group for step in self._part(part))
+
+    def _is_plain(self, kernel: loops.Kernel) -> bool:
+        """Whether a nest's long sum is taken as it is, in pieces: it is none of outer products, and of an element's own
+        numbers."""
+        names = self.groupings.names
+        rows = split_rows(kernel, names, self.maps)
+        return not rows and find_outer_sum(kernel) is None and sum_in_pieces(kernel, names, self.report) is not None
 
     def _of_sums(self, kernel: loops.Kernel) -> tuple[ScheduledKernel, ...]:
         """The kernels of a template of sums; none where no such template is for a nest."""
@@ -215,15 +235,19 @@ class _Scheduling:
         steps = [schedule_warps(each, self.report, self.most_bytes) for each in add_elements(kernel, self.maps)]
         return _shown_right(kernel, steps, self.report)
 
-    def _in_pieces(self, kernel: loops.Kernel) -> tuple[ScheduledKernel, ...]:
-        """The kernels of sums over a whole set; none where a nest is something else."""
+    def _in_pieces(self, kernel: loops.Kernel, *, rows: bool = False) -> tuple[ScheduledKernel, ...]:
+        """The kernels of sums over a whole set; none where a nest is something else, or, where it has to be by `rows`,
+        lanes cannot share those."""
         said = self.report.mark()
         found = sum_in_pieces(kernel, self.groupings.names, self.report)
         if found is None:
             return ()
-        clearing = tuple(schedule_warps(each, self.report) for each in found.clearing)
-        rows = tuple(added(each, found.parts) for each in schedule_rows(found.storing, self.report))
-        steps = (*clearing, *(rows or (schedule_warps(found.adding, self.report, self.most_bytes),)))
+        clearing = schedule_warps(found.clearing, self.report)
+        adding = tuple(added(each, found.parts) for each in schedule_rows(join_segments(found.storing), self.report))
+        if rows and not adding:
+            self.report.back_to(said)
+            return ()
+        steps = (clearing, *(adding or (schedule_warps(found.adding, self.report, self.most_bytes),)))
         shown = _shown_right(kernel, tuple(_with_count(step, found.count) for step in steps), self.report)
         if not shown:
             self.report.back_to(said)

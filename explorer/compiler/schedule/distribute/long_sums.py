@@ -22,7 +22,7 @@ from explorer.compiler.ir.kernels import Count, ScheduledKernel, Statement
 from explorer.compiler.ir.loops import Buffer
 from explorer.compiler.ir.node import Names, Node, rewrite, walk
 from explorer.compiler.ir.statements import pure, renamed
-from explorer.compiler.passes.loops.cleared import ADDS, clear_output
+from explorer.compiler.passes.loops.cleared import ADDS, clear_outputs
 from explorer.compiler.report import Report
 from explorer.compiler.schedule.edit.nests import Body, only_loop, part
 from explorer.compiler.schedule.edit.queries import edit
@@ -39,11 +39,11 @@ SHORTEST = 32
 
 @dataclass(frozen=True)
 class InPieces:
-    """The kernels that clear the outputs; the nest over pieces, in two forms: one whose iterations add to the outputs,
+    """The kernel that clears the outputs; the nest over pieces, in two forms: one whose iterations add to the outputs,
     and one whose iterations store what they have in rows of `parts`, each of which belongs to an output; and how many
     pieces there are, by name."""
 
-    clearing: tuple[loops.Kernel, ...]
+    clearing: loops.Kernel
     adding: loops.Kernel
     storing: loops.Kernel
     parts: Mapping[str, Buffer]
@@ -69,7 +69,7 @@ def sum_in_pieces(kernel: loops.Kernel, names: Names, report: Report) -> InPiece
     count = names.new(f"{kernel.name}_pieces")
     parts = {names.new(f"{kernel.name}_parts"): buffer for buffer in outputs.values()}
     nest = _Nest(kernel, loop, extent, piece, count, Writer(kernel, loop.origin))
-    clearing = tuple(clear_output(kernel, buffer) for buffer in outputs.values())
+    clearing = clear_outputs(kernel, *outputs.values())
     return InPieces(clearing, nest.adding(), nest.storing(parts), parts, (count, Count(((extent, piece),))))
 
 
