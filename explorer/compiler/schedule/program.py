@@ -25,6 +25,7 @@ from explorer.compiler.schedule.distribute.long_sums import added, sum_in_pieces
 from explorer.compiler.schedule.distribute.scatter import scatter_sums
 from explorer.compiler.schedule.distribute.split_rows import split_rows
 from explorer.compiler.schedule.distribute.split_sums import split_sums
+from explorer.compiler.schedule.distribute.unit_rows import clear_together, rows_of_one
 from explorer.compiler.schedule.edit.dead_code import without_unread
 from explorer.compiler.schedule.edit.guards import within_extents
 from explorer.compiler.schedule.gemm.outer_products import schedule_outer_products
@@ -181,7 +182,8 @@ class _Scheduling:
         names = self.groupings.names
         split = split_sums(kernel, names)
         if not split and (stages := split_stages(kernel, names)):
-            return tuple(step for group in sums_together(stages, self._is_plain) for step in self._together(group))
+            groups = sums_together(stages, self._is_plain)
+            return self._cleared_together(kernel, [step for group in groups for step in self._together(group)])
         split = split or split_rows(kernel, names, self.maps)
         if split:
             return tuple(step for part in split for step in self._part(part))
@@ -202,7 +204,14 @@ class _Scheduling:
             found = self._in_pieces(together, rows=True)
             if found:
                 return found
-        return tuple(step for part in group for step in self._part(part))
+        return tuple(step for part in group for each in rows_of_one(part) for step in self._part(each))
+
+    def _cleared_together(self, kernel: loops.Kernel, steps: list[ScheduledKernel]) -> tuple[ScheduledKernel, ...]:
+        """The kernels of a nest's stages, those that only clear arrays in as few as can be, ahead of all."""
+        clears = [step for step in steps if _clears(step)]
+        outputs = [buffer for step in clears for buffer in step.buffers]
+        clearing = [schedule_warps(each, self.report) for each in clear_together(kernel, outputs)]
+        return *clearing, *(step for step in steps if step not in clears)
 
     def _is_plain(self, kernel: loops.Kernel) -> bool:
         """Whether a nest's long sum is taken as it is, in pieces: it is none of outer products, and of an element's own
@@ -273,6 +282,14 @@ class _Scheduling:
             self.report.did(f"{kernel.name} is left out: another kernel has computed the same")
             return ()
         return self.kernels(kernel)
+
+
+def _clears(kernel: ScheduledKernel) -> bool:
+    """Whether a kernel does nothing but store zeros in arrays of its own."""
+    nodes = list(walk(kernel))
+    stores = {node.operands for node in nodes if isinstance(node, loops.Store)}
+    others = [n for n in nodes if isinstance(n, loops.Load | loops.Accumulate | loops.Compute)]
+    return stores == {(0.0,)} and not others and all(buffer.kind == "output" for buffer in kernel.buffers)
 
 
 def _maps_of(nests: Sequence[loops.Kernel]) -> dict[str, loops.Buffer]:

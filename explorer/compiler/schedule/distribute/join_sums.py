@@ -47,8 +47,8 @@ def joined(kernels: Sequence[loops.Kernel], names: Names) -> loops.Kernel:
 
 
 def _over(kernel: loops.Kernel) -> object:
-    """What a sum goes over: the extents of the nest, and of its one long loop, and whether it is of numbers, which lanes
-    take an element each of, or of rows; None where it has others."""
+    """What a sum goes over: the extents of the nest, and of its one long loop; and whether it is of rows, or of
+    numbers, for which each lane has an element of its own. None where it has other loops."""
     loop = only_loop(kernel)
     done = [statement for statement in loop.body if not pure(statement)] if loop is not None else []
     if loop is None or len({(s.lower, s.extent) for s in done if isinstance(s, loops.For)}) != 1:
