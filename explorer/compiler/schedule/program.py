@@ -17,7 +17,7 @@ from explorer.compiler.report import Mark, Report
 from explorer.compiler.schedule.chunks.strategy import schedule_chunks
 from explorer.compiler.schedule.distribute.by_elements import add_elements
 from explorer.compiler.schedule.distribute.duplicates import Repeated
-from explorer.compiler.schedule.distribute.fission import split_stages
+from explorer.compiler.schedule.distribute.fission import split_stages, walked_by_few
 from explorer.compiler.schedule.distribute.flatten_negatives import flatten_negatives
 from explorer.compiler.schedule.distribute.join_segments import join_segments
 from explorer.compiler.schedule.distribute.join_sums import joined, sums_together
@@ -33,7 +33,7 @@ from explorer.compiler.schedule.gemm.strategy import Groupings, schedule_pairs, 
 from explorer.compiler.schedule.match.outer_products import find_outer_sum
 from explorer.compiler.schedule.segments.by_rows import schedule_rows
 from explorer.compiler.schedule.segments.strategy import schedule_sparse
-from explorer.compiler.schedule.shared_out import is_shared_out, walked_by_few
+from explorer.compiler.schedule.shared_out import is_shared_out
 from explorer.compiler.schedule.unread import say_unread
 from explorer.compiler.schedule.warps.rows_in_memory import rows_in_memory, rows_to_move
 from explorer.compiler.schedule.warps.strategy import SHARED_BYTES, RowsTooLarge, schedule_warps

@@ -2,18 +2,9 @@
 
 from __future__ import annotations
 
-from explorer.compiler.ir import loops
 from explorer.compiler.ir.index_sets import few
 from explorer.compiler.ir.kernels import Count, Loop, ScheduledKernel
 from explorer.compiler.ir.node import Extent, walk
-from explorer.compiler.schedule.distribute.fission import is_long
-from explorer.compiler.schedule.edit.nests import only_loop
-
-
-def walked_by_few(kernel: loops.Kernel) -> bool:
-    """Whether few iterations of a nest go through all elements of a graph or a batch."""
-    loop = only_loop(kernel)
-    return loop is not None and few(loop.extent) and any(is_long(kernel, statement) for statement in loop.body)
 
 
 def is_shared_out(kernel: ScheduledKernel) -> bool:

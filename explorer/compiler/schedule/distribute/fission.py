@@ -42,10 +42,16 @@ def is_long(kernel: loops.Kernel, statement: loops.Statement) -> bool:
     return is_segment(kernel, statement) or not few(statement.extent)
 
 
+def walked_by_few(kernel: loops.Kernel) -> bool:
+    """Whether few iterations of a nest go through all elements of a graph or a batch."""
+    loop = only_loop(kernel)
+    return loop is not None and few(loop.extent) and any(is_long(kernel, statement) for statement in loop.body)
+
+
 def split_stages(kernel: loops.Kernel, names: Names) -> tuple[loops.Kernel, ...]:
     """A nest's kernels, in order; none where there is nothing to split, or a long loop is more than sums."""
     loop = only_loop(kernel)
-    if loop is None or not few(loop.extent) or not any(is_long(kernel, statement) for statement in loop.body):
+    if loop is None or not walked_by_few(kernel):
         return ()
     if all(pure(statement) or is_long(kernel, statement) for statement in loop.body) and _one_sum(loop.body):
         return ()

@@ -10,8 +10,8 @@ from math import prod
 from explorer.compiler.ir import loops
 from explorer.compiler.ir.node import Names, merge, walk
 from explorer.compiler.ir.statements import all_names, pure, renamed
+from explorer.compiler.schedule.distribute.fission import walked_by_few
 from explorer.compiler.schedule.edit.nests import Body, only_loop
-from explorer.compiler.schedule.shared_out import walked_by_few
 
 MOST_NUMBERS = 256
 """Numbers that are summed in one kernel: a warp's lanes keep 8 each, and have registers left for what is in flight."""

@@ -68,15 +68,15 @@ def _nest(kernel: loops.Kernel, statement: loops.Statement) -> tuple[list[loops.
 def _rows(kernel: loops.Kernel, statement: loops.Statement) -> int:
     """How many rows a statement stores, each by itself; 1 where it does something else, or they are few."""
     around, _ = _nest(kernel, statement)
-    nodes = [node for node in walk(statement) if not isinstance(node, loops.For)]
+    nodes = list(walk(statement))
     stores = [node for node in nodes if isinstance(node, loops.Store)]
     variables = {loop.variable for loop in around}
-    if len(stores) + sum(map(pure, nodes)) < len(nodes) or any(variables - set(s.indices) for s in stores):
+    if any(isinstance(node, loops.Row | loops.Accumulator | loops.Accumulate) for node in nodes):
         return 1
-    loops_in = [node for node in walk(statement) if isinstance(node, loops.For)]
-    if prod(kernel.size(loop.extent) for loop in loops_in) < LEAST_NUMBERS:
+    if any(variables - set(store.indices) for store in stores):
         return 1
-    return prod(kernel.size(loop.extent) for loop in around)
+    numbers = prod(kernel.size(node.extent) for node in nodes if isinstance(node, loops.For))
+    return prod(kernel.size(loop.extent) for loop in around) if numbers >= LEAST_NUMBERS else 1
 
 
 def _spread(kernel: loops.Kernel, loop: loops.For, body: Body, rows: int) -> loops.For:
