@@ -2,7 +2,7 @@
 
     parallel for u in 0..1                     for p in 0..pieces
       for n in 0..nodes                          row y[F]
-        for f { b[u, f] += x[n, f] }      ->     for n in p * 128..min(p * 128 + 128, nodes)
+        for f { b[u, f] += x[n, f] }      ->     for n in p * 32..min(p * 32 + 32, nodes)
                                                    for f { y[f] += x[n, f] }
                                                  for f { b[0, f] += y[f] }
 
@@ -29,12 +29,10 @@ from explorer.compiler.schedule.edit.queries import edit
 from explorer.compiler.schedule.edit.reductions import stores_added
 from explorer.compiler.schedule.edit.statement_writer import Writer
 
-PIECE = 128
-"""Elements of a piece where nobody knows how many there are."""
+LONGEST, SHORTEST = 128, 32
+"""Elements of a piece: an atomic a number and piece is few beside their loads, and a batch of 4,096 has 128 pieces."""
 FEWEST_PIECES = 4_000
 """Pieces that keep all multiprocessors of an H100 busy, a warp each."""
-SHORTEST = 32
-"""Elements of the shortest piece: one's atomics are then still few beside its loads."""
 
 
 @dataclass(frozen=True)
@@ -99,9 +97,9 @@ def _only_adds(loop: loops.For, name: str) -> bool:
 
 
 def piece_of(extent: str, report: Report) -> int:
-    """How many elements a piece has, a power of 2."""
-    count, piece = report.counts.of(extent), PIECE
-    while count is not None and piece > SHORTEST and count // piece < FEWEST_PIECES:
+    """How many elements a piece has, a power of 2: as many as leave enough pieces, the fewest where nobody knows."""
+    count, piece = report.counts.of(extent) or 0, LONGEST
+    while piece > SHORTEST and count // piece < FEWEST_PIECES:
         piece //= 2
     return piece
 
