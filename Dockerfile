@@ -4,7 +4,7 @@
 FROM node:24-slim AS browser
 WORKDIR /app
 COPY package.json package-lock.json ./
-RUN npm ci --ignore-scripts --no-audit --no-fund
+RUN npm ci --omit=dev --ignore-scripts --no-audit --no-fund
 COPY static static
 RUN node static/build.mjs
 

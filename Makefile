@@ -23,11 +23,12 @@ BUNDLE := static/dist/.built
 PIP    := $(BIN)/pip --disable-pip-version-check
 # The environment's own Node, if it has one, comes before the machine's.
 WITH_NODE := PATH="$(CURDIR)/$(BIN):$$PATH"
-NODE_IS_NEW := node -e 'process.exit(+process.versions.node.split(".")[0] < 20)' 2>/dev/null && npm --version >/dev/null 2>&1
+# What package.json asks for under `engines`.
+NODE_IS_NEW := node -e 'const [a, b] = process.versions.node.split(".").map(Number); process.exit(+!(a >= 24 || (a === 22 && b >= 13) || (a === 20 && b >= 19)))' 2>/dev/null && npm --version >/dev/null 2>&1
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup run test sweep lint types pytest bench bundle image clean
+.PHONY: help setup run test golden sweep lint types pytest bench bundle image clean
 
 help: ## print this list
 	@awk -F':.*## ' '/^[a-z-]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -47,10 +48,15 @@ PYTEST := PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest --numprocesses=auto
 sweep: setup ## the long tests, marked `sweep`: half an hour; ARGS goes to pytest
 	$(PYTEST) -m sweep --dist=worksteal --timeout=1800 $(ARGS)
 
-lint: $(PACKAGES) ## ruff
-	$(BIN)/ruff check .
+golden: setup ## record the examples' strategies and CUDA texts as they are now, on purpose: read the diff
+	$(BIN)/python -m pytest tests/compiler/schedule/test_examples_kept.py --update-golden $(ARGS)
 
-types: $(PACKAGES) ## mypy --strict on explorer/
+lint: $(PACKAGES) $(BROWSER_PACKAGES) ## ruff, and eslint on static/
+	$(BIN)/ruff check .
+	$(WITH_NODE) node_modules/.bin/eslint static eslint.config.js
+
+types: $(PACKAGES) $(BROWSER_PACKAGES) ## mypy --strict on explorer/, tsc --checkJs on static/js/
+	$(WITH_NODE) node_modules/.bin/tsc
 	$(BIN)/mypy --strict explorer
 
 pytest: setup

@@ -10,6 +10,7 @@ from typing import Any, NoReturn
 
 from explorer.checkout import CHECKOUT
 from explorer.runtime.runs.events import sentence_diagnostic
+from explorer.runtime.targets.table import TARGETS, reading
 
 _EXAMPLES = """examples:
   explorer compile examples/kge/transr.emb --all
@@ -82,7 +83,9 @@ def make_parser() -> argparse.ArgumentParser:
     )
     commands = parser.add_subparsers(title="commands", dest="command", metavar="COMMAND", required=True)
     _add_stages(commands)
+    _add_functions(commands)
     _add_compile(commands)
+    _add_space(commands)
     _add_run(commands)
     _add_reuse(commands)
     _add_bench(commands)
@@ -115,6 +118,12 @@ def _add_model_arguments(parser: argparse.ArgumentParser) -> None:
         default=[],
         help="a compiler option, of those below; may repeat",
     )
+    parser.add_argument(
+        "--schedule",
+        metavar="FILE",
+        help="what to choose for kernels of the gpu: lines as the stage kernels prints them ('chosen K: chunk = 256'),"
+        " or JSON as `space` does; the rest is left to the options",
+    )
     parser.add_argument("--grad", action="store_true", help="derive the backward pass too (as --option grad=true)")
     parser.add_argument("--negatives", metavar="SIDE:N", help="score N corrupted triples for each: tail:64 or head:64")
     parser.add_argument("--json", action="store_true", help="print one JSON object on standard output")
@@ -122,6 +131,11 @@ def _add_model_arguments(parser: argparse.ArgumentParser) -> None:
 
 def _add_stages(commands: Any) -> None:
     parser = _command(commands, "stages", "list the stages of the compiler", "explorer stages")
+    parser.add_argument("--json", action="store_true", help="print them as JSON")
+
+
+def _add_functions(commands: Any) -> None:
+    parser = _command(commands, "functions", "list the functions that a text can call", "explorer functions")
     parser.add_argument("--json", action="store_true", help="print them as JSON")
 
 
@@ -147,6 +161,18 @@ def _add_compile(commands: Any) -> None:
     )
 
 
+def _add_space(commands: Any) -> None:
+    parser = _command(
+        commands,
+        "space",
+        "count and list what may be chosen for the kernels of a gpu",
+        "explorer space examples/embedding/spmm.emb --json",
+        f"{_OPTIONS}\n\n",
+    )
+    _add_model_arguments(parser)
+    parser.add_argument("--data", metavar="PRESET|FILE", help="the data that it is compiled for (see `compile`)")
+
+
 def _add_run(commands: Any) -> None:
     parser = _command(
         commands,
@@ -156,13 +182,13 @@ def _add_run(commands: Any) -> None:
         f"{_OPTIONS}\n\n",
     )
     _add_model_arguments(parser)
-    parser.add_argument(
-        "--on", choices=["dae", "cpu", "gpu"], required=True, help="simulated dae machine, this cpu, or a gpu"
-    )
+    titles = ", ".join(f"{name}: {target.title}" for name, target in TARGETS.items())
+    parser.add_argument("--on", choices=list(TARGETS), required=True, help=titles)
     parser.add_argument(
         "--program",
         metavar="FILE",
-        help="on dae, run this text in the form of the stage dlc, written by hand, and check it against the model",
+        help=f"on {reading('written')}, run this text in the form of the stage dlc, written by hand, and check it"
+        " against the model",
     )
     parser.add_argument(
         "--data",

@@ -1,4 +1,4 @@
-"""The command line: `explorer stages | compile | run | reuse | bench | serve`.
+"""The command line: `explorer stages | compile | space | run | reuse | bench | serve`.
 
 Bad input ends with its diagnostics on stderr and status 2, a run that fails or gives wrong scores with status 1,
 Ctrl-C with 130. Each command imports only what it needs, so that `--help` and `compile` start fast.
@@ -32,6 +32,7 @@ from explorer.runtime.runs.events import outcome, sentence_diagnostic
 
 if TYPE_CHECKING:
     from explorer.compiler.compilation import Compilation
+    from explorer.compiler.decisions import Value
     from explorer.runtime.runs.fitting import Fitted
 
 BAD_INPUT = 2
@@ -101,6 +102,20 @@ def _stages(arguments: argparse.Namespace) -> int:
     return 0
 
 
+def _functions(arguments: argparse.Namespace) -> int:
+    from explorer.compiler.language.functions import callables
+
+    if arguments.json:
+        print(json.dumps([function._asdict() for function in callables()]))
+        return 0
+    for _, call, about, domain, corner, aliases in callables():
+        notes = [f"where {domain}"] if domain else []
+        notes += [f"slope at the corner {corner}"] if corner else []
+        notes += [f"also {alias}" for alias in aliases]
+        print(f"{call:24} {about}" + (f" ({'; '.join(notes)})" if notes else ""))
+    return 0
+
+
 def _compile(arguments: argparse.Namespace) -> int:
     from explorer.compiler.pipeline import STAGES
 
@@ -130,10 +145,12 @@ def _fitted(arguments: argparse.Namespace, data: str = "") -> Fitted:
     from explorer.runtime.runs.fitting import fit
     from explorer.runtime.runs.request import ModelRequest
 
-    text = _read_model(arguments.file)
+    text, schedule = _read_model(arguments.file), _schedule(arguments)
     sizes, options = read_sizes(arguments.set), read_options(arguments)
     try:
-        found = fit(ModelRequest(text=text, name=arguments.name, sizes=sizes, options=options, data=data))
+        found = fit(
+            ModelRequest(text=text, name=arguments.name, sizes=sizes, options=options, schedule=schedule, data=data)
+        )
     except InputError as error:
         raise BadInput(str(error)) from None
     compilation = found.compilation
@@ -146,6 +163,38 @@ def _fitted(arguments: argparse.Namespace, data: str = "") -> Fitted:
     if data and not found.data:
         raise BadInput(f"--data {data[:200]}: a {compilation.family} is compiled the same for all data")
     return found
+
+
+def _space(arguments: argparse.Namespace) -> int:
+    from explorer.compiler.decisions import printed_value
+
+    fitted = _fitted(arguments, arguments.data or "")
+    try:
+        found = fitted.compilation.space()
+    except ValueError as error:
+        raise BadInput(str(error)) from None
+    if arguments.json:
+        print(json.dumps(found.to_json()))
+        return 0
+    print(f"{fitted.compilation.name}: {found.count:,} schedules")
+    for nest, dimensions in found.nests.items():
+        print(f"{nest}: {found.points[nest]:,}")
+        for each in dimensions:
+            values = ", ".join(f"[{printed_value(v)}]" if v == each.value else printed_value(v) for v in each.values)
+            print(f"  {each.kernel}.{each.name} = {values}\n    {each.why}\n    usually {each.source}")
+    return 0
+
+
+def _schedule(arguments: argparse.Namespace) -> dict[str, Value]:
+    """The schedule of the file that the arguments name; none where they name none. Raises BadInput."""
+    from explorer.compiler.decisions import Schedule, ScheduleTextError
+
+    if arguments.schedule is None:
+        return {}
+    try:
+        return Schedule.parse(_read_model(arguments.schedule)).to_json()
+    except ScheduleTextError as error:
+        raise BadInput(f"{arguments.schedule}: {error}") from None
 
 
 def _stage_text(compilation: Compilation, name: str) -> str:
@@ -210,11 +259,12 @@ def _run(arguments: argparse.Namespace) -> int:
     from explorer.runtime.encode.footprint import free_bytes
     from explorer.runtime.runs.execute import DEFAULT_DATA, RunRequest
     from explorer.runtime.runs.request import DEFAULT_BATCH
-    from explorer.runtime.targets.gpu.device import missing
+    from explorer.runtime.targets.table import TARGETS
     from explorer.runtime.workers.pool import RUN_MEMORY, stream_here
 
-    if arguments.on == "gpu" and missing():
-        raise BadInput(missing())
+    missing = TARGETS[arguments.on].missing()
+    if missing:
+        raise BadInput(missing)
     for name, least in (("batch", 1), ("repeat", 1), ("seed", 0)):
         given = getattr(arguments, name)
         if given is not None and given < least:
@@ -236,6 +286,7 @@ def _run(arguments: argparse.Namespace) -> int:
         name=arguments.name,
         sizes=read_sizes(arguments.set),
         options=read_options(arguments),
+        schedule=_schedule(arguments),
         data=data,
         batch=DEFAULT_BATCH if arguments.batch is None else arguments.batch,
         repeat=arguments.repeat,
@@ -265,9 +316,11 @@ def _written(arguments: argparse.Namespace, compilation: Compilation) -> str:
     """The text of a program for the machine; raises BadInput with the diagnostics of a bad one."""
     from explorer.compiler.language.diagnostics import DiagnosticsError
     from explorer.runtime.runs.written import read_written
+    from explorer.runtime.targets.table import TARGETS, reading
 
-    if arguments.on != "dae" or compilation.options.grad:
-        raise BadInput("--program goes with --on dae, and without --grad: it computes the result alone")
+    if "written" not in TARGETS[arguments.on].reads or compilation.options.grad:
+        goes = f"--program goes with --on {reading('written')}, and without --grad"
+        raise BadInput(f"{goes}: it computes the result alone")
     text = _read_model(arguments.program)
     try:
         read_written(text, compilation)
@@ -333,7 +386,9 @@ def _serve(arguments: argparse.Namespace) -> int:
 
 _COMMANDS: dict[str, Callable[[argparse.Namespace], int]] = {
     "stages": _stages,
+    "functions": _functions,
     "compile": _compile,
+    "space": _space,
     "run": _run,
     "reuse": _reuse,
     "bench": _bench,

@@ -16,6 +16,9 @@ from typing import ClassVar
 from pygments.lexer import RegexLexer, bygroups, words
 from pygments.token import Comment, Keyword, Name, Number, Operator, Punctuation, String, Text, Whitespace
 
+from explorer.compiler.language.builtins import function_names
+from explorer.compiler.language.prelude import prelude
+
 __all__ = ["DlcLexer", "GraphLexer", "KernelsLexer", "LoopsLexer", "ModelLexer", "SassLexer", "SlcLexer"]
 
 INDEX_SETS = (
@@ -23,11 +26,8 @@ INDEX_SETS = (
     "bag", "query", "entry", "nonzero",
 )  # fmt: skip
 
-BUILTINS = (
-    "abs", "concat", "cos", "dot", "dot_prd", "dot_prod", "exp", "gelu", "inner_prod", "leaky_relu", "leakyrelu",
-    "linear", "log", "log1p", "logsigmoid", "max", "mean", "min", "norm", "outer", "outer_prod", "relu", "repeat",
-    "reshape", "sigmoid", "sign", "sin", "softplus", "sqrt", "sum", "tanh",
-)  # fmt: skip
+FUNCTIONS = (*function_names(), *prelude())
+"""What a text can call."""
 
 _NUMBER = (r"\d+(\.\d*)?([eE][+-]?\d+)?|\.\d+([eE][+-]?\d+)?", Number)
 _NAME = (r"[A-Za-z_]\w*", Name)
@@ -73,7 +73,7 @@ class ModelLexer(RegexLexer):
             (r"(score|def|layer|op)(\s+)([A-Za-z_]\w*)", bygroups(Keyword, Whitespace, Name.Class)),
             _words("dim param input return for in"),
             _INDEX_SET,
-            (words(BUILTINS, prefix=r"\b", suffix=r"(?=\s*\()"), Name.Builtin),
+            (words(FUNCTIONS, prefix=r"\b", suffix=r"(?=\s*\()"), Name.Builtin),
             _NUMBER,
             _NAME,
             (r"[-+*/@=]", Operator),
@@ -139,7 +139,7 @@ class KernelsLexer(RegexLexer):
             _SPACE,
             _COMMENT,
             (r"^(scheduled|module)(\s+)(\S+)", bygroups(Keyword, Whitespace, Name.Class)),
-            (r"^(  )(schedule)( )(.*)$", bygroups(Whitespace, Keyword, Whitespace, Comment.Special)),
+            (r"^(  )(chosen|schedule)( )(.*)$", bygroups(Whitespace, Keyword, Whitespace, Comment.Special)),
             (r"@(block|column|warp|lane|thread)\b", Name.Decorator),
             (r"\b(shared|register)\b", Name.Builtin),
             _words(

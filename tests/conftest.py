@@ -5,6 +5,7 @@ import os
 import re
 import sys
 from collections.abc import Callable, Iterator
+from difflib import unified_diff
 from pathlib import Path
 from typing import Any
 
@@ -104,8 +105,11 @@ def golden(request: pytest.FixtureRequest) -> Callable[[str], None]:
         if request.config.getoption("--update-golden"):
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(text)
-        assert path.is_file(), f"no {path.relative_to(ROOT)}: make it with --update-golden, and read it"
-        assert text == path.read_text()
+        known = path.relative_to(ROOT)
+        assert path.is_file(), f"no {known}: make it with --update-golden, and read it"
+        lines = unified_diff(path.read_text().splitlines(), text.splitlines(), str(known), "now", lineterm="", n=0)
+        changed = "\n".join(lines)
+        assert not changed, f"not what is recorded (--update-golden records it on purpose):\n{changed}"
 
     return compare
 

@@ -17,6 +17,8 @@ import numpy as np
 import pytest
 
 from explorer.cli import main
+from explorer.compiler.language.builtins import BUILTINS
+from explorer.compiler.language.prelude import prelude
 from explorer.compiler.options import Options
 
 TRANSE = """dim D = 64
@@ -92,6 +94,18 @@ def test_stages_lists_the_pipeline(capsys: pytest.CaptureFixture[str]) -> None:
     status, out, _ = called(capsys, "stages")
     assert status == 0
     assert [line.split()[0] for line in out.splitlines()] == STAGES
+
+
+def test_functions_lists_what_a_text_can_call(capsys: pytest.CaptureFixture[str]) -> None:
+    status, out, _ = called(capsys, "functions")
+    assert status == 0
+    lines = out.splitlines()
+    assert [line.partition("(")[0] for line in lines] == sorted({*BUILTINS, *prelude()})
+    assert "log(x)                   the natural logarithm (where x > 0)" in lines
+    assert "silu(x)                  x * sigmoid(x)." in lines
+    assert [entry["call"] for entry in json.loads(called(capsys, "functions", "--json")[1])] == [
+        line.partition(")")[0] + ")" for line in lines
+    ]
 
 
 def test_compile_prints_the_stage_asked_for(model: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -5,12 +5,14 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 from html import unescape
 
 import pytest
 from fastapi.testclient import TestClient
 
 from explorer.compiler.pipeline import STAGES
+from explorer.runtime.targets.table import TARGETS
 from explorer.web import views
 from explorer.web.app import create_app
 from explorer.web.examples import examples
@@ -218,3 +220,14 @@ def test_an_unknown_stage_in_a_pane_is_no_fault(client: TestClient) -> None:
     answer = client.post("/panes", data=form(TRANSR, [{"stage": "<b>nothing</b>"}]))
     assert answer.status_code == 200
     assert "<b>nothing" not in answer.text
+
+
+def test_a_target_that_is_not_there_says_why_on_its_buttons(
+    client: TestClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(TARGETS, "cpu", replace(TARGETS["cpu"], missing=lambda: "It is switched off."))
+    page = client.get("/").text
+    assert '<p class="label" id="cpu-reason">It is switched off.</p>' in page
+    buttons = re.findall(r'<button[^>]*data-act="target" data-target="cpu"[^>]*>', page)
+    assert len(buttons) == 2
+    assert all('title="It is switched off."' in button and " disabled" in button for button in buttons)

@@ -7,11 +7,13 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from hashlib import sha256
 from time import perf_counter
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from explorer.compiler.codegen.resources import Resources
 from explorer.compiler.codegen.text import Code
 from explorer.compiler.counts import ASSUMED, CountError, Counts, check_family, read_counts
+from explorer.compiler.decisions import Pinned, Policy, Replay, Schedule, ScheduleTextError
+from explorer.compiler.decisions import Value as Chosen
 from explorer.compiler.ir.dlc import DlcProgram, verify_dlc
 from explorer.compiler.ir.graph import Graph, Value, operator_name, print_graph, verify_graph
 from explorer.compiler.ir.kernels import ScheduledKernel
@@ -28,6 +30,9 @@ from explorer.compiler.options import OptionError, Options, read_options
 from explorer.compiler.pipeline import STAGES, Pass, StageSpec
 from explorer.compiler.report import Report
 from explorer.compiler.unsupported import Unsupported
+
+if TYPE_CHECKING:
+    from explorer.compiler.schedule.space import Space
 
 DEEPEST_RECURSION = 20_000
 """Passes descend along chains of operations; the longest that a model may have needs less than this."""
@@ -130,6 +135,31 @@ class Compilation:
     make_module: ModuleMaker | None = field(default=None, repr=False)
     counts: Mapping[str, int] | None = field(default=None, repr=False)
     counted_on: str = field(default="", repr=False)
+    asked: Schedule = field(default_factory=Schedule, repr=False)
+
+    @property
+    def schedule(self) -> Schedule:
+        """What was chosen for each kernel of the GPU: given to `compile`, it makes the same kernels. Empty where the
+        model has none."""
+        program = self.stages["kernels"].program if self.ok else None
+        kernels = program.programs if isinstance(program, Module) else (program,)
+        chosen = [own for kernel in kernels if isinstance(kernel, ScheduledKernel) for own in kernel.chosen]
+        return Schedule(tuple((f"{kernel}.{name}", value) for kernel, own in chosen for name, value in own))
+
+    def space(self) -> Space:
+        """What `schedule` may say: every nest's decisions, each with what is valid in its place, and how many schedules
+        there are. Raises ValueError where the model has no kernels for a GPU."""
+        from explorer.compiler.schedule.space import space
+
+        if not self.ok or self.stages["kernels"].program is None:
+            raise ValueError(self.stages["kernels"].reason if self.ok else "this compilation has errors")
+        counts = ASSUMED if self.counts is None else read_counts(self.counts, self.counted_on)
+        policy = Replay(self.asked, Pinned(self.options))
+        (stage,) = (spec for spec in STAGES if spec.name == "kernels")
+        program: Any = self.stages[stage.follows].program
+        for step in stage.passes[:-1]:
+            program = step(program, Report(self.options, counts, policy))
+        return space(program, Report(self.options, counts, policy))
 
     @property
     def ok(self) -> bool:
@@ -149,6 +179,7 @@ class Compilation:
             counts=self.counts,
             counted_on=self.counted_on,
             on_demand=True,
+            schedule=self.asked,
         )
 
     def to_json(self, stages: Iterable[str] | None = None) -> dict[str, Any]:
@@ -218,6 +249,8 @@ def compile_model(
     counts: Mapping[str, int] | None = None,
     counted_on: str = "",
     on_demand: bool = False,
+    schedule: Mapping[str, Chosen] | str | None = None,
+    policy: Policy | None = None,
 ) -> Compilation:
     """Compiles a model text through every stage, or where it is `on_demand`, through each when it is first asked for.
 
@@ -225,14 +258,17 @@ def compile_model(
     (the last one otherwise), `targets` are what `Compilation.run` knows beside the interpreters, `encode` how it makes
     the arrays of a layer, `make_module` its module of PyTorch, `counts` how many nodes, edges and so on
     (`explorer.compiler.counts`) the graph or the matrix has that costs are counted on, `counted_on` what to call it.
+    `schedule` is what to choose for kernels of the GPU, by kernel and decision or as it is printed, and what it leaves
+    open the options and the heuristics choose, or a `policy`.
     Errors of the text are in `diagnostics`; nothing is raised for them."""
     sys.setrecursionlimit(max(sys.getrecursionlimit(), DEEPEST_RECURSION))
     chosen = Options()
     try:
         chosen = read_options(options or {})
         rows = ASSUMED if counts is None else read_counts(counts, counted_on)
+        asked = Schedule.parse(schedule) if isinstance(schedule, str) else Schedule.of(schedule or {})
         checked = check(parse(text), text, sizes or {}, chosen.negatives, name)
-    except (OptionError, CountError) as error:
+    except (OptionError, CountError, ScheduleTextError) as error:
         return _failed(text, chosen, (Diagnostic(message=str(error), span=None),))
     except DiagnosticsError as error:
         return _failed(text, chosen, error.diagnostics)
@@ -251,12 +287,13 @@ def compile_model(
         options=chosen,
         diagnostics=checked.diagnostics,
         operations=_operations(graph, checked.operations),
-        stages=_Stages(graph, chosen, rows, on_demand),
-        targets=targets or {},
+        stages=_Stages(graph, chosen, rows, on_demand, Replay(asked, policy or Pinned(chosen))),
+        targets={} if targets is None else targets,
         encode=encode,
         make_module=make_module,
         counts=counts,
         counted_on=counted_on,
+        asked=asked,
     )
 
 
@@ -269,8 +306,9 @@ def _failed(text: str, options: Options, diagnostics: tuple[Diagnostic, ...]) ->
 class _Stages(Mapping[str, Stage]):
     """The stages by name, in the pipeline's order; those on demand are made when they are first asked for."""
 
-    def __init__(self, graph: Graph, options: Options, counts: Counts, on_demand: bool) -> None:
+    def __init__(self, graph: Graph, options: Options, counts: Counts, on_demand: bool, policy: Policy) -> None:
         self._graph = graph
+        self._policy = policy
         self._options = options
         self._counts = counts
         self._made: dict[str, Stage] = {}
@@ -297,21 +335,21 @@ class _Stages(Mapping[str, Stage]):
 
     def _make(self, spec: StageSpec) -> Stage:
         if not spec.follows:
-            return _run_stage(spec, self._graph, self._options, self._counts)
+            return _run_stage(spec, self._graph, self._options, self._counts, self._policy)
         source = self[spec.source_of(self._options)]
         if source.program is None:
             return Stage(spec.name, (), (), 0.0, None, source.reason)
-        return _run_stage(spec, source.program, self._options, self._counts)
+        return _run_stage(spec, source.program, self._options, self._counts, self._policy)
 
 
-def _run_stage(spec: StageSpec, program: Program, options: Options, counts: Counts) -> Stage:
+def _run_stage(spec: StageSpec, program: Program, options: Options, counts: Counts, policy: Policy) -> Stage:
     """Runs a stage's passes; each result is printed and verified."""
     begin = perf_counter()
     lines = lines_of(program)
     passes: list[PassReport] = []
     try:
         for step in spec.passes:
-            report, program = _run_pass(step, program, lines, Report(options, counts))
+            report, program = _run_pass(step, program, lines, Report(options, counts, policy))
             passes.append(report)
             lines = report.after
     except Unsupported as error:

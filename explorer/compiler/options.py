@@ -6,9 +6,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import Any
 
+from explorer.compiler.target import TARGETS
+
 LARGEST_NEGATIVE_COUNT = 4096
-ARCHITECTURES = ("sm_80", "sm_90", "sm_90a")
-"""What PTX is made for: any GPU from a generation on, or, with an a, that generation alone with all it has."""
+ARCHITECTURES = tuple(TARGETS)
+"""What PTX is made for."""
 PRECISIONS = {
     "float32": "on CUDA cores: errors of up to 2e-6",
     "tf32x3": "on tensor cores, each factor the sum of two TF32 numbers, in three passes: errors of up to 1e-5",
@@ -72,6 +74,12 @@ SCHEDULED = (
     *("chunk", "lanes", "lane_vectors", "block_rows", "block_columns", "preload", "balance", "popular"),
 )
 """Options that only the stages of a GPU read, from the scheduled kernels on."""
+OF_SUMS = (
+    *("split", "chunk", "lanes", "lane_vectors", "block_rows", "block_columns", "preload", "balance", "popular"),
+)
+"""Those of them that bear on sums over segments and on dot products."""
+SHARED = ("inspect", "arch", "split")
+"""Those of them that say what may be chosen, and are themselves nothing that a kernel has."""
 
 
 class OptionError(Exception):
@@ -160,6 +168,11 @@ class Options:
         """The options in the words that `read_options` takes."""
         negatives = str(self.negatives) if self.negatives else "none"
         return {field.name: getattr(self, field.name) for field in fields(self)} | {"negatives": negatives}
+
+
+DECIDED = {name: value for name, value in Options().to_json().items() if name in SCHEDULED and name not in SHARED}
+"""The options that are decisions of kernels, each for all kernels alike, with their usual values, which leave it to the
+heuristics."""
 
 
 def read_options(values: Mapping[str, str | int | bool]) -> Options:

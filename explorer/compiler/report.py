@@ -1,30 +1,56 @@
-"""What a pass says of itself while it works."""
+"""What a pass says of itself while it works, and whom it asks what to choose."""
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from explorer.compiler.counts import ASSUMED, Counts
-from explorer.compiler.options import Options
+from explorer.compiler.decisions import Choice, Decision, Domain, Pinned, Policy, Value
+from explorer.compiler.options import OF_SUMS, Options
+from explorer.compiler.target import TARGETS, GpuTarget
 
-Mark = tuple[tuple[str, ...], frozenset[str]]
+Mark = tuple[int, int, int, int]
+SPLIT = ("row_pieces", "nonzeros", "rows")
+"""The strategies that share a sum over segments out, which is what the option `split` speaks of."""
 
 
 @dataclass
 class Report:
-    """Handed to every pass: the options and sizes that it heeds, and where it says what it did or refused. `heeded` are
-    options that something asked for the value of, and did, or refused, what they say."""
+    """Handed to every pass: the options and sizes that it heeds, the policy that chooses, and where it says what it did
+    or refused. `choices` are those that were asked for, in order, of which the first `told` are in a kernel already.
+    Where `nests` is no None, it gets what schedules each of a program's nests again, by itself."""
 
     options: Options
     counts: Counts = ASSUMED
+    policy: Policy | None = None
     done: list[str] = field(default_factory=list)
     refusals: list[str] = field(default_factory=list)
-    heeded: set[str] = field(default_factory=set)
+    choices: list[Choice] = field(default_factory=list)
+    told: int = 0
+    nests: dict[str, Callable[[Report], object]] | None = None
+    _options: list[str] = field(default_factory=list)
+    _known: dict[str, Choice] = field(default_factory=dict)
+    _kernels: dict[str, str] = field(default_factory=dict)
+    _asked: Counter[str] = field(default_factory=Counter)
+
+    def __post_init__(self) -> None:
+        self.policy = self.policy or Pinned(self.options)
+
+    @property
+    def target(self) -> GpuTarget:
+        """The GPU that kernels are scheduled for."""
+        return TARGETS[self.options.arch]
 
     @classmethod
     def silent(cls) -> Report:
         """A report that nobody reads."""
         return cls(Options())
+
+    def like(self, policy: Policy | None) -> Report:
+        """A new report of the same, with another policy, for what is done again of what is named in this one."""
+        return Report(self.options, self.counts, policy)
 
     def did(self, sentence: str) -> None:
         """Notes a change, for the pass list."""
@@ -34,14 +60,75 @@ class Report:
         """Notes a change that was not made, with the reason."""
         self.refusals.append(sentence)
 
-    def heeds(self, *options: str) -> None:
-        """Notes that options were looked at, whatever came of it."""
-        self.heeded.update(options)
+    def enter(self, kernel: str) -> None:
+        """What is asked of a kernel of this name from here on is of another one than what was asked before: what is
+        left of a nest has the nest's name."""
+        named, times = kernel, 2
+        while self._asked.get(named):
+            named, times = f"{kernel}#{times}", times + 1
+        self._kernels[kernel] = named
+
+    def choose(self, kernel: str, decision: Decision, usual: Value, fitting: Domain | None = None) -> Value:
+        """What to take for a kernel's decision: what the policy wants, or the `usual` value. `fitting` gives what the
+        nest leaves of the decision's domain; whoever asks takes the nearest of these for another (`settle`)."""
+        named = self._kernels.get(kernel, kernel)
+        key = f"{named}.{decision.name}"
+        if key in self._known:
+            return self._known[key].value
+        assert self.policy is not None
+        fitting = fitting or (lambda: decision.domain)
+        wanted = self.policy.wanted(key, decision, fitting)
+        near = None if wanted is None else decision.nearest(wanted)
+        if near != wanted:
+            others = ", ".join(map(str, decision.domain))
+            taken = "nothing" if near is None else near
+            self.refused(f"{named}: {decision.name}={wanted}: {taken}, for it takes {others}")
+        self._known[key] = choice = Choice(named, decision, usual if near is None else near, fitting, near)
+        self.choices.append(choice)
+        self._asked[named] += 1
+        return choice.value
+
+    def option(self, name: str) -> int:
+        """The value of an option that is another way to say what decisions say, such as how many vectors lanes have."""
+        self._options.append(name)
+        value: int = getattr(self.options, name)
+        return value
+
+    @property
+    def heeded(self) -> frozenset[str]:
+        """The options of sums that were asked for: as decisions, or what stands for some, `split` among them."""
+        names = {choice.decision.name for choice in self.choices}
+        split = any(choice.decision.name == "strategy" and choice.value in SPLIT for choice in self.choices)
+        return frozenset({*names, *self._options, *(["split"] if split else [])} & {*OF_SUMS})
+
+    def number(self, kernel: str, decision: Decision, usual: int, fitting: Domain | None = None) -> int:
+        """The same of a number."""
+        value = self.choose(kernel, decision, usual, fitting)
+        assert isinstance(value, int)
+        return value
+
+    def wanted(self, kernel: str, decision: Decision) -> Value | None:
+        """What the policy wants of a decision that has been asked for; None where it is left to the heuristics."""
+        choice = self._known.get(f"{self._kernels.get(kernel, kernel)}.{decision.name}")
+        return choice.wanted if choice else None
+
+    def settle(self, kernel: str, decision: Decision, value: Value, reason: str = "") -> None:
+        """That another value was taken than was chosen; and why, which is said if somebody wanted that."""
+        choice = self._known[f"{self._kernels.get(kernel, kernel)}.{decision.name}"]
+        if reason and choice.wanted is not None and value != choice.wanted:
+            self.refused(f"{choice.kernel}: {decision.name}={choice.wanted}: {value}, for {reason}")
+        choice.value = value
 
     def mark(self) -> Mark:
-        """What has been done and heeded so far."""
-        return tuple(self.done), frozenset(self.heeded)
+        """How much has been done and chosen so far."""
+        return len(self.done), len(self.choices), self.told, len(self._options)
 
     def back_to(self, mark: Mark) -> None:
-        """Forgets what has been done and heeded since, for it has been given up; what was refused stays refused."""
-        self.done[:], self.heeded = mark[0], set(mark[1])
+        """Forgets what has been done and chosen since, for it has been given up; what was refused stays refused."""
+        done, chosen, self.told, options = mark
+        del self._options[options:]
+        del self.done[done:]
+        for choice in self.choices[chosen:]:
+            del self._known[choice.key]
+            self._asked[choice.kernel] -= 1
+        del self.choices[chosen:]

@@ -92,9 +92,7 @@ class Access(NamedTuple):
     freed: Times  # when the storage of the last lines was freed, a ring
 
 
-def make_access(
-    assembly: Assembly, image: NDArray[np.int32], parameters: MachineParameters, first: int
-) -> Access:
+def make_access(assembly: Assembly, image: NDArray[np.int32], parameters: MachineParameters, first: int) -> Access:
     """The unit of a core before its first instruction; `first` is the core's number."""
     state = make_record(
         AccessState,

@@ -3,75 +3,39 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Mapping
+from typing import Any
 
 import numpy as np
 
+from explorer.compiler.ir.functions import FUNCTIONS, callees
 from explorer.machine import opcodes as op
 from explorer.machine.compiled import called
 
-
-@called
-def binary(function: int, left: np.float32, right: np.float32) -> np.float32:
-    """Functions of two operands; minimum and maximum keep NaN."""
-    result = left + right
-    if function == op.MUL:
-        result = left * right
-    elif function == op.SUB:
-        result = left - right
-    elif function == op.DIV:
-        result = left / right
-    elif function == op.MIN:
-        result = left if left <= right or left != left else right
-    elif function == op.MAX:
-        result = left if left >= right or left != left else right
-    elif function == op.EQUAL:
-        result = np.float32(1.0) if left == right else np.float32(0.0)
-    elif function == op.DIV_OR_ZERO:
-        result = np.float32(0.0) if right == 0 else left / right
-    elif function == op.LEAKY_RELU:
-        result = left if left > 0 else left * right
-    return result
+FROM_MATH = {name: getattr(math, name) for name in callees("python") if hasattr(math, name)}
 
 
-@called
-def unary(function: int, value: np.float32) -> np.float32:
-    """Functions of one operand."""
-    one = np.float32(1.0)
-    result = value
-    if function == op.NEG:
-        result = -value
-    elif function == op.ABS:
-        result = abs(value)
-    elif function == op.SIGN:
-        result = np.sign(value)
-    elif function == op.RELU:
-        result = value if value > 0 or value != value else np.float32(0.0)
-    elif function == op.SQRT:
-        result = np.sqrt(value)
-    elif function == op.EXP:
-        result = np.exp(value)
-    elif function == op.LOG:
-        result = np.log(value)
-    elif function == op.LOG1P:
-        result = np.log1p(value)
-    elif function == op.SIGMOID:
-        # Of the two forms, the one whose exponential cannot overflow.
-        small = np.exp(-abs(value))
-        result = one / (one + small) if value >= 0 else small / (one + small)
-    elif function == op.TANH:
-        result = np.tanh(value)
-    elif function == op.GELU:
-        result = np.float32(0.5) * value * (one + np.float32(math.erf(value * np.float32(math.sqrt(0.5)))))
-    elif function == op.STEP:
-        result = one if value > 0 else np.float32(0.0)
-    elif function == op.GELU_SLOPE:
-        density = np.exp(np.float32(-0.5) * value * value) * np.float32(1.0 / math.sqrt(2.0 * math.pi))
-        result = np.float32(0.5) * (one + np.float32(math.erf(value * np.float32(math.sqrt(0.5))))) + value * density
-    elif function == op.SIN:
-        result = np.sin(value)
-    elif function == op.COS:
-        result = np.cos(value)
-    return result
+def _source(name: str, opcodes: Mapping[str, int]) -> str:
+    """A Python function that tells functions by their opcodes; each one's text is the table's."""
+    lines = [f"def {name}(function, left, right):"]
+    for known, opcode in opcodes.items():
+        text = FUNCTIONS[known].python.format("left", "right")
+        lines += [f"    if function == {opcode}:", f"        return float32({text})"]
+    return "\n".join((*lines, "    return left", ""))
+
+
+SOURCES = {"binary": _source("binary", op.BINARY_FUNCTIONS), "unary": _source("unary", op.UNARY_FUNCTIONS)}
+"""The functions of two operands and of one."""
+
+
+def _compiled(name: str) -> Callable[[int, np.float32, np.float32], np.float32]:
+    defined: dict[str, Any] = {"float32": np.float32, **FROM_MATH}
+    exec(SOURCES[name], defined)
+    function: Callable[[int, np.float32, np.float32], np.float32] = called(defined[name])
+    return function
+
+
+binary, unary = _compiled("binary"), _compiled("unary")
 
 
 @called
@@ -88,4 +52,4 @@ def segment(function: int, value: np.float32, begin: int, end: int) -> np.float3
 @called
 def compute(function: int, left: np.float32, right: np.float32) -> np.float32:
     """A function of one operand, the left one, or of two."""
-    return binary(function, left, right) if function <= op.LEAKY_RELU else unary(function, left)
+    return binary(function, left, right) if function < op.FIRST_UNARY else unary(function, left, right)

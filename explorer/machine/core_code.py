@@ -177,7 +177,7 @@ class _Writer:
             return self._row(WORK, self._amount(at), (f + a, f + b), f + a, latency)
         if function in op.SEGMENT_FUNCTIONS.values():
             return self._float(at, function, (f + b, x + c, x + d), f + a)
-        if op.ADD <= function < op.UNLESS_EMPTY:
+        if op.FIRST_FUNCTION <= function < op.UNLESS_EMPTY:
             sources = (f + b, f + c) if function in op.BINARY_FUNCTIONS.values() else (f + b,)
             return self._float(at, function, sources, f + a)
         return self._row(FREE)
@@ -234,4 +234,3 @@ def _innermost_instructions(assembly: Assembly) -> list[bool]:
                 inside[at] = True
                 at += 1
     return inside
-

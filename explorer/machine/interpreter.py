@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 from explorer.machine import opcodes as op
 from explorer.machine.access import Access, run_access
+from explorer.machine.arithmetic import SOURCES
 from explorer.machine.compiled import entry, fingerprint
 from explorer.machine.core import Core, run_clock
 from explorer.machine.execute import Execute, run_token
@@ -54,5 +55,5 @@ def _build(sources: str) -> Callable[[Machine, int, float], tuple[int, int]]:
     return entry(advance)
 
 
-advance = _build(fingerprint())
+advance = _build(fingerprint(*SOURCES.values()))
 """The machine code that runs every program."""

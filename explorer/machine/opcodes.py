@@ -6,6 +6,8 @@ vector lies in as many registers as it has lanes, and is named by the first.
 
 from __future__ import annotations
 
+from explorer.compiler.ir.functions import TABLE
+
 # The access unit: 64-bit integer registers. A loaded f32 is held as its bits.
 ENTER = 0  # position, lower, upper, where to go if there is no iteration (an instruction), traversal (a number)
 NEXT = 1  # position, upper, stride (a number), the first instruction of the body
@@ -62,36 +64,21 @@ FLATTEN = 26  # x result, x so far, x index, extent (a number): so far * extent 
 LANES_FLATTEN = 27  # the same, where index is that of the first lane
 TO_FLOAT = 28  # f result, x value
 LANES_TO_FLOAT = 29  # f result, x value of the first lane
-LANES = 30  # f result, f left, f right, function (an opcode from ADD on), strides (1: left, 2: right is a vector)
+LANES = 30  # f result, f left, f right, function (of VALUE_FUNCTIONS), strides (1: left, 2: right is a vector)
 REDUCE = 31  # f accumulator, f value, -, function (an opcode), stride of the value (a number)
-ADD = 32  # f result, f left, f right
-SUB = 33
-MUL = 34
-DIV = 35
-MIN = 36
-MAX = 37
-EQUAL = 38
-DIV_OR_ZERO = 39
-LEAKY_RELU = 40  # f result, f operand, f slope
-COPY = 41  # f result, f operand
-NEG = 42
-ABS = 43
-SIGN = 44
-RELU = 45
-SQRT = 46
-EXP = 47
-LOG = 48
-LOG1P = 49
-SIGMOID = 50
-TANH = 51
-GELU = 52
-SIN = 53
-COS = 54
-STEP = 55
-GELU_SLOPE = 56
-UNLESS_EMPTY = 57  # f result, f operand, x begin, x end, lanes (a number; 0: a scalar)
-SEGMENT_MEAN = 58  # f result, f sum, x begin, x end, lanes (a number; 0: a scalar)
-EXECUTE_OPCODES = 59
+# From 32 on f result, f left, f right: the elementwise functions of two operands, then those of one, in table order.
+FIRST_FUNCTION = 32
+_OF_TWO, _OF_ONE = ([function.name for function in TABLE if function.operand_count == count] for count in (2, 1))
+BINARY_FUNCTIONS = {name: FIRST_FUNCTION + place for place, name in enumerate(_OF_TWO)}
+FIRST_UNARY = FIRST_FUNCTION + len(BINARY_FUNCTIONS)
+UNARY_FUNCTIONS = {name: FIRST_UNARY + place for place, name in enumerate(_OF_ONE)}
+VALUE_FUNCTIONS = BINARY_FUNCTIONS | UNARY_FUNCTIONS
+ADD, MUL, MIN, MAX, COPY = (VALUE_FUNCTIONS[name] for name in ("add", "mul", "min", "max", "copy"))
+
+# f result, f operand (of a mean the sum), x begin, x end, lanes (a number; 0: a scalar)
+UNLESS_EMPTY = FIRST_FUNCTION + len(VALUE_FUNCTIONS)
+SEGMENT_MEAN = UNLESS_EMPTY + 1
+EXECUTE_OPCODES = SEGMENT_MEAN + 1
 
 INDEX_FUNCTIONS = {
     "add": INDEX_ADD,
@@ -103,39 +90,10 @@ INDEX_FUNCTIONS = {
 ROW_REDUCTIONS = {"sum": ROW_SUM, "product": ROW_PRODUCT, "max": ROW_MAX, "min": ROW_MIN}
 LANES_REDUCTIONS = {"sum": LANES_SUM, "product": LANES_PRODUCT, "max": LANES_MAX, "min": LANES_MIN}
 REDUCTIONS = {"sum": ADD, "product": MUL, "max": MAX, "min": MIN}
-UNARY_FUNCTIONS = {
-    "copy": COPY,
-    "neg": NEG,
-    "abs": ABS,
-    "sign": SIGN,
-    "relu": RELU,
-    "sqrt": SQRT,
-    "exp": EXP,
-    "log": LOG,
-    "log1p": LOG1P,
-    "sigmoid": SIGMOID,
-    "tanh": TANH,
-    "gelu": GELU,
-    "sin": SIN,
-    "cos": COS,
-    "step": STEP,
-    "gelu_slope": GELU_SLOPE,
-}
-BINARY_FUNCTIONS = {
-    "add": ADD,
-    "sub": SUB,
-    "mul": MUL,
-    "div": DIV,
-    "min": MIN,
-    "max": MAX,
-    "equal": EQUAL,
-    "div_or_zero": DIV_OR_ZERO,
-    "leaky_relu": LEAKY_RELU,
-}
 SEGMENT_FUNCTIONS = {"unless_empty": UNLESS_EMPTY, "segment_mean": SEGMENT_MEAN}
 
-DIVISIONS = frozenset({DIV, DIV_OR_ZERO, SQRT, SEGMENT_MEAN})
-TRANSCENDENTALS = frozenset({EXP, LOG, LOG1P, SIGMOID, TANH, GELU, GELU_SLOPE, SIN, COS})
+DIVISIONS = frozenset({SEGMENT_MEAN, *(VALUE_FUNCTIONS[known.name] for known in TABLE if known.cost == "divide")})
+TRANSCENDENTALS = frozenset(VALUE_FUNCTIONS[known.name] for known in TABLE if known.cost == "transcendental")
 
 # Why a unit stopped.
 RUNNING = 0

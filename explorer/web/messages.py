@@ -11,6 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field, StringConstraints, Validation
 from explorer.compiler import options
 from explorer.compiler.pipeline import STAGES
 from explorer.machine.parameters import MachineParameters
+from explorer.runtime.targets.table import TargetName
 from explorer.web import limits
 
 Name = Annotated[str, StringConstraints(max_length=200)]
@@ -49,7 +50,7 @@ class RunMessage(_Message):
     """The body of `POST /api/run`, and what a `run` message on the WebSocket adds to its own two fields."""
 
     text: str
-    on: Literal["dae", "cpu", "gpu"]
+    on: TargetName
     name: Name | None = None
     sizes: Sizes = {}
     default_sizes: Sizes = {}

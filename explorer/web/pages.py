@@ -24,6 +24,7 @@ from explorer.compiler.options import ARCHITECTURES, LARGEST_NEGATIVE_COUNT, LON
 from explorer.compiler.pipeline import STAGES
 from explorer.runtime.data.lists import DEFAULT, DEFAULTS
 from explorer.runtime.targets.gpu import device as gpu_device
+from explorer.runtime.targets.table import TARGETS, USUAL
 from explorer.web import limits, messages, settings, views
 from explorer.web.compiling import AVAILABLE, Compiled, compile_cached, runs_on_data
 from explorer.web.examples import Example, examples
@@ -287,7 +288,8 @@ def _theme(request: Request) -> str:
 
 _templates.env.globals.update(
     stages=STAGES,
-    targets=views.TARGETS,
+    targets=TARGETS,
+    usual_target=USUAL,
     most_lines=views.MOST_LINES,
     most_panes=MOST_PANES,
     architectures=ARCHITECTURES,
@@ -303,7 +305,6 @@ _templates.env.globals.update(
     largest_negative_count=LARGEST_NEGATIVE_COUNT,
     meanings=views.OPERATOR_MEANINGS,
     work_in_words=views.work_in_words,
-    gpu_missing=gpu_device.missing,
     limits=limits,
     key_of=_key,
     about=_about,

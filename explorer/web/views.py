@@ -15,6 +15,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from explorer.compiler.language.diagnostics import with_article
 from explorer.compiler.pipeline import STAGES, StageSpec
+from explorer.runtime.targets.table import TARGETS
 from explorer.web import differences
 from explorer.web.drawing import DRAWABLE, Drawing, draw
 from explorer.web.highlight import highlight, highlight_words
@@ -24,8 +25,6 @@ MOST_LINES = 5_000
 """Lines of one text that the page shows; more would make it slow, and the whole is one download away."""
 CHUNK = 200
 """Lines that the browser lays out together: it skips the chunks that are out of sight."""
-TARGETS = ("gpu", "cpu", "dae")
-"""Where a model can run, from top to bottom of the rail."""
 
 
 class PaneState(BaseModel):
@@ -217,9 +216,13 @@ def _followers(name: str) -> int:
 
 
 def _branch(spec: StageSpec) -> str:
-    """The target that a stage leads to. What leads to none that this version runs is made for a GPU."""
-    leads_to = [other for other in STAGES if other.follows == spec.name]
-    return spec.targets[0] if spec.targets else _branch(leads_to[0]) if leads_to else "gpu"
+    """The target that a stage leads to; of what only shows what a target runs, that of the stage which it follows."""
+    return _leads_to(spec) or _branch(next(other for other in STAGES if other.name == spec.follows))
+
+
+def _leads_to(spec: StageSpec) -> str:
+    behind = [found for other in STAGES if other.follows == spec.name and (found := _leads_to(other))]
+    return next(iter((*spec.targets, *behind)), "")
 
 
 def build_panes(

@@ -1,29 +1,35 @@
 // Keys. Single letters act outside the editor and fields only; the others act everywhere.
-import { goTo } from "./editor.js";
-import { openFind } from "./find.js";
-import { pinned, stepLine, stepOperation, togglePin, unpin } from "./link.js";
-import { addPane, closePane, movePane, openStage, step, toggle, toggleChangedOnly } from "./panes.js";
-import { showHelp, toggleTheme } from "./page.js";
-import { isRunning, run, stop, toggleDock } from "./run.js";
+import { around, query } from "./dom.js";
+import { goTo } from "./model/editor.js";
+import { openFind } from "./stages/find.js";
+import { pinned, stepLine, stepOperation, togglePin, unpin } from "./stages/link.js";
+import { addPane, closePane, movePane, openStage, step, toggle, toggleChangedOnly } from "./stages/panes.js";
+import { showHelp, toggleDock, toggleTheme } from "./page.js";
+import { isRunning, run, stop } from "./run/run.js";
 import { state } from "./state.js";
-import { stepCursor } from "./timeline.js";
+import { stepCursor } from "./timeline/timeline.js";
+
+/** @typedef {Record<string, ((event: KeyboardEvent) => unknown) | undefined>} Actions what a key does; false where nothing */
 
 let problem = -1;
+/** @param {number} index */
 export function showProblem(index) {
   const list = state.facts?.diagnostics ?? [];
   if (!list.length) return;
   problem = ((index % list.length) + list.length) % list.length;
   // Not every problem is of the text: an option has no place in it.
-  if (list[problem].line) goTo(list[problem]);
+  const { line, column } = list[problem];
+  if (line !== null) goTo({ line, column });
 }
 
 const REGIONS = [".cm-content", ".pane.active .body, .pane .body", "#run"];
+/** @param {number} by */
 function nextRegion(by) {
   const at = REGIONS.findIndex((selector) => {
     const region = document.querySelector(selector)?.closest("aside, main, .dock");
     return region?.contains(document.activeElement);
   });
-  document.querySelector(REGIONS[(at + by + REGIONS.length) % REGIONS.length])?.focus();
+  query(document, REGIONS[(at + by + REGIONS.length) % REGIONS.length])?.focus();
 }
 
 function escape() {
@@ -33,6 +39,7 @@ function escape() {
   return true;
 }
 
+/** @type {Actions} */
 const everywhere = {
   F6: ({ shiftKey }) => nextRegion(shiftKey ? -1 : 1),
   F8: ({ shiftKey }) => showProblem(problem + (shiftKey ? -1 : 1)),
@@ -44,6 +51,7 @@ const everywhere = {
   "Mod+Enter": () => run(),
 };
 
+/** @type {Actions} */
 const outside = {
   n: () => stepLine(1),
   N: () => stepLine(-1),
@@ -64,9 +72,10 @@ const outside = {
 };
 
 let isOpening = false;
+/** @param {string} key */
 function openByDigit(key) {
   isOpening = false;
-  const names = [...document.querySelectorAll(".pane select[data-act=stage]")][0];
+  const names = query(document, ".pane select[data-act=stage]", HTMLSelectElement);
   const option = names?.options[Number(key) - 1];
   if (option) openStage(option.value);
   return !!option;
@@ -77,7 +86,7 @@ export function startKeys() {
     const { key, altKey, ctrlKey, metaKey, target } = event;
     const isMod = ctrlKey || metaKey;
     const name = `${isMod ? "Mod+" : ""}${altKey ? "Alt+" : ""}${key}`;
-    const isTyping = target.closest("input, select, textarea, [contenteditable=true]");
+    const isTyping = around(target, "input, select, textarea, [contenteditable=true]");
     const action = everywhere[name] ?? (isTyping || isMod || altKey ? undefined : outside[key]);
     if (document.querySelector("dialog[open]")) return;
     if (!isTyping && isOpening && openByDigit(key)) return event.preventDefault();

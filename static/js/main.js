@@ -1,14 +1,14 @@
 // Where the page starts: what was kept is put back, the parts are started, and clicks find their action.
-import { edited, showTrouble, startCompiling } from "./compile.js";
-import { byId, h } from "./dom.js";
-import { makeEditor, replaceText } from "./editor.js";
-import { startFind } from "./find.js";
-import { startGraphs } from "./graph.js";
+import { edited, showTrouble, startCompiling } from "./model/compile.js";
+import { around, byId, h } from "./dom.js";
+import { makeEditor, replaceText } from "./model/editor.js";
+import { startFind } from "./stages/find.js";
+import { startGraphs } from "./stages/graph.js";
 import { showProblem, startKeys } from "./keys.js";
-import { startLink, stepOperation, togglePin } from "./link.js";
-import { startLocality } from "./locality.js";
-import { fetchExample, nameExample, nameKept, startNaming } from "./naming.js";
-import { say, share, showHelp, showTab, startPage, toggleTheme } from "./page.js";
+import { startLink, stepOperation, togglePin } from "./stages/link.js";
+import { startLocality } from "./run/locality.js";
+import { fetchExample, nameExample, nameKept, startNaming } from "./model/naming.js";
+import { say, share, showHelp, showTab, startPage, toggleDock, toggleTheme } from "./page.js";
 import {
   activate,
   addPane,
@@ -24,16 +24,19 @@ import {
   step,
   toggle,
   toggleChangedOnly,
-} from "./panes.js";
-import { startQueues } from "./queues.js";
-import { compareLevels, exportRun, run, setTarget, startRuns, stop, toggleDock } from "./run.js";
-import { resetMachine } from "./machine.js";
-import { chooseLevel, resetSize, showOptions, startSettings, toggleComparison, toggleSwitch } from "./settings.js";
+} from "./stages/panes.js";
+import { startQueues } from "./stages/queues.js";
+import { compareLevels, exportRun, run, setTarget, startRuns, stop } from "./run/run.js";
+import { resetMachine } from "./run/machine.js";
+import { chooseLevel, resetSize, showOptions, startSettings, toggleComparison, toggleSwitch } from "./model/settings.js";
 import { connect } from "./socket.js";
 import { freshPane, on, recall, state } from "./state.js";
+/** @import { Kept, Target } from "./types.d.ts" */
 
-const paneOf = (element) => Number(element.closest(".pane").dataset.index);
+/** @param {HTMLElement} element */
+const paneOf = (element) => Number(around(element, ".pane")?.dataset.index);
 
+/** @type {Record<string, ((element: HTMLElement) => unknown) | undefined>} */
 const actions = {
   add: addPane,
   close: (element) => closePane(paneOf(element)),
@@ -43,12 +46,12 @@ const actions = {
   diff: (element) => toggle("diff", paneOf(element)),
   drawn: (element) => changePane(paneOf(element), { drawn: true, diff: false }),
   dock: () => toggleDock(),
-  example: (element) => loadExample(element.dataset.example),
+  example: (element) => loadExample(element.dataset.example ?? ""),
   export: exportJson,
   help: showHelp,
   level: chooseLevel,
   "machine-reset": resetMachine,
-  open: (element) => openStage(element.dataset.open),
+  open: (element) => openStage(element.dataset.open ?? ""),
   "operation-after": () => stepOperation(1),
   "operation-before": () => stepOperation(-1),
   pass: (element) => showPass(paneOf(element), Number(element.dataset.pass)),
@@ -65,22 +68,31 @@ const actions = {
   "size-reset": resetSize,
   stop: () => stop(),
   switch: toggleSwitch,
-  tab: (element) => showTab(element.dataset.tabTo),
+  tab: (element) => showTab(element.dataset.tabTo ?? ""),
   target: chooseTarget,
   text: (element) => changePane(paneOf(element), { drawn: false }),
   theme: toggleTheme,
 };
 
+/**
+ * @param {number} index
+ * @param {number} number
+ */
 function showPass(index, number) {
   const last = Number(paneElements()[index].dataset.last);
   changePane(index, { at: number === last ? null : number });
 }
 
-function chooseTarget(element) {
-  setTarget(element.dataset.target);
+/** @type {(name?: string) => name is Target} */
+const isTarget = (name) => name === "cpu" || name === "dae" || name === "gpu";
+
+/** @param {HTMLElement} element */
+function chooseTarget({ dataset: { target } }) {
+  if (isTarget(target)) setTarget(target);
   toggleDock(true);
 }
 
+/** @param {string} key */
 async function loadExample(key) {
   byId("examples").hidePopover();
   const text = await fetchExample(key);
@@ -91,7 +103,10 @@ async function loadExample(key) {
   replaceText(text);
 }
 
-// What was kept, in place of what the page shows.
+/**
+ * What was kept, in place of what the page shows.
+ * @param {Kept} kept
+ */
 function adopt(kept) {
   const shown = state.text;
   if (kept.panes.length) state.panes = kept.panes;
@@ -116,28 +131,29 @@ function startLinks() {
 
 function startClicks() {
   document.addEventListener("click", (event) => {
-    const element = event.target.closest("[data-act]");
-    const action =
-      element && !element.disabled && element.matches("button, a") ? actions[element.dataset.act] : null;
+    const element = around(event.target, "[data-act]");
+    if (!element?.matches("button:enabled, a")) return;
+    const action = actions[element.dataset.act ?? ""];
     if (!action) return;
     event.preventDefault();
     action(element);
   });
   document.addEventListener("change", ({ target }) => {
-    if (target.dataset.act === "stage")
+    if (target instanceof HTMLSelectElement && target.dataset.act === "stage")
       changePane(paneOf(target), { stage: target.value, at: null, diff: false });
-    if (target.dataset.act === "changed-only") toggleChangedOnly();
+    if (target instanceof HTMLInputElement && target.dataset.act === "changed-only") toggleChangedOnly();
   });
 }
 
 function start() {
-  const shown = byId("editor").dataset.text;
+  const editor = byId("editor");
+  const { text: shown = "", example = "" } = editor.dataset;
   const kept = recall();
   state.text = shown;
-  state.panes = paneElements().map(({ dataset }) => freshPane(dataset.stage));
+  state.panes = paneElements().map(({ dataset }) => freshPane(dataset.stage ?? ""));
   if (kept?.panes.length) state.panes = kept.panes;
-  byId("editor").replaceChildren();
-  makeEditor(byId("editor"), shown);
+  editor.replaceChildren();
+  makeEditor(editor, shown);
   startPage();
   startPanes();
   startGraphs();
@@ -147,7 +163,7 @@ function start() {
   startSettings();
   startClicks();
   startNaming();
-  nameExample(byId("editor").dataset.example, shown);
+  nameExample(example, shown);
   startKeys();
   on("trouble", (wait) => {
     if (wait < 2000) return;

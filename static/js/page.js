@@ -1,15 +1,21 @@
-// The page itself: theme, help, tabs on a phone, the width of the model column, short announcements.
-import { byId } from "./dom.js";
+// The page itself: theme, help, tabs on a phone, the width of the model column, the run panel, short announcements.
+import { byId, need, queryAll } from "./dom.js";
 import { emit, keepNow } from "./state.js";
 
-let timer = 0;
+/** @type {ReturnType<typeof setTimeout> | undefined} */
+let timer;
+
+/** @param {string} sentence */
 export function say(sentence) {
   byId("said").textContent = sentence;
   clearTimeout(timer);
   timer = setTimeout(() => (byId("said").textContent = ""), 4000);
 }
 
-// For those who hear the page: what those who see it read in its place.
+/**
+ * For those who hear the page: what those who see it read in its place.
+ * @param {string} sentence
+ */
 export const tell = (sentence) => (byId("told").textContent = sentence);
 
 export function toggleTheme() {
@@ -20,10 +26,10 @@ export function toggleTheme() {
   root.dataset.theme = isDark ? "light" : "dark";
   // The server draws the next page in this theme from the start.
   document.cookie = `theme=${root.dataset.theme}; path=/; max-age=31536000; samesite=lax`;
-  emit("theme");
+  emit("theme", undefined);
 }
 
-export const showHelp = () => byId("help").showModal();
+export const showHelp = () => byId("help", HTMLDialogElement).showModal();
 
 export async function share() {
   const fits = keepNow();
@@ -36,35 +42,46 @@ export async function share() {
   }
 }
 
+/** @param {string} name */
 export function showTab(name) {
   byId("screen").dataset.tab = name;
-  for (const tab of document.querySelectorAll("[data-tab-to]")) {
+  for (const tab of queryAll(document, "[data-tab-to]")) {
     tab.setAttribute("aria-pressed", String(tab.dataset.tabTo === name));
   }
   emit("tab", name);
 }
 
+export function toggleDock(open = byId("dock-body").hidden === true) {
+  byId("dock-body").hidden = !open;
+  byId("dock").classList.toggle("open", open);
+  byId("dock-toggle").setAttribute("aria-expanded", String(open));
+}
+
 const LEAST = 340;
 const MOST = 640;
+/** @type {Record<string, number | undefined>} */
+const STEPS = { ArrowLeft: -16, ArrowRight: 16 };
 
+/** @param {number} width */
 function setWidth(width) {
   const held = Math.max(LEAST, Math.min(MOST, width));
   document.documentElement.style.setProperty("--editor", `${held}px`);
-  document.querySelector(".drag").setAttribute("aria-valuenow", String(held));
+  need(document, ".drag").setAttribute("aria-valuenow", String(held));
 }
 
 function startDrag() {
-  const drag = document.querySelector(".drag");
+  const drag = need(document, ".drag");
   drag.addEventListener("pointerdown", (event) => {
     drag.setPointerCapture(event.pointerId);
+    /** @param {PointerEvent} moved */
     const move = ({ clientX }) => setWidth(clientX);
     drag.addEventListener("pointermove", move);
     drag.addEventListener("pointerup", () => drag.removeEventListener("pointermove", move), { once: true });
     event.preventDefault();
   });
   drag.addEventListener("keydown", ({ key }) => {
-    const step = { ArrowLeft: -16, ArrowRight: 16 }[key];
-    if (step) setWidth(document.querySelector(".model").offsetWidth + step);
+    const step = STEPS[key];
+    if (step) setWidth(need(document, ".model").offsetWidth + step);
   });
 }
 
@@ -74,5 +91,5 @@ export function startPage() {
   const isSmall = matchMedia(
     "(min-width: 700px) and (max-width: 1199px), (min-width: 700px) and (max-height: 820px)",
   );
-  if (isSmall.matches) for (const part of document.querySelectorAll(".model > details")) part.open = false;
+  if (isSmall.matches) for (const part of queryAll(document, ".model > details", HTMLDetailsElement)) part.open = false;
 }

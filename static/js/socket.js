@@ -1,14 +1,19 @@
 // The page's one WebSocket: it comes back by itself, and says when it is away.
 import { emit } from "./state.js";
+/** @import { Order } from "./types.d.ts" */
 
 const LONGEST_WAIT = 15_000;
 
+/** @type {WebSocket | null} */
 let socket = null;
 let wait = 500;
-let timer = 0;
+/** @type {ReturnType<typeof setTimeout> | undefined} */
+let timer;
 let lost = false;
 
-export const isConnected = () => socket?.readyState === WebSocket.OPEN;
+const openSocket = () => (socket?.readyState === WebSocket.OPEN ? socket : null);
+
+export const isConnected = () => openSocket() !== null;
 
 export function connect() {
   clearTimeout(timer);
@@ -28,8 +33,5 @@ export function connect() {
   });
 }
 
-export function send(order) {
-  if (!isConnected()) return false;
-  socket.send(JSON.stringify(order));
-  return true;
-}
+/** @param {Order} order */
+export const send = (order) => openSocket()?.send(JSON.stringify(order));

@@ -1,14 +1,19 @@
 // What the reader has chosen and what the page knows, in one place; kept in the URL's hash and in the tab's session
 // so that a reload loses nothing.
+/** @import { Events, Kept, Listener, Options, Pane, Sizes, State } from "./types.d.ts" */
+
+import { queryAll } from "./dom.js";
 
 const KEPT = "explorer";
 const LONGEST_HASH = 12_000;
 
+/** @type {State} */
 export const state = {
   text: "",
   edit: 1, // the sequence number of the newest edit
   good: 1, // the newest edit that compiled: the stages show it
   goodInput: null, // its text, sizes, options and data
+  goodFacts: null, // what was answered to it
   sizes: {}, // set since the data was chosen: they hold over what that fixes
   defaultSizes: {}, // set before: they hold where the data fixes nothing
   options: {},
@@ -20,12 +25,19 @@ export const state = {
   example: "",
 };
 
+/**
+ * @param {string} stage
+ * @returns {Pane}
+ */
 export const freshPane = (stage) => ({ stage, at: null, diff: false, passes: false, drawn: false });
 
 export const isBroken = () => !!state.facts && !state.facts.ok;
 export const isCurrent = () => state.facts?.edit === state.edit;
 
-// Other data: what was set by hand holds only where that fixes nothing.
+/**
+ * Other data: what was set by hand holds only where that fixes nothing.
+ * @param {string} name
+ */
 export function chooseData(name) {
   state.data = name;
   state.defaultSizes = { ...state.defaultSizes, ...state.sizes };
@@ -33,26 +45,46 @@ export function chooseData(name) {
 }
 
 // A tiny event bus: modules speak of what happened, not to each other.
-const listeners = new Map();
+/** @type {{ [K in keyof Events]?: Listener<K>[] }} */
+const listeners = {};
+
+/**
+ * @template {keyof Events} K
+ * @param {K} name
+ * @param {Listener<K>} listener
+ */
 export function on(name, listener) {
-  if (!listeners.has(name)) listeners.set(name, []);
-  listeners.get(name).push(listener);
-}
-export function emit(name, detail) {
-  for (const listener of listeners.get(name) ?? []) listener(detail);
+  /** @type {Listener<K>[]} */
+  const known = (listeners[name] ??= []);
+  known.push(listener);
 }
 
+/**
+ * @template {keyof Events} K
+ * @param {K} name
+ * @param {Events[K]} detail
+ */
+export function emit(name, detail) {
+  for (const listener of listeners[name] ?? []) listener(detail);
+}
+
+/** @param {Kept} value */
 const encode = (value) => {
   const bytes = new TextEncoder().encode(JSON.stringify(value));
   let binary = "";
   for (const byte of bytes) binary += String.fromCharCode(byte);
   return btoa(binary).replaceAll("+", "-").replaceAll("/", "_").replaceAll("=", "");
 };
+/**
+ * @param {string} text
+ * @returns {unknown}
+ */
 const decode = (text) => {
   const binary = atob(text.replaceAll("-", "+").replaceAll("_", "/"));
   return JSON.parse(new TextDecoder().decode(Uint8Array.from(binary, (c) => c.charCodeAt(0))));
 };
 
+/** @returns {Kept} */
 const snapshot = () => ({
   text: state.text,
   sizes: state.sizes,
@@ -64,7 +96,8 @@ const snapshot = () => ({
   example: state.example,
 });
 
-let timer = 0;
+/** @type {ReturnType<typeof setTimeout> | undefined} */
+let timer;
 export function keep() {
   clearTimeout(timer);
   timer = setTimeout(keepNow, 150);
@@ -89,52 +122,93 @@ export function recall() {
   try {
     if (hash) return checked(decode(hash[1]));
     if (new URLSearchParams(location.search).has("example")) return null;
-    return checked(JSON.parse(sessionStorage.getItem(KEPT)));
+    return checked(JSON.parse(sessionStorage.getItem(KEPT) ?? "null"));
   } catch {
     return null;
   }
 }
 
-// The entries of a plain object whose values are good ones.
-function entriesOf(value, isGood) {
-  if (!value || typeof value !== "object" || Array.isArray(value)) return {};
-  return Object.fromEntries(Object.entries(value).filter(isGood));
-}
+/**
+ * The fields of what is an object; of all else, none.
+ * @param {unknown} value
+ * @returns {Record<string, unknown>}
+ */
+const fieldsOf = (value) => (value && typeof value === "object" && !Array.isArray(value) ? { ...value } : {});
 
-const isSize = ([, size]) => Number.isSafeInteger(size) && size >= 1;
+/**
+ * @param {unknown} value
+ * @returns {Sizes}
+ */
+const sizesIn = (value) =>
+  Object.fromEntries(Object.entries(fieldsOf(value)).flatMap(([name, size]) => (isSize(size) ? [[name, size]] : [])));
+
+/**
+ * @param {unknown} value
+ * @returns {Options}
+ */
+const optionsIn = (value) =>
+  Object.fromEntries(Object.entries(fieldsOf(value)).flatMap(([name, set]) => (isOption(name, set) ? [[name, set]] : [])));
+
+/**
+ * @param {unknown} size
+ * @returns {size is number}
+ */
+const isSize = (size) => isWhole(size) && size >= 1;
+
+/**
+ * @param {unknown} value
+ * @returns {value is number}
+ */
+const isWhole = (value) => Number.isSafeInteger(value);
+
+/** @param {string} name */
 const isSwitch = (name) =>
-  [...document.querySelectorAll("[data-option]")].some(({ dataset }) => dataset.option === name);
+  queryAll(document, "[data-option]").some(({ dataset }) => dataset.option === name);
 const NUMBERS = ["opt", "vlen"];
 const CHUNKS = ["inspect_edges", "inspect_group", "inspect_block", "inspect_cached"];
 export const SUMS = ["split", "chunk", "lanes", "lane_vectors", "block_rows", "block_columns", "preload"];
 export const WORDS = ["precision", "inspect", ...CHUNKS, ...SUMS, "arch"]; // options that are one of a few words
-function isOption([name, value]) {
+
+/**
+ * @param {string} name
+ * @param {unknown} value
+ * @returns {value is string | number | boolean}
+ */
+function isOption(name, value) {
   if (name === "inspect" && typeof value === "boolean") return true; // a link from when it was a switch
   if (["negatives", ...WORDS].includes(name)) return typeof value === "string";
-  if (NUMBERS.includes(name)) return Number.isSafeInteger(value) && value >= 0 && value <= 64;
+  if (NUMBERS.includes(name)) return isWhole(value) && value >= 0 && value <= 64;
   return isSwitch(name) && typeof value === "boolean";
 }
 
-// A link may be damaged or made by hand: what is of no use is left out, and the rest still opens.
-function checked(kept) {
-  if (typeof kept?.text !== "string") return null;
-  const panes = (Array.isArray(kept.panes) ? kept.panes : [])
-    .filter((pane) => typeof pane?.stage === "string" && pane.stage.length <= 40)
-    .slice(0, 6)
-    .map(({ stage, at, diff, passes, drawn }) => ({
-      stage,
-      at: Number.isInteger(at) && at >= 0 && at <= 1000 ? at : null,
-      diff: diff === true,
-      passes: passes === true,
-      drawn: drawn === true,
-    }));
-  const example = /^[\w-]+\/[\w-]+$/.test(kept.example) ? kept.example : "";
-  const sizes = entriesOf(kept.sizes, isSize);
-  const data = typeof kept.data === "string" ? kept.data.slice(0, 200) : "";
-  const options = entriesOf(kept.options, isOption);
-  const against = kept.against
-    ? { sizes: entriesOf(kept.against.sizes, isSize), options: entriesOf(kept.against.options, isOption) }
-    : null;
-  const defaultSizes = entriesOf(kept.defaultSizes, isSize);
-  return { text: kept.text, sizes, defaultSizes, options, data, against, panes, example };
+/**
+ * A link may be damaged or made by hand: what is of no use is left out, and the rest still opens.
+ * @param {unknown} found
+ * @returns {Kept | null}
+ */
+function checked(found) {
+  const { text, sizes, defaultSizes, options, data, against, panes, example } = fieldsOf(found);
+  if (typeof text !== "string") return null;
+  const sides = fieldsOf(against);
+  return {
+    text,
+    sizes: sizesIn(sizes),
+    defaultSizes: sizesIn(defaultSizes),
+    options: optionsIn(options),
+    data: typeof data === "string" ? data.slice(0, 200) : "",
+    against: against ? { sizes: sizesIn(sides.sizes), options: optionsIn(sides.options) } : null,
+    panes: (Array.isArray(panes) ? panes : []).flatMap(paneIn).slice(0, 6),
+    example: typeof example === "string" && /^[\w-]+\/[\w-]+$/.test(example) ? example : "",
+  };
+}
+
+/**
+ * @param {unknown} found
+ * @returns {Pane[]}
+ */
+function paneIn(found) {
+  const { stage, at, diff, passes, drawn } = fieldsOf(found);
+  if (typeof stage !== "string" || stage.length > 40) return [];
+  const isPass = isWhole(at) && at >= 0 && at <= 1000;
+  return [{ stage, at: isPass ? at : null, diff: diff === true, passes: passes === true, drawn: drawn === true }];
 }

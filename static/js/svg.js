@@ -1,8 +1,15 @@
 // Drawings that are made of elements: they take their colours from classes, so both themes share one drawing.
 
+/** @import { Drawn } from "./types.d.ts" */
+
 const SVG = "http://www.w3.org/2000/svg";
 
-// s("circle.me", { cx: 4, cy: 4, r: 4 }) or s("text", { x: 0, y: 10 }, "words").
+/**
+ * s("circle.me", { cx: 4, cy: 4, r: 4 }) or s("text", { x: 0, y: 10 }, "words").
+ * @param {string} kind
+ * @param {Record<string, string | number>} attributes
+ * @param {Drawn[]} children
+ */
 export function s(kind, attributes = {}, ...children) {
   const [tag, ...classes] = kind.split(".");
   const element = document.createElementNS(SVG, tag);
@@ -12,16 +19,23 @@ export function s(kind, attributes = {}, ...children) {
   return element;
 }
 
-// Round numbers from 0 to at least `most`, about `count` of them.
+/**
+ * Round numbers from 0 to at least `most`, about `count` of them.
+ * @param {number} most
+ */
 export function roundSteps(most, count = 5) {
   const rough = Math.max(most, 1e-9) / count;
   const power = 10 ** Math.floor(Math.log10(rough));
-  const step = [1, 2, 2.5, 5, 10].map((factor) => factor * power).find((size) => size >= rough);
+  const step = [1, 2, 2.5, 5].map((factor) => factor * power).find((size) => size >= rough) ?? 10 * power;
   const last = Math.ceil(most / step - 1e-9);
   return Array.from({ length: last + 1 }, (_, at) => Number((at * step).toPrecision(6)));
 }
 
-// The powers of 10 within bounds, with multiples of each where there are few, every second one where there are many.
+/**
+ * The powers of 10 within bounds, with multiples of each where there are few, every second one where there are many.
+ * @param {number} low
+ * @param {number} high
+ */
 export function logSteps(low, high, most = 6) {
   const [first, last] = [Math.floor(Math.log10(low)), Math.ceil(Math.log10(high))];
   const apart = Math.ceil((last - first) / most);

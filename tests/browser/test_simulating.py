@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import re
 
 import pytest
 from playwright.sync_api import Page, expect
 
 from tests.browser.conftest import OpenPage
-from tests.browser.driving import edit_of, expect_edit_after, pane
+from tests.browser.driving import change, edit_of, expect_edit_after, pane
 
 pytestmark = pytest.mark.browser
 
@@ -83,6 +84,21 @@ def test_all_levels_are_run_and_compared(open_page: OpenPage) -> None:
     points = page.locator("#run-plane circle")
     expect(points).to_have_count(4)
     expect(page.locator("#run-plane svg")).to_have_attribute("aria-label", re.compile("opt0 access .* opt3 access"))
+
+
+def test_an_export_is_of_what_the_stages_show_while_the_text_is_broken(open_page: OpenPage) -> None:
+    """The stages show RM1:L0, whose rows have 32 elements; the text says 128."""
+    page = open_page(SLS)
+    edit_of(page)
+    expect(page.locator("#sizes .field")).to_have_value("32")
+    change(page, "bag", "bog")
+    expect(page.locator("#problems")).to_be_visible()
+    with page.expect_download() as caught:
+        page.locator("[data-act=export]").click()
+    assert caught.value.suggested_filename == "SLS.json"
+    exported = json.loads(caught.value.path().read_text(encoding="utf-8"))
+    assert exported["ok"]
+    assert exported["sizes"] == {"D": 32}
 
 
 def test_a_smaller_queue_is_another_machine(open_page: OpenPage) -> None:

@@ -53,7 +53,7 @@ def test_no_stage_reads_an_option_of_the_other_side(monkeypatch):
         return run_stage(spec, *arguments)
 
     monkeypatch.setattr(compilation, "_run_stage", named)
-    monkeypatch.setattr(compilation, "Report", lambda options, counts: Report(Recording(options, stage[-1]), counts))
+    monkeypatch.setattr(compilation, "Report", lambda options, counts, _: Report(Recording(options, stage[-1]), counts))
     sides = {"slc": "decoupled", "dlc": "decoupled", "kernels": "scheduled", "cuda": "scheduled"}
     for model in ("kge/transr", "rgnn/rgat", "embedding/spmm"):
         made = explorer.compile((EXAMPLES / f"{model}.emb").read_text(), options={"grad": True}, on_demand=True)

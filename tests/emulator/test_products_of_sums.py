@@ -11,8 +11,8 @@ import pytest
 import explorer
 from benchmarks.gpu_check import CHECKOUT, Case, Setting, check_rows, sizes_of
 from explorer.compiler.codegen.text import Code
-from explorer.compiler.schedule.gemm import segment_products as pairs
 from explorer.compiler.schedule.inspect import piece_places
+from explorer.compiler.target import TARGETS
 from explorer.runtime.data.graphs import GraphPreset, generate
 from explorer.runtime.encode.arrays import check_inputs
 from explorer.runtime.encode.graph import encode
@@ -25,6 +25,12 @@ MANY_EDGES = GraphPreset(num_nodes=31, num_edges=900, num_ntypes=2, num_etypes=5
 MANY_PAIRS = GraphPreset(num_nodes=170, num_edges=700, num_ntypes=2, num_etypes=3, reach=1.0)
 """Matrices of more pieces than a tile has rows."""
 GRAPHS = {"many edges": MANY_EDGES, "many pairs": MANY_PAIRS}
+
+
+def cache_of(monkeypatch: pytest.MonkeyPatch, bytes_a_block: int) -> None:
+    """A GPU whose cache no rows of nodes fit, and which has so many bytes for a block of destinations."""
+    small = dataclasses.replace(TARGETS["sm_90"], l2_bytes=bytes_a_block * 25 // 4 + 1)
+    monkeypatch.setitem(TARGETS, "sm_90", small)
 
 
 @pytest.mark.parametrize(
@@ -41,7 +47,7 @@ def test_pieces_are_summed_and_added_to_their_destinations(
     emulated: Setting, monkeypatch: pytest.MonkeyPatch, bytes_a_block: int, size: int, precision: str, graph: str
 ) -> None:
     """In one block of destinations, and in several."""
-    monkeypatch.setattr(piece_places, "DESTINATION_BYTES", bytes_a_block)
+    monkeypatch.setattr(piece_places, "CACHE_SHARE", (bytes_a_block + 0.5) / TARGETS["sm_90"].l2_bytes)
     setting = dataclasses.replace(emulated, graph=generate(graph, GRAPHS[graph]))
     text = (CHECKOUT / "examples" / "rgnn" / "rgcn.emb").read_text()
     case = Case(text, size, 0, {"precision": precision})
@@ -68,8 +74,7 @@ def test_products_with_their_last_piece_end_rows_that_no_cache_holds(
     emulated: Setting, monkeypatch: pytest.MonkeyPatch, bytes_a_block: int, size: int, precision: str, graph: str
 ) -> None:
     """Of nodes without pairs too."""
-    monkeypatch.setattr(pairs, "CACHE_BYTES", 0)
-    monkeypatch.setattr(piece_places, "DESTINATION_BYTES", bytes_a_block)
+    cache_of(monkeypatch, min(bytes_a_block, 1 << 16))
     made = generate(graph, GRAPHS[graph])
     edges = np.bincount(made.dst, minlength=made.num_nodes)
     assert min(edges) == 0
@@ -90,8 +95,7 @@ def test_as_many_blocks_are_launched_as_there_are_tiles_with_rows(
     emulated: Setting, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The inspector puts these before all others, and tells how many they are; what is launched is told by them."""
-    monkeypatch.setattr(pairs, "CACHE_BYTES", 0)
-    monkeypatch.setattr(piece_places, "DESTINATION_BYTES", 2048)
+    cache_of(monkeypatch, 2048)
     text = (CHECKOUT / "examples" / "rgnn" / "rgcn.emb").read_text()
     compilation = explorer.compile(text, sizes={"F": 20, "G": 20}, on_demand=True)
     graph, module = programs(compilation)
@@ -128,7 +132,7 @@ def test_rows_end_however_they_use_their_sums(
     emulated: Setting, monkeypatch: pytest.MonkeyPatch, row: str, fused: bool
 ) -> None:
     """Sums that are but added to a product may lack those of a piece that is part of it; for others all are added."""
-    monkeypatch.setattr(pairs, "CACHE_BYTES", 0)
+    cache_of(monkeypatch, 0)
     text = (CHECKOUT / "examples" / "rgnn" / "rgcn.emb").read_text().replace("w0[F, G]", "w0[F, G], b[G]")
     (given,) = re.findall(r'n\["h"\] = (.*)', text)
     case = Case(text.replace(given, row), 20, 0, {})

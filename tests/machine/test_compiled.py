@@ -6,6 +6,7 @@ import pytest
 from numba.core import caching
 
 from explorer.machine import interpreter
+from explorer.machine.arithmetic import SOURCES
 from explorer.machine.compiled import entry, fingerprint
 from explorer.runtime.targets.dae import simulate
 from tests.machine import programs as make
@@ -21,9 +22,10 @@ def test_code_is_compiled_even_where_nothing_can_be_kept(monkeypatch: pytest.Mon
 
 
 def test_kept_code_belongs_to_these_sources() -> None:
-    """Numba's key includes what a function closes over: a change to any source of the machine is a new key."""
+    """Numba's key includes what a function closes over: a change to any source of the machine, or to a function's text
+    in the compiler's table, is a new key."""
     closed_over = [cell.cell_contents for cell in interpreter.advance.py_func.__closure__]
-    assert closed_over == [fingerprint()]
+    assert closed_over == [fingerprint(*SOURCES.values())]
 
 
 def test_nothing_is_compiled_for_a_program() -> None:

@@ -26,7 +26,7 @@ class HeldPool:
         self.started.append(name)
         gate = self._gates.setdefault(name, asyncio.Event())
         try:
-            yield events.started("cpu", "test", "measured")
+            yield events.started("cpu", "test")
             await gate.wait()
             if name == "broken":
                 raise RuntimeError("the pool broke")

@@ -13,27 +13,14 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from explorer.compiler.target import TARGETS
 
-@dataclass(frozen=True)
-class Multiprocessor:
-    """What an SM has. Registers are of 32 bits; shared memory is in bytes, at the largest split with the L1 cache."""
-
-    warps: int
-    blocks: int
-    shared_bytes: int
-    registers: int = 65_536
-    parts: int = 4  # each with a quarter of the registers, for warps of its own
-    register_unit: int = 256  # a warp's registers are handed out in these
-    shared_unit: int = 128  # bytes in which a block's shared memory is handed out
-    shared_reserved: int = 1_024  # bytes that the system takes of it for each block
-    lanes: int = 32  # threads of a warp
-
-
-MULTIPROCESSORS = {
-    "sm_80": Multiprocessor(warps=64, blocks=32, shared_bytes=164 * 1_024),
-    "sm_90": Multiprocessor(warps=64, blocks=32, shared_bytes=228 * 1_024),
-    "sm_90a": Multiprocessor(warps=64, blocks=32, shared_bytes=228 * 1_024),
-}
+PARTS = 4
+"""Of a multiprocessor, each with a quarter of the registers, for warps of its own."""
+REGISTER_UNIT, SHARED_UNIT = 256, 128
+"""A warp's registers, and the bytes of a block's shared memory, are handed out in these."""
+SHARED_RESERVED = 1_024
+"""Bytes of shared memory that the system takes for each block."""
 
 
 @dataclass(frozen=True)
@@ -106,22 +93,21 @@ class Resources:
 
 def occupancy(arch: str, block_threads: int, registers: int, shared_bytes: int) -> Occupancy:
     """How many blocks of so many threads, registers a thread and bytes of shared memory a block fit in an SM."""
-    sm = MULTIPROCESSORS[arch]
-    block_warps = -(-block_threads // sm.lanes)
-    warp_registers = _round_up(max(registers, 1) * sm.lanes, sm.register_unit)
+    sm = TARGETS[arch]
+    warps, block_warps = sm.threads // sm.warp, -(-block_threads // sm.warp)
+    warp_registers = _round_up(max(registers, 1) * sm.warp, REGISTER_UNIT)
     # A block whose warps are spread evenly must fit in the registers too, or it cannot be launched at all.
-    launches = warp_registers * _round_up(block_warps, sm.parts) <= sm.registers
-    warps_by_registers = sm.registers // sm.parts // warp_registers * sm.parts if launches else 0
-    block_shared = _round_up(shared_bytes + sm.shared_reserved, sm.shared_unit)
+    launches = warp_registers * _round_up(block_warps, PARTS) <= sm.registers
+    warps_by_registers = sm.registers // PARTS // warp_registers * PARTS if launches else 0
     fitting = {
-        "warps": sm.warps // block_warps,
+        "warps": warps // block_warps,
         "blocks": sm.blocks,
         "registers": warps_by_registers // block_warps,
-        "shared memory": sm.shared_bytes // block_shared,
+        "shared memory": sm.shared // _round_up(shared_bytes + SHARED_RESERVED, SHARED_UNIT),
     }
     blocks = min(fitting.values())
     limits = tuple(name for name, count in fitting.items() if count == blocks)
-    return Occupancy(blocks * block_warps, blocks, sm.warps, limits)
+    return Occupancy(blocks * block_warps, blocks, warps, limits)
 
 
 def _round_up(amount: int, unit: int) -> int:

@@ -15,14 +15,14 @@ import numpy as np
 
 from explorer.compiler.interpret.functions import FUNCTIONS, INDEX_FUNCTIONS, REDUCTIONS
 from explorer.compiler.ir import loops
+from explorer.compiler.ir.functions import SIGNS
 from explorer.compiler.ir.node import Atom, Node, walk
 
 Environment = dict[str, Any]
 """Names and what they stand for: numbers, indices, rows and buffers."""
 
-INFIX = {"add": "+", "sub": "-", "mul": "*", "div": "/"}
-"""The functions that are one of Python's operators; single numbers are added several times as fast by it."""
 INFIX_REDUCTIONS = {"sum": "+", "product": "*"}
+"""What is one of Python's operators, as infix functions are: single numbers are added several times as fast by it."""
 
 
 class Text:
@@ -124,8 +124,8 @@ class Text:
         texts = [self.atom(operand) for operand in operands]
         if function == "copy":
             return texts[0]
-        if function in INFIX:
-            return f" {INFIX[function]} ".join(texts)
+        if function in SIGNS:
+            return f" {SIGNS[function]} ".join(texts)
         return f"{self.constant(FUNCTIONS[function])}({', '.join(texts)})"
 
     def index_value(self, function: str, operands: tuple[Atom, ...]) -> str:

@@ -17,14 +17,6 @@ from explorer.compiler.ir.node import Extent, Line, Node, VerificationError
 
 Shape = tuple[Extent, ...]
 
-INFIX_FUNCTIONS = {"add": "+", "sub": "-", "mul": "*", "div": "/"}
-PREFIX_FUNCTIONS = (
-    *("neg", "exp", "log", "log1p", "sqrt", "abs", "sign", "relu"),
-    *("leaky_relu", "sigmoid", "tanh", "gelu", "sin", "cos", "step", "gelu_slope"),
-)
-"""The last two are slopes, which backward passes use: of relu and of gelu."""
-PAIR_FUNCTIONS = ("min", "max", "equal", "div_or_zero")
-"""The last two are for backward passes: 1 where both are equal, and a quotient that is 0 where the divisor is."""
 REDUCTIONS = ("sum", "mean", "max", "min", "norm1", "norm2")
 
 SEGMENT_FUNCTIONS = ("sum", "mean", "max", "min")
@@ -83,7 +75,7 @@ class Constant(Node):
 
 @dataclass(frozen=True, kw_only=True)
 class Elementwise(Node):
-    """A function of operands of equal shape; a scalar operand repeats. `parameter` is leaky_relu's slope."""
+    """One of `ir.functions`, of operands of equal shape; a scalar operand repeats. `parameter`: leaky_relu's slope."""
 
     function: str
     operands: tuple[str, ...]

@@ -36,6 +36,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
+from explorer.compiler.decisions import Chosen, print_chosen
 from explorer.compiler.ir import loops
 from explorer.compiler.ir.bounds.facts import Fact
 from explorer.compiler.ir.loops import (
@@ -271,6 +272,8 @@ class ScheduledKernel(Node):
 
     `facts` are of arrays of indices that it makes, as far as these do not follow from each single store (`facts`).
 
+    `chosen` are the decisions that were taken, by kernel, for this one and those that are made with it.
+
     Where an earlier kernel has counted how many blocks are `busy`, this names its array of one index: the blocks behind
     have nothing to do, and whoever knows it need not launch them."""
 
@@ -286,6 +289,7 @@ class ScheduledKernel(Node):
     once: bool = False
     streamed: tuple[str, ...] = ()
     busy: str = ""
+    chosen: Chosen = ()
     facts: tuple[Fact, ...] = field(default=(), compare=False)
 
     def size(self, extent: Extent) -> int:
@@ -415,6 +419,7 @@ def print_scheduled(kernel: ScheduledKernel) -> tuple[Line, ...]:
     busy = f"  busy {kernel.busy}" if kernel.busy else ""
     head = f"scheduled {kernel.name}  template {kernel.template}  threads {kernel.threads}"
     lines = [Line(f"{head}{resident}{once}{streamed}{busy}")]
+    lines += [Line(f"  chosen {print_chosen(name, own)}") for name, own in kernel.chosen]
     lines += [Line(f"  schedule {primitive}") for primitive in kernel.schedule]
     if kernel.sizes:
         lines.append(Line("  size " + ", ".join(f"{name} = {size}" for name, size in kernel.sizes)))

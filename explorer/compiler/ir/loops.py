@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from explorer.compiler.ir.graph import INFIX_FUNCTIONS
+from explorer.compiler.ir.functions import SIGNS
 from explorer.compiler.ir.node import Atom, Extent, Line, Node, VerificationError, once, walk
 
 INFIX_INDEX = {"add": "+", "sub": "-", "mul": "*", "div": "//", "mod": "%"}
@@ -182,8 +182,8 @@ def print_expression(function: str, operands: tuple[Atom, ...]) -> str:
     texts = [str(operand) for operand in operands]
     if function == "copy":
         return texts[0]
-    if function in INFIX_FUNCTIONS:
-        return f" {INFIX_FUNCTIONS[function]} ".join(texts)
+    if function in SIGNS:
+        return f" {SIGNS[function]} ".join(texts)
     return f"{function}({', '.join(texts)})"
 
 

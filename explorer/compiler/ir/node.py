@@ -132,15 +132,29 @@ class Names:
     def __init__(self, taken: set[str]) -> None:
         self._taken = set(taken)
         self._numbers: dict[str, int] = {}
+        self._given: list[tuple[str, str, int]] = []
 
     def new(self, hint: str) -> str:
         """The hint itself where it is free, else its letters with the next free number."""
         name, letters = hint, hint.rstrip("0123456789")
+        before = self._numbers.get(letters, 0)
         while name in self._taken:
             self._numbers[letters] = self._numbers.get(letters, 0) + 1
             name = f"{letters}{self._numbers[letters]}"
         self._taken.add(name)
+        self._given.append((name, letters, before))
         return name
+
+    def mark(self) -> int:
+        """How many names have been given so far."""
+        return len(self._given)
+
+    def back_to(self, mark: int) -> None:
+        """Frees the names that were given since, for what they name has been given up."""
+        while len(self._given) > mark:
+            name, letters, before = self._given.pop()
+            self._taken.discard(name)
+            self._numbers[letters] = before
 
 
 class VerificationError(Exception):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from math import prod
 
+from explorer.compiler.ir.functions import FUNCTIONS
 from explorer.compiler.ir.graph import Contract, Elementwise, Graph, Reduce, Segment, Value
 
 
@@ -19,8 +20,8 @@ def row_flop(graph: Graph, value: Value) -> int:
     A function such as exp counts as one; a norm takes two an element, the square or absolute value and the addition.
     A segment's additions belong to the rows that it adds, not to its own."""
     match value.operator:
-        case Elementwise():
-            return elements(graph, value)
+        case Elementwise(function=function):
+            return elements(graph, value) * FUNCTIONS[function].flop
         case Reduce(function=function, operand=operand):
             return elements(graph, graph.value(operand)) * (2 if function.startswith("norm") else 1)
         case Contract(signature=signature, left=left, right=right):

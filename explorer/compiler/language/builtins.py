@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-ELEMENTWISE = ["exp", "log", "log1p", "sqrt", "abs", "sign", "relu", "sigmoid", "tanh", "gelu", "sin", "cos"]
-REDUCTIONS = ("sum", "mean")
+from explorer.compiler.ir.functions import FUNCTIONS, TABLE, Function
+
 REDUCTIONS_OR_PAIRS = ("min", "max")
+ELEMENTWISE = [function.name for function in TABLE if function.about and function.name not in REDUCTIONS_OR_PAIRS]
+"""The functions of numbers that a text can call."""
 ALIASES = {
     "inner_prod": "dot",
     "dot_prd": "dot",
@@ -26,7 +28,6 @@ INDEX_SETS = tuple(index_set for sets in SETS_OF_FAMILIES.values() for index_set
 GRAPH_WORD = "graph"
 """What a layer's parameter is; not an index set, but annotated like one."""
 
-DEFAULT_SLOPE = 0.01
 LATER = {
     "softmax": 'softmax is a softmax over the edges of a node, in a layer: edge_softmax(g, "att")',
     "edge_softmax": "edge_softmax belongs to layers: a score has no edges",
@@ -45,7 +46,6 @@ INSTEAD = {
     "permute": "x.T",
     "pow": "x * x, or exp and log",
     "rsqrt": "1 / sqrt(x)",
-    "silu": "x * sigmoid(x)",
     "square": "x * x",
     "stack": "concat(a, b), and reshape",
     "transpose": "x.T",
@@ -78,7 +78,7 @@ FORMULAS = {
     "sinh": "(exp(x) - exp(-x)) / 2",
     "sqr": "x * x",
     "std": "sqrt(mean((x - mean(x)) * (x - mean(x))))",
-    "swish": "x * sigmoid(x)",
+    "swish": "silu(x)",
     "tan": "sin(x) / cos(x)",
     "var": "mean((x - mean(x)) * (x - mean(x)))",
 }
@@ -117,11 +117,12 @@ MISSING = {
 
 @dataclass(frozen=True, slots=True)
 class Builtin:
-    """`kind` picks the rule in elaborate.py; the last `optional` parameters may be left out; `many`: any number."""
+    """`kind` picks the rule in calls.py; the last `optional` parameters may be left out; `many`: any number."""
 
     name: str
     kind: str
     parameters: tuple[str, ...]
+    about: str
     optional: int = 0
     many: bool = False
 
@@ -131,18 +132,27 @@ class Builtin:
         return count >= most - self.optional and (self.many or count <= most)
 
 
+
+def _elementwise(function: Function) -> Builtin:
+    """Operands, and a parameter that may be left out behind them."""
+    optional = () if function.parameter is None else function.parameter[:1]
+    parameters = (*"xy"[: function.arity], *optional)
+    return Builtin(function.name, "elementwise", parameters, function.about, len(optional))
+
+
 BUILTINS: dict[str, Builtin] = {
-    **{name: Builtin(name, "elementwise", ("x",)) for name in ELEMENTWISE},
-    **{name: Builtin(name, "reduce", ("x",)) for name in REDUCTIONS},
-    **{name: Builtin(name, "reduce_or_pair", ("x", "y"), optional=1) for name in REDUCTIONS_OR_PAIRS},
-    "dot": Builtin("dot", "inner", ("a", "b")),
-    "outer": Builtin("outer", "outer", ("a", "b")),
-    "linear": Builtin("linear", "linear", ("x", "W")),
-    "norm": Builtin("norm", "norm", ("x", "p"), optional=1),
-    "leaky_relu": Builtin("leaky_relu", "leaky_relu", ("x", "slope"), optional=1),
-    "concat": Builtin("concat", "concat", ("a", "b"), many=True),
-    "reshape": Builtin("reshape", "reshape", ("x", "extent"), many=True),
-    "repeat": Builtin("repeat", "repeat", ("x", "count")),
+    **{name: _elementwise(FUNCTIONS[name]) for name in ELEMENTWISE},
+    "sum": Builtin("sum", "reduce", ("x",), "the sum of the last dimension, or of what a comprehension goes over"),
+    "mean": Builtin("mean", "reduce", ("x",), "the sum divided by the number of elements"),
+    "min": Builtin("min", "reduce_or_pair", ("x", "y"), "the least of the last dimension, or of two numbers", 1),
+    "max": Builtin("max", "reduce_or_pair", ("x", "y"), "the largest of the last dimension, or of two numbers", 1),
+    "dot": Builtin("dot", "inner", ("a", "b"), "the inner product over the last dimension"),
+    "outer": Builtin("outer", "outer", ("a", "b"), "every product of an element of one and an element of the other"),
+    "linear": Builtin("linear", "linear", ("x", "W"), "x @ W"),
+    "norm": Builtin("norm", "norm", ("x", "p"), "the 2-norm of the last dimension, or with p = 1 the 1-norm", 1),
+    "concat": Builtin("concat", "concat", ("a", "b"), "one after another along the last dimension", many=True),
+    "reshape": Builtin("reshape", "reshape", ("x", "extent"), "the same elements in another shape", many=True),
+    "repeat": Builtin("repeat", "repeat", ("x", "count"), "so many copies along a new first dimension"),
 }
 
 

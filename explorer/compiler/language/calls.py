@@ -6,8 +6,9 @@ import math
 from collections.abc import Callable
 
 from explorer.compiler.ir import graph as ir
+from explorer.compiler.ir.functions import FUNCTIONS
 from explorer.compiler.language import syntax
-from explorer.compiler.language.builtins import DEFAULT_SLOPE, Builtin
+from explorer.compiler.language.builtins import ELEMENTWISE, Builtin
 from explorer.compiler.language.check import OperationSite
 from explorer.compiler.language.dependency import Dependency
 from explorer.compiler.language.entities import Constant, Row
@@ -16,16 +17,10 @@ from explorer.compiler.language.operations import Operations
 from explorer.compiler.language.shapes import LARGEST_EXTENT, show
 
 FOLDED: dict[str, Callable[[float], float]] = {
-    "exp": math.exp,
-    "log": math.log,
-    "log1p": math.log1p,
-    "sqrt": math.sqrt,
     "abs": abs,
-    "sin": math.sin,
-    "cos": math.cos,
-    "tanh": math.tanh,
+    **{name: getattr(math, name) for name in ELEMENTWISE if hasattr(math, name)},
 }
-"""Functions of a number that are computed now, so that `sqrt(D)` costs nothing in a row."""
+"""Functions of a number that are computed now, so that `sqrt(D)` costs nothing in a row: those that Python has."""
 
 Nodes = list[syntax.Expression]
 Values = list[Row | Constant]
@@ -59,8 +54,6 @@ class _Call:
         match self.function.kind:
             case "elementwise":
                 return self.elementwise()
-            case "leaky_relu":
-                return self.leaky_relu()
             case "reduce":
                 return self.reduce(self.function.name)
             case "reduce_or_pair":
@@ -84,11 +77,21 @@ class _Call:
         self.operations.collector.report(message, place.extent if place else self.node.extent, detail)
 
     def elementwise(self) -> Row | Constant | None:
-        """A function of each number."""
+        """A function of each number, or of two; a parameter behind them is a number, known now."""
+        function = FUNCTIONS[self.function.name]
+        if function.arity == 2:
+            return self.pair()
         value = self.values[0]
-        if isinstance(value, Constant) and self.function.name in FOLDED:
+        if isinstance(value, Constant) and function.name in FOLDED:
             return self.fold(value)
-        return self.emit_elementwise(self.builder.row(value))
+        if function.parameter is None:
+            return self.emit_elementwise(self.builder.row(value))
+        word, default = function.parameter
+        given = self.values[1] if len(self.values) == 2 else None
+        if isinstance(given, Row):
+            self.report(f"the {word} of {function.name} is a number, known before the run", self.nodes[1])
+            return None
+        return self.emit_elementwise(self.builder.row(value), default if given is None else float(given.value))
 
     def fold(self, constant: Constant) -> Constant | None:
         """A function of a number, now."""
@@ -96,7 +99,9 @@ class _Call:
         try:
             result = float(FOLDED[self.function.name](constant.value))
         except (ValueError, OverflowError):
-            self.report(f"{self.function.name} of {constant.value} is no number", self.nodes[0])
+            domain = FUNCTIONS[self.function.name].domain
+            detail = f"{self.function.name}(x) needs {domain}." if domain else ""
+            self.report(f"{self.function.name} of {constant.value} is no number", self.nodes[0], detail)
             return None
         return self.operations.number(result, self.site.span, self.site.label)
 
@@ -105,15 +110,6 @@ class _Call:
             origin=self.origin, function=self.function.name, operands=(row.name,), parameter=parameter
         )
         return self.builder.emit(self.site, operator, row.shape, row.depends, row.lines)
-
-    def leaky_relu(self) -> Row | None:
-        """The slope must be a number, known now."""
-        slope: Row | Constant | float = self.values[1] if len(self.values) == 2 else DEFAULT_SLOPE
-        if isinstance(slope, Row):
-            self.report("the slope of leaky_relu is a number, known before the run", self.nodes[1])
-            return None
-        parameter = float(slope.value) if isinstance(slope, Constant) else slope
-        return self.emit_elementwise(self.builder.row(self.values[0]), parameter)
 
     def vector(self, position: int = 0) -> Row | None:
         """An argument that must have a dimension."""
@@ -135,11 +131,11 @@ class _Call:
         return self.builder.emit(self.site, operator, row.shape[:-1], row.depends, row.lines)
 
     def pair(self) -> Row | Constant | None:
-        """`min` and `max` of two values."""
+        """A function of two values; `min` and `max` of two numbers are one now."""
         left, right = self.values
-        if isinstance(left, Constant) and isinstance(right, Constant):
+        choose = {"min": min, "max": max}.get(self.function.name)
+        if isinstance(left, Constant) and isinstance(right, Constant) and choose is not None:
             self.builder.count_operation(self.site.span)
-            choose = min if self.function.name == "min" else max
             value = choose(left.value, right.value)
             return Constant(value, self.site.span, self.site.label)
         nodes = (self.nodes[0], self.nodes[1])

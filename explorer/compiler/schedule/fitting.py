@@ -9,18 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
-from explorer.compiler.report import Report
-
 
 def lowered(wanted: int, choices: Iterable[int], fits: Callable[[int], bool]) -> int | None:
     """The largest of an option's choices that is at most the one that is wanted, and fits; 0, which leaves a number to
     the compiler, is no such choice."""
     below = (choice for choice in sorted(choices, reverse=True) if 0 < choice < wanted)
     return next((choice for choice in (wanted, *below) if fits(choice)), None)
-
-
-def say_fitted(report: Report, name: str, option: str, taken: int, reason: str) -> None:
-    """That another value of an option is taken than the one that was asked for, where that is so."""
-    asked = getattr(report.options, option)
-    if asked and taken != asked:
-        report.refused(f"{name}: {option}={asked}: {taken}, for {reason}")

@@ -1,11 +1,13 @@
-"""Loops to scheduled kernels: the first template that fits each nest."""
+"""Loops to scheduled kernels: each nest by the strategy that is chosen for it, or the first usual one that fits."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TypeVar
 
+from explorer.compiler.decisions import grouped
 from explorer.compiler.ir import loops
 from explorer.compiler.ir.index_sets import STARTS
 from explorer.compiler.ir.kernels import Count, ScheduledKernel, reads_of
@@ -13,7 +15,7 @@ from explorer.compiler.ir.module import Module
 from explorer.compiler.ir.node import Names, VerificationError, walk
 from explorer.compiler.ir.verify.kernels import verify_scheduled
 from explorer.compiler.passes.loops.cleared import clearing_kernel
-from explorer.compiler.report import Mark, Report
+from explorer.compiler.report import Report
 from explorer.compiler.schedule.chunks.strategy import schedule_chunks
 from explorer.compiler.schedule.distribute.by_elements import add_elements
 from explorer.compiler.schedule.distribute.duplicates import Repeated
@@ -32,22 +34,42 @@ from explorer.compiler.schedule.gemm.outer_products import schedule_outer_produc
 from explorer.compiler.schedule.gemm.strategy import Groupings, schedule_pairs, schedule_products
 from explorer.compiler.schedule.match.outer_products import find_outer_sum
 from explorer.compiler.schedule.segments.by_rows import schedule_rows
-from explorer.compiler.schedule.segments.strategy import schedule_sparse
+from explorer.compiler.schedule.segments.strategy import OF_SUMS, usual_of_sums
 from explorer.compiler.schedule.shared_out import is_shared_out
+from explorer.compiler.schedule.strategies import (
+    CHUNKS,
+    ELEMENTS,
+    GEMM,
+    GEMM_OF_SUMS,
+    LONG_SUMS,
+    OUTER_PRODUCTS,
+    SPLIT_ELEMENTS,
+    SPLIT_ROWS,
+    SPLIT_SUMS,
+    STAGES,
+    STRATEGY,
+    WARPS,
+)
 from explorer.compiler.schedule.unread import say_unread
 from explorer.compiler.schedule.warps.rows_in_memory import rows_in_memory, rows_to_move
 from explorer.compiler.schedule.warps.strategy import SHARED_BYTES, RowsTooLarge, schedule_warps
-from explorer.compiler.target import FLOAT_BYTES, MOST_SHARED_BYTES
+from explorer.compiler.target import FLOAT_BYTES
 from explorer.compiler.unsupported import Unsupported
 
-Step = TypeVar("Step", ScheduledKernel, ScheduledKernel | loops.Kernel)
+Made = ScheduledKernel | loops.Kernel
+Step = TypeVar("Step", ScheduledKernel, Made)
 """A scheduled kernel, or one that may still be to schedule."""
 
 
 def warps(kernel: loops.Kernel, report: Report, most_bytes: int, names: Names) -> tuple[ScheduledKernel, ...]:
     """A warp an iteration, after what clears the sums that iterations take together."""
     steps = [step for step in (clearing_kernel(kernel), kernel) if step]
-    return tuple(_a_warp(step, report, most_bytes, names) for step in steps)
+    found: list[ScheduledKernel] = []
+    for step in steps:
+        if step is not kernel:
+            report.enter(step.name)
+        found.append(_a_warp(step, report, most_bytes, names))
+    return tuple(found)
 
 
 def _a_warp(kernel: loops.Kernel, report: Report, most_bytes: int, names: Names) -> ScheduledKernel:
@@ -55,7 +77,7 @@ def _a_warp(kernel: loops.Kernel, report: Report, most_bytes: int, names: Names)
     try:
         return schedule_warps(kernel, report, most_bytes)
     except RowsTooLarge as error:
-        if most_bytes < MOST_SHARED_BYTES[report.options.arch]:
+        if most_bytes < report.target.shared_most:
             raise
         moved = rows_to_move(error.rows, SHARED_BYTES // FLOAT_BYTES)
         report.did(f"{kernel.name}: {', '.join(moved)} in the GPU's memory, larger than a block's shared memory")
@@ -90,7 +112,7 @@ def _scheduled(
     except Unsupported:
         report.back_to(said)
         report.refusals[:] = refused  # they are refused again, or not
-        return _scattered(nests, kept, inverses, report, MOST_SHARED_BYTES[report.options.arch])
+        return _scattered(nests, kept, inverses, report, report.target.shared_most)
 
 
 def _scattered(
@@ -116,7 +138,14 @@ def _each_scheduled(
     nests: tuple[loops.Kernel, ...], kept: tuple[str, ...], report: Report, most_bytes: int
 ) -> tuple[ScheduledKernel, ...]:
     scheduling = _Scheduling.of(nests, report, kept, most_bytes)
-    return _named_apart([step for nest in nests for step in scheduling.kernels(nest)])
+    if report.nests is not None:
+        report.nests.clear()
+    steps: list[ScheduledKernel] = []
+    for nest in nests:
+        if report.nests is not None:
+            report.nests[nest.name] = partial(scheduling.copy().again, nest)
+        steps += scheduling.kernels(nest)
+    return _named_apart(steps)
 
 
 def _named_apart(kernels: Sequence[ScheduledKernel]) -> tuple[ScheduledKernel, ...]:
@@ -166,52 +195,109 @@ class _Scheduling:
         rows fill has `most_bytes` of shared memory."""
         return cls(Groupings.of(nests, kept), Repeated.of(nests), _maps_of(nests), report, most_bytes)
 
+    def copy(self) -> _Scheduling:
+        """The same, which what is done from here on does not change."""
+        repeated = replace(self.repeated, made=dict(self.repeated.made), names=dict(self.repeated.names))
+        return replace(self, groupings=replace(self.groupings, made=dict(self.groupings.made)), repeated=repeated)
+
+    def again(self, kernel: loops.Kernel, report: Report) -> tuple[ScheduledKernel, ...]:
+        """A nest's kernels by themselves, chosen and reported elsewhere, with what was grouped before it."""
+        return replace(self.copy(), report=report).kernels(kernel)
+
     def kernels(self, kernel: loops.Kernel) -> tuple[ScheduledKernel, ...]:
-        """A nest's kernels: by chunks, where the options ask for it; those of its products, if it starts with some,
-        then those of its parts, where its sums are split, else of a template of sums where one is for it, else a warp
-        an iteration."""
-        kernel = self.repeated.reading(kernel)
-        said = self.report.mark()
-        chunks = schedule_chunks(kernel, self.report)
-        if chunks is not None and (shown := _shown_right(kernel, (chunks,), self.report)):
+        """A nest's kernels, of the strategy that the policy wants, or the first of the usual ones that fits; those of
+        what a strategy leaves of the nest, or splits it into, are scheduled in their turn."""
+        kernel, report = self.repeated.reading(kernel), self.report
+        report.enter(kernel.name)
+        wanted = str(report.choose(kernel.name, STRATEGY, ""))
+        for strategy in (*filter(None, (wanted,)), *self._usual(kernel)):
+            report.settle(kernel.name, STRATEGY, strategy)
+            if steps := self._attempt(strategy, kernel, strategy == wanted):
+                report.settle(kernel.name, STRATEGY, strategy, "it does not fit" if wanted else "")
+                parts = strategy in (SPLIT_SUMS, STAGES, SPLIT_ROWS, SPLIT_ELEMENTS)
+                following = self._part if parts else self.kernels
+                each = ((step,) if isinstance(step, ScheduledKernel) else following(step) for step in steps)
+                found = tuple(kernel for kernels in each for kernel in kernels)
+                return self._cleared_together(kernel, found) if strategy == STAGES else found
+        raise Unsupported(f"No strategy's kernels for {kernel.name} can be shown to be right.")
+
+    def _usual(self, kernel: loops.Kernel) -> Iterator[str]:
+        """The strategies that a nest may have, the best first: by chunks, where the options ask for it; by its
+        products, if it starts with some; by its parts, where its sums are split; by a strategy of sums where one is for
+        it; else a warp an iteration."""
+        if self.report.options.inspect == "chunks":
+            yield CHUNKS
+        yield from (GEMM, GEMM_OF_SUMS, SPLIT_SUMS, STAGES, SPLIT_ROWS, OUTER_PRODUCTS, LONG_SUMS)
+        yield from usual_of_sums(kernel, self.report)
+        if walked_by_few(kernel):
+            yield from (SPLIT_ELEMENTS, ELEMENTS)
+        yield WARPS
+
+    def _attempt(self, strategy: str, kernel: loops.Kernel, wanted: bool) -> tuple[Made, ...]:
+        """What a strategy makes of a nest, shown to be right; nothing, and nothing grouped, done or chosen, where it
+        does not fit."""
+        made, said, named = dict(self.groupings.made), self.report.mark(), self.groupings.names.mark()
+        try:
+            steps = self._told(self._made(strategy, kernel) or ())
+        except Unsupported as error:
+            if not wanted:
+                raise
+            self.report.refused(f"{kernel.name} is not scheduled by {strategy}: {error}")
+            steps = ()
+        if shown := _shown_right(kernel, steps, self.report):
             return shown
+        self.groupings.made = made
+        self.groupings.names.back_to(named)
         self.report.back_to(said)
-        products = self._of_products(kernel)
-        if products is not None:
-            return products
-        names = self.groupings.names
-        split = split_sums(kernel, names)
-        if not split and (stages := split_stages(kernel, names)):
-            groups = sums_together(stages, self._is_plain)
-            return self._cleared_together(kernel, [step for group in groups for step in self._together(group)])
-        split = split or split_rows(kernel, names, self.maps)
-        if split:
-            return tuple(step for part in split for step in self._part(part))
-        found = self._of_sums(kernel)
-        if walked_by_few(kernel) and not (found and all(map(is_shared_out, found))):
-            found = self._by_elements(kernel, said) or found
-        if found:
-            return found
-        shown = _shown_right(kernel, warps(kernel, self.report, self.most_bytes, names), self.report)
-        if shown:
-            return shown
-        raise Unsupported(f"No template's kernels for {kernel.name} can be shown to be right.")
+        return ()
 
-    def _together(self, group: Sequence[loops.Kernel]) -> tuple[ScheduledKernel, ...]:
-        """The kernels of a stage, or of sums that are taken together where that can be."""
-        if len(group) > 1:
-            together = joined([*map(self.repeated.reading, group)], self.groupings.names)
-            found = self._in_pieces(together, rows=True)
-            if found:
-                return found
-        return tuple(step for part in group for each in rows_of_one(part) for step in self._part(each))
+    def _made(self, strategy: str, kernel: loops.Kernel) -> Sequence[Made] | None:
+        """What a strategy makes of a nest; nothing where it does not fit."""
+        report, groupings, names = self.report, self.groupings, self.groupings.names
+        match strategy:
+            case "chunks":
+                return schedule_chunks(kernel, report)
+            case "gemm":
+                return schedule_products(kernel, groupings, report)
+            case "gemm_of_sums":
+                return schedule_pairs(kernel, groupings, report)
+            case "split_sums":
+                return split_sums(kernel, names)
+            case "stages":
+                return self._stages(kernel)
+            case "split_rows":
+                return split_rows(kernel, names, self.maps)
+            case "long_sums":
+                return self._in_pieces(kernel)
+            case "split_elements":
+                return split_rows(kernel, names, self.maps, always=True)
+            case "elements":
+                return [self._warps_of(each) for each in add_elements(kernel, self.maps)]
+            case "outer_products":
+                return schedule_outer_products(kernel, groupings, report)
+            case "warps":
+                return warps(kernel, report, self.most_bytes, names)
+        found = OF_SUMS[strategy](join_segments(kernel), report)
+        if walked_by_few(kernel) and not all(map(is_shared_out, found)):
+            report.refused(f"{kernel.name} is not scheduled by {strategy}: few blocks would go through all elements")
+            return ()
+        return found
 
-    def _cleared_together(self, kernel: loops.Kernel, steps: list[ScheduledKernel]) -> tuple[ScheduledKernel, ...]:
-        """The kernels of a nest's stages, those that only clear arrays in as few as can be, ahead of all."""
-        clears = [step for step in steps if _clears(step)]
-        outputs = [buffer for step in clears for buffer in step.buffers]
-        clearing = [schedule_warps(each, self.report) for each in clear_together(kernel, outputs)]
-        return *clearing, *(step for step in steps if step not in clears)
+    def _warps_of(self, kernel: loops.Kernel) -> ScheduledKernel:
+        """A kernel that clears, or adds to what is cleared, a warp an iteration."""
+        self.report.enter(kernel.name)
+        return schedule_warps(kernel, self.report, self.most_bytes)
+
+    def _stages(self, kernel: loops.Kernel) -> list[loops.Kernel]:
+        """The kernels of a nest's long sums, those together that can be, and of what is between them."""
+        found: list[loops.Kernel] = []
+        for group in sums_together(split_stages(kernel, self.groupings.names), self._is_plain):
+            together = joined(group, self.groupings.names) if len(group) > 1 else None
+            if together is not None and self._has_rows(together):
+                found.append(together)
+            else:
+                found += [each for part in group for each in rows_of_one(part)]
+        return found
 
     def _is_plain(self, kernel: loops.Kernel) -> bool:
         """Whether a nest's long sum is taken as it is, in pieces: it is none of outer products, and of an element's own
@@ -220,60 +306,45 @@ class _Scheduling:
         rows = split_rows(kernel, names, self.maps)
         return not rows and find_outer_sum(kernel) is None and sum_in_pieces(kernel, names, self.report) is not None
 
-    def _of_sums(self, kernel: loops.Kernel) -> tuple[ScheduledKernel, ...]:
-        """The kernels of a template of sums; none where no such template is for a nest."""
-        made, said = dict(self.groupings.made), self.report.mark()
-        shown = _shown_right(kernel, schedule_outer_products(kernel, self.groupings, self.report), self.report)
-        if not shown:
-            self.groupings.made = made
-            self.report.back_to(said)
-            shown = self._in_pieces(kernel)
-        if not shown:
-            shown = _shown_right(kernel, schedule_sparse(join_segments(kernel), self.report), self.report)
-        if not shown:
-            self.report.back_to(said)
-        return shown
+    def _has_rows(self, kernel: loops.Kernel) -> bool:
+        """Whether lanes can share the rows of sums that are taken together."""
+        found = sum_in_pieces(kernel, self.groupings.names, self.report)
+        return found is not None and bool(schedule_rows(join_segments(found.storing), self.report.like(None)))
 
-    def _by_elements(self, kernel: loops.Kernel, said: Mark) -> tuple[ScheduledKernel, ...]:
-        """The kernels of a nest whose few iterations no template shares out: of what elements are summed of, and of
-        their sums; or each element adds where it belongs. None where no array says that."""
-        parts = split_rows(kernel, self.groupings.names, self.maps, always=True)
-        if parts:
-            self.report.back_to(said)
-            return tuple(step for part in parts for step in self._part(part))
-        steps = [schedule_warps(each, self.report, self.most_bytes) for each in add_elements(kernel, self.maps)]
-        return _shown_right(kernel, steps, self.report)
-
-    def _in_pieces(self, kernel: loops.Kernel, *, rows: bool = False) -> tuple[ScheduledKernel, ...]:
-        """The kernels of sums over a whole set; none where a nest is something else, or, where it has to be by `rows`,
-        lanes cannot share those."""
-        said = self.report.mark()
+    def _in_pieces(self, kernel: loops.Kernel) -> tuple[ScheduledKernel, ...]:
+        """The kernels of sums over a whole set; none where a nest is something else."""
         found = sum_in_pieces(kernel, self.groupings.names, self.report)
         if found is None:
             return ()
-        clearing = schedule_warps(found.clearing, self.report)
+        clearing = self._warps_of(found.clearing)
         adding = tuple(added(each, found.parts) for each in schedule_rows(join_segments(found.storing), self.report))
-        if rows and not adding:
-            self.report.back_to(said)
-            return ()
-        steps = (clearing, *(adding or (schedule_warps(found.adding, self.report, self.most_bytes),)))
-        shown = _shown_right(kernel, tuple(_with_count(step, found.count) for step in steps), self.report)
-        if not shown:
-            self.report.back_to(said)
-        return shown
+        steps = (clearing, *(adding or (self._warps_of(found.adding),)))
+        return tuple(_with_count(step, found.count) for step in steps)
 
-    def _of_products(self, kernel: loops.Kernel) -> tuple[ScheduledKernel, ...] | None:
-        """The kernels of a nest that starts with products, None for another; a refused template has grouped and done
-        nothing."""
-        made, said = dict(self.groupings.made), self.report.mark()
-        for products in (schedule_products, schedule_pairs):
-            parts = products(kernel, self.groupings, self.report)
-            if parts is not None and (shown := _shown_right(kernel, parts, self.report)):
-                each = ((part,) if isinstance(part, ScheduledKernel) else self.kernels(part) for part in shown)
-                return tuple(step for steps in each for step in steps)
-            self.groupings.made = dict(made)
-            self.report.back_to(said)
-        return None
+    def _cleared_together(self, kernel: loops.Kernel, steps: Sequence[ScheduledKernel]) -> tuple[ScheduledKernel, ...]:
+        """The kernels of a nest's stages, those that only clear arrays in as few as can be, ahead of all."""
+        clears = [step for step in steps if _clears(step)]
+        outputs = [buffer for step in clears for buffer in step.buffers]
+        clearing = [self._warps_of(each) for each in clear_together(kernel, outputs)]
+        chosen = tuple(each for step in clears for each in step.chosen)
+        told = self._told(clearing)
+        shown = _shown_right(kernel, told, self.report) if clears else ()
+        if not shown:
+            return tuple(steps)
+        first, *others = (step for step in shown if isinstance(step, ScheduledKernel))
+        first = replace(first, chosen=(*chosen, *first.chosen))
+        return first, *others, *(step for step in steps if step not in clears)
+
+    def _told(self, steps: Sequence[Made]) -> tuple[Made, ...]:
+        """The steps, the first scheduled kernel of which says what has been chosen since the last that did."""
+        first = next(((at, step) for at, step in enumerate(steps) if isinstance(step, ScheduledKernel)), None)
+        if first is None:
+            return tuple(steps)
+        at, kernel = first
+        untold = self.report.choices[self.report.told :]
+        chosen = grouped((choice.key, choice.value) for choice in untold)
+        self.report.told = len(self.report.choices)
+        return (*steps[:at], replace(kernel, chosen=chosen), *steps[at + 1 :])
 
     def _part(self, kernel: loops.Kernel) -> tuple[ScheduledKernel, ...]:
         """The kernels of a part that a nest was split in; none where another part of the module is the same."""

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import fields
 
+from explorer.compiler.decisions import Replay, Value, printed_value
 from explorer.compiler.ir import loops
 from explorer.compiler.ir.kernels import ScheduledKernel
 from explorer.compiler.ir.module import Module
@@ -28,6 +29,8 @@ WHY_NOT = {
 def say_unread(program: loops.Kernel | Module, kernels: Sequence[ScheduledKernel], report: Report) -> None:
     """That options have no effect on what was made of a program, where they have none."""
     name = program.name
+    for key, value, reason in unasked(report):
+        report.refused(f"{key}={printed_value(value)}: nothing, for {reason}")
     templates = {kernel.template for kernel in kernels}
     precision = report.options.precision
     chosen = _chosen(report, CHUNK_OPTIONS)
@@ -42,6 +45,19 @@ def say_unread(program: loops.Kernel | Module, kernels: Sequence[ScheduledKernel
             by_reason.setdefault(WHY_NOT[option], []).append(option)
     for reason, options in by_reason.items():
         report.refused(f"{name}: {', '.join(options)}: nothing, for {reason}")
+
+
+def unasked(report: Report) -> Iterator[tuple[str, Value, str]]:
+    """What a schedule that is replayed has and nobody asked for, and why."""
+    if not isinstance(report.policy, Replay):
+        return
+    asked = {choice.key for choice in report.choices}
+    strategies = {c.kernel: c.value for c in report.choices if c.decision.name == "strategy"}
+    for key, value in report.policy.schedule.items():
+        kernel = key.rpartition(".")[0]
+        if key not in asked:
+            known = f"{kernel} is scheduled by {strategies[kernel]}" if kernel in strategies else f"no {kernel} is made"
+            yield key, value, known
 
 
 def _why_no_chunks(program: loops.Kernel | Module, options: Options) -> str:

@@ -15,6 +15,7 @@ from explorer.runtime.data.triples import InputError
 from explorer.runtime.encode import liveness
 from explorer.runtime.encode.arrays import extents_of, kernels_of
 from explorer.runtime.encode.layers import tensor_shape
+from explorer.runtime.targets.table import TARGETS, TargetName
 
 MEMORY_LIMIT = 2 << 30
 """The most bytes that all arrays of a run may take together on the page, which a class shares; results of runs that
@@ -51,14 +52,13 @@ class Room:
             )
 
 
-def room_for(on: str, memory: int | None) -> Room:
+def room_for(on: TargetName, memory: int | None) -> Room:
     """The room that a target has, or the `memory` that a run may take, where that is less."""
     host = int(USABLE * free_bytes())
     there, of = host, "that may be used of this machine's memory"
-    if on == "gpu":
-        from explorer.runtime.targets.gpu.device import available_bytes
-
-        there, of = available_bytes(), "that are free on the GPU"
+    target = TARGETS[on]
+    if target.free_bytes is not None:
+        there, of = target.free_bytes(), f"that are free on {target.title}"
     if memory is not None and memory <= there:
         return Room(memory, host, f"the limit of {gib(memory)}")
     return Room(there, host, f"the {gib(there)} {of}")

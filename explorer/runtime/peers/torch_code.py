@@ -14,32 +14,11 @@ import torch
 from torch import Tensor
 
 from explorer.compiler.ir import graph as g
+from explorer.compiler.ir.functions import TABLE
 from explorer.compiler.ir.index_sets import containment, count_name, is_given
 
 FUNCTIONS: Mapping[str, Callable[..., Tensor]] = {
-    "add": torch.add,
-    "sub": torch.sub,
-    "mul": torch.mul,
-    "div": torch.div,
-    "min": torch.minimum,
-    "max": torch.maximum,
-    "neg": torch.neg,
-    "exp": torch.exp,
-    "log": torch.log,
-    "log1p": torch.log1p,
-    "sqrt": torch.sqrt,
-    "abs": torch.abs,
-    "sign": torch.sign,
-    "relu": torch.relu,
-    "leaky_relu": torch.nn.functional.leaky_relu,
-    "sigmoid": torch.sigmoid,
-    "tanh": torch.tanh,
-    "gelu": torch.nn.functional.gelu,
-    "sin": torch.sin,
-    "cos": torch.cos,
-    "step": lambda x: (x > 0).to(x.dtype),
-    "equal": lambda x, y: (x == y).to(x.dtype),
-    "div_or_zero": lambda x, y: torch.where(y == 0, 0.0, x / torch.where(y == 0, 1.0, y)),
+    function.name: eval(function.torch, {"torch": torch}) for function in TABLE if function.torch
 }
 REDUCTIONS: Mapping[str, Callable[[Tensor], Tensor]] = {
     "sum": lambda x: x.sum(-1),

@@ -20,6 +20,7 @@ ELEMENTWISE: dict[str, Callable[[Array], Array]] = {
     "log1p": primitives.log1p,
     "softplus": primitives.softplus,
     "logsigmoid": lambda x: -primitives.softplus(-x),
+    "silu": lambda x: x * primitives.sigmoid(x),
     "sqrt": primitives.sqrt,
     "abs": primitives.absolute,
     "sign": primitives.sign,

@@ -50,7 +50,7 @@ def summary(result: Mapping[str, Any]) -> str:
             f" with {result.get('cache', 'warm')} caches{_first(result)}"
         )
         lines.append(f"  compile {result['compile_ms']:.0f} ms to machine code")
-        lines += _device_lines(result) if result["target"] == "gpu" else []
+        lines += _device_lines(result) if "ceilings" in result else []
     else:
         lines.append(f"  cycles  {result['cycles']:,.0f} of the core, {result['microseconds']:,.1f} us")
         lines += [f"  {unit:7} {_shares(result[unit])}" for unit in ("access", "execute")]

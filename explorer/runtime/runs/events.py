@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
+from explorer.runtime.targets.table import TARGETS, TargetName
+
 Event = dict[str, Any]
 
 GIVEN, OF_TEXT = "given", "the text"
@@ -21,9 +23,9 @@ def queued(position: int, message: str) -> Event:
     return {"event": "queued", "position": position, "message": message}
 
 
-def started(target: str, device: str, source: Literal["measured", "simulated"]) -> Event:
+def started(target: TargetName, device: str) -> Event:
     """Work has begun. `source` says whether the times to come are of a real device."""
-    return {"event": "started", "target": target, "device": device, "source": source}
+    return {"event": "started", "target": target, "device": device, "source": TARGETS[target].source}
 
 
 def progress(what: str, done: int, total: int) -> Event:

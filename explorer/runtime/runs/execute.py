@@ -11,7 +11,6 @@ from collections.abc import Callable, Generator, Iterator
 from importlib import import_module
 
 from explorer.compiler.compilation import Compilation
-from explorer.compiler.pipeline import STAGES
 from explorer.runtime.data.triples import InputError
 from explorer.runtime.runs.events import Event, failed, progress
 from explorer.runtime.runs.request import (
@@ -23,20 +22,19 @@ from explorer.runtime.runs.request import (
     compile_request,
     sentence,
 )
+from explorer.runtime.targets.table import TARGETS
 
 __all__ = ["DEFAULT_DATA", "Refused", "RunRequest", "compile_request", "execute", "sentence"]
 
 FAMILIES = {"score": "score", "layer": "layer", "op": "op"}
 """The modules that set up a run, each with `prepare`; loaded when a family is first run."""
-TARGETS = {"cpu": "on_cpu", "dae": "on_dae", "gpu": "on_gpu"}
-"""The modules that run what is set up, each with `ready` and `run`; loaded when a target is first asked for."""
 
 COMPILE_AGAIN = "Compile the text with these sizes and options and for this data, and run that."
 
 
 def execute(request: RunRequest) -> Iterator[Event]:
     """Run a model, yielding events; the last is `result` or `failed`. Faults of the explorer itself raise."""
-    target = import_module(f"explorer.runtime.runs.{TARGETS[request.on]}")
+    target = import_module(TARGETS[request.on].run)
     run: Callable[[Setup], Iterator[Event]] = target.run
     try:
         request = target.ready(request)
@@ -60,8 +58,8 @@ def execute(request: RunRequest) -> Iterator[Event]:
 def refuse_another(request: RunRequest, compilation: Compilation) -> None:
     """Raises Refused where the program that would run is not the one that the request says a reader was shown."""
     shown = request.compiled or {}
-    stage = next(spec.name for spec in STAGES if request.on in spec.targets)
-    if not shown.get("program") or shown["program"] == compilation.stages[stage].digest:
+    digest = compilation.stages[TARGETS[request.on].stage].digest
+    if not shown.get("program") or shown["program"] == digest:
         return
     known = {"sizes": compilation.sizes, "options": compilation.options.to_json()}
     differing = [

@@ -18,7 +18,7 @@ def ready(request: RunRequest) -> RunRequest:
 def run(setup: Setup) -> Iterator[Event]:
     """Runs and times what is set up; the last event is `result`. Raises Refused and InputError."""
     program = setup.program("loops")
-    yield started("cpu", cpu.device_name(), "measured")
+    yield started(setup.request.on, cpu.device_name())
     yield progress("compiling the loops to machine code", PREPARING, STEPS)
     prepared = cpu.prepare_once(program)
     inputs = setup.inputs()
@@ -44,7 +44,7 @@ def run(setup: Setup) -> Iterator[Event]:
     right = setup.right(check)
     yield result(
         {
-            **setup.description(check, "measured", prepared.device),
+            **setup.description(check, prepared.device),
             "samples_ms": samples if right else None,
             **(statistics(samples) if right else dict.fromkeys(statistics([0.0]))),
             "first_ms": first_ms if right else None,

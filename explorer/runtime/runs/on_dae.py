@@ -30,7 +30,7 @@ def run(setup: Setup) -> Iterator[Event]:
     inputs = setup.inputs()
     try:
         parameters = MachineParameters.of(request.machine)
-        yield started("dae", MACHINE, "simulated")
+        yield started(request.on, MACHINE)
         yield progress(
             "simulating the machine (the first time on a computer, its simulator is compiled)", PREPARING, STEPS
         )
@@ -54,7 +54,7 @@ def run(setup: Setup) -> Iterator[Event]:
         yield progress("checking the gradients against those in float64", CHECKING, STEPS)
         setup.check_gradients(gradients, again)
     figures = simulated.figures if setup.right(check) else dict.fromkeys(simulated.figures)
-    described = setup.description(check, "simulated", MACHINE)
+    described = setup.description(check, MACHINE)
     if request.written and not setup.right(check):
         described["message"] = DIFFERS
     yield result({**described, **figures})

@@ -45,7 +45,7 @@ def run(setup: Setup) -> Iterator[Event]:
 
 def _run(setup: Setup) -> Iterator[Event]:
     device = current_device()
-    yield started("gpu", device.described, "measured")
+    yield started(setup.request.on, device.described)
     yield progress("loading the kernels and their arrays", PREPARING, STEPS)
     loops, program = setup.program("loops"), GpuProgram.of(setup.compilation)
     began = perf_counter()
@@ -66,7 +66,7 @@ def _run(setup: Setup) -> Iterator[Event]:
         yield progress("running", RUNNING, STEPS)
         yield from _timed(watch, bound, times, peers, setup.request.repeat)
         check = worse(check, _checked(setup, bound)[0])
-    described = setup.description(check, "measured", device.described)
+    described = setup.description(check, device.described)
     if setup.right(check):
         figures |= _held_against(figures, described["limits"], times)
     else:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -26,9 +26,8 @@ from explorer.runtime.reference.numbers.arithmetic import FLOAT32, ONE_BY_ONE, U
 from explorer.runtime.reference.numbers.bounds import Bounded
 from explorer.runtime.reference.sampling import Sample
 from explorer.runtime.runs.events import GIVEN, OF_TEXT, Event, failed
+from explorer.runtime.targets.table import TARGETS, TargetName
 
-Target = Literal["dae", "cpu", "gpu"]
-Source = Literal["measured", "simulated"]
 Floats = npt.NDArray[np.float32]
 Outcome = tuple[Floats, Mapping[str, Floats]]
 """The result, and gradients by tensor."""
@@ -67,7 +66,8 @@ class ModelRequest:
     """A model to compile, and the data that it is compiled for; all of it fits in JSON.
 
     `sizes` hold over those that the data fixes, `default_sizes` where neither those nor the data say anything, over
-    the text. `data` is a preset or a file: the name of one in `data_dir`, or any path where that is None.
+    the text. `schedule` is what to choose for kernels of a GPU. `data` is a preset or a file: the name
+    of one in `data_dir`, or any path where that is None.
     """
 
     text: str
@@ -75,6 +75,7 @@ class ModelRequest:
     sizes: Mapping[str, int] = field(default_factory=dict)
     default_sizes: Mapping[str, int] = field(default_factory=dict)
     options: Mapping[str, str | int | bool] = field(default_factory=dict)
+    schedule: Mapping[str, str | int | bool] = field(default_factory=dict)
     data: str = ""
     data_dir: str | None = None
 
@@ -95,7 +96,7 @@ class RunRequest(ModelRequest):
     that the run's arrays may take, None where it is what there is.
     """
 
-    on: Target
+    on: TargetName
     data: str = DEFAULT_DATA
     compiled: Mapping[str, Any] | None = None
     batch: int = DEFAULT_BATCH
@@ -283,7 +284,7 @@ class Setup(ABC):
         of = f"gradients{by}" if name else RESULTS[self.compilation.family]
         return f"The {of} differ from the float64 reference{how_far(checks[name])}, so no time is shown. {FAULT}"
 
-    def description(self, check: Check, source: Source, device: str) -> dict[str, Any]:
+    def description(self, check: Check, device: str) -> dict[str, Any]:
         """The part of a result that every target has: what ran, on what, and whether it was right."""
         right = self.right(check)
         return {
@@ -296,7 +297,7 @@ class Setup(ABC):
             "family": self.compilation.family,
             "target": self.request.on,
             "device": device,
-            "source": source,
+            "source": TARGETS[self.request.on].source,
             "date": datetime.now(UTC).isoformat(timespec="seconds"),
             "rows": check.rows if self.sample is None else self.sample.of,
             "sampled": None if self.sample is None else self.sample.to_json(),
@@ -318,6 +319,7 @@ def attempt(request: ModelRequest, counts: Mapping[str, int] | None = None, coun
         counts=counts,
         counted_on=counted_on,
         on_demand=True,
+        schedule=request.schedule,
     )
 
 
@@ -350,7 +352,7 @@ def how_far(check: Check) -> str:
     return f" by up to {check.ratio:.3g} times what rounding may make"
 
 
-def coarser(compilation: Compilation, on: Target) -> float:
+def coarser(compilation: Compilation, on: TargetName) -> float:
     """How much coarser than float32 the target's products are: only a GPU's may be, where its kernels say so."""
     program: Any = compilation.stages["kernels"].program if on == "gpu" else None
     if program is None:

@@ -60,14 +60,15 @@ def warm_run() -> None:
 
     import explorer
     import explorer.runtime.runs.execute
-    from explorer.runtime.targets.gpu.device import missing
+    from explorer.runtime.targets.table import TARGETS
 
     compilation = explorer.compile(
         "score Rehearsal(h: entity, r: relation, t: entity):\n    param E[entity, 2]\n    return norm(E[h] - E[t], 1)\n"
     )
     inputs: dict[str, Any] = {index: np.zeros(1, np.int32) for index in "hrt"}
-    for target in ("cpu", "dae", *(() if missing() else ("gpu",))):
-        compilation.run({**inputs, "E": np.zeros((1, 2), np.float32)}, on=target)
+    for name, target in TARGETS.items():
+        if not target.missing():
+            compilation.run({**inputs, "E": np.zeros((1, 2), np.float32)}, on=name)
 
 
 def no_warming() -> None:

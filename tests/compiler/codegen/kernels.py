@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 
+from explorer.compiler.ir.functions import FUNCTIONS
 from explorer.compiler.ir.loops import (
     Accumulate,
     Accumulator,
@@ -19,6 +20,7 @@ from explorer.compiler.ir.loops import (
     verify_kernel,
 )
 from explorer.compiler.ir.node import Atom, Extent, Origin, Span
+from tests.functions import SLOPE
 
 _spans = itertools.count(1)
 
@@ -279,17 +281,9 @@ def awkward_names() -> Kernel:
     )
 
 
-FUNCTIONS = {
-    "neg": 1, "exp": 1, "log": 1, "log1p": 1, "sqrt": 1, "abs": 1, "sign": 1, "relu": 1, "sigmoid": 1, "tanh": 1,
-    "gelu": 1, "sin": 1, "cos": 1, "copy": 1, "step": 1, "gelu_slope": 1,
-    "equal": 2, "div_or_zero": 2, "add": 2, "sub": 2, "mul": 2, "div": 2, "min": 2, "max": 2, "leaky_relu": 2,
-}  # fmt: skip
-"""Every scalar function of the loops, with its number of operands."""
-
-
 def function_of(name: str) -> Kernel:
-    """f(x[h], y[h]) for one scalar function; leaky_relu's slope is 0.2."""
-    second: tuple[Atom, ...] = ((0.2,) if name == "leaky_relu" else ("v",))[: FUNCTIONS[name] - 1]
+    """f(x[h], y[h]) for one scalar function, or f(x[h], SLOPE)."""
+    second: tuple[Atom, ...] = ((SLOPE,) if FUNCTIONS[name].parameter else ("v",))[: FUNCTIONS[name].operand_count - 1]
     other = [load("v", "y", "ih")] if "v" in second else []
     return kernel(
         f"f_{name}",

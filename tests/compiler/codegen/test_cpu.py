@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from typing import Any
 
@@ -10,10 +9,12 @@ import numpy as np
 import pytest
 
 from explorer.compiler.codegen.cpu.program import gathered_by, generate_host
+from explorer.compiler.ir.functions import FUNCTIONS
 from explorer.compiler.ir.loops import Kernel
 from explorer.runtime.data.triples import InputError
 from explorer.runtime.targets.cpu import Prepared, prepare
 from tests.compiler.codegen import kernels
+from tests.functions import EXACT, OPERANDS, SLOPE
 
 ENTITIES, RELATIONS = 50, 7
 Inputs = dict[str, Any]
@@ -119,37 +120,15 @@ def with_errors_off(function: Callable[..., Any], *operands: Any) -> Any:
         return function(*operands)
 
 
-def normal(x: Any) -> Any:
-    """The normal distribution's Phi."""
-    return np.vectorize(lambda v: 0.5 * math.erfc(-v / math.sqrt(2)))(x)
-
-
-NUMPY: dict[str, Callable[..., Any]] = {
-    "copy": lambda x: x,
-    "neg": np.negative, "exp": np.exp, "log": np.log, "log1p": np.log1p, "sqrt": np.sqrt, "abs": np.abs,
-    "sign": np.sign,
-    "tanh": np.tanh, "sin": np.sin, "cos": np.cos, "add": np.add, "sub": np.subtract, "mul": np.multiply,
-    "div": np.divide, "min": np.minimum, "max": np.maximum,
-    "relu": lambda x: np.maximum(x, 0),
-    "leaky_relu": lambda x, _: np.where(x < 0, 0.2 * x, x),
-    "sigmoid": lambda x: 1 / (1 + np.exp(-x)),
-    "step": lambda x: (x > 0).astype(np.float64),
-    "equal": lambda x, y: (x == y).astype(np.float64),
-    "div_or_zero": lambda x, y: np.where(y == 0, 0, x / y),
-    "gelu_slope": lambda x: normal(x) + x * np.exp(-x * x / 2) / math.sqrt(2 * math.pi),
-    "gelu": lambda x: x * normal(x),
-}  # fmt: skip
-
-
 @pytest.mark.sampled(2)
-@pytest.mark.parametrize("name", kernels.FUNCTIONS)
+@pytest.mark.parametrize("name", EXACT)
 def test_scalar_functions_are_numpys(name: str) -> None:
     special = [0.0, -0.0, 1.0, -1.0, 0.3, -2.7, 5.5, 88.0, -104.0, np.inf, -np.inf, np.nan]
     x, y = np.meshgrid(np.array(special, np.float32), np.array(special, np.float32))
     inputs = {"h": np.arange(x.size, dtype=np.int32), "x": x.ravel(), "y": y.ravel()}
     got = prepare(kernels.function_of(name))(inputs)
-    operands = (inputs["x"].astype(np.float64), inputs["y"].astype(np.float64))[: kernels.FUNCTIONS[name]]
-    want = with_errors_off(NUMPY[name], *operands)
+    second = np.float64(SLOPE) if FUNCTIONS[name].parameter else inputs["y"].astype(np.float64)
+    want = with_errors_off(EXACT[name], *(inputs["x"].astype(np.float64), second)[: OPERANDS[name]])
     np.testing.assert_allclose(got, with_errors_off(want.astype, np.float32), rtol=1e-5, atol=1e-6)
 
 

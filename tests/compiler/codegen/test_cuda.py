@@ -12,6 +12,7 @@ from explorer.compiler.codegen.binary.nvrtc import compile_text
 from explorer.compiler.codegen.binary.ptx import generate_ptx
 from explorer.compiler.codegen.cuda.program import generate_cuda
 from explorer.compiler.codegen.text import Code
+from explorer.compiler.ir.functions import FUNCTIONS
 from explorer.compiler.ir.kernels import Tile
 from explorer.compiler.ir.loops import Accumulate, Compute, Kernel, Load, Row, Store
 from explorer.compiler.ir.node import Names, walk
@@ -34,7 +35,7 @@ KERNELS = {
     "awkward names": kernels.awkward_names(),
     "halves": kernels.halves(20),
     "a matrix a triple": kernels.outer_rows(6, 40),
-} | {f"function {name}": kernels.function_of(name) for name in kernels.FUNCTIONS}
+} | {f"function {name}": kernels.function_of(name) for name in FUNCTIONS}
 """By what is special about them."""
 
 every_kernel = pytest.mark.parametrize("kernel", [pytest.param(kernel, id=name) for name, kernel in KERNELS.items()])

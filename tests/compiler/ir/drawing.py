@@ -7,7 +7,8 @@ from dataclasses import dataclass, field, replace
 
 from hypothesis import strategies as st
 
-from explorer.compiler.ir import graph, loops
+from explorer.compiler.ir import loops
+from explorer.compiler.ir.functions import FUNCTIONS
 from explorer.compiler.ir.node import Atom, Extent, Names, Span
 
 ORIGIN = (Span(1, 1, 1, 2),)
@@ -45,8 +46,6 @@ FLOATS = st.one_of(
     st.sampled_from([0.0, -0.0, 1.0, -1.0, 1e-05, 1e22, -2.5e-30, float("inf"), float("-inf")]),
     st.floats(allow_nan=False),
 )
-FUNCTIONS = (*graph.PREFIX_FUNCTIONS, *graph.INFIX_FUNCTIONS, *graph.PAIR_FUNCTIONS)
-TWO_OPERANDS = (*graph.INFIX_FUNCTIONS, *graph.PAIR_FUNCTIONS)
 Draw = Callable[[st.SearchStrategy], object]
 
 
@@ -87,11 +86,10 @@ class Scope:
         return self.pick(self.values) if self.values and self.draw(st.booleans()) else self.draw(FLOATS)
 
     def expression(self) -> tuple[str, tuple[Atom, ...]]:
-        function = self.pick((*FUNCTIONS, *loops.SEGMENT_ENDS, "copy"))
+        function = self.pick((*FUNCTIONS, *loops.SEGMENT_ENDS))
         if function in loops.SEGMENT_ENDS:
             return function, (self.operand(), *self.some_indices(2))
-        count = 2 if function in (*TWO_OPERANDS, "leaky_relu") else 1
-        return function, tuple(self.operand() for _ in range(count))
+        return function, tuple(self.operand() for _ in range(FUNCTIONS[function].operand_count))
 
 
 def statement(scope: Scope, depth: int) -> loops.Statement:

@@ -5,10 +5,11 @@ from __future__ import annotations
 from hypothesis import strategies as st
 
 from explorer.compiler.ir import graph
+from explorer.compiler.ir.functions import TABLE
 from explorer.compiler.ir.module import Module
 from explorer.compiler.ir.node import Names
 from tests.compiler.ir.decoupled import dlc_programs, slc_programs
-from tests.compiler.ir.drawing import FLOATS, HINTS, ORIGIN, SMALL, TWO_OPERANDS, Draw, kernels
+from tests.compiler.ir.drawing import FLOATS, HINTS, ORIGIN, SMALL, Draw, kernels
 
 __all__ = ["dlc_programs", "graphs", "kernels", "modules", "slc_programs"]
 
@@ -97,10 +98,10 @@ def _operator(
                 lambda signature: graph.Contract(signature=signature, left=one, right=two, origin=ORIGIN)
             ),
             st.sampled_from(graph.REDUCTIONS).map(lambda f: graph.Reduce(function=f, operand=one, origin=ORIGIN)),
-            st.sampled_from([name for name in graph.PREFIX_FUNCTIONS if name != "leaky_relu"]).map(
+            st.sampled_from([f.name for f in TABLE if f.operand_count == 1]).map(
                 lambda f: graph.Elementwise(function=f, operands=(one,), origin=ORIGIN)
             ),
-            st.sampled_from(TWO_OPERANDS).map(
+            st.sampled_from([f.name for f in TABLE if f.arity == 2]).map(
                 lambda f: graph.Elementwise(function=f, operands=(one, two), origin=ORIGIN)
             ),
             FLOATS.map(

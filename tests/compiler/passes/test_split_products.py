@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,7 @@ from explorer.compiler.ir.loops import For, Kernel
 from explorer.compiler.ir.module import Module
 from explorer.compiler.report import Report
 from explorer.compiler.schedule.distribute.split_products import split_products
-from explorer.compiler.schedule.gemm import segment_products as pairs
+from explorer.compiler.target import TARGETS
 
 EXAMPLES = Path(__file__).resolve().parents[3] / "examples" / "rgnn"
 
@@ -92,7 +93,7 @@ def test_a_product_that_ends_sums_stays_with_them_where_no_cache_holds_the_rows(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     assert len(split(explorer.compile(RGCN))[0]) == 2
-    monkeypatch.setattr(pairs, "CACHE_BYTES", 0)
+    monkeypatch.setitem(TARGETS, "sm_90", replace(TARGETS["sm_90"], l2_bytes=0))
     assert len(split(explorer.compile(RGCN))[0]) == 1
     assert len(split(explorer.compile(RGCN, options={"inspect": "false"}))[0]) == 2
     assert len(split(explorer.compile(GCN))[0]) == 2

@@ -13,7 +13,7 @@ from explorer.compiler.ir.node import VerificationError
 from explorer.compiler.ir.parse import parse_scheduled
 from explorer.compiler.ir.verify.kernels import verify_scheduled
 from explorer.compiler.schedule.chunks.strategy import shared_bytes
-from explorer.compiler.target import MOST_SHARED_BYTES
+from explorer.compiler.target import TARGETS
 from explorer.runtime.reference.evaluate import score
 from tests.compiler.models import EXAMPLES, draw_inputs
 from tests.compiler.schedule.test_grouping import without_barrier
@@ -182,7 +182,7 @@ def test_the_kernel_parses_back(text):
 def test_sizes_whose_tiles_do_not_fit_are_lowered(asked, taken):
     options = {f"inspect_{name}": value for name, value in asked.items()}
     compilation, kernel = by_chunks(KGE["rescal"], **asked)
-    assert shared_bytes(kernel) <= MOST_SHARED_BYTES["sm_90"]
+    assert shared_bytes(kernel) <= TARGETS["sm_90"].shared_most
     said = refusals(KGE["rescal"], inspect="chunks", **options)
     assert [each.split(", for ")[0] for each in said] == [
         f"RESCAL: inspect_{name}={asked[name]}: {value}" for name, value in taken.items()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
@@ -12,11 +13,11 @@ from explorer.compiler.interpret.kernels import run_scheduled
 from explorer.compiler.ir.loops import Buffer
 from explorer.compiler.ir.node import Names, Span
 from explorer.compiler.ir.verify.kernels import verify_scheduled
-from explorer.compiler.schedule.inspect import piece_places
 from explorer.compiler.schedule.inspect.group_by_matrix import ROWS_A_TILE
 from explorer.compiler.schedule.inspect.last_pieces import LastPieces, clear_rows, place_last_pieces
 from explorer.compiler.schedule.inspect.piece_groups import PIECE, PairArrays, PlacedPieces
 from explorer.compiler.schedule.inspect.piece_places import place_pieces
+from explorer.compiler.target import TARGETS
 
 ORIGIN = (Span(1, 1, 1, 2),)
 CHOICES = 3
@@ -50,11 +51,11 @@ GRAPHS = {
 
 
 def place(
-    given: Graph, nodes_a_block: int, monkeypatch: pytest.MonkeyPatch, *, parted: bool = False
+    given: Graph, nodes_a_block: int, *, parted: bool = False
 ) -> tuple[PlacedPieces, LastPieces | None, dict[str, np.ndarray]]:
     """The inspector of all pieces of a graph and, if nodes' last ones are `parted` from them, that of those; and what
     they fill."""
-    monkeypatch.setattr(piece_places, "DESTINATION_BYTES", 64 * nodes_a_block)
+    target = replace(TARGETS["sm_90"], l2_bytes=64 * nodes_a_block * 25 // 4 + 1)
 
     def array(name: str, extent: str) -> Buffer:
         return Buffer(name=name, kind="index", extents=(extent,), origin=ORIGIN)
@@ -63,7 +64,7 @@ def place(
     arrays = array("offsets", "ends"), array("starts", "node_ends"), array("matrices", "pairs")
     pairs = PairArrays("E", "N", *arrays, "relation")
     last = place_last_pieces("last", pairs, names, ORIGIN) if parted else None
-    pieces = place_pieces("model", pairs, 64, names, ORIGIN, last)
+    pieces = place_pieces("model", pairs, 64, target, names, ORIGIN, last)
     kernels = (*(last.pieces.grouping.kernels if last else ()), *pieces.grouping.kernels)
     for kernel in kernels:
         verify_scheduled(kernel)
@@ -84,10 +85,8 @@ def tiles_of(pieces: PlacedPieces, arrays: dict[str, np.ndarray]) -> Iterator[tu
 
 @pytest.mark.parametrize("nodes_a_block", [1000, 4])
 @pytest.mark.parametrize("given", GRAPHS.values(), ids=GRAPHS)
-def test_every_edge_is_in_one_piece_of_its_pair(
-    monkeypatch: pytest.MonkeyPatch, given: Graph, nodes_a_block: int
-) -> None:
-    pieces, _, arrays = place(given, nodes_a_block, monkeypatch)
+def test_every_edge_is_in_one_piece_of_its_pair(given: Graph, nodes_a_block: int) -> None:
+    pieces, _, arrays = place(given, nodes_a_block)
     seen: list[int] = []
     for matrix, first, past in tiles_of(pieces, arrays):
         assert past - first <= ROWS_A_TILE
@@ -104,10 +103,8 @@ def test_every_edge_is_in_one_piece_of_its_pair(
 
 @pytest.mark.parametrize("nodes_a_block", [1000, 4])
 @pytest.mark.parametrize("given", GRAPHS.values(), ids=GRAPHS)
-def test_tiles_go_by_block_and_matrix_and_end_in_single_edges(
-    monkeypatch: pytest.MonkeyPatch, given: Graph, nodes_a_block: int
-) -> None:
-    pieces, _, arrays = place(given, nodes_a_block, monkeypatch)
+def test_tiles_go_by_block_and_matrix_and_end_in_single_edges(given: Graph, nodes_a_block: int) -> None:
+    pieces, _, arrays = place(given, nodes_a_block)
     begins, stops, nodes = (arrays[buffer.name] for buffer in pieces.arrays)
     blocks = -(-len(given.nodes) // nodes_a_block)
     order, sizes = [], {}
@@ -139,8 +136,8 @@ def pieces_of(given: Graph, node: int) -> list[tuple[int, int, int]]:
 
 
 @pytest.mark.parametrize("given", GRAPHS.values(), ids=GRAPHS)
-def test_a_nodes_last_piece_and_the_others_are_all(monkeypatch: pytest.MonkeyPatch, given: Graph) -> None:
-    others, last, arrays = place(given, 4, monkeypatch, parted=True)
+def test_a_nodes_last_piece_and_the_others_are_all(given: Graph) -> None:
+    others, last, arrays = place(given, 4, parted=True)
     assert last is not None
     found: dict[int, list[tuple[int, int, int]]] = {node: [] for node in range(len(given.nodes) - 1)}
     for matrix, first, past in tiles_of(others, arrays):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -23,9 +24,17 @@ from explorer.compiler.schedule.lanes.mapping import LANES
 from explorer.compiler.schedule.segments.by_dots import schedule_dots
 from explorer.compiler.schedule.segments.by_nonzeros import schedule_nonzeros
 from explorer.compiler.schedule.segments.by_rows import schedule_rows
-from explorer.compiler.schedule.segments.strategy import schedule_sparse
+from explorer.compiler.schedule.segments.strategy import OF_SUMS, usual_of_sums
+from explorer.compiler.target import TARGETS
 from tests.compiler.layers import FEW_PAIRS
 from tests.compiler.schedule.ragged import EXAMPLES, Schedule, arrays_for, kernel_of, largest_error, scheduled
+
+
+def schedule_sparse(kernel: loops.Kernel, report: Report) -> tuple[ScheduledKernel, ...]:
+    """The kernels of the first usual strategy for sums that fits."""
+    each = (OF_SUMS[strategy](kernel, report) for strategy in usual_of_sums(kernel, report))
+    return next(filter(None, each), ())
+
 
 LAYERS = EXAMPLES.parent / "rgnn"
 SHORT = (3, 0, 1, 5)
@@ -105,7 +114,7 @@ def test_popular_rows_are_the_same_rows(example: str, lengths: Sequence[int]) ->
     ("room", "popular"), [(1, {5}), (2, {5, 2}), (3, {5, 2}), (4, {5, 2, 0, 7}), (9, {0, 1, 2, 5, 7})]
 )
 def test_no_more_rows_are_popular_than_there_is_room_for(room: int, popular: set[int], monkeypatch: Any) -> None:
-    monkeypatch.setattr("explorer.compiler.schedule.inspect.popular_rows.KEPT_BYTES", room * 4 * 4)
+    monkeypatch.setitem(TARGETS, "sm_90", replace(TARGETS["sm_90"], l2_bytes=2 * room * 4 * 4))
     inspector = scheduled(schedule_nonzeros, kernel_of("spmm", 4), popular=True)[:4]
     col = np.array([5, 2, 5, 0, 7, 5, 2, 1, 5, 7, 2, 0])
     arrays = {"col": col, "cols": 9, "nonzeros": len(col)}

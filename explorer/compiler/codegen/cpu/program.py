@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 from explorer.compiler.codegen.cpu.blocks import block_products
 from explorer.compiler.codegen.names import TargetNames
+from explorer.compiler.ir import functions
 from explorer.compiler.ir.loops import (
     INFIX_INDEX,
     REDUCTION_SIGNS,
@@ -32,41 +33,16 @@ from explorer.compiler.ir.node import Atom, Extent, Node, walk
 from explorer.compiler.passes.loops.cleared import clear_sums
 from explorer.compiler.unsupported import Unsupported
 
-FROM_MATH = ("exp", "log", "log1p", "sqrt", "tanh", "erf", "sin", "cos")
-USED = frozenset({"range", "empty", "float32", "int64", "inf", "nan", *FROM_MATH, "abs"})
-"""What the text takes from its surroundings, which `explorer.runtime.targets.cpu` provides."""
-
 FUNCTIONS = {
-    "copy": "{0}",
-    "add": "{0} + {1}",
-    "sub": "{0} - {1}",
-    "mul": "{0} * {1}",
-    "div": "{0} / {1}",
-    "neg": "-{0}",
-    "exp": "exp({0})",
-    "log": "log({0})",
-    "log1p": "log1p({0})",
-    "sqrt": "sqrt({0})",
-    "abs": "abs({0})",
-    "sign": "float32(1.0) if {0} > 0 else (float32(-1.0) if {0} < 0 else {0})",
-    "relu": "float32(0.0) if {0} < 0 else {0}",
-    "leaky_relu": "{1} * {0} if {0} < 0 else {0}",
-    "sigmoid": "float32(1.0) / (float32(1.0) + exp(-{0}))",
-    "tanh": "tanh({0})",
-    "gelu": "float32(0.5) * {0} * (float32(1.0) + erf({0} * float32(0.7071067811865476)))",
-    "sin": "sin({0})",
-    "cos": "cos({0})",
-    "min": "{0} if {0} < {1} or {0} != {0} else {1}",
-    "max": "{0} if {0} > {1} or {0} != {0} else {1}",
-    "step": "float32(1.0) if {0} > 0 else float32(0.0)",
-    "equal": "float32(1.0) if {0} == {1} else float32(0.0)",
-    "div_or_zero": "float32(0.0) if {1} == 0 else {0} / {1}",
-    "gelu_slope": "float32(0.5) * (float32(1.0) + erf({0} * float32(0.7071067811865476)))"
-    " + float32(0.3989422804014327) * {0} * exp(float32(-0.5) * {0} * {0})",
+    **{name: function.python for name, function in functions.FUNCTIONS.items()},
     "unless_empty": "{0} if {1} < {2} else float32(0.0)",
     "segment_mean": "{0} / float32({2} - {1} if {1} < {2} else 1)",
 }
 """Each function of the loops on f32. A NaN passes through all of them, as it does in NumPy."""
+
+FROM_MATH = tuple(sorted(functions.callees("python") - {"abs", "float32"}))
+USED = frozenset({"range", "empty", "float32", "int64", "inf", "nan", *FROM_MATH, "abs"})
+"""What the text takes from its surroundings, which `explorer.runtime.targets.cpu` provides."""
 
 DEEPEST_NEST = 20
 """Loops in each other that Python compiles."""

@@ -46,6 +46,7 @@ from explorer.compiler.ir.kernels import (
 )
 from explorer.compiler.ir.loops import INFIX_INDEX, REDUCTION_SIGNS, Accumulate, Compute, Index, Load, Store
 from explorer.compiler.ir.node import Atom, Extent, Line, Node, Origin, merge, walk
+from explorer.compiler.target import GpuTarget
 from explorer.compiler.unsupported import Unsupported
 
 WIDTH = 120
@@ -81,8 +82,8 @@ class Helpers:
 class Expressions:
     """Writes expressions of one kernel, and knows what its names stand for."""
 
-    def __init__(self, kernel: ScheduledKernel, helpers: Helpers, arch: str) -> None:
-        self.kernel, self.helpers, self.arch = kernel, helpers, arch
+    def __init__(self, kernel: ScheduledKernel, helpers: Helpers, target: GpuTarget) -> None:
+        self.kernel, self.helpers, self.target = kernel, helpers, target
         self.names = TargetNames(kernel, USED, is_taken)
         self.vectors = Vectors(kernel)
         self.shares = share_loops(kernel)
@@ -407,7 +408,7 @@ class Expressions:
                 self.helpers.use(name, text, self.origin)
                 value = f"{name}({value})"
             return f"atomicAdd(&{self.element(target, indices)}, {value})"
-        name, text = add_vector(width, self.arch)
+        name, text = add_vector(width, self.target)
         self.helpers.use(name, text, self.origin)
         place = f"reinterpret_cast<{vector_type(width)}*>(&{self.element(target, indices)})"
         return f"{name}({place}, {self.widened(value, values, width)})"

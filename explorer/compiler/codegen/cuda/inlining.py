@@ -6,11 +6,13 @@ only carries a value on: loads of a thread's own registers, loads that are store
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from explorer.compiler.codegen.cuda.words import FUNCTIONS
+from explorer.compiler.ir.functions import SIGNS, TABLE
 from explorer.compiler.ir.kernels import (
     AtomicAccumulate,
     Copy,
@@ -41,8 +43,8 @@ BINDING = {
     "&": (PRIMARY, PRIMARY, BITS),
 }
 """By operator: how tightly its left and right sides must bind to stand without parentheses, and how it binds."""
-OF_FUNCTIONS = {"add": "+", "sub": "-", "mul": "*", "div": "/"}
-CALLS = ("exp", "log", "log1p", "sqrt", "abs", "tanh", "sin", "cos", "min", "max")
+CALLS = frozenset(f.name for f in TABLE if re.fullmatch(r"\w+\(\{0\}(, \{1\})*\)", f.cuda))
+"""The functions that are written as one call, whose operands need no parentheses."""
 LONGEST, LONGEST_LOAD = 60, 90
 """Characters of an expression, and of a load, that is written where it is used."""
 
@@ -68,15 +70,15 @@ class Value:
 
 def operands_bind(function: str, operands: int) -> list[int]:
     """How tightly each operand of a function of numbers must bind."""
-    if function in OF_FUNCTIONS:
-        return list(BINDING[OF_FUNCTIONS[function]][:2])
+    if function in SIGNS:
+        return list(BINDING[SIGNS[function]][:2])
     return [LOOSE if function in CALLS else CALL] * operands
 
 
 def binds(function: str) -> int:
     """How tightly the text of a function of numbers binds."""
-    if function in OF_FUNCTIONS:
-        return BINDING[OF_FUNCTIONS[function]][2]
+    if function in SIGNS:
+        return BINDING[SIGNS[function]][2]
     return PRIMARY if function == "copy" else CALL if function in CALLS else LOOSE
 
 

@@ -11,6 +11,7 @@ from explorer.compiler.codegen.cuda.expressions import WIDTH, Expressions, Helpe
 from explorer.compiler.codegen.cuda.inlining import PRIMARY, Scopes, Value
 from explorer.compiler.ir.kernels import ScheduledKernel
 from explorer.compiler.ir.node import Line, Origin, merge
+from explorer.compiler.target import GpuTarget
 
 CHANGED, STARTED = re.compile(r"(\w+) = (.*);"), re.compile(r"float (\w+) = ([\w.]+);")
 """A line that gives a name another value, and one that declares a number with its first."""
@@ -29,8 +30,8 @@ DECLARED = re.compile(r"\s*(float[24]?|int) \w+;")
 class Lines(Expressions):
     """Writes lines."""
 
-    def __init__(self, kernel: ScheduledKernel, helpers: Helpers, arch: str) -> None:
-        super().__init__(kernel, helpers, arch)
+    def __init__(self, kernel: ScheduledKernel, helpers: Helpers, target: GpuTarget) -> None:
+        super().__init__(kernel, helpers, target)
         self.depth = 1
         self.lines: list[Line] = []
         self.scopes = Scopes()

@@ -27,7 +27,7 @@ def generate_cuda(program: ScheduledKernel | Module, report: Report) -> Code:
     helpers = Helpers()
     functions, launches, made = [], [], set[str]()
     for kernel in kernels:
-        writer = Writer(kernel, helpers, report.options.arch)
+        writer = Writer(kernel, helpers, report.target)
         lines, launch = _function(kernel, writer)
         functions.append(lines)
         launches.append(launch)

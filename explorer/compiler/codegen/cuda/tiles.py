@@ -11,7 +11,7 @@ from explorer.compiler.codegen.cuda.vectors import Vectors
 from explorer.compiler.ir.kernels import Copy, Loop, Multiply, ScheduledKernel, Statement, Tile, Where
 from explorer.compiler.ir.loops import Accumulate, Load, Store
 from explorer.compiler.ir.node import Atom, walk
-from explorer.compiler.target import FLOAT_BYTES, MOST_SHARED_BYTES, STATIC_SHARED_BYTES
+from explorer.compiler.target import FLOAT_BYTES, STATIC_SHARED_BYTES, GpuTarget
 from explorer.compiler.unsupported import Unsupported
 
 VECTOR_FLOATS = 4
@@ -104,7 +104,7 @@ class SharedMemory:
     """All of a kernel's shared memory: tiles are declared one by one, or, where they are too large for that, carved
     out of one array that the launch gives."""
 
-    def __init__(self, kernel: ScheduledKernel, tiles: Mapping[str, SharedTile], arch: str) -> None:
+    def __init__(self, kernel: ScheduledKernel, tiles: Mapping[str, SharedTile], target: GpuTarget) -> None:
         self.offsets: dict[str, int] = {}
         end = 0
         for name, tile in tiles.items():
@@ -115,10 +115,10 @@ class SharedMemory:
         aligned = max((tile.alignment for tile in tiles.values()), default=0)
         self.alignment = f"__align__({aligned}) " if aligned > VECTOR_FLOATS * FLOAT_BYTES else ""
         self.launch_bytes = needed if needed > STATIC_SHARED_BYTES else 0
-        if needed > MOST_SHARED_BYTES[arch]:
+        if needed > target.shared_most:
             raise Unsupported(
                 f"The tiles of {kernel.name} ({kernel.template}) take {needed:,} bytes of shared memory, and a block of"
-                f" {arch} has {MOST_SHARED_BYTES[arch]:,}."
+                f" {target.arch} has {target.shared_most:,}."
             )
 
 

@@ -5,13 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from explorer.compiler.codegen.cuda.words import FUNCTIONS, REDUCTIONS
+from explorer.compiler.ir.functions import SIGNS
 from explorer.compiler.ir.kernels import Loop, ScheduledKernel, Statement, Where
 from explorer.compiler.ir.loops import Accumulate, Accumulator, Compute, Index, Load
 from explorer.compiler.ir.node import Atom
+from explorer.compiler.target import GpuTarget
 from explorer.compiler.unsupported import Unsupported
 
 ELEMENTS = "xyzw"
-OPERATORS = {"add": "+", "sub": "-", "mul": "*", "div": "/", "neg": "-"}
+OPERATORS = {**SIGNS, "neg": "-"}
 BOUNDS = {"unless_empty": 1, "segment_mean": 1}
 """Functions that take integers from this operand on."""
 PARAMETERS = "abc"
@@ -123,10 +125,10 @@ def add_products(widths: Sequence[int]) -> tuple[str, Text]:
     return "add_products", _function("float", f"add_products({types[0]} a, {types[1]} b, float sum)", total)
 
 
-def add_vector(width: int, arch: str) -> tuple[str, Text]:
-    """The atomic sum of a vector into memory: one instruction from sm_90 on, else one for each element."""
+def add_vector(width: int, target: GpuTarget) -> tuple[str, Text]:
+    """The atomic sum of a vector into memory: one instruction where the GPU has it, else one for each element."""
     kind = vector_type(width)
-    if arch == "sm_80":
+    if not target.vector_atomics:
         adds = [f"  atomicAdd(&target->{element}, a.{element});" for element in ELEMENTS[:width]]
     else:
         places = ", ".join(f"%{place + 1}" for place in range(width))

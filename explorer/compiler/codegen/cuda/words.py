@@ -25,6 +25,8 @@ from __future__ import annotations
 import math
 import struct
 
+from explorer.compiler.ir import functions
+
 
 def _words(text: str) -> frozenset[str]:
     return frozenset(text.split())
@@ -44,11 +46,12 @@ MACROS = _words("NULL NOMINMAX STD THROWBADALLOC RESOURCE_ABI_BYTES alloca asser
 MACRO_FAMILIES = ("cuda", "CUDA", "CU_", "NV_", "va_")
 USED = (
     _words(
-        """threadIdx blockIdx lane warp thread expf logf log1pf sqrtf fabsf fmaf fmaxf fminf tanhf erff sinf cosf
-    atomicAdd float2 float4 make_float2 make_float4 __ldcs __stcs last_at_most last_from load_kept add_vector
-    add_products shared_memory min max copy_async wait_for_copies mma_tf32 as_tf32 below_tf32 multiply_tf32
-    multiply_tf32x3 multiply_rows_tf32 multiply_rows_tf32x3 begin_mma end_mma show_to_tensor_cores neighbours"""
+        """threadIdx blockIdx lane warp thread fmaf atomicAdd float2 float4 make_float2 make_float4 __ldcs __stcs
+    last_at_most last_from load_kept add_vector add_products shared_memory min max copy_async wait_for_copies
+    mma_tf32 as_tf32 below_tf32 multiply_tf32 multiply_tf32x3 multiply_rows_tf32 multiply_rows_tf32x3 begin_mma
+    end_mma show_to_tensor_cores neighbours"""
     )
+    | functions.callees("cuda")
     | {f"lanes_{reduction}" for reduction in ("sum", "product", "max", "min")}
     | {f"{reduction}_elements" for reduction in ("sum", "product", "max", "min")}
     | {f"mma_{rows}_rows" for rows in range(8, 257, 8)}
@@ -56,38 +59,13 @@ USED = (
 """What the generated text itself names."""
 
 FUNCTIONS = {
-    "copy": "{0}",
-    "add": "{0} + {1}",
-    "sub": "{0} - {1}",
-    "mul": "{0} * {1}",
-    "div": "{0} / {1}",
-    "neg": "-{0}",
-    "exp": "expf({0})",
-    "log": "logf({0})",
-    "log1p": "log1pf({0})",
-    "sqrt": "sqrtf({0})",
-    "abs": "fabsf({0})",
-    "sign": "{0} > 0.0f ? 1.0f : {0} < 0.0f ? -1.0f : {0}",
-    "relu": "{0} < 0.0f ? 0.0f : {0}",
-    "leaky_relu": "{0} < 0.0f ? {1} * {0} : {0}",
-    "sigmoid": "1.0f / (1.0f + expf(-{0}))",
-    "tanh": "tanhf({0})",
-    "gelu": "0.5f * {0} * (1.0f + erff({0} * 0.70710678f))",
-    "sin": "sinf({0})",
-    "cos": "cosf({0})",
-    "min": "fminf({0}, {1})",
-    "max": "fmaxf({0}, {1})",
-    "step": "{0} > 0.0f ? 1.0f : 0.0f",
-    "equal": "{0} == {1} ? 1.0f : 0.0f",
-    "div_or_zero": "{1} == 0.0f ? 0.0f : {0} / {1}",
-    "gelu_slope": "0.5f * (1.0f + erff({0} * 0.70710678f)) + 0.39894228f * {0} * expf(-0.5f * {0} * {0})",
+    **{name: function.cuda for name, function in functions.FUNCTIONS.items()},
     "unless_empty": "{1} < {2} ? {0} : 0.0f",
     "segment_mean": "{0} / (float)({1} < {2} ? {2} - {1} : 1)",
     "as_tf32": "as_tf32({0})",
     "below_tf32": "below_tf32({0})",
 }
-"""Each function of the loops on f32. A NaN passes through all but min and max, where CUDA's fminf and fmaxf return
-the other operand. exp overflows to infinity, so sigmoid ends at 0 and never at NaN."""
+"""Each function of the loops on f32."""
 
 REDUCTIONS = {"sum": "{0} + {1}", "product": "{0} * {1}", "max": "fmaxf({0}, {1})", "min": "fminf({0}, {1})"}
 NEUTRAL = {"sum": 0.0, "product": 1.0, "max": -math.inf, "min": math.inf}

@@ -39,7 +39,7 @@ from explorer.compiler.ir.kernels import (
 )
 from explorer.compiler.ir.loops import Accumulate, Accumulator, Compute, Index, Load, Store
 from explorer.compiler.ir.node import Atom, Extent, Line, Node, Origin, merge, walk
-from explorer.compiler.target import WARP
+from explorer.compiler.target import WARP, GpuTarget
 from explorer.compiler.unsupported import Unsupported
 
 OTHERWISE = {"<": ">=", "<=": ">", "==": "!="}
@@ -55,15 +55,15 @@ BARRIERS = {"block": "__syncthreads();", "warp": "__syncwarp();"}
 class Writer(Lines):
     """Writes one kernel."""
 
-    def __init__(self, kernel: ScheduledKernel, helpers: Helpers, arch: str) -> None:
-        super().__init__(kernel, helpers, arch)
+    def __init__(self, kernel: ScheduledKernel, helpers: Helpers, target: GpuTarget) -> None:
+        super().__init__(kernel, helpers, target)
         self.grid = _grid(kernel)
         self.columns = 1
         self.around: list[Share] = []  # the loops over warps, lanes and threads around the statement
         self.in_column = False
         self.apart = False  # whether lanes of one warp may be at different places
         self.shared = shared_tiles(kernel, self.shares)
-        self.memory = SharedMemory(kernel, self.shared, arch)
+        self.memory = SharedMemory(kernel, self.shared, target)
         self.together = any(isinstance(node, Multiply) and node.warps > 1 for node in walk(kernel))
         self.positions: dict[str, tuple[str, Origin]] = {}  # by text: the name of a thread's place, and its origin
 

@@ -8,13 +8,13 @@ from lark import v_args
 from lark.tree import Meta
 
 from explorer.compiler.ir import graph as g
+from explorer.compiler.ir.functions import FUNCTIONS
 from explorer.compiler.ir.node import Node, Origin
 from explorer.compiler.ir.parse.reader import Builder, read
 from explorer.compiler.ir.parse.statements import NUMBER_WORDS
 
 SIGNATURES = {name: signature for signature, name in g.CONTRACTION_NAMES.items()}
 GATHERS = ("gather", "gather_vec", "gather_mat")
-BINARY = (*g.INFIX_FUNCTIONS, *g.PAIR_FUNCTIONS)
 
 
 def parse_graph(text: str) -> g.Graph:
@@ -157,8 +157,8 @@ def _operator(name: str, parameter: str, operands: tuple[str, ...], origin: Orig
             return g.Concat(operands=operands, origin=origin)
         case _, _, 1 if reduction in g.REDUCTIONS and bool(parameter) == (name == "norm"):
             return g.Reduce(function=reduction, operand=first, origin=origin)
-        case "leaky_relu", True, 1:
-            return g.Elementwise(function=name, operands=operands, parameter=float(parameter), origin=origin)
-        case _, False, _ if count == (2 if name in BINARY else 1) and name in (*BINARY, *g.PREFIX_FUNCTIONS, "copy"):
-            return g.Elementwise(function=name, operands=operands, origin=origin)
-    return None
+    function = FUNCTIONS.get(name)
+    if function is None or (function.arity, function.parameter is not None) != (count, bool(parameter)):
+        return None
+    number = float(parameter) if parameter else None
+    return g.Elementwise(function=name, operands=operands, parameter=number, origin=origin)

@@ -8,6 +8,7 @@ from typing import Any, Literal, NamedTuple, cast
 from lark import v_args
 from lark.tree import Meta
 
+from explorer.compiler.decisions import Schedule, Value, grouped
 from explorer.compiler.ir import kernels, loops
 from explorer.compiler.ir.kernels import Count
 from explorer.compiler.ir.node import Atom, Extent
@@ -30,6 +31,13 @@ class Named(NamedTuple):
 
     name: str
     number: Count
+
+
+class ChosenLine(NamedTuple):
+    """The line `chosen SpMM_0: strategy = nonzeros, chunk = 256`."""
+
+    kernel: str
+    choices: tuple[tuple[str, Value], ...]
 
 
 class Primitive(NamedTuple):
@@ -101,6 +109,7 @@ class _ScheduledBuilder(StatementBuilder):
             resident=next((part.blocks for part in parts if isinstance(part, Resident)), 0),
             once=any(isinstance(part, Once) for part in parts),
             streamed=next((part.arrays for part in parts if isinstance(part, Streamed)), ()),
+            chosen=tuple((part.kernel, part.choices) for part in parts if isinstance(part, ChosenLine)),
             busy=next((part.array for part in parts if isinstance(part, Busy)), ""),
             origin=self.origin(meta),
         )
@@ -116,6 +125,10 @@ class _ScheduledBuilder(StatementBuilder):
 
     def busy(self, meta: Meta, array: str) -> Busy:
         return Busy(array)
+
+    def chosen(self, meta: Meta, line: str) -> ChosenLine:
+        ((kernel, own),) = grouped(Schedule.parse(line).choices)
+        return ChosenLine(kernel, own)
 
     def schedule(self, meta: Meta, line: str) -> Primitive:
         return Primitive(line.removeprefix("schedule ").rstrip())

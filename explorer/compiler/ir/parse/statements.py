@@ -10,17 +10,17 @@ from lark.tree import Meta
 
 from explorer.compiler.ir import loops
 from explorer.compiler.ir.execute import Increment, Lanes, Reset
-from explorer.compiler.ir.graph import INFIX_FUNCTIONS, PAIR_FUNCTIONS, PREFIX_FUNCTIONS
+from explorer.compiler.ir.functions import FUNCTIONS, SIGNS
 from explorer.compiler.ir.kernels import TF32_PARTS
 from explorer.compiler.ir.node import Atom, Extent, Node
 from explorer.compiler.ir.parse.reader import Builder
 
-FUNCTIONS_OF_SIGNS = {sign: function for function, sign in INFIX_FUNCTIONS.items()}
+FUNCTIONS_OF_SIGNS = {sign: function for function, sign in SIGNS.items()}
 INDEX_FUNCTIONS = {sign: function for function, sign in loops.INFIX_INDEX.items()}
 REDUCTIONS = {sign: reduction for reduction, sign in loops.REDUCTION_SIGNS.items()}
 OPERAND_COUNTS = {
-    **dict.fromkeys((*PREFIX_FUNCTIONS, *TF32_PARTS), 1),
-    **dict.fromkeys((*PAIR_FUNCTIONS, "leaky_relu"), 2),
+    **{name: function.operand_count for name, function in FUNCTIONS.items() if name != "copy" and not function.sign},
+    **dict.fromkeys(TF32_PARTS, 1),
     **dict.fromkeys(loops.SEGMENT_ENDS, 3),
 }
 NUMBER_WORDS = ("inf", "nan")

@@ -1,71 +1,83 @@
-"""Partial derivatives of the elementwise functions, as short sequences of elementwise functions."""
+"""Partial derivatives of the elementwise functions, as short sequences of elementwise functions.
+
+    sigmoid's formula `result * (1.0 - result)`  ->  #0 = sub(1.0, result); #1 = mul(result, #0)
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import ast
+from dataclasses import dataclass, field
+from functools import cache
 
+from explorer.compiler.ir.functions import FUNCTIONS
 from explorer.compiler.ir.graph import Elementwise
+
+Item = str | float | int
+"""An operand: a value's name, a number, or (int) the place of an earlier step's result."""
+
+SIGNS: dict[type[ast.operator], str] = {ast.Add: "add", ast.Sub: "sub", ast.Mult: "mul", ast.Div: "div"}
 
 
 @dataclass(frozen=True)
 class Step:
-    """One function application. An operand is a value's name, a number, or the place of an earlier step's result."""
+    """One function application."""
 
     function: str
-    operands: tuple[str | float | int, ...]
+    operands: tuple[Item, ...]
     parameter: float | None = None
 
 
 def derivative(operator: Elementwise, position: int, result: str) -> tuple[Step, ...]:
     """How the result changes with one operand; nothing where it changes as the operand does. `result` names it."""
-    inputs = operator.operands
-    x = inputs[position]
-    other = inputs[1 - position] if len(inputs) == 2 else ""
-    match operator.function:
-        case "add" | "copy":
-            return ()
-        case "sub":
-            return () if position == 0 else (Step("copy", (-1.0,)),)
-        case "neg":
-            return (Step("copy", (-1.0,)),)
-        case "mul":
-            return (Step("copy", (other,)),)
-        case "div" if position == 0:
-            return (Step("div", (1.0, other)),)
-        case "div":
-            return (Step("div", (result, x)), Step("neg", (0,)))
-        case "div_or_zero" if position == 0:
-            return (Step("div_or_zero", (1.0, other)),)
-        case "div_or_zero":
-            return (Step("div_or_zero", (result, x)), Step("neg", (0,)))
-        case "min" | "max":  # 1, or a half where both operands are the result
-            both = (Step("equal", (x, other)), Step("mul", (0.5, 1)))
-            return (Step("equal", (x, result)), *both, Step("sub", (0, 2)))
-        case "exp":
-            return (Step("copy", (result,)),)
-        case "log":
-            return (Step("div", (1.0, x)),)
-        case "log1p":
-            return (Step("add", (1.0, x)), Step("div", (1.0, 0)))
-        case "sqrt":
-            return (Step("div_or_zero", (0.5, result)),)
-        case "abs":
-            return (Step("sign", (x,)),)
-        case "sign":
-            return (Step("mul", (0.0, x)),)
-        case "relu":
-            return (Step("step", (x,)),)
-        case "leaky_relu":
-            slope = operator.parameter or 0.0
-            return (Step("step", (x,)), Step("mul", (1.0 - slope, 0)), Step("add", (slope, 1)))
-        case "sigmoid":
-            return (Step("sub", (1.0, result)), Step("mul", (result, 0)))
-        case "tanh":
-            return (Step("mul", (result, result)), Step("sub", (1.0, 0)))
-        case "gelu":
-            return (Step("gelu_slope", (x,)),)
-        case "sin":
-            return (Step("cos", (x,)),)
-        case "cos":
-            return (Step("sin", (x,)), Step("neg", (0,)))
-    raise KeyError(operator.function)
+    function = FUNCTIONS[operator.function]
+    if position >= len(function.derivative):
+        raise KeyError(operator.function)
+    names: dict[str, Item] = {"result": result, **dict(zip("xy", operator.operands, strict=False))}
+    if function.parameter is not None:
+        names[function.parameter[0]] = float(operator.parameter or 0.0)
+    steps = _Steps(names)
+    item = steps.item(_parsed(function.derivative[position]))
+    if not steps.taken and item == 1.0:
+        return ()
+    return tuple(steps.taken) or (Step("copy", (item,)),)
+
+
+@cache
+def _parsed(formula: str) -> ast.expr:
+    return ast.parse(formula, mode="eval").body
+
+
+@dataclass
+class _Steps:
+    """The steps of a formula, operands first; what is known of numbers alone is computed now."""
+
+    names: dict[str, Item]
+    taken: list[Step] = field(default_factory=list)
+
+    def item(self, node: ast.expr) -> Item:
+        """What stands for a part of the formula."""
+        match node:
+            case ast.Constant(value=int() | float() as value):
+                return float(value)
+            case ast.Name(id=name):
+                return self.names[name]
+            case ast.UnaryOp(op=ast.USub(), operand=operand):
+                inner = self.item(operand)
+                return -inner if isinstance(inner, float) else self._take("neg", (inner,))
+            case ast.BinOp(left=left, op=sign, right=right):
+                return self._of_two(SIGNS[type(sign)], self.item(left), self.item(right))
+            case ast.Call(func=ast.Name(id=name), args=arguments):
+                items = [self.item(argument) for argument in arguments]
+                arity = FUNCTIONS[name].arity
+                parameters = [item for item in items[arity:] if isinstance(item, float)]
+                return self._take(name, tuple(items[:arity]), *parameters)
+        raise ValueError(f"a derivative has {ast.unparse(node)}, which is no function of the table")
+
+    def _of_two(self, function: str, left: Item, right: Item) -> Item:
+        if not isinstance(left, float) or not isinstance(right, float):
+            return self._take(function, (left, right))
+        return {"add": left + right, "sub": left - right, "mul": left * right, "div": left / (right or 1.0)}[function]
+
+    def _take(self, function: str, operands: tuple[Item, ...], parameter: float | None = None) -> int:
+        self.taken.append(Step(function, operands, parameter))
+        return len(self.taken) - 1

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from explorer.compiler.ir.functions import FUNCTIONS
 from explorer.compiler.ir.graph import (
     Constant,
     Contract,
@@ -48,10 +49,6 @@ def home_of(depends: tuple[str, ...]) -> tuple[str, str] | None:
     if not depends:
         return None
     return next(((index_set, via) for needs, index_set, via in HOMES if needs >= set(depends)), None)
-
-
-UNBOUNDED = ("div", "exp", "log", "log1p", "sqrt")
-"""Functions with infinite values or slopes, or none at all, for some finite numbers."""
 
 
 class _Compaction:
@@ -110,7 +107,7 @@ class _Compaction:
         if value.name in self.moved or value.index_set != "edge" or isinstance(value.operator, Segment | Gather):
             return ""
         operator = value.operator
-        if isinstance(operator, Elementwise) and operator.function in UNBOUNDED:
+        if isinstance(operator, Elementwise) and not FUNCTIONS[operator.function].finite:
             divisor = operator.operands[-1]
             constant = not isinstance(divisor, str) or isinstance(self._original(divisor).operator, Constant)
             if operator.function != "div" or not constant:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from explorer.compiler.ir.functions import COSTLY
 from explorer.compiler.ir.graph import (
     Concat,
     Contract,
@@ -12,11 +13,6 @@ from explorer.compiler.ir.graph import (
     Value,
     operands,
 )
-
-COSTLY = frozenset(
-    {"div", "div_or_zero", "exp", "log", "log1p", "sqrt", "sigmoid", "tanh", "gelu", "gelu_slope", "sin", "cos"}
-)
-"""Functions that take many times as long as a load."""
 
 
 def values_in_rows(graph: Graph, stored: set[str]) -> set[str]:

@@ -16,8 +16,9 @@ from explorer.compiler.schedule.chunks.order import sort_group
 from explorer.compiler.schedule.chunks.plan import Plan, bodies, chosen_from, sort_index
 from explorer.compiler.schedule.edit.builder import ALL, Steps
 from explorer.compiler.schedule.inspect import facts
+from explorer.compiler.target import WARP
 
-LANES = 32
+LANES = WARP
 MOST_WARPS = 16
 """Warps of a block, at most: 512 threads. Where there are more edges, a warp has several; where all of those choose
 the same matrix, what is read of it serves each of them."""

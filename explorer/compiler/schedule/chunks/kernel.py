@@ -15,13 +15,14 @@ from explorer.compiler.schedule.chunks.plan import Plan, sort_index
 from explorer.compiler.schedule.chunks.product import Products
 from explorer.compiler.schedule.edit.builder import Steps
 from explorer.compiler.schedule.match.matrix_products import Product
+from explorer.compiler.target import GpuTarget
 
-REGISTERS, REGISTERS_A_THREAD = 65_536, 64
-"""Of a multiprocessor, and what a thread's loads, side by side, need (measured: left to itself, the assembler takes 32
+REGISTERS_A_THREAD = 64
+"""What a thread's loads, side by side, need (measured: left to itself, the assembler takes 32
 to 100, and either way loses up to a third)."""
 
 
-def write_chunks(plan: Plan, sizes: ChunkSizes) -> ScheduledKernel:
+def write_chunks(plan: Plan, sizes: ChunkSizes, target: GpuTarget) -> ScheduledKernel:
     """The kernel of a score."""
     steps, kernel = Steps(Names(all_names(plan.kernel)), plan.rows.origin), plan.kernel
     with steps.loop("chunk", Count(((plan.rows.extent, sizes.edges),)), "block") as number:
@@ -42,7 +43,7 @@ def write_chunks(plan: Plan, sizes: ChunkSizes) -> ScheduledKernel:
         schedule=_schedule(plan, sizes),
         body=steps.body,
         facts=tuple(steps.facts),
-        resident=REGISTERS // (REGISTERS_A_THREAD * threads),
+        resident=target.resident(threads, REGISTERS_A_THREAD),
         origin=plan.rows.origin,
     )
 

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from math import prod
 
+from explorer.compiler.decisions import Decision
 from explorer.compiler.ir import loops
 from explorer.compiler.ir.kernels import ScheduledKernel, Tile
 from explorer.compiler.ir.node import walk
@@ -19,42 +20,67 @@ from explorer.compiler.report import Report
 from explorer.compiler.schedule.chunks.edges import ChunkSizes
 from explorer.compiler.schedule.chunks.kernel import write_chunks
 from explorer.compiler.schedule.chunks.plan import Plan, Unfit, plan_of, sort_index
-from explorer.compiler.schedule.fitting import say_fitted
-from explorer.compiler.target import FLOAT_BYTES, MOST_SHARED_BYTES
+from explorer.compiler.target import FLOAT_BYTES, GpuTarget
 
-CHOICES = {"edges": CHUNK_EDGES, "cached": CACHED_MATRICES, "block": BLOCK_ELEMENTS, "group": CHUNKS_A_GROUP}
-"""What the option of each size may be."""
+CHOICES = {
+    "edges": Decision(
+        name="inspect_edges",
+        domain=CHUNK_EDGES,
+        why="edges of a chunk: more share more, and take more of a block's shared memory",
+        source="cuKE C, where it is 16; 64 measured better on an H100",
+    ),
+    "cached": Decision(
+        name="inspect_cached",
+        domain=tuple(CACHED_MATRICES),
+        why="matrices of a chunk in shared memory at a time",
+        source="cuKE C1",
+    ),
+    "block": Decision(
+        name="inspect_block",
+        domain=BLOCK_ELEMENTS,
+        why="elements of a row that are in shared memory at a time",
+        source="cuKE D",
+    ),
+    "group": Decision(
+        name="inspect_group",
+        domain=CHUNKS_A_GROUP,
+        why="chunks whose edges are sorted together, 1 for no sorting: edges of a chunk then share more",
+        source="cuKE p, where it is 128; 32 measured better on an H100",
+    ),
+}
+"""The decision of each size."""
+USUAL = ChunkSizes(*(getattr(Options(), decision.name) for decision in CHOICES.values()))
 
 
-def schedule_chunks(kernel: loops.Kernel, report: Report) -> ScheduledKernel | None:
-    """The kernel of a score by chunks, where the options ask for it; None, with the reason, where it does not fit."""
-    options = report.options
-    if options.inspect != "chunks" or kernel.template != "batch":
-        return None
+def schedule_chunks(kernel: loops.Kernel, report: Report) -> tuple[ScheduledKernel, ...]:
+    """The kernel of a score by chunks; none, with the reason, where it does not fit."""
+    if kernel.template != "batch":
+        return ()
     try:
         plan = plan_of(kernel)
     except Unfit as reason:
-        if options.negatives is None:  # else it is of the loop over candidates, and `unread` has the reason
+        if report.options.negatives is None:  # else it is of the loop over candidates, and `unread` has the reason
             report.refused(f"{kernel.name} is not inspected by chunks: {reason}")
-        return None
-    asked = ChunkSizes(options.inspect_edges, options.inspect_cached, options.inspect_block, options.inspect_group)
-    sizes = _fitting(plan, asked, MOST_SHARED_BYTES[options.arch])
+        return ()
+    chosen = {size: report.number(kernel.name, CHOICES[size], getattr(USUAL, size)) for size in CHOICES}
+    asked = ChunkSizes(**chosen)
+    sizes = _fitting(plan, asked, report.target)
     if sizes is None:
         report.refused(f"{kernel.name} is not inspected by chunks: no chunk's tiles fit a block's shared memory")
-        return None
+        return ()
     _tell(plan, asked, sizes, report)
-    return write_chunks(plan, sizes)
+    return (write_chunks(plan, sizes, report.target),)
 
 
-def _fitting(plan: Plan, sizes: ChunkSizes, most: int) -> ChunkSizes | None:
+def _fitting(plan: Plan, sizes: ChunkSizes, target: GpuTarget) -> ChunkSizes | None:
     """The sizes, or those nearest to them whose tiles fit: one step down at a time, where one step is enough the one
     that gives up the least, else the one that gives up the most."""
-    needed = shared_bytes(write_chunks(plan, sizes))
-    while needed > most:
-        smaller = [(shared_bytes(write_chunks(plan, each)), each) for each in _steps_down(sizes)]
+    needed = shared_bytes(write_chunks(plan, sizes, target))
+    while needed > target.shared_most:
+        smaller = [(shared_bytes(write_chunks(plan, each, target)), each) for each in _steps_down(sizes)]
         if not smaller:
             return None
-        fit = [each for each in smaller if each[0] <= most]
+        fit = [each for each in smaller if each[0] <= target.shared_most]
         needed, sizes = max(fit, key=_bytes) if fit else min(smaller, key=_bytes)
     return sizes
 
@@ -65,8 +91,8 @@ def _bytes(found: tuple[int, ChunkSizes]) -> int:
 
 def _steps_down(sizes: ChunkSizes) -> Iterator[ChunkSizes]:
     """The sizes with one of them the next smaller choice of its option."""
-    for name, choices in CHOICES.items():
-        below = [choice for choice in choices if choice < getattr(sizes, name)]
+    for name, decision in CHOICES.items():
+        below = [int(choice) for choice in decision.domain if int(choice) < getattr(sizes, name)]
         if below:
             yield replace(sizes, **{name: max(below)})
 
@@ -79,10 +105,10 @@ def shared_bytes(kernel: ScheduledKernel) -> int:
 
 def _tell(plan: Plan, asked: ChunkSizes, sizes: ChunkSizes, report: Report) -> None:
     name, arrays = plan.kernel.name, ", ".join(plan.chosen)
-    needed = shared_bytes(write_chunks(plan, asked)) if sizes != asked else 0
+    needed = shared_bytes(write_chunks(plan, asked, report.target)) if sizes != asked else 0
     reason = f"{needed:,} bytes of shared memory are too many"
-    for option in CHOICES:
-        say_fitted(report, name, f"inspect_{option}", getattr(sizes, option), reason)
+    for size, decision in CHOICES.items():
+        report.settle(name, decision, getattr(sizes, size), reason)
     report.did(f"{name}: {sizes.edges} edges a block, inspected in shared memory by {arrays} (chunks)")
     if sizes.group > 1:
         report.did(
@@ -93,5 +119,5 @@ def _tell(plan: Plan, asked: ChunkSizes, sizes: ChunkSizes, report: Report) -> N
     if plan.gathers:
         tables = ", ".join(dict.fromkeys(gather.table for gather in plan.gathers))
         report.did(f"{name}: repeated rows of {tables} by {sizes.block} in shared memory")
-    if not plan.matrices and asked.cached != Options().inspect_cached:
+    if not plan.matrices and report.wanted(name, CHOICES["cached"]):
         report.refused(f"{name}: inspect_cached={asked.cached}: nothing, for edges choose no matrices")

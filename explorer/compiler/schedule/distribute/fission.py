@@ -34,6 +34,9 @@ from explorer.compiler.schedule.distribute.split_sums import without_copies
 from explorer.compiler.schedule.distribute.stored_sums import stored_sums
 from explorer.compiler.schedule.edit.nests import Body, only_loop, part, static_loop, stored_in
 
+TOGETHER = "long_sums"
+"""The template of a nest of several long sums that are to stay together."""
+
 
 def is_long(kernel: loops.Kernel, statement: loops.Statement) -> bool:
     """Whether a statement is a loop that grows with the graph or the batch: over a segment, or over a whole set."""
@@ -51,7 +54,7 @@ def walked_by_few(kernel: loops.Kernel) -> bool:
 def split_stages(kernel: loops.Kernel, names: Names) -> tuple[loops.Kernel, ...]:
     """A nest's kernels, in order; none where there is nothing to split, or a long loop is more than sums."""
     loop = only_loop(kernel)
-    if loop is None or not walked_by_few(kernel):
+    if loop is None or kernel.template == TOGETHER or not walked_by_few(kernel):
         return ()
     if all(pure(statement) or is_long(kernel, statement) for statement in loop.body) and _one_sum(loop.body):
         return ()

@@ -10,7 +10,7 @@ from math import prod
 from explorer.compiler.ir import loops
 from explorer.compiler.ir.node import Names, merge, walk
 from explorer.compiler.ir.statements import all_names, pure, renamed
-from explorer.compiler.schedule.distribute.fission import walked_by_few
+from explorer.compiler.schedule.distribute.fission import TOGETHER, walked_by_few
 from explorer.compiler.schedule.edit.nests import Body, only_loop
 
 MOST_NUMBERS = 256
@@ -43,7 +43,7 @@ def joined(kernels: Sequence[loops.Kernel], names: Names) -> loops.Kernel:
     first, *others = kernels
     for other in others:
         first = _joined(first, other, names)
-    return first
+    return replace(first, template=TOGETHER)
 
 
 def _over(kernel: loops.Kernel) -> object:

@@ -26,6 +26,7 @@ from explorer.compiler.ir.statements import (
 )
 from explorer.compiler.report import Report
 from explorer.compiler.schedule.gemm.segment_products import find_pairs
+from explorer.compiler.schedule.match.normal_order import in_normal_order
 
 Body = tuple[loops.Statement, ...]
 
@@ -36,17 +37,26 @@ STATEMENTS = 3
 
 
 def split_products(program: loops.Kernel | Module, report: Report) -> loops.Kernel | Module:
-    """The program with such kernels split; a program of one kernel becomes a module if that one is."""
+    """The program in normal order, with such kernels split; a program of one kernel becomes a module if that one is."""
     kernels = program.programs if isinstance(program, Module) else (program,)
-    nests = [kernel for kernel in kernels if isinstance(kernel, loops.Kernel)]
+    nests = [_in_normal_order(kernel, report) for kernel in kernels if isinstance(kernel, loops.Kernel)]
     names = Names({name for nest in nests for name in (*all_names(nest), nest.name)})
     split = tuple(part for nest in nests for part in _split(nest, names, report))
-    if len(split) == len(kernels):
+    if len(split) == len(kernels) and all(new is old for new, old in zip(split, kernels, strict=True)):
         return program
     if isinstance(program, Module):
         return replace(program, programs=split)
+    if len(split) == 1:
+        return split[0]
     result = next(buffer.name for buffer in program.buffers if buffer.kind == "output")
     return Module(origin=program.origin, name=program.name, result=result, gradients=(), programs=split)
+
+
+def _in_normal_order(kernel: loops.Kernel, report: Report) -> loops.Kernel:
+    ordered = in_normal_order(kernel)
+    if ordered is not kernel:
+        report.did(f"{kernel.name}: statements that read nothing of each other in normal order")
+    return ordered
 
 
 def _split(kernel: loops.Kernel, names: Names, report: Report) -> tuple[loops.Kernel, ...]:
@@ -76,7 +86,7 @@ def _ends_sums(kernel: loops.Kernel, report: Report) -> bool:
     found = find_pairs(kernel)
     if found is None or len(found.after) != STATEMENTS + 1 or _product_at(kernel, found.after, 0) is None:
         return False
-    return report.options.inspect != "false" and found.outgrow_caches(kernel, report.counts)
+    return report.options.inspect != "false" and found.outgrow_caches(kernel, report)
 
 
 def _product_at(kernel: loops.Kernel, body: Body, at: int) -> str | None:

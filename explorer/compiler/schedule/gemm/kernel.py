@@ -12,11 +12,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from explorer.compiler.decisions import Decision
 from explorer.compiler.ir import loops
 from explorer.compiler.ir.kernels import Count, ScheduledKernel
 from explorer.compiler.ir.loops import Buffer
 from explorer.compiler.ir.node import Atom, Extent, Names
-from explorer.compiler.options import Options
+from explorer.compiler.report import Report
 from explorer.compiler.schedule.edit.builder import Steps
 from explorer.compiler.schedule.gemm.epilogue import Epilogue
 from explorer.compiler.schedule.gemm.on_cuda_cores import ThreadSums
@@ -28,6 +29,14 @@ from explorer.compiler.schedule.gemm.segment_operand import SegmentOperand
 from explorer.compiler.schedule.gemm.tiling import TilePlace, Tiling, choose_tiling
 from explorer.compiler.schedule.inspect.group_by_matrix import HEIGHTS, ROWS_A_TILE, Grouping
 from explorer.compiler.schedule.match.matrix_products import Product
+
+RESIDENT = Decision(
+    name="resident",
+    domain=tuple(range(33)),
+    why="blocks that a multiprocessor is to have at a time, which leaves each thread so many registers; 0 leaves it to"
+    " the assembler",
+    source="as many as leave a thread its sums and operands in registers; measured on an H100",
+)
 
 
 @dataclass(frozen=True)
@@ -84,12 +93,15 @@ class _Writer:
         kernel: loops.Kernel,
         product: Product,
         grouping: Grouping | None,
+        name: str,
         names: Names,
-        options: Options,
+        report: Report,
         ending: Ending | None,
     ) -> None:
+        report.enter(name)
+        self.name, self.report = name, report
         self.kernel, self.product, self.grouping = kernel, product, grouping
-        self.tiling = choose_tiling(kernel, product, options)
+        self.tiling = choose_tiling(kernel, product, name, report)
         self.sums: ThreadSums | TensorSums | WarpgroupSums = ThreadSums(self.tiling)
         if self.tiling.precision is not None:
             on_tensor_cores = WarpgroupSums if self.tiling.together else TensorSums
@@ -121,7 +133,7 @@ class _Writer:
         added = self.ending.added if self.ending else ()
         return (*self.kernel.buffers, *inspected, *self.parts.values(), *added)
 
-    def write(self, name: str) -> ProductKernel:
+    def write(self) -> ProductKernel:
         """The kernel: blocks, then what one of them does."""
         steps, product = self.steps, self.product
         tiles: Extent | Count = self.grouping.tiles if self.grouping else Count(((product.rows.extent, ROWS_A_TILE),))
@@ -134,7 +146,7 @@ class _Writer:
                     self._tile(tile, column)
         used = steps.arrays()
         kernel = ScheduledKernel(
-            name=name,
+            name=self.name,
             template="gemm",
             sizes=self.kernel.sizes,
             buffers=tuple(buffer for buffer in self._arrays() if buffer.name in used),
@@ -149,14 +161,23 @@ class _Writer:
         return ProductKernel(kernel, self.parts, self.count, self.ending is not None, self.tiling.precision is not None)
 
     def _resident(self) -> int:
-        """Blocks that a multiprocessor is to have at a time: as many as have room where rows are sums, whose loads wait
-        for one another. For other products on tensor cores the assembler knows best."""
+        """Blocks that a multiprocessor is to have at a time."""
+        usual = self._usual_resident()
+        most = self.report.target.threads // self.tiling.threads
+        resident = self.report.number(self.name, RESIDENT, usual, lambda: tuple(range(min(most, 16) + 1)))
+        if resident > most:
+            self.report.settle(self.name, RESIDENT, most, f"a multiprocessor has {most} blocks of so many threads")
+        return min(resident, most)
+
+    def _usual_resident(self) -> int:
+        """As many as have room where rows are sums, whose loads wait for one another. For other products on tensor
+        cores the assembler knows best."""
         left, right = self.operands.left, self.operands.right
         if self.product.segment is not None:
-            return self.sums.resident(left.registers)
+            return self.sums.resident(left.registers, self.report.target)
         if self.tiling.precision and not self.tiling.together:
             return 0
-        return self.sums.resident(left.registers + right.registers)
+        return self.sums.resident(left.registers + right.registers, self.report.target)
 
     def _schedule(self) -> tuple[str, ...]:
         product, tiling = self.product, self.tiling
@@ -295,9 +316,9 @@ def write_product(
     grouping: Grouping | None,
     name: str,
     names: Names,
-    options: Options,
+    report: Report,
     ending: Ending | None = None,
 ) -> ProductKernel:
     """The kernel of one of a kernel's products, in a precision of the options where rows of the columns are whole
     vectors, with what ends its rows where that can be. `names` are those of the module's buffers."""
-    return _Writer(kernel, product, grouping, names, options, ending).write(name)
+    return _Writer(kernel, product, grouping, name, names, report, ending).write()

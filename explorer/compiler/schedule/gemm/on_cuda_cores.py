@@ -10,12 +10,13 @@ from explorer.compiler.ir.node import Extent
 from explorer.compiler.schedule.edit.builder import ALL, Steps
 from explorer.compiler.schedule.gemm.tiling import Tiling
 from explorer.compiler.schedule.inspect.group_by_matrix import GRANULE, HEIGHTS
+from explorer.compiler.target import GpuTarget
 
 TOGETHER = 4
 """Steps along the depth that are taken together: a thread loads a vector of each row, and holds the matrix's part."""
 
-REGISTERS, OTHER_REGISTERS = 65_536, 35
-"""What a multiprocessor has, and what a thread takes besides sums and operands."""
+OTHER_REGISTERS = 35
+"""Registers that a thread takes besides sums and operands."""
 
 
 NEIGHBOURS = 2
@@ -55,12 +56,12 @@ class ThreadSums:
             f"keep {HEIGHTS} x {self._tiling.pieces * self._tiling.step} sums a thread in registers",
         )
 
-    def resident(self, staged: int) -> int:
+    def resident(self, staged: int, target: GpuTarget) -> int:
         """Blocks that a multiprocessor is to have at a time, where a thread keeps so many registers of operands that
         are on their way. There is room for more, but then threads spill, or take their loads apart."""
         tiling = self._tiling
         own = (HEIGHTS + TOGETHER) * tiling.pieces * tiling.step + OTHER_REGISTERS
-        return max(1, REGISTERS // (tiling.threads * (own + staged)))
+        return target.resident(tiling.threads, own + staged)
 
     def height(self, steps: Steps, rows: Extent) -> Extent:
         """How many rows each row of threads has, of `rows` in the tile."""

@@ -9,9 +9,9 @@ from explorer.compiler.ir.sharing import LANES
 from explorer.compiler.ir.verify.products import COLUMNS_OF_LANES, DEEP, ROWS_OF_LANES, TALL, WIDE
 from explorer.compiler.schedule.edit.builder import Steps
 from explorer.compiler.schedule.gemm.fragments import FragmentSums
-from explorer.compiler.schedule.gemm.on_cuda_cores import OTHER_REGISTERS, REGISTERS
-from explorer.compiler.schedule.gemm.tiling import VECTOR
+from explorer.compiler.schedule.gemm.on_cuda_cores import OTHER_REGISTERS
 from explorer.compiler.schedule.inspect.group_by_matrix import GRANULE, ROWS_A_TILE
+from explorer.compiler.target import VECTOR, GpuTarget
 
 
 class TensorSums(FragmentSums):
@@ -30,11 +30,11 @@ class TensorSums(FragmentSums):
             f"multiply fragments of 16 x 8 x 8 in {self._precision} on tensor cores",
         )
 
-    def resident(self, staged: int) -> int:
+    def resident(self, staged: int, target: GpuTarget) -> int:
         """Blocks that a multiprocessor is to have at a time, where a thread keeps so many registers of operands that
         are on their way."""
         own = ROWS_A_TILE * (self._strip + DEEP) // LANES + OTHER_REGISTERS
-        return max(1, REGISTERS // (self._tiling.threads * (own + staged)))
+        return target.resident(self._tiling.threads, own + staged)
 
     def height(self, steps: Steps, rows: Extent) -> Extent:
         """`rows` in units of GRANULE, of which fragments take two at a time."""

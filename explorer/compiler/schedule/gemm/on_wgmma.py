@@ -8,8 +8,8 @@ from explorer.compiler.ir.node import Extent
 from explorer.compiler.ir.verify.products import GRANULE, GRANULES_OF_LANES, STRIP, STRIP_OF_LANES, WARPS
 from explorer.compiler.schedule.edit.builder import Steps
 from explorer.compiler.schedule.gemm.fragments import FragmentSums
-from explorer.compiler.schedule.gemm.tiling import VECTOR
 from explorer.compiler.schedule.inspect.group_by_matrix import ROWS_A_TILE
+from explorer.compiler.target import VECTOR, GpuTarget
 
 RESIDENT_THREADS = {128: 384, 256: 512}
 """Threads that a multiprocessor is to have, by those of a block: half of a thread's registers are sums."""
@@ -31,7 +31,7 @@ class WarpgroupSums(FragmentSums):
             f"multiply fragments of 64 x {ROWS_A_TILE} x 8 in {self._precision} on tensor cores, by {WARPS} warps",
         )
 
-    def resident(self, staged: int) -> int:
+    def resident(self, staged: int, target: GpuTarget) -> int:
         """Blocks that a multiprocessor is to have at a time: what a thread keeps of operands is the same for all."""
         threads = self._tiling.threads
         return RESIDENT_THREADS[threads] // threads

@@ -15,9 +15,10 @@ from explorer.compiler.ir.kernels import ElementType
 from explorer.compiler.ir.node import Atom, Extent
 from explorer.compiler.ir.statements import slice_for
 from explorer.compiler.schedule.edit.builder import Steps
-from explorer.compiler.schedule.gemm.tiling import VECTOR, TilePlace, Tiling
+from explorer.compiler.schedule.gemm.tiling import TilePlace, Tiling
 from explorer.compiler.schedule.inspect.group_by_matrix import GRANULE, ROWS_A_TILE
 from explorer.compiler.schedule.match.matrix_products import Product
+from explorer.compiler.target import VECTOR
 
 PADDING = 4
 """Elements behind each row of a tile that is stored by columns, or read in several at once: neighbours in a column

@@ -11,6 +11,7 @@ Rows that say themselves which matrix they add to are grouped by the inspector; 
 
 from __future__ import annotations
 
+from explorer.compiler.decisions import Decision
 from explorer.compiler.ir import loops
 from explorer.compiler.ir.kernels import Count, ScheduledKernel
 from explorer.compiler.ir.node import Atom, Extent, Names
@@ -18,6 +19,7 @@ from explorer.compiler.ir.statements import all_names
 from explorer.compiler.passes.loops.cleared import clear_output, clearing_kernel
 from explorer.compiler.report import Report
 from explorer.compiler.schedule.edit.builder import ALL, Steps
+from explorer.compiler.schedule.gemm.kernel import RESIDENT
 from explorer.compiler.schedule.gemm.outer_operands import SLAB, STAGES, OuterOperand, SegmentRows
 from explorer.compiler.schedule.gemm.strategy import Groupings
 from explorer.compiler.schedule.gemm.tiling import vector_step
@@ -26,15 +28,28 @@ from explorer.compiler.schedule.match.matrix_products import rows_at
 from explorer.compiler.schedule.match.outer_products import OuterSum, find_outer_sum, find_scattered
 from explorer.compiler.schedule.warps.strategy import schedule_warps
 
-PIECE = 128
-"""Rows of a block's piece."""
+PIECE = Decision(
+    name="rows",
+    domain=(32, 64, 128, 256, 512),
+    why="rows of a block's piece: more add to the matrices less often, and leave fewer blocks",
+    source="128, measured on an H100",
+)
 TILES = (16, 32, 64)
 """Rows or columns of the matrix that a tile may have."""
+TILE_ROWS, TILE_COLUMNS = (
+    Decision(
+        name=name,
+        domain=TILES,
+        why=f"{name.removeprefix('tile_')} of a tile of the matrix: more gather rows less often and leave fewer blocks",
+        source="as many as there are, up to 64; measured on an H100",
+    )
+    for name in ("tile_rows", "tile_columns")
+)
 HEIGHTS = (1, 2, 4, 8, 16)
 """Rows of the tile that a thread may have."""
 MOST_THREADS = 256
-RESIDENT = 4
-"""Blocks that a multiprocessor is to have at a time: 64 registers are enough for whole tiles of the largest."""
+REGISTERS_A_THREAD = 64
+"""Enough for whole tiles of the largest blocks, whose number a multiprocessor is to have of all blocks."""
 
 
 def schedule_outer_products(kernel: loops.Kernel, groupings: Groupings, report: Report) -> tuple[ScheduledKernel, ...]:
@@ -45,8 +60,11 @@ def schedule_outer_products(kernel: loops.Kernel, groupings: Groupings, report: 
     found = find_outer_sum(kernel)
     if found is None:
         return ()
-    report.did(f"{kernel.name}: sums of outer products, {PIECE} rows and a tile of {found.output.name} a block")
-    return (schedule_warps(clear_output(kernel, found.output), report), _Writer(kernel, found).write())
+    writer = _Writer(kernel, found, report)
+    report.did(f"{kernel.name}: sums of outer products, {writer.rows} rows and a tile of {found.output.name} a block")
+    cleared = clear_output(kernel, found.output)
+    report.enter(cleared.name)
+    return (schedule_warps(cleared, report), writer.write())
 
 
 def _by_groups(
@@ -63,28 +81,38 @@ def _by_groups(
     grouping, new = groupings.by(kernel.name, by, found.output.extents[0], found.origin)
     report.did(f"{kernel.name}: sums of outer products, a tile of rows grouped by {index.name} a block")
     clearing = clearing_kernel(kernel)
-    cleared = (schedule_warps(clearing, report),) if clearing else ()
-    return (*cleared, *(grouping.kernels if new else ()), _Writer(kernel, found, grouping).write())
+    writer = _Writer(kernel, found, report, grouping)
+    cleared: tuple[ScheduledKernel, ...] = ()
+    if clearing:
+        report.enter(clearing.name)
+        cleared = (schedule_warps(clearing, report),)
+    return (*cleared, *(grouping.kernels if new else ()), writer.write())
 
 
-def _tile_of(extent: int) -> int:
-    return next((tile for tile in TILES if tile >= extent), TILES[-1])
+def _tile_of(name: str, decision: Decision, extent: int, report: Report) -> int:
+    usual = next((tile for tile in TILES if tile >= extent), TILES[-1])
+    return report.number(name, decision, usual)
 
 
 class _Writer:
     """Writes the kernel of a sum of outer products."""
 
-    def __init__(self, kernel: loops.Kernel, found: OuterSum, grouping: Grouping | None = None) -> None:
+    def __init__(self, kernel: loops.Kernel, found: OuterSum, report: Report, grouping: Grouping | None = None) -> None:
         self.kernel, self.found, self.grouping = kernel, found, grouping
+        self.rows = report.number(kernel.name, PIECE, 128) if grouping is None else 0
         inspected = grouping.arrays if grouping else ()
         self.buffers = (*kernel.buffers, *inspected)
         taken = {buffer.name for buffer in inspected} | {grouping.tiles if grouping else ""}
         self.steps = Steps(Names(all_names(kernel) | taken), found.origin)
         self.extents = (kernel.size(found.down.extent), kernel.size(found.across.extent))
-        self.tiles = (_tile_of(self.extents[0]), _tile_of(self.extents[1]))
+        down, across = self.extents
+        high, wide = (TILE_ROWS, down), (TILE_COLUMNS, across)
+        self.tiles = (_tile_of(kernel.name, *high, report), _tile_of(kernel.name, *wide, report))
         self.step = vector_step(kernel, found.statements, found.across.variable, self.extents[1])
         self.down_step = vector_step(kernel, found.of_down, found.down.variable, self.extents[0])
         width = self.tiles[1] // self.step
+        usual = report.target.resident(MOST_THREADS, REGISTERS_A_THREAD)
+        self.resident = report.number(kernel.name, RESIDENT, usual, lambda: tuple(range(9)))
         self.height = next(height for height in HEIGHTS if self.tiles[0] // height * width <= MOST_THREADS)
         self.threads = self.tiles[0] // self.height * width
         sizes = zip(self.extents, self.tiles, (self.down_step, self.step), strict=True)
@@ -96,7 +124,7 @@ class _Writer:
         steps, found = self.steps, self.found
         heads = self.kernel.size(found.head.extent) if found.head else 1
         downs, acrosses = (-(-extent // tile) for extent, tile in zip(self.extents, self.tiles, strict=True))
-        pieces: Extent | Count = self.grouping.tiles if self.grouping else Count(((found.rows, PIECE),))
+        pieces: Extent | Count = self.grouping.tiles if self.grouping else Count(((found.rows, self.rows),))
         with steps.loop("piece", pieces, "block") as piece:
             if heads * downs * acrosses == 1:
                 self._piece(piece, 0, 0, 0)
@@ -114,7 +142,7 @@ class _Writer:
             sizes=self.kernel.sizes,
             buffers=tuple(buffer for buffer in self.buffers if buffer.name in used),
             threads=self.threads,
-            resident=RESIDENT,
+            resident=self.resident,
             schedule=self._schedule(),
             body=steps.body,
             counts=self.grouping.counts if self.grouping else (),
@@ -123,7 +151,7 @@ class _Writer:
 
     def _schedule(self) -> tuple[str, ...]:
         found, (high, wide) = self.found, self.tiles
-        split = f"split {found.row.variable} by {PIECE} @block, of all segments together"
+        split = f"split {found.row.variable} by {self.rows} @block, of all segments together"
         return (
             f"tile {found.row.variable} by {ROWS_A_TILE} @block, grouped by {found.segment}"
             if self.grouping
@@ -147,8 +175,8 @@ class _Writer:
                 matrix = steps.load(found.segment, grouping.matrix.name, piece)
                 self._segment(first_row, past_row, {**known, found.segment: matrix}, down, across)
             return
-        begin = steps.index("begin", "mul", piece, PIECE)
-        end = steps.index("end", "min", steps.index("past", "add", begin, PIECE), found.rows)
+        begin = steps.index("begin", "mul", piece, self.rows)
+        end = steps.index("end", "min", steps.index("past", "add", begin, self.rows), found.rows)
         if found.offsets is None:
             self._segment(begin, end, {**known, found.segment: 0}, down, across)
             return

@@ -10,19 +10,17 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from functools import partial
 
-from explorer.compiler.counts import SETS, Counts
+from explorer.compiler.counts import SETS
 from explorer.compiler.ir import loops
 from explorer.compiler.ir.kernels import AtomicAccumulate
 from explorer.compiler.ir.loops import Buffer
 from explorer.compiler.ir.node import Extent, Names, Origin, merge, walk
 from explorer.compiler.ir.statements import names_read, rename
+from explorer.compiler.report import Report
 from explorer.compiler.schedule.inspect.last_pieces import LastPieces
 from explorer.compiler.schedule.inspect.piece_groups import PlacedPieces
 from explorer.compiler.schedule.match.matrix_products import Product, Segment
 from explorer.compiler.target import FLOAT_BYTES
-
-CACHE_BYTES = 48 << 20
-"""Of nodes' rows that a cache holds: an H100's L2 cache has 50 MB."""
 
 
 @dataclass(frozen=True)
@@ -46,11 +44,11 @@ class Pairs:
         """Bytes of a node's row."""
         return FLOAT_BYTES * kernel.size(self.columns.extent)
 
-    def outgrow_caches(self, kernel: loops.Kernel, counts: Counts) -> bool:
+    def outgrow_caches(self, kernel: loops.Kernel, report: Report) -> bool:
         """Whether no cache holds the rows of as many nodes as are counted: each pass over them then takes as long as
         memory does."""
-        nodes = counts[SETS[str(self.rows.extent)]] if self.rows.extent in SETS else 0
-        return nodes * self.row_bytes(kernel) > CACHE_BYTES
+        nodes = report.counts[SETS[str(self.rows.extent)]] if self.rows.extent in SETS else 0
+        return nodes * self.row_bytes(kernel) > report.target.cached_bytes
 
     def edges_of(self, kernel: loops.Kernel) -> Extent:
         """How many edges there are, by an array that has an element for each."""

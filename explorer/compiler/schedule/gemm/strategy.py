@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
+from explorer.compiler.decisions import Decision
 from explorer.compiler.ir import loops
 from explorer.compiler.ir.kernels import ScheduledKernel
 from explorer.compiler.ir.loops import Buffer
@@ -25,14 +26,22 @@ from explorer.compiler.schedule.gemm.segment_products import (
     rest_of,
     sums_begun,
 )
-from explorer.compiler.schedule.gemm.tiling import VECTOR
+from explorer.compiler.schedule.gemm.tiling import PRECISION
 from explorer.compiler.schedule.inspect.group_by_matrix import Chosen, Grouping, group_rows
 from explorer.compiler.schedule.inspect.last_pieces import LastPieces, clear_rows, place_last_pieces
 from explorer.compiler.schedule.inspect.piece_groups import PIECE, PairArrays
 from explorer.compiler.schedule.inspect.piece_places import place_pieces
 from explorer.compiler.schedule.inspect.segment_tiles import tile_segments
 from explorer.compiler.schedule.match.matrix_products import Found, Product, find_products
+from explorer.compiler.target import VECTOR
 
+ROWS_END = Decision(
+    name="ends",
+    domain=("apart", "fused"),
+    why="whether the product that ends a node's row also takes the sums of the node's shortest piece: one pass over the"
+    " rows less, and an inspector more",
+    source="fused where no cache holds the nodes' rows; measured on an H100",
+)
 LEAST_COLUMNS = 16
 """Columns of a matrix that are worth a tile."""
 
@@ -89,7 +98,7 @@ def schedule_products(
             kernels += grouping.kernels if new else ()
         name = f"{kernel.name}_product{place if len(found.products) > 1 else ''}"
         ending = rest.ending if product is found.products[-1] else None
-        written = write_product(kernel, product, grouping, name, groupings.names, report.options, ending)
+        written = write_product(kernel, product, grouping, name, groupings.names, report, ending)
         kernels.append(written.kernel)
         grouped = f"grouped by {chosen.buffer}" if chosen else "that share it"
         report.did(f"{kernel.name}: rows {grouped} times {product.matrix.buffer}, a tile a block (gemm)")
@@ -127,8 +136,10 @@ def schedule_pairs(
             f"{kernel.name}: its pairs are added to {begun}, where another kernel has stored what they begin with"
         )
         return (*summed.pieces(), rest)
-    ended = summed.ended(rest) if found.outgrow_caches(kernel, report.counts) else None
+    fused = "fused" if found.outgrow_caches(kernel, report) else "apart"
+    ended = summed.ended(rest) if report.choose(kernel.name, ROWS_END, fused) == "fused" else None
     if ended is None:
+        report.settle(kernel.name, ROWS_END, "apart", "what follows the sums is no product of the same rows")
         return (cleared_rows(kernel, sums, names), *summed.pieces(), rest)
     report.did(f"{kernel.name}: a node's shortest piece and its own row are one product, which ends the node's row")
     return ended
@@ -163,10 +174,10 @@ class _Summed:
         kernel, found, report = self.kernel, self.found, self.report
         name = f"{kernel.name}_others" if last else kernel.name
         row_bytes, origin = found.row_bytes(kernel), found.pairs.origin
-        pieces = place_pieces(f"{name}_pieces", self.pairs, row_bytes, self.names, origin, last)
+        pieces = place_pieces(f"{name}_pieces", self.pairs, row_bytes, report.target, self.names, origin, last)
         product = product_of(found, pieces, self.pairs.edges, self.sums, mirrored=last is not None)
         among = replace(kernel, buffers=(*kernel.buffers, *pieces.arrays, self.sums))
-        written = write_product(among, product, pieces.grouping, f"{name}_product", self.names, report.options)
+        written = write_product(among, product, pieces.grouping, f"{name}_product", self.names, report)
         _say_precision(kernel, product, written, report)
         return (*pieces.grouping.kernels, written.kernel)
 
@@ -184,8 +195,8 @@ class _Summed:
         others = (buffer for buffer in kernel.buffers if buffer.name not in own)
         among = replace(rest, buffers=(*rest.buffers, *others, *last.arrays))
         ending = ending_of(self.found, last, product, self.sums)
-        grouping, options = last.pieces.grouping, self.report.options
-        written = write_product(among, ending, grouping, f"{kernel.name}_ending_product", names, options)
+        grouping = last.pieces.grouping
+        written = write_product(among, ending, grouping, f"{kernel.name}_ending_product", names, self.report)
         _say_precision(rest, product, written, self.report)
         return (*grouping.kernels, cleared, *self.pieces(last), written.kernel)
 
@@ -206,7 +217,7 @@ class _Summed:
 
 def _say_precision(kernel: loops.Kernel, product: Product, written: ProductKernel, report: Report) -> None:
     """What the product is multiplied in, where the option asks for something else than float32."""
-    precision, matrix = report.options.precision, product.matrix.buffer
+    precision, matrix = report.wanted(written.kernel.name, PRECISION) or "float32", product.matrix.buffer
     if written.on_tensor_cores:
         report.did(f"{kernel.name}: multiply in {precision}: rows times {matrix}, on tensor cores")
     elif precision != "float32":

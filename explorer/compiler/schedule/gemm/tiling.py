@@ -5,33 +5,61 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from explorer.compiler.decisions import Decision
 from explorer.compiler.ir import loops
 from explorer.compiler.ir.kernels import Precision
 from explorer.compiler.ir.node import Atom, Extent
 from explorer.compiler.ir.verify.products import ROW
-from explorer.compiler.options import Options
+from explorer.compiler.options import PRECISIONS as OPTION_PRECISIONS
+from explorer.compiler.report import Report
 from explorer.compiler.schedule.edit.builder import Steps
-from explorer.compiler.schedule.inspect.group_by_matrix import GRANULE, ROWS_A_TILE, Grouping
+from explorer.compiler.schedule.inspect.group_by_matrix import GRANULE, HEIGHTS, ROWS_A_TILE, Grouping
 from explorer.compiler.schedule.match.matrix_products import Product
+from explorer.compiler.target import VECTOR
 
-DEPTH, STAGES = 16, 2
-"""Elements of the depth in a slab, and slabs in shared memory: one is multiplied while the next is stored."""
-DEPTH_OF_ONE_PASS = 32
-"""In one pass on tensor cores a slab of 16 is multiplied before the next can have come."""
-DEPTHS_OF_SUMS = (16, 32, 64)
-"""Where rows are sums, those are taken once for a slab, so that a slab is as deep as may be, and there is one."""
 WIDTHS = (16, 32, 64, 128)
 """Columns that a tile may have."""
-ACROSS = 16
-"""Threads beside each other in a tile, at most."""
-VECTOR = 4
+WIDTHS_TOGETHER: dict[Precision, tuple[int, ...]] = {"tf32": (256, 128), "tf32x3": (128,)}
+"""Columns that a tile may have where four warps multiply together, the best first: a warp has 32. With more, rows are
+gathered less often, but in three passes a block then keeps too much of them in shared memory."""
+COLUMNS = Decision(
+    name="columns",
+    domain=(*WIDTHS, 256),
+    why="columns of the output in a tile: more gather rows less often, and take more registers and shared memory",
+    source="as many as there are, up to 128 (256 in one pass by four warps together); measured on an H100",
+)
+DEPTH, DEPTH_OF_ONE_PASS = 16, 32
+DEPTHS = (16, 32, 64)
+SLAB = Decision(
+    name="depth",
+    domain=DEPTHS,
+    why="elements of the depth in a slab: more take more shared memory and registers, and fewer barriers",
+    source="16, but 32 in one pass on tensor cores, where one of 16 is multiplied before the next can have come, and as"
+    " many as may be where rows are sums, which are taken once for a slab; measured on an H100",
+)
+STAGES = Decision(
+    name="stages",
+    domain=(1, 2),
+    why="slabs in shared memory: of two, one is multiplied while the next is stored",
+    source="2, as cuKE's and Hector's GEMM; measured on an H100",
+)
+THREADS_ACROSS = 16
+ACROSS = Decision(
+    name="across",
+    domain=(4, 8, THREADS_ACROSS),
+    why="threads beside each other in a tile, of 8 rows of threads: fewer have more sums each in registers",
+    source="16, for blocks of 128 threads; measured on an H100",
+)
+SUMS_A_THREAD = 128
+"""Sums that a thread may have room for."""
+PRECISION = Decision(
+    name="precision",
+    domain=tuple(OPTION_PRECISIONS),
+    why="what rows and matrices are multiplied in: on tensor cores a factor is rounded, or taken as two numbers",
+    source="the option precision; float32, for it gives up nothing",
+)
 PRECISIONS: dict[str, Precision] = {"tf32": "tf32", "tf32x3": "tf32x3"}
 """The precisions of the options that are for tensor cores."""
-WITH_WARPGROUPS = ("sm_90a",)
-"""The architectures where four warps can multiply together (wgmma)."""
-WIDTHS_TOGETHER: dict[Precision, tuple[int, ...]] = {"tf32": (256, 128), "tf32x3": (128,)}
-"""Columns that a tile may have there, the best first: a warp has 32. With more, rows are gathered less often, but in
-three passes a block then keeps too much of them in shared memory."""
 
 
 @dataclass(frozen=True)
@@ -91,33 +119,35 @@ class Tiling:
         return self.across * self.step
 
 
-def choose_tiling(kernel: loops.Kernel, product: Product, options: Options) -> Tiling:
-    """The tiling for a product's shape, and for that of what is added to it: vectors where all that is walked has rows
-    of a multiple of a vector, and on tensor cores where the epilogue has, if the option `precision` asks for that; by
-    four warps together, if the option `arch` has such instructions, where all tiles are whole."""
+def choose_tiling(kernel: loops.Kernel, product: Product, name: str, report: Report) -> Tiling:
+    """The tiling for a product's shape, and for that of what is added to it, in the kernel `name`: vectors where all
+    that is walked has rows of a multiple of a vector, and on tensor cores where the epilogue has, if that precision is
+    chosen; by four warps together, if the GPU has such instructions, where all tiles are whole."""
     columns = kernel.size(product.column_extent)
-    width = next(width for width in WIDTHS if width >= min(columns, WIDTHS[-1]))
     products = [product, *([product.added] if product.added else [])]
     by_column = (*product.epilogue, *(each.matrix for each in products if not each.transposed))
     step = vector_step(kernel, by_column, product.column, columns)
     depth = kernel.size(product.depth_extent)
-    across = min(ACROSS, width // step)
     matrix_step = vector_step(kernel, (product.matrix,), product.depth, depth) if product.transposed else step
     depth_step = min(vector_step(kernel, p.prologue, p.depth, kernel.size(p.depth_extent)) for p in products)
-    precision = PRECISIONS.get(options.precision) if step == VECTOR else None
-    if precision and options.arch in WITH_WARPGROUPS and min(matrix_step, depth_step) == VECTOR:
-        widths = [width for width in WIDTHS_TOGETHER[precision] if columns % width == 0]
+    precision = _precision(name, step, report)
+    if precision and report.target.warpgroups and min(matrix_step, depth_step) == VECTOR:
+        widths = tuple(width for width in WIDTHS_TOGETHER[precision] if columns % width == 0)
         if widths and depth % ROW == 0 and not product.transposed and product.segment is None:
-            return _together(widths[0], depth, precision)
-    slab = DEPTH_OF_ONE_PASS if precision == "tf32" and depth > DEPTH else DEPTH
-    if product.segment is not None:
-        deepest = min(DEPTHS_OF_SUMS[-1], GRANULE * across * depth_step // 2)  # two rows at a time or more
-        slab = next(deep for deep in DEPTHS_OF_SUMS if deep >= min(depth, deepest))
+            return _together(_chosen(name, COLUMNS, widths[0], widths, report), depth, precision)
+    widest = next(width for width in WIDTHS if width >= min(columns, WIDTHS[-1]))
+    width = _chosen(name, COLUMNS, widest, tuple(each for each in WIDTHS if each <= widest), report)
+    most = min(THREADS_ACROSS, width // step)
+    least = max(4, min(most, width * HEIGHTS // SUMS_A_THREAD))
+    narrow = tuple(int(each) for each in ACROSS.domain if least <= int(each) <= most)
+    across = _chosen(name, ACROSS, most, narrow, report)
+    slab = _slab(name, depth, depth_step, across, precision, product.segment is not None, report)
     if product.transposed and width * slab < GRANULE * across * matrix_step:
         matrix_step = 1  # there are more threads than vectors in a slab of the matrix
+    staged = product.segment is None and depth > slab
     return Tiling(
         depth=slab,
-        stages=STAGES if product.segment is None and depth > slab else 1,
+        stages=_chosen(name, STAGES, 2, (1, 2), report) if staged else 1,
         columns=width,
         across=across,
         pieces=width // (across * step),
@@ -129,12 +159,47 @@ def choose_tiling(kernel: loops.Kernel, product: Product, options: Options) -> T
     )
 
 
+def _precision(name: str, step: int, report: Report) -> Precision | None:
+    """What tensor cores multiply in; None without them, and where columns are no vectors. The option says how much a
+    search may give up."""
+    most = list(PRECISION.domain).index(report.options.precision)
+    permitted = (PRECISION.domain[0], *PRECISION.domain[1 : most + 1]) if step == VECTOR else ("float32",)
+    precision = str(report.choose(name, PRECISION, "float32", lambda: permitted))
+    if step != VECTOR:
+        report.settle(name, PRECISION, "float32")
+        return None
+    return PRECISIONS.get(precision)
+
+
+def _chosen(name: str, decision: Decision, usual: int, fitting: tuple[int, ...], report: Report) -> int:
+    """What is chosen of the numbers that fit, or the nearest of them."""
+    value = report.number(name, decision, usual, lambda: fitting)
+    if value not in fitting:
+        value = max((each for each in fitting if each < value), default=min(fitting))
+        report.settle(name, decision, value, f"its shape leaves {', '.join(map(str, fitting))}")
+    return value
+
+
+def _slab(
+    name: str, depth: int, depth_step: int, across: int, precision: Precision | None, sums: bool, report: Report
+) -> int:
+    """How deep a slab is; no deeper than its rows have threads. Where rows are sums, a thread has two rows or more."""
+    threads = GRANULE * across
+    most = threads * depth_step // 2 if sums else threads * depth_step
+    least = threads * depth_step // ROWS_A_TILE
+    fitting = tuple(each for each in DEPTHS if least <= each <= most) or DEPTHS[:1]
+    usual = DEPTH_OF_ONE_PASS if precision == "tf32" and depth > DEPTH else DEPTH
+    if sums:
+        usual = next(deep for deep in DEPTHS if deep >= min(depth, fitting[-1]))
+    return _chosen(name, SLAB, usual, (*fitting, *([] if usual in fitting else [usual])), report)
+
+
 def _together(columns: int, depth: int, precision: Precision) -> Tiling:
     """The tiling where four warps multiply together."""
     across = columns // VECTOR
     return Tiling(
         depth=ROW,
-        stages=STAGES if depth > ROW else 1,
+        stages=2 if depth > ROW else 1,
         columns=columns,
         across=across // 2,
         pieces=2,

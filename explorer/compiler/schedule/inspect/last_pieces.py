@@ -13,9 +13,10 @@ from explorer.compiler.ir.kernels import Count, ScheduledKernel
 from explorer.compiler.ir.loops import Buffer
 from explorer.compiler.ir.node import Extent, Names, Origin
 from explorer.compiler.schedule.edit.builder import Steps
-from explorer.compiler.schedule.gemm.tiling import ACROSS, VECTOR
+from explorer.compiler.schedule.gemm.tiling import THREADS_ACROSS
 from explorer.compiler.schedule.inspect.group_by_matrix import ROWS_A_TILE, THREADS
 from explorer.compiler.schedule.inspect.piece_groups import PIECE, Inspector, PairArrays, PlacedPieces
+from explorer.compiler.target import VECTOR
 
 CLEARED = 8
 """Rows that a row of threads clears, if they are to be cleared."""
@@ -112,8 +113,8 @@ def clear_rows(
     to. A row of threads looks at several, whose loads are under way together."""
     nodes, _ = sums.extents
     step = 1 if columns % VECTOR else VECTOR
-    wide = ACROSS * step
-    down = THREADS // ACROSS
+    wide = THREADS_ACROSS * step
+    down = THREADS // THREADS_ACROSS
     taken = {sums.name, *sums.extents, added.name, *added.extents}
     steps = Steps(Names({each for each in taken if isinstance(each, str)}), sums.origin)
     with steps.loop("block", Count(((nodes, down * CLEARED),)), "block") as block:

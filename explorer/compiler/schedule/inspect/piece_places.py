@@ -11,21 +11,29 @@ from explorer.compiler.schedule.edit.builder import Steps
 from explorer.compiler.schedule.inspect.group_by_matrix import ROWS_A_TILE, THREADS
 from explorer.compiler.schedule.inspect.last_pieces import LastPieces
 from explorer.compiler.schedule.inspect.piece_groups import PIECE, Inspector, PairArrays, PlacedPieces, mirrored
+from explorer.compiler.target import GpuTarget
 
-DESTINATION_BYTES = 8 << 20
-"""Of the rows that a block of destinations has: they stay in the L2 cache beside what is gathered meanwhile."""
+CACHE_SHARE = 4 / 25
+"""Of the L2 cache for the rows that a block of destinations has, 8 MB of an H100's: they stay there beside what is
+gathered meanwhile."""
 PAIRS_A_TILE = ROWS_A_TILE * PIECE // (PIECE - 1)
 """A pair of `n` edges has at most `(n - 1) / PIECE + 1` pieces, `n / PIECE` and `(PIECE - 1) / PIECE`: tiles have room
 for all if each so many pairs make one besides those that the edges make."""
 
 
 def place_pieces(
-    name: str, pairs: PairArrays, row_bytes: int, names: Names, origin: Origin, last: LastPieces | None = None
+    name: str,
+    pairs: PairArrays,
+    row_bytes: int,
+    target: GpuTarget,
+    names: Names,
+    origin: Origin,
+    last: LastPieces | None = None,
 ) -> PlacedPieces:
     """The inspector for all pieces of pairs, or all but the nodes' last ones; destinations have so many bytes each.
     Where those have been counted, nodes that one piece alone is added to are mirrored. `names` are those of the
     module."""
-    nodes = max(1, DESTINATION_BYTES // row_bytes)
+    nodes = max(1, int(target.l2_bytes * CACHE_SHARE) // row_bytes)
     counts = (
         Count(((pairs.choices, 1),)),
         Count(((pairs.starts.extents[0], nodes),)),

@@ -14,6 +14,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from math import prod
 
+from explorer.compiler.decisions import Decision
 from explorer.compiler.ir import kernels, loops
 from explorer.compiler.ir.kernels import KeptLoad, ScheduledKernel
 from explorer.compiler.ir.node import Extent, Names, Origin, walk
@@ -23,10 +24,17 @@ from explorer.compiler.schedule.edit.builder import Steps
 from explorer.compiler.schedule.edit.queries import edit, names_of, scheduled
 from explorer.compiler.schedule.inspect import facts
 from explorer.compiler.schedule.lanes.mapping import Unfit
+from explorer.compiler.target import GpuTarget
 
-KEPT_BYTES = 24 << 20
-"""Rows that the cache is asked to keep: half of an H100's 50 MB. With 12 MB of them SpMM takes 1.5 % longer on a table
-of 1 GB, with 20, 25 or 30 the same."""
+POPULAR = Decision(
+    name="popular",
+    domain=(False, True),
+    why="whether an inspector marks the rows that are gathered most often, for the L2 cache to keep them",
+    source="an inspector as cuKE's (§VI); off, for it gains on tables many times as large as the cache, and costs time",
+)
+CACHE_SHARE = 1 / 2
+"""Of the L2 cache for rows that it is asked to keep. With 12 of an H100's 50 MB SpMM takes 1.5 % longer on a table of
+1 GB, with 20, 25 or 30 the same."""
 BYTES = 4
 """Of an element of a table."""
 LONGEST = 4096
@@ -53,21 +61,24 @@ class _Gathers:
 
 def with_popular(kernel: ScheduledKernel, report: Report) -> tuple[ScheduledKernel, ...]:
     """The kernel, behind the inspector that marks popular rows for it where the option says so and it can be."""
-    if not report.options.popular:
+    if not report.choose(kernel.name, POPULAR, False):
         return (kernel,)
     try:
-        found = keep_popular(kernel)
+        found = keep_popular(kernel, report.target)
     except Unfit as reason:
+        report.settle(kernel.name, POPULAR, False)
         report.refused(f"no rows that {kernel.name} gathers are marked as popular: {reason}")
         return (kernel,)
     report.did(f"{kernel.name} has popular rows kept in the L2 cache, marked once for a graph")
     return found
 
 
-def keep_popular(kernel: ScheduledKernel) -> tuple[ScheduledKernel, ...]:
+def keep_popular(kernel: ScheduledKernel, target: GpuTarget) -> tuple[ScheduledKernel, ...]:
     """The inspector's kernels, and the kernel that reads what they wrote; raises Unfit where it gathers otherwise."""
     gathers = _gathers_of(kernel)
-    room = KEPT_BYTES // sum(BYTES * prod(map(kernel.size, table.extents[1:])) for table in gathers.tables)
+    room = int(target.l2_bytes * CACHE_SHARE) // sum(
+        BYTES * prod(map(kernel.size, table.extents[1:])) for table in gathers.tables
+    )
     inspector = _Inspector.of(kernel.name, gathers, max(1, room), kernel.origin)
     tables = ", ".join(table.name for table in gathers.tables)
     line = f"keep rows of {tables} in the L2 cache: those that {gathers.index.name} names most often, at most {room:,}"

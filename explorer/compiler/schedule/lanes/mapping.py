@@ -14,17 +14,14 @@ from dataclasses import dataclass, replace
 from math import prod
 
 from explorer.compiler.ir import kernels, loops
+from explorer.compiler.ir.functions import COSTLY
 from explorer.compiler.ir.node import Names, Node, walk
-from explorer.compiler.passes.graph.rows import COSTLY
 from explorer.compiler.schedule.edit.load_ahead import in_batches
+from explorer.compiler.target import VECTOR, WARP, GpuTarget
 
-LANES = 32
-VECTOR = 4
-"""Floats that a lane moves at once: 16 bytes."""
+LANES = WARP
 MOST_FLOATS = 64
 """Floats of rows that a lane keeps: beside the loads in flight they leave 128 registers for everything."""
-REGISTERS, MOST_THREADS, MOST_BLOCKS = 65_536, 2_048, 32
-"""Registers of a multiprocessor, and the threads and blocks that it has at a time."""
 OTHER_REGISTERS = 24
 """Registers of a thread for what is no tile: indices, addresses, what is being computed."""
 SUMMING_REGISTERS, FUNCTION_REGISTERS = 12, 16
@@ -401,15 +398,12 @@ def in_flight(rows: int, spread: Spread, most: int = 0) -> int:
     return max(1, min(most or spread.unroll, MOST_IN_FLIGHT // (rows * spread.rounds * spread.step)))
 
 
-def with_resident(kernel: kernels.ScheduledKernel, spread: Spread) -> kernels.ScheduledKernel:
+def with_resident(kernel: kernels.ScheduledKernel, spread: Spread, target: GpuTarget) -> kernels.ScheduledKernel:
     """The kernel with so many blocks a multiprocessor that its threads have registers for all of their tiles.
 
     Without tiles to fill, how many is left to the assembler."""
     needed = registers_of(kernel, spread)
-    if not needed:
-        return kernel
-    fitting = REGISTERS // (kernel.threads * needed)
-    return replace(kernel, resident=max(1, min(fitting, MOST_THREADS // kernel.threads, MOST_BLOCKS)))
+    return replace(kernel, resident=target.resident(kernel.threads, needed)) if needed else kernel
 
 
 def registers_of(kernel: kernels.ScheduledKernel, spread: Spread) -> int:

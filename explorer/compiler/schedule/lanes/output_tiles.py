@@ -8,18 +8,35 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+from explorer.compiler.decisions import Decision, Value
 from explorer.compiler.ir import kernels, loops
 from explorer.compiler.ir.node import Names, walk
 from explorer.compiler.ir.statements import all_names, rename
-from explorer.compiler.options import BLOCK_COLUMNS
+from explorer.compiler.options import BLOCK_COLUMNS, BLOCK_ROWS
 from explorer.compiler.report import Report
-from explorer.compiler.schedule.fitting import say_fitted
-from explorer.compiler.schedule.lanes.mapping import LANES, REGISTERS, Nest, Spread, Unfit, registers_of, vectors_of
+from explorer.compiler.schedule.lanes.mapping import LANES, Nest, Spread, Unfit, registers_of, vectors_of
+from explorer.compiler.schedule.lanes.widths import ROW_LANES, fitting_lanes, lane_vectors
+from explorer.compiler.target import BLOCK_THREADS
 
 LEAST_COLUMNS = BLOCK_COLUMNS[1]
 """Columns of the narrowest tile."""
-MOST_WARPS = 32
-"""Warps of a block: 1,024 threads."""
+MOST_WARPS = BLOCK_THREADS // LANES
+"""Warps of the largest block."""
+
+
+COLUMNS = Decision(
+    name="block_columns",
+    domain=BLOCK_COLUMNS,
+    why="columns of the output that a block computes (kNTile), 0 for all: fewer keep less of a row in registers, and"
+    " have each element read as often as there are tiles",
+    source="G-Sparse kNTile",
+)
+BLOCK = Decision(
+    name="block_rows",
+    domain=BLOCK_ROWS[1:],
+    why="rows of the output, or dot products, of a block (kMTile): more warps wait for the longest of more rows",
+    source="G-Sparse kMTile; eight warps, measured on an H100",
+)
 
 
 @dataclass(frozen=True)
@@ -48,24 +65,41 @@ def column_tiles(nest: Nest, report: Report) -> ColumnTiles | None:
     """The nest in tiles of `block_columns`, or of as many as `lanes` lanes with `lane_vectors` vectors have, or the
     most below that of which a row is whole tiles; None where nobody asks for either, a row is no longer than that, or,
     as the report then says, it cannot be."""
-    options = report.options
-    step, longest = vectors_of(nest)
-    wanted = options.block_columns or (options.lanes or LANES) * options.lane_vectors * step
-    asked = f"block_columns={wanted}" if options.block_columns else f"lane_vectors={options.lane_vectors}"
+    name, vectors, (step, longest) = nest.kernel.name, lane_vectors(report), vectors_of(nest)
+    columns = report.number(name, COLUMNS, 0, lambda: _fitting(nest))
+    lanes = report.number(name, ROW_LANES, LANES, lambda: fitting_lanes(nest))
+    asked = f"block_columns={columns}" if columns else f"lane_vectors={vectors}"
+    wanted = columns or (0 if report.wanted(name, COLUMNS) == 0 else lanes * vectors * step)
+    report.settle(name, COLUMNS, 0)
     if not wanted or longest * step <= wanted:
-        if options.block_columns > longest * step:
-            report.refused(f"{nest.kernel.name}: {asked}: nothing, for a row has {longest * step}")
+        if columns > longest * step:
+            report.refused(f"{name}: {asked}: nothing, for a row has {longest * step}")
         return None
     sizes = [wanted >> halved for halved in range(wanted.bit_length()) if wanted >> halved >= LEAST_COLUMNS]
     size = next((size for size in sizes if step * longest % size == 0), wanted)
     try:
         made = _cut(nest, size)
         if size != wanted:
-            report.refused(f"{nest.kernel.name}: {asked}: {size} columns, for a row has {step * longest}")
+            report.refused(f"{name}: {asked}: {size} columns, for a row has {step * longest}")
+        report.settle(name, COLUMNS, size)
         return made
     except Unfit as reason:
-        report.refused(f"{nest.kernel.name}: {asked}: nothing, for {reason}")
+        report.refused(f"{name}: {asked}: nothing, for {reason}")
         return None
+
+
+def _fitting(nest: Nest) -> tuple[Value, ...]:
+    """The numbers of columns of which a row is whole tiles, where columns are apart; 0 is all of them."""
+    step, longest = vectors_of(nest)
+    found: list[Value] = [0]
+    for size in BLOCK_COLUMNS[1:]:
+        if size < step * longest and step * longest % size == 0:
+            try:
+                _cut(nest, size)
+            except Unfit:
+                continue
+            found.append(size)
+    return tuple(found)
 
 
 def _cut(nest: Nest, size: int) -> ColumnTiles:
@@ -143,20 +177,24 @@ class _Cut:
 def warps_for(name: str, groups: int, usual: int, report: Report) -> int:
     """How many warps a block has, where each has `groups` rows: those that make `block_rows`, or come
     nearest to it, or the `usual` number. All are powers of 2."""
-    rows = report.options.block_rows
-    if not rows:
-        return usual
+    rows = report.number(name, BLOCK, usual * groups, lambda: _fitting_rows(groups))
     warps = max(1, min(rows // groups, MOST_WARPS))
     many = f"has {groups} rows at a time" if rows < groups else f"has {groups} of them, and a block {MOST_WARPS} warps"
-    say_fitted(report, name, "block_rows", warps * groups, f"a warp {many}")
+    report.settle(name, BLOCK, warps * groups, f"a warp {many}")
     return warps
+
+
+def _fitting_rows(groups: int) -> tuple[Value, ...]:
+    """The rows of blocks of 1, 2, 4 warps and so on."""
+    return tuple(rows for rows in BLOCK_ROWS[1:] if groups <= rows <= groups * MOST_WARPS)
 
 
 def check_registers(kernel: kernels.ScheduledKernel, spread: Spread, report: Report) -> None:
     """Says what a block of many warps costs, where they have too few registers for their tiles."""
-    needed, there = registers_of(kernel, spread), REGISTERS // kernel.threads
-    if report.options.block_rows and needed > there:
+    needed, there = registers_of(kernel, spread), report.target.registers // kernel.threads
+    rows = report.wanted(kernel.name, BLOCK)
+    if rows and needed > there:
         report.did(
-            f"{kernel.name}: block_rows={report.options.block_rows}: its tiles do not stay in registers, for a thread"
+            f"{kernel.name}: block_rows={rows}: its tiles do not stay in registers, for a thread"
             f" needs {needed}, and a block of {kernel.threads:,} threads leaves {there}"
         )

@@ -6,9 +6,20 @@ so that lanes side by side read memory side by side, and what an element is weig
 
 from __future__ import annotations
 
+from explorer.compiler.decisions import Decision, Value
 from explorer.compiler.options import LANE_WIDTHS
 from explorer.compiler.report import Report
 from explorer.compiler.schedule.lanes.mapping import LANES, Nest, Spread, Unfit, heads_of, spread_rows, vectors_of
+
+WIDTHS = (1, *LANE_WIDTHS[1:])
+"""Lanes that may share a row: one has it alone where it is a number."""
+ROW_LANES = Decision(
+    name="lanes",
+    domain=WIDTHS,
+    why="lanes that share a row (kLaneWidth): more read more of it side by side, fewer have more rows at a time",
+    source="G-Sparse §III-B-c; usually as many as a row has vectors, up to a warp, and where a lane keeps nothing"
+    " no more than a line of memory needs",
+)
 
 
 def lanes_for(nest: Nest, report: Report, usual: int = LANES) -> int:
@@ -19,14 +30,35 @@ def lanes_for(nest: Nest, report: Report, usual: int = LANES) -> int:
     return next((lanes for lanes in (asked, *wider) if _fit(nest, lanes)), asked)
 
 
+def fitting_lanes(nest: Nest) -> tuple[Value, ...]:
+    """The numbers of lanes that a row's vectors leave."""
+    most = _most(nest)
+    return tuple(lanes for lanes in WIDTHS if min(2, most) <= lanes <= most and _fit(nest, lanes)) or (
+        min(most, LANES),
+    )
+
+
+def _most(nest: Nest) -> int:
+    """As many lanes as have a vector of a row each, for all heads."""
+    return heads_of(nest) << (vectors_of(nest)[1] - 1).bit_length()
+
+
 def _asked(nest: Nest, report: Report, usual: int) -> int:
-    """What the options say: `lanes` or, without it, as many as leave each no more than `lane_vectors`, or the `usual`
+    """What is chosen: `lanes`, or, by the option, as many as leave each no more than `lane_vectors`, or the `usual`
     number."""
-    most = report.options.lanes or LANES
-    if not report.options.lane_vectors:
-        return report.options.lanes or usual
-    wanted = -(-vectors_of(nest)[1] // report.options.lane_vectors)
+    lanes = report.number(nest.kernel.name, ROW_LANES, usual, lambda: fitting_lanes(nest))
+    vectors = lane_vectors(report)
+    lanes = max(lanes, min(2, _most(nest)))
+    if not vectors:
+        return lanes
+    most = lanes if report.wanted(nest.kernel.name, ROW_LANES) else LANES
+    wanted = -(-vectors_of(nest)[1] // vectors)
     return min(most, heads_of(nest) << (wanted - 1).bit_length())
+
+
+def lane_vectors(report: Report) -> int:
+    """How many vectors of a row a lane is to have, by the option: another way to say how many lanes, and columns."""
+    return report.option("lane_vectors")
 
 
 def _fit(nest: Nest, lanes: int) -> bool:
@@ -41,20 +73,19 @@ def _fit(nest: Nest, lanes: int) -> bool:
 def say_lanes(nest: Nest, spread: Spread, report: Report) -> None:
     """What was asked of lanes and does not come about: a row of few vectors has no more lanes, and one of many leaves
     more vectors to each; rows for which lanes have too few registers, or that have heads, take more lanes."""
-    options, name = report.options, nest.kernel.name
-    report.heeds("lanes", "lane_vectors")
+    name, vectors = nest.kernel.name, lane_vectors(report)
+    asked, lanes = _asked(nest, report, LANES), int(report.wanted(name, ROW_LANES) or 0)
     step, longest = vectors_of(nest)
     row = f"a row of {longest} " + (f"vectors of {step}" if step > 1 else "numbers")
     shared = spread.width * spread.heads
-    asked = _asked(nest, report, LANES)
-    if asked < shared:
-        option = "lanes" if asked == options.lanes else "lane_vectors"
-        value = getattr(options, option)
-        report.refused(f"{name}: {option}={value}: {shared} lanes share {row}, for {asked} have too few registers")
+    report.settle(name, ROW_LANES, shared)
+    if (lanes or vectors) and asked < shared:
+        option = f"lanes={lanes}" if asked == lanes else f"lane_vectors={vectors}"
+        report.refused(f"{name}: {option}: {shared} lanes share {row}, for {asked} have too few registers")
         return
-    if options.lanes > shared:
-        each = f", for each to have {options.lane_vectors}" if options.lane_vectors else ""
-        report.refused(f"{name}: lanes={options.lanes}: {shared} share {row}{each}")
-    if options.lane_vectors and spread.rounds > options.lane_vectors:
+    if lanes > shared:
+        each = f", for each to have {vectors}" if vectors else ""
+        report.refused(f"{name}: lanes={lanes}: {shared} share {row}{each}")
+    if vectors and spread.rounds > vectors:
         reason = f"a lane has {spread.rounds}, for {spread.width} lanes share {row}"
-        report.refused(f"{name}: lane_vectors={options.lane_vectors}: {reason}")
+        report.refused(f"{name}: lane_vectors={vectors}: {reason}")

@@ -9,16 +9,16 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from explorer.compiler.decisions import Decision
 from explorer.compiler.ir import kernels, loops
 from explorer.compiler.ir.node import walk
 from explorer.compiler.ir.statements import rename
 from explorer.compiler.report import Report
 from explorer.compiler.schedule.edit.load_ahead import Batch
 from explorer.compiler.schedule.edit.statement_writer import Writer
-from explorer.compiler.schedule.inspect.popular_rows import with_popular
+from explorer.compiler.schedule.inspect.popular_rows import POPULAR, with_popular
 from explorer.compiler.schedule.lanes.mapping import (
     LANES,
-    VECTOR,
     Nest,
     Spread,
     Unfit,
@@ -33,6 +33,7 @@ from explorer.compiler.schedule.lanes.state import elements_of
 from explorer.compiler.schedule.lanes.widths import lanes_for, say_lanes
 from explorer.compiler.schedule.segments.by_rows import WARPS, lines_of
 from explorer.compiler.schedule.staging.elements import Staging
+from explorer.compiler.target import VECTOR
 
 ELEMENTS = 32
 """Elements of the parallel loop that a warp does."""
@@ -40,10 +41,18 @@ LINE = 8
 """Lanes that read 128 bytes, a line of memory."""
 VECTORS = 4
 """Vectors of a row that a lane takes before more lanes share the row."""
-LOADS = 8
-"""The most elements with their rows in registers, where rows are short."""
-UNROLL = 2
-"""Batches side by side, so that rows of the next are on their way; of rows as wide as a warp a batch has enough."""
+LOADS = Decision(
+    name="loads",
+    domain=(1, 2, 4, 8, 16),
+    why="elements whose rows a lane waits for at a time, as far as registers go",
+    source="8, where rows are short enough; measured on an H100",
+)
+UNROLL = Decision(
+    name="unroll",
+    domain=(1, 2, 4),
+    why="batches of elements side by side, so that rows of the next are on their way",
+    source="2, but of rows as wide as a warp, of which a batch has enough; measured on an H100",
+)
 MOST_HEADS = 8
 """The longest loop around the dot products for which a group of lanes is enough."""
 
@@ -56,11 +65,10 @@ def schedule_dots(kernel: loops.Kernel, report: Report) -> tuple[kernels.Schedul
     try:
         nest = nest_of(kernel)
         _check(nest)
-        usual = LANES if report.options.popular else lane_width(nest)
+        usual = LANES if report.choose(kernel.name, POPULAR, False) else lane_width(nest)
         spread = spread_rows(nest, lanes_for(nest, report, usual))
         made = _Dots(nest, spread, report).kernel()
         say_lanes(nest, spread, report)
-        report.heeds("block_rows", "popular")
         return with_popular(made, report)
     except Unfit as reason:
         report.refused(f"{kernel.name} is not scheduled by dots: {reason}")
@@ -105,6 +113,8 @@ class _Dots:
 
     def __init__(self, nest: Nest, spread: Spread, report: Report) -> None:
         self.whole, self.spread, self.report = nest, spread, report
+        self.loads = report.number(nest.kernel.name, LOADS, 8)
+        self.unroll = report.number(nest.kernel.name, UNROLL, 2) if spread.groups > 1 else 0
         self.warps = warps_for(nest.kernel.name, ELEMENTS, WARPS, report)
         self.write = Writer(nest.kernel, nest.loop.origin)
         self.staging = Staging(elements_of(nest), ELEMENTS, self.write, self.warps)
@@ -135,7 +145,7 @@ class _Dots:
             origin=kernel.origin,
         )
         check_registers(scheduled, spread, self.report)
-        return with_resident(scheduled, spread)
+        return with_resident(scheduled, spread, self.report.target)
 
     def _in_blocks(self) -> kernels.Statement:
         """The loops over blocks and warps around what a warp has; of warps past the end nothing is asked."""
@@ -171,13 +181,13 @@ class _Dots:
         element = write.index("element", "add", first.result, group)
         steps = self._steps(body, size, element.result, last)
         grouped = write.loop(group, spread.groups, element, *steps, bind="lane", width=spread.groups)
-        unroll = min(turns, UNROLL) if spread.groups > 1 else kernels.ROLLED
+        unroll = min(turns, self.unroll) if self.unroll else kernels.ROLLED
         return replace(write.loop(turn, turns, offset, first, grouped), unroll=unroll)
 
     def _in_flight(self, body: tuple[kernels.Statement, ...]) -> int:
         """How many elements have their rows in registers at a time: a power of 2."""
         try:
-            size = batch_size(body, self.spread, self.buffers, LOADS)
+            size = batch_size(body, self.spread, self.buffers, self.loads)
         except ValueError:
             return 1
         return 1 << (size.bit_length() - 1)

@@ -14,9 +14,11 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from explorer.compiler.decisions import Decision
 from explorer.compiler.ir import kernels, loops
 from explorer.compiler.ir.index_sets import few
 from explorer.compiler.ir.node import walk
+from explorer.compiler.options import CHUNKS
 from explorer.compiler.passes.loops.cleared import clear_output
 from explorer.compiler.report import Report
 from explorer.compiler.schedule.edit.reductions import stores_added
@@ -35,28 +37,47 @@ from explorer.compiler.schedule.lanes.mapping import (
 )
 from explorer.compiler.schedule.lanes.state import mean_length, segment_of
 from explorer.compiler.schedule.lanes.widths import lanes_for, say_lanes
-from explorer.compiler.schedule.segments.by_rows import LOADS_OF_ROWS, WARPS, lines_of
-from explorer.compiler.schedule.segments.merge import merging
-from explorer.compiler.schedule.segments.merge_by_rows import merging_by_rows
+from explorer.compiler.schedule.segments.by_rows import LOADS, LOADS_OF_ROWS, WARPS, lines_of
+from explorer.compiler.schedule.segments.merge_by_rows import merged_by
 from explorer.compiler.schedule.segments.partials import Pieces
 from explorer.compiler.schedule.staging.elements import Staging
 from explorer.compiler.schedule.staging.preload import Rounds
 from explorer.compiler.schedule.warps.strategy import schedule_warps
 
-CHUNK, LARGE_CHUNK = 256, 512
+USUAL_CHUNK, LARGE_CHUNK = 256, 512
 """Elements a warp, and where there are more than LARGE."""
 LARGE = 10_000_000
-WARPS_OF_WIDE_ROWS = 4
-"""Warps a block where a warp has one row at a time: its place is free sooner than that of eight (SpMM of 1.2 million
-nonzeros, which all are under way at once: -1 %; of 40 and 62 million: the same)."""
-TILE = 64
-"""Elements of a long row that a warp has in shared memory at a time. All of its piece would leave less of a
-multiprocessor's memory for the cache of the rows that are gathered, and a piece be no longer than there is room."""
-LONG = 2 * TILE
+CHUNK = Decision(
+    name="chunk",
+    domain=CHUNKS[1:],
+    why="elements of a warp: fewer have more warps under way, and more rows cut, which are merged",
+    source="merge-based SpMM; 256, 512 of more than 10 million, as few as keep all multiprocessors busy: on an H100",
+)
+BLOCK_WARPS = Decision(
+    name="warps",
+    domain=(1, 2, 4, 8, 16),
+    why="warps of a block: its place on a multiprocessor is free when the last of them ends",
+    source="8, and 4 where a warp has one row at a time (SpMM of 1.2 million nonzeros, which all are under way at once:"
+    " -1 %; of 40 and 62 million: the same), measured on an H100",
+)
+USUAL_TILE = 64
+TILE = Decision(
+    name="tile",
+    domain=(0, 32, 64, 128, 256),
+    why="elements of a row that a warp has in shared memory at a time (kNnzTile); 0 for all of its chunk, which leaves"
+    " less of a multiprocessor's memory for the cache of the rows that are gathered",
+    source="G-Sparse kNnzTile; 64 of long rows, measured on an H100",
+)
+ENDED = Decision(
+    name="ended",
+    domain=("merged", "added"),
+    why="how rows that are cut are put together: what each chunk has is stored and merged by a second kernel, in one"
+    " order on every run, or added to what a kernel before has cleared",
+    source="added where rows are sums of numbers, of a few elements each, measured on an H100",
+)
+LONG = 2 * USUAL_TILE
 """Elements that rows have on average from which on they are long; of shorter ones many are in a piece, and it is
 fetched whole."""
-FEWEST_WARPS = 4_000
-"""Warps that keep all multiprocessors of an H100 busy: fewer elements a warp rather than fewer warps."""
 FEW = 16
 """Elements that a row has on average up to which pieces add to its sum, where that is a number."""
 
@@ -66,30 +87,36 @@ def schedule_nonzeros(kernel: loops.Kernel, report: Report) -> tuple[kernels.Sch
     try:
         nest = rows_nest(kernel)
         segment = segment_of(nest)
-        chunk, why = chunk_of(segment.elements, report)
-        spread = replace(spread_rows(nest, lanes_for(nest, report)), unroll=LOADS_OF_ROWS)
-        warps = WARPS if spread.groups > 1 else WARPS_OF_WIDE_ROWS
-        pieces = Pieces(segment, spread, chunk, Writer(nest.kernel, nest.loop.origin), warps)
+        chunk, why = chunk_of(kernel.name, segment.elements, report)
+        unroll = report.number(kernel.name, LOADS, LOADS_OF_ROWS)
+        spread = replace(spread_rows(nest, lanes_for(nest, report)), unroll=unroll)
+        warps = report.number(kernel.name, BLOCK_WARPS, WARPS if spread.groups > 1 else WARPS // 2)
+        pieces = Pieces(segment, spread, chunk, Writer(nest.kernel, nest.loop.origin), report, warps)
         if _few_rows(pieces) or _only_adds(pieces, report):
             return _added(pieces, report)
         tile = tile_of(pieces, report)
-        summing, merged = _Summing(pieces, tile).kernel(), merging_by_rows(pieces) or merging(pieces)
+        summing, merged = _Summing(pieces, tile).kernel(), merged_by(pieces)
     except Unfit as reason:
         report.refused(f"{kernel.name} is not split by nonzeros: {reason}")
         return ()
     say_lanes(nest, spread, report)
-    report.heeds("split", "chunk", "popular")
     report.did(f"{kernel.name} by nonzeros, since rows differ in length: {chunk} {segment.elements} a warp, {why}")
     return *with_popular(summing, report), merged
 
 
 def _only_adds(pieces: Pieces, report: Report) -> bool:
-    """Whether all that rows need is sums of numbers, of a few elements each: many rows are cut then, and few of them
-    more than once, so that atomics hardly wait for one another."""
+    """Whether all that rows need is sums of numbers, and these are added to what is cleared: where rows have a few
+    elements each, usually. Many are cut then, few of them more than once, and atomics hardly wait for one another."""
+    if not _sums_of_numbers(pieces):
+        return False
+    few = 0 < mean_length(pieces.segment, report.counts) < FEW
+    return report.choose(pieces.kernel.name, ENDED, "added" if few else "merged") == "added"
+
+
+def _sums_of_numbers(pieces: Pieces) -> bool:
+    """Whether all that rows need is sums of numbers, which an atomic adds to."""
     segment = pieces.segment
     if pieces.spread.width > 1 or pieces.nest.heads is not None:
-        return False
-    if not 0 < mean_length(segment, report.counts) < FEW:
         return False
     sums = {part.name for part in segment.state if part.reduction == "sum" and not part.scale and not part.extents}
     stores = [each for each in segment.after if isinstance(each, loops.Store)]
@@ -124,23 +151,29 @@ def _added(pieces: Pieces, report: Report) -> tuple[kernels.ScheduledKernel, ...
     """The kernels that clear the rows' sums, and the one in which pieces add to them."""
     kernel, adding = pieces.kernel, _Adding(pieces, tile=0).kernel()
     stored = {node.target for s in pieces.segment.after for node in walk(s) if isinstance(node, loops.Store)}
-    clearing = [clear_output(kernel, buffer) for buffer in kernel.buffers if buffer.name in stored]
     who = "lane" if pieces.spread.width == 1 else "warp" if pieces.spread.groups == 1 else "group of lanes"
     why = "rows are few" if few(pieces.nest.loop.extent) else "rows have few of them"
-    report.heeds("split", "chunk", "popular")
     report.did(f"{kernel.name} by nonzeros, {pieces.size} a {who}, which adds to what is cleared: {why}")
-    return *(schedule_warps(each, report) for each in clearing), *with_popular(adding, report)
+    clearing = []
+    for cleared in (clear_output(kernel, buffer) for buffer in kernel.buffers if buffer.name in stored):
+        report.enter(cleared.name)
+        clearing.append(schedule_warps(cleared, report))
+    return *clearing, *with_popular(adding, report)
 
 
-def chunk_of(elements: str, report: Report) -> tuple[int, str]:
+def chunk_of(name: str, elements: str, report: Report) -> tuple[int, str]:
     """How many elements a warp takes, a power of 2, and why."""
-    if report.options.chunk:
-        return report.options.chunk, "as it was asked"
+    usual, why = _usual_chunk(elements, report)
+    chunk = report.number(name, CHUNK, usual)
+    return chunk, "as it was asked" if report.wanted(name, CHUNK) else why
+
+
+def _usual_chunk(elements: str, report: Report) -> tuple[int, str]:
     count = report.counts.of(elements)
     if count is None:
-        return CHUNK, "whatever their number"
-    chunk = LARGE_CHUNK if count > LARGE else CHUNK
-    while chunk > LANES and count // chunk < FEWEST_WARPS:
+        return USUAL_CHUNK, "whatever their number"
+    chunk = LARGE_CHUNK if count > LARGE else USUAL_CHUNK
+    while chunk > LANES and count // chunk < report.target.busy_warps:
         chunk //= 2
     return chunk, f"of {count:,} in {report.counts.name}"
 
@@ -148,9 +181,14 @@ def chunk_of(elements: str, report: Report) -> tuple[int, str]:
 def tile_of(pieces: Pieces, report: Report) -> int:
     """How many elements of a row a warp fetches at a time, where it has one row and rows are long; 0 where it fetches
     those of its piece together."""
-    alone = pieces.spread.groups == 1 and pieces.nest.heads is None
-    long = mean_length(pieces.segment, report.counts) >= LONG
-    return TILE if alone and long and pieces.chunk > TILE else 0
+    if pieces.spread.groups > 1 or pieces.nest.heads is not None:
+        return 0
+    long = mean_length(pieces.segment, report.counts) >= LONG and pieces.chunk > USUAL_TILE
+    name, fitting = pieces.kernel.name, tuple(tile for tile in TILE.domain if int(tile) < pieces.chunk)
+    tile = report.number(name, TILE, USUAL_TILE if long else 0, lambda: fitting)
+    if tile not in fitting:
+        report.settle(name, TILE, 0, f"a warp has {pieces.chunk} elements")
+    return tile if tile in fitting else 0
 
 
 class _Summing:
@@ -163,7 +201,7 @@ class _Summing:
         self.tile = tile
         self.nest = pieces.nest
         self.begin, self.end = str(self.segment.loop.lower), str(self.segment.loop.extent)
-        self.staging = Staging(self.segment, tile or pieces.chunk, self.write, WARPS)
+        self.staging = Staging(self.segment, tile or pieces.chunk, self.write, max(WARPS, pieces.warps))
         self.bounds = self.write.names.new("bounds")
 
     def kernel(self) -> kernels.ScheduledKernel:
@@ -183,7 +221,8 @@ class _Summing:
         scheduled = pieces.scheduled(pieces.kernel.name, "nonzeros", lines)
         buffers = (*pieces.kernel.buffers, *self._states())
         body = (self._in_blocks(),)
-        return with_resident(replace(scheduled, buffers=buffers, body=body, streamed=self.staging.streamed), spread)
+        scheduled = replace(scheduled, buffers=buffers, body=body, streamed=self.staging.streamed)
+        return with_resident(scheduled, spread, pieces.report.target)
 
     def _line(self) -> str:
         """What the schedule says of staging."""

@@ -14,21 +14,24 @@ from __future__ import annotations
 from dataclasses import replace
 
 from explorer.compiler.counts import SETS
+from explorer.compiler.decisions import Value
 from explorer.compiler.ir import kernels, loops
 from explorer.compiler.options import CHUNKS
 from explorer.compiler.report import Report
 from explorer.compiler.schedule.edit.statement_writer import Writer
-from explorer.compiler.schedule.fitting import lowered, say_fitted
+from explorer.compiler.schedule.fitting import lowered
+from explorer.compiler.schedule.inspect.popular_rows import POPULAR
 from explorer.compiler.schedule.lanes.hoist_heads import rows_nest
 from explorer.compiler.schedule.lanes.mapping import Nest, Unfit, on_lanes, spread_rows, with_resident
 from explorer.compiler.schedule.lanes.state import Segment, mean_length, segment_of
 from explorer.compiler.schedule.lanes.widths import lanes_for, say_lanes
-from explorer.compiler.schedule.segments.by_nonzeros import FEWEST_WARPS
-from explorer.compiler.schedule.segments.by_rows import LOADS_OF_ROWS, WARPS, lines_of
+from explorer.compiler.schedule.segments.by_nonzeros import CHUNK
+from explorer.compiler.schedule.segments.by_rows import LOADS, LOADS_OF_ROWS, WARPS, lines_of
 from explorer.compiler.schedule.segments.merge import merging
 from explorer.compiler.schedule.segments.partials import Pieces
 from explorer.compiler.schedule.staging.row_elements import RowElements
-from explorer.compiler.target import EXTENT_LIMIT, FLOAT_BYTES, MOST_SHARED_BYTES
+from explorer.compiler.schedule.strategies import ROW_PIECES, STRATEGY
+from explorer.compiler.target import EXTENT_LIMIT, FLOAT_BYTES
 
 PIECE = 128
 """Elements of a piece."""
@@ -45,19 +48,21 @@ def schedule_row_pieces(kernel: loops.Kernel, report: Report) -> tuple[kernels.S
         nest = rows_nest(kernel)
         segment = segment_of(nest)
         length = length_of(segment, report)
-        spread = replace(spread_rows(nest, lanes_for(nest, report)), unroll=LOADS_OF_ROWS)
-        if length < LONG or nest.heads is not None or spread.width == 1:
+        wanted_here = report.wanted(kernel.name, STRATEGY) == ROW_PIECES
+        unroll = report.number(kernel.name, LOADS, LOADS_OF_ROWS)
+        spread = replace(spread_rows(nest, lanes_for(nest, report)), unroll=unroll)
+        if (length < LONG and not wanted_here) or nest.heads is not None or spread.width == 1:
             return ()
-        wanted = report.options.chunk or PIECE
+        wanted = report.number(kernel.name, CHUNK, PIECE, lambda: _fitting(segment, report))
         size = _size(segment, wanted, report)
-        pieces = Pieces(segment, spread, size * spread.groups, Writer(nest.kernel, nest.loop.origin))
+        pieces = Pieces(segment, spread, size * spread.groups, Writer(nest.kernel, nest.loop.origin), report)
         scheduled = _Summing(pieces).kernel(), merging(pieces, STATES_IN_FLIGHT)
     except Unfit:
         return ()
     say_lanes(nest, spread, report)
-    report.heeds("split", "chunk", "popular")
-    say_fitted(report, kernel.name, "chunk", size, f"{_bytes(segment, wanted):,} bytes of shared memory are too many")
-    if report.options.popular:
+    report.settle(kernel.name, CHUNK, size, f"{_bytes(segment, wanted):,} bytes of shared memory are too many")
+    if report.choose(kernel.name, POPULAR, False, lambda: (False,)):
+        report.settle(kernel.name, POPULAR, False)
         report.refused(f"no rows that {kernel.name} gathers are marked as popular: a warp has one row (split=nonzeros)")
     report.did(
         f"{kernel.name} by rows, a warp each, cut at every {size} {segment.elements}, since a row has {length:.0f} of"
@@ -71,16 +76,21 @@ def length_of(segment: Segment, report: Report) -> float:
     that keep a device busy."""
     if segment.elements not in SETS or segment.rows not in SETS:
         return 0.0
-    return mean_length(segment, report.counts) if report.counts[SETS[segment.rows]] >= FEWEST_WARPS else 0.0
+    return mean_length(segment, report.counts) if report.counts[SETS[segment.rows]] >= report.target.busy_warps else 0.0
 
 
 def _size(segment: Segment, wanted: int, report: Report) -> int:
     """How many elements a piece has: as many as are wanted, if a block has shared memory for their scalars."""
-    most = MOST_SHARED_BYTES[report.options.arch]
+    most = report.target.shared_most
     size = lowered(wanted, CHUNKS, lambda each: _bytes(segment, each) <= most)
     if size is None:
         raise Unfit("a block has no shared memory for the scalars of its elements")
     return size
+
+
+def _fitting(segment: Segment, report: Report) -> tuple[Value, ...]:
+    """The pieces for which a block has shared memory."""
+    return tuple(size for size in CHUNKS[1:] if _bytes(segment, size) <= report.target.shared_most) or (CHUNKS[1],)
 
 
 def _bytes(segment: Segment, size: int) -> int:
@@ -113,7 +123,8 @@ class _Summing:
         scheduled = pieces.scheduled(pieces.kernel.name, "nonzeros", lines)
         buffers = (*pieces.kernel.buffers, *pieces.states("output"))
         body, streamed = (self._in_blocks(),), self.elements.streamed
-        return with_resident(replace(scheduled, buffers=buffers, body=body, streamed=streamed), spread)
+        scheduled = replace(scheduled, buffers=buffers, body=body, streamed=streamed)
+        return with_resident(scheduled, spread, pieces.report.target)
 
     def _in_blocks(self) -> kernels.Statement:
         """The loops over blocks and warps: first the pieces, whole blocks of them, then the rows."""

@@ -10,17 +10,16 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from explorer.compiler.decisions import Decision, Value
 from explorer.compiler.ir import kernels, loops
 from explorer.compiler.ir.node import Names, walk
 from explorer.compiler.ir.statements import all_names
 from explorer.compiler.options import PRELOADS
 from explorer.compiler.report import Report
-from explorer.compiler.schedule.fitting import say_fitted
 from explorer.compiler.schedule.inspect.balance_rows import balanced
 from explorer.compiler.schedule.lanes.hoist_heads import rows_nest
 from explorer.compiler.schedule.lanes.mapping import (
     LANES,
-    VECTOR,
     Nest,
     Spread,
     Unfit,
@@ -34,12 +33,32 @@ from explorer.compiler.schedule.lanes.output_tiles import ColumnTiles, check_reg
 from explorer.compiler.schedule.lanes.state import segment_of
 from explorer.compiler.schedule.lanes.widths import lanes_for, say_lanes
 from explorer.compiler.schedule.staging.preload import Preload
+from explorer.compiler.target import VECTOR
 
 WARPS = 8
 """Warps a block: more would wait for the longest of more rows."""
 LOADS_OF_LISTS, LOADS_OF_ROWS = 8, 4
 """Rows of a table in flight: for lists that a user gives, long and of like length, and for a matrix's rows or a graph's
 nodes, most of which are shorter than 8."""
+LOADS = Decision(
+    name="loads",
+    domain=(1, 2, 4, 8, 16),
+    why="rows of a table that a lane waits for at a time, as far as registers go: more hide more of memory's latency,"
+    " and the last of a short row come to nothing",
+    source="8 for lists, 4 for graphs and matrices, most of whose rows are shorter than 8; measured on an H100",
+)
+PRELOAD = Decision(
+    name="preload",
+    domain=PRELOADS,
+    why="elements of a row that its warp fetches into shared memory at a time (kNnzTile); 0 for none",
+    source="G-Sparse kNnzTile; without it, measured on an H100",
+)
+BALANCE = Decision(
+    name="balance",
+    domain=(False, True),
+    why="rows in the order of their length, the longest first, sorted once for a graph",
+    source="G-Sparse §III-B, Algorithm 2; off, for where rows differ little it costs locality",
+)
 LISTS = "entries"
 """The set of what lists hold; a matrix has nonzeros, a graph edges."""
 
@@ -50,28 +69,38 @@ def schedule_rows(kernel: loops.Kernel, report: Report) -> tuple[kernels.Schedul
         whole = rows_nest(kernel)
         tiles = column_tiles(whole, report)
         nest = tiles.nest if tiles else whole
-        spread = replace(spread_rows(nest, lanes_for(nest, report)), unroll=loads_in_flight(nest))
+        unroll = report.number(kernel.name, LOADS, loads_in_flight(nest))
+        spread = replace(spread_rows(nest, lanes_for(nest, report)), unroll=unroll)
         made = _Rows(nest, spread, tiles, report).kernel()
     except Unfit as reason:
         report.refused(f"{kernel.name} is not scheduled by rows: {reason}")
         return ()
     say_lanes(nest, spread, report)
-    report.heeds("split", "block_rows", "block_columns", "preload", "balance")
     report.did(f"{kernel.name} by rows: {', '.join(made.schedule)}")
     return _with_balance(made, nest, report)
 
 
 def _with_balance(kernel: kernels.ScheduledKernel, nest: Nest, report: Report) -> tuple[kernels.ScheduledKernel, ...]:
     """The kernel, its rows in the order of an inspector before it where the option says so and they have lengths."""
-    if not report.options.balance:
+    if not report.choose(nest.kernel.name, BALANCE, False, lambda: _fitting_order(nest)):
         return (kernel,)
     try:
         offsets = segment_of(nest).offsets
     except Unfit as reason:
         report.refused(f"the rows of {kernel.name} are not balanced: {reason}")
+        report.settle(nest.kernel.name, BALANCE, False)
         return (kernel,)
     report.did(f"{kernel.name} takes its rows by their length, the longest first, sorted once for a graph")
     return balanced(kernel, nest.loop.variable, nest.loop.extent, offsets)
+
+
+def _fitting_order(nest: Nest) -> tuple[Value, ...]:
+    """Whether rows have a length to be sorted by."""
+    try:
+        segment_of(nest)
+    except Unfit:
+        return (False,)
+    return False, True
 
 
 def loads_in_flight(nest: Nest) -> int:
@@ -94,7 +123,8 @@ class _Rows:
     def _preloaded(self, nest: Nest) -> Preload | None:
         """The tiles of a segment's elements where the options ask for them; None, with the reason, where they cannot
         be."""
-        wanted = self.report.options.preload
+        name, report = nest.kernel.name, self.report
+        wanted = report.number(name, PRELOAD, 0, lambda: self._fitting_tiles(nest))
         if not wanted:
             return None
         unfit: list[Unfit] = []
@@ -104,18 +134,34 @@ class _Rows:
             except Unfit as reason:
                 unfit.append(reason)
             else:
-                say_fitted(self.report, nest.kernel.name, "preload", size, str(unfit[0]) if unfit else "")
+                report.settle(name, PRELOAD, size, str(unfit[0]) if unfit else "")
                 return made
-        self.report.refused(f"{nest.kernel.name}: preload={wanted}: nothing, for {unfit[-1]}")
+        report.settle(name, PRELOAD, 0)
+        report.refused(f"{name}: preload={wanted}: nothing, for {unfit[-1]}")
         return None
 
     def _preloads(self, nest: Nest, size: int) -> Preload:
         """The tiles of so many elements; raises Unfit."""
+        preload, body = self._with_preload(nest, size)
+        self.names, self.spread, self.body = preload.write.names, preload.spread, body
+        return preload
+
+    def _with_preload(self, nest: Nest, size: int) -> tuple[Preload, tuple[kernels.Statement, ...]]:
+        """The same, and the body that reads them; raises Unfit."""
         preload = Preload(nest, size, self.warps, self.spread)
         names = preload.write.names
-        self.body = on_lanes(preload.nest, preload.nest.loop.body, preload.spread, names, preload.around)
-        self.names, self.spread = names, preload.spread
-        return preload
+        return preload, on_lanes(preload.nest, preload.nest.loop.body, preload.spread, names, preload.around)
+
+    def _fitting_tiles(self, nest: Nest) -> tuple[Value, ...]:
+        """How many elements tiles may have; 0 is no tiles."""
+        found: list[Value] = [0]
+        for size in PRELOADS[1:]:
+            try:
+                self._with_preload(nest, size)
+            except Unfit:
+                continue
+            found.append(size)
+        return tuple(found)
 
     def kernel(self) -> kernels.ScheduledKernel:
         """The kernel, without an inspector."""
@@ -132,7 +178,7 @@ class _Rows:
             origin=kernel.origin,
         )
         check_registers(made, self.spread, self.report)
-        return with_resident(made, self.spread)
+        return with_resident(made, self.spread, self.report.target)
 
     def _lines(self) -> list[str]:
         nest, spread, rows = self.nest, self.spread, self.warps * self.groups

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
+from explorer.compiler.decisions import Decision
 from explorer.compiler.ir import kernels, loops
 from explorer.compiler.ir.node import walk
 from explorer.compiler.schedule.lanes.mapping import of_heads, on_lanes, with_resident
@@ -19,16 +20,22 @@ from explorer.compiler.schedule.segments.by_rows import lines_of
 from explorer.compiler.schedule.segments.partials import Pieces
 
 STATES_IN_FLIGHT = 8
+STATES = Decision(
+    name="states",
+    domain=(1, 2, 4, 8, 16),
+    why="states of a row that is cut whose loads from memory are under way together",
+    source="8, and 4 where a row has a warp, for most such rows have two; measured on an H100",
+)
 JOINED_IN_FLIGHT = 4
-"""States whose loads are under way together: from memory, and from shared memory."""
+"""States whose loads from shared memory are under way together."""
 
 Found = tuple[tuple[loops.Statement, ...], tuple[str | int, ...]]
 """Where a state is: what finds the place, and its indices, those of its own elements apart."""
 
 
 def merging(pieces: Pieces, in_flight: int = STATES_IN_FLIGHT) -> kernels.ScheduledKernel:
-    """The kernel that follows the one over pieces, with so many states of a row in flight."""
-    return _Merging(pieces, in_flight).kernel()
+    """The kernel that follows the one over pieces, usually with so many states of a row in flight."""
+    return _Merging(pieces, pieces.report.number(pieces.kernel.name, STATES, in_flight)).kernel()
 
 
 @dataclass(frozen=True)
@@ -61,7 +68,8 @@ class _Merging:
             *lines_of(pieces.nest, spread),
         ]
         scheduled = pieces.scheduled(self.write.names.new(f"{pieces.kernel.name}_merge"), "merge", lines)
-        made = with_resident(replace(scheduled, buffers=merged_arrays(pieces), body=(self._in_blocks(),)), spread)
+        scheduled = replace(scheduled, buffers=merged_arrays(pieces), body=(self._in_blocks(),))
+        made = with_resident(scheduled, spread, pieces.report.target)
         # Registers for one block more: two more would take the loads of a batch apart (SpMM of 40 million: 38 %).
         return replace(made, resident=made.resident + bool(made.resident))
 

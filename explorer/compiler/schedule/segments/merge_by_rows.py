@@ -8,20 +8,38 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from explorer.compiler.decisions import Decision
 from explorer.compiler.ir import kernels, loops
 from explorer.compiler.schedule.lanes.mapping import Nest, Unfit, on_lanes, with_resident
 from explorer.compiler.schedule.segments.by_rows import in_blocks, lines_of
-from explorer.compiler.schedule.segments.merge import STATES_IN_FLIGHT, merge_part, merged_arrays
+from explorer.compiler.schedule.segments.merge import STATES_IN_FLIGHT, merge_part, merged_arrays, merging
 from explorer.compiler.schedule.segments.partials import Pieces
 
+MERGE = Decision(
+    name="merge",
+    domain=("by_rows", "by_pieces"),
+    why="who puts together what chunks have of a row: a warp for each row, or whoever had the chunk that it begins in",
+    source="by rows where a lane has a piece of at most 16 elements, measured on an H100",
+)
 SMALL_PIECE = 16
 """Elements of a piece up to which a row may have so many of them that a warp shares its states."""
 
 
+def merged_by(pieces: Pieces) -> kernels.ScheduledKernel:
+    """The kernel that merges, by rows or by pieces."""
+    report, name = pieces.report, pieces.kernel.name
+    if pieces.nest.heads is not None or any(part.scale for part in pieces.segment.state):
+        return merging(pieces)
+    usual = "by_rows" if pieces.size <= SMALL_PIECE else "by_pieces"
+    if report.choose(name, MERGE, usual) == "by_rows":
+        if (by_rows := merging_by_rows(pieces)) is not None:
+            return by_rows
+        report.settle(name, MERGE, "by_pieces", "iterations over states depend on one another")
+    return merging(pieces)
+
+
 def merging_by_rows(pieces: Pieces) -> kernels.ScheduledKernel | None:
-    """The kernel; None where pieces are larger, or the parts must be put together in order."""
-    if pieces.size > SMALL_PIECE or pieces.nest.heads is not None or any(p.scale for p in pieces.segment.state):
-        return None
+    """The kernel in which a warp has a row; None where its states must be put together in order."""
     write, loop, size = pieces.write, pieces.nest.loop, pieces.size
     begin = write.load("from", pieces.segment.offsets, loop.variable)
     following = write.index("next", "add", loop.variable, 1)
@@ -42,7 +60,7 @@ def merging_by_rows(pieces: Pieces) -> kernels.ScheduledKernel | None:
     scheduled = pieces.scheduled(write.names.new(f"{pieces.kernel.name}_merge"), "merge", lines)
     blocks = in_blocks(loop, body, write.names, 1)
     buffers = tuple(buffer for buffer in merged_arrays(pieces) if buffer.name != pieces.rows)
-    return with_resident(replace(scheduled, buffers=buffers, body=(blocks,)), spread)
+    return with_resident(replace(scheduled, buffers=buffers, body=(blocks,)), spread, pieces.report.target)
 
 
 def _merged(pieces: Pieces, first: loops.Index, last: loops.Index) -> tuple[kernels.Statement, ...]:

@@ -7,6 +7,7 @@ stored in one of two places: that of a row that begins in it, and that of one th
 from __future__ import annotations
 
 from explorer.compiler.ir import kernels, loops
+from explorer.compiler.report import Report
 from explorer.compiler.schedule.edit.statement_writer import Writer
 from explorer.compiler.schedule.inspect import facts
 from explorer.compiler.schedule.lanes.mapping import LANES, Spread
@@ -19,8 +20,11 @@ class Pieces:
     part, [pieces, 2, heads, ...]; `rows` is the array of the row that each one's last element belongs to, [pieces].
     A block has `warps` of them."""
 
-    def __init__(self, segment: Segment, spread: Spread, chunk: int, write: Writer, warps: int = WARPS) -> None:
+    def __init__(
+        self, segment: Segment, spread: Spread, chunk: int, write: Writer, report: Report, warps: int = WARPS
+    ) -> None:
         self.segment, self.spread, self.chunk, self.write, self.warps = segment, spread, chunk, write, warps
+        self.report = report
         self.size = chunk // spread.groups
         self.nest, self.kernel = segment.nest, segment.nest.kernel
         heads = self.nest.heads

@@ -8,25 +8,38 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from explorer.compiler.decisions import Decision
 from explorer.compiler.ir.kernels import Loop, ScheduledKernel, Statement, Where
 from explorer.compiler.ir.loops import Accumulate, Load, Store
 from explorer.compiler.ir.node import walk
+from explorer.compiler.report import Report
 from explorer.compiler.schedule.edit.primitives import split, unroll
 from explorer.compiler.schedule.edit.queries import edit, names_of, scheduled, static_extent
 
-ROWS = (8, 4, 2, 1)
-"""Iterations that a block has side by side, so that their loads are in flight together: the first that divides."""
+ROWS = Decision(
+    name="rows",
+    domain=(0, 1, 2, 4, 8),
+    why="iterations of such a loop that a block has side by side, so that their loads are in flight together; 0 for all"
+    " one after another",
+    source="8, or the most that divides them; measured on an H100",
+)
 FEWEST = 16
 """Iterations that are worth columns."""
 
 
-def in_columns(nest: ScheduledKernel, outputs: set[str]) -> ScheduledKernel:
+def in_columns(nest: ScheduledKernel, outputs: set[str], report: Report) -> ScheduledKernel:
     """The nest with such a loop given to columns of blocks; itself where there is none."""
     loop = _only_loop(nest)
     size = static_extent(nest, loop.extent) if loop is not None else None
     if loop is None or size is None or size < FEWEST or not _apart(loop, outputs):
         return nest
-    rows = next(number for number in ROWS if size % number == 0)
+    fitting = tuple(rows for rows in ROWS.domain if not rows or size % int(rows) == 0)
+    rows = report.number(nest.name, ROWS, int(fitting[-1]), lambda: fitting)
+    if rows not in fitting:
+        rows = max(int(each) for each in fitting if int(each) < rows)
+        report.settle(nest.name, ROWS, rows, f"{loop.variable} has {size} iterations")
+    if not rows:
+        return nest
     names = names_of(nest)
     column, row = names.new(f"{loop.variable}0"), names.new(f"{loop.variable}1")
     cut = unroll(split(nest, loop.variable, rows, column, row), row)

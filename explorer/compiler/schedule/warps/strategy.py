@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
+from explorer.compiler.decisions import Decision
 from explorer.compiler.ir import loops
 from explorer.compiler.ir.kernels import Loop, Reduce, ScheduledKernel, Statement, Tile
 from explorer.compiler.ir.loops import Accumulate, Load, Store
@@ -42,30 +43,56 @@ from explorer.compiler.schedule.edit.queries import (
     static_extent,
 )
 from explorer.compiler.schedule.edit.reductions import make_atomic, reduce_parts
-from explorer.compiler.schedule.lanes.mapping import REGISTERS
 from explorer.compiler.schedule.warps.column_blocks import in_columns
 from explorer.compiler.schedule.warps.lane_safety import spreads
 from explorer.compiler.schedule.warps.row_registers import accumulate_in, places, stage
-from explorer.compiler.target import FLOAT_BYTES, STATIC_SHARED_BYTES
+from explorer.compiler.target import FLOAT_BYTES, STATIC_SHARED_BYTES, WARP
 from explorer.compiler.unsupported import Unsupported
 
-LANES = 32
-MOST_WARPS = 8
-"""Warps a block where shared memory allows: 256 threads."""
-SCORE_WARPS = 4
-"""Warps a block for iterations of like length: small blocks end together with their last warp."""
+LANES = WARP
+MOST_WARPS, SCORE_WARPS = 8, 4
+BLOCK_WARPS = Decision(
+    name="warps",
+    domain=tuple(range(1, MOST_WARPS + 1)),
+    why="warps of a block: small blocks end together with their last warp",
+    source="8, where shared memory allows, and 4 for iterations of like length; measured on an H100",
+)
+ROW_LANES = Decision(
+    name="lanes",
+    domain=(1, 2, 4, 8, 16, LANES),
+    why="lanes that share an iteration: fewer have more iterations at a time",
+    source="as many as the longest row has vectors, up to a warp; measured on an H100",
+)
 REGISTERS_A_THREAD = 128
 """Registers for a lane that keeps rows. Left alone, the assembler waits for some rows before it asks for others: on an
 H100 TransH takes 54 registers for 71, and 6 % more time, TransF 38 for 56, and 5 %."""
-MOST_REGISTERS = 64
-"""Floats a lane for rows in registers: half of what a thread may have with 512 threads on a multiprocessor."""
+RESIDENT = Decision(
+    name="resident",
+    domain=tuple(range(33)),
+    why="blocks that a multiprocessor is to have at a time, which leaves each thread so many registers; 0 leaves it to"
+    " the assembler",
+    source="128 registers where lanes keep rows and no loop comes back to them; measured on an H100",
+)
+KEPT = Decision(
+    name="kept",
+    domain=(0, 16, 32, 64, 128),
+    why="floats of rows that a lane keeps in registers",
+    source="64, half of what a thread may have with 512 threads on a multiprocessor",
+)
 SHARED_BYTES = STATIC_SHARED_BYTES
 """Shared memory that a block has where nothing else is said."""
-ROWS_IN_FLIGHT = 4
-"""Iterations of a loop over a segment side by side, so that their gathers are in flight together: 8 lose 5 to 16 % on
-short segments."""
-ROUNDS_AT_ONCE = 4
-"""Most iterations of a lane of which all loads are issued together."""
+LOADS = Decision(
+    name="loads",
+    domain=(1, 2, 4, 8),
+    why="iterations of a loop over a segment side by side, so that their gathers are in flight together",
+    source="4: 8 lose 5 to 16 % on short segments, measured on an H100",
+)
+ROUNDS = Decision(
+    name="rounds",
+    domain=(1, 2, 4, 8),
+    why="most iterations of a lane of which all loads are issued together",
+    source="4, measured on an H100",
+)
 VECTORS = (4, 2, 1)
 
 
@@ -94,7 +121,7 @@ def schedule_warps(kernel: loops.Kernel, report: Report, most_bytes: int = SHARE
     nest = make_atomic(nest, atomic)
     for loop in [loop for loop in innermost(_body_of(nest)) if spreads(loop, _outputs(kernel))]:
         nest = bind(nest, loop.variable, "lane")
-    nest = _rows_in_registers(nest, batch.variable)
+    nest = _rows_in_registers(nest, batch.variable, report.number(kernel.name, KEPT, 64))
     lanes = [node.variable for node in walk(nest) if isinstance(node, Loop) and node.bind == "lane"]
     shared = {t.name: floats(nest, t) or 0 for t in walk(nest) if isinstance(t, Tile) and t.memory == "shared"}
     return _mapped(nest, batch.variable, lanes, shared, most_bytes, reread, _outputs(kernel), report)
@@ -113,30 +140,36 @@ def _mapped(
     """The nest with its iterations given to warps, or to groups of lanes, and its rows cut into vectors."""
     groups = _tied(nest, lanes)
     kept = {name for name in reread if len(accesses(_as_node(nest), name)) > 1}
-    width = LANES if shared or kept or _meets_in_segments(nest) else _narrow_width(nest, groups)
+    whole = bool(shared or kept or _meets_in_segments(nest))
+    width = _width(nest, LANES if whole else _narrow_width(nest, groups), report)
     for group in groups:
         step = _step(nest, group, width)
         for name in group:
             nest = vectorise(nest, name, step) if step > 1 else nest
-    warps = _warps(shared, most_bytes) if shared else MOST_WARPS if _segments(nest) else SCORE_WARPS
+    warps = _warps(nest, shared, most_bytes, report)
     nest = _share_out(nest, variable, warps, LANES // width)
     if width < LANES:
         nest = _narrowed(nest, lanes, width)
     nest = reduce_parts(nest, width) if width > 1 else nest
     nest = add_barriers(nest, frozenset(shared) | reread)
-    nest = nest if shared else in_columns(nest, outputs)
-    nest = _side_by_side(nest, lanes)
+    nest = nest if shared else in_columns(nest, outputs, report)
+    nest = _side_by_side(nest, lanes, report)
     _tell(nest, variable, warps, LANES // width, lanes, shared, report)
-    return replace(nest, threads=LANES * warps, resident=_resident(nest, LANES * warps))
+    return replace(nest, threads=LANES * warps, resident=_resident(nest, LANES * warps, report))
 
 
-def _resident(nest: ScheduledKernel, threads: int) -> int:
+def _resident(nest: ScheduledKernel, threads: int, report: Report) -> int:
     """How many blocks a multiprocessor is to have at a time where lanes keep rows, and no loop comes back to them: so
     few that each thread may have the registers for all of its loads. Elsewhere the assembler knows best."""
     inside = [node for node in walk(nest) if isinstance(node, Loop | Tile)]
     keeps_rows = any(isinstance(node, Tile) and node.memory == "register" for node in inside)
     comes_back = any(isinstance(node, Loop) and not node.bind for node in inside)
-    return REGISTERS // (REGISTERS_A_THREAD * threads) if keeps_rows and not comes_back else 0
+    usual = report.target.resident(threads, REGISTERS_A_THREAD) if keeps_rows and not comes_back else 0
+    most = min(report.target.threads // threads, report.target.blocks)
+    resident = report.number(nest.name, RESIDENT, usual, lambda: tuple(range(min(most, 16) + 1)))
+    if resident > most:
+        report.settle(nest.name, RESIDENT, most, f"a multiprocessor has {most} blocks of so many threads")
+    return min(resident, most)
 
 
 def _tell(
@@ -206,9 +239,8 @@ def _as_node(nest: ScheduledKernel) -> Loop:
     return batch
 
 
-def _rows_in_registers(nest: ScheduledKernel, variable: str) -> ScheduledKernel:
+def _rows_in_registers(nest: ScheduledKernel, variable: str, free: int) -> ScheduledKernel:
     """Rows that the lanes keep to themselves, as many as registers hold: the program's, sums, gathers read twice."""
-    free = MOST_REGISTERS
     for tile in [node for node in walk(nest) if isinstance(node, Tile)]:
         slots = -(-_size(nest, tile) // LANES)
         if slots <= free and not why_not_private(nest, tile):
@@ -248,12 +280,27 @@ def _size(nest: ScheduledKernel, tile: Tile) -> int:
     return size
 
 
-def _warps(shared: dict[str, int], most_bytes: int) -> int:
+def _warps(nest: ScheduledKernel, shared: dict[str, int], most_bytes: int, report: Report) -> int:
     """Warps a block, so that every warp has its slice of the shared memory."""
     needed = FLOAT_BYTES * sum(shared.values())
     if needed > most_bytes:
         raise RowsTooLarge(shared, most_bytes)
-    return max(1, min(MOST_WARPS, SHARED_BYTES // needed)) if needed else MOST_WARPS
+    most = max(1, min(MOST_WARPS, SHARED_BYTES // needed)) if needed else MOST_WARPS
+    usual = most if shared or _segments(nest) else SCORE_WARPS
+    fitting = tuple(warps for warps in BLOCK_WARPS.domain if int(warps) <= most)
+    warps = report.number(nest.name, BLOCK_WARPS, usual, lambda: fitting)
+    if warps > most:
+        report.settle(nest.name, BLOCK_WARPS, most, f"a block has shared memory for the rows of {most} warps")
+    return min(warps, most)
+
+
+def _width(nest: ScheduledKernel, least: int, report: Report) -> int:
+    """How many lanes share an iteration: `least` of them, or more."""
+    fitting = tuple(lanes for lanes in ROW_LANES.domain if int(lanes) >= least)
+    width = report.number(nest.name, ROW_LANES, least, lambda: fitting)
+    if width < least:
+        report.settle(nest.name, ROW_LANES, least, f"its rows take {least} lanes")
+    return max(width, least)
 
 
 def _tied(nest: ScheduledKernel, lanes: list[str]) -> list[list[str]]:
@@ -333,21 +380,25 @@ def _narrowed(nest: ScheduledKernel, lanes: list[str], width: int) -> ScheduledK
     return scheduled(nest, f"narrow {', '.join(lanes)} to {width} lanes", edit(nest.body, of))
 
 
-def _side_by_side(nest: ScheduledKernel, lanes: list[str]) -> ScheduledKernel:
+def _side_by_side(nest: ScheduledKernel, lanes: list[str], report: Report) -> ScheduledKernel:
     """Loops over registers unrolled, and those that gather rows, so that their loads are in flight together."""
     registers = {node.name for node in walk(nest) if isinstance(node, Tile) and node.memory == "register"}
     for loop in [node for node in walk(nest) if isinstance(node, Loop)]:
-        if loop.variable in lanes and (_few_rounds(nest, loop) or any(accesses(loop, tile) for tile in registers)):
+        if loop.variable in lanes and (
+            _few_rounds(nest, loop, report) or any(accesses(loop, tile) for tile in registers)
+        ):
             nest = unroll(nest, loop.variable)
         elif not loop.bind and loop.unroll == 1 and not holds_barriers(loop.body) and _gathers(loop):
-            nest = unroll(nest, loop.variable, ROWS_IN_FLIGHT)
+            nest = unroll(nest, loop.variable, report.number(nest.name, LOADS, 4))
     return nest
 
 
-def _few_rounds(nest: ScheduledKernel, loop: Loop) -> bool:
+def _few_rounds(nest: ScheduledKernel, loop: Loop, report: Report) -> bool:
     """Whether a lane has so few iterations of a loop that all its loads may be in flight together."""
     size = static_extent(nest, loop.extent)
-    return size is not None and loop.lower == 0 and size <= ROUNDS_AT_ONCE * loop.step * (loop.width or LANES)
+    if size is None or loop.lower != 0:
+        return False
+    return size <= report.number(nest.name, ROUNDS, 4) * loop.step * (loop.width or LANES)
 
 
 def _gathers(loop: Loop) -> bool:

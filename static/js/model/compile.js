@@ -1,0 +1,203 @@
+// Recompile as the reader edits: debounced, numbered, and the newest answer wins.
+import { byId } from "../dom.js";
+import { emit, isBroken, isCurrent, keep, on, state } from "../state.js";
+/** @import { Facts, Input } from "../types.d.ts" */
+
+const DEBOUNCE = 300;
+const IDLE = 400;
+const BUSY_AFTER = 300;
+
+const form = () => byId("edit", HTMLFormElement);
+/** @typedef {ReturnType<typeof setTimeout> | undefined} Timer */
+/** @type {Timer} */
+let debounce;
+/** @type {Timer} */
+let idle;
+/** @type {Timer} */
+let busy;
+
+// The text, a size or an option changed: the stages no longer show it.
+export function edited() {
+  state.edit += 1;
+  clearTimeout(idle);
+  clearTimeout(debounce);
+  debounce = setTimeout(() => post("/compile", current()), DEBOUNCE);
+  emit("edited", state.edit);
+  keep();
+}
+
+// What the reader wants now, without waiting for more of it.
+export function compileNow() {
+  clearTimeout(debounce);
+  post("/compile", current());
+}
+
+// Other panes for the text that the stages show; for a newer one, if its answer is still to come.
+export function repaint() {
+  keep();
+  if (!isCurrent()) {
+    clearTimeout(debounce);
+    post("/compile", current());
+  } else if (state.goodInput) {
+    clearTimeout(idle); // it brings the late stages too
+    post("/panes", { ...state.goodInput, edit: state.edit });
+  }
+}
+
+const current = () => {
+  const { text, sizes, defaultSizes, options, data, edit } = state;
+  return { text, sizes, defaultSizes, options, data, edit };
+};
+
+/**
+ * The sizes that a text declares, as it writes them.
+ * @param {string} text
+ */
+function declaredSizes(text) {
+  /** @type {Record<string, string>} */
+  const sizes = {};
+  for (const [, list] of text.matchAll(/^[ \t]*dim\b([^#\n]*)/gm)) {
+    for (const [, name, value] of list.matchAll(/([A-Za-z_]\w*)\s*=\s*(\d*)/g)) sizes[name] = value;
+  }
+  return sizes;
+}
+
+/**
+ * A size set by hand holds until the text says something else about it.
+ * @param {string} before
+ * @param {string} after
+ */
+function dropOldSizes(before, after) {
+  const [old, fresh] = [declaredSizes(before), declaredSizes(after)];
+  /** @param {Input["sizes"]} sizes */
+  const kept = (sizes) =>
+    Object.fromEntries(Object.entries(sizes).filter(([name]) => name in fresh && fresh[name] === old[name]));
+  state.sizes = kept(state.sizes);
+  state.defaultSizes = kept(state.defaultSizes);
+}
+
+/**
+ * @param {"/compile" | "/late" | "/panes"} path
+ * @param {Input & { edit: number }} input
+ */
+function post(path, input) {
+  const target = byId("panes");
+  const sent = {
+    text: input.text,
+    edit: input.edit,
+    good: state.good,
+    sizes: JSON.stringify(input.sizes),
+    default_sizes: JSON.stringify(input.defaultSizes),
+    options: JSON.stringify(input.options),
+    panes: JSON.stringify(state.panes),
+    data: input.data,
+    against: JSON.stringify(state.against),
+  };
+  for (const [name, value] of Object.entries(sent)) {
+    const field = form().elements.namedItem(name);
+    if (field instanceof HTMLInputElement || field instanceof HTMLTextAreaElement) field.value = String(value);
+  }
+  if (path === "/compile") {
+    clearTimeout(busy);
+    busy = setTimeout(() => showBusy(input.edit), BUSY_AFTER);
+  }
+  // hx-sync="replace" on the form aborts the request before this one.
+  window.htmx.ajax("post", path, { source: form(), target, swap: "innerHTML" }).catch(() => {});
+}
+
+// The stages that take too long for every keystroke are fetched when the reader pauses.
+function later() {
+  clearTimeout(idle);
+  idle = setTimeout(() => {
+    if (!isBroken() && isCurrent() && state.goodInput)
+      post("/late", { ...state.goodInput, edit: state.edit });
+  }, IDLE);
+}
+
+/** @param {number} edit */
+function showBusy(edit) {
+  const status = byId("status");
+  const spin = document.createElement("i");
+  spin.className = "spin";
+  const shown = state.good ? `. The stages show edit ${state.good}` : "";
+  status.replaceChildren(spin, `Compiling edit ${edit}${shown}`);
+  emit("busy", undefined);
+}
+
+/**
+ * A sentence in the place of the status, for what the server or the network did.
+ * @param {string} sentence
+ */
+export function showTrouble(sentence) {
+  clearTimeout(busy);
+  const text = document.createElement("span");
+  text.className = "bad";
+  text.textContent = sentence;
+  byId("status").replaceChildren(text);
+}
+
+function readFacts() {
+  /** @type {Facts} */
+  const facts = JSON.parse(byId("facts").dataset.facts ?? "");
+  state.facts = facts;
+  if (facts.ok) {
+    state.good = facts.edit;
+    state.goodFacts = facts;
+    if (facts.data) state.data = facts.data; // what the server took, where the data was for another family
+    const { text, sizes, defaultSizes, options, data } = state;
+    state.goodInput = { text, sizes: { ...sizes }, defaultSizes: { ...defaultSizes }, options: { ...options }, data };
+  }
+  emit("facts", facts);
+}
+
+/** @param {XMLHttpRequest} xhr */
+function refused(xhr) {
+  let parts = [xhr.status ? `The server answered ${xhr.status}` : "The server does not answer"];
+  try {
+    const { diagnostics, detail } = JSON.parse(xhr.responseText);
+    parts = diagnostics?.[0] ? [diagnostics[0].message, diagnostics[0].detail] : [`${parts[0]}: ${detail}`];
+  } catch {
+    // No JSON: the status code has to do.
+  }
+  showTrouble([...parts, "Your text is kept."].filter(Boolean).map(sentence).join(" "));
+}
+
+/** @param {string} text */
+const sentence = (text) => (/[.!?]$/.test(text.trim()) ? text.trim() : `${text.trim()}.`);
+
+export function startCompiling() {
+  readFacts();
+  later();
+  const body = document.body;
+  body.addEventListener("htmx:beforeSwap", (event) => {
+    const answered = event.detail.xhr.getResponseHeader("X-Edit");
+    if (answered !== String(state.edit)) event.detail.shouldSwap = false;
+    else emit("before-swap", undefined);
+  });
+  // A newer edit's request takes the place of an older one, which htmx would report as an error: end it as answered.
+  body.addEventListener("htmx:beforeSend", ({ detail: { xhr } }) => (xhr.onabort = xhr.onload));
+  body.addEventListener("htmx:beforeOnLoad", (event) => {
+    if (event.detail.xhr.status === 0) event.preventDefault();
+  });
+  body.addEventListener("htmx:oobBeforeSwap", (event) => emit("before-piece", event));
+  body.addEventListener("htmx:afterRequest", (event) => {
+    const { xhr, successful, pathInfo } = event.detail;
+    if (xhr.status === 0 || !successful) return;
+    if (xhr.getResponseHeader("X-Edit") !== String(state.edit)) return;
+    clearTimeout(busy);
+    const path = pathInfo.requestPath;
+    if (path === "/compile") readFacts();
+    emit("swapped", path);
+    if (path === "/compile" && !isBroken()) later();
+    if (path === "/panes" && document.querySelector("[data-waiting]")) later();
+  });
+  body.addEventListener("htmx:responseError", (event) => refused(event.detail.xhr));
+  body.addEventListener("htmx:sendError", () =>
+    showTrouble("The server does not answer. Your text is kept; edit to try again."),
+  );
+  on("text", (text) => {
+    dropOldSizes(state.text, text);
+    state.text = text;
+    edited();
+  });
+}

@@ -1,0 +1,256 @@
+// Sizes and options: what they are, and an edit when they change.
+import { edited, repaint } from "./compile.js";
+import { around, byId, need, query, queryAll } from "../dom.js";
+import { on, state, SUMS, WORDS } from "../state.js";
+/** @import { Facts, HtmxSwap, Options } from "../types.d.ts" */
+
+const LARGEST = 4096; // at the right end of a slider; the field takes more
+
+// Sliders are logarithmic: 1 at the left, LARGEST at the right, whole powers of two and halfway between them.
+/** @param {number} size */
+const toSlider = (size) => (Math.log2(Math.min(size, LARGEST)) / Math.log2(LARGEST)) * 1000;
+/** @param {number} position */
+function toSize(position) {
+  const size = 2 ** ((position / 1000) * Math.log2(LARGEST));
+  const step = 2 ** Math.max(0, Math.floor(Math.log2(size)) - 2);
+  return Math.max(1, Math.round(size / step) * step);
+}
+
+/**
+ * @param {HTMLInputElement} slider
+ * @param {number} size
+ */
+function paintSlider(slider, size) {
+  slider.value = String(toSlider(size));
+  tellSlider(slider, size);
+}
+
+/**
+ * The bar behind a slider, and what it says of where it stands.
+ * @param {HTMLInputElement} slider
+ * @param {number} value
+ */
+function tellSlider(slider, value) {
+  slider.style.setProperty("--v", `${(100 * Number(slider.value)) / Number(slider.max)}%`);
+  slider.setAttribute("aria-valuetext", String(value));
+}
+
+function paintSliders() {
+  for (const slider of queryAll(byId("sizes"), 'input[type="range"]', HTMLInputElement))
+    paintSlider(slider, Number(slider.dataset.value));
+}
+
+/** @param {HTMLElement} row */
+const controlsOf = (row) => ({
+  name: row.dataset.size ?? "",
+  slider: need(row, 'input[type="range"]', HTMLInputElement),
+  field: need(row, ".field", HTMLInputElement),
+  undo: need(row, ".undo", HTMLButtonElement),
+});
+
+/**
+ * @param {string} name
+ * @param {number} size
+ */
+function setSize(name, size) {
+  state.sizes = { ...state.sizes, [name]: size };
+  edited();
+}
+
+/** @param {Event} event */
+function sizeEvent({ target, type }) {
+  const row = around(target, "[data-size]");
+  if (!row) return;
+  const { name, slider, field } = controlsOf(row);
+  if (target === slider) {
+    const size = toSize(Number(slider.value));
+    if (size === Number(field.value)) return;
+    field.value = String(size);
+    tellSlider(slider, size);
+    setSize(name, size);
+  } else if (target === field && field.checkValidity() && field.value !== "") {
+    if (type === "change" && state.sizes[name] === Number(field.value)) return;
+    paintSlider(slider, Number(field.value));
+    setSize(name, Number(field.value));
+  }
+}
+
+/** @param {HTMLElement} button */
+export function resetSize(button) {
+  const reset = around(button, "[data-size]")?.dataset.size;
+  /** @param {Record<string, number>} sizes */
+  const others = (sizes) => Object.fromEntries(Object.entries(sizes).filter(([name]) => name !== reset));
+  state.sizes = others(state.sizes);
+  state.defaultSizes = others(state.defaultSizes);
+  edited();
+}
+
+/**
+ * The same sizes as before stay in place, with new values: a swap would take the slider from under the hand.
+ * @param {HtmxSwap} event
+ */
+function keepSliders(event) {
+  const { target, fragment } = event.detail;
+  if (target.id !== "sizes") return;
+  const fresh = query(fragment, "#sizes") ?? fragment;
+  if (!(fresh instanceof HTMLElement) || fresh.dataset.names !== target.dataset.names) return;
+  event.detail.shouldSwap = false;
+  for (const row of queryAll(target, "[data-size]")) {
+    const { name, slider, field, undo } = controlsOf(row);
+    const other = need(fresh, `[data-size="${CSS.escape(name)}"]`);
+    const size = Number(controlsOf(other).field.value);
+    slider.dataset.value = String(size);
+    undo.disabled = controlsOf(other).undo.disabled;
+    need(row, ".of-data").textContent = need(other, ".of-data").textContent;
+    if (document.activeElement !== field) field.value = String(size);
+    if (document.activeElement !== slider) paintSlider(slider, size);
+  }
+}
+
+/**
+ * @param {string} name
+ * @param {Options[string]} value
+ */
+function setOption(name, value) {
+  state.options = { ...state.options, [name]: value };
+  edited();
+}
+
+/** @param {HTMLElement} button */
+export function toggleSwitch(button) {
+  const isOn = button.getAttribute("aria-checked") !== "true";
+  button.setAttribute("aria-checked", String(isOn));
+  setOption(button.dataset.option ?? "", isOn);
+}
+
+/** @param {HTMLElement} button */
+export function chooseLevel(button) {
+  setOption("opt", Number(button.dataset.level));
+  showLevel();
+}
+
+function showLevel() {
+  const buttons = queryAll(byId("options"), "[data-level]");
+  const level = state.options.opt ?? buttons.length - 1;
+  for (const button of buttons) button.setAttribute("aria-pressed", String(Number(button.dataset.level) === Number(level)));
+}
+
+/**
+ * An option that is a number stands in the list of options, and with a slider where a run is set up.
+ * @param {string} name
+ */
+const numberFields = (name) => queryAll(document, `[data-number="${name}"]`, HTMLInputElement);
+const numberNames = () => new Set(queryAll(document, "[data-number]").map(({ dataset }) => dataset.number ?? ""));
+/** @param {string} name */
+const usualNumber = (name) => Number(numberFields(name).find(({ dataset }) => dataset.usual)?.dataset.usual);
+
+/**
+ * @param {string} name
+ * @param {number} value
+ */
+function showNumber(name, value) {
+  for (const field of numberFields(name)) if (document.activeElement !== field) field.value = String(value);
+  for (const slider of queryAll(document, `[data-number-slider="${name}"]`, HTMLInputElement)) {
+    slider.value = String(Math.log2(value));
+    tellSlider(slider, value);
+  }
+}
+
+/** @param {Event} event */
+function numberEvent({ target }) {
+  if (!(target instanceof HTMLInputElement)) return;
+  const { number, numberSlider } = target.dataset;
+  const name = number ?? numberSlider;
+  if (!name || (number && (!target.checkValidity() || target.value === ""))) return;
+  const value = numberSlider ? 2 ** Number(target.value) : Number(target.value);
+  if (value === (state.options[name] ?? usualNumber(name))) return;
+  showNumber(name, value);
+  setOption(name, value);
+}
+
+// Side A is what was chosen when the comparison began; side B what the reader makes of it.
+export function toggleComparison() {
+  state.against = state.against ? null : { sizes: { ...state.sizes }, options: { ...state.options } };
+  showComparison();
+  repaint();
+}
+
+const showComparison = () => byId("compare").setAttribute("aria-pressed", String(state.against !== null));
+
+/**
+ * What each option does to the model in hand, in place of what it bears on in general.
+ * @param {Facts} facts
+ */
+function showEffects(facts) {
+  if (!facts.ok) return;
+  for (const label of queryAll(document, "[data-effect]"))
+    label.textContent = facts.effects[label.dataset.effect ?? ""] ?? label.title;
+}
+
+/**
+ * The options of a GPU's sums are there where a program has some; each says where it does nothing to them.
+ * @param {Facts} facts
+ */
+function showHeeded(facts) {
+  if (!facts.ok) return;
+  byId("sums").hidden = facts.heeded.length === 0;
+  for (const label of queryAll(document, "[data-heeded]"))
+    label.textContent = facts.heeded.includes(label.dataset.heeded ?? "") ? label.title : "nothing to do here";
+}
+
+// The sizes of chunks are there to choose where the inspector looks at chunks.
+function showChunks() {
+  const isChunked = select("inspect").value === "chunks";
+  for (const row of queryAll(document, "[data-of-chunks]")) row.hidden = !isChunked;
+}
+
+/** @param {string} id */
+const select = (id) => byId(id, HTMLSelectElement);
+const negativeCount = () => need(byId("options"), '[data-act="negative-count"]', HTMLInputElement);
+
+/** @param {Event} event */
+function optionEvent({ target }) {
+  const count = negativeCount();
+  const end = select("negatives").value;
+  if (target instanceof HTMLSelectElement && WORDS.includes(target.id)) setOption(target.id, target.value);
+  if (target === select("inspect")) showChunks();
+  if (target !== select("negatives") && target !== count) return;
+  count.disabled = end === "none";
+  if (end === "none") setOption("negatives", "none");
+  else if (count.checkValidity() && count.value !== "") setOption("negatives", `${end}:${count.value}`);
+}
+
+// The controls as the state has them: after a reload, or another example.
+export function showOptions() {
+  const { negatives = "none", ...others } = state.options;
+  const options = byId("options");
+  for (const button of queryAll(options, ".sw")) {
+    const isOn = others[button.dataset.option ?? ""] ?? button.dataset.usual === "true";
+    button.setAttribute("aria-checked", String(isOn));
+  }
+  const [end, number] = String(negatives).split(":");
+  select("negatives").value = end;
+  const count = negativeCount();
+  count.disabled = end === "none";
+  if (number) count.value = number;
+  for (const name of WORDS) if (name in others) select(name).value = String(others[name]);
+  if ([...SUMS, "balance", "popular"].some((name) => name in others)) byId("sums", HTMLDetailsElement).open = true;
+  showChunks();
+  showLevel();
+  showComparison();
+  for (const name of numberNames()) {
+    showNumber(name, Number(state.options[name] ?? usualNumber(name)));
+  }
+}
+
+export function startSettings() {
+  need(document, ".szs").addEventListener("input", sizeEvent);
+  byId("options").addEventListener("change", optionEvent);
+  document.addEventListener("input", numberEvent);
+  on("facts", showEffects);
+  on("facts", showHeeded);
+  on("before-piece", keepSliders);
+  on("swapped", paintSliders);
+  paintSliders();
+  showOptions();
+}

@@ -1,0 +1,278 @@
+// What a run shows while it goes and when it has ended.
+import { showLimits, showPrepared, showTraffic } from "./breakdown.js";
+import { quantile, timesChart } from "./charts.js";
+import { ownTimes, showBeside, showKernels, showRoofline } from "./device.js";
+import { byId, h, icon, many, message, ms, short, whole } from "../dom.js";
+import { busyShare, forgetPlane, hasPlane, rememberLevel, showCycles, showPlane } from "./levels.js";
+import { emit, on } from "../state.js";
+import { forgetTimeline, redrawTimeline, showTimeline } from "../timeline/timeline.js";
+/** @import { Checked, DaeResult, Failed, GpuResult, Queued, Result, Right, Run, SimulatedRun, TimedRun } from "../types.d.ts" */
+
+/** @typedef {{ draw(): void, finish(result: Right): void }} Panel what a run is drawn into */
+
+/** @type {{ redraw(): void }[]} those on the page now, redrawn with the theme */
+let charts = [];
+/** @type {Panel | null} of the running run, or the last one */
+let live = null;
+let frame = 0;
+
+/** @param {Run} run */
+export function showBlank(run) {
+  charts = [];
+  live = null;
+  forgetTimeline();
+  if (!run.isComparison) clearColumns();
+  byId("run-check").replaceChildren(h("span"), h("span.dim", "checked when the run ends"));
+  byId("run-main").replaceChildren(
+    message("spin", `Run ${run.number} is on its way`, "It starts as soon as a worker is free."),
+  );
+}
+
+function clearColumns() {
+  for (const id of ["run-detail", "run-traffic", "run-plane"]) byId(id).replaceChildren();
+  byId("run-plane").hidden = true;
+  forgetPlane();
+}
+
+/** @param {Queued} event */
+export function showQueued({ position, message: sentence }) {
+  byId("run-main").replaceChildren(
+    message(
+      "spin",
+      sentence || `Waiting, number ${position} in the queue`,
+      "One run at a time, so that times can be trusted.",
+    ),
+  );
+}
+
+/**
+ * @param {Run} run
+ * @returns {run is TimedRun}
+ */
+export const isTimed = (run) => run.target !== "dae";
+
+/** @param {Run} run */
+export function showStarted(run) {
+  live = makePanel(run);
+}
+
+/** @param {Run} run */
+const makePanel = (run) => (isTimed(run) ? timesPanel(run) : queuesPanel(run));
+
+/**
+ * @param {TimedRun} run
+ * @returns {Panel}
+ */
+function timesPanel(run) {
+  const figures = { median: h("span.big", "–"), spread: h("span.v", "–"), least: h("span.v", "–"), warm: h("span.v", "–") };
+  const isGpu = run.target === "gpu";
+  const canvas = h("div.chart", { role: "img", "aria-label": "Milliseconds of each repeat" });
+  byId("run-main").replaceChildren(
+    h("div.ch", h("h3", "Time per repeat")),
+    h(
+      "div.stat",
+      h("div", figures.median),
+      h("div", h("span.label", "p5 to p95"), figures.spread),
+      h("div", h("span.label", "least"), figures.least),
+      isGpu ? h("div", h("span.label", "warm"), figures.warm) : null,
+    ),
+    h("span.label", isGpu ? "ms, cold" : "ms"),
+    canvas,
+  );
+  const chart = timesChart(canvas, run.settings.repeat);
+  charts = [chart];
+  const drawBeside = isGpu ? showBeside(run) : () => {};
+  return {
+    draw() {
+      drawBeside();
+      const samples = ownTimes(run);
+      if (!samples.length) return;
+      const sorted = [...samples].sort((a, b) => a - b);
+      figures.median.replaceChildren(ms(quantile(sorted, 0.5)), h("small", " ms median"));
+      figures.spread.textContent = `${ms(quantile(sorted, 0.05))} – ${ms(quantile(sorted, 0.95))}`;
+      figures.least.textContent = ms(sorted[0]);
+      chart.set(samples);
+    },
+    finish(result) {
+      this.draw();
+      if (result.target === "gpu") figures.warm.textContent = ms(result.warm_ms);
+    },
+  };
+}
+
+/**
+ * @param {SimulatedRun} run
+ * @returns {Panel}
+ */
+function queuesPanel(run) {
+  const timeline = showTimeline(byId("run-main"), run.settings.queue);
+  return {
+    draw: () => timeline.set(run.samples, [], true),
+    finish(result) {
+      if (result.target !== "dae") return;
+      const { occupancy, pushed_first: records, access, execute, cycles } = result;
+      timeline.set(occupancy.length ? occupancy : run.samples, records);
+      timeline.setBusy(busyShare(access, cycles), busyShare(execute, cycles));
+      timeline.moveTo(records.at(-1)?.cycle ?? 0);
+    },
+  };
+}
+
+// Samples may come faster than the screen draws.
+export function showSample() {
+  cancelAnimationFrame(frame);
+  frame = requestAnimationFrame(() => live?.draw());
+}
+
+/** @param {Failed} outcome */
+export function showFailure({ kind, title, message: sentence, hint }) {
+  /** @type {Record<string, string>} */
+  const titles = {
+    timeout: "Stopped: it took too long",
+    memory: "Too large to run",
+    cancelled: "Stopped",
+    superseded: "Superseded by a newer run",
+    refused: "This cannot run",
+    crashed: "The run crashed",
+    error: "The run failed",
+  };
+  const sign = kind === "cancelled" || kind === "superseded" ? "info" : kind === "timeout" ? "clock" : "err";
+  cancelAnimationFrame(frame);
+  byId("run-main").replaceChildren(
+    message(sign, title ?? titles[kind] ?? titles.error, [sentence, hint].filter(Boolean).join(" ")),
+  );
+  clearColumns();
+  byId("run-check").replaceChildren(h("span"), h("span.dim", "no result to check"));
+}
+
+/**
+ * @param {Run} run
+ * @param {Result} result
+ */
+export function showResult(run, result) {
+  cancelAnimationFrame(frame);
+  showCheck(result);
+  if (!result.matches_reference) {
+    byId("run-main").replaceChildren(
+      message("err", "Does not match the reference", result.message || "Its time is not shown."),
+    );
+    clearColumns();
+    return;
+  }
+  live ??= makePanel(run);
+  live.finish(result);
+  if (result.target === "cpu") showLimits(result);
+  else if (result.target === "gpu" && isTimed(run)) showOnGpu(run, result);
+  else if (result.target === "dae" && !isTimed(run)) showSimulated(run, result);
+}
+
+/**
+ * @param {TimedRun} run
+ * @param {GpuResult} result
+ */
+function showOnGpu(run, result) {
+  showBeside(run, result);
+  showRoofline(result);
+  showKernels(result);
+  showPrepared(result);
+}
+
+/**
+ * @param {SimulatedRun} run
+ * @param {DaeResult} result
+ */
+function showSimulated(run, result) {
+  run.levels = rememberLevel(run.key, result);
+  showCycles(byId("run-detail"), result, run.levels, compareButton());
+  byId("run-plane").hidden = !hasPlane(run.levels);
+  if (hasPlane(run.levels)) showPlane(byId("run-plane"), result, run.levels);
+  showTraffic(result);
+  emit("simulated", result);
+}
+
+const compareButton = () =>
+  byId("dock").dataset.levels
+    ? h("button.btn.s.line", { type: "button", "data-act": "compare-levels", title: "Run this at all levels" }, "Compare levels")
+    : null;
+
+/**
+ * `D 32, from RM1:L0; K 64`: where data fixes a size, it is named.
+ * @param {Checked["sizes"]} sizes
+ * @param {Checked["sizes_from"]} sources
+ */
+export const sizesInWords = (sizes, sources) =>
+  Object.entries(sizes)
+    .map(([name, size]) => `${name} ${size}${["given", "the text"].includes(sources[name]) ? "" : `, from ${sources[name]}`}`)
+    .join("; ");
+
+/** @param {Result} result */
+function contents({ data: set, batch }) {
+  if ("edges" in set)
+    return `${many(set.nodes, "node")}, ${many(set.edges, "edge")} of ${many(set.etypes, "type")}`;
+  if ("entries" in set)
+    return `${many(set.entries, "entry", "entries")} in ${many(set.lists, "list")}, of ${many(set.rows, "row")}`;
+  return `${many(set.entities, "entity", "entities")}, ${many(set.relations, "relation")}; batch ${whole(batch ?? 0)}`;
+}
+
+/** @param {Result} result */
+function showCheck(result) {
+  /**
+   * A hyphen that no line breaks after keeps an exponent together.
+   * @param {number} value
+   * @param {number} digits
+   */
+  const power = (value, digits) => value.toExponential(digits).replace("-", "\u2011");
+  const error = result.max_relative_error === null ? "not a number" : power(result.max_relative_error, 1);
+  const ratio = result.error_over_bound;
+  const bounded = ratio === null ? "not a number where there should be one" : `${ratio.toPrecision(2)} of what rounding may make`;
+  const text = h(
+    "span",
+    result.matches_reference ? "Matches the float64 reference" : "Does not match the float64 reference",
+  );
+  const sub = h(
+    "span.sub",
+    `all ${whole(result.rows_checked)} rows; largest error ${bounded}, relative error ${error}`,
+  );
+  const sign = h(
+    result.matches_reference ? "span.good" : "span.bad",
+    icon(result.matches_reference ? "check" : "err"),
+  );
+  const { data: set } = result;
+  const held = contents(result);
+  const data = `${set.name} (${set.source}): ${held}`;
+  const sizes = sizesInWords(result.sizes, result.sizes_from);
+  const rest = [data, sizes].filter(Boolean).flatMap((line) => [h("span"), h("span.dim", line)]);
+  byId("run-check").replaceChildren(sign, text, h("span"), sub, ...rest);
+}
+
+/** @param {Run} run */
+const levelName = ({ target, outcome }) =>
+  target === "dae" && outcome?.event === "result" && outcome.options.opt !== undefined ? `opt${outcome.options.opt}` : "";
+/** @param {Run} run */
+const dataName = ({ family, settings }) =>
+  family === "score" ? `batch ${whole(settings.batch)}` : settings.data;
+
+/** @param {Result | Failed | undefined} outcome */
+function figureOf(outcome) {
+  if (outcome?.event !== "result") return outcome?.kind;
+  if (!outcome.matches_reference) return "wrong";
+  return outcome.target === "dae" ? `${short(outcome.cycles)} cycles` : `${ms(outcome.median_ms)} ms`;
+}
+
+/** @param {Run[]} history the newest first */
+export function showHistory(history) {
+  const rows = history.map((run, at) =>
+    h(
+      at === 0 ? "tr.me" : "tr",
+      h("td", String(run.number)),
+      h("td.wrap", [run.target, levelName(run), `edit ${run.edit}`, dataName(run)].filter(Boolean).join(", ")),
+      h("td", figureOf(run.outcome)),
+    ),
+  );
+  byId("run-history", HTMLTableElement).tBodies[0].replaceChildren(...rows);
+}
+
+on("theme", () => {
+  charts.forEach((chart) => chart.redraw());
+  redrawTimeline();
+});

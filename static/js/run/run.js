@@ -1,0 +1,232 @@
+// Runs: ask for one, follow its events, keep what came of it. At most one is on its way.
+import { compileNow } from "../model/compile.js";
+import { chosenData, familyInHand, isListed, startData } from "./data.js";
+import { byId } from "../dom.js";
+import { paintHeader } from "./header.js";
+import { knownLevels } from "./levels.js";
+import { machineValues, parameter, startMachine } from "./machine.js";
+import { save } from "../stages/panes.js";
+import { say, showTab, tell, toggleDock } from "../page.js";
+import {
+  isTimed,
+  sizesInWords,
+  showBlank,
+  showFailure,
+  showHistory,
+  showQueued,
+  showResult,
+  showSample,
+  showStarted,
+} from "./results.js";
+import { batchSize, chosenTarget, hindrance, repeats, showTarget, withPeers } from "./setup.js";
+import { send } from "../socket.js";
+import { emit, isCurrent, on, state } from "../state.js";
+/** @import { Failed, GoodFacts, Options, Order, Result, Run, RunEvent, Sample, Target } from "../types.d.ts" */
+
+let number = 0;
+/** @type {Run | null} the run on its way, or the last one */
+let current = null;
+/** @type {Run[]} those that have ended, the newest first */
+const history = [];
+let isWanted = false; // a run was asked for while the stages showed an older edit: it waits for the newest
+/** @type {number[]} what is still to come of a comparison */
+let levelsToRun = [];
+
+const running = () => (current?.outcome ? null : current);
+export const isRunning = () => running() !== null;
+
+const paint = () => paintHeader(current, hindrance());
+
+/** @param {Target} name */
+export function setTarget(name) {
+  showTarget(name);
+  paint();
+}
+
+// Whether the stages and the list of data are those of the newest edit.
+const isReady = () => isCurrent() && isListed();
+
+export function run() {
+  levelsToRun = [];
+  isWanted = !isReady();
+  if (!isWanted) return start({});
+  if (!isCurrent()) compileNow();
+  say("This runs when the newest edit has compiled.");
+}
+
+const runIfWanted = () => isWanted && isReady() && run();
+
+// Runs what this session has not yet run of the levels, this one last.
+export function compareLevels() {
+  if (!isReady()) return say("The newest edit is still compiling.");
+  const count = Number(byId("dock").dataset.levels);
+  const chosen = Number(state.options.opt ?? count - 1);
+  const known = current ? knownLevels(current.key) : new Set();
+  const others = Array.from({ length: count }, (_, level) => level).filter((level) => level !== chosen);
+  levelsToRun = [...others.filter((level) => !known.has(`opt${level}`)), chosen];
+  runNextLevel();
+}
+
+function runNextLevel() {
+  const opt = levelsToRun.shift();
+  if (opt !== undefined) start({ opt }, true);
+}
+
+/** @param {Options} changed what differs from the options of the page */
+function start(changed, isComparison = false) {
+  const reason = hindrance();
+  if (reason) return say(reason);
+  const { facts } = state;
+  if (!facts?.ok) return;
+  if (isRunning()) stop("superseded");
+  number += 1;
+  const order = orderOf(facts, changed);
+  const key = JSON.stringify({ ...order, run: 0, edit: 0, compiled: null, options: { ...order.options, opt: 0 } });
+  current = runOf(order, key, isComparison);
+  send(order);
+  toggleDock(true);
+  if (matchMedia("(max-width: 699px)").matches) showTab("run");
+  byId("run-number").textContent = String(number);
+  showBlank(current);
+  paint();
+}
+
+/**
+ * @param {GoodFacts} facts
+ * @param {Options} changed
+ * @returns {Extract<Order, { type: "run" }>}
+ */
+function orderOf(facts, changed) {
+  const { text, sizes, defaultSizes, edit } = state;
+  const target = chosenTarget();
+  // What the stages show, which the server holds the run against; a level that they do not show says its own name.
+  const isShown = Object.entries(changed).every(([name, value]) => facts.options[name] === value);
+  return {
+    type: "run",
+    run: number,
+    edit,
+    text,
+    sizes,
+    default_sizes: defaultSizes,
+    options: { ...state.options, ...changed },
+    on: target,
+    data: chosenData(),
+    batch: batchSize(),
+    compiled: isShown ? { program: facts.programs[target] ?? "", sizes: facts.sizes, options: facts.options } : null,
+    ...(target === "dae" ? { machine: machineValues() } : { repeat: repeats() }),
+    ...(target === "gpu" ? { peers: withPeers() } : {}),
+  };
+}
+
+/**
+ * @param {Extract<Order, { type: "run" }>} order
+ * @param {string} key
+ * @param {boolean} isComparison
+ * @returns {Run}
+ */
+function runOf({ run: ordered, edit, on: target, data, batch }, key, isComparison) {
+  const common = { number: ordered, edit, family: familyInHand(), status: /** @type {const} */ ("queued"), key, isComparison };
+  if (target !== "dae") return { ...common, target, samples: [], settings: { data, batch, repeat: repeats() } };
+  return { ...common, target, samples: [], settings: { data, batch, queue: parameter("queue_bytes") } };
+}
+
+/** @param {"cancelled" | "superseded"} kind */
+export function stop(kind = "cancelled") {
+  levelsToRun = [];
+  const going = running();
+  if (!going) return;
+  send({ type: "cancel", run: going.number });
+  const [title, message] = {
+    cancelled: ["Stopped", `You stopped run ${going.number}. Nothing of it is kept.`],
+    superseded: [`Stopped by edit ${state.edit}`, "The model or a setting changed while this ran."],
+  }[kind];
+  end(going, { event: "failed", kind, title, message, hint: "Press Run to run what the editor shows." });
+}
+
+/**
+ * @param {Run} going
+ * @param {Result | Failed} outcome
+ */
+function end(going, outcome) {
+  going.outcome = outcome;
+  if (outcome.event === "result") showResult(going, outcome);
+  else showFailure(outcome);
+  history.unshift(going);
+  history.splice(20);
+  showHistory(history);
+  paint();
+  if (outcome.event === "result" && levelsToRun.length) return runNextLevel();
+  tell(`Run ${going.number} has ended: ${byId("run-summary").textContent}`);
+}
+
+/** @param {RunEvent} event */
+function receive(event) {
+  const going = running();
+  // Only the newest run speaks; what an older one still says is dropped. Refusals without a run are ours too.
+  if (!going || (event.run !== undefined && event.run !== going.number)) return;
+  if (event.event === "result" || event.event === "failed") return end(going, event);
+  if (event.event === "queued") showQueued(event);
+  else if (event.event === "progress") going.progress = event;
+  else if (event.event === "sample") addSample(going, event);
+  else if (event.event === "started") {
+    Object.assign(going, { status: "running", device: event.device, source: event.source });
+    showStarted(going);
+  }
+  paint();
+}
+
+/**
+ * @param {Run} going
+ * @param {Sample} sample
+ */
+function addSample(going, sample) {
+  if (isTimed(going)) {
+    if ("ms" in sample) going.samples.push(sample);
+  } else if ("cycle" in sample) going.samples.push(sample);
+  showSample();
+}
+
+export function exportRun() {
+  if (!current?.outcome) return;
+  save(`run-${current.number}.json`, JSON.stringify(current.outcome, null, 1), "application/json");
+}
+
+function loseConnection() {
+  const going = running();
+  if (!going) return;
+  end(going, {
+    event: "failed",
+    kind: "crashed",
+    title: "Connection lost",
+    message: "The server went away while this ran.",
+    hint: "Your model and settings are kept; run again when it is back.",
+  });
+}
+
+export function startRuns() {
+  showTarget(chosenTarget());
+  startMachine();
+  byId("dock-body").addEventListener("input", paint);
+  startData();
+  on("listed", runIfWanted);
+  on("run-event", receive);
+  on("tab", (name) => name === "run" && toggleDock(true));
+  on("edited", () => {
+    isWanted = false;
+    if (isRunning()) stop("superseded");
+  });
+  on("facts", ({ sizes, sizes_from: sources }) => {
+    if (sizes) byId("run-sizes").textContent = sizesInWords(sizes, sources);
+    if (isCurrent()) paint();
+    runIfWanted();
+  });
+  on("connection", (connection) => {
+    if (connection.isUp) {
+      if (connection.isBack) say("Connected again.");
+    } else {
+      loseConnection();
+      emit("trouble", connection.wait);
+    }
+    paint();
+  });
+}

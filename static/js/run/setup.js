@@ -1,0 +1,54 @@
+// What a run is set up with, its target and the fields that this reads, and why a run cannot start with it.
+import { byId, need, queryAll } from "../dom.js";
+import { badParameter } from "./machine.js";
+import { isConnected } from "../socket.js";
+import { isBroken, state } from "../state.js";
+/** @import { Target } from "../types.d.ts" */
+
+/** @type {Target} */
+let target = "dae";
+
+export const chosenTarget = () => target;
+
+/** @param {Target} name */
+export function showTarget(name) {
+  target = name;
+  byId("dock").dataset.target = name;
+  for (const button of queryAll(document, "[data-target][data-act=target]"))
+    button.setAttribute("aria-pressed", String(button.dataset.target === name));
+  need(document, "[data-target-name]").textContent = name;
+}
+
+/** @param {string} id */
+const field = (id) => byId(id, HTMLInputElement);
+
+export const batchSize = () => Number(field("run-batch").value);
+export const repeats = () => Number(field("run-repeat").value);
+export const withPeers = () => field("run-peers").checked;
+
+/** @typedef {{ id: string, name: string }} Field */
+const BATCH = { id: "run-batch", name: "batch" };
+const REPEATS = { id: "run-repeat", name: "repeats" };
+
+/** @type {Record<Target, Field[]>} those that each target reads */
+const FIELDS = { cpu: [BATCH, REPEATS], gpu: [BATCH, REPEATS], dae: [BATCH] };
+
+// Why a run cannot start now; empty where it can.
+export function hindrance() {
+  const count = state.facts?.diagnostics.length ?? 0;
+  if (isBroken()) return `Fix ${count} error${count === 1 ? "" : "s"} to run.`;
+  if (!isConnected()) return "The server is not connected.";
+  const bad = FIELDS[target].find(({ id }) => !field(id).checkValidity() || field(id).value === "");
+  if (bad) return boundsOf(field(bad.id), bad.name);
+  const wrong = target === "dae" ? badParameter() : undefined;
+  return wrong ? boundsOf(wrong, wrong.labels?.[0].textContent ?? "") : "";
+}
+
+/**
+ * @param {HTMLInputElement} input
+ * @param {string} name
+ */
+function boundsOf({ min, max, step }, name) {
+  const [least, most] = [min, max].map((bound) => Number(bound).toLocaleString("en"));
+  return `The ${name} must be a ${step === "1" ? "whole " : ""}number from ${least} to ${most}.`;
+}

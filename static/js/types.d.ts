@@ -1,0 +1,506 @@
+// What passes between the page's modules, and between the page and the server. The server's side is named with each.
+
+// --- elements
+
+/** A class of elements, to look one up and check it. */
+export interface Kind<T extends Element> {
+  readonly name: string;
+  readonly prototype: T;
+  new (): T;
+}
+/** What `h("input.field")` makes: the tag stands before the first dot. */
+export type ElementOf<K extends string> = Tag<K> extends keyof HTMLElementTagNameMap
+  ? HTMLElementTagNameMap[Tag<K>]
+  : HTMLElement;
+type Tag<K extends string> = K extends `${infer Name}.${string}` ? Name : K;
+
+export type Attributes = Record<string, string | number>;
+export type Child = Node | string | null | undefined;
+export type Children = Child | Child[];
+/** Children of a drawing: a row of it may be a list, and a list of those one child. */
+export type Drawn = Child | Child[] | Child[][];
+
+// --- what the reader has chosen
+
+export type Sizes = Record<string, number>;
+export type Options = Record<string, string | number | boolean>;
+
+export interface Pane {
+  stage: string;
+  /** The number of a pass; null is the stage's end. */
+  at: number | null;
+  diff: boolean;
+  passes: boolean;
+  drawn: boolean;
+}
+
+/** What a compilation is made of. */
+export interface Input {
+  text: string;
+  sizes: Sizes;
+  defaultSizes: Sizes;
+  options: Options;
+  data: string;
+}
+
+/** One side of a comparison. */
+export interface Choices {
+  sizes: Sizes;
+  options: Options;
+}
+
+export interface Kept extends Input {
+  panes: Pane[];
+  against: Choices | null;
+  example: string;
+}
+
+export interface State extends Kept {
+  edit: number;
+  good: number;
+  goodInput: Input | null;
+  goodFacts: GoodFacts | null;
+  active: number;
+  facts: Facts | null;
+}
+
+// --- a compilation: web/pages.py (_facts), compiler/to_json.py
+
+export interface Place {
+  line: number;
+  column: number;
+  end_line: number;
+  end_column: number;
+}
+export type Nowhere = Record<keyof Place, null>;
+
+export interface Fix extends Place {
+  label: string;
+  replacement: string;
+}
+export type Diagnostic = (Place | Nowhere) & {
+  message: string;
+  detail: string;
+  source: string;
+  fixes: Fix[];
+  severity: string;
+};
+export type PlacedDiagnostic = Diagnostic & Place;
+
+export interface Operation extends Place {
+  id: number;
+  label: string;
+  op: string;
+  extent: Place;
+}
+
+interface AnyFacts {
+  edit: number;
+  lists: string;
+  /** By target the digest of the program that it runs. */
+  programs: Partial<Record<Target, string>>;
+  diagnostics: Diagnostic[];
+  /** Of a text that was not compiled at all there are none. */
+  sizes?: Sizes;
+  sizes_from: Record<string, string>;
+}
+export interface GoodFacts extends AnyFacts {
+  ok: true;
+  name: string;
+  family: Family;
+  sizes: Sizes;
+  /** Empty where nothing depends on data. */
+  data: string;
+  options: Options;
+  operations: Operation[];
+  effects: Record<string, string>;
+  heeded: string[];
+}
+export interface BadFacts extends AnyFacts {
+  ok: false;
+}
+export type Facts = GoodFacts | BadFacts;
+
+/** `POST /api/compile`, as far as the page reads it. */
+export interface Compiled {
+  name: string;
+  stages: { text: string; passes: { after: { text: string }[] }[] }[];
+}
+
+/** A graph that is drawn: web/drawing.py. */
+export interface Drawing {
+  nodes: DrawnNode[];
+  edges: [string, string][];
+  too_many?: number;
+}
+export interface DrawnNode {
+  id: string;
+  label: string;
+  about: string;
+  hue: string;
+  kind: string;
+  operations: number[];
+}
+
+// --- data: runtime/data
+
+export type Family = "score" | "layer" | "op";
+export interface OfferedTriples {
+  entities: number;
+  relations: number;
+  triples: number;
+}
+export interface OfferedGraph {
+  nodes: number;
+  edges: number;
+  ntypes: number;
+  etypes: number;
+}
+export interface OfferedLists {
+  /** The kind of op that it is for. */
+  for: string;
+}
+/** An entry of `GET /api/data`. */
+export type Offered = { name: string; label: string } & (OfferedTriples | OfferedGraph | OfferedLists);
+
+/** `GET /api/locality`. */
+export interface Reuse {
+  accesses: number;
+  distinct: number;
+  within_1000: number;
+  x: number[];
+  share: number[];
+}
+
+// --- a run while it goes: runtime/runs/events.py
+
+export type Target = "cpu" | "dae" | "gpu";
+
+export interface Labels {
+  run?: number;
+  edit?: number;
+}
+export type RunEvent = Labels & (Queued | Started | Progress | Sample | Result | Failed);
+
+export interface Queued {
+  event: "queued";
+  position: number;
+  message: string;
+}
+export interface Started {
+  event: "started";
+  target: Target;
+  device: string;
+  source: string;
+}
+export interface Progress {
+  event: "progress";
+  what: string;
+  done: number;
+  total: number;
+}
+export type Sample = TimedSample | MachineSample;
+export interface TimedSample {
+  event: "sample";
+  index: number;
+  ms: number;
+  /** The peer that it is of; ours has none. */
+  of?: string;
+}
+export interface MachineState {
+  cycle: number;
+  triples: number;
+  queue_bytes: number;
+  control_tokens: number;
+  access_busy: number;
+  execute_busy: number;
+  access_stalls: Record<string, number | undefined>;
+  execute_stalls: Record<string, number | undefined>;
+}
+export interface MachineSample extends MachineState {
+  event: "sample";
+}
+export interface Failed {
+  event: "failed";
+  kind: string;
+  title?: string;
+  message: string;
+  hint: string;
+  /** Of a result only. */
+  source?: undefined;
+}
+
+// --- a run's result: runtime/runs/request.py (Setup.description) and on_cpu.py, on_dae.py, on_gpu.py
+
+export type Result = Right | Wrong;
+export type Right = CpuResult | GpuResult | DaeResult;
+
+export interface Checked {
+  event: "result";
+  error_over_bound: number | null;
+  max_relative_error: number | null;
+  rows_checked: number;
+  gradients: Record<string, { error_over_bound: number | null }>;
+  name: string;
+  family: Family;
+  device: string;
+  source: string;
+  date: string;
+  sizes: Sizes;
+  sizes_from: Record<string, string>;
+  options: Options;
+  data: { name: string; source: string } & (OfferedTriples | OfferedGraph | RanLists);
+  limits: Limits;
+  batch?: number;
+  negatives?: string;
+  /** Of a layer. */
+  encodings?: Encodings;
+  /** Of a score with gradients. */
+  inverses?: Preparation;
+  /** Of an op. */
+  preprocessing?: Step[];
+}
+/** No figure of a wrong result is shown. */
+export interface Wrong extends Checked {
+  matches_reference: false;
+  target: Target;
+  message: string;
+}
+
+export interface RanLists {
+  lists: number;
+  rows: number;
+  entries: number;
+}
+export interface Limits {
+  compulsory_bytes: number;
+  stream_bytes: number;
+  flop: number;
+  note?: string;
+}
+export interface Step {
+  name: string;
+  ms: number;
+  found: string;
+}
+export interface Preparation {
+  preprocessing: Step[];
+}
+export interface Encodings extends Preparation {
+  src_pairs: number;
+  dst_pairs: number;
+  compaction_ratio: number;
+  dst_compaction_ratio: number;
+  in_degree: { mean: number; max: number };
+}
+
+export interface Times {
+  median_ms: number;
+  p5_ms: number;
+  p95_ms: number;
+  warm_ms: number | null;
+}
+export interface CpuResult extends Checked {
+  matches_reference: true;
+  target: "cpu";
+  median_ms: number;
+  compile_ms: number;
+  peak_bytes: number;
+}
+
+export interface GpuResult extends Checked, Times {
+  matches_reference: true;
+  target: "gpu";
+  warm_ms: number;
+  bytes_limit_ms: number;
+  flop_limit_ms: number;
+  limit_reached: number;
+  launch_ms: number;
+  launch_note: string;
+  ceilings: { bytes_per_s: number; flop_per_s: number };
+  compile_ms: number;
+  peak_bytes: number;
+  input_bytes: number;
+  kernels: Kernel[];
+  peers: Peer[];
+}
+/** A launch; what a block takes is known where its machine code is. */
+export type Kernel = {
+  name: string;
+  blocks: number;
+  columns: number;
+  threads: number;
+} & (Taken | { registers?: undefined });
+export interface Taken {
+  registers: number;
+  shared_bytes: number;
+  spill_store_bytes: number;
+  spill_load_bytes: number;
+  occupancy_warps: number;
+  most_warps: number;
+}
+/** What is timed beside ours; with a reason where it has no times. */
+export type Peer = { name: string } & ((Times & { reason: ""; ratio: number }) | { reason: string; ratio: null });
+
+/** runtime/targets/dae.py; optional is what only ops are compared with. */
+export interface DaeResult extends Checked {
+  matches_reference: true;
+  target: "dae";
+  cycles: number;
+  microseconds: number;
+  machine: Record<string, MachineParameter> & Record<"cores" | "core_ghz" | "hbm_gbs", MachineParameter>;
+  access: Unit;
+  execute: Unit & { costs: Record<string, { count: number; total_cycles: number }> };
+  queues: { control: Queue; data: Queue & { bytes_pushed: number; peak_bytes: number; capacity_bytes: number } };
+  memory: Memory;
+  tokens: Record<string, number>;
+  hit_rates: { l2: number; llc: number; memory: number };
+  rates: { payload_gbs: number; hbm_gbs: number; requests_per_second: number; l3_accesses_per_kiloelement: number };
+  occupancy: MachineState[];
+  pushed_first: QueueRecord[];
+  basis: { cycles: string; opt0: string; core_alone: string };
+  kernels?: { name: string; cycles: number }[];
+  /** GB/s of either unit alone, and of both. */
+  throughput?: Throughput;
+  /** By code of the core that has no access unit; null where that was not simulated. */
+  core_alone?: Record<string, { cycles: number } | null>;
+  speedup_over?: { opt0: number | null; core_alone: Record<string, number | null> };
+}
+export interface MachineParameter {
+  value: number;
+  unit: string;
+  source: string;
+  meaning: string;
+}
+export interface Unit {
+  busy: number;
+  stalls: Record<string, number>;
+}
+export interface Queue {
+  pushes: number;
+  pops: number;
+}
+export interface Memory {
+  requests: number;
+  l2_hits: number;
+  llc_hits: number;
+  misses: number;
+  hbm_bytes: number;
+}
+export interface QueueRecord {
+  token: string;
+  cycle: number;
+  popped: number;
+  values: number[];
+}
+export interface Throughput {
+  access_alone: number;
+  execute_alone: number;
+  achieved: number;
+}
+/** Results by their optimisation level, "opt0" and so on, in order. */
+export type Levels = Map<string, DaeResult>;
+
+// --- a run as the page keeps it
+
+interface AnyRun {
+  number: number;
+  edit: number;
+  family: Family;
+  status: "queued" | "running";
+  /** All that decides its result but the level. */
+  key: string;
+  isComparison: boolean;
+  device?: string;
+  source?: string;
+  progress?: Progress;
+  /** Of a run that has ended. */
+  outcome?: Result | Failed;
+}
+export interface TimedRun extends AnyRun {
+  target: "cpu" | "gpu";
+  settings: { data: string; batch: number; repeat: number };
+  samples: TimedSample[];
+}
+export interface SimulatedRun extends AnyRun {
+  target: "dae";
+  settings: { data: string; batch: number; queue: number };
+  samples: MachineSample[];
+  levels?: Levels;
+}
+export type Run = TimedRun | SimulatedRun;
+
+/** What the page says over the WebSocket: web/messages.py. */
+export type Order =
+  | { type: "cancel"; run: number }
+  | {
+      type: "run";
+      run: number;
+      edit: number;
+      on: Target;
+      text: string;
+      sizes: Sizes;
+      default_sizes: Sizes;
+      options: Options;
+      data: string;
+      batch: number;
+      compiled: { program: string; sizes: Sizes; options: Options } | null;
+      repeat?: number;
+      machine?: Record<string, number>;
+      peers?: boolean;
+    };
+
+// --- what modules tell each other: state.js
+
+export interface Events {
+  /** The socket opened, after it had been lost or not, or closed: it tries again in `wait` ms. */
+  connection: { isUp: true; isBack: boolean } | { isUp: false; wait: number };
+  "run-event": RunEvent;
+  trouble: number;
+  edited: number;
+  text: string;
+  facts: Facts;
+  busy: void;
+  "before-swap": void;
+  "before-piece": HtmxSwap;
+  /** The path that answered. */
+  swapped: string;
+  painted: void;
+  /** The data set that is chosen for a run. */
+  data: { name: string; family: Family };
+  /** The list of data sets is that of the newest definition. */
+  listed: void;
+  simulated: DaeResult;
+  cursor: number;
+  point: number[];
+  marks: { lit: number[]; pin: number | null };
+  /** Older numbers of operations to newer ones. */
+  renumbered: Map<number, number>;
+  tab: string;
+  theme: void;
+}
+export type Listener<K extends keyof Events> = (detail: Events[K]) => void;
+
+/** The details of htmx's events, as far as the page reads them. */
+export type HtmxSwap = CustomEvent<{ target: HTMLElement; fragment: ParentNode; shouldSwap: boolean }>;
+export type HtmxAnswer = CustomEvent<{
+  xhr: XMLHttpRequest;
+  successful: boolean;
+  shouldSwap: boolean;
+  pathInfo: { requestPath: string };
+}>;
+
+declare global {
+  interface Window {
+    /** A script of its own, before ours. */
+    htmx: typeof import("htmx.org").default;
+  }
+  interface HTMLElementEventMap {
+    "htmx:beforeSwap": HtmxAnswer;
+    "htmx:beforeSend": HtmxAnswer;
+    "htmx:beforeOnLoad": HtmxAnswer;
+    "htmx:afterRequest": HtmxAnswer;
+    "htmx:responseError": HtmxAnswer;
+    "htmx:oobBeforeSwap": HtmxSwap;
+  }
+}

@@ -1,0 +1,36 @@
+"""What CONTRIBUTING.md shows works as it stands there."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from typing import Any
+
+from explorer.compiler.ir.graph import Elementwise, verify_graph
+from explorer.compiler.report import Report
+from tests.compiler.models import compiled
+from tests.compiler.new_function import PAGE, ROOT
+
+
+def test_a_function_is_added_by_the_edits_that_are_shown() -> None:
+    """Through every interpreter, on CPU, machine and emulated GPU, forward and backward."""
+    ran = subprocess.run(
+        [sys.executable, "-m", "tests.compiler.new_function"], cwd=ROOT, capture_output=True, text=True, check=False
+    )
+    assert ran.returncode == 0, ran.stderr
+
+
+def test_the_pass_that_is_shown_does_what_it_says() -> None:
+    (source,) = re.findall(r"```python\n(\"\"\"Drops.*?)```", PAGE, re.DOTALL)
+    (text,) = re.findall(r"```\n(score Ones.*?)```", PAGE, re.DOTALL)
+    names: dict[str, Any] = {"__name__": "times_one"}
+    exec(compile(source, "CONTRIBUTING.md", "exec"), names)
+    before, report = compiled(text).stages["graph"].program, Report.silent()
+    after = names["times_one"](before, report)
+    verify_graph(after)
+    left = [value.operator.function for value in after.values if isinstance(value.operator, Elementwise)]
+    assert left == ["add", "mul"]
+    assert len(report.done) == 2
+    origins = ({span for value in graph.values for span in value.origin} for graph in (before, after))
+    assert next(origins) == next(origins)
