@@ -272,7 +272,7 @@ class _Scheduling:
             case "split_elements":
                 return split_rows(kernel, names, self.maps, always=True)
             case "elements":
-                return [self._warps_of(each) for each in add_elements(kernel, self.maps)]
+                return [self._warps_of(each, kernel) for each in add_elements(kernel, self.maps)]
             case "outer_products":
                 return schedule_outer_products(kernel, groupings, report)
             case "warps":
@@ -283,9 +283,10 @@ class _Scheduling:
             return ()
         return found
 
-    def _warps_of(self, kernel: loops.Kernel) -> ScheduledKernel:
-        """A kernel that clears, or adds to what is cleared, a warp an iteration."""
-        self.report.enter(kernel.name)
+    def _warps_of(self, kernel: loops.Kernel, nest: loops.Kernel) -> ScheduledKernel:
+        """A kernel of a nest that clears, or adds to what is cleared, a warp an iteration."""
+        if kernel.name != nest.name:
+            self.report.enter(kernel.name)
         return schedule_warps(kernel, self.report, self.most_bytes)
 
     def _stages(self, kernel: loops.Kernel) -> list[loops.Kernel]:
@@ -316,16 +317,19 @@ class _Scheduling:
         found = sum_in_pieces(kernel, self.groupings.names, self.report)
         if found is None:
             return ()
-        clearing = self._warps_of(found.clearing)
+        clearing, said = self._warps_of(found.clearing, kernel), self.report.mark()
         adding = tuple(added(each, found.parts) for each in schedule_rows(join_segments(found.storing), self.report))
-        steps = (clearing, *(adding or (self._warps_of(found.adding),)))
+        if not adding:
+            self.report.back_to(said)
+            adding = (self._warps_of(found.adding, kernel),)
+        steps = (clearing, *adding)
         return tuple(_with_count(step, found.count) for step in steps)
 
     def _cleared_together(self, kernel: loops.Kernel, steps: Sequence[ScheduledKernel]) -> tuple[ScheduledKernel, ...]:
         """The kernels of a nest's stages, those that only clear arrays in as few as can be, ahead of all."""
         clears = [step for step in steps if _clears(step)]
         outputs = [buffer for step in clears for buffer in step.buffers]
-        clearing = [self._warps_of(each) for each in clear_together(kernel, outputs)]
+        clearing = [self._warps_of(each, kernel) for each in clear_together(kernel, outputs)]
         chosen = tuple(each for step in clears for each in step.chosen)
         told = self._told(clearing)
         shown = _shown_right(kernel, told, self.report) if clears else ()
