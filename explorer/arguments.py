@@ -209,7 +209,8 @@ def _add_run(commands: Any) -> None:
         "--memory",
         metavar="SIZE",
         help="the most that the run's arrays may take, as in 8GiB or 500MB; default: what is free on the gpu, or three"
-        " quarters of what is free on this machine. Of a run of more than 2 GiB, rows that are drawn are checked",
+        " quarters of what is free on this machine. Of a run of more than 2 GiB, or that takes long to check, rows that"
+        " are drawn are checked",
     )
     parser.add_argument(
         "--machine",

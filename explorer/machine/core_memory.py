@@ -12,8 +12,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from explorer.machine.cache import Cache, arrival_of, find, look_up, make_cache, put_first
 from explorer.machine.compiled import part
-from explorer.machine.memory import Cache, find, look_up, make_cache, put_first
 from explorer.machine.parameters import LINE_BYTES, MachineParameters
 from explorer.machine.records import make_record
 
@@ -89,13 +89,6 @@ def make_core_memory(parameters: MachineParameters) -> CoreMemory:
 
 
 @part
-def _arrival(cache: Cache, line: int) -> float:
-    """When the line used last in its set arrives, or did."""
-    arrival: float = cache.arrivals[line % cache.lines.shape[0], 0]
-    return arrival
-
-
-@part
 def _walk(memory: CoreMemory, line: int, now: float) -> float:
     """When the page of a line is known."""
     state = memory.state
@@ -114,8 +107,7 @@ def _beyond(memory: CoreMemory, line: int, now: float, entered: float) -> float:
     way = find(llc.lines, line)
     if way >= 0:
         state.llc_hits += 1
-        arrival: float = llc.arrivals[line % llc.lines.shape[0], way]
-        here = max(now + state.llc_latency, arrival)
+        here = max(now + state.llc_latency, arrival_of(llc, line, way))
     else:
         way = llc.lines.shape[1] - 1
         state.misses += 1
@@ -132,8 +124,7 @@ def _from_l2(memory: CoreMemory, line: int, now: float, entered: float) -> float
     way = find(l2.lines, line)
     if way >= 0:
         state.l2_hits += 1
-        arrival: float = l2.arrivals[line % l2.lines.shape[0], way]
-        here = max(now + state.l2_latency, arrival)
+        here = max(now + state.l2_latency, arrival_of(l2, line, way))
     else:
         way = l2.lines.shape[1] - 1
         here = _beyond(memory, line, now, entered)
@@ -157,9 +148,9 @@ def _prefetch(memory: CoreMemory, line: int, now: float, entered: float) -> None
 def fetch_load(memory: CoreMemory, line: int, now: float, entered: float) -> float:
     """When a line that a load asks for now is in the L1D; the load entered the window before."""
     state, l1 = memory.state, memory.l1
-    if look_up_arrived(l1, line):
+    if look_up(l1, line):
         state.l1_hits += 1
-        return max(now + state.l1_latency, _arrival(l1, line))
+        return max(now + state.l1_latency, arrival_of(l1, line, 0))
     known = _walk(memory, line, now)
     sent = max(known, memory.loads[state.next_load])
     here = _from_l2(memory, line, sent, entered)
@@ -179,9 +170,9 @@ def fetch_load(memory: CoreMemory, line: int, now: float, entered: float) -> flo
 def fetch_store(memory: CoreMemory, line: int, now: float, entered: float) -> float:
     """When a line that a store writes now is in the L1D; stores have registers of their own (a simplification)."""
     state, l1 = memory.state, memory.l1
-    if look_up_arrived(l1, line):
+    if look_up(l1, line):
         state.l1_hits += 1
-        return max(now, _arrival(l1, line))
+        return max(now, arrival_of(l1, line, 0))
     sent = max(_walk(memory, line, now), memory.stores[state.next_store])
     here = _from_l2(memory, line, sent, entered)
     state.store_left = max(state.store_left, here)
@@ -191,14 +182,3 @@ def fetch_store(memory: CoreMemory, line: int, now: float, entered: float) -> fl
         state.next_store = 0
     put_first(l1.lines, l1.arrivals, line, 0, here)
     return here
-
-
-@part
-def look_up_arrived(cache: Cache, line: int) -> bool:
-    """Whether a cache holds a line, with the time of its arrival; afterwards it is the one used last."""
-    way = find(cache.lines, line)
-    if way < 0:
-        put_first(cache.lines, cache.arrivals, line, cache.lines.shape[1] - 1, 0.0)
-        return False
-    put_first(cache.lines, cache.arrivals, line, way, cache.arrivals[line % cache.lines.shape[0], way])
-    return True

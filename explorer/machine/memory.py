@@ -15,11 +15,11 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from explorer.machine.cache import Cache, arrival_of, find, look_up, make_cache, put_first
 from explorer.machine.compiled import part
 from explorer.machine.parameters import LINE_BYTES, MachineParameters
 from explorer.machine.records import make_record
 
-Integers = NDArray[np.int64]
 Times = NDArray[np.float64]
 
 LEVELS = {"": 1, "L2": 0, "LLC": 1, "HBM": 2}
@@ -54,13 +54,6 @@ class Channel:
     lines: int
 
 
-class Cache(NamedTuple):
-    """Lines and their arrival times, [sets, ways], the ways in order of use, last first; -1 is an empty way."""
-
-    lines: Integers
-    arrivals: Times
-
-
 class Shared(NamedTuple):
     """What all cores share."""
 
@@ -77,12 +70,6 @@ class Memory(NamedTuple):
     core_l1: Cache
     core_l2: Cache
     returns: Times  # when the last misses came back, a ring of as many as may be in flight
-
-
-def make_cache(kib: int, ways: int) -> Cache:
-    """An empty cache, of one set at least."""
-    shape = max(1, kib * 1024 // (LINE_BYTES * ways)), ways
-    return Cache(np.full(shape, -1, np.int64), np.zeros(shape))
 
 
 def make_shared(parameters: MachineParameters) -> Shared:
@@ -108,28 +95,6 @@ def make_memory(parameters: MachineParameters, shared: Shared) -> Memory:
         make_cache(parameters.l2_kib, parameters.l2_ways),
         np.zeros(parameters.mshrs),
     )
-
-
-@part
-def find(lines: Integers, line: int) -> int:
-    """The way that holds the line in its set, or -1."""
-    row = line % lines.shape[0]
-    for way in range(lines.shape[1]):
-        if lines[row, way] == line:
-            return way
-    return -1
-
-
-@part
-def put_first(lines: Integers, arrivals: Times, line: int, way: int, arrival: float) -> None:
-    """Makes a line the one used last, in place of what the way holds: itself, or the line to be replaced."""
-    row = line % lines.shape[0]
-    while way > 0:
-        lines[row, way] = lines[row, way - 1]
-        arrivals[row, way] = arrivals[row, way - 1]
-        way -= 1
-    lines[row, 0] = line
-    arrivals[row, 0] = arrival
 
 
 @part
@@ -162,7 +127,7 @@ def _from_llc(memory: Memory, line: int, now: float, temporal: int, ahead: int) 
     way = find(llc.lines, line)
     if way >= 0:
         state.llc_hits += 1
-        arrival: float = llc.arrivals[line % llc.lines.shape[0], way]
+        arrival = arrival_of(llc, line, way)
         here = max(now + state.llc_latency, arrival)
     else:
         way = llc.lines.shape[1] - 1
@@ -188,7 +153,7 @@ def request(memory: Memory, line: int, now: float, level: int, temporal: int, ah
         way = find(l2.lines, line)
     if way >= 0:
         state.l2_hits += 1
-        arrival: float = l2.arrivals[line % l2.lines.shape[0], way]
+        arrival = arrival_of(l2, line, way)
         here = max(now + state.l2_latency, arrival)
     else:
         way = l2.lines.shape[1] - 1
@@ -197,14 +162,6 @@ def request(memory: Memory, line: int, now: float, level: int, temporal: int, ah
     if level == 0 and temporal > 0:
         put_first(l2.lines, l2.arrivals, line, way, arrival)
     return here
-
-
-@part
-def look_up(cache: Cache, line: int) -> bool:
-    """Whether a cache holds a line; afterwards it does."""
-    way = find(cache.lines, line)
-    put_first(cache.lines, cache.arrivals, line, way if way >= 0 else cache.lines.shape[1] - 1, 0.0)
-    return way >= 0
 
 
 @part

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from explorer.runtime.data.graphs import RelationalGraph, graph_from_edges, load_graph
+from explorer.runtime.data.ordering import order_by
 from explorer.runtime.data.triples import InputError
 from explorer.runtime.encode import graph as encodings
 from explorer.runtime.encode.graph import DOMAINS, encode, segments
@@ -190,6 +191,17 @@ def test_fb15k_has_the_ratio_that_hector_prints(shared_data):
     }
     assert found.ratio("src_pair") == pytest.approx(0.26, abs=0.01)
     assert found.counts["src_pair"] == found.counts["dst_pair"]  # inverses are in it
+
+
+@pytest.mark.parametrize("limits", [(5, 4, 7), (2**31 - 1, 2**31 - 1, 2**20), (1, 1, 1), (2**20, 3, 2**31 - 1)])
+@pytest.mark.parametrize("count", [0, 1, 1_000, 300_000])
+def test_rows_are_ordered_by_their_columns_however_wide(limits, count):
+    """By columns that fit into 64 bits together, and one after another; rows that are alike stay in order."""
+    random = np.random.default_rng(count)
+    columns = [random.integers(0, min(limit, 50), count, dtype=np.int32) for limit in limits]
+    for column, limit in zip(columns, limits, strict=True):
+        column[: count // 2] = limit - 1 - column[: count // 2] % min(limit, 50)
+    np.testing.assert_array_equal(order_by(*zip(columns, limits, strict=True)), np.lexsort(columns[::-1]))
 
 
 def test_the_generated_fb15k_has_this_ratio_too():

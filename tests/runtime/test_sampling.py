@@ -10,6 +10,8 @@ import numpy as np
 import pytest
 
 import explorer
+from explorer.compiler.ir.work import used_values
+from explorer.runtime.data import normal
 from explorer.runtime.data.graphs import GraphPreset, generate
 from explorer.runtime.data.index_arrays import sparse_from
 from explorer.runtime.encode.graph import encode
@@ -123,6 +125,43 @@ CASES: dict[str, dict[str, Any]] = {
 def all_large(monkeypatch: pytest.MonkeyPatch) -> None:
     for module in (run_layer, run_op, run_score):
         monkeypatch.setattr(module, "MEMORY_LIMIT", 0)
+
+
+@pytest.mark.usefixtures("few_rows")
+@pytest.mark.parametrize("kind", ["layer", "op"])
+def test_what_takes_the_reference_long_is_sampled_however_small_its_arrays(
+    kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(run_layer, "GRADIENT_EDGES", 0)
+    request = RunRequest(on="cpu", repeat=1, **CASES[kind])
+    assert list(execute(request))[-1]["sampled"] is None
+    monkeypatch.setattr(sampling, "MOST_NUMBERS", 1_000)
+    found = list(execute(request))[-1]
+    assert found["matches_reference"], found
+    assert found["sampled"]["rows"] < found["rows"]
+
+
+def test_the_numbers_that_the_reference_computes() -> None:
+    """SpMM reads a row of the table, weighs it and adds it up for each entry: three of D numbers, and the weight."""
+    compilation = explorer.compile(TEXTS["spmm"], sizes={"D": 8}, on_demand=True)
+    graph, _ = programs_of(compilation)
+    sets = Sets.of(graph)
+    given = {"rowptr": np.array([0, 2, 5]), "col": np.array([0, 1, 2, 3, 0]), "num_cols": 4}
+    encoded = EncodedLists(sets, sparse_from(given, "spmm", "given", 4))
+    data = run_op._data(graph, encoded)
+    assert sum(sampling._numbers(data, value) for value in used_values(graph)) == 5 * (1 + 3 * 8)
+
+
+def test_a_large_table_is_drawn_the_same_on_any_number_of_threads(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(normal, "DRAWN", 100)
+    drawn = []
+    for processors in (1, 3):
+        monkeypatch.setattr(normal.os, "cpu_count", lambda processors=processors: processors)
+        drawn.append(normal.standard_normal([1, 2], (35, 7), 2.0))
+    np.testing.assert_array_equal(*drawn)
+    first = np.random.default_rng([1, 2]).standard_normal(100, dtype=np.float32) / np.float32(2)
+    np.testing.assert_array_equal(drawn[0].reshape(-1)[:100], first)
+    assert len(np.unique(drawn[0])) == 35 * 7
 
 
 @pytest.mark.usefixtures("all_large", "few_rows")

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from math import prod
 
 from explorer.compiler.ir.functions import FUNCTIONS
-from explorer.compiler.ir.graph import Contract, Elementwise, Graph, Reduce, Segment, Value
+from explorer.compiler.ir.graph import Contract, Elementwise, Graph, Reduce, Segment, Value, operands
 
 
 def elements(graph: Graph, value: Value) -> int:
@@ -32,6 +32,17 @@ def row_flop(graph: Graph, value: Value) -> int:
             }
             return prod(sizes.values()) * (1 if set(sizes) == set(result) else 2)
     return 0
+
+
+def used_values(graph: Graph) -> list[Value]:
+    """The values that the result needs, in order."""
+    needed = {graph.result}
+    used = []
+    for value in reversed(graph.values):
+        if value.name in needed:
+            needed.update(operands(value.operator))
+            used.append(value)
+    return used[::-1]
 
 
 def work_of(graph: Graph, value: Value) -> tuple[str, int]:

@@ -16,6 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from explorer.runtime.data import triples as inputs
+from explorer.runtime.data.blocks import blocks_of
 from explorer.runtime.data.triples import MAX_COUNT, Ids, InputError, Triples, available, load_triples
 
 GENERATED = "preset, generated"
@@ -234,7 +235,7 @@ def generate(name: str, preset: GraphPreset) -> RelationalGraph:
     starts = _type_starts(preset)
     ends, etype = _edge_types(random, preset, np.diff(starts))
     order = np.concatenate([random.permutation(np.arange(a, b, dtype=np.int32)) for a, b in _pairs(starts)])
-    endpoints = [order[_pick_nodes(random, starts, ntypes, etype, preset.reach)] for ntypes in ends]
+    endpoints = [_pick_nodes(random, order, starts, ntypes, etype, preset.reach) for ntypes in ends]
     return RelationalGraph(
         name=name,
         source=GENERATED,
@@ -283,9 +284,9 @@ def _edge_types(
 
 
 def _pick_nodes(
-    random: np.random.Generator, starts: npt.NDArray[np.int64], ntypes: Ids, etype: Ids, reach: float
-) -> npt.NDArray[np.int64]:
-    """An end for every edge, before nodes are shuffled: `ntypes` [etypes] is the type of node that it must have.
+    random: np.random.Generator, order: Ids, starts: npt.NDArray[np.int64], ntypes: Ids, etype: Ids, reach: float
+) -> Ids:
+    """An end for every edge, among the shuffled nodes: `ntypes` [etypes] is the type of node that it must have.
 
     The edges of one type fall on a window of that type's nodes, mostly on its first; windows start mostly at the
     first nodes of all, so that some nodes are busy in many types.
@@ -293,5 +294,12 @@ def _pick_nodes(
     counts = np.diff(starts)[ntypes]
     widths = np.maximum(1, (counts * reach).astype(np.int64))
     offsets = (counts * inputs.shares(random, len(ntypes), NODE_SKEW)).astype(np.int64)
-    ranks = (widths[etype] * inputs.shares(random, len(etype), NODE_SKEW)).astype(np.int64)
-    return np.asarray(starts[ntypes][etype] + (offsets[etype] + ranks) % counts[etype])
+    first, found = starts[ntypes], np.empty(len(etype), dtype=np.int32)
+    for rows in blocks_of(len(etype)):
+        types = etype[rows]
+        places = (widths[types] * inputs.shares(random, len(types), NODE_SKEW)).astype(np.int64)
+        places += offsets[types]
+        places -= counts[types] * (places >= counts[types])  # a window that ends goes on at the first
+        places += first[types]
+        found[rows] = order[places]
+    return found

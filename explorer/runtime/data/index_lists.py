@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from explorer.runtime.data.ordering import order_by
 from explorer.runtime.data.triples import Ids, InputError
 
 Floats = npt.NDArray[np.float32]
@@ -92,7 +93,7 @@ def by_row(rows: Ids, cols: Ids, num_rows: int, found: SparseRows) -> SparseRows
     np.cumsum(np.bincount(rows, minlength=num_rows), out=ptr[1:])
     if (rows[1:] >= rows[:-1]).all():
         return replace(found, ptr=ptr, idx=cols)
-    order = np.argsort(rows, kind="stable").astype(np.int32)
+    order = order_by((rows, num_rows))
     value = None if found.value is None else found.value[order]
     return replace(found, ptr=ptr, idx=np.ascontiguousarray(cols[order]), value=value, order=order)
 

@@ -15,7 +15,9 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from explorer.runtime.data.blocks import taken
 from explorer.runtime.data.index_lists import GENERATED, MEMORY_LIMIT, SparseRows, by_row, check_size
+from explorer.runtime.data.ordering import order_by
 from explorer.runtime.data.triples import Ids, InputError
 
 
@@ -90,7 +92,7 @@ def matrix(name: str, scale: int = 1, columns: int = 0, limit: int = MEMORY_LIMI
     else:
         rows = np.repeat(busy, _sampled_degrees(random, whole, preset.vertices))
     cols = _columns(random, whole, rows, random.permutation(columns).astype(np.int32) if columns else busy[::-1])
-    by_column = np.argsort(cols, kind="stable")
+    order = order_by((rows, preset.vertices), (cols, columns or preset.vertices))
     about = f"Ember Table 2: {preset.vertices:,} vertices, {preset.edges:,} edges"
     found = SparseRows(
         name=shown,
@@ -101,7 +103,7 @@ def matrix(name: str, scale: int = 1, columns: int = 0, limit: int = MEMORY_LIMI
         row_shape=(preset.elements,),
         about=about if scale == 1 else f"one row in {scale} of {name} in Ember's Table 2, whole",
     )
-    sorted_rows = by_row(rows[by_column], cols[by_column], preset.vertices, found)
+    sorted_rows = by_row(taken(rows, order), taken(cols, order), preset.vertices, found)
     # The generated edges have no order of their own to go back to.
     return SparseRows(**{**vars(sorted_rows), "order": None})
 

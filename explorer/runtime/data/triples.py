@@ -21,6 +21,7 @@ from typing import IO, Any, cast
 import numpy as np
 import numpy.typing as npt
 
+from explorer.runtime.data.blocks import blocks_of
 from explorer.runtime.data.triple_text import read_text
 
 Ids = npt.NDArray[np.int32]
@@ -180,8 +181,9 @@ def _generate(name: str) -> Triples:
 
 def skewed(random: np.random.Generator, count: int, order: Ids, skew: float) -> Ids:
     """`count` ids, the first of `order` the most frequent, each of them at least once, evenly spread."""
-    ranks = (len(order) * shares(random, count, skew)).astype(np.int32)
-    ids = order[ranks]
+    ids = np.empty(count, dtype=order.dtype)
+    for rows in blocks_of(count):
+        ids[rows] = order[(len(order) * shares(random, rows.stop - rows.start, skew)).astype(np.int32)]
     ids[np.linspace(0, count, len(order), endpoint=False, dtype=np.int64)] = random.permutation(order)
     return ids
 

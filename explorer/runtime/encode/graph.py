@@ -15,7 +15,9 @@ from typing import Any, TypeVar
 import numpy as np
 import numpy.typing as npt
 
+from explorer.runtime.data.blocks import scattered, taken
 from explorer.runtime.data.graphs import RelationalGraph
+from explorer.runtime.data.ordering import order_by
 from explorer.runtime.data.triples import Ids, InputError
 
 MEMORY_LIMIT = 2 << 30
@@ -158,9 +160,7 @@ def segments(array: Ids, count: int) -> Segments:
     np.cumsum(np.bincount(array, minlength=count), out=ptr[1:])
     if _is_sorted(array):
         return Segments(ptr, None)
-    # NumPy sorts 16-bit keys by radix, several times faster than wider ones.
-    keys = array.astype(np.uint16) if count <= 1 << 16 else array
-    return Segments(ptr, np.argsort(keys, kind="stable").astype(np.int32))
+    return Segments(ptr, order_by((array, count)))
 
 
 def _is_sorted(array: Ids) -> bool:
@@ -177,7 +177,7 @@ def encode(graph: RelationalGraph, limit: int = MEMORY_LIMIT) -> Encodings:
     steps: list[Step] = []
     with _timed(steps, "sort edges by (dst, etype, src)") as done:
         edge_order = _edge_order(graph)
-        src, dst, etype = (array[edge_order] for array in (graph.src, graph.dst, graph.etype))
+        src, dst, etype = (taken(array, edge_order) for array in (graph.src, graph.dst, graph.etype))
         done(f"{len(edge_order):,} edges")
     maps = {"src": src, "dst": dst, "etype": etype, "ntype": graph.ntype}
     counts = {
@@ -188,22 +188,23 @@ def encode(graph: RelationalGraph, limit: int = MEMORY_LIMIT) -> Encodings:
     }
     with _timed(steps, "unique (dst, etype)") as done:
         first = _starts(dst, etype)
-        maps |= {"dst_pair": _numbers(first), "dst_pair_node": dst[first], "dst_pair_etype": etype[first]}
-        counts["dst_pair"] = int(first.sum())
+        begins = np.flatnonzero(first)
+        maps |= {"dst_pair": _numbers(first), "dst_pair_node": dst[begins], "dst_pair_etype": etype[begins]}
+        counts["dst_pair"] = len(begins)
         done(_share(counts["dst_pair"], graph.num_edges))
     with _timed(steps, "unique (src, etype)") as done:
-        by_pair = np.argsort(etype.astype(np.int64) * graph.num_nodes + src, kind="stable").astype(np.int32)
-        first = _starts(etype[by_pair], src[by_pair])
+        by_pair = order_by((etype, graph.num_etypes), (src, graph.num_nodes))
+        first = _starts(taken(etype, by_pair), taken(src, by_pair))
         kept = by_pair[first]
-        src_pair = np.empty(len(by_pair), dtype=np.int32)
-        src_pair[by_pair] = _numbers(first)
+        src_pair = scattered(_numbers(first), by_pair)
         maps |= {"src_pair": src_pair, "src_pair_node": src[kept], "src_pair_etype": etype[kept]}
         counts["src_pair"] = len(kept)
         ptr = np.append(np.flatnonzero(first), len(first)).astype(np.int32)
         done(_share(counts["src_pair"], graph.num_edges))
     with _timed(steps, "in-degrees, whole and by type") as done:
-        norm = np.float32(1) / np.bincount(maps["dst_pair"], minlength=1).astype(np.float32)[maps["dst_pair"]]
-        in_degree = np.bincount(dst, minlength=graph.num_nodes).astype(np.float32)
+        alike = np.diff(begins, append=len(dst))  # the edges of each pair of destination and type
+        norm = np.repeat(np.float32(1) / alike.astype(np.float32), alike)
+        in_degree = np.bincount(dst[begins], weights=alike, minlength=graph.num_nodes).astype(np.float32)
         done(f"at most {int(in_degree.max(initial=0)):,} in-edges a node")
     # The order that found the pairs is the inverse of their map: it need not be sorted for again.
     known = {"src_pair": Segments(ptr, None if _is_sorted(src_pair) else by_pair)}
@@ -212,10 +213,8 @@ def encode(graph: RelationalGraph, limit: int = MEMORY_LIMIT) -> Encodings:
 
 def _edge_order(graph: RelationalGraph) -> Ids:
     """The edges by (dst, etype, src); parallel edges in the order given."""
-    if graph.num_nodes**2 * graph.num_etypes < 2**63:
-        keys = (graph.dst.astype(np.int64) * graph.num_etypes + graph.etype) * graph.num_nodes + graph.src
-        return np.argsort(keys, kind="stable").astype(np.int32)
-    return np.lexsort((graph.src, graph.etype, graph.dst)).astype(np.int32)
+    nodes = graph.num_nodes
+    return order_by((graph.dst, nodes), (graph.etype, graph.num_etypes), (graph.src, nodes))
 
 
 def _starts(*columns: Ids) -> npt.NDArray[np.bool_]:
@@ -229,7 +228,9 @@ def _starts(*columns: Ids) -> npt.NDArray[np.bool_]:
 
 def _numbers(first: npt.NDArray[np.bool_]) -> Ids:
     """Which run of equal rows each row is in, counting from 0."""
-    return np.cumsum(first, dtype=np.int32) - np.int32(1)
+    numbers = np.cumsum(first, dtype=np.int32)
+    numbers -= 1
+    return numbers
 
 
 def _share(pairs: int, edges: int) -> str:

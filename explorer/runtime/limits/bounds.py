@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from explorer.compiler.ir.graph import Gather, Graph, Value, operands
-from explorer.compiler.ir.work import row_flop
+from explorer.compiler.ir.graph import Gather, Graph
+from explorer.compiler.ir.work import row_flop, used_values
 
 SECTOR = 32
 """The bytes that a GPU's memory moves at least; tables are taken to begin on a sector."""
@@ -36,7 +36,7 @@ def limits(graph: Graph, inputs: Inputs) -> dict[str, int | str]:
 
     A kernel that starts with cold caches and moves fewer bytes than the first has not computed all scores.
     """
-    used = _used_values(graph)
+    used = used_values(graph)
     maps = {name: inputs[name] for name in sorted({name for value in used for name in value.depends})}
     fixed = sum(ids.nbytes for ids in maps.values()) + FLOAT * _count_rows(inputs[entry.name] for entry in graph.maps)
     compulsory = stream = 0
@@ -54,17 +54,6 @@ def limits(graph: Graph, inputs: Inputs) -> dict[str, int | str]:
             stream += SECTOR * sum(touched_sectors(numbers, row_bytes) for numbers in rows)
     flop = sum(row_flop(graph, value) * _count_rows(maps[name] for name in value.depends) for value in used)
     return {"compulsory_bytes": fixed + compulsory, "stream_bytes": fixed + stream, "flop": flop, "note": NOTE}
-
-
-def _used_values(graph: Graph) -> list[Value]:
-    """The values that the result needs, in order."""
-    needed = {graph.result}
-    used = []
-    for value in reversed(graph.values):
-        if value.name in needed:
-            needed.update(operands(value.operator))
-            used.append(value)
-    return used[::-1]
 
 
 def _count_rows(ids: Iterable[npt.NDArray[Any]]) -> int:

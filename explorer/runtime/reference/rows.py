@@ -22,8 +22,8 @@ from explorer.runtime.reference.numbers.primitives import (
     Array,
     Carrier,
     Numbers,
+    grouped_matmul,
     joined,
-    matmul,
     moved,
     pick,
     spread,
@@ -65,11 +65,12 @@ class Rows(Handle):
         """The shape of a row."""
         return tuple(self.table.shape[len(self.ids) :])
 
-    def groups(self) -> tuple[Numbers, Numbers]:
-        """The rows in an order in which those that share a matrix stand together, and where each such group begins."""
+    def groups(self) -> tuple[Numbers | None, Numbers]:
+        """The rows in an order in which those that share a matrix stand together, None where they do already, and where
+        each such group begins."""
         flat = np.ravel_multi_index(self.ids, self.table.shape[: len(self.ids)])
-        order = np.argsort(flat, kind="stable")
-        return order, np.flatnonzero(np.diff(flat[order], prepend=-1))
+        order = None if (flat[1:] >= flat[:-1]).all() else np.argsort(flat, kind="stable")
+        return order, np.flatnonzero(np.diff(flat if order is None else flat[order], prepend=-1))
 
     def of_rows(self, rows: Numbers) -> Array:
         """The matrices of these rows."""
@@ -260,7 +261,7 @@ class RowEvaluator(Evaluator):
     def binary(self, kind: ast.operator, left: Binding, right: Binding) -> Array | Number:
         """A product with matrices that many rows share takes them one after another."""
         if isinstance(kind, ast.MatMult):
-            for matrices, other, product in ((right, left, _times_matrix), (left, right, _matrix_times)):
+            for matrices, other, product in ((right, left, _times_matrices), (left, right, _matrices_times)):
                 if isinstance(matrices, Rows) and not isinstance(other, Rows) and len(matrices.ids[0]):
                     values = self.array(other)
                     values = spread(values, (len(matrices.ids[0]), *values.shape[1:]))
@@ -273,24 +274,38 @@ def walk(body: Iterable[ast.AST]) -> Iterator[ast.AST]:
         yield from ast.walk(part)
 
 
-def _by_groups(matrices: Rows, values: Array, product: Callable[[Array, Array], Array]) -> Array:
+Product = Callable[[Array, Array, Numbers], Array]
+"""Of rows, the groups' matrices, and where each group begins."""
+
+
+def _by_groups(matrices: Rows, values: Array, product: Product) -> Array:
     """The products of every row with its matrix, those with the same matrix at once."""
     order, starts = matrices.groups()
-    sorted_rows, tables = pick(values, (order,)), matrices.of_rows(order[starts])
-    ends = [*starts[1:], len(order)]
-    groups = enumerate(zip(starts, ends, strict=True))
-    parts = [product(sorted_rows[start:end], tables[index]) for index, (start, end) in groups]
-    return pick(joined(0, *parts), (np.argsort(order),))
+    if order is None:
+        return product(values, matrices.of_rows(starts), starts)
+    found = product(pick(values, (order,)), matrices.of_rows(order[starts]), starts)
+    places = np.empty_like(order)
+    places[order] = np.arange(len(order))
+    return pick(found, (places,))
 
 
-def _times_matrix(x: Array, matrix: Array) -> Array:
+def _times_matrices(x: Array, matrices: Array, starts: Numbers) -> Array:
     """`x @ matrix` for rows x: a true matrix product where each row is multiplied by the matrix."""
-    dense, shape = x.shape[1:], matrix.shape
+    dense, shape = x.shape[1:], matrices.shape[1:]
     if (len(dense) == 1 or dense[:-1] == shape[:-2]) and dense[-1:] == shape[-2:-1]:
-        return moved(matmul(moved(x, 0, -2), matrix), -2, 0)
-    return functions.product(x, matrix[None], 1)
+        return moved(grouped_matmul(moved(x, 0, -2), matrices, starts), -2, 0)
+    return _one_by_one(x, matrices, starts, lambda part, matrix: functions.product(part, matrix, 1))
 
 
-def _matrix_times(x: Array, matrix: Array) -> Array:
+def _matrices_times(x: Array, matrices: Array, starts: Numbers) -> Array:
     """`matrix @ x` for rows x."""
-    return functions.product(matrix[None], x, 1)
+    if x.ndim == 2 and matrices.ndim == 3 and x.shape[-1] == matrices.shape[-1]:
+        return grouped_matmul(x, swapped(matrices), starts)
+    return _one_by_one(x, matrices, starts, lambda part, matrix: functions.product(matrix, part, 1))
+
+
+def _one_by_one(x: Array, matrices: Array, starts: Numbers, product: Callable[[Array, Array], Array]) -> Array:
+    """The products of each group's rows with its matrix, one group after another."""
+    ends = [*starts[1:], len(x)]
+    groups = enumerate(zip(starts, ends, strict=True))
+    return joined(0, *(product(x[start:end], matrices[index : index + 1]) for index, (start, end) in groups))

@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from explorer.compiler.ir.graph import Gather, Graph, Segment, Value, operands
-from explorer.compiler.ir.work import elements
+from explorer.compiler.ir.work import elements, row_flop, used_values
 
 Ids = npt.NDArray[np.integer]
 
@@ -27,6 +27,12 @@ HUBS = 8
 """So many of those of highest degree are taken besides."""
 MOST_ELEMENTS = 1 << 26
 """Numbers that the widest computed value may have on the part; for more, fewer rows are taken."""
+
+
+MOST_NUMBERS = 1 << 29
+"""Numbers that the reference computes for a whole result: at 15 to 30 ns each, so many take some ten seconds."""
+PRODUCTS = 128
+"""So many operations of a matrix product take as long as a number does that is made by itself."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,6 +66,21 @@ class Data:
     maps: Mapping[str, Ids]
     ends: Mapping[str, tuple[str, str]]
     counts: Mapping[str, int]
+
+
+def takes_long(data: Data) -> bool:
+    """Whether the reference computes so many numbers for all rows that some are drawn."""
+    return sum(_numbers(data, value) for value in used_values(data.graph)) > MOST_NUMBERS
+
+
+def _numbers(data: Data, value: Value) -> int:
+    """The numbers of a value, or those that a sum reads, and the operations of a product as numbers. Matrices are not
+    gathered."""
+    if isinstance(value.operator, Gather) and len(value.shape) > 1:
+        return 0
+    read = data.graph.value(value.operator.operand) if isinstance(value.operator, Segment) else value
+    rows = data.counts.get(read.index_set, 1)
+    return rows * (elements(data.graph, read) + row_flop(data.graph, value) // PRODUCTS)
 
 
 def draw(data: Data, seed: int) -> Sample:

@@ -17,13 +17,14 @@ from explorer.compiler.compilation import Compilation
 from explorer.compiler.ir.graph import Graph, Tensor
 from explorer.compiler.ir.module import Module
 from explorer.runtime.data.graphs import RelationalGraph, load_graph
+from explorer.runtime.data.normal import standard_normal
 from explorer.runtime.encode.footprint import MEMORY_LIMIT, check_memory, room_for
 from explorer.runtime.encode.graph import DOMAINS, Encodings, encode
 from explorer.runtime.encode.layers import finish, program_inputs, programs, tensor_shape, upstream_name
 from explorer.runtime.limits import layers as bounds_layer
 from explorer.runtime.reference.compare import Check
 from explorer.runtime.reference.evaluate import Meaning
-from explorer.runtime.reference.sampling import Data, Sample, cut, draw, renumber
+from explorer.runtime.reference.sampling import Data, Sample, cut, draw, renumber, takes_long
 from explorer.runtime.runs.events import Event, progress
 from explorer.runtime.runs.request import STEPS, Floats, Outcome, RunRequest, Setup, coarser, compile_request
 
@@ -107,7 +108,7 @@ def prepare(request: RunRequest, compilation: Compilation) -> Generator[Event, N
     total = check_memory(graph, module, encodings.counts, data.name, "smaller dimensions or a smaller graph", room)
     yield progress("drawing the features and the parameters", 3, STEPS)
     tensors = draw_tensors(graph, encodings.counts, request.seed)
-    sample = _sample(request, data) if total > MEMORY_LIMIT else None
+    sample = _sample(request, data) if total > MEMORY_LIMIT or _takes_long(request, data) else None
     rows = "the layer" if sample is None else f"{len(sample.rows):,} rows of the layer"
     yield progress(f"computing {rows} in float64, for the check", 4, STEPS)
     part = None if sample is None else _sampled(request, compilation, data, tensors, sample)
@@ -134,11 +135,20 @@ def _meaning(
 
 
 def _sample(request: RunRequest, data: RelationalGraph) -> Sample:
-    """Rows to check, by what they depend on in the graph as it is written: sets of pairs are the compiler's own."""
+    """Rows to check."""
+    return draw(_as_written(request, data), request.seed)
+
+
+def _takes_long(request: RunRequest, data: RelationalGraph) -> bool:
+    return data.num_edges > GRADIENT_EDGES and takes_long(_as_written(request, data))
+
+
+def _as_written(request: RunRequest, data: RelationalGraph) -> Data:
+    """What results depend on in the graph as it is written: sets of pairs are the compiler's own."""
     plain = {"reorder": False, "compact": False, "aggregate": False, "grad": False}
     compilation = compile_request(replace(request, options={**request.options, **plain}))
     counts = {"node": data.num_nodes, "edge": data.num_edges}
-    return draw(Data(programs(compilation)[0], data.arrays(), DOMAINS, counts), request.seed)
+    return Data(programs(compilation)[0], data.arrays(), DOMAINS, counts)
 
 
 def _sampled(
@@ -182,8 +192,6 @@ def draw_tensors(graph: Graph, counts: Mapping[str, int], seed: int) -> dict[str
 
 
 def _draw(graph: Graph, tensor: Tensor, shape: tuple[int, ...], seed: int) -> Floats:
-    random = np.random.default_rng([seed, zlib.crc32(tensor.name.encode())])
-    values = random.standard_normal(shape, dtype=np.float32)
-    if tensor.kind == "param" and tensor.dims:
-        values /= np.float32(np.sqrt(graph.size(tensor.dims[-2:][0])))
-    return values
+    learnt = tensor.kind == "param" and bool(tensor.dims)
+    divisor = np.sqrt(graph.size(tensor.dims[-2:][0])) if learnt else 1.0
+    return standard_normal([seed, zlib.crc32(tensor.name.encode())], shape, divisor)

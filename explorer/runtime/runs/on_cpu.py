@@ -26,6 +26,7 @@ def run(setup: Setup) -> Iterator[Event]:
     bound = prepared.bind(inputs)
     outcome = bound.run()
     first_ms = (perf_counter() - began) * 1e3
+    yield progress("checking the result against that in float64", CHECKING, STEPS)
     got, gradients = setup.finished(*outcome)
     check = setup.check(got)
     if check.matches and gradients:

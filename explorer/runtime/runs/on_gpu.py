@@ -51,6 +51,7 @@ def _run(setup: Setup) -> Iterator[Event]:
     began = perf_counter()
     bound = program.bind(*check_inputs(loops, setup.inputs()))
     bind_ms = (perf_counter() - began) * 1e3  # in which CuPy compiles what no stage has compiled
+    yield progress("checking the result against that in float64", CHECKING, STEPS)
     check, gradients = _checked(setup, bound)
     if check.matches and gradients:
         yield progress("checking the gradients against those in float64", CHECKING, STEPS)

@@ -18,13 +18,14 @@ from explorer.compiler.ir.module import Module
 from explorer.runtime.data.index_lists import SparseRows
 from explorer.runtime.data.lists import DEFAULT, DEFAULTS, load_lists
 from explorer.runtime.data.locality import reuse
+from explorer.runtime.data.normal import standard_normal
 from explorer.runtime.encode.footprint import MEMORY_LIMIT, check_memory, room_for
 from explorer.runtime.encode.layers import tensor_shape, upstream_name
 from explorer.runtime.encode.ops import EncodedLists, Sets, finish, is_weight, program_inputs, programs_of
 from explorer.runtime.limits import layers as bounds_layer
 from explorer.runtime.reference.compare import Check
 from explorer.runtime.reference.evaluate import Meaning
-from explorer.runtime.reference.sampling import Data, Sample, cut, draw, renumber
+from explorer.runtime.reference.sampling import Data, Sample, cut, draw, renumber, takes_long
 from explorer.runtime.runs.events import Event, progress
 from explorer.runtime.runs.fitting import fit_op
 from explorer.runtime.runs.request import STEPS, Floats, Outcome, RunRequest, Setup, coarser
@@ -136,7 +137,8 @@ def prepare(request: RunRequest, compilation: Compilation) -> Generator[Event, N
     encoded = EncodedLists(Sets.of(graph), lists)
     yield progress("drawing the tables and the parameters", 3, STEPS)
     tensors = draw_tensors(graph, encoded, request.seed)
-    sample = _sample(graph, encoded, request.seed) if total > MEMORY_LIMIT else None
+    large = total > MEMORY_LIMIT or takes_long(_data(graph, encoded))
+    sample = _sample(graph, encoded, request.seed) if large else None
     rows = "the op" if sample is None else f"{len(sample.rows):,} rows of the op"
     yield progress(f"computing {rows} in float64, for the check", 4, STEPS)
     part = None if sample is None else _sampled(request, compilation, encoded, tensors, sample)
@@ -154,10 +156,15 @@ def prepare(request: RunRequest, compilation: Compilation) -> Generator[Event, N
     )
 
 
+def _data(graph: Graph, encoded: EncodedLists) -> Data:
+    """What results depend on."""
+    ends = {entry.name: (entry.domain, entry.codomain) for entry in graph.maps if entry.name in encoded.maps}
+    return Data(graph, encoded.maps, ends, encoded.counts)
+
+
 def _sample(graph: Graph, encoded: EncodedLists, seed: int) -> Sample:
     """Rows to check; of entries, as the caller has them."""
-    ends = {entry.name: (entry.domain, entry.codomain) for entry in graph.maps if entry.name in encoded.maps}
-    sample = draw(Data(graph, encoded.maps, ends, encoded.counts), seed)
+    sample = draw(_data(graph, encoded), seed)
     order = encoded.lists.order
     if order is None or graph.value(graph.result).index_set != encoded.sets.entry:
         return sample
@@ -216,14 +223,14 @@ def draw_tensors(graph: Graph, encoded: EncodedLists, seed: int) -> dict[str, Fl
     tensors: dict[str, Floats] = {}
     for tensor in graph.tensors:
         shape = tensor_shape(graph, tensor, encoded.counts)
-        random = np.random.default_rng([seed, zlib.crc32(tensor.name.encode())])
+        drawn_by = [seed, zlib.crc32(tensor.name.encode())]
         if is_weight(tensor, encoded.sets):
             given = encoded.lists.value
-            drawn = random.random(shape, dtype=np.float32) + np.float32(0.5)
+            drawn = np.random.default_rng(drawn_by).random(shape, dtype=np.float32) + np.float32(0.5)
             tensors[tensor.name] = drawn if given is None else encoded.lists.restore(given)
         else:
-            tensors[tensor.name] = random.standard_normal(shape, dtype=np.float32)
-            tensors[tensor.name] /= np.float32(sqrt(shape[-1]) if tensor.dims and tensor.kind != "upstream" else 1)
+            divisor = sqrt(shape[-1]) if tensor.dims and tensor.kind != "upstream" else 1.0
+            tensors[tensor.name] = standard_normal(drawn_by, shape, divisor)
     return tensors
 
 

@@ -9,6 +9,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -212,14 +213,20 @@ class Setup(ABC):
 
         The products of both are added up in float64. A gradient that adds up n terms one by one is off by sqrt(n) of
         itself more than the change tells."""
-        random = np.random.default_rng(self.request.seed)
-        direction = {name: random.standard_normal(self.tensors[name].shape) for name in self.learnt}
-        change, upstream = self.meaning.change(direction), np.asarray(self.upstream, np.float64)
+        direction, change = self._along
+        upstream = np.asarray(self.upstream, np.float64)
         along = {name: gradients[name] * direction[name] for name in self.learnt}
         summed = np.sqrt(upstream.size * sum(float(np.sum(np.square(part))) for part in along.values()))
         scale = float(np.sum(np.abs(upstream) * change.error)) + summed
         want = Bounded(np.array([np.sum(upstream * change.value)]), 0.0, scale)
         return compare(np.array([sum(float(part.sum()) for part in along.values())]), want)
+
+    @cached_property
+    def _along(self) -> tuple[dict[str, npt.NDArray[np.float64]], Bounded]:
+        """A random direction of all that is learnt, and how the result changes along it."""
+        random = np.random.default_rng(self.request.seed)
+        direction = {name: random.standard_normal(self.tensors[name].shape) for name in self.learnt}
+        return direction, self.meaning.change(direction)
 
     def checked(self, gradients: Mapping[str, Floats]) -> dict[str, Check]:
         """Holds gradients against those that the model must give, element by element."""

@@ -159,6 +159,16 @@ def _of_matmul(g: Array, z: Array, x: Array, y: Array) -> tuple[Thunk, ...]:
     )
 
 
+def _of_grouped_matmul(g: Array, z: Array, x: Array, y: Array, starts: Numbers) -> tuple[Thunk, ...]:
+    def by_matrices() -> Array:
+        ends = [*starts[1:], x.shape[-2]]
+        parts = [(..., slice(int(start), int(end)), slice(None)) for start, end in zip(starts, ends, strict=True)]
+        products = [plain.matmul(plain.swapped(plain.part(x, part)), plain.part(g, part)) for part in parts]
+        return plain.joined(0, *(reshaped(product, (1, *product.shape)) for product in products))
+
+    return (lambda: plain.grouped_matmul(g, plain.swapped(y), starts), by_matrices)
+
+
 def _of_joined(g: Array, z: Array, axis: int, *parts: Array) -> tuple[Thunk, ...]:
     starts = np.cumsum([0, *(part.shape[axis] for part in parts)])
     before = (slice(None),) * (axis % g.ndim)
@@ -209,6 +219,7 @@ SLOPES: dict[str, Callable[..., tuple[Thunk, ...]]] = {
     "norm": lambda g, z, x: (lambda: widened(g, g.ndim + 1) * plain.divide_or_zero(x, widened(z, z.ndim + 1)),),
     "largest": lambda g, z, x: (lambda: widened(g, g.ndim + 1) * plain.shares(x),),
     "matmul": _of_matmul,
+    "grouped_matmul": _of_grouped_matmul,
     "segment_sum": lambda g, z, x, places, count: (lambda: plain.pick(g, (places,)),),
     "segment_max": lambda g, z, x, places, count: (
         lambda: plain.pick(g, (places,)) * plain.segment_shares(x, places, count),

@@ -326,6 +326,23 @@ def matmul(x: Array, y: Array) -> Array:
 
 
 @primitive
+def grouped_matmul(x: Array, y: Array, starts: Numbers) -> Array:
+    """Every row of x times its group's matrix: [..., rows, k] by [groups, ..., k, n] to [..., rows, n].
+
+    A group's rows stand together, and `starts` has where each begins."""
+    rows, leading = x.shape[-2], np.broadcast_shapes(x.shape[:-2], y.shape[1:-2])
+    # Laid out row by row, as what follows goes through it.
+    result = np.moveaxis(np.empty((rows, *leading, y.shape[-1]), np.result_type(x, y)), 0, -2)
+    for matrix, start, end in zip(y, starts, [*starts[1:], rows], strict=True):
+        factor = x[..., start:end, :]
+        if isinstance(x, OneByOne):
+            result[..., start:end, :] = matmul(factor, matrix)
+        else:
+            np.matmul(factor, matrix, out=result[..., start:end, :])
+    return result
+
+
+@primitive
 def segment_sum(values: Array, places: Numbers, count: int) -> Array:
     """The sum of the rows of each of `count` places, 0 where there is none; `places` is sorted."""
     result = np.zeros_like(values, shape=(count, *values.shape[1:]))

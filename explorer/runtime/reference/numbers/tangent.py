@@ -57,6 +57,8 @@ WHOLE = frozenset({"put", "accumulate", "joined"})
 """Functions that move several values at once, each as it is."""
 LINEAR = frozenset({"negative", "total", "segment_sum", "reshaped", "transposed", "spread", "part", "placed", "pick"})
 """Functions that do with a change what they do with the value."""
+PRODUCTS = frozenset({"matmul", "grouped_matmul"})
+"""Functions of two values that do with a change of either what they do with that value."""
 REDUCED: dict[str, Callable[..., Array]] = {
     "norm": lambda change, z, x: plain.divide_or_zero(plain.total(change * x), z),
     "largest": lambda change, z, x: plain.total(change * plain.shares(x)),
@@ -82,6 +84,7 @@ def _change(name: str, index: int, change: Array, found: Array, payloads: list[A
         return FUNCTIONS[name](change, *payloads[1:])
     if name in REDUCED:
         return REDUCED[name](change, found, *payloads)
-    if name == "matmul":
-        return plain.matmul(change, payloads[1]) if index == 0 else plain.matmul(payloads[0], change)
+    if name in PRODUCTS:
+        factors = [change, payloads[1]] if index == 0 else [payloads[0], change]
+        return FUNCTIONS[name](*factors, *payloads[2:])
     return SLOPES[name](change, found, *payloads)[index]()

@@ -1,0 +1,117 @@
+"""Bounds at corners, where either of two slopes is right, and of what is largest."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from explorer.runtime.reference.numbers import primitives as plain
+from explorer.runtime.reference.numbers.bounds.bounded import Bounded, bounded, reach_of
+from explorer.runtime.reference.numbers.bounds.elementwise import negative, pair
+from explorer.runtime.reference.numbers.bounds.parts import (
+    EITHER,
+    Floats,
+    absent,
+    cast,
+    full,
+    kept_where,
+    root,
+    size_of,
+    times,
+)
+from explorer.runtime.reference.numbers.primitives import Numbers
+
+
+def sign(x: Bounded) -> Bounded:
+    value = np.sign(x.value)
+    near = np.broadcast_to((np.abs(x.value) <= reach_of(x)) & (np.asarray(x.scale) > 0), x.shape)
+    return Bounded(value, 0.0, np.where(near, (1 + np.abs(value)) * EITHER, 0.0))
+
+
+def relu(x: Bounded) -> Bounded:
+    near = x.value >= -reach_of(x)
+    return Bounded(np.maximum(x.value, 0), kept_where(near, x.own), kept_where(near, x.shared))
+
+
+def leaky_relu(x: Bounded, slope: float) -> Bounded:
+    value, reach = plain.leaky_relu(x.value, slope), reach_of(x)
+    most = np.where(x.value > reach, 1.0, np.where(x.value < -reach, abs(slope), max(1.0, abs(slope))))
+    own = np.where(x.value > reach, 0.0, value)
+    return Bounded(value, root(cast(times(x.own, most)), size_of(math.sqrt(2) * own)), times(x.shared, most))
+
+
+def step(x: Bounded) -> Bounded:
+    near = np.abs(x.value) <= reach_of(x)
+    value = np.where(near, 0.5, plain.step(x.value))
+    return Bounded(value, 0.0, np.where(near, 0.5 * EITHER, 0.0))
+
+
+def leaky_step(x: Bounded, slope: float) -> Bounded:
+    found = step(x)
+    return Bounded(slope + (1 - slope) * found.value, 0.0, abs(slope) + abs(1 - slope) * found.shared)
+
+
+def above(x: Any, y: Any) -> Bounded:
+    x, y = bounded(x), bounded(y)
+    return step(Bounded(x.value - y.value, 0.0, x.scale + y.scale))
+
+
+def maximum(x: Any, y: Any) -> Bounded:
+    x, y = pair(x, y)
+    apart, reach = x.value - y.value, reach_of(x) + reach_of(y)
+
+    def either(one: Any, other: Any) -> Any:
+        return np.where(apart > reach, one, np.where(apart < -reach, other, np.maximum(one, other)))
+
+    return Bounded(np.maximum(x.value, y.value), either(x.own, y.own), either(x.shared, y.shared))
+
+
+def minimum(x: Any, y: Any) -> Bounded:
+    return negative(maximum(negative(bounded(x)), negative(bounded(y))))
+
+
+def largest(x: Bounded) -> Bounded:
+    candidates = _candidates(x)
+    own, shared = (part if absent(part) else kept_where(candidates, part).max(axis=-1) for part in (x.own, x.shared))
+    return Bounded(x.value.max(axis=-1), own, shared)
+
+
+def _candidates(x: Bounded) -> npt.NDArray[np.bool_]:
+    """What may be the largest along the last axis."""
+    reach = reach_of(x)
+    return np.asarray(x.value + reach >= (x.value - reach).max(axis=-1, keepdims=True))
+
+
+def shares(x: Bounded) -> Bounded:
+    return _share(_candidates(x), lambda found: found.sum(axis=-1, keepdims=True))
+
+
+def _share(candidates: npt.NDArray[np.bool_], count: Callable[[Floats], Floats]) -> Bounded:
+    """An even share to each candidate; where there are several, each may get all or nothing."""
+    found = candidates.astype(np.float64)
+    value = found / np.maximum(1, count(found))
+    several = candidates & (value < 1)
+    return Bounded(value, 0.0, np.where(several, (1 - value) * EITHER, 0.0))
+
+
+def _segment_candidates(x: Bounded, places: Numbers, count: int) -> npt.NDArray[np.bool_]:
+    reach = full(reach_of(x), x.shape)
+    return np.asarray(x.value + reach >= plain.segment_max(x.value - reach, places, count)[places])
+
+
+def segment_max(x: Bounded, places: Numbers, count: int) -> Bounded:
+    candidates = _segment_candidates(x, places, count)
+    own, shared = (
+        part if absent(part) else plain.segment_max(kept_where(candidates, part), places, count)
+        for part in (x.own, x.shared)
+    )
+    return Bounded(plain.segment_max(x.value, places, count), own, shared)
+
+
+def segment_shares(x: Bounded, places: Numbers, count: int) -> Bounded:
+    candidates = _segment_candidates(x, places, count)
+    return _share(candidates, lambda found: plain.segment_sum(found, places, count)[places])
