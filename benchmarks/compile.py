@@ -3,7 +3,8 @@
 `explorer bench compile [--repeat N] [--json]`. A compilation makes every stage from the graph to the CUDA, printed and
 verified; PTX and SASS are made on demand and are not in it. One layer is also measured with its backward pass, from the
 text to the loops, and one score and one layer from CUDA to PTX (NVRTC, which makes the machine code too) and from there
-to SASS (nvdisasm and what reads it).
+to SASS (nvdisasm and what reads it). Long texts, without gradients and with, are compiled at two lengths: twice the
+text may take at most 2.5 times the CPU time.
 """
 
 from __future__ import annotations
@@ -16,9 +17,10 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 from statistics import median
-from time import perf_counter
+from time import perf_counter, process_time
 from typing import Any
 
+from benchmarks._growing import GROWING
 from benchmarks._measuring import heading, provenance, summary
 
 CHECKOUT = Path(__file__).resolve().parents[1]
@@ -28,6 +30,7 @@ ON_DEMAND = ("kge/transr", "rgnn/rgat")
 """Examples whose late stages are timed too."""
 BACKWARD_TARGET_MS = 60.0  # text to loops, with its backward pass
 IMPORT_TARGET_MS = 150.0
+GROWTH_TARGET = 2.5  # times the CPU time for twice the text
 IMPORT = """
 from time import perf_counter
 begin = perf_counter()
@@ -59,6 +62,8 @@ def main(argv: Sequence[str]) -> int:
             for name in ON_DEMAND
             for stage, samples in on_demand_samples(name, min(arguments.repeat, 10)).items()
         },
+        "growth": growth(),
+        "growth_target": GROWTH_TARGET,
     }
     print(json.dumps(figures) if arguments.json else table(figures))
     return 0
@@ -113,6 +118,31 @@ def on_demand_samples(name: str, repeat: int) -> dict[str, list[float]]:
     return {stage: times[1:] for stage, times in samples.items()}  # the first one loads NVRTC
 
 
+def growth(repeat: int = 2) -> list[dict[str, Any]]:
+    """For each long text the CPU seconds of a compilation and of twice the text, each the least of a few."""
+    rows = []
+    for grad in (False, True):
+        for name, (text, count) in GROWING.items():
+            length = count // 2 if grad else count
+            print(f"compiling {name} of {length} and {2 * length} ...", file=sys.stderr, flush=True)
+            once, twice = (
+                min(_cpu_seconds(text(number), grad) for _ in range(repeat)) for number in (length, 2 * length)
+            )
+            rows.append({"text": name, "grad": grad, "count": length, "once_s": once, "twice_s": twice})
+    return rows
+
+
+def _cpu_seconds(text: str, grad: bool) -> float:
+    import explorer
+
+    begin = process_time()
+    compilation = explorer.compile(text, options={"grad": grad})
+    seconds = process_time() - begin
+    if not compilation.ok:
+        raise RuntimeError("; ".join(each.message for each in compilation.diagnostics))
+    return seconds
+
+
 def import_samples(repeat: int = 9) -> list[float]:
     """Milliseconds of `import explorer.compiler`, each in a fresh interpreter."""
     command = [sys.executable, "-c", IMPORT]
@@ -140,6 +170,11 @@ def table(figures: dict[str, Any]) -> str:
         lines.append(f"{name:28}{row['median']:>10.2f}{row['p5']:>9.2f}{row['p95']:>9.2f}{target}")
     middle = median(row["median"] for row in figures["compile_ms"].values())
     lines.append(f"{'median of the examples':28}{middle:>10.2f}")
+    lines += ["", f"{'long texts':28}{'count':>10}{'s':>9}{'twice, s':>9}  ratio, under {GROWTH_TARGET:g}"]
+    for row in figures["growth"]:
+        name = row["text"] + (" --grad" if row["grad"] else "")
+        ratio = f"  {row['twice_s'] / row['once_s']:.2f}"
+        lines.append(f"{name:28}{row['count']:>10}{row['once_s']:>9.2f}{row['twice_s']:>9.2f}{ratio}")
     return "\n".join(lines)
 
 

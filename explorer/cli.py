@@ -1,4 +1,4 @@
-"""The command line: `explorer stages | compile | space | run | reuse | bench | serve`.
+"""The command line: `explorer stages | functions | compile | space | run | reuse | bench | serve`.
 
 Bad input ends with its diagnostics on stderr and status 2, a run that fails or gives wrong scores with status 1,
 Ctrl-C with 130. Each command imports only what it needs, so that `--help` and `compile` start fast.

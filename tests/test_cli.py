@@ -146,6 +146,34 @@ def test_compile_json_tells_what_each_kernel_takes_of_a_gpu(model: Path, capsys:
     assert kernel["text"].split(";")[0] in sass["text"]
 
 
+def test_space_lists_what_may_be_chosen_and_compile_takes_a_choice(
+    model: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    status, out, _ = called(capsys, "space", model, "--json")
+    assert status == 0
+    found = json.loads(out)
+    (nest,) = found["nests"]
+    assert found["points"] == nest["points"] > 100
+    warps = next(each for each in nest["decisions"] if each["name"] == "warps")
+    assert warps["value"] in warps["values"]
+    assert warps["why"]
+    assert warps["source"]
+    chosen, usual = tmp_path / "chosen", tmp_path / "usual.json"
+    chosen.write_text("TransE: strategy = warps, warps = 2\n", encoding="utf-8")
+    usual.write_text(json.dumps(found), encoding="utf-8")
+    plain, two, same = (
+        called(capsys, "compile", model, "--stage", "kernels", *more)[1]
+        for more in ((), ("--schedule", chosen), ("--schedule", usual))
+    )
+    assert "warps = 2" in two
+    assert "threads 64" in two
+    assert same == plain != two
+    chosen.write_text("warps = 2\n", encoding="utf-8")
+    status, _, error = called(capsys, "compile", model, "--schedule", chosen)
+    assert status == 2
+    assert "KERNEL: DECISION = VALUE" in error
+
+
 def test_compile_reads_standard_input() -> None:
     shown = explorer("compile", "-", "--stage", "loops", input=TRANSE)
     assert shown.returncode == 0

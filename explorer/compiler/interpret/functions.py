@@ -43,14 +43,3 @@ REDUCTIONS: dict[str, Callable[[Number, Number], Number]] = {
     "max": np.maximum,
     "min": np.minimum,
 }
-
-INDEX_FUNCTIONS: dict[str, Callable[..., int]] = {
-    "add": lambda a, b: a + b,
-    "sub": lambda a, b: a - b,
-    "mul": lambda a, b: a * b,
-    "div": lambda a, b: a // b,
-    "mod": lambda a, b: a % b,
-    "min": min,
-    "max": max,
-    "select": lambda chosen, a, b: a if chosen else b,
-}

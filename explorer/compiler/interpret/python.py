@@ -13,9 +13,10 @@ from typing import Any
 
 import numpy as np
 
-from explorer.compiler.interpret.functions import FUNCTIONS, INDEX_FUNCTIONS, REDUCTIONS
+from explorer.compiler.interpret.functions import FUNCTIONS, REDUCTIONS
 from explorer.compiler.ir import loops
 from explorer.compiler.ir.functions import SIGNS
+from explorer.compiler.ir.index_functions import INDEX_FUNCTIONS
 from explorer.compiler.ir.node import Atom, Node, walk
 
 Environment = dict[str, Any]

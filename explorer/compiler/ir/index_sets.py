@@ -22,6 +22,9 @@ SINGULAR = frozenset({"entity", "relation"})
 """The sets that a score's tensors are declared over: arrays over them have that name as their extent, others its plural
 (`nodes`), since a layer's or an op's maps have the singular names."""
 
+CONSTANT = frozenset({"unit", "etype", "ntype", "relation"})
+"""The sets that do not grow with a graph or a batch: their elements are few, and each may have to do with all."""
+
 ENDS = "_ends"
 """The extent `node_ends` of the array that holds where each node's segment begins: one more than `nodes`."""
 
@@ -36,6 +39,11 @@ def count_name(index_set: str) -> Extent:
     if index_set in SINGULAR:
         return index_set
     return 1 if index_set == "unit" else plural(index_set)
+
+
+def few(extent: Extent) -> bool:
+    """Whether so many iterations are few, however large the graph or the batch is."""
+    return isinstance(extent, int) or extent in {count_name(index_set) for index_set in CONSTANT}
 
 
 def ends_of(index_set: str) -> str:
@@ -65,6 +73,10 @@ def with_products(graph: Graph, counts: Mapping[str, int]) -> dict[str, int]:
     return {**counts, **{name: prod(counts[each] for each in sets) for name, sets in products.items()}}
 
 
+STARTS, ORDER = "_ptr", "_order"
+"""Behind a map's name, the array of where each segment of its inverse begins, and the elements in that order."""
+
+
 @dataclass(frozen=True)
 class SetNames:
     """The names of one graph's extents and inverse maps."""
@@ -85,7 +97,7 @@ class SetNames:
             counts[index_set] = count_name(index_set)
             if graph.family == "score" and index_set != "unit":
                 counts[index_set] = names.new({"batch": "B", "negative": "BN"}.get(index_set, str(counts[index_set])))
-        inverses = {e.name: (names.new(f"{e.name}_ptr"), names.new(f"{e.name}_order")) for e in graph.maps}
+        inverses = {e.name: (names.new(f"{e.name}{STARTS}"), names.new(f"{e.name}{ORDER}")) for e in graph.maps}
         return cls(counts, inverses)
 
     def taken(self) -> set[str]:

@@ -21,9 +21,9 @@ Level = Literal["", "L2", "LLC", "HBM"]
 """The cache, or the memory, that a decoupled load goes to first; "" is where loads go anyway, the last-level cache."""
 
 
-@dataclass(frozen=True, order=True, slots=True)
-class Span:
-    """A piece of the model text; lines and columns count from 1, the end is exclusive."""
+class Span(NamedTuple):
+    """A piece of the model text; lines and columns count from 1, the end is exclusive. Origins are sorted and hashed
+    all the time: as a tuple it is what that takes least for."""
 
     line: int
     column: int
@@ -57,7 +57,10 @@ Result = TypeVar("Result")
 
 def merge(*origins: Origin) -> Origin:
     """The union of origins, sorted."""
-    return tuple(sorted({span for origin in origins for span in origin}))
+    different = {id(origin): origin for origin in origins if origin}
+    if len(different) < 2:
+        return next(iter(different.values()), ())
+    return tuple(sorted(set(chain.from_iterable(different.values()))))
 
 
 def _members(node_class: type[Node]) -> tuple[str, ...]:
@@ -100,14 +103,12 @@ def _below(node: Node) -> tuple[Node, ...]:
 def rewrite(node: AnyNode, change: Callable[[Any], Any]) -> AnyNode:
     """The tree with `change` applied to every node, children first."""
     changes: dict[str, Any] = {}
-    for member in fields(node):
-        value = getattr(node, member.name)
+    for name in _members(type(node)):
+        value = getattr(node, name)
         if isinstance(value, Node):
-            changes[member.name] = rewrite(value, change)
+            changes[name] = rewrite(value, change)
         elif isinstance(value, tuple) and any(isinstance(child, Node) for child in value):
-            changes[member.name] = tuple(
-                rewrite(child, change) if isinstance(child, Node) else child for child in value
-            )
+            changes[name] = tuple(rewrite(child, change) if isinstance(child, Node) else child for child in value)
     changed: AnyNode = change(replace(node, **changes) if changes else node)
     return changed
 
@@ -118,9 +119,11 @@ def once(compute: Callable[[AnyNode], Result]) -> Callable[[AnyNode], Result]:
 
     @wraps(compute)
     def kept(node: AnyNode) -> Result:
-        if key not in node.__dict__:
-            node.__dict__[key] = compute(node)
-        result: Result = node.__dict__[key]
+        known = node.__dict__
+        try:
+            result: Result = known[key]
+        except KeyError:
+            result = known[key] = compute(node)
         return result
 
     return kept

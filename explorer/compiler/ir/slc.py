@@ -302,7 +302,7 @@ class _Verification:
             for name in reads_of(statement):
                 if name.startswith("%"):
                     raise VerificationError(f"{name} is read without to_val: {print_head(statement)}")
-                if name not in self.values | self.fixed | self.arrays:
+                if not (name in self.values or name in self.fixed or name in self.arrays):
                     raise VerificationError(f"{name} is used before its definition: {print_head(statement)}")
             name_defined = loops.result_of(statement)
             if name_defined is not None:

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import TypeVar
 
 from explorer.compiler.ir import loops
-from explorer.compiler.ir.node import Atom, Node, walk
+from explorer.compiler.ir.node import Atom, Node, once, walk
 
 AnyStatement = TypeVar("AnyStatement", bound=Node)
 
@@ -25,8 +25,13 @@ def all_names(kernel: loops.Kernel) -> set[str]:
 
 def written_names(body: Iterable[loops.Statement]) -> set[str]:
     """The rows, accumulators and outputs that statements write, at any depth."""
-    nodes = [node for statement in body for node in walk(statement)]
-    return {node.target for node in nodes if isinstance(node, loops.Accumulate | loops.Store)}
+    return set().union(*map(written_in, body))
+
+
+@once
+def written_in(statement: loops.Statement) -> frozenset[str]:
+    """The rows, accumulators and outputs that a statement writes, at any depth."""
+    return frozenset(node.target for node in walk(statement) if isinstance(node, loops.Accumulate | loops.Store))
 
 
 def rename(statement: loops.Statement, names: Mapping[str, str]) -> loops.Statement:
@@ -74,14 +79,20 @@ def slice_for(candidates: tuple[AnyStatement, ...], readers: Iterable[Node]) -> 
     kept: list[AnyStatement] = []
     for statement in reversed(candidates):
         if loops.result_of(statement) in needed:
-            kept.insert(0, statement)
+            kept.append(statement)
             needed.update(loops.reads_of(statement))
-    return kept
+    return kept[::-1]
 
 
 def names_read(body: Iterable[Node]) -> set[str]:
     """The names that statements read, at any depth."""
-    return {name for statement in body for node in walk(statement) for name in loops.reads_of(node)}
+    return set().union(*map(read_in, body))
+
+
+@once
+def read_in(statement: Node) -> frozenset[str]:
+    """The names that a statement reads, at any depth."""
+    return frozenset(name for node in walk(statement) for name in loops.reads_of(node))
 
 
 def closure(before: Sequence[loops.Statement], needed: Iterable[str | None]) -> tuple[loops.Statement, ...]:
@@ -89,10 +100,10 @@ def closure(before: Sequence[loops.Statement], needed: Iterable[str | None]) -> 
     needed = set(needed)
     kept: list[loops.Statement] = []
     for statement in reversed(before):
-        if needed & {loops.result_of(statement), *written_names([statement])}:
-            kept.insert(0, statement)
-            needed |= names_read((statement,))
-    return tuple(kept)
+        if loops.result_of(statement) in needed or not needed.isdisjoint(written_in(statement)):
+            kept.append(statement)
+            needed |= read_in(statement)
+    return tuple(reversed(kept))
 
 
 def alive(body: Sequence[loops.Statement]) -> tuple[loops.Statement, ...]:
@@ -103,13 +114,17 @@ def alive(body: Sequence[loops.Statement]) -> tuple[loops.Statement, ...]:
         defines = pure(statement) or isinstance(statement, loops.Row | loops.Accumulator)
         if not defines or loops.result_of(statement) in touched:
             kept.append(statement)
-            touched |= names_read((statement,)) | written_names((statement,))
+            touched |= read_in(statement) | written_in(statement)
     return tuple(reversed(kept))
 
 
 def is_segment(kernel: loops.Kernel, statement: loops.Statement) -> bool:
     """Whether a statement is a loop whose bounds were loaded."""
-    fixed = loops.fixed_names(kernel.sizes, kernel.buffers)
     return isinstance(statement, loops.For) and any(
-        isinstance(bound, str) and bound not in fixed for bound in (statement.lower, statement.extent)
+        isinstance(bound, str) and bound not in _fixed_names(kernel) for bound in (statement.lower, statement.extent)
     )
+
+
+@once
+def _fixed_names(kernel: loops.Kernel) -> set[str]:
+    return loops.fixed_names(kernel.sizes, kernel.buffers)

@@ -70,6 +70,7 @@ def declare_tensors(
 ) -> tuple[Tensor, ...]:
     """The tensors of a definition, which are put into its scope; a wrong one becomes None there."""
     tensors: list[Tensor] = []
+    indexed = indexed_by(definition)
     for statement in definition.statements:
         if isinstance(statement, syntax.Declarations):
             for declaration in statement.tensors:
@@ -77,7 +78,7 @@ def declare_tensors(
                 if not _check_name(declaration, scope, elaborator):
                     scope.setdefault(name, None)
                     continue
-                tensor = _tensor(declaration, elaborator, definition)
+                tensor = _tensor(declaration, elaborator, definition, indexed.get(name, 0))
                 scope[name] = Table(tensor, declaration) if tensor else None
                 tensors += [tensor] if tensor else []
     return tuple(tensors)
@@ -105,9 +106,10 @@ def _check_name(declaration: syntax.Declaration, scope: dict[str, Entity | None]
     return not taken
 
 
-def _tensor(declaration: syntax.Declaration, elaborator: Elaborator, definition: syntax.Definition) -> Tensor | None:
-    """The tensor with its index sets and then its dimensions."""
-    indexed = indexed_by(definition, declaration.name.text)
+def _tensor(
+    declaration: syntax.Declaration, elaborator: Elaborator, definition: syntax.Definition, indexed: int
+) -> Tensor | None:
+    """The tensor with its index sets and then its dimensions; the body indexes it by so many indices."""
     sets: list[str] = []
     dims: list[Extent] = []
     complete = True
@@ -133,17 +135,18 @@ def _tensor(declaration: syntax.Declaration, elaborator: Elaborator, definition:
     )
 
 
-def indexed_by(definition: syntax.Definition, name: str) -> int:
-    """By how many indices a body indexes a tensor, `T[i]` or `n.x`: so many of its extents are meant as index sets."""
-    counts = [0]
+def indexed_by(definition: syntax.Definition) -> dict[str, int]:
+    """By how many indices a body indexes each name, `T[i]` or `n.x`: so many of a tensor's extents are meant as index
+    sets."""
+    counts: dict[str, int] = {}
     for statement in syntax.walk_statements(definition.statements):
         for node in (part for root in syntax.expressions_of(statement) for part in syntax.walk_expression(root)):
             match node:
-                case syntax.Index(base=syntax.Name(text=base), indices=indices) if base == name:
-                    counts.append(len(indices))
-                case syntax.Attribute(name=syntax.Name(text=read)) if read == name:
-                    counts.append(1)
-    return max(counts)
+                case syntax.Index(base=syntax.Name(text=base), indices=indices):
+                    counts[base] = max(counts.get(base, 0), len(indices))
+                case syntax.Attribute(name=syntax.Name(text=read)):
+                    counts[read] = max(counts.get(read, 0), 1)
+    return counts
 
 
 def _extent(

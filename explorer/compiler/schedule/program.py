@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import TypeVar
 
 from explorer.compiler.decisions import grouped
 from explorer.compiler.ir import loops
+from explorer.compiler.ir.index_sets import STARTS
 from explorer.compiler.ir.kernels import Count, ScheduledKernel, reads_of
 from explorer.compiler.ir.module import Module
 from explorer.compiler.ir.node import Names, VerificationError, walk
@@ -16,26 +17,38 @@ from explorer.compiler.ir.verify.kernels import verify_scheduled
 from explorer.compiler.passes.loops.cleared import clearing_kernel
 from explorer.compiler.report import Report
 from explorer.compiler.schedule.chunks.strategy import schedule_chunks
+from explorer.compiler.schedule.distribute.by_elements import add_elements
 from explorer.compiler.schedule.distribute.cut_products import cut_products
 from explorer.compiler.schedule.distribute.duplicates import Repeated
+from explorer.compiler.schedule.distribute.fission import split_stages, walked_by_few
 from explorer.compiler.schedule.distribute.flatten_negatives import flatten_negatives
 from explorer.compiler.schedule.distribute.join_segments import join_segments
+from explorer.compiler.schedule.distribute.join_sums import joined, sums_together
+from explorer.compiler.schedule.distribute.long_sums import added, sum_in_pieces
 from explorer.compiler.schedule.distribute.scatter import scatter_sums
 from explorer.compiler.schedule.distribute.split_rows import split_rows
 from explorer.compiler.schedule.distribute.split_sums import split_sums
+from explorer.compiler.schedule.distribute.unit_rows import clear_together, rows_of_one
 from explorer.compiler.schedule.edit.dead_code import without_unread
 from explorer.compiler.schedule.edit.guards import within_extents
 from explorer.compiler.schedule.gemm.outer_products import schedule_outer_products
 from explorer.compiler.schedule.gemm.strategy import Groupings, schedule_pairs, schedule_products
+from explorer.compiler.schedule.match.outer_products import find_outer_sum
+from explorer.compiler.schedule.segments.by_rows import schedule_rows
 from explorer.compiler.schedule.segments.strategy import OF_SUMS, usual_of_sums
+from explorer.compiler.schedule.shared_out import is_shared_out
 from explorer.compiler.schedule.strategies import (
     CHUNKS,
     CUT_PRODUCTS,
+    ELEMENTS,
     GEMM,
     GEMM_OF_SUMS,
+    LONG_SUMS,
     OUTER_PRODUCTS,
+    SPLIT_ELEMENTS,
     SPLIT_ROWS,
     SPLIT_SUMS,
+    STAGES,
     STRATEGY,
     WARPS,
 )
@@ -174,6 +187,7 @@ class _Scheduling:
 
     groupings: Groupings
     repeated: Repeated
+    maps: Mapping[str, loops.Buffer]
     report: Report
     most_bytes: int
 
@@ -181,7 +195,7 @@ class _Scheduling:
     def of(cls, nests: Sequence[loops.Kernel], report: Report, kept: Sequence[str], most_bytes: int) -> _Scheduling:
         """Nothing yet, of a module of these nests, of which a caller gets the arrays `kept`; a block that one warp's
         rows fill has `most_bytes` of shared memory."""
-        return cls(Groupings.of(nests, kept), Repeated.of(nests), report, most_bytes)
+        return cls(Groupings.of(nests, kept), Repeated.of(nests), _maps_of(nests), report, most_bytes)
 
     def copy(self) -> _Scheduling:
         """The same, which what is done from here on does not change."""
@@ -202,9 +216,11 @@ class _Scheduling:
             report.settle(kernel.name, STRATEGY, strategy)
             if steps := self._attempt(strategy, kernel, strategy == wanted):
                 report.settle(kernel.name, STRATEGY, strategy, "it does not fit" if wanted else "")
-                following = self._part if strategy in (CUT_PRODUCTS, SPLIT_SUMS, SPLIT_ROWS) else self.kernels
+                parts = strategy in (CUT_PRODUCTS, SPLIT_SUMS, STAGES, SPLIT_ROWS, SPLIT_ELEMENTS)
+                following = self._part if parts else self.kernels
                 each = ((step,) if isinstance(step, ScheduledKernel) else following(step) for step in steps)
-                return tuple(kernel for kernels in each for kernel in kernels)
+                found = tuple(kernel for kernels in each for kernel in kernels)
+                return self._cleared_together(kernel, found) if strategy == STAGES else found
         raise Unsupported(f"No strategy's kernels for {kernel.name} can be shown to be right.")
 
     def _usual(self, kernel: loops.Kernel) -> Iterator[str]:
@@ -213,8 +229,10 @@ class _Scheduling:
         strategy of sums where one is for it; else a warp an iteration."""
         if self.report.options.inspect == "chunks":
             yield CHUNKS
-        yield from (GEMM, GEMM_OF_SUMS, CUT_PRODUCTS, SPLIT_SUMS, SPLIT_ROWS, OUTER_PRODUCTS)
+        yield from (GEMM, GEMM_OF_SUMS, CUT_PRODUCTS, SPLIT_SUMS, STAGES, SPLIT_ROWS, OUTER_PRODUCTS, LONG_SUMS)
         yield from usual_of_sums(kernel, self.report)
+        if walked_by_few(kernel):
+            yield from (SPLIT_ELEMENTS, ELEMENTS)
         yield WARPS
 
     def _attempt(self, strategy: str, kernel: loops.Kernel, wanted: bool) -> tuple[Made, ...]:
@@ -249,13 +267,81 @@ class _Scheduling:
                 return cut_products(kernel, names, report)
             case "split_sums":
                 return split_sums(kernel, names)
+            case "stages":
+                return self._stages(kernel)
             case "split_rows":
-                return split_rows(kernel, names)
+                return split_rows(kernel, names, self.maps)
+            case "long_sums":
+                return self._in_pieces(kernel)
+            case "split_elements":
+                return split_rows(kernel, names, self.maps, always=True)
+            case "elements":
+                return [self._warps_of(each, kernel) for each in add_elements(kernel, self.maps)]
             case "outer_products":
                 return schedule_outer_products(kernel, groupings, report)
             case "warps":
                 return warps(kernel, report, self.most_bytes, names)
-        return OF_SUMS[strategy](join_segments(kernel), report)
+        found = OF_SUMS[strategy](join_segments(kernel), report)
+        if walked_by_few(kernel) and not all(map(is_shared_out, found)):
+            report.refused(f"{kernel.name} is not scheduled by {strategy}: few blocks would go through all elements")
+            return ()
+        return found
+
+    def _warps_of(self, kernel: loops.Kernel, nest: loops.Kernel) -> ScheduledKernel:
+        """A kernel of a nest that clears, or adds to what is cleared, a warp an iteration."""
+        if kernel.name != nest.name:
+            self.report.enter(kernel.name)
+        return schedule_warps(kernel, self.report, self.most_bytes)
+
+    def _stages(self, kernel: loops.Kernel) -> list[loops.Kernel]:
+        """The kernels of a nest's long sums, those together that can be, and of what is between them."""
+        found: list[loops.Kernel] = []
+        for group in sums_together(split_stages(kernel, self.groupings.names), self._is_plain):
+            together = joined(group, self.groupings.names) if len(group) > 1 else None
+            if together is not None and self._has_rows(together):
+                found.append(together)
+            else:
+                found += [each for part in group for each in rows_of_one(part)]
+        return found
+
+    def _is_plain(self, kernel: loops.Kernel) -> bool:
+        """Whether a nest's long sum is taken as it is, in pieces: it is none of outer products, and of an element's own
+        numbers."""
+        names = self.groupings.names
+        rows = split_rows(kernel, names, self.maps)
+        return not rows and find_outer_sum(kernel) is None and sum_in_pieces(kernel, names, self.report) is not None
+
+    def _has_rows(self, kernel: loops.Kernel) -> bool:
+        """Whether lanes can share the rows of sums that are taken together."""
+        found = sum_in_pieces(kernel, self.groupings.names, self.report)
+        return found is not None and bool(schedule_rows(join_segments(found.storing), self.report.like(None)))
+
+    def _in_pieces(self, kernel: loops.Kernel) -> tuple[ScheduledKernel, ...]:
+        """The kernels of sums over a whole set; none where a nest is something else."""
+        found = sum_in_pieces(kernel, self.groupings.names, self.report)
+        if found is None:
+            return ()
+        clearing, said = self._warps_of(found.clearing, kernel), self.report.mark()
+        adding = tuple(added(each, found.parts) for each in schedule_rows(join_segments(found.storing), self.report))
+        if not adding:
+            self.report.back_to(said)
+            adding = (self._warps_of(found.adding, kernel),)
+        steps = (clearing, *adding)
+        return tuple(_with_count(step, found.count) for step in steps)
+
+    def _cleared_together(self, kernel: loops.Kernel, steps: Sequence[ScheduledKernel]) -> tuple[ScheduledKernel, ...]:
+        """The kernels of a nest's stages, those that only clear arrays in as few as can be, ahead of all."""
+        clears = [step for step in steps if _clears(step)]
+        outputs = [buffer for step in clears for buffer in step.buffers]
+        clearing = [self._warps_of(each, kernel) for each in clear_together(kernel, outputs)]
+        chosen = tuple(each for step in clears for each in step.chosen)
+        told = self._told(clearing)
+        shown = _shown_right(kernel, told, self.report) if clears else ()
+        if not shown:
+            return tuple(steps)
+        first, *others = (step for step in shown if isinstance(step, ScheduledKernel))
+        first = replace(first, chosen=(*chosen, *first.chosen))
+        return first, *others, *(step for step in steps if step not in clears)
 
     def _told(self, steps: Sequence[Made]) -> tuple[Made, ...]:
         """The steps, the first scheduled kernel of which says what has been chosen since the last that did."""
@@ -275,6 +361,21 @@ class _Scheduling:
             self.report.did(f"{kernel.name} is left out: another kernel has computed the same")
             return ()
         return self.kernels(kernel)
+
+
+def _clears(kernel: ScheduledKernel) -> bool:
+    """Whether a kernel does nothing but store zeros in arrays of its own."""
+    nodes = list(walk(kernel))
+    stores = {node.operands for node in nodes if isinstance(node, loops.Store)}
+    others = [n for n in nodes if isinstance(n, loops.Load | loops.Accumulate | loops.Compute)]
+    return stores == {(0.0,)} and not others and all(buffer.kind == "output" for buffer in kernel.buffers)
+
+
+def _maps_of(nests: Sequence[loops.Kernel]) -> dict[str, loops.Buffer]:
+    """By the array of where segments begin the one that says of each element in which segment it is, where some nest
+    has it."""
+    arrays = {buffer.name: buffer for nest in nests for buffer in nest.buffers if buffer.kind == "index"}
+    return {f"{name}{STARTS}": buffer for name, buffer in arrays.items() if f"{name}{STARTS}" in arrays}
 
 
 def _shown_right(kernel: loops.Kernel, steps: Sequence[Step], report: Report) -> tuple[Step, ...]:

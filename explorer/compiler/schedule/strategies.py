@@ -9,18 +9,22 @@ GEMM = "gemm"
 GEMM_OF_SUMS = "gemm_of_sums"
 CUT_PRODUCTS = "cut_products"
 SPLIT_SUMS = "split_sums"
+STAGES = "stages"
 SPLIT_ROWS = "split_rows"
 OUTER_PRODUCTS = "outer_products"
+LONG_SUMS = "long_sums"
 DOTS = "dots"
 ROW_PIECES = "row_pieces"
 NONZEROS = "nonzeros"
 ROWS = "rows"
+SPLIT_ELEMENTS = "split_elements"
+ELEMENTS = "elements"
 WARPS = "warps"
 STRATEGY = Decision(
     name="strategy",
     domain=(
-        *(CHUNKS, GEMM, GEMM_OF_SUMS, CUT_PRODUCTS, SPLIT_SUMS, SPLIT_ROWS, OUTER_PRODUCTS),
-        *(DOTS, ROW_PIECES, NONZEROS, ROWS, WARPS),
+        *(CHUNKS, GEMM, GEMM_OF_SUMS, CUT_PRODUCTS, SPLIT_SUMS, STAGES, SPLIT_ROWS),
+        *(OUTER_PRODUCTS, LONG_SUMS, DOTS, ROW_PIECES, NONZEROS, ROWS, SPLIT_ELEMENTS, ELEMENTS, WARPS),
     ),
     why="what a block, a warp and a lane have of the nest; the first of these that fits is usual",
     source="cuKE §V and §VI, Hector §3.3.1, G-Sparse §III-B; measured on an H100",

@@ -1,7 +1,10 @@
 """What is stored: an edge's weight and the gradient of its logit once, for all the loops that would compute them."""
 
+import numpy as np
 import pytest
 
+import explorer
+from benchmarks._growing import GROWING
 from explorer.compiler.ir.loops import Compute, Load
 from explorer.compiler.ir.node import walk
 from tests.compiler.layers import layer
@@ -46,3 +49,30 @@ def test_sums_by_the_same_map_are_taken_by_one_kernel():
     ]
     assert len(stored_over([kernel], "src_pairs")) == 2
     assert not [n for n in walk(kernel) if isinstance(n, Load) and n.buffer == "src_pair"]
+
+
+def test_a_chain_of_softmaxes_stores_what_each_would_begin_anew_and_is_right():
+    text, _ = GROWING["softmaxes"]
+    compilation = explorer.compile(text(12).replace("F = 64, H = 4, D = 16", "F = 8, H = 2, D = 4"), on_demand=True)
+    assert stored_over(compilation.stages["loops"].program.programs, "edges")
+    rng = np.random.default_rng(0)
+    nodes, edges = 12, 40
+    src, dst = rng.integers(0, nodes, edges), rng.integers(0, nodes - 2, edges)
+    etype, ntype = rng.integers(0, 3, edges), rng.integers(0, 2, nodes)
+    shapes = {"x": (nodes, 8), "K": (2, 2, 8, 4), "Q": (2, 2, 8, 4), "V": (2, 2, 8, 4)}
+    shapes |= {"A": (3, 2, 4, 4), "M": (3, 2, 4, 4), "mu": (3, 2)}
+    given = {name: (rng.standard_normal(shape) * 0.5).astype(np.float32) for name, shape in shapes.items()}
+    x, k, q, v, a, m, mu = (each.astype(np.float64) for each in given.values())
+    keys, queries, messages = (np.einsum("nf,nhfd->nhd", x, weight[ntype]) for weight in (k, q, v))
+    att = (np.einsum("ehd,ehdc->ehc", keys[src], a[etype]) * queries[dst]).sum(-1) * mu[etype] / 2
+    for _ in range(12):
+        weights, total = np.exp(att), np.zeros((nodes, 2))
+        np.add.at(total, dst, weights)
+        att = weights / total[dst]
+    wanted = np.zeros((nodes, 2, 4))
+    np.add.at(wanted, dst, np.einsum("ehd,ehdc->ehc", messages[src], m[etype]) * att[..., None])
+    graph = {"src": src, "dst": dst, "etype": etype, "ntype": ntype}
+    graph |= {"num_nodes": nodes, "num_etypes": 3, "num_ntypes": 2}
+    for stage in ("loops", "dlc", "kernels"):
+        result = compilation.run(given | graph, on=stage)
+        assert np.abs(result - wanted.reshape(nodes, 8)).max() < 1e-6 * np.abs(wanted).max(), stage

@@ -137,6 +137,18 @@ def test_other_values_give_the_same_numbers(path: Path) -> None:
         assert made.schedule[key] == value, made.stages["kernels"].passes[-1].refusals
 
 
+@pytest.mark.parametrize(("name", "kernel", "strategy", "sizes"), [
+    ("kge/transr", "TransR", "gemm", {"D": 12, "K": 5}),
+    ("rgnn/rgcn", "RGCN_0", "gemm_of_sums", {"F": 20, "G": 6}),
+])  # fmt: skip
+def test_tiles_of_few_columns_are_made_where_they_are_asked_for(
+    name: str, kernel: str, strategy: str, sizes: dict[str, int]
+) -> None:
+    path, key = EXAMPLES / f"{name}.emb", f"{kernel}.strategy"
+    assert same_numbers(path, None, sizes=sizes).schedule[key] != strategy
+    assert same_numbers(path, Schedule(((key, strategy),)), sizes=sizes).schedule[key] == strategy
+
+
 @pytest.mark.sweep
 @pytest.mark.parametrize("path", [*OFTEN, EXAMPLES / "rgnn" / "rgcn.emb"], ids=lambda path: path.stem)
 def test_all_other_values_give_the_same_numbers(path: Path) -> None:

@@ -9,9 +9,10 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from explorer.compiler.counts import Counts
-from explorer.compiler.ir.graph import Contract, Gather, Graph, Shape, Value, indices_of
+from explorer.compiler.ir.graph import Contract, Gather, Graph, Shape, Value, indices_of, operands
 from explorer.compiler.ir.node import merge
 from explorer.compiler.ir.set_maps import total_work
+from explorer.compiler.ir.work import work_of
 from explorer.compiler.passes.graph.aggregate_first import waits, weighed_by_their_node
 from explorer.compiler.passes.graph.costs import report_costs
 from explorer.compiler.passes.graph.dead_values import dead_values
@@ -32,14 +33,15 @@ def reorder(graph: Graph, report: Report) -> Graph:
     counts = report.counts
     weighed = weighed_by_their_node(graph) and waits(counts["src_pair"], counts)
     kept = not report.options.aggregate or bool(weighed)
-    chosen = _choose(graph, found, counts, kept)
-    after = total_work(_apply(graph, chosen), counts)
+    trial = _Trial(graph, found, counts)
+    chosen = _choose(trial, total_work(graph, counts), found, kept)
+    after = trial.work
     for value, pair in found:
         weights = f"{_tensor(pair.matrix)} and {_tensor(pair.factor)}"
-        if value.name in {v.name for v, _ in chosen}:
+        if value.name in trial.chosen:
             report.did(f"{value.name} multiplies {weights} first, once a row of {pair.index_set}")
             continue
-        alone = total_work(_apply(graph, [*chosen, (value, pair)]), counts)
+        alone = trial.work_with(value.name)
         cost = f"{alone:,} FLOP, not {after:,}, on {counts.name}"
         report.refused(f"{value.name} keeps its order: {weights} multiplied first would take {cost}")
     reordered = _apply(graph, chosen)
@@ -111,21 +113,78 @@ def _common_set(matrix: Value, factor: Value) -> str | None:
     return matrix.index_set
 
 
-def _choose(graph: Graph, found: list[tuple[Value, _Pair]], counts: Counts, kept: bool) -> list[tuple[Value, _Pair]]:
+class _Trial:
+    """What a layer takes with some of the candidates rewritten. Taking one up or leaving it changes only what it reads
+    and, by counted readers, what nothing reads any more."""
+
+    def __init__(self, graph: Graph, found: list[tuple[Value, _Pair]], counts: Counts) -> None:
+        writer = ValueWriter(graph)
+        self.others = {value.name: _rewritten(writer, value, pair) for value, pair in found}
+        self.values = writer.values  # the originals, and all that any rewriting adds
+        self.graph = replace(graph, values=tuple(self.values.values()))
+        self.counts, self.chosen, self.work = counts, set[str](), 0
+        self.readers = dict.fromkeys(self.values, 0)
+        for name in (graph.result, *(name for _, name in graph.gradients)):
+            self._read(name)
+
+    def exchange(self, name: str) -> int:
+        """Takes a candidate up, or leaves it again; the work of all that is read then."""
+        old, new = self.values[name], self.others[name]
+        self.values[name], self.others[name] = new, old
+        self.chosen ^= {name}
+        if self.readers[name]:
+            self.work += self._work(new) - self._work(old)
+            for operand in operands(new.operator):
+                self._read(operand)
+            for operand in operands(old.operator):
+                self._leave(operand)
+        return self.work
+
+    def work_with(self, name: str) -> int:
+        """The work with one candidate exchanged, which is then as before."""
+        work = self.exchange(name)
+        self.exchange(name)
+        return work
+
+    def _work(self, value: Value) -> int:
+        index_set, flop = work_of(self.graph, value)
+        return self.counts[index_set] * flop
+
+    def _read(self, name: str) -> None:
+        self.readers[name] += 1
+        if self.readers[name] == 1:
+            self.work += self._work(self.values[name])
+            for operand in operands(self.values[name].operator):
+                self._read(operand)
+
+    def _leave(self, name: str) -> None:
+        self.readers[name] -= 1
+        if not self.readers[name]:
+            self.work -= self._work(self.values[name])
+            for operand in operands(self.values[name].operator):
+                self._leave(operand)
+
+
+def _choose(trial: _Trial, before: int, found: list[tuple[Value, _Pair]], kept: bool) -> list[tuple[Value, _Pair]]:
     """All candidates if they lower the work together, else those that lower it one by one.
 
     Where products are `kept`, since sums do not come before them, those left out that the rest takes less work
     without: their product is computed for others anyway. A sum that comes first may leave them no other reader."""
-    together = total_work(_apply(graph, found), counts)
-    if together < total_work(graph, counts):
-        without = {value.name: [other for other in found if other[0] is not value] for value, _ in found}
-        more = {name: total_work(_apply(graph, others), counts) > together for name, others in without.items()}
-        return [(value, pair) for value, pair in found if more[value.name] or not kept]
-    chosen: list[tuple[Value, _Pair]] = []
-    for candidate in found:
-        if total_work(_apply(graph, [*chosen, candidate]), counts) < total_work(_apply(graph, chosen), counts):
-            chosen.append(candidate)
-    return chosen
+    for value, _ in found:
+        trial.exchange(value.name)
+    together = trial.work
+    if together < before:
+        left = [value.name for value, _ in found if kept and trial.work_with(value.name) <= together]
+        for name in left:
+            trial.exchange(name)
+        return [(value, pair) for value, pair in found if value.name in trial.chosen]
+    for value, _ in reversed(found):
+        trial.exchange(value.name)
+    for value, _ in found:
+        work = trial.work
+        if trial.exchange(value.name) >= work:
+            trial.exchange(value.name)
+    return [(value, pair) for value, pair in found if value.name in trial.chosen]
 
 
 def _apply(graph: Graph, chosen: list[tuple[Value, _Pair]]) -> Graph:

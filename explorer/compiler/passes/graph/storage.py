@@ -14,6 +14,8 @@ from explorer.compiler.ir.work import elements
 from explorer.compiler.passes.graph.inner_products import inner_products
 from explorer.compiler.passes.graph.rows import sums
 
+MOST_COMPUTED = 40
+"""Operations of a value that loops compute again, each for itself."""
 SECTOR = 8
 """Floats that memory gives at a time: a value of more is a row, which costs as much to store as it does to load."""
 
@@ -40,10 +42,11 @@ def stored_values(graph: Graph) -> list[str]:
             readers[name].append(value)
     stored, places = _stored(graph, readers, set())
     products = inner_products(graph, places) - stored if graph.family != "score" else set[str]()
-    if products:  # a batch's are split off where its sums are scattered
-        stored, places = _stored(graph, readers, products)
+    # a batch's products are split off where its sums are scattered
+    if chosen := products | _computed_often(graph, stored, places):
+        stored, places = _stored(graph, readers, chosen)
     if graph.family == "layer" and graph.gradients:
-        stored, _ = _stored(graph, readers, products | _loaded_often(graph, readers, places))
+        stored, _ = _stored(graph, readers, chosen | _loaded_often(graph, readers, places))
     return [value.name for value in graph.values if value.name in stored]
 
 
@@ -74,6 +77,23 @@ def _stored(
             stored.add(value.name)
         places[value.name] = found
     return stored, places
+
+
+def _computed_often(graph: Graph, stored: set[str], places: dict[str, set[tuple[str, str]]]) -> set[str]:
+    """What several loops would compute, each in more than MOST_COMPUTED operations. Without this, every loop of a long
+    chain of loops would begin at the chain's start, so that their texts and their work grew with its square."""
+    chosen: set[str] = set()
+    needed: dict[str, frozenset[str] | None] = {}  # what a loop computes for a value; None: too much to be counted
+    for value in graph.values:
+        inside = () if isinstance(value.operator, Gather | Segment) else operands(value.operator)
+        parts = [needed[name] for name in inside]
+        within = None if None in parts else frozenset((value.name,)).union(*filter(None, parts))
+        many = within is None or len(within) > MOST_COMPUTED
+        if many and len(places[value.name]) > 1:
+            chosen.add(value.name)
+        known = value.name in stored or value.name in chosen
+        needed[value.name] = frozenset() if known else None if many else within
+    return chosen - stored
 
 
 def _loaded_often(graph: Graph, readers: dict[str, list[Value]], places: dict[str, set[tuple[str, str]]]) -> set[str]:
@@ -168,26 +188,33 @@ def _reads(graph: Graph, value: Value, stored: set[str]) -> set[tuple[str, bool]
     """The stored values that computing a value reads, and whether it reads them at its own position only."""
     found: set[tuple[str, bool]] = set()
     inside = {entry.name for entry in graph.maps if containment(entry)}
-    pending = [(name, _at_own(value, inside)) for name in operands(value.operator)]
-    seen: set[tuple[str, bool]] = set()
+    place = _read_from(value, OWN, inside, graph.result)
+    pending = [(name, place) for name in operands(value.operator)]
+    seen: set[tuple[str, str]] = set()
     while pending:
-        name, own = pending.pop()
-        if (name, own) in seen:
+        name, place = pending.pop()
+        if (name, place) in seen:
             continue
-        seen.add((name, own))
+        seen.add((name, place))
         if name in stored:
-            found.add((name, own))
+            found.add((name, place == OWN))
         else:
             inner = graph.value(name)
-            pending += [(n, own and _at_own(inner, inside)) for n in operands(inner.operator)]
+            further = _read_from(inner, place, inside, graph.result)
+            pending += [(n, further) for n in operands(inner.operator)]
     return found
 
 
-def _at_own(value: Value, inside: set[str]) -> bool:
-    """Whether a value reads its operands in its own iteration; the maps `inside` stay in it."""
+OWN, ELSEWHERE = ".", ""
+"""Where an iteration reads a value: at its own position, or at any other. A loop along a map has the map's name."""
+
+
+def _read_from(value: Value, place: str, inside: set[str], result: str) -> str:
+    """Where a value that is computed at a place reads its operands; the maps `inside` stay in the iteration, and a
+    gather along a loop's own map comes back to it. A pass backward is kept out of the result's own kernel."""
     match value.operator:
         case Segment() as segment:
-            return segment.map in inside
-        case Gather():
-            return False
-    return True
+            return place if segment.map in inside else segment.map if place == OWN else ELSEWHERE
+        case Gather() as gather:
+            return OWN if gather.indices == (place,) and gather.tensor != result else ELSEWHERE
+    return place

@@ -39,12 +39,17 @@ def clearing_kernel(kernel: loops.Kernel) -> loops.Kernel | None:
 
 def clear_output(kernel: loops.Kernel, output: loops.Buffer) -> loops.Kernel:
     """The kernel that clears an output which another one sums in."""
+    return clear_outputs(kernel, output)
+
+
+def clear_outputs(kernel: loops.Kernel, *outputs: loops.Buffer) -> loops.Kernel:
+    """The kernel that clears outputs of one number of rows which another one sums in."""
     names, origin = Names(all_names(kernel)), kernel.body[0].origin
-    row, rows = names.new("i"), output.extents[0]
-    body = (_clear(output, row, names, origin),)
+    row, rows = names.new("i"), outputs[0].extents[0]
+    body = tuple(_clear(output, row, names, origin) for output in outputs)
     clear = loops.For(variable=row, extent=rows, body=body, parallel=True, origin=origin)
     name = names.new(f"{kernel.name}_clear")
-    return replace(kernel, name=name, template="rows", buffers=(output,), body=(clear,))
+    return replace(kernel, name=name, template="rows", buffers=outputs, body=(clear,))
 
 
 def sums_in_place(loop: loops.For, output: str) -> list[loops.Accumulate]:

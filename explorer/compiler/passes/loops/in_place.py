@@ -13,6 +13,7 @@ from typing import Any
 from explorer.compiler.ir import loops
 from explorer.compiler.ir.module import each_program
 from explorer.compiler.ir.node import Atom, rewrite, walk
+from explorer.compiler.ir.statements import written_in
 from explorer.compiler.report import Report
 
 Body = tuple[loops.Statement, ...]
@@ -31,7 +32,10 @@ class _InPlace:
         self.report = report
         self.name = kernel.name
         self.outputs = {buffer.name for buffer in kernel.buffers if buffer.kind == "output"}
-        self.nodes = list(walk(kernel))
+        self.uses: dict[str, list[loops.Statement]] = {}  # by row, accumulator or array, in order
+        for node in walk(kernel):
+            if isinstance(node, loops.Load | loops.Store | loops.Accumulate):
+                self.uses.setdefault(loops.array_of(node), []).append(node)
         self.changed = False
 
     def body(self, body: Body, around: tuple[str, ...]) -> Body:
@@ -45,15 +49,18 @@ class _InPlace:
 
     def _without_row(self, body: Body, row: loops.Row, around: tuple[str, ...]) -> Body:
         """The body with the row's sum taken in an output, if that is what the row is for."""
-        sums = [n for n in self.nodes if isinstance(n, loops.Accumulate) and n.target == row.name]
+        uses = self.uses.get(row.name, [])
+        sums = [n for n in uses if isinstance(n, loops.Accumulate)]
+        if not sums:
+            return body
         clearing = [s for s in body if (store := _store_of(s, row.name)) and store.operands == (0.0,)]
         copies = [s for s in body if (store := _copy(s, row.name)) and store.target in self.outputs]
-        if not sums or len(clearing) != 1:
+        if len(clearing) != 1:
             return body
         if any(node.reduction != "sum" for node in sums):
             self._refuse(row, f"an output starts as zeros, which is no start for a {sums[0].reduction}")
             return body
-        reads = [n for n in self.nodes if isinstance(n, loops.Load) and n.buffer == row.name]
+        reads = [n for n in uses if isinstance(n, loops.Load)]
         if len(copies) != 1 or len(reads) != 1:
             self._refuse(row, "its sums are computed on, not just copied to an output")
             return body
@@ -63,21 +70,21 @@ class _InPlace:
         if not self._once(place, around):
             self._refuse(row, f"{loops.element(store.target, store.indices)} may be written in several iterations")
             return body
-        if sum(getattr(n, "target", getattr(n, "buffer", "")) == store.target for n in self.nodes) != 1:
+        if len(self.uses[store.target]) != 1:
             self._refuse(row, f"{store.target} is used elsewhere too")
             return body
         self._did(f"{row.name} is summed in {store.target} itself")
-        kept = tuple(s for s in body if s not in (row, clearing[0], copies[0]))
-        return tuple(rewrite(s, _redirect(row.name, store.target, place)) for s in kept)
+        change = _redirect(row.name, store.target, place)
+        gone = (row, clearing[0], copies[0])
+        kept = (s for s in body if not any(s is each for each in gone))
+        return tuple(rewrite(s, change) if row.name in written_in(s) else s for s in kept)
 
     def _clears(self, statement: loops.Statement, body: Body, around: tuple[str, ...]) -> bool:
         """Whether a statement sets rows of an output to 0 to which later ones only add."""
         store = _innermost(statement)
         if not isinstance(store, loops.Store) or store.target not in self.outputs or store.operands != (0.0,):
             return False
-        others = [
-            n for n in self.nodes if n is not store and getattr(n, "target", getattr(n, "buffer", "")) == store.target
-        ]
+        others = [n for n in self.uses[store.target] if n is not store]
         depth = len(store.indices) - len(_variables(statement))
         adds = all(isinstance(n, loops.Accumulate) and n.reduction == "sum" for n in others)
         same = all(getattr(n, "indices", ())[:depth] == store.indices[:depth] for n in others)

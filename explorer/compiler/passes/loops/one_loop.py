@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
 from explorer.compiler.ir import loops
-from explorer.compiler.ir.node import Atom, Names, Origin, merge, walk
+from explorer.compiler.ir.node import Atom, Names, Origin, merge, once, walk
 from explorer.compiler.ir.statements import names_read, rename, written_names
 
 
@@ -66,13 +66,19 @@ class _Block:
         return None
 
 
+@once
+def _changing(kernel: loops.Kernel) -> frozenset[str]:
+    """The accumulators and rows of a kernel."""
+    return frozenset(node.name for node in walk(kernel) if isinstance(node, loops.Accumulator | loops.Row))
+
+
 class Merging:
     """Writes the one loop: the maximum's body, then those of the sums, element by element."""
 
     def __init__(self, largest: Maximum, kernel: loops.Kernel, names: Names, host: Sums, guests: list[Sums]) -> None:
         self.largest, self.host, self.guests, self.names = largest, host, guests, names
         self.constant = {buffer.name for buffer in kernel.buffers if buffer.kind != "output"}
-        self.changing = {node.name for node in walk(kernel) if isinstance(node, loops.Accumulator | loops.Row)}
+        self.changing = _changing(kernel)
         self.renamed: dict[str, str] = {}
         self.elements = _Block()
         self.heads: tuple[loops.For, _Block] | None = None

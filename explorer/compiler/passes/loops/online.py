@@ -16,9 +16,9 @@ from dataclasses import replace
 
 from explorer.compiler.ir import loops
 from explorer.compiler.ir.module import each_program
-from explorer.compiler.ir.node import Atom, Names, walk
+from explorer.compiler.ir.node import Atom, Names, once, walk
 from explorer.compiler.ir.set_maps import SORTED_MAPS, THROUGH
-from explorer.compiler.ir.statements import alive, all_names, names_read, written_names
+from explorer.compiler.ir.statements import alive, all_names, names_read, read_in, written_in, written_names
 from explorer.compiler.passes.loops.one_loop import Maximum, Merging, Refusal, Sums
 from explorer.compiler.report import Report
 
@@ -37,7 +37,8 @@ def _in_loop(statement: loops.Statement, kernel: loops.Kernel, report: Report) -
         return statement
     body, names = statement.body, Names(all_names(kernel))
     for inner in statement.body:
-        largest = _maximum(body, body.index(inner)) if isinstance(inner, loops.For) and inner in body else None
+        at = next((at for at, each in enumerate(body) if each is inner), None)
+        largest = _maximum(body, at) if isinstance(inner, loops.For) and at is not None else None
         if largest is None:
             continue
         try:
@@ -56,7 +57,7 @@ def _maximum(body: Sequence[loops.Statement], at: int) -> Maximum | None:
         return None
     name = writes[0].target
     starts = [s for s in body[:at] if _starts(s, name)]
-    ends = [s for s in body[at + 1 :] if _ends(s, name)]
+    ends = [s for s in body[at + 1 :] if name in read_in(s) and _ends(s, name)]
     if not starts or not ends or not isinstance(loop.extent, str):
         return None
     return Maximum(name, loop, writes[0], starts[-1], ends[0])
@@ -65,6 +66,8 @@ def _maximum(body: Sequence[loops.Statement], at: int) -> Maximum | None:
 def _starts(statement: loops.Statement, name: str) -> bool:
     if isinstance(statement, loops.Accumulator):
         return statement.name == name and statement.start == float("-inf")
+    if name not in written_in(statement):
+        return False
     stores = [node for node in walk(statement) if isinstance(node, loops.Store)]
     return len(stores) == 1 and stores[0].target == name and stores[0].operands == (float("-inf"),)
 
@@ -195,6 +198,7 @@ def _merged(
     return result
 
 
+@once
 def _loads(statement: loops.Statement) -> int:
     return sum(isinstance(node, loops.Load) for node in walk(statement))
 
@@ -203,20 +207,25 @@ def _loops_over_segments(statement: loops.Statement) -> bool:
     return isinstance(statement, loops.For) and statement.lower != 0
 
 
+@once
+def _definitions(kernel: loops.Kernel) -> dict[str, loops.Statement]:
+    return {name: node for node in walk(kernel) if (name := loops.result_of(node)) is not None}  # type: ignore[misc]
+
+
 def _parted(
     rest: Sequence[loops.Statement], largest: Maximum, kernel: loops.Kernel
 ) -> tuple[list[loops.Statement], list[loops.Statement], list[Sums]]:
     """What follows the maximum's loop: what can go before the one loop, what must come after it, what becomes part."""
-    defined = {name: node for node in walk(kernel) if (name := loops.result_of(node)) is not None}
+    defined = _definitions(kernel)
     early: list[loops.Statement] = []
     late: list[loops.Statement] = []
     sums: list[Sums] = []
     waiting = {largest.name, largest.result}  # names that have their final values only after the one loop
     refusal: Refusal | None = None
     for statement in rest:
-        touched = names_read([statement]) | written_names([statement])
-        if isinstance(statement, loops.For) and touched & waiting == {largest.result} and statement is not largest.end:
-            inner = _inner_loop(statement, largest, defined)  # type: ignore[arg-type]
+        touched = waiting & read_in(statement) | waiting & written_in(statement)
+        if isinstance(statement, loops.For) and touched == {largest.result} and statement is not largest.end:
+            inner = _inner_loop(statement, largest, defined)
             try:
                 if inner is not None:
                     found = frozenset(_proportional(largest, statement, kernel))
@@ -225,7 +234,7 @@ def _parted(
                     continue
             except Refusal as reason:
                 refusal = reason
-        if touched & waiting:
+        if touched:
             late.append(statement)
             waiting |= written_names([statement]) | {loops.result_of(statement) or largest.name}
         else:
@@ -241,6 +250,8 @@ def _check_starts(body: Sequence[loops.Statement], sums: Sequence[Sums]) -> None
     for statement in body:
         if any(statement is each.loop for each in sums):
             return
+        if not isinstance(statement, loops.Accumulator) and targets.isdisjoint(written_in(statement)):
+            continue
         for node in walk(statement):
             if isinstance(node, loops.Accumulator) and node.name in targets and node.start != 0:
                 raise Refusal(f"{node.name} starts from {node.start}")

@@ -14,7 +14,7 @@ from math import prod
 from explorer.compiler.ir import loops
 from explorer.compiler.ir.module import each_program
 from explorer.compiler.ir.node import Atom, Extent, Names, walk
-from explorer.compiler.ir.statements import all_names
+from explorer.compiler.ir.statements import all_names, read_in
 from explorer.compiler.report import Report
 
 TABLES = ("param", "input", "temporary", "upstream")
@@ -66,15 +66,23 @@ class _Sharing:
 
     def _kept(self, statements: tuple[loops.Statement, ...]) -> tuple[loops.Statement, ...]:
         """The statements with rows kept by the first loop that reads them, where a later one reads them too."""
+        readers: dict[Key, dict[int, None]] = {}
         for at, statement in enumerate(statements):
             for read in self._reads(statement):
-                later = [key for s in statements[at + 1 :] for key in (r.key for r in self._reads(s))]
-                if read.complete and read.key in later:
+                readers.setdefault(read.key, {})[at] = None
+        changed, kept = list(statements), list[loops.Statement]()
+        for at in range(len(changed)):
+            for read in self._reads(changed[at]):
+                later = [place for place in readers[read.key] if place > at] if read.complete else []
+                if later:
                     self.report.did(f"{_shown(read.key)} is read once: the first loop keeps it for the later ones")
-                    row, keeping = self._keep(read, statement)
-                    rest = tuple(self._from_row(s, read.key, row.name) for s in statements[at + 1 :])
-                    return self._kept((*statements[:at], row, keeping, *rest))
-        return statements
+                    row, changed[at] = self._keep(read, changed[at])
+                    kept.append(row)
+                    for place in later:
+                        changed[place] = self._from_row(changed[place], read.key, row.name)
+                    readers[read.key] = {}
+            kept.append(changed[at])
+        return tuple(kept)
 
     def _read_before(self, statement: loops.Statement) -> tuple[list[loops.Statement], loops.Statement]:
         """What reads rows in front of a loop over a segment, and the loop without those reads."""
@@ -140,7 +148,7 @@ class _Sharing:
 
     def _reads(self, statement: loops.Statement) -> list[_Read]:
         """The reads of whole rows that are known before the statement, in order."""
-        if not isinstance(statement, loops.For):
+        if not isinstance(statement, loops.For) or self.tables.isdisjoint(read_in(statement)):
             return []
         defined = {name for node in walk(statement) if (name := loops.result_of(node)) is not None}
         return [

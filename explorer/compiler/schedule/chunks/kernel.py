@@ -26,11 +26,16 @@ def write_chunks(plan: Plan, sizes: ChunkSizes, target: GpuTarget) -> ScheduledK
     """The kernel of a score."""
     steps, kernel = Steps(Names(all_names(plan.kernel)), plan.rows.origin), plan.kernel
     with steps.loop("chunk", Count(((plan.rows.extent, sizes.edges),)), "block") as number:
+        edge = plan.rows.variable
+        if sizes.group > 1:
+            steps.did(f"sort {edge} by {sort_index(plan)} in groups of {sizes.group} x {sizes.edges}")
         chunk = chunk_of(steps, plan, sizes, number)
+        steps.did(f"split {edge} by {sizes.edges} @block, by {sizes.each} @warp", f"split rows by {sizes.block} @lane")
         # An array that chooses rows and matrices is inspected once: the rows are cached with their matrices.
         rows = [array for array in plan.chosen if array not in plan.matrices]
         inspector = Inspector.declare(steps, chunk, tuple(plan.matrices), rows, sizes.cached)
         inspector.inspect()
+        steps.did(*(f"inspect {array} in shared memory" for array in plan.chosen))
         _phases(Elements(Edges(steps, plan, sizes, chunk), inspector))
     used = steps.arrays()
     threads = LANES * sizes.warps
@@ -40,7 +45,7 @@ def write_chunks(plan: Plan, sizes: ChunkSizes, target: GpuTarget) -> ScheduledK
         sizes=kernel.sizes,
         buffers=tuple(buffer for buffer in kernel.buffers if buffer.name in used),
         threads=threads,
-        schedule=_schedule(plan, sizes),
+        schedule=steps.log,
         body=steps.body,
         facts=tuple(steps.facts),
         resident=target.resident(threads, REGISTERS_A_THREAD),
@@ -53,6 +58,9 @@ def _phases(elements: Elements) -> None:
     steps, plan, edges = elements.steps, elements.plan, elements.edges
     products = Products(elements) if plan.matrices else None
     edges.start_sums()
+    cached = elements.sizes.cached
+    steps.did(*(f"stage {cached} matrices of {table} by {array}" for array, table in plan.matrices.items()))
+    steps.did(*(f"stage repeated rows of {gather.table} by {gather.chosen}" for gather in plan.gathers))
     waited = True
     for place, phase in enumerate(plan.phases):
         if not (waited or isinstance(phase, loops.Store)):
@@ -69,14 +77,3 @@ def _phases(elements: Elements) -> None:
                 with edges.each() as edge, steps.where(edge.place, "<", edges.chunk.here):
                     steps.copy((phase,), edges.known(edge, edge.place, (phase,)))
         edges.join_sums(place)
-
-
-def _schedule(plan: Plan, sizes: ChunkSizes) -> tuple[str, ...]:
-    edge = plan.rows.variable
-    lines = [f"split {edge} by {sizes.edges} @block, by {sizes.each} @warp", f"split rows by {sizes.block} @lane"]
-    if sizes.group > 1:
-        lines.insert(0, f"sort {edge} by {sort_index(plan)} in groups of {sizes.group} x {sizes.edges}")
-    lines += [f"inspect {array} in shared memory" for array in plan.chosen]
-    lines += [f"stage {sizes.cached} matrices of {table} by {array}" for array, table in plan.matrices.items()]
-    lines += [f"stage repeated rows of {gather.table} by {gather.chosen}" for gather in plan.gathers]
-    return tuple(lines)

@@ -108,7 +108,10 @@ def _tell(plan: Plan, asked: ChunkSizes, sizes: ChunkSizes, report: Report) -> N
     needed = shared_bytes(write_chunks(plan, asked, report.target)) if sizes != asked else 0
     reason = f"{needed:,} bytes of shared memory are too many"
     for size, decision in CHOICES.items():
-        report.settle(name, decision, getattr(sizes, size), reason)
+        before, value = getattr(asked, size), getattr(sizes, size)
+        report.settle(name, decision, value)
+        if value != before:
+            report.refused(f"{name}: {decision.name}={before}: {value}, for {reason}")
     report.did(f"{name}: {sizes.edges} edges a block, inspected in shared memory by {arrays} (chunks)")
     if sizes.group > 1:
         report.did(

@@ -29,10 +29,23 @@ def _join_two(kernel: loops.Kernel, body: Body) -> Body | None:
     """The statements with two of their loops over one segment joined; None where there are none."""
     places = [at for at, statement in enumerate(body) if is_segment(kernel, statement)]
     for number, first in enumerate(places):
+        apart = _apart(body, first)
         for later in places[number + 1 :]:
-            if (joined := _joined(body, first, later)) is not None:
+            if later in apart and (joined := _joined(body, first, later)) is not None:
                 return joined
     return None
+
+
+def _apart(body: Body, at: int) -> set[int]:
+    """The places behind a loop of what needs nothing that it writes, directly or through what stands between."""
+    written, waiting = written_names([body[at]]), set[str]()
+    found: set[int] = set()
+    for place, statement in enumerate(body[at + 1 :], at + 1):
+        if written.isdisjoint(_touched([statement])) and waiting.isdisjoint(names_read([statement])):
+            found.add(place)
+        else:
+            waiting |= written_names([statement]) | {loops.result_of(statement) or ""}
+    return found
 
 
 def _joined(body: Body, at: int, later: int) -> Body | None:

@@ -7,11 +7,13 @@ one. A kernel of its own has an iteration for each element, and stores a row; th
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from explorer.compiler.ir import loops
+from explorer.compiler.ir.index_sets import few
 from explorer.compiler.ir.loops import Buffer
-from explorer.compiler.ir.node import Extent, Names
+from explorer.compiler.ir.node import Extent, Names, Node, rewrite, walk
 from explorer.compiler.ir.statements import closure, names_read, pure, slice_for, written_names
 from explorer.compiler.schedule.edit.nests import (
     Body,
@@ -26,8 +28,12 @@ from explorer.compiler.schedule.edit.statement_writer import Writer
 from explorer.compiler.schedule.match.outer_products import find_outer_sum
 
 
-def split_rows(kernel: loops.Kernel, names: Names) -> tuple[loops.Kernel, ...]:
-    """The kernel of the rows and that of their sums; none for other kernels."""
+def split_rows(
+    kernel: loops.Kernel, names: Names, maps: Mapping[str, Buffer], *, always: bool = False
+) -> tuple[loops.Kernel, ...]:
+    """The kernel of the rows and that of their sums; none for other kernels. `maps` are by an array of where segments
+    begin the one that says of each element in which segment it is. With `always`, rows that take no more than a static
+    loop too, and sums of several numbers for one element of the output."""
     loop = only_loop(kernel)
     if loop is None:
         return ()
@@ -35,13 +41,14 @@ def split_rows(kernel: loops.Kernel, names: Names) -> tuple[loops.Kernel, ...]:
     if not isinstance(segment, loops.For) or static_loop(kernel, segment) or not all(pure(s) for s in scalars):
         return ()
     writer = Writer(kernel, segment.origin)
-    body = products_first(kernel, segment.body, writer)
+    body = _segments_first(kernel, segment.body, loop.variable, writer, always)
+    body = products_first(kernel, body, writer)
     outputs = {buffer.name for buffer in kernel.buffers if buffer.kind == "output"}
     sums = [statement for statement in body if outputs & written_names([statement])]
     if len(sums) != 1 or len(outputs) != 1 or outputs & names_read(s for s in body if s is not sums[0]):
         return ()
-    found = _Rows(kernel, loop, tuple(scalars), replace(segment, body=body), sums[0], writer, names)
-    return found.kernels()
+    found = _Rows(kernel, loop, tuple(scalars), replace(segment, body=body), sums[0], writer, names, maps)
+    return found.kernels(always)
 
 
 def products_first(kernel: loops.Kernel, body: Body, writer: Writer) -> Body:
@@ -51,6 +58,63 @@ def products_first(kernel: loops.Kernel, body: Body, writer: Writer) -> Body:
     for statement in body:
         found += _divided(kernel, statement, writer) if static_loop(kernel, statement) else (statement,)
     return tuple(found)
+
+
+def _segments_first(kernel: loops.Kernel, body: Body, row: str, writer: Writer, always: bool) -> Body:
+    """A segment's body with what the segment of an element adds to an output's row in a row of the element, and that
+    added: `for e in n..n1 { y[r, d] += v }` as `row w; for e { w[d] += v }; for d { y[r, d] += w[d] }`. With `always`,
+    with what a static loop adds to one element too."""
+    outputs = {buffer.name: buffer for buffer in kernel.buffers if buffer.kind == "output"}
+    found: list[loops.Statement] = []
+    for statement in body:
+        written = outputs.keys() & written_names([statement])
+        many = isinstance(statement, loops.For) and (
+            not static_loop(kernel, statement) or (always and _adds_up(statement, written))
+        )
+        if not many or len(written) != 1:
+            found.append(statement)
+            continue
+        assert isinstance(statement, loops.For)
+        found += _summed_first(statement, outputs[written.pop()], row, writer)
+    return tuple(found)
+
+
+def _adds_up(loop: loops.For, outputs: set[str]) -> bool:
+    """Whether several iterations of a loop, or of one in it, add to one element of these outputs."""
+    for node in walk(loop):
+        if isinstance(node, loops.For):
+            sums = [n for n in walk(node) if isinstance(n, loops.Accumulate) and n.target in outputs]
+            if any(node.variable not in each.indices for each in sums):
+                return True
+    return False
+
+
+def _summed_first(loop: loops.For, output: Buffer, row: str, writer: Writer) -> Body:
+    """A loop that adds to the row of an output, its sum taken in a row or an accumulator of its own; the loop itself
+    where it does something else with the output."""
+    sums = [n for n in walk(loop) if isinstance(n, loops.Store | loops.Accumulate) and n.target == output.name]
+    plain = all(isinstance(n, loops.Accumulate) and (n.reduction, n.indices[0]) == ("sum", row) for n in sums)
+    if not plain or output.name in {n.buffer for n in walk(loop) if isinstance(n, loops.Load)}:
+        return (loop,)
+    extents, name = output.extents[1:], writer.names.new("w")
+
+    def change(node: Node) -> Node:
+        if isinstance(node, loops.Accumulate) and node.target == output.name:
+            return replace(node, target=name, indices=node.indices[1:])
+        return node
+
+    inner = rewrite(loop, change)
+    if not extents:
+        total = loops.Accumulator(name=name, start=0.0, origin=loop.origin)
+        return total, inner, writer.add(output.name, "sum", name, row)
+    first, last = writer.over(extents), writer.over(extents)
+    value = writer.load("s", name, *last)
+    return (
+        loops.Row(name=name, extents=extents, origin=loop.origin),
+        *writer.nested(first, extents, (writer.store(name, 0.0, *first),)),
+        inner,
+        *writer.nested(last, extents, (value, writer.add(output.name, "sum", value.result, row, *last))),
+    )
 
 
 def _divided(kernel: loops.Kernel, nest: loops.Statement, writer: Writer) -> Body:
@@ -99,33 +163,51 @@ class _Rows:
     sums: loops.Statement
     writer: Writer
     names: Names
+    maps: Mapping[str, Buffer]
 
-    def kernels(self) -> tuple[loops.Kernel, ...]:
+    def kernels(self, always: bool) -> tuple[loops.Kernel, ...]:
         """Both kernels; none where the rows need their segment, or the sum is taken as well without them."""
         before = tuple(statement for statement in self.segment.body if statement is not self.sums)
         used = slice_for(tuple(s for s in before if pure(s)), (self.sums,))
         read = names_read((*used, self.sums))
         crossing = [s for s in before if isinstance(s, loops.Row | loops.Accumulator) and s.name in read]
         rows = closure(before, {statement.name for statement in crossing})
-        if not crossing or {self.loop.variable, *map(loops.result_of, self.scalars)} & self._outside(rows):
-            return ()
         place = self._place(rows)
-        if place is None:
+        if not crossing or place is None:
             return ()
         element, extent, rows = place
+        if self._outside(rows):
+            known = self._segment_of(element, extent, rows)
+            if known is None:
+                return ()
+            rows = (known, *rows)
         made = {s.name: self._array(s, extent) for s in crossing}
         sums = self._summing(used, made, element)
-        if not is_deep(self.kernel, rows) and find_outer_sum(sums) is None:
+        if not always and not is_deep(self.kernel, rows) and find_outer_sum(sums) is None:
             return ()
         return self._computing(rows, crossing, made, element, extent), sums
 
-    def _outside(self, rows: Body) -> set[str]:
-        """What the rows need of the iteration around the segment, but for scalars that are the same in all."""
-        constant: set[str] = set()
+    def _outside(self, rows: Body) -> bool:
+        """Whether rows need something of the iteration around the segment that is not the same in all."""
+        own = {self.loop.variable}
+        outputs = {buffer.name for buffer in self.kernel.buffers if buffer.kind == "output"}
         for scalar in self.scalars:
-            if isinstance(scalar, loops.Compute) and not set(loops.reads_of(scalar)) - constant:
-                constant.add(scalar.result)
-        return names_read(rows) - constant
+            if (own | outputs) & set(loops.reads_of(scalar)):
+                own.add(str(loops.result_of(scalar)))
+        return bool(own & names_read(rows))
+
+    def _segment_of(self, element: str, extent: Extent, rows: Body) -> loops.Load | None:
+        """The load of which of few segments an element is in; None where no array says it, or where the segment begins
+        and ends is needed too."""
+        begin = next((s for s in self.scalars if loops.result_of(s) == self.segment.lower), None)
+        index = self.maps.get(begin.buffer) if isinstance(begin, loops.Load) else None
+        needed = slice_for(self.scalars, rows)
+        bounds = {self.segment.lower, self.segment.extent}
+        if index is None or index.extents != (extent,) or not few(self.loop.extent):
+            return None
+        if bounds & {loops.result_of(s) for s in needed}:
+            return None
+        return loops.Load(result=self.loop.variable, buffer=index.name, indices=(element,), origin=rows[0].origin)
 
     def _place(self, rows: Body) -> tuple[str, Extent, Body] | None:
         """What tells elements apart, how many there are, and the rows' statements: an element that is only looked up
@@ -159,7 +241,8 @@ class _Rows:
         extent: Extent,
     ) -> loops.Kernel:
         """The kernel of the rows."""
-        body: list[loops.Statement] = [*slice_for(self.scalars, rows), *rows]
+        known = [s for s in rows if loops.result_of(s) == self.loop.variable]
+        body = [*known, *slice_for(self.scalars, rows), *(s for s in rows if s not in known)]
         for statement in crossing:
             array = made[statement.name].name
             if isinstance(statement, loops.Row) and self._only_stored(body, statement.name):
@@ -167,7 +250,9 @@ class _Rows:
             else:
                 body += self._stores(statement, array, element)
         loop = replace(self.loop, variable=element, extent=extent, body=tuple(body))
-        return part(self.kernel, f"{self.kernel.name}_rows", loop, *made.values())
+        arrays = {load.buffer for load in known if isinstance(load, loops.Load)}
+        maps = [index for index in self.maps.values() if index.name in arrays and index not in self.kernel.buffers]
+        return part(self.kernel, f"{self.kernel.name}_rows", loop, *maps, *made.values())
 
     @staticmethod
     def _only_stored(body: list[loops.Statement], name: str) -> bool:

@@ -14,7 +14,16 @@ from math import prod
 from explorer.compiler.ir import loops
 from explorer.compiler.ir.loops import Buffer
 from explorer.compiler.ir.node import Names, walk
-from explorer.compiler.ir.statements import alive, closure, is_segment, names_read, pure, written_names
+from explorer.compiler.ir.statements import (
+    alive,
+    closure,
+    is_segment,
+    names_read,
+    pure,
+    read_in,
+    written_in,
+    written_names,
+)
 from explorer.compiler.schedule.edit.nests import Body, is_deep, only_loop, part, static_loop, stored_in
 
 MATRIX = 512
@@ -58,20 +67,24 @@ def _sums_of(kernel: loops.Kernel, body: Body) -> Iterator[_Sum]:
     """The segments that do nothing but add to one target of their own, which starts with zeros."""
     declared = {s.name: s for s in body if isinstance(s, loops.Row | loops.Accumulator)}
     outputs = {buffer.name for buffer in kernel.buffers if buffer.kind == "output"}
-    for at, statement in enumerate(body):
+    writers: dict[str, list[loops.Statement]] = {}
+    for statement in body:
+        for name in written_in(statement):
+            writers.setdefault(name, []).append(statement)
+    for statement in body:
         if not isinstance(statement, loops.For) or not is_segment(kernel, statement):
             continue
         targets = written_names([statement]) & (declared.keys() | outputs)
         if len(targets) != 1:
             continue
         (name,) = targets
-        others = [s for place, s in enumerate(body) if place != at and name in written_names([s])]
+        others = [s for s in writers[name] if s is not statement]
         target = declared.get(name)
         if not _only_adds(statement, name) or any(not _clears(kernel, s, name) for s in others):
             continue
         if isinstance(target, loops.Accumulator) and target.start != 0.0:
             continue
-        if target is not None or (not others and name not in names_read([*body[:at], *body[at + 1 :]])):
+        if target is not None or (not others and _unread(name, body, statement)):
             yield _Sum(statement, target)
 
 
@@ -102,6 +115,11 @@ def _worth(kernel: loops.Kernel, body: Body, sums: tuple[_Sum, ...]) -> bool:
     return large or any(is_deep(kernel, each.loop.body) for each in sums)
 
 
+def _unread(name: str, body: Body, writer: loops.Statement) -> bool:
+    """Whether only what writes a name reads it."""
+    return not any(name in read_in(statement) for statement in body if statement is not writer)
+
+
 def _is_all(body: Body, total: _Sum) -> bool:
     """Whether an iteration takes one sum and stores it as it is: what its kernel of its own would be."""
     rest = [s for s in body if s is not total.loop and s is not total.target and not pure(s)]
@@ -118,16 +136,19 @@ def without_copies(kernel: loops.Kernel, loop: loops.For) -> Body:
     again."""
     body = loop.body
     outputs = {buffer.name for buffer in kernel.buffers if buffer.kind == "output"}
-    for row in [statement for statement in body if isinstance(statement, loops.Row)]:
-        fills = [s for s in body if row.name in written_names([s])]
+    rows = [statement for statement in body if isinstance(statement, loops.Row)]
+    names = {row.name for row in rows}
+    for row in rows:
+        fills = [s for s in body if row.name in written_in(s)]
         load = _copied(kernel, fills[0], row.name) if len(fills) == 1 else None
-        if load is None or load.buffer in outputs or load.buffer in {s.name for s in body if isinstance(s, loops.Row)}:
+        if load is None or load.buffer in outputs or load.buffer in names:
             continue
+        names.remove(row.name)
         prefix = load.indices[: len(load.indices) - len(row.extents)]
         kept = tuple(s for s in body if s is not row and s is not fills[0])
         for index in reversed(prefix):
             kept = tuple(stored_in(s, row.name, row.name, str(index)) for s in kept)
-        body = tuple(_from(s, row.name, load.buffer) for s in kept)
+        body = tuple(_from(s, row.name, load.buffer) if row.name in read_in(s) else s for s in kept)
     return body
 
 

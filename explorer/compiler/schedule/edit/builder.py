@@ -6,9 +6,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import cast
 
-from explorer.compiler.interpret.functions import INDEX_FUNCTIONS
 from explorer.compiler.ir import kernels, loops
 from explorer.compiler.ir.bounds.facts import Fact
+from explorer.compiler.ir.index_functions import INDEX_FUNCTIONS
 from explorer.compiler.ir.node import Atom, Extent, Names, Node, Origin, walk
 from explorer.compiler.ir.statements import rename
 
@@ -26,11 +26,21 @@ class Steps:
         self._origin = origin
         self._bodies: list[list[kernels.Statement]] = [[]]
         self.facts: list[Fact] = []
+        self._log: dict[str, None] = {}
 
     @property
     def body(self) -> tuple[kernels.Statement, ...]:
         """What has been written."""
         return tuple(self._bodies[-1])
+
+    def did(self, *lines: str) -> None:
+        """Notes what is being written, a line of the kernel's schedule each; twice is once."""
+        self._log |= dict.fromkeys(lines)
+
+    @property
+    def log(self) -> tuple[str, ...]:
+        """What has been noted, in order."""
+        return tuple(self._log)
 
     def add(self, statement: kernels.Statement) -> None:
         """Appends a statement as it is."""

@@ -7,7 +7,7 @@ from dataclasses import replace
 from explorer.compiler.ir import loops
 from explorer.compiler.ir.loops import Buffer
 from explorer.compiler.ir.node import Extent, Node, merge, rewrite, walk
-from explorer.compiler.ir.statements import is_segment, names_read, written_names
+from explorer.compiler.ir.statements import is_segment, names_read, read_in, written_in, written_names
 
 Body = tuple[loops.Statement, ...]
 
@@ -49,7 +49,8 @@ def stored_in(statement: loops.Statement, name: str, buffer: str, row: str) -> l
                 return replace(node, target=buffer, indices=(row, *node.indices))
         return node
 
-    return rewrite(statement, change)
+    touched = name in read_in(statement) or name in written_in(statement)
+    return rewrite(statement, change) if touched else statement
 
 
 def multiplies(statement: loops.Statement, outer: str = "") -> bool:

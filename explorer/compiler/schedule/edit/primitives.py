@@ -20,7 +20,7 @@ from explorer.compiler.ir.kernels import (
     Where,
 )
 from explorer.compiler.ir.loops import Accumulate, Compute, Index, Load, Store
-from explorer.compiler.ir.node import Atom, Extent, walk
+from explorer.compiler.ir.node import Atom, Extent, once, walk
 from explorer.compiler.schedule.edit.queries import (
     Body,
     ScheduleError,
@@ -30,9 +30,12 @@ from explorer.compiler.schedule.edit.queries import (
     edit_loop,
     find_loop,
     find_tile,
+    loops_in,
     names_of,
     scheduled,
     static_extent,
+    tiles_of,
+    touched_in,
 )
 
 LEVEL_ORDER: tuple[Level, ...] = ("block", "column", "warp", "lane", "thread")
@@ -89,9 +92,7 @@ def bind(kernel: ScheduledKernel, variable: str, level: Level, width: int = 0) -
 def _around(body: Body, variable: str) -> list[Loop]:
     """The loops around the loop of a variable, outermost first."""
     for statement in body:
-        if isinstance(statement, Loop) and any(
-            isinstance(node, Loop) and node.variable == variable for node in walk(statement)
-        ):
+        if isinstance(statement, Loop) and variable in loops_in(statement):
             return [] if statement.variable == variable else [statement, *_around(statement.body, variable)]
         if isinstance(statement, Where) and (found := _around(statement.body, variable)):
             return found
@@ -131,10 +132,11 @@ def why_not_vector(kernel: ScheduledKernel, loop: Loop, width: int) -> str:
     return ""
 
 
+@once
 def row_lengths(kernel: ScheduledKernel) -> dict[str, int | None]:
     """How long the rows of each buffer and tile are, None where that is known only at run time."""
     extents = {buffer.name: buffer.extents for buffer in kernel.buffers}
-    extents |= {node.name: node.extents for node in walk(kernel) if isinstance(node, Tile)}
+    extents |= {node.name: node.extents for node in tiles_of(kernel)}
     return {name: static_extent(kernel, extent[-1]) if extent else 1 for name, extent in extents.items()}
 
 
@@ -158,10 +160,9 @@ def _why_not_in_vectors(
             return f"the length of the rows of {array_of(access)} is known only at run time"
     match statement:
         case Load():
-            kinds = {buffer.name: buffer.type for buffer in kernel.buffers}
             if access is not None and access.indices[-1] == variable:
                 vectors.add(statement.result)
-                return "" if kinds.get(statement.buffer, "f32") == "f32" else f"{statement.buffer} holds indices"
+                return "" if _holds_floats(kernel, statement.buffer) else f"{statement.buffer} holds indices"
             return ""
         case Compute():
             vectors |= {statement.result} if _any(statement.operands, vectors) else set()
@@ -176,6 +177,10 @@ def _why_not_in_vectors(
         case Index() if not _any(statement.operands, vectors):
             return ""
     return f"there is {type(statement).__name__.lower()} in the loop"
+
+
+def _holds_floats(kernel: ScheduledKernel, array: str) -> bool:
+    return all(buffer.type == "f32" for buffer in kernel.buffers if buffer.name == array)
 
 
 def _any(operands: tuple[Atom, ...], names: set[str]) -> bool:
@@ -215,8 +220,10 @@ def accesses_in_lanes(
 ) -> Iterator[tuple[Loop | None, tuple[Atom, ...]]]:
     """Each access to an array: the loop around it that lanes share, if any, and the indices."""
     for statement in body:
+        if array not in touched_in(statement):
+            continue
         access = access_of(statement)
-        if access is not None and array_of(access) == array:
+        if access is not None:
             yield loop, access.indices
         if isinstance(statement, Loop | Where):
             shared = isinstance(statement, Loop) and statement.bind == "lane"

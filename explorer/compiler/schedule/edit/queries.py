@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
+from itertools import chain
 from operator import is_not
 
 from explorer.compiler.ir import loops
 from explorer.compiler.ir.kernels import Loop, ScheduledKernel, Statement, Tile, Where, result_of
-from explorer.compiler.ir.node import Atom, Names, Node, walk
+from explorer.compiler.ir.node import Atom, Names, Node, once, walk
 
 Body = tuple[Statement, ...]
 
 Access = loops.Load | loops.Store | loops.Accumulate
+NOTHING: frozenset[str] = frozenset()
 
 
 class ScheduleError(Exception):
@@ -52,9 +54,50 @@ def _unshared(statement: loops.Statement) -> Statement:
 
 def names_of(kernel: ScheduledKernel) -> Names:
     """Allocates names that the kernel does not use."""
-    defined = {name for node in walk(kernel) if (name := result_of(node)) is not None}
+    defined: set[str] = set().union(*map(_defined_in, kernel.body))
     buffers = {buffer.name for buffer in kernel.buffers}
     return Names(defined | buffers | loops.fixed_names(kernel.sizes, kernel.buffers))
+
+
+@once
+def _defined_in(statement: Node) -> frozenset[str]:
+    name = result_of(statement)
+    inner = _union(_defined_in, statement)
+    return inner if name is None else inner | {name}
+
+
+def _union(names: Callable[[Node], frozenset[str]], node: Node) -> frozenset[str]:
+    """What is known of the statements in a node's body, together; they are asked once each."""
+    return NOTHING.union(*map(names, node.body)) if isinstance(node, Loop | Where | ScheduledKernel) else NOTHING
+
+
+@once
+def loops_in(statement: Node) -> frozenset[str]:
+    """The variables of the loops at and below a statement."""
+    inner = _union(loops_in, statement)
+    return inner | {statement.variable} if isinstance(statement, Loop) else inner
+
+
+@once
+def touched_in(node: Node) -> frozenset[str]:
+    """The arrays of which elements are read or written at and below a node."""
+    if isinstance(node, Loop | Where | ScheduledKernel):
+        return _union(touched_in, node)
+    access = access_of(node)
+    return NOTHING if access is None else frozenset((array_of(access),))
+
+
+@once
+def tiles_in(statement: Node) -> tuple[Tile, ...]:
+    """The tiles declared at and below a statement, in program order."""
+    if isinstance(statement, Loop | Where):
+        return tuple(chain.from_iterable(map(tiles_in, statement.body)))
+    return (statement,) if isinstance(statement, Tile) else ()
+
+
+def tiles_of(kernel: ScheduledKernel) -> tuple[Tile, ...]:
+    """The tiles of a kernel, in program order."""
+    return tuple(tile for statement in kernel.body for tile in tiles_in(statement))
 
 
 def edit(body: Body, change: Callable[[Statement], Iterable[Statement]]) -> Body:
@@ -73,26 +116,43 @@ def edit(body: Body, change: Callable[[Statement], Iterable[Statement]]) -> Body
 def edit_loop(kernel: ScheduledKernel, variable: str, change: Callable[[Loop], Statement]) -> ScheduledKernel:
     """The kernel with one loop exchanged."""
 
-    def of(statement: Statement) -> Body:
-        mine = isinstance(statement, Loop) and statement.variable == variable
-        return (change(statement),) if mine and isinstance(statement, Loop) else (statement,)
+    return replace(kernel, body=edit_loops(kernel.body, frozenset((variable,)), lambda loop: (change(loop),)))
 
-    return replace(kernel, body=edit(kernel.body, of))
+
+def edit_loops(body: Body, variables: frozenset[str], change: Callable[[Loop], Iterable[Statement]]) -> Body:
+    """`edit` of the loops of these variables: statements that hold none of them are passed over."""
+    edited: list[Statement] = []
+    for statement in body:
+        if not isinstance(statement, Loop | Where) or variables.isdisjoint(loops_in(statement)):
+            edited.append(statement)
+            continue
+        inner = edit_loops(statement.body, variables, change)
+        if len(inner) != len(statement.body) or any(map(is_not, inner, statement.body)):
+            statement = replace(statement, body=inner)
+        mine = isinstance(statement, Loop) and statement.variable in variables
+        edited += change(statement) if mine and isinstance(statement, Loop) else (statement,)
+    return tuple(edited)
 
 
 def find_loop(kernel: ScheduledKernel, variable: str) -> Loop:
     """The loop of a variable; ScheduleError where there is none."""
-    for node in walk(kernel):
-        if isinstance(node, Loop) and node.variable == variable:
-            return node
+    body, at = kernel.body, 0
+    while at < len(body):
+        statement = body[at]
+        if isinstance(statement, Loop | Where) and variable in loops_in(statement):
+            if isinstance(statement, Loop) and statement.variable == variable:
+                return statement
+            body, at = statement.body, 0
+        else:
+            at += 1
     raise ScheduleError(f"there is no loop {variable}")
 
 
 def find_tile(kernel: ScheduledKernel, name: str) -> Tile:
     """The tile of a name; ScheduleError where there is none."""
-    for node in walk(kernel):
-        if isinstance(node, Tile) and node.name == name:
-            return node
+    for tile in tiles_of(kernel):
+        if tile.name == name:
+            return tile
     raise ScheduleError(f"there is no tile {name}")
 
 
@@ -136,8 +196,12 @@ def array_of(access: Access) -> str:
 
 def accesses(node: Node, array: str) -> list[Access]:
     """The accesses to one array at and below a node, in program order."""
-    found = (access_of(inner) for inner in walk(node))
-    return [access for access in found if access is not None and array_of(access) == array]
+    if array not in touched_in(node):
+        return []
+    if isinstance(node, Loop | Where | ScheduledKernel):
+        return [access for child in node.body for access in accesses(child, array)]
+    access = access_of(node)
+    return [] if access is None else [access]
 
 
 def moved(statement: Statement, array: str, indices: tuple[Atom, ...]) -> Statement:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
 
 from explorer.compiler.ir.kernels import AtomicAccumulate, Loop, Reduce, ScheduledKernel, Statement, Where
-from explorer.compiler.ir.loops import Accumulate, Accumulator, reads_of
+from explorer.compiler.ir.loops import Accumulate, Accumulator, Store, reads_of
 from explorer.compiler.ir.node import Atom, Names, merge, walk
-from explorer.compiler.schedule.edit.queries import Body, names_of, scheduled
+from explorer.compiler.schedule.edit.queries import Body, edit, names_of, scheduled
 
 NEUTRAL = {"sum": 0.0, "product": 1.0, "max": -math.inf, "min": math.inf}
 """What a reduction starts with so that it changes nothing."""
@@ -126,7 +126,6 @@ def _into_part(statement: Statement, parts: dict[tuple[str, tuple[Atom, ...]], s
 
 def make_atomic(kernel: ScheduledKernel, outputs: frozenset[str]) -> ScheduledKernel:
     """The sums in these outputs made atomic: other warps add to the same elements."""
-    from explorer.compiler.schedule.edit.queries import edit
 
     def of(statement: Statement) -> Body:
         if not isinstance(statement, Accumulate) or statement.target not in outputs:
@@ -136,6 +135,27 @@ def make_atomic(kernel: ScheduledKernel, outputs: frozenset[str]) -> ScheduledKe
     if not outputs:
         return kernel
     return scheduled(kernel, f"add to {', '.join(sorted(outputs))} atomically", edit(kernel.body, of))
+
+
+def stores_added(body: Body, outputs: Collection[str]) -> Body:
+    """The body with each store in these outputs as an atomic sum: others add to the same elements of what has been
+    cleared."""
+
+    def of(statement: Statement) -> Body:
+        if not isinstance(statement, Store) or statement.target not in outputs:
+            return (statement,)
+        return (
+            AtomicAccumulate(
+                target=statement.target,
+                indices=statement.indices,
+                reduction="sum",
+                function=statement.function,
+                operands=statement.operands,
+                origin=statement.origin,
+            ),
+        )
+
+    return edit(body, of)
 
 
 FIELDS = ("origin", "target", "indices", "reduction", "function", "operands")

@@ -140,9 +140,11 @@ class _Writer:
         tiles: Extent | Count = self.grouping.tiles if self.grouping else Count(((product.rows.extent, ROWS_A_TILE),))
         heads = self.kernel.size(product.heads.extent) if product.heads else 1
         with steps.loop("tile", tiles, "block") as tile:
+            steps.did(f"tile {product.rows.variable} by {ROWS_A_TILE} @block")
             if self.blocks * heads == 1:
                 self._tile(tile, 0)
             else:
+                steps.did(f"tile {product.column} by {self.tiling.columns} @column")
                 with steps.loop("column", self.blocks * heads, "column") as column:
                     self._tile(tile, column)
         used = steps.arrays()
@@ -153,7 +155,7 @@ class _Writer:
             buffers=tuple(buffer for buffer in self._arrays() if buffer.name in used),
             threads=self.tiling.threads,
             resident=self._resident(),
-            schedule=self._schedule(),
+            schedule=steps.log,
             body=steps.body,
             counts=self.grouping.counts if self.grouping else (),
             busy=self.grouping.used if self.grouping else "",
@@ -180,29 +182,6 @@ class _Writer:
             return 0
         return self.sums.resident(left.registers + right.registers, self.report.target)
 
-    def _schedule(self) -> tuple[str, ...]:
-        product, tiling = self.product, self.tiling
-        chosen = product.matrix_index
-        lines = [
-            f"tile {product.rows.variable} by {ROWS_A_TILE} @block, {product.column} by {tiling.columns} @column",
-            f"tile {product.depth} by {tiling.depth}: slabs of both operands in shared memory, stages {tiling.stages}",
-            *self.sums.schedule,
-            *self.operands.left.schedule,
-        ]
-        if chosen is not None:
-            lines.insert(
-                0, f"group {product.rows.variable} by {chosen.result} = {chosen.buffer}, heights by {self.sums.granule}"
-            )
-        if tiling.step > 1:
-            lines.append(f"vectorise {product.column} by {tiling.step}")
-        if tiling.depth_step > 1:
-            lines.append(f"vectorise {product.depth} by {tiling.depth_step}, stored by columns")
-        if self.ending is not None:
-            lines.append(f"end {product.rows.variable} in its tile, which has all of {product.column}")
-        if product.added is not None:
-            lines.append(f"add the products with {product.added.matrix.buffer}, slabs in the same places")
-        return tuple(lines)
-
     def _tile(self, tile: Extent, column: Extent) -> None:
         """Finds out what the tile's rows are, and does them if there are any."""
         steps, grouping, chosen = self.steps, self.grouping, self.product.matrix_index
@@ -212,6 +191,8 @@ class _Writer:
             end = steps.index("end", "min", past, self.product.rows.extent)
             self._rows(begin, end, HEIGHTS, column, {})
             return
+        rows, heights = self.product.rows.variable, self.sums.granule
+        steps.did(f"group {rows} by {chosen.result} = {chosen.buffer}, heights by {heights}")
         begin = steps.load("begin", grouping.begin.name, tile)
         end = steps.load("end", grouping.end.name, tile)
         if self.added is not None:  # what is done depends on the matrix; of few and long groups most tiles are full
@@ -235,14 +216,26 @@ class _Writer:
             block = steps.index("block", "mod", column, self.blocks) if self.blocks > 1 else 0
         first = steps.index("k", "mul", block, self.tiling.columns)
         place = TilePlace(self.grouping, begin, last, first, height, known)
+        tiling = self.tiling
         self.operands.declare(steps)
+        stages = f"stages {tiling.stages}"
+        steps.did(f"tile {product.depth} by {tiling.depth}: slabs of both operands in shared memory, {stages}")
         self.sums.clear(steps, product.total)
+        steps.did(*self.sums.schedule)
         self.operands.left.prepare(steps, place)
+        steps.did(*self.operands.left.schedule)
+        if tiling.step > 1:
+            steps.did(f"vectorise {product.column} by {tiling.step}")
+        if tiling.depth_step > 1:
+            stored = "rows" if tiling.by_rows else "columns"
+            steps.did(f"vectorise {product.depth} by {tiling.depth_step}, stored by {stored}")
         if self.added is None:
             self._slabs(place, self.operands)
         else:
             self._both(place, self.added)
         self.epilogue.write(place, end, block)
+        if self.ending is not None:
+            steps.did(f"end {product.rows.variable} in its tile, which has all of {product.column}")
 
     def _both(self, place: TilePlace, added: _Operands) -> None:
         """The sums of a tile's own matrix, if it has one, and those that are added to them."""
@@ -253,6 +246,7 @@ class _Writer:
             self._slabs(place, self.operands)
             steps.barrier()
         added.declare(steps, self.operands)
+        steps.did(f"add the products with {added.right.array}, slabs in the same places")
         added.left.prepare(steps, place)
         self.epilogue.look_up(place)
         self._slabs(place, added)

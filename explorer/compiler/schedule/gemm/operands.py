@@ -207,6 +207,7 @@ class RightOperand:
         room = tiling.stages > 1 or depth <= tiling.depth
         as_it_is = (tiling.precision is None or tiling.together) and not product.transposed
         self.copied = whole and room and self._step == VECTOR and as_it_is
+        self.array = product.matrix.buffer
         if product.transposed:
             self._across = tiling.depth // self._step
             self._down = tiling.threads // self._across

@@ -7,7 +7,7 @@ barrier a slab is enough.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
@@ -55,8 +55,11 @@ class OuterOperand:
         indices = {buffer.name for buffer in kernel.buffers if buffer.type == "i32"}
         self._loads = [s for s in made if isinstance(s, loops.Load) and s.buffer not in indices]
         self._arithmetic = slice_for(tuple(s for s in made if s not in self._loads), value)
-        self._scalars = [s for s in slice_for(statements, self._loads) if s not in self._loads]
-        read = names_read(self._loads)
+        self._along = _depending(statements, self._loop.variable)
+        scalars = [s for s in slice_for(statements, self._loads) if s not in self._loads]
+        self._scalars = [s for s in scalars if loops.result_of(s) not in self._along]
+        self._indices = [s for s in scalars if s not in self._scalars]
+        read = names_read((*self._loads, *self._indices))
         self._found = [name for s in self._scalars if (name := loops.result_of(s)) in read and name is not None]
         self._loaded: dict[str, str] = {}
         self._places: dict[str, str] = {}
@@ -66,7 +69,7 @@ class OuterOperand:
         """The slabs in shared memory, and registers for what comes while another is multiplied."""
         self.name = steps.tile("ab"[self._side], [STAGES, SLAB, self._tile], "shared", padding=4)
         for load in self._loads:
-            extents = [SLAB, self._tile] if self._loop.variable in load.indices else [SLAB]
+            extents = [SLAB, self._tile] if load.result in self._along else [SLAB]
             self._loaded[load.result] = steps.tile(f"{load.result}_next", extents, "register")
         for name in [OWN] if self._grouping else self._found:
             self._places[name] = steps.tile(f"{name}_ahead", [SLAB], "register", type="i32")
@@ -106,12 +109,12 @@ class OuterOperand:
                     names = steps.copy(self._scalars, names)
                 else:
                     names |= {name: steps.load(name, tile, k) for name, tile in self._places.items()}
-                names = steps.copy(self._loads, names)
+                names = steps.copy((*self._indices, *self._loads), names)
                 for load in self._loads:
                     steps.store(self._loaded[load.result], self._at(load, k, d), names[load.result])
 
     def _at(self, load: loops.Load, k: str, d: str) -> list[Atom]:
-        return [k, d] if self._loop.variable in load.indices else [k]
+        return [k, d] if load.result in self._along else [k]
 
     @property
     def _partial(self) -> bool:
@@ -134,3 +137,12 @@ class OuterOperand:
             if self._partial:
                 with steps.where(self._loop.extent, "<=", element):
                     steps.store(self.name, [stage, k, d], 0.0)
+
+
+def _depending(statements: Iterable[loops.Statement], variable: str) -> set[str]:
+    """What statements define that a variable tells apart."""
+    found = {variable}
+    for statement in statements:
+        if found & set(loops.reads_of(statement)):
+            found.add(str(loops.result_of(statement)))
+    return found - {variable}

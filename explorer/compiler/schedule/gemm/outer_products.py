@@ -129,6 +129,8 @@ class _Writer:
             if heads * downs * acrosses == 1:
                 self._piece(piece, 0, 0, 0)
             else:
+                names, (high, wide) = (found.down.variable, found.across.variable), self.tiles
+                steps.did(f"tile {names[0]} by {high}, {names[1]} by {wide} @column")
                 with steps.loop("column", heads * downs * acrosses, "column") as column:
                     tile = steps.index("tile", "mod", column, downs * acrosses)
                     head = steps.index("head", "div", column, downs * acrosses)
@@ -143,24 +145,10 @@ class _Writer:
             buffers=tuple(buffer for buffer in self.buffers if buffer.name in used),
             threads=self.threads,
             resident=self.resident,
-            schedule=self._schedule(),
+            schedule=steps.log,
             body=steps.body,
             counts=self.grouping.counts if self.grouping else (),
             origin=self.kernel.origin,
-        )
-
-    def _schedule(self) -> tuple[str, ...]:
-        found, (high, wide) = self.found, self.tiles
-        split = f"split {found.row.variable} by {self.rows} @block, of all segments together"
-        return (
-            f"tile {found.row.variable} by {ROWS_A_TILE} @block, grouped by {found.segment}"
-            if self.grouping
-            else split,
-            f"tile {found.down.variable} by {high}, {found.across.variable} by {wide} @column",
-            f"stage slabs of {SLAB} rows of both operands in shared memory, stages {STAGES}",
-            "look a slab's rows up two slabs ahead, load them one ahead",
-            f"keep {self.height} x {self.step} sums a thread in registers",
-            f"add to {found.output.name} by atomics, a segment at a time",
         )
 
     def _piece(self, piece: Extent, head: Extent, down: Extent, across: Extent) -> None:
@@ -169,12 +157,15 @@ class _Writer:
         known: dict[str, Atom] = {found.head.variable: head} if found.head else {}
         for operand in self.operands:
             operand.declare(steps)
+        steps.did(f"stage slabs of {SLAB} rows of both operands in shared memory, stages {STAGES}")
         if grouping is not None:
+            steps.did(f"tile {found.row.variable} by {ROWS_A_TILE} @block, grouped by {found.segment}")
             first_row, past_row = (steps.load(b.name, b.name, piece) for b in (grouping.begin, grouping.end))
             with steps.where(first_row, "<", past_row):
                 matrix = steps.load(found.segment, grouping.matrix.name, piece)
                 self._segment(first_row, past_row, {**known, found.segment: matrix}, down, across)
             return
+        steps.did(f"split {found.row.variable} by {self.rows} @block, of all segments together")
         begin = steps.index("begin", "mul", piece, self.rows)
         end = steps.index("end", "min", steps.index("past", "add", begin, self.rows), found.rows)
         if found.offsets is None:
@@ -200,6 +191,7 @@ class _Writer:
             steps.loop("i", self.height, unroll=ALL) as i,
         ):
             steps.store(self.sums, [ty, i, x], 0.0)
+        steps.did(f"keep {self.height} x {self.step} sums a thread in registers")
         rows = steps.index("rows", "sub", upper, lower)
         slabs = steps.index("slabs", "div", steps.index("more", "add", rows, SLAB - 1), SLAB)
         self._slabs(SegmentRows(upper, known, (down, across)), lower, slabs)
@@ -213,6 +205,7 @@ class _Writer:
         for operand in operands:
             operand.load(steps, rows, lower)
             operand.look_up(steps, rows, lower, SLAB)
+        steps.did("look a slab's rows up two slabs ahead, load them one ahead")
         with steps.segment("slab", 0, slabs, 1) as slab:
             start = steps.index("start", "add", lower, steps.index("before", "mul", slab, SLAB))
             stage = steps.index("stage", "mod", slab, STAGES)
@@ -258,3 +251,4 @@ class _Writer:
                     value = steps.load("s", self.sums, ty, i, x)
                     places = {**known, found.down.variable: row, found.across.variable: column}
                     steps.atomic(found.output.name, [places[str(index)] for index in found.indices], value)
+        steps.did(f"add to {found.output.name} by atomics, a segment at a time")

@@ -15,7 +15,7 @@ from explorer.compiler.ir import loops
 from explorer.compiler.ir.kernels import AtomicAccumulate
 from explorer.compiler.ir.loops import Buffer
 from explorer.compiler.ir.node import Extent, Names, Origin, merge, walk
-from explorer.compiler.ir.statements import names_read, rename
+from explorer.compiler.ir.statements import names_read, pure, rename, slice_for
 from explorer.compiler.report import Report
 from explorer.compiler.schedule.inspect.last_pieces import LastPieces
 from explorer.compiler.schedule.inspect.piece_groups import PlacedPieces
@@ -243,7 +243,7 @@ def _added(found: Pairs) -> loops.Load | None:
 
 def rest_of(kernel: loops.Kernel, found: Pairs, sums: Buffer) -> loops.Kernel:
     """What an iteration does after its pairs, with the sums read from memory: with what is added to them, if that is
-    where they began."""
+    where they began. It finds again what the pairs' kernels found for themselves: the bounds of a segment."""
     added = _added(found)
     if added is not None and added.buffer == sums.name:
         (elements,) = found.after
@@ -254,7 +254,8 @@ def rest_of(kernel: loops.Kernel, found: Pairs, sums: Buffer) -> loops.Kernel:
         after: tuple[loops.Statement, ...] = (replace(elements, body=(begun, *rest)),)
     else:
         after = tuple(_reading(statement, found, sums.name) for statement in found.after)
-    rows = replace(found.rows, body=after, origin=merge(*(s.origin for s in after)))
+    head = slice_for(tuple(statement for statement in found.rows.body if pure(statement)), after)
+    rows = replace(found.rows, body=(*head, *after), origin=merge(*(s.origin for s in after)))
     accessed = {name for node in walk(rows) for name in loops.reads_of(node)}
     written = {node.target for node in walk(rows) if isinstance(node, loops.Store | loops.Accumulate)}
     buffers = tuple(buffer for buffer in kernel.buffers if buffer.name in accessed | written)

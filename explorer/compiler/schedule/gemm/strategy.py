@@ -33,6 +33,7 @@ from explorer.compiler.schedule.inspect.piece_groups import PIECE, PairArrays
 from explorer.compiler.schedule.inspect.piece_places import place_pieces
 from explorer.compiler.schedule.inspect.segment_tiles import tile_segments
 from explorer.compiler.schedule.match.matrix_products import LEAST_COLUMNS, Found, Product, find_products
+from explorer.compiler.schedule.strategies import GEMM, GEMM_OF_SUMS, STRATEGY
 from explorer.compiler.target import VECTOR
 
 ROWS_END = Decision(
@@ -122,7 +123,7 @@ def schedule_pairs(
     if report.options.inspect == "false":
         report.refused(f"{kernel.name}: pairs are not grouped by their matrices: the option inspect is off")
         return None
-    if kernel.size(found.columns.extent) < LEAST_COLUMNS:
+    if kernel.size(found.columns.extent) < LEAST_COLUMNS and report.wanted(kernel.name, STRATEGY) != GEMM_OF_SUMS:
         report.refused(f"{kernel.name}: {found.matrix.buffer} has too few columns for a tile (gemm)")
         return None
     names, origin = groupings.names, found.pairs.origin
@@ -234,7 +235,7 @@ def _say_precision(kernel: loops.Kernel, product: Product, written: ProductKerne
 def _refusal(kernel: loops.Kernel, found: Found, report: Report) -> str:
     """Why the template does not suit, "" where it does."""
     for product in found.products:
-        if kernel.size(product.column_extent) < LEAST_COLUMNS:
+        if kernel.size(product.column_extent) < LEAST_COLUMNS and report.wanted(kernel.name, STRATEGY) != GEMM:
             return f"{product.matrix.buffer} has fewer than {LEAST_COLUMNS} columns, too few for a tile (gemm)"
         chosen = product.matrix_index
         if not product.shared:

@@ -10,13 +10,15 @@ G-Sparse §III-B: its register tile over strided columns (kNRegTile) is a loop t
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from functools import cached_property
 from math import prod
 
 from explorer.compiler.ir import kernels, loops
 from explorer.compiler.ir.functions import COSTLY
 from explorer.compiler.ir.node import Names, Node, walk
 from explorer.compiler.schedule.edit.load_ahead import in_batches
+from explorer.compiler.schedule.lanes.log import LaneLog
 from explorer.compiler.target import VECTOR, WARP, GpuTarget
 
 LANES = WARP
@@ -44,7 +46,8 @@ class Unfit(Exception):
 @dataclass(frozen=True)
 class Spread:
     """`width` lanes share a row, `step` floats each at a time; `unroll` iterations of a segment's loop have their loads
-    in flight together; with `split`, the groups of a warp share a segment; `heads` groups have one element's rows."""
+    in flight together; with `split`, the groups of a warp share a segment; `heads` groups have one element's rows.
+    `log` is what was done so."""
 
     step: int
     width: int
@@ -52,6 +55,7 @@ class Spread:
     unroll: int = 1
     split: bool = False
     heads: int = 1
+    log: LaneLog = field(default_factory=LaneLog, compare=False)
 
     @property
     def groups(self) -> int:
@@ -68,7 +72,7 @@ class Nest:
     loop: loops.For
     heads: loops.For | None = None
 
-    @property
+    @cached_property
     def rows(self) -> dict[str, loops.Row]:
         """The rows by name."""
         return {node.name: node for node in walk(self.loop) if isinstance(node, loops.Row)}
@@ -82,12 +86,12 @@ class Nest:
         """Whether a loop goes over a row's elements: of static bounds, and no loop in it."""
         return self.static(loop) and not any(isinstance(child, loops.For) for child in loop.body)
 
-    @property
+    @cached_property
     def row_loops(self) -> list[loops.For]:
         """The loops over rows' elements."""
         return [node for node in walk(self.loop) if isinstance(node, loops.For) and self.over_row(node)]
 
-    @property
+    @cached_property
     def segment_loops(self) -> list[loops.For]:
         """The loops whose bounds are found at run time, the parallel one apart."""
         inner = (node for child in self.loop.body for node in walk(child))
@@ -234,7 +238,10 @@ def on_lanes(
 ) -> tuple[kernels.Statement, ...]:
     """Statements of one iteration of the parallel loop, its rows on lanes; raises Unfit. What a loop over a segment
     becomes is put into what `around` makes of it."""
-    return _Conversion(nest, spread, names, around).body(tuple(body))
+    converting = _Conversion(nest, replace(spread, log=LaneLog()), names, around)
+    converted = converting.body(tuple(body))
+    spread.log.add(converting.spread.log)
+    return converted
 
 
 @dataclass(frozen=True)
@@ -261,6 +268,7 @@ class _Conversion:
             case loops.For():
                 return self._loop(statement)
             case loops.Row():
+                self.spread.log.keep(statement.name)
                 extents, origin = statement.extents, statement.origin
                 return (kernels.Tile(name=statement.name, extents=extents, memory="register", origin=origin),)
         return (statement,)
@@ -288,10 +296,14 @@ class _Conversion:
             self._check_shared(loop)
         buffers = {buffer.name: buffer for buffer in self.nest.kernel.buffers}
         try:
-            size = batch_size(made.body, self.spread, buffers)
-            return in_batches(made, size, self.spread.groups if shared else 1, buffers, self.names)
+            size, groups = batch_size(made.body, self.spread, buffers), self.spread.groups if shared else 1
+            batches = in_batches(made, size, groups, buffers, self.names)
+            self.spread.log.load_ahead(loop.variable, size * groups, loop.lower, loop.extent)
+            return batches
         except ValueError:
             made = replace(made, unroll=self.spread.unroll)
+        if self.spread.unroll > 1:
+            self.spread.log.unroll(loop.variable, self.spread.unroll)
         width = self.spread.groups if self._holds_rows(loop) else LANES
         return (replace(made, bind="lane", width=width) if shared else made,)
 
@@ -450,5 +462,6 @@ def of_heads(nest: Nest, body: tuple[kernels.Statement, ...], spread: Spread) ->
 
 def over_row(loop: kernels.Loop, spread: Spread) -> kernels.Loop:
     """A loop over a row's elements, shared by the lanes of a group."""
+    spread.log.bind(spread.width, spread.step, spread.rounds)
     unroll = 0 if spread.rounds > 1 else 1
     return replace(loop, bind="lane", step=spread.step, width=spread.width, unroll=unroll)

@@ -27,6 +27,8 @@ def _in_row(nest: Nest, buffer: loops.Buffer, accesses: list[Node]) -> Nest:
     kernel, loop = nest.kernel, nest.loop
     extents = buffer.extents[1:]
     own = all(isinstance(node, Access) and node.indices[:1] == (loop.variable,) for node in accesses)
+    if own and not extents and all(isinstance(node, loops.Accumulate) for node in accesses):
+        return _in_scalar(nest, buffer, accesses)
     if not extents or not own or any(isinstance(e, str) and e not in dict(kernel.sizes) for e in extents):
         raise Unfit(f"it goes back to elements of {buffer.name} that no row holds")
     names, origin = Names(all_names(kernel)), merge(*(node.origin for node in accesses))
@@ -38,6 +40,18 @@ def _in_row(nest: Nest, buffer: loops.Buffer, accesses: list[Node]) -> Nest:
     stored = _each(names, extents, origin, buffer.name, (loop.variable,), row)
     nested = replace(loop, body=(*declared, *changed, stored))
     return Nest(replace(kernel, body=(nested,)), nested)
+
+
+def _in_scalar(nest: Nest, buffer: loops.Buffer, accesses: list[Node]) -> Nest:
+    """The nest with an accumulator for an output of one number an iteration, which it only adds to."""
+    loop, origin = nest.loop, merge(*(node.origin for node in accesses))
+    total = loops.Accumulator(name=Names(all_names(nest.kernel)).new("s"), start=0.0, origin=origin)
+    changed = tuple(_redirected(statement, buffer.name, total.name) for statement in loop.body)
+    stored = loops.Store(
+        target=buffer.name, indices=(loop.variable,), function="copy", operands=(total.name,), origin=origin
+    )
+    nested = replace(loop, body=(total, *changed, stored))
+    return Nest(replace(nest.kernel, body=(nested,)), nested)
 
 
 def _redirected(statement: loops.Statement, buffer: str, row: str) -> loops.Statement:

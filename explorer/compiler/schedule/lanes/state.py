@@ -7,11 +7,13 @@ and Gimelshein 2018).
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
 
 from explorer.compiler.counts import Counts
 from explorer.compiler.ir import loops
 from explorer.compiler.ir.node import walk
+from explorer.compiler.ir.statements import written_in
 from explorer.compiler.schedule.lanes.mapping import Nest, Unfit
 
 
@@ -75,8 +77,8 @@ def segment_of(nest: Nest) -> Segment:
     (at,) = places
     loop = body[at]
     assert isinstance(loop, loops.For)
-    own = [statement for statement in body[:at] if _stores_for_others(statement, body)]
-    before = tuple(statement for statement in body[:at] if statement not in own)
+    own = _stores_for_others(body, at)
+    before = tuple(statement for statement in body[:at] if not any(statement is each for each in own))
     after = (*own, *body[at + 1 :])
     declared = {node.name: node for node in before if isinstance(node, loops.Row | loops.Accumulator)}
     written = (node.target for node in walk(loop) if isinstance(node, loops.Accumulate | loops.Store))
@@ -85,17 +87,16 @@ def segment_of(nest: Nest) -> Segment:
     return Segment(nest, before, loop, after, _offsets(nest, before, loop), _elements(nest, loop), tuple(state))
 
 
-def _stores_for_others(statement: loops.Statement, body: tuple[loops.Statement, ...]) -> bool:
-    """Whether a statement does nothing but store in arrays that nothing else of an iteration touches: then it may be
-    done when the row ends, by one thread, and need not be done by each that has a part of the row."""
-    if not isinstance(statement, loops.Store | loops.For):
-        return False
-    names = {node.name for other in body for node in walk(other) if isinstance(node, loops.Row | loops.Accumulator)}
-    written = {node.target for node in walk(statement) if isinstance(node, loops.Store | loops.Accumulate)}
-    others = [node for other in body if other is not statement for node in walk(other)]
-    touched = {node.buffer for node in [*others, *walk(statement)] if isinstance(node, loops.Load)}
-    touched |= {node.target for node in others if isinstance(node, loops.Store | loops.Accumulate)}
-    return bool(written) and written.isdisjoint(names | touched)
+def _stores_for_others(body: tuple[loops.Statement, ...], until: int) -> list[loops.Statement]:
+    """The statements before a place that do nothing but store in arrays that nothing else of an iteration touches: they
+    may be done when the row ends, by one thread, and need not be done by each that has a part of the row."""
+    nodes = [node for statement in body for node in walk(statement)]
+    touched = {node.name for node in nodes if isinstance(node, loops.Row | loops.Accumulator)}
+    touched |= {node.buffer for node in nodes if isinstance(node, loops.Load)}
+    writers = Counter(name for statement in body for name in written_in(statement))
+    touched |= {name for name, number in writers.items() if number > 1}
+    stores = [statement for statement in body[:until] if isinstance(statement, loops.Store | loops.For)]
+    return [each for each in stores if written_in(each) and written_in(each).isdisjoint(touched)]
 
 
 def _part(

@@ -31,7 +31,7 @@ from explorer.compiler.schedule.lanes.mapping import (
 from explorer.compiler.schedule.lanes.output_tiles import check_registers, warps_for
 from explorer.compiler.schedule.lanes.state import elements_of
 from explorer.compiler.schedule.lanes.widths import lanes_for, say_lanes
-from explorer.compiler.schedule.segments.by_rows import WARPS, lines_of
+from explorer.compiler.schedule.segments.by_rows import WARPS
 from explorer.compiler.schedule.staging.elements import Staging
 from explorer.compiler.target import VECTOR
 
@@ -124,10 +124,11 @@ class _Dots:
     def kernel(self) -> kernels.ScheduledKernel:
         """The kernel, without an inspector."""
         kernel, loop, spread, warps = self.whole.kernel, self.whole.loop, self.spread, self.warps
+        body = (self._in_blocks(),)
         lines = [
             f"split {loop.variable}: a block of {warps} warps has {warps * ELEMENTS} elements, a warp {ELEMENTS}",
             f"kLaneWidth = {spread.width}: a warp has {spread.groups} elements at a time",
-            *lines_of(self.whole, spread),
+            *spread.log.lines,
             f"clamp {loop.variable} to the last element",
         ]
         if self.staging.kept:
@@ -140,7 +141,7 @@ class _Dots:
             buffers=kernel.buffers,
             threads=LANES * warps,
             schedule=tuple(lines),
-            body=(self._in_blocks(),),
+            body=body,
             streamed=self.staging.streamed,
             origin=kernel.origin,
         )

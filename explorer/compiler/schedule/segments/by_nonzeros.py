@@ -12,14 +12,16 @@ Sources: merge-based SpMM (Yang, Buluç and Owens, Euro-Par 2018) for the search
 
 from __future__ import annotations
 
-from dataclasses import fields, replace
+from dataclasses import replace
 
 from explorer.compiler.decisions import Decision
 from explorer.compiler.ir import kernels, loops
+from explorer.compiler.ir.index_sets import few
 from explorer.compiler.ir.node import walk
 from explorer.compiler.options import CHUNKS
 from explorer.compiler.passes.loops.cleared import clear_output
 from explorer.compiler.report import Report
+from explorer.compiler.schedule.edit.reductions import stores_added
 from explorer.compiler.schedule.edit.statement_writer import Writer
 from explorer.compiler.schedule.inspect.popular_rows import with_popular
 from explorer.compiler.schedule.lanes.hoist_heads import rows_nest
@@ -35,7 +37,7 @@ from explorer.compiler.schedule.lanes.mapping import (
 )
 from explorer.compiler.schedule.lanes.state import mean_length, segment_of
 from explorer.compiler.schedule.lanes.widths import lanes_for, say_lanes
-from explorer.compiler.schedule.segments.by_rows import LOADS, LOADS_OF_ROWS, WARPS, lines_of
+from explorer.compiler.schedule.segments.by_rows import LOADS, LOADS_OF_ROWS, WARPS
 from explorer.compiler.schedule.segments.merge_by_rows import merged_by
 from explorer.compiler.schedule.segments.partials import Pieces
 from explorer.compiler.schedule.staging.elements import Staging
@@ -90,7 +92,7 @@ def schedule_nonzeros(kernel: loops.Kernel, report: Report) -> tuple[kernels.Sch
         spread = replace(spread_rows(nest, lanes_for(nest, report)), unroll=unroll)
         warps = report.number(kernel.name, BLOCK_WARPS, WARPS if spread.groups > 1 else WARPS // 2)
         pieces = Pieces(segment, spread, chunk, Writer(nest.kernel, nest.loop.origin), report, warps)
-        if _only_adds(pieces, report):
+        if _few_rows(pieces) or _only_adds(pieces, report):
             return _added(pieces, report)
         tile = tile_of(pieces, report)
         summing, merged = _Summing(pieces, tile).kernel(), merged_by(pieces)
@@ -124,16 +126,39 @@ def _sums_of_numbers(pieces: Pieces) -> bool:
     return plain and len(stores) == 1 and {*stores[0].operands} <= sums
 
 
+def _few_rows(pieces: Pieces) -> bool:
+    """Whether rows are few, however many elements there are, and need no more than sums: what is left of one to merge
+    would grow with the elements, and be one warp's work."""
+    segment = pieces.segment
+    sums = {part.name for part in segment.state if part.reduction == "sum" and not part.scale}
+    if not few(pieces.nest.loop.extent) or len(sums) < len(segment.state):
+        return False
+    for node in (node for statement in segment.after for node in walk(statement)):
+        match node:
+            case loops.For():
+                continue
+            case loops.Load(buffer=row, result=result) if row in sums:
+                sums.add(result)
+            case loops.Store(function="copy", operands=(value,), indices=(row, *_)) if value in sums:
+                if row != segment.row:
+                    return False
+            case _:
+                return False
+    return True
+
+
 def _added(pieces: Pieces, report: Report) -> tuple[kernels.ScheduledKernel, ...]:
-    """The kernel that clears the rows' sums, and the one in which pieces add to them."""
-    kernel, (store,) = pieces.kernel, pieces.segment.after
-    assert isinstance(store, loops.Store)
-    (output,) = (buffer for buffer in kernel.buffers if buffer.name == store.target)
-    adding = _Adding(pieces, tile=0).kernel()
-    report.did(f"{kernel.name} by nonzeros, {pieces.size} a lane, which adds to what is cleared: rows have few of them")
-    cleared = clear_output(kernel, output)
-    report.enter(cleared.name)
-    return schedule_warps(cleared, report), *with_popular(adding, report)
+    """The kernels that clear the rows' sums, and the one in which pieces add to them."""
+    kernel, adding = pieces.kernel, _Adding(pieces, tile=0).kernel()
+    stored = {node.target for s in pieces.segment.after for node in walk(s) if isinstance(node, loops.Store)}
+    who = "lane" if pieces.spread.width == 1 else "warp" if pieces.spread.groups == 1 else "group of lanes"
+    why = "rows are few" if few(pieces.nest.loop.extent) else "rows have few of them"
+    report.did(f"{kernel.name} by nonzeros, {pieces.size} a {who}, which adds to what is cleared: {why}")
+    clearing = []
+    for cleared in (clear_output(kernel, buffer) for buffer in kernel.buffers if buffer.name in stored):
+        report.enter(cleared.name)
+        clearing.append(schedule_warps(cleared, report))
+    return *clearing, *with_popular(adding, report)
 
 
 def chunk_of(name: str, elements: str, report: Report) -> tuple[int, str]:
@@ -182,11 +207,12 @@ class _Summing:
     def kernel(self) -> kernels.ScheduledKernel:
         """The kernel, with the states of its pieces as outputs."""
         segment, spread, pieces, warps = self.segment, self.spread, self.pieces, self.pieces.warps
+        body = (self._in_blocks(),)
         lines = [
             f"split {segment.elements}: a block of {warps} warps has {warps * pieces.chunk}, a warp {pieces.chunk}",
             f"search {segment.offsets} for the rows of a piece",
             f"bound {segment.loop.variable}: [from, upto - 1] = [max({self.begin}, first), min({self.end}, last) - 1]",
-            *lines_of(self.nest, spread, "from", "upto"),
+            *spread.log.lines,
             self.ending,
         ]
         if spread.groups > 1:
@@ -195,7 +221,6 @@ class _Summing:
             lines.insert(-1, self._line())
         scheduled = pieces.scheduled(pieces.kernel.name, "nonzeros", lines)
         buffers = (*pieces.kernel.buffers, *self._states())
-        body = (self._in_blocks(),)
         scheduled = replace(scheduled, buffers=buffers, body=body, streamed=self.staging.streamed)
         return with_resident(scheduled, spread, pieces.report.target)
 
@@ -330,7 +355,7 @@ class _Summing:
 
 
 class _Adding(_Summing):
-    """The kernel in which a lane does a piece, and adds what it has of each row to what has been cleared."""
+    """The kernel in which a group of lanes does a piece, and adds what it has of each row to what has been cleared."""
 
     ending = "add what there is of each row"
 
@@ -343,9 +368,6 @@ class _Adding(_Summing):
         return ()
 
     def _left(self, piece: str, lower: loops.Index, upper: loops.Index) -> tuple[kernels.Statement, ...]:
-        """The row's sum of a piece, where the piece has any of it, added to the output."""
-        (store,) = self.segment.after
-        assert isinstance(store, loops.Store)
-        add = self.write.add(store.target, "sum", store.operands[0], *store.indices)
-        atomic = kernels.AtomicAccumulate(**{each.name: getattr(add, each.name) for each in fields(add)})
-        return (self.write.where(lower.result, "<", upper.result, atomic),)
+        """The row's sums of a piece, where the piece has any of them, added to the outputs."""
+        outputs = {buffer.name for buffer in self.pieces.kernel.buffers if buffer.kind == "output"}
+        return (self.write.where(lower.result, "<", upper.result, *stores_added(self._ended(), outputs)),)

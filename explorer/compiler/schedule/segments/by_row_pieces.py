@@ -26,7 +26,7 @@ from explorer.compiler.schedule.lanes.mapping import Nest, Unfit, on_lanes, spre
 from explorer.compiler.schedule.lanes.state import Segment, mean_length, segment_of
 from explorer.compiler.schedule.lanes.widths import lanes_for, say_lanes
 from explorer.compiler.schedule.segments.by_nonzeros import CHUNK
-from explorer.compiler.schedule.segments.by_rows import LOADS, LOADS_OF_ROWS, WARPS, lines_of
+from explorer.compiler.schedule.segments.by_rows import LOADS, LOADS_OF_ROWS, WARPS
 from explorer.compiler.schedule.segments.merge import merging
 from explorer.compiler.schedule.segments.partials import Pieces
 from explorer.compiler.schedule.staging.row_elements import RowElements
@@ -112,17 +112,17 @@ class _Summing:
     def kernel(self) -> kernels.ScheduledKernel:
         """The kernel, with the states of its pieces as outputs."""
         segment, spread, pieces = self.segment, self.spread, self.pieces
+        body, streamed = (self._in_blocks(),), self.elements.streamed
         lines = [
             f"cut {segment.elements} at every {self.size}: a warp for what each row has up to there, and for the rest",
             f"search {segment.offsets} for the row that is cut",
             f"bind {segment.loop.variable} to lanes for its scalars, staged in shared memory",
             f"share a row's among {spread.groups} groups of {spread.width} lanes",
-            *lines_of(self.nest, spread, "from", "upto"),
+            *spread.log.lines,
             "end rows that are whole, store what there is of the others",
         ]
         scheduled = pieces.scheduled(pieces.kernel.name, "nonzeros", lines)
         buffers = (*pieces.kernel.buffers, *pieces.states("output"))
-        body, streamed = (self._in_blocks(),), self.elements.streamed
         scheduled = replace(scheduled, buffers=buffers, body=body, streamed=streamed)
         return with_resident(scheduled, spread, pieces.report.target)
 

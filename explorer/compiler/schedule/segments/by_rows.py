@@ -12,7 +12,7 @@ from dataclasses import replace
 
 from explorer.compiler.decisions import Decision, Value
 from explorer.compiler.ir import kernels, loops
-from explorer.compiler.ir.node import Names, walk
+from explorer.compiler.ir.node import Names
 from explorer.compiler.ir.statements import all_names
 from explorer.compiler.options import PRELOADS
 from explorer.compiler.report import Report
@@ -23,7 +23,6 @@ from explorer.compiler.schedule.lanes.mapping import (
     Nest,
     Spread,
     Unfit,
-    in_flight,
     of_heads,
     on_lanes,
     spread_rows,
@@ -33,7 +32,6 @@ from explorer.compiler.schedule.lanes.output_tiles import ColumnTiles, check_reg
 from explorer.compiler.schedule.lanes.state import segment_of
 from explorer.compiler.schedule.lanes.widths import lanes_for, say_lanes
 from explorer.compiler.schedule.staging.preload import Preload
-from explorer.compiler.target import VECTOR
 
 WARPS = 8
 """Warps a block: more would wait for the longest of more rows."""
@@ -185,9 +183,9 @@ class _Rows:
         lines = [f"split {nest.loop.variable}: a block of {self.warps} warps has kMTile = {rows} rows"]
         lines += [self.tiles.line] if self.tiles else []
         if self.preload is None:
-            lines += lines_of(nest, spread)
+            lines += spread.log.lines
         else:
-            lines += [*self.preload.lines, *lines_of(nest, spread, self.preload.first, self.preload.upto)]
+            lines += [*self.preload.lines, *spread.log.lines]
         if spread.split:
             lines.append(f"share each segment among {spread.groups} groups of {spread.width} lanes")
         return lines
@@ -206,35 +204,6 @@ def _on_lanes(nest: Nest, spread: Spread, names: Names) -> tuple[tuple[kernels.S
         except Unfit:
             pass  # a segment whose iterations depend on one another is walked by one group
     return of_heads(nest, on_lanes(nest, nest.loop.body, spread, names), spread), spread
-
-
-def lines_of(nest: Nest, spread: Spread, *bounds: str) -> list[str]:
-    """What the schedule says of rows on lanes, a primitive a line; `bounds` are a segment's first element and what
-    follows its last, where they are not its own."""
-    lines = [f"bind a row's elements to {spread.width} lanes"]
-    if spread.step == VECTOR:
-        lines.append(f"vectorise by {VECTOR}")
-    if spread.rounds > 1:
-        lines.append(f"stride: a lane has kNRegTile = {spread.rounds} vectors of a row, {spread.width} lanes apart")
-    if nest.rows:
-        lines.append(f"keep in registers: {', '.join(nest.rows)}")
-    lines += [_preloading(nest, spread, segment, *bounds) for segment in nest.segment_loops if spread.unroll > 1]
-    return lines
-
-
-def _preloading(nest: Nest, spread: Spread, segment: loops.For, *bounds: str) -> str:
-    """How many elements of a segment are loaded ahead, and which: the bound is that of the loads' buffers too."""
-    tables = {buffer.name for buffer in nest.kernel.buffers}
-    inner = [
-        child for loop in walk(segment) if isinstance(loop, loops.For) and nest.over_row(loop) for child in loop.body
-    ]
-    rows = sum(isinstance(child, loops.Load) and child.buffer in tables for child in inner)
-    if not rows:
-        return f"unroll {segment.variable} by {spread.unroll}"
-    tile = in_flight(rows, spread) * (spread.groups if spread.split else 1)
-    lower, upper = bounds or (str(segment.lower), str(segment.extent))
-    last = f"min({lower} + {tile} t + {tile}, {upper}) - 1"
-    return f"load {segment.variable} ahead, {tile} at a time: [{lower} + {tile} t, {last}]"
 
 
 def in_blocks(

@@ -14,9 +14,9 @@ from dataclasses import dataclass, replace
 from explorer.compiler.decisions import Decision
 from explorer.compiler.ir import kernels, loops
 from explorer.compiler.ir.node import walk
+from explorer.compiler.schedule.lanes.log import LaneLog
 from explorer.compiler.schedule.lanes.mapping import of_heads, on_lanes, with_resident
 from explorer.compiler.schedule.lanes.state import Part
-from explorer.compiler.schedule.segments.by_rows import lines_of
 from explorer.compiler.schedule.segments.partials import Pieces
 
 STATES_IN_FLIGHT = 8
@@ -55,20 +55,22 @@ class _Turn:
 class _Merging:
     def __init__(self, pieces: Pieces, in_flight: int) -> None:
         self.in_flight = in_flight
-        self.pieces, self.segment, self.spread, self.write = pieces, pieces.segment, pieces.spread, pieces.write
+        self.pieces, self.segment, self.write = pieces, pieces.segment, pieces.write
+        self.spread = replace(pieces.spread, log=LaneLog())
         self.joined = {part.name: self.write.names.new(f"{part.name}_joined") for part in self.segment.state}
 
     def kernel(self) -> kernels.ScheduledKernel:
         """The kernel; of the segment's arrays it has those that rows begin and end with."""
         pieces = self.pieces
         spread = replace(self.spread, unroll=1)
+        name, body = self.write.names.new(f"{pieces.kernel.name}_merge"), (self._in_blocks(),)
         lines = [
             f"a piece's last row, where it goes on: {self.in_flight} of its states in flight",
             f"share a row's states past a block's {pieces.in_block} pieces among all of its groups",
-            *lines_of(pieces.nest, spread),
+            *spread.log.lines,
         ]
-        scheduled = pieces.scheduled(self.write.names.new(f"{pieces.kernel.name}_merge"), "merge", lines)
-        scheduled = replace(scheduled, buffers=merged_arrays(pieces), body=(self._in_blocks(),))
+        scheduled = pieces.scheduled(name, "merge", lines)
+        scheduled = replace(scheduled, buffers=merged_arrays(pieces), body=body)
         made = with_resident(scheduled, spread, pieces.report.target)
         # Registers for one block more: two more would take the loads of a batch apart (SpMM of 40 million: 38 %).
         return replace(made, resident=made.resident + bool(made.resident))

@@ -10,8 +10,9 @@ from dataclasses import replace
 
 from explorer.compiler.decisions import Decision
 from explorer.compiler.ir import kernels, loops
-from explorer.compiler.schedule.lanes.mapping import Nest, Unfit, on_lanes, with_resident
-from explorer.compiler.schedule.segments.by_rows import in_blocks, lines_of
+from explorer.compiler.schedule.lanes.log import LaneLog
+from explorer.compiler.schedule.lanes.mapping import Nest, Spread, Unfit, on_lanes, with_resident
+from explorer.compiler.schedule.segments.by_rows import in_blocks
 from explorer.compiler.schedule.segments.merge import STATES_IN_FLIGHT, merge_part, merged_arrays, merging
 from explorer.compiler.schedule.segments.partials import Pieces
 
@@ -48,14 +49,14 @@ def merging_by_rows(pieces: Pieces) -> kernels.ScheduledKernel | None:
     first = write.index("first", "div", begin.result, size)
     last = write.index("last", "div", final.result, size)
     try:
-        merged = _merged(pieces, first, last)
+        spread = replace(pieces.spread, split=True, unroll=STATES_IN_FLIGHT, log=LaneLog())
+        merged = _merged(pieces, spread, first, last)
     except Unfit:
         return None
     body = (begin, following, end, final, first, last, write.where(first.result, "<", last.result, *merged))
-    spread = replace(pieces.spread, split=True, unroll=1)
     lines = [
         f"a row of more than one piece: its warp shares the states, {STATES_IN_FLIGHT} a lane in flight",
-        *lines_of(pieces.nest, spread),
+        *spread.log.lines,
     ]
     scheduled = pieces.scheduled(write.names.new(f"{pieces.kernel.name}_merge"), "merge", lines)
     blocks = in_blocks(loop, body, write.names, 1)
@@ -63,7 +64,7 @@ def merging_by_rows(pieces: Pieces) -> kernels.ScheduledKernel | None:
     return with_resident(replace(scheduled, buffers=buffers, body=(blocks,)), spread, pieces.report.target)
 
 
-def _merged(pieces: Pieces, first: loops.Index, last: loops.Index) -> tuple[kernels.Statement, ...]:
+def _merged(pieces: Pieces, spread: Spread, first: loops.Index, last: loops.Index) -> tuple[kernels.Statement, ...]:
     """What the pieces have of a row, from its first one to its last, and its end; raises Unfit."""
     write, segment = pieces.write, pieces.segment
     stop = write.index("stop", "add", last.result, 1)
@@ -77,5 +78,4 @@ def _merged(pieces: Pieces, first: loops.Index, last: loops.Index) -> tuple[kern
     everything = (*segment.before, stop, states, *segment.after)
     kernel = replace(pieces.kernel, buffers=(*pieces.kernel.buffers, *pieces.states("temporary")))
     nest = Nest(kernel, replace(pieces.nest.loop, body=everything))
-    spread = replace(pieces.spread, split=True, unroll=STATES_IN_FLIGHT)
     return on_lanes(nest, everything, spread, write.names)

@@ -12,6 +12,7 @@ from dataclasses import replace
 from explorer.compiler.ir import kernels, loops
 from explorer.compiler.ir.node import Atom
 from explorer.compiler.schedule.edit.statement_writer import Writer
+from explorer.compiler.schedule.lanes.log import LaneLog
 from explorer.compiler.schedule.lanes.mapping import Nest, Spread, Unfit
 from explorer.compiler.schedule.lanes.state import segment_of
 from explorer.compiler.schedule.staging.elements import BYTES, MOST_BYTES, Staging
@@ -58,20 +59,16 @@ class Preload:
             raise Unfit("lanes have a row's heads, each on its own way through the row")
         if spread.groups > 1 and not spread.split:
             raise Unfit(f"a warp has {spread.groups} rows at a time, each of a length of its own")
-        self.segment, self.size, self.warps, self.whole = segment_of(nest), size, warps, spread
+        self.segment, self.size, self.warps = segment_of(nest), size, warps
         self.write = Writer(nest.kernel, nest.loop.origin)
         self.staging = Staging(self.segment, size, self.write, warps)
         if not self.staging.kept:
             raise Unfit(f"its elements have no scalars that {warps} warps have room for in {MOST_BYTES:,} bytes")
         self.begin, self.end = self.segment.loop.lower, self.segment.loop.extent
         self.rounds = Rounds(self.staging, size, self.begin, self.end)
-        self.first, self.upto = self.staging.start, self.rounds.upto
-
-    @property
-    def spread(self) -> Spread:
-        """How rows lie on lanes, with no more of them in flight than a tile has elements for."""
-        groups = self.whole.groups if self.whole.split else 1
-        return replace(self.whole, unroll=max(1, min(self.whole.unroll, self.size // groups)))
+        groups = spread.groups if spread.split else 1
+        # no more rows in flight than a tile has elements for
+        self.spread = replace(spread, unroll=max(1, min(spread.unroll, size // groups)), log=LaneLog())
 
     @property
     def nest(self) -> Nest:

@@ -15,10 +15,12 @@ from explorer.compiler.schedule.edit.queries import (
     accesses,
     array_of,
     edit,
+    edit_loops,
     moved,
     names_of,
     scheduled,
     static_extent,
+    touched_in,
 )
 
 Place = tuple[tuple[Loop, ...], Access]
@@ -29,8 +31,10 @@ def places(body: Body, array: str, around: tuple[Loop, ...] = ()) -> list[Place]
     """The accesses to an array, each with the loops around it, in program order."""
     found: list[Place] = []
     for statement in body:
+        if array not in touched_in(statement):
+            continue
         access = access_of(statement)
-        if access is not None and array_of(access) == array:
+        if access is not None:
             found.append((around, access))
         if isinstance(statement, Loop | Where):
             inner = (*around, statement) if isinstance(statement, Loop) else around
@@ -57,7 +61,8 @@ def stage(kernel: ScheduledKernel, buffer: str, row: tuple[Atom, ...], tile: str
     if first.lower != 0 or first.bind != "lane" or size is None:
         raise ScheduleError(f"lanes do not share {first.variable}, or its bounds are known only at run time")
     line = f"stage {buffer}[{', '.join(map(str, (*row, first.variable)))}] in registers as {tile}"
-    return scheduled(kernel, line, edit(kernel.body, lambda s: _staged(s, first, buffer, row, tile, set(loops))))
+    body = edit_loops(kernel.body, frozenset(loops), lambda loop: _staged(loop, first, buffer, row, tile))
+    return scheduled(kernel, line, body)
 
 
 def accesses_written(kernel: ScheduledKernel, array: str) -> list[Access]:
@@ -66,11 +71,7 @@ def accesses_written(kernel: ScheduledKernel, array: str) -> list[Access]:
     return [access for access in found if not isinstance(access, Load)]
 
 
-def _staged(
-    statement: Statement, first: Loop, buffer: str, row: tuple[Atom, ...], tile: str, loops: set[str]
-) -> tuple[Statement, ...]:
-    if not isinstance(statement, Loop) or statement.variable not in loops:
-        return (statement,)
+def _staged(statement: Loop, first: Loop, buffer: str, row: tuple[Atom, ...], tile: str) -> tuple[Statement, ...]:
     wanted = (*row, statement.variable)
     body: list[Statement] = []
     stored = statement.variable != first.variable

@@ -36,11 +36,14 @@ from explorer.compiler.schedule.edit.queries import (
     accesses,
     begin,
     edit,
+    find_loop,
     floats,
     innermost,
     names_of,
     scheduled,
     static_extent,
+    tiles_of,
+    touched_in,
 )
 from explorer.compiler.schedule.edit.reductions import make_atomic, reduce_parts
 from explorer.compiler.schedule.warps.column_blocks import in_columns
@@ -241,7 +244,7 @@ def _as_node(nest: ScheduledKernel) -> Loop:
 
 def _rows_in_registers(nest: ScheduledKernel, variable: str, free: int) -> ScheduledKernel:
     """Rows that the lanes keep to themselves, as many as registers hold: the program's, sums, gathers read twice."""
-    for tile in [node for node in walk(nest) if isinstance(node, Tile)]:
+    for tile in tiles_of(nest):
         slots = -(-_size(nest, tile) // LANES)
         if slots <= free and not why_not_private(nest, tile):
             nest, free = place(nest, tile.name, "register"), free - slots
@@ -306,7 +309,7 @@ def _width(nest: ScheduledKernel, least: int, report: Report) -> int:
 def _tied(nest: ScheduledKernel, lanes: list[str]) -> list[list[str]]:
     """The loops that lanes share, in groups that touch the same register tiles and so go in the same steps."""
     groups = {name: [name] for name in lanes}
-    for tile in [node.name for node in walk(nest) if isinstance(node, Tile) and node.memory == "register"]:
+    for tile in [tile.name for tile in tiles_of(nest) if tile.memory == "register"]:
         names = {loop.variable for loop, _ in accesses_in_lanes(nest.body, tile) if loop is not None}
         joined = [name for name in lanes if any(name in groups[other] for other in names)]
         groups |= dict.fromkeys(joined, joined)
@@ -314,15 +317,13 @@ def _tied(nest: ScheduledKernel, lanes: list[str]) -> list[list[str]]:
 
 
 def _legal_steps(nest: ScheduledKernel, group: list[str]) -> list[int]:
-    loops_of = {node.variable: node for node in walk(nest) if isinstance(node, Loop)}
-    return [
-        step for step in VECTORS if step == 1 or all(not why_not_vector(nest, loops_of[name], step) for name in group)
-    ]
+    found = [find_loop(nest, name) for name in group]
+    return [step for step in VECTORS if step == 1 or all(not why_not_vector(nest, loop, step) for loop in found)]
 
 
 def _extent(nest: ScheduledKernel, group: list[str]) -> int | None:
     """The most iterations of a group's loops, None where they are known only at run time."""
-    bounds = [node for node in walk(nest) if isinstance(node, Loop) and node.variable in group]
+    bounds = [find_loop(nest, name) for name in group]
     sizes = [static_extent(nest, loop.extent) if isinstance(loop.lower, int) else None for loop in bounds]
     return None if None in sizes else max(size for size in sizes if size is not None)
 
@@ -382,11 +383,9 @@ def _narrowed(nest: ScheduledKernel, lanes: list[str], width: int) -> ScheduledK
 
 def _side_by_side(nest: ScheduledKernel, lanes: list[str], report: Report) -> ScheduledKernel:
     """Loops over registers unrolled, and those that gather rows, so that their loads are in flight together."""
-    registers = {node.name for node in walk(nest) if isinstance(node, Tile) and node.memory == "register"}
+    registers = {tile.name for tile in tiles_of(nest) if tile.memory == "register"}
     for loop in [node for node in walk(nest) if isinstance(node, Loop)]:
-        if loop.variable in lanes and (
-            _few_rounds(nest, loop, report) or any(accesses(loop, tile) for tile in registers)
-        ):
+        if loop.variable in lanes and (_few_rounds(nest, loop, report) or not registers.isdisjoint(touched_in(loop))):
             nest = unroll(nest, loop.variable)
         elif not loop.bind and loop.unroll == 1 and not holds_barriers(loop.body) and _gathers(loop):
             nest = unroll(nest, loop.variable, report.number(nest.name, LOADS, 4))

@@ -1,0 +1,54 @@
+"""Twice the text takes at most 2.5 times the work: Python's calls are counted, which no other process disturbs."""
+
+from cProfile import Profile
+from pstats import Stats
+
+import pytest
+
+import explorer
+from benchmarks._growing import GROWING
+from explorer.compiler.ir.node import walk
+
+MOST = 2.5
+CHEAP = ("chain", "sum_of_rows", "functions", "products", "gates", "concatenations", "params")
+STEEPER = {("bags", False), ("bags", True)}
+"""Texts that take more than that today: 2.6 and 2.7 times."""
+
+
+def calls(text, **options):
+    """How many functions, Python's own among them, a compilation calls."""
+    profile = Profile()
+    profile.enable()
+    compilation = explorer.compile(text, options=options)
+    profile.disable()
+    assert compilation.ok, [each.message for each in compilation.diagnostics]
+    return Stats(profile).total_calls
+
+
+def ratio(name, count, **options):
+    text, _ = GROWING[name]
+    calls(text(4), **options)  # what is kept from one compilation to the next
+    return calls(text(2 * count), **options) / calls(text(count), **options)
+
+
+@pytest.mark.parametrize("name", CHEAP)
+def test_twice_the_text_takes_about_twice_the_calls(name):
+    assert ratio(name, GROWING[name][1] // 4) < MOST
+
+
+@pytest.mark.sweep
+@pytest.mark.parametrize("grad", [False, True])
+@pytest.mark.parametrize("name", GROWING)
+def test_twice_a_long_text_takes_about_twice_the_calls(name, grad, request):
+    if (name, grad) in STEEPER:
+        request.applymarker(pytest.mark.xfail(strict=True, reason="each primitive looks through an iteration's loops"))
+    assert ratio(name, GROWING[name][1] // 2, grad=grad) < MOST
+
+
+def test_a_chain_of_softmaxes_is_not_begun_anew_by_each():
+    text, _ = GROWING["softmaxes"]
+    sizes = []
+    for count in (16, 32):
+        module = explorer.compile(text(count), on_demand=True).stages["loops"].program
+        sizes.append(sum(len(list(walk(program))) for program in module.programs))
+    assert sizes[1] < MOST * sizes[0]
