@@ -9,6 +9,7 @@ import pytest
 
 from benchmarks import _core, dae, kge, rgnn
 from benchmarks import compile as compile_suite
+from benchmarks._growing import chain
 from benchmarks._measuring import interleave, provenance, summary
 from explorer.runtime.data.matrices import MATRIX_PRESETS
 from explorer.runtime.reference.compare import compare
@@ -70,10 +71,15 @@ def test_the_compile_suite_names_every_example_and_where_it_was_measured(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(compile_suite, "import_samples", lambda: [1.0])
+    monkeypatch.setattr(compile_suite, "GROWING", {"chain": (chain, 20)})
     assert compile_suite.main(["--repeat", "1", "--json"]) == 0
     figures = json.loads(capsys.readouterr().out)
     examples = {path.stem for path in (compile_suite.CHECKOUT / "examples").glob("*/*.emb")}
     assert set(figures["compile_ms"]) == examples
+    assert [(row["text"], row["grad"], row["count"]) for row in figures["growth"]] == [
+        ("chain", False, 20),
+        ("chain", True, 10),
+    ]
     assert figures["source"] == "measured"
     assert figures["device"]
     assert list(figures["on_demand_ms"]) == ["transr, ptx", "transr, sass", "rgat, ptx", "rgat, sass"]

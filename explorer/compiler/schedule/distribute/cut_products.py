@@ -27,6 +27,10 @@ from explorer.compiler.schedule.edit.nests import Body, only_loop, part
 from explorer.compiler.schedule.gemm.strategy import tiles_of
 from explorer.compiler.schedule.match.contractions import Contraction, contractions
 
+IN_TURN = 8
+"""Products of an iteration that are tried in turn. Of a longer chain the last comes first: all before it is stored, so
+that it fits at once, where each in turn would take a time that grows with the fourth power of their number."""
+
 
 def cut_products(kernel: loops.Kernel, names: Names, report: Report) -> tuple[loops.Kernel, ...]:
     """The kernels that a nest with a product is cut in, of which the last starts with the product; none where there is
@@ -34,7 +38,9 @@ def cut_products(kernel: loops.Kernel, names: Names, report: Report) -> tuple[lo
     rows = only_loop(kernel)
     if rows is None or rows.extent == 1 or tiles_of(kernel, report):
         return ()
-    for found in contractions(kernel, rows):
+    products = list(contractions(kernel, rows))
+    many = len(products) > IN_TURN
+    for found in reversed(products) if many else products:
         if found.constant:
             if kernels := _hoisted(kernel, rows, found, names):
                 report.did(f"{kernel.name}: what is summed of {_matrix(kernel, found)} alone is a kernel of its own")
