@@ -114,7 +114,10 @@ class Schedule(Mapping[str, Value]):
                 found = json.loads(text)
             except ValueError as error:
                 raise ScheduleTextError(f"a schedule that is JSON cannot be read: {error}") from None
-            return cls.of(found.get("schedule", found))
+            found = found.get("schedule", found)
+            if not isinstance(found, dict):
+                raise ScheduleTextError(f"a schedule has values by KERNEL.DECISION, and this is {found!r:.80}")
+            return cls.of(found)
         lines = [line.strip() for line in text.splitlines()]
         printed = [line.removeprefix("chosen ") for line in lines if line.startswith("chosen ")]
         return cls.of(dict(_read_lines(printed or [line for line in lines if line and not line.startswith("#")])))

@@ -40,7 +40,7 @@ from explorer.compiler.passes.loops.interchange import interchange
 from explorer.compiler.passes.loops.online import online
 from explorer.compiler.passes.loops.share_rows import share_rows
 from explorer.compiler.report import Report
-from explorer.compiler.schedule.distribute.split_products import split_products
+from explorer.compiler.schedule.distribute.products.split_products import split_products
 from explorer.compiler.schedule.program import schedule
 
 Pass = Callable[[Any, Report], Any]

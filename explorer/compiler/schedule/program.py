@@ -18,13 +18,13 @@ from explorer.compiler.passes.loops.cleared import clearing_kernel
 from explorer.compiler.report import Report
 from explorer.compiler.schedule.chunks.strategy import schedule_chunks
 from explorer.compiler.schedule.distribute.by_elements import add_elements
-from explorer.compiler.schedule.distribute.cut_products import cut_products
 from explorer.compiler.schedule.distribute.duplicates import Repeated
 from explorer.compiler.schedule.distribute.fission import split_stages, walked_by_few
 from explorer.compiler.schedule.distribute.flatten_negatives import flatten_negatives
 from explorer.compiler.schedule.distribute.join_segments import join_segments
 from explorer.compiler.schedule.distribute.join_sums import joined, sums_together
 from explorer.compiler.schedule.distribute.long_sums import added, sum_in_pieces
+from explorer.compiler.schedule.distribute.products.cut_products import cut_products
 from explorer.compiler.schedule.distribute.scatter import scatter_sums
 from explorer.compiler.schedule.distribute.split_rows import split_rows
 from explorer.compiler.schedule.distribute.split_sums import split_sums

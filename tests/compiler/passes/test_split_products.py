@@ -14,7 +14,7 @@ import explorer
 from explorer.compiler.ir.loops import For, Kernel
 from explorer.compiler.ir.module import Module
 from explorer.compiler.report import Report
-from explorer.compiler.schedule.distribute.split_products import split_products
+from explorer.compiler.schedule.distribute.products.split_products import split_products
 from explorer.compiler.target import TARGETS
 
 EXAMPLES = Path(__file__).resolve().parents[3] / "examples" / "rgnn"

@@ -8,7 +8,7 @@ import explorer
 from explorer.compiler.ir import loops
 from explorer.compiler.ir.node import Names, Span
 from explorer.compiler.ir.statements import written_names
-from explorer.compiler.schedule.distribute.separate_rows import fissioned
+from explorer.compiler.schedule.distribute.products.separate_rows import fissioned
 
 OF_PARAMETERS = """
 dim F = 32, G = 24

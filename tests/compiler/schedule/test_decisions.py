@@ -194,7 +194,9 @@ def test_what_cannot_be_done_is_refused_with_the_reason() -> None:
     )
 
 
-@pytest.mark.parametrize("text", ["SpMM_0.chunk = 3", "K: chunk", '{"chunk": 3}', '{"K.chunk": [3]}', "{", "K: = 3"])
+@pytest.mark.parametrize(
+    "text", ['{"schedule": 3}', "SpMM_0.chunk = 3", "K: chunk", '{"chunk": 3}', '{"K.chunk": [3]}', "{", "K: = 3"]
+)
 def test_what_is_no_schedule_is_said(text: str) -> None:
     with pytest.raises(ScheduleTextError):
         Schedule.parse(text)

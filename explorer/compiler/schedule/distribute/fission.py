@@ -32,7 +32,7 @@ from explorer.compiler.ir.statements import (
 )
 from explorer.compiler.schedule.distribute.split_sums import without_copies
 from explorer.compiler.schedule.distribute.stored_sums import stored_sums
-from explorer.compiler.schedule.edit.nests import Body, only_loop, part, static_loop, stored_in
+from explorer.compiler.schedule.edit.nests import Body, clears, only_adds, only_loop, part, static_loop, stored_in
 
 TOGETHER = "long_sums"
 """The template of a nest of several long sums that are to stay together."""
@@ -83,21 +83,12 @@ def _apart(kernel: loops.Kernel, body: Body) -> Body | None:
         assert isinstance(statement, loops.For)
         own = {name for node in walk(statement) if (name := loops.result_of(node)) is not None}
         targets = sorted(written_names([statement]) - own)
-        if not targets or not all(_only_adds(statement, target) for target in targets):
+        if not targets or not all(only_adds(statement, target) for target in targets):
             return None
         for target in targets:
             alone = _of_one(statement.body, set(targets) - {target})
             found.append(replace(statement, body=closure(alone, {target})))
     return tuple(found)
-
-
-def _only_adds(loop: loops.For, target: str) -> bool:
-    """Whether a loop only adds to a target."""
-    nodes = list(walk(loop))
-    writes = [n for n in nodes if isinstance(n, loops.Store | loops.Accumulate) and n.target == target]
-    # an accumulation reads its own target first
-    read = {r for n in nodes for r in (loops.reads_of(n)[1:] if isinstance(n, loops.Accumulate) else loops.reads_of(n))}
-    return target not in read and all(isinstance(n, loops.Accumulate) and n.reduction == "sum" for n in writes)
 
 
 def _of_one(body: Iterable[loops.Statement], others: set[str]) -> Body:
@@ -149,13 +140,7 @@ class _Fission:
     def without_clears(self) -> Body:
         """The body without what sets to 0 what is then summed in: kernels of sums clear it themselves."""
         sums = {name for s in self.body if is_long(self.kernel, s) for name in written_names([s])}
-        return tuple(s for s in self.body if not any(self._clears(s, name) for name in sums))
-
-    def _clears(self, statement: loops.Statement, name: str) -> bool:
-        """Whether a statement sets all of a row to 0, and does nothing else."""
-        while isinstance(statement, loops.For) and static_loop(self.kernel, statement) and len(statement.body) == 1:
-            (statement,) = statement.body
-        return isinstance(statement, loops.Store) and (statement.target, statement.operands) == (name, (0.0,))
+        return tuple(s for s in self.body if not any(clears(self.kernel, s, name) for name in sums))
 
     def _groups(self, body: Body) -> list[_Group]:
         """The statements that are neither pure nor declarations, by the stage in which all that they need is there."""

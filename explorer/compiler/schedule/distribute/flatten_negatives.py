@@ -18,7 +18,7 @@ from explorer.compiler.ir.loops import Buffer
 from explorer.compiler.ir.node import Atom, Names, walk
 from explorer.compiler.ir.statements import alive, all_names, names_read, pure, written_names
 from explorer.compiler.report import Report
-from explorer.compiler.schedule.distribute.split_products import cut
+from explorer.compiler.schedule.distribute.products.split_products import cut
 from explorer.compiler.schedule.distribute.split_sums import without_copies
 from explorer.compiler.schedule.edit.inline import inlined
 from explorer.compiler.schedule.edit.nests import Body, every_loop, multiplies, stored_in

@@ -13,7 +13,7 @@ from math import prod
 
 from explorer.compiler.ir import loops
 from explorer.compiler.ir.loops import Buffer
-from explorer.compiler.ir.node import Names, walk
+from explorer.compiler.ir.node import Names
 from explorer.compiler.ir.statements import (
     alive,
     closure,
@@ -24,7 +24,16 @@ from explorer.compiler.ir.statements import (
     written_in,
     written_names,
 )
-from explorer.compiler.schedule.edit.nests import Body, is_deep, only_loop, part, static_loop, stored_in
+from explorer.compiler.schedule.edit.nests import (
+    Body,
+    clears,
+    is_deep,
+    only_adds,
+    only_loop,
+    part,
+    static_loop,
+    stored_in,
+)
 
 MATRIX = 512
 """Numbers that an iteration sums at a time, from which on they are no row."""
@@ -80,27 +89,12 @@ def _sums_of(kernel: loops.Kernel, body: Body) -> Iterator[_Sum]:
         (name,) = targets
         others = [s for s in writers[name] if s is not statement]
         target = declared.get(name)
-        if not _only_adds(statement, name) or any(not _clears(kernel, s, name) for s in others):
+        if not only_adds(statement, name) or any(not clears(kernel, s, name) for s in others):
             continue
         if isinstance(target, loops.Accumulator) and target.start != 0.0:
             continue
         if target is not None or (not others and _unread(name, body, statement)):
             yield _Sum(statement, target)
-
-
-def _only_adds(loop: loops.For, name: str) -> bool:
-    nodes = list(walk(loop))
-    writes = [n for n in nodes if isinstance(n, loops.Store | loops.Accumulate) and n.target == name]
-    # an accumulation reads its own target first
-    read = {r for n in nodes for r in (loops.reads_of(n)[1:] if isinstance(n, loops.Accumulate) else loops.reads_of(n))}
-    return name not in read and all(isinstance(n, loops.Accumulate) and n.reduction == "sum" for n in writes)
-
-
-def _clears(kernel: loops.Kernel, statement: loops.Statement, name: str) -> bool:
-    """Whether a statement sets all of a row to 0, and does nothing else."""
-    while isinstance(statement, loops.For) and static_loop(kernel, statement) and len(statement.body) == 1:
-        (statement,) = statement.body
-    return isinstance(statement, loops.Store) and (statement.target, statement.operands) == (name, (0.0,))
 
 
 def _worth(kernel: loops.Kernel, body: Body, sums: tuple[_Sum, ...]) -> bool:
@@ -247,7 +241,7 @@ class _Split:
         for statement in body:
             if statement is target or statement is copy:
                 continue
-            if is_segment(self.kernel, statement) or not _clears(self.kernel, statement, target.name):
+            if is_segment(self.kernel, statement) or not clears(self.kernel, statement, target.name):
                 found.append(stored_in(statement, target.name, array.name, self.loop.variable))
         return tuple(found), array
 
@@ -264,7 +258,7 @@ class _Split:
             for s in body
             if target.name in names_read([s])
             and not is_segment(self.kernel, s)
-            and not _clears(self.kernel, s, target.name)
+            and not clears(self.kernel, s, target.name)
         ]
         found = _copy(self.kernel, readers[0]) if len(readers) == 1 else None
         if found is None:

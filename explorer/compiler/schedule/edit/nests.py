@@ -101,3 +101,19 @@ def first_extents(kernel: loops.Kernel, body: Body, index: str) -> set[Extent]:
     loads = [node for node in nodes if isinstance(node, loops.Load) and node.buffer in extents]
     offsets = {load.buffer for load in loads if following & set(load.indices)}
     return {extents[load.buffer] for load in loads if load.indices[:1] == (index,) and load.buffer not in offsets}
+
+
+def only_adds(loop: loops.For, target: str) -> bool:
+    """Whether all that a loop does with a target is to sum in it."""
+    nodes = list(walk(loop))
+    writes = [n for n in nodes if isinstance(n, loops.Store | loops.Accumulate) and n.target == target]
+    # an accumulation reads its own target first
+    read = {r for n in nodes for r in (loops.reads_of(n)[1:] if isinstance(n, loops.Accumulate) else loops.reads_of(n))}
+    return target not in read and all(isinstance(n, loops.Accumulate) and n.reduction == "sum" for n in writes)
+
+
+def clears(kernel: loops.Kernel, statement: loops.Statement, name: str) -> bool:
+    """Whether a statement sets all of a row to 0, and does nothing else."""
+    while isinstance(statement, loops.For) and static_loop(kernel, statement) and len(statement.body) == 1:
+        (statement,) = statement.body
+    return isinstance(statement, loops.Store) and (statement.target, statement.operands) == (name, (0.0,))

@@ -20,9 +20,9 @@ from explorer.compiler.ir import loops
 from explorer.compiler.ir.node import Atom, Names, walk
 from explorer.compiler.ir.statements import alive, closure, is_segment, names_read, pure, written_names
 from explorer.compiler.report import Report
-from explorer.compiler.schedule.distribute.product_parts import ProductParts, Sums
-from explorer.compiler.schedule.distribute.separate_rows import fissioned
-from explorer.compiler.schedule.distribute.split_products import cut
+from explorer.compiler.schedule.distribute.products.product_parts import ProductParts, Sums
+from explorer.compiler.schedule.distribute.products.separate_rows import fissioned
+from explorer.compiler.schedule.distribute.products.split_products import cut
 from explorer.compiler.schedule.edit.nests import Body, only_loop, part
 from explorer.compiler.schedule.gemm.strategy import tiles_of
 from explorer.compiler.schedule.match.contractions import Contraction, contractions
