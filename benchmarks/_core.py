@@ -23,7 +23,7 @@ from explorer.compiler.ir.module import Module
 from explorer.machine.parameters import LINE_WORDS, MachineParameters
 from explorer.runtime.data.locality import stack_mix
 from explorer.runtime.data.matrices import matrix
-from explorer.runtime.runs.execute import RunRequest, compile_request
+from explorer.runtime.run import RunRequest, compile_request
 from explorer.runtime.runs.simulate import GENERAL, VECTORISED, decoupled
 from explorer.runtime.targets import dae
 

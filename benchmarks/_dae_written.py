@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from explorer.checkout import CHECKOUT
-from explorer.runtime.runs.execute import RunRequest, execute
+from explorer.runtime.run import RunRequest, execute
 
 CASES = (
     ("SLS", "sls", ("RM1:L0", "RM2:L0", "RM3:L0")),

@@ -21,7 +21,7 @@ from explorer.compiler.ir.dlc import DlcProgram
 from explorer.compiler.ir.module import Module
 from explorer.machine.calibration import PUBLISHED, Calibration, Cases, calibrate
 from explorer.machine.parameters import MachineParameters
-from explorer.runtime.runs.execute import RunRequest, compile_request
+from explorer.runtime.run import RunRequest, compile_request
 from explorer.runtime.runs.simulate import decoupled
 
 EXAMPLE = Path(__file__).resolve().parents[1] / "examples" / "embedding" / "sls.emb"

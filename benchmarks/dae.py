@@ -23,8 +23,8 @@ from typing import Any
 from benchmarks import _core, _dae_written
 from explorer.machine.parameters import MachineParameters
 from explorer.runtime.data.bags import BAG_PRESETS
+from explorer.runtime.run import FAMILIES, RunRequest, compile_request
 from explorer.runtime.runs import basis
-from explorer.runtime.runs.execute import FAMILIES, RunRequest, compile_request
 from explorer.runtime.runs.request import Setup
 from explorer.runtime.runs.simulate import CORES, decoupled
 from explorer.runtime.targets import dae

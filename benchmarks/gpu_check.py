@@ -28,10 +28,10 @@ from explorer.compiler.ir.module import Module
 from explorer.compiler.ir.node import walk
 from explorer.compiler.schedule.gemm.strategy import LEAST_COLUMNS
 from explorer.compiler.schedule.gemm.tiling import VECTOR
+from explorer.runtime.arrays import check_inputs
 from explorer.runtime.data.graphs import RelationalGraph, load_graph
 from explorer.runtime.data.index_arrays import sparse_from
 from explorer.runtime.data.triples import Triples
-from explorer.runtime.encode.arrays import check_inputs
 from explorer.runtime.encode.batch import draw
 from explorer.runtime.encode.graph import encode
 from explorer.runtime.encode.layers import programs, tensor_shape, upstream_name

@@ -73,7 +73,7 @@ def set_sizes(graph: Any) -> dict[str, int]:
 def account(name: str, counts: Mapping[str, int], options: Mapping[str, bool]) -> dict[str, Any]:
     """One layer's arrays under one setting, on a graph whose sets have these sizes."""
     import explorer
-    from explorer.runtime.encode.arrays import extents_of
+    from explorer.runtime.arrays import extents_of
     from explorer.runtime.encode.layers import programs, tensor_shape
     from explorer.runtime.encode.liveness import kept_to_the_end, peak_bytes
 

@@ -257,7 +257,7 @@ def _not_utf8(path: str, data: bytes, offset: int) -> BadInput:
 
 def _run(arguments: argparse.Namespace) -> int:
     from explorer.runtime.encode.footprint import free_bytes
-    from explorer.runtime.runs.execute import DEFAULT_DATA, RunRequest
+    from explorer.runtime.run import DEFAULT_DATA, RunRequest
     from explorer.runtime.runs.request import DEFAULT_BATCH
     from explorer.runtime.targets.table import TARGETS
     from explorer.runtime.workers.pool import RUN_MEMORY, stream_here

@@ -12,8 +12,8 @@ import pytest
 
 import explorer
 from benchmarks.gpu_check import Setting
+from explorer.runtime.arrays import as_declared, check_inputs
 from explorer.runtime.data.graphs import GraphPreset, generate
-from explorer.runtime.encode.arrays import as_declared, check_inputs
 from tests.emulator.emulate import COMPILER, emulate
 from tests.emulator.facts import broken_facts
 

@@ -13,8 +13,8 @@ from benchmarks.gpu_check import CHECKOUT, Case, Setting, check_rows, sizes_of
 from explorer.compiler.codegen.text import Code
 from explorer.compiler.schedule.inspect import piece_places
 from explorer.compiler.target import TARGETS
+from explorer.runtime.arrays import check_inputs
 from explorer.runtime.data.graphs import GraphPreset, generate
-from explorer.runtime.encode.arrays import check_inputs
 from explorer.runtime.encode.graph import encode
 from explorer.runtime.encode.layers import program_inputs, programs
 from explorer.runtime.runs.layer import draw_tensors

@@ -12,8 +12,8 @@ from explorer.compiler.codegen.text import Code
 from explorer.compiler.compilation import compile_model
 from explorer.compiler.decisions import Sample
 from explorer.compiler.interpret import run_program
+from explorer.runtime.arrays import check_inputs
 from explorer.runtime.data.graphs import GraphPreset, generate
-from explorer.runtime.encode.arrays import check_inputs
 from explorer.runtime.encode.graph import encode
 from explorer.runtime.encode.layers import program_inputs, programs
 from explorer.runtime.runs.layer import draw_tensors

@@ -367,8 +367,8 @@ def _recording(original: Any) -> Any:
 gpu.GpuProgram.of = _recording(gpu.GpuProgram.of)  # type: ignore[method-assign]
 
 if os.environ.get("FAKE_CUDA_PEERS"):  # PyTorch beside it, on this processor
+    from explorer.runtime import on_gpu
     from explorer.runtime.peers import timed as peers
-    from explorer.runtime.runs import on_gpu
 
     def _eager(setup: Any) -> list[peers.Peer]:
         peer = peers.eager(setup, "cpu")

@@ -11,7 +11,7 @@ from benchmarks import dae as suite
 from explorer.compiler.ir import dlc
 from explorer.compiler.ir.node import rewrite
 from explorer.machine.parameters import MachineParameters
-from explorer.runtime.runs.execute import RunRequest
+from explorer.runtime.run import RunRequest
 from explorer.runtime.targets.dae import simulate
 from tests.machine import programs as make
 

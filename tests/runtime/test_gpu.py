@@ -14,8 +14,8 @@ import explorer
 from explorer.compiler.codegen.text import Code, Launch
 from explorer.compiler.ir.kernels import Count
 from explorer.compiler.ir.loops import Buffer
+from explorer.runtime.arrays import check_inputs
 from explorer.runtime.data.triples import InputError, Triples
-from explorer.runtime.encode.arrays import check_inputs
 from explorer.runtime.encode.batch import draw
 from explorer.runtime.encode.layers import upstream_name
 from explorer.runtime.encode.scores import graph_of

@@ -12,7 +12,7 @@ import explorer
 from explorer.runtime.reference import evaluate as reference
 from explorer.runtime.reference.compare import compare
 from explorer.runtime.reference.numbers.arithmetic import FLOAT64
-from explorer.runtime.runs.execute import RunRequest, execute
+from explorer.runtime.run import RunRequest, execute
 
 TRANSE = (Path(__file__).parents[2] / "examples" / "kge" / "transe_l2.emb").read_text()
 SOFTPLUS = """dim D = 16

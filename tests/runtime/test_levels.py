@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from explorer.runtime.runs.execute import RunRequest, execute
+from explorer.runtime.run import RunRequest, execute
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 SCORES = sorted((EXAMPLES / "kge").glob("*.emb"))

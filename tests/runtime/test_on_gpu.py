@@ -11,11 +11,11 @@ import numpy as np
 import pytest
 
 from explorer.compiler import compilation
+from explorer.runtime import on_gpu
 from explorer.runtime.peers import timed as peers
 from explorer.runtime.reference.compare import Check
-from explorer.runtime.runs import on_gpu
+from explorer.runtime.run import RunRequest, execute
 from explorer.runtime.runs.console import summary
-from explorer.runtime.runs.execute import RunRequest, execute
 from explorer.runtime.targets.gpu.timing import Times
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"

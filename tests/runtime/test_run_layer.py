@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from explorer.runtime.runs.execute import RunRequest, execute
+from explorer.runtime.run import RunRequest, execute
 
 RGCN = (Path(__file__).resolve().parents[2] / "examples" / "rgnn" / "rgcn.emb").read_text()
 SMALL = {"F": 4, "G": 3}

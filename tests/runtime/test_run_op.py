@@ -11,11 +11,11 @@ import pytest
 import explorer
 from explorer.compiler.ir.graph import Graph
 from explorer.runtime.data.index_lists import SparseRows
+from explorer.runtime.run import RunRequest, execute
 from explorer.runtime.runs import fitting
 from explorer.runtime.runs import op as run_op
 from explorer.runtime.runs import request as setup
 from explorer.runtime.runs import simulate as dae_run
-from explorer.runtime.runs.execute import RunRequest, execute
 from tests.oracles import embedding
 
 EXAMPLES = sorted((Path(__file__).resolve().parents[2] / "examples" / "embedding").glob("*.emb"))

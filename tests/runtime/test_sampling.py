@@ -18,10 +18,10 @@ from explorer.runtime.encode.graph import encode
 from explorer.runtime.encode.ops import EncodedLists, Sets, programs_of
 from explorer.runtime.reference import sampling
 from explorer.runtime.reference.numbers.arithmetic import FLOAT64
+from explorer.runtime.run import execute
 from explorer.runtime.runs import layer as run_layer
 from explorer.runtime.runs import op as run_op
 from explorer.runtime.runs import score as run_score
-from explorer.runtime.runs.execute import execute
 from explorer.runtime.runs.request import RunRequest
 
 ROOT = Path(__file__).resolve().parents[2]

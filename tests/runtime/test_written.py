@@ -14,7 +14,7 @@ from explorer.compiler.language.diagnostics import DiagnosticsError
 from explorer.machine.assembly import AssemblyError
 from explorer.machine.faults import MachineError
 from explorer.runtime.reference import evaluate as reference
-from explorer.runtime.runs.execute import RunRequest, execute
+from explorer.runtime.run import RunRequest, execute
 from explorer.runtime.runs.written import read_written
 from explorer.runtime.targets import dae
 

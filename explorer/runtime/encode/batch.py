@@ -13,10 +13,10 @@ from explorer.compiler.compilation import Compilation
 from explorer.compiler.ir.graph import Graph, Tensor
 from explorer.compiler.ir.loops import Kernel
 from explorer.compiler.ir.module import Module
+from explorer.runtime.arrays import extents_of
 from explorer.runtime.data.triples import InputError, Triples
 from explorer.runtime.encode import liveness
 from explorer.runtime.encode import scores as score_inputs
-from explorer.runtime.encode.arrays import extents_of
 
 MEMORY_LIMIT = 2 << 30
 """The most bytes that all arrays of a run may take together, unless the caller says otherwise."""

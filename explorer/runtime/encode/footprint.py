@@ -11,9 +11,9 @@ from pathlib import Path
 from explorer.compiler.ir.graph import Graph
 from explorer.compiler.ir.loops import Kernel
 from explorer.compiler.ir.module import Module
+from explorer.runtime.arrays import extents_of, kernels_of
 from explorer.runtime.data.triples import InputError
 from explorer.runtime.encode import liveness
-from explorer.runtime.encode.arrays import extents_of, kernels_of
 from explorer.runtime.encode.layers import tensor_shape
 from explorer.runtime.targets.table import TARGETS, TargetName
 

@@ -20,10 +20,10 @@ from explorer.compiler.ir.graph import Graph, Tensor
 from explorer.compiler.ir.index_sets import count_name
 from explorer.compiler.ir.loops import Kernel
 from explorer.compiler.ir.module import Module
+from explorer.runtime.arrays import inputs_of, kernels_of
 from explorer.runtime.data.index_arrays import sparse_from
 from explorer.runtime.data.index_lists import SparseRows
 from explorer.runtime.data.triples import Ids, InputError
-from explorer.runtime.encode.arrays import inputs_of, kernels_of
 from explorer.runtime.encode.graph import Segments, Step, segments
 from explorer.runtime.encode.layers import Floats, Outcome, tensor_shape, with_upstream
 from explorer.runtime.encode.products import product_arrays

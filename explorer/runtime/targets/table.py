@@ -76,8 +76,8 @@ def _on_gpu(compilation: Compilation) -> Compute:
 
     def compute(_: Any, inputs: Mapping[str, Any]) -> Outcome:
         """A code knows how to launch its kernels; what their arrays must hold, the loops know."""
+        from explorer.runtime.arrays import check_inputs
         from explorer.runtime.data.triples import InputError
-        from explorer.runtime.encode.arrays import check_inputs
         from explorer.runtime.targets.gpu.program import GpuProgram
 
         compiled = for_device()
@@ -117,7 +117,7 @@ TARGETS: dict[TargetName, Target] = {
         name="gpu",
         title="the GPU",
         source="measured",
-        run="explorer.runtime.runs.on_gpu",
+        run="explorer.runtime.on_gpu",
         computing=_on_gpu,
         reads=frozenset({"repeat", "peers"}),
         missing=_no_gpu,
@@ -127,7 +127,7 @@ TARGETS: dict[TargetName, Target] = {
         name="cpu",
         title="this CPU",
         source="measured",
-        run="explorer.runtime.runs.on_cpu",
+        run="explorer.runtime.on_cpu",
         computing=_on_cpu,
         reads=frozenset({"repeat"}),
     ),
@@ -135,7 +135,7 @@ TARGETS: dict[TargetName, Target] = {
         name="dae",
         title="the simulated access-execute machine",
         source="simulated",
-        run="explorer.runtime.runs.on_dae",
+        run="explorer.runtime.on_dae",
         computing=_on_dae,
         reads=frozenset({"machine", "written"}),
     ),

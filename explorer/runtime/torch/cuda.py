@@ -19,8 +19,8 @@ import torch
 
 from explorer.compiler.codegen.text import Code, Launch
 from explorer.compiler.compilation import Compilation
+from explorer.runtime.arrays import Extents
 from explorer.runtime.data.triples import InputError
-from explorer.runtime.encode.arrays import Extents
 from explorer.runtime.targets.gpu.device import available_bytes, compiled_for_device, cupy_module, faults
 from explorer.runtime.targets.gpu.memory import buffer_bytes, check_fits, lifetimes, place, shape_of
 from explorer.runtime.targets.gpu.program import VECTOR_BYTES, GpuProgram, check_extents

@@ -13,8 +13,8 @@ from explorer.compiler.compilation import Compilation
 from explorer.compiler.ir.graph import Graph
 from explorer.compiler.ir.loops import Buffer, Kernel
 from explorer.compiler.ir.module import Module
+from explorer.runtime.arrays import Extents, extents_of, inputs_of, kernels_of
 from explorer.runtime.data.triples import InputError
-from explorer.runtime.encode.arrays import Extents, extents_of, inputs_of, kernels_of
 from explorer.runtime.encode.layers import upstream_name
 from explorer.runtime.targets import cpu
 from explorer.runtime.torch.cuda import OnCuda, Outcome, Started

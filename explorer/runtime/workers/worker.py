@@ -39,7 +39,7 @@ def compile_model(request: Mapping[str, Any]) -> Iterator[Event]:
 
 def run_model(request: Mapping[str, Any]) -> Iterator[Event]:
     """Compile a text and run it on a target."""
-    from explorer.runtime.runs.execute import RunRequest, execute
+    from explorer.runtime.run import RunRequest, execute
 
     yield from execute(RunRequest.from_json(request))
 
@@ -59,7 +59,7 @@ def warm_run() -> None:
     import numpy as np
 
     import explorer
-    import explorer.runtime.runs.execute
+    import explorer.runtime.run
     from explorer.runtime.targets.table import TARGETS
 
     compilation = explorer.compile(

@@ -20,8 +20,8 @@ from explorer.compiler.ir.loops import Buffer, Kernel
 from explorer.compiler.ir.module import Module
 from explorer.compiler.ir.node import Line
 from explorer.compiler.target import EXTENT_LIMIT
+from explorer.runtime.arrays import as_declared
 from explorer.runtime.data.triples import InputError
-from explorer.runtime.encode.arrays import as_declared
 from explorer.runtime.encode.liveness import kept_to_the_end
 from explorer.runtime.targets.gpu.cuda_graph import Replayed, Span
 from explorer.runtime.targets.gpu.device import available_bytes, cupy_module, current_device, faults
@@ -78,7 +78,7 @@ class GpuProgram:
 
         Arrays of the device are used as they are, so they must be contiguous float32, or int32 for indices; others are
         copied to it. What kernels make and nobody gives is allocated in one piece. Nothing is checked of indices: see
-        `explorer.runtime.encode.arrays.check_inputs`. Raises NoGpu; InputError for arrays that are missing or do not
+        `explorer.runtime.arrays.check_inputs`. Raises NoGpu; InputError for arrays that are missing or do not
         fit, and where more than `limit` bytes, or than are free, would be needed; MemoryError; DeviceFault.
 
         Kernels that need run but once run here, so the arrays of indices that they read must stay as they are.

@@ -11,7 +11,7 @@ from time import perf_counter
 from typing import Any
 
 from explorer.compiler.codegen.resources import Resources, occupancy
-from explorer.runtime.encode.arrays import check_inputs
+from explorer.runtime.arrays import check_inputs
 from explorer.runtime.peers.timed import Peer, peers_of
 from explorer.runtime.reference.compare import Check
 from explorer.runtime.runs.events import Event, failed, progress, result, started, timed_sample
