@@ -28,6 +28,37 @@ class Steps:
         self.facts: list[Fact] = []
         self._log: dict[str, None] = {}
 
+    @classmethod
+    def over(cls, arrays: Iterable[loops.Buffer], origin: Origin, taken: Iterable[Extent] = ()) -> Steps:
+        """The statements of a kernel of these arrays, none yet; nothing is named as these, their extents, or what else
+        is `taken`."""
+        names = {name for buffer in arrays for name in (buffer.name, *buffer.extents)} | {*taken}
+        return cls(Names({name for name in names if isinstance(name, str)}), origin)
+
+    def kernel(
+        self,
+        name: str,
+        template: str,
+        threads: int,
+        arrays: Iterable[loops.Buffer],
+        *said: str,
+        sizes: tuple[tuple[str, int], ...] = (),
+    ) -> kernels.ScheduledKernel:
+        """The kernel of what has been written, which has those of the arrays that it accesses; its schedule is what has
+        been noted, and then `said`."""
+        accessed = self.arrays()
+        return kernels.ScheduledKernel(
+            name=name,
+            template=template,
+            sizes=sizes,
+            buffers=tuple(buffer for buffer in arrays if buffer.name in accessed),
+            threads=threads,
+            schedule=(*self.log, *said),
+            body=self.body,
+            facts=tuple(self.facts),
+            origin=self._origin,
+        )
+
     @property
     def body(self) -> tuple[kernels.Statement, ...]:
         """What has been written."""

@@ -10,7 +10,7 @@ the registers, and what they do behind them too, where one block has all columns
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from explorer.compiler.decisions import Decision
 from explorer.compiler.ir import loops
@@ -124,8 +124,7 @@ class _Writer:
             for accumulator in (() if ending else product.accumulators)
         }
         self.ending = ending
-        taken = {name for name, _ in kernel.sizes} | loops.fixed_names(kernel.sizes, self._arrays())
-        self.steps = Steps(Names(taken | {buffer.name for buffer in self._arrays()}), product.origin)
+        self.steps = Steps.over(self._arrays(), product.origin, (name for name, _ in kernel.sizes))
         self.epilogue = Epilogue(kernel, product, self.tiling, self.sums, self.steps, self.parts, ending)
 
     def _arrays(self) -> tuple[Buffer, ...]:
@@ -147,20 +146,9 @@ class _Writer:
                 steps.did(f"tile {product.column} by {self.tiling.columns} @column")
                 with steps.loop("column", self.blocks * heads, "column") as column:
                     self._tile(tile, column)
-        used = steps.arrays()
-        kernel = ScheduledKernel(
-            name=self.name,
-            template="gemm",
-            sizes=self.kernel.sizes,
-            buffers=tuple(buffer for buffer in self._arrays() if buffer.name in used),
-            threads=self.tiling.threads,
-            resident=self._resident(),
-            schedule=steps.log,
-            body=steps.body,
-            counts=self.grouping.counts if self.grouping else (),
-            busy=self.grouping.used if self.grouping else "",
-            origin=product.origin,
-        )
+        made = steps.kernel(self.name, "gemm", self.tiling.threads, self._arrays(), sizes=self.kernel.sizes)
+        counts, busy = (self.grouping.counts, self.grouping.used) if self.grouping else ((), "")
+        kernel = replace(made, resident=self._resident(), counts=counts, busy=busy)
         return ProductKernel(kernel, self.parts, self.count, self.ending is not None, self.tiling.precision is not None)
 
     def _resident(self) -> int:

@@ -11,6 +11,8 @@ Rows that say themselves which matrix they add to are grouped by the inspector; 
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from explorer.compiler.decisions import Decision
 from explorer.compiler.ir import loops
 from explorer.compiler.ir.kernels import Count, ScheduledKernel
@@ -137,19 +139,9 @@ class _Writer:
                     first = steps.index("down", "mul", steps.index("t", "div", tile, acrosses), self.tiles[0])
                     left = steps.index("across", "mul", steps.index("t", "mod", tile, acrosses), self.tiles[1])
                     self._piece(piece, head, first, left)
-        used = steps.arrays()
-        return ScheduledKernel(
-            name=self.kernel.name,
-            template="outer_products",
-            sizes=self.kernel.sizes,
-            buffers=tuple(buffer for buffer in self.buffers if buffer.name in used),
-            threads=self.threads,
-            resident=self.resident,
-            schedule=steps.log,
-            body=steps.body,
-            counts=self.grouping.counts if self.grouping else (),
-            origin=self.kernel.origin,
-        )
+        kernel, counts = self.kernel, self.grouping.counts if self.grouping else ()
+        made = steps.kernel(kernel.name, "outer_products", self.threads, self.buffers, sizes=kernel.sizes)
+        return replace(made, resident=self.resident, counts=counts, origin=kernel.origin)
 
     def _piece(self, piece: Extent, head: Extent, down: Extent, across: Extent) -> None:
         """The segments that a piece of rows meets."""

@@ -142,8 +142,8 @@ def ending_kernel(
     and the code that ends them."""
     product = found.products[-1]
     arrays = (*kernel.buffers, *(replace(buffer, kind="temporary") for buffer in stored.values()), *ending.added)
-    taken = {buffer.name for buffer in arrays} | loops.fixed_names(kernel.sizes, arrays)
-    steps = Steps(Names(taken), merge(product.origin, *(s.origin for s in ending.statements)))
+    origin = merge(product.origin, *(s.origin for s in ending.statements))
+    steps = Steps.over(arrays, origin, (name for name, _ in kernel.sizes))
     with steps.loop("block", Count(((found.rows.extent, THREADS),)), "block") as block:
         start = steps.index("first", "mul", block, THREADS)
         with steps.loop("thread", THREADS, "thread") as thread:
@@ -158,14 +158,6 @@ def ending_kernel(
                         add_part(steps, product, accumulator, name, part)
                     known[accumulator.name] = name
                 ending.write(steps, known, row)
-    used = steps.arrays()
-    return ScheduledKernel(
-        name=f"{kernel.name}_ending",
-        template="rows",
-        sizes=kernel.sizes,
-        buffers=tuple(buffer for buffer in arrays if buffer.name in used),
-        threads=THREADS,
-        schedule=(f"bind {found.rows.variable} @block @thread",),
-        body=steps.body,
-        origin=kernel.origin,
-    )
+    line = f"bind {found.rows.variable} @block @thread"
+    made = steps.kernel(f"{kernel.name}_ending", "rows", THREADS, arrays, line, sizes=kernel.sizes)
+    return replace(made, origin=kernel.origin)
