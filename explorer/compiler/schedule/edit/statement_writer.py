@@ -64,6 +64,21 @@ class Writer:
         made = kernels.Loop(variable=variable, extent=extent, body=body, origin=self.origin)
         return replace(made, bind=bind, width=width)
 
+    def cleared(self, row: str, extents: tuple[str | int, ...]) -> tuple[loops.Statement, ...]:
+        """`for d in 0..D { y[d] = 0.0 }`: a row of these extents."""
+        variables = self.over(extents)
+        return self.nested(variables, extents, (self.store(row, 0.0, *variables),))
+
+    def stored(
+        self, row: str, extents: tuple[str | int, ...], hint: str, target: str, *place: Atom
+    ) -> tuple[loops.Statement, ...]:
+        """`for d in 0..D { s = y[d]; out[b, d] = s }`: a row of these extents, or a scalar, at a place of an array."""
+        variables = self.over(extents)
+        if not variables:
+            return (self.store(target, row, *place),)
+        value = self.load(hint, row, *variables)
+        return self.nested(variables, extents, (value, self.store(target, value.result, *place, *variables)))
+
     def over(self, extents: tuple[str | int, ...]) -> tuple[str, ...]:
         """New variables for loops over these extents."""
         return tuple(self.names.new(extent.lower() if isinstance(extent, str) else "i") for extent in extents)

@@ -81,8 +81,4 @@ class Pieces:
 
     def stored(self, part: Part, array: str, place: tuple[str, ...]) -> tuple[loops.Statement, ...]:
         """The statements that store what a piece has of a part in a place of an array."""
-        write, variables = self.write, self.write.over(part.extents)
-        if not variables:
-            return (write.store(array, part.name, *place),)
-        value = write.load(part.name, part.name, *variables)
-        return write.nested(variables, part.extents, (value, write.store(array, value.result, *place, *variables)))
+        return self.write.stored(part.name, part.extents, part.name, array, *place)

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from explorer.compiler.ir.kernels import Loop, Statement, Tile, result_of
-from explorer.compiler.ir.loops import Accumulate, Load, Store, reads_of
+from explorer.compiler.ir.kernels import Loop, Tile, inputs_of, result_of
+from explorer.compiler.ir.loops import Accumulate, Load, Store
 from explorer.compiler.schedule.edit.queries import accesses
 
 
 def spreads(loop: Loop, outputs: set[str]) -> bool:
     """Whether lanes may share the iterations: each writes elements of its own, or all reduce into one."""
     local = {name for statement in loop.body if (name := result_of(statement)) is not None}
-    read = {name for statement in loop.body for name in _operands(statement)}
+    read = {name for statement in loop.body for name in inputs_of(statement)}
     for statement in loop.body:
         if isinstance(statement, Tile):
             return False
@@ -27,12 +27,6 @@ def spreads(loop: Loop, outputs: set[str]) -> bool:
         if not mine:
             return False
     return True
-
-
-def _operands(statement: Statement) -> tuple[str, ...]:
-    """What a statement reads, an accumulation's own target apart."""
-    reads = reads_of(statement)
-    return reads[1:] if isinstance(statement, Accumulate) else reads
 
 
 def _only_reduced(loop: Loop, write: Accumulate) -> bool:

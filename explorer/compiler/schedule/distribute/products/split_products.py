@@ -8,12 +8,13 @@ these two kinds).
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 from explorer.compiler.ir import loops
 from explorer.compiler.ir.loops import Buffer
 from explorer.compiler.ir.module import Module
-from explorer.compiler.ir.node import Extent, Names, merge, rewrite
+from explorer.compiler.ir.node import Names, rewrite
 from explorer.compiler.ir.statements import (
     alive,
     all_names,
@@ -25,11 +26,10 @@ from explorer.compiler.ir.statements import (
     written_names,
 )
 from explorer.compiler.report import Report
+from explorer.compiler.schedule.edit.nests import Body, array_of_each, part
 from explorer.compiler.schedule.gemm.segment_products import find_pairs
 from explorer.compiler.schedule.match.matrix_products import LEAST_COLUMNS
 from explorer.compiler.schedule.match.normal_order import in_normal_order
-
-Body = tuple[loops.Statement, ...]
 
 STATEMENTS = 3
 """Of a product: its row, what clears it, and the loop over the depth."""
@@ -40,7 +40,7 @@ def split_products(program: loops.Kernel | Module, report: Report) -> loops.Kern
     kernels = program.programs if isinstance(program, Module) else (program,)
     nests = [_in_normal_order(kernel, report) for kernel in kernels if isinstance(kernel, loops.Kernel)]
     names = Names({name for nest in nests for name in (*all_names(nest), nest.name)})
-    split = tuple(part for nest in nests for part in _split(nest, names, report))
+    split = tuple(each for nest in nests for each in _split(nest, names, report))
     if len(split) == len(kernels) and all(new is old for new, old in zip(split, kernels, strict=True)):
         return program
     if isinstance(program, Module):
@@ -75,7 +75,7 @@ def _split(kernel: loops.Kernel, names: Names, report: Report) -> tuple[loops.Ke
             report.refused(f"{kernel.name}: the product with {product} stays: its iteration writes what both need")
             continue
         report.did(f"{kernel.name}: the product with {product} in a kernel of its own")
-        return tuple(piece for part in parts for piece in _split(part, names, report))
+        return tuple(piece for each in parts for piece in _split(each, names, report))
     return (kernel,)
 
 
@@ -142,7 +142,7 @@ class _Cut:
         if both & (arrays | {loops.result_of(statement) for statement in crossing}):
             return None
         stored = {
-            str(loops.result_of(statement)): self._array(statement, f"{self.kernel.name}_{loops.result_of(statement)}")
+            str(loops.result_of(statement)): array_of_each(self.kernel, statement, self.rows.extent, self.names)
             for statement in crossing
         }
         ends = tuple(self._store(statement, stored) for statement in crossing)
@@ -154,10 +154,8 @@ class _Cut:
         second = tuple(self._reading(statement, stored) for statement in self.second)
         name = self.names.new(f"{self.kernel.name}_{hint}")
         return (
-            self._kernel(name, (*self.first, *ends), {b.name: b for b in stored.values()}, "output"),
-            self._kernel(
-                self.kernel.name, (*again, *loads, *second), {b.name: b for b in stored.values()}, "temporary"
-            ),
+            self._kernel(name, (*self.first, *ends), stored.values()),
+            self._kernel(self.kernel.name, (*again, *loads, *second), stored.values()),
         )
 
     def _computed_again(self) -> Body:
@@ -182,12 +180,6 @@ class _Cut:
         own = {loops.result_of(statement) for statement in (*again, *self.second)}
         wanted = names_read((*again, *self.second)) - own
         return tuple(s for s in self.first if loops.result_of(s) in wanted and not isinstance(s, loops.For))
-
-    def _array(self, statement: loops.Statement, hint: str) -> Buffer:
-        """Where a row, or a scalar, of each iteration is stored."""
-        inner: tuple[Extent, ...] = statement.extents if isinstance(statement, loops.Row) else ()
-        extents = (self.rows.extent, *inner)
-        return Buffer(name=self.names.new(hint), kind="output", extents=extents, origin=statement.origin)
 
     def _store(self, statement: loops.Statement, stored: dict[str, Buffer]) -> loops.Statement:
         """Stores what a statement names."""
@@ -220,17 +212,9 @@ class _Cut:
 
         return rewrite(statement, change)
 
-    def _kernel(self, name: str, body: Body, added: dict[str, Buffer], kind: str) -> loops.Kernel:
+    def _kernel(self, name: str, body: Body, added: Iterable[Buffer]) -> loops.Kernel:
         """A kernel of some of the statements, with the buffers that it accesses."""
         kept = alive(body)
-        rows = replace(self.rows, body=kept, origin=merge(*(statement.origin for statement in kept)))
-        written = written_names(kept)
-        used = written | names_read(kept)
-        arrays = (*self.kernel.buffers, *(replace(buffer, kind=kind) for buffer in added.values()))
-        buffers = tuple(
-            replace(buffer, kind="temporary") if buffer.kind == "output" and buffer.name not in written else buffer
-            for buffer in arrays
-            if buffer.name in used
-        )
-        template = self.kernel.template if any(is_segment(self.kernel, s) for s in kept) else "gemm"
-        return replace(self.kernel, name=name, template=template, buffers=buffers, body=(rows,), origin=rows.origin)
+        made = part(self.kernel, name, replace(self.rows, body=kept), *added)
+        segments = any(is_segment(self.kernel, statement) for statement in kept)
+        return made if segments else replace(made, template="gemm")
