@@ -95,8 +95,8 @@ def _fitting(segment: Segment, report: Report) -> tuple[Value, ...]:
 
 def _bytes(segment: Segment, size: int) -> int:
     """The shared memory of a block whose warps have so many elements each."""
-    tiles = RowElements(segment, size, Writer(segment.nest.kernel, segment.loop.origin)).declared
-    return WARPS * size * FLOAT_BYTES * len(tiles)
+    elements = RowElements(segment, size, Writer(segment.nest.kernel, segment.loop.origin))
+    return WARPS * size * FLOAT_BYTES * len(elements.tiles.kept)
 
 
 class _Summing:
@@ -132,7 +132,7 @@ class _Summing:
         block, warp = write.names.new("block"), write.names.new("warp")
         base = write.index("base", "mul", block, WARPS)
         own = write.index("own", "add", base.result, warp)
-        inner = (own, *self.elements.declared, *self._found(own.result))
+        inner = (own, *self.elements.tiles.declared(), *self._found(own.result))
         blocks = kernels.Count(((count, WARPS), (self.segment.rows, WARPS)))
         return write.loop(block, blocks, base, write.loop(warp, WARPS, *inner, bind="warp"), bind="block")
 
@@ -199,7 +199,7 @@ class _Summing:
     def _on_lanes(self, body: tuple[loops.Statement, ...]) -> tuple[kernels.Statement, ...]:
         """Statements of a row on lanes, its loops over elements shared by all of the warp."""
         kernel = self.nest.kernel
-        kernel = replace(kernel, buffers=(*kernel.buffers, *self.elements.arrays))
+        kernel = replace(kernel, buffers=(*kernel.buffers, *self.elements.tiles.arrays))
         nest = Nest(kernel, replace(self.nest.loop, body=(*body, *self.segment.after)))
         return on_lanes(nest, body, self.spread, self.write.names)
 
