@@ -189,29 +189,11 @@ class _Summing:
             phases += [*([kernels.Barrier(level="warp", origin=write.origin)] if phases else []), loop]
         found = (piece, following, boundary, upper)
         head = self._on_lanes((*segment.before, *found, *phases))  # type: ignore[arg-type]
-        mine = write.index("mine", "sub", upper.result, start)
-        length = write.index("length", "sub", self.end, self.begin)
-        missed = write.index("missed", "sub", start, self.begin)
-        whole = write.where(mine.result, "==", length.result, *self._ended())
-        part = write.where(mine.result, "<", length.result, missed, *self._stored(piece.result, missed.result))
-        return (*head, mine, length, whole, write.where(0, "<", mine.result, part))
+        return (*head, *self.pieces.left(self.spread, piece.result, start, upper.result))
 
     def _on_lanes(self, body: tuple[loops.Statement, ...]) -> tuple[kernels.Statement, ...]:
         """Statements of a row on lanes, its loops over elements shared by all of the warp."""
         kernel = self.nest.kernel
         kernel = replace(kernel, buffers=(*kernel.buffers, *self.elements.tiles.arrays))
         nest = Nest(kernel, replace(self.nest.loop, body=(*body, *self.segment.after)))
-        return on_lanes(nest, body, self.spread, self.write.names)
-
-    def _ended(self) -> tuple[kernels.Statement, ...]:
-        """The statements of a row behind its segment's loop, on lanes."""
-        return on_lanes(self.nest, self.segment.after, self.spread, self.write.names)
-
-    def _stored(self, piece: str, missed: str) -> tuple[kernels.Statement, ...]:
-        """The state of a row that is cut, in a piece's first place where the row begins in it, else in its second."""
-        place = self.write.index("place", "min", missed, 1)
-        body: list[loops.Statement] = [place]
-        for part in self.segment.state:
-            body += self.pieces.stored(part, self.pieces.stores[part.name], (piece, place.result))
-        nest = Nest(self.pieces.kernel, replace(self.nest.loop, body=(*self.segment.before, *body)))
         return on_lanes(nest, body, self.spread, self.write.names)
