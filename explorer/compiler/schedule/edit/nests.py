@@ -100,6 +100,18 @@ def static_loop(kernel: loops.Kernel, statement: loops.Statement) -> bool:
     )
 
 
+def offsets_of(scalars: Iterable[loops.Statement], segment: loops.For, row: str) -> str | None:
+    """The array of where segments begin, if the segment of a row lies between `ptr[row]` and `ptr[row + 1]`, as these
+    scalars say: "" where it is another row's, None where it has no offsets."""
+    named = {loops.result_of(statement): statement for statement in scalars}
+    begin, end = named.get(str(segment.lower)), named.get(str(segment.extent))
+    if not isinstance(begin, loops.Load) or not isinstance(end, loops.Load) or begin.buffer != end.buffer:
+        return None
+    following = named.get(str(end.indices[0]))
+    is_next = isinstance(following, loops.Index) and (following.function, following.operands) == ("add", (row, 1))
+    return begin.buffer if is_next and begin.indices == (row,) else ""
+
+
 def first_extents(kernel: loops.Kernel, body: Body, index: str) -> set[Extent]:
     """The lengths of the arrays that an index is the first of, but for those of where segments begin, which are read
     at the next index too and have one element more."""
