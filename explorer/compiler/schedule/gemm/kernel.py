@@ -19,6 +19,7 @@ from explorer.compiler.ir.loops import Buffer
 from explorer.compiler.ir.node import Atom, Extent, Names
 from explorer.compiler.report import Report
 from explorer.compiler.schedule.edit.builder import Steps
+from explorer.compiler.schedule.fitting import blocks_at_a_time
 from explorer.compiler.schedule.gemm.epilogue import Epilogue
 from explorer.compiler.schedule.gemm.on_cuda_cores import ThreadSums
 from explorer.compiler.schedule.gemm.on_mma import TensorSums
@@ -148,17 +149,10 @@ class _Writer:
                     self._tile(tile, column)
         made = steps.kernel(self.name, "gemm", self.tiling.threads, self._arrays(), sizes=self.kernel.sizes)
         counts, busy = (self.grouping.counts, self.grouping.used) if self.grouping else ((), "")
-        kernel = replace(made, resident=self._resident(), counts=counts, busy=busy)
+        threads = self.tiling.threads
+        resident = blocks_at_a_time(self.name, RESIDENT, self._usual_resident(), threads, self.report)
+        kernel = replace(made, resident=resident, counts=counts, busy=busy)
         return ProductKernel(kernel, self.parts, self.count, self.ending is not None, self.tiling.precision is not None)
-
-    def _resident(self) -> int:
-        """Blocks that a multiprocessor is to have at a time."""
-        usual = self._usual_resident()
-        most = self.report.target.threads // self.tiling.threads
-        resident = self.report.number(self.name, RESIDENT, usual, lambda: tuple(range(min(most, 16) + 1)))
-        if resident > most:
-            self.report.settle(self.name, RESIDENT, most, f"a multiprocessor has {most} blocks of so many threads")
-        return min(resident, most)
 
     def _usual_resident(self) -> int:
         """As many as have room where rows are sums, whose loads wait for one another. For other products on tensor

@@ -46,6 +46,7 @@ from explorer.compiler.schedule.edit.queries import (
     touched_in,
 )
 from explorer.compiler.schedule.edit.reductions import make_atomic, reduce_parts
+from explorer.compiler.schedule.fitting import blocks_at_a_time
 from explorer.compiler.schedule.warps.column_blocks import in_columns
 from explorer.compiler.schedule.warps.lane_safety import spreads
 from explorer.compiler.schedule.warps.row_registers import accumulate_in, places, stage
@@ -168,11 +169,7 @@ def _resident(nest: ScheduledKernel, threads: int, report: Report) -> int:
     keeps_rows = any(isinstance(node, Tile) and node.memory == "register" for node in inside)
     comes_back = any(isinstance(node, Loop) and not node.bind for node in inside)
     usual = report.target.resident(threads, REGISTERS_A_THREAD) if keeps_rows and not comes_back else 0
-    most = min(report.target.threads // threads, report.target.blocks)
-    resident = report.number(nest.name, RESIDENT, usual, lambda: tuple(range(min(most, 16) + 1)))
-    if resident > most:
-        report.settle(nest.name, RESIDENT, most, f"a multiprocessor has {most} blocks of so many threads")
-    return min(resident, most)
+    return blocks_at_a_time(nest.name, RESIDENT, usual, threads, report)
 
 
 def _tell(
