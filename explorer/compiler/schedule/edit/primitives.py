@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from explorer.compiler.ir import loops
 from explorer.compiler.ir.kernels import (
     Count,
     Level,
@@ -230,27 +229,6 @@ def accesses_in_lanes(
             yield from accesses_in_lanes(
                 statement.body, array, statement if shared and isinstance(statement, Loop) else loop
             )
-
-
-def reorder(kernel: ScheduledKernel, outer: str, inner: str) -> ScheduledKernel:
-    """Two loops, one directly in the other, exchanged: where all that they do is add, each to its own element."""
-    around, inside = find_loop(kernel, outer), find_loop(kernel, inner)
-    if around.body != (inside,):
-        raise ScheduleError(f"{inner} is not all that {outer} does")
-    if {inside.lower, inside.extent} & {outer}:
-        raise ScheduleError(f"the bounds of {inner} depend on {outer}")
-    for statement in inside.body:
-        if isinstance(statement, Accumulate | Load | Index | Compute):
-            continue
-        if isinstance(statement, Store) and {outer, inner} <= set(statement.indices):
-            continue
-        raise ScheduleError(f"there is {type(statement).__name__.lower()} in the loop {inner}")
-    sums = [s for s in inside.body if isinstance(s, Store | Accumulate)]
-    read = {name for s in inside.body for name in (*loops.reads_of(s)[isinstance(s, Accumulate) :],)}
-    if len({s.target for s in sums}) < len(sums) or read & {s.target for s in sums}:
-        raise ScheduleError(f"the order in which the loop {inner} changes its targets matters")
-    changed = replace(inside, body=(replace(around, body=inside.body),))
-    return scheduled(edit_loop(kernel, outer, lambda _: changed), f"reorder {outer}, {inner} to {inner}, {outer}")
 
 
 def bind_buffer(kernel: ScheduledKernel, variable: str, order: str) -> ScheduledKernel:
