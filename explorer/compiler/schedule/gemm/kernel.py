@@ -22,8 +22,7 @@ from explorer.compiler.schedule.edit.builder import Steps
 from explorer.compiler.schedule.fitting import blocks_at_a_time
 from explorer.compiler.schedule.gemm.epilogue import Epilogue
 from explorer.compiler.schedule.gemm.on_cuda_cores import ThreadSums
-from explorer.compiler.schedule.gemm.on_mma import TensorSums
-from explorer.compiler.schedule.gemm.on_wgmma import WarpgroupSums
+from explorer.compiler.schedule.gemm.on_tensor_cores import TensorSums, WarpgroupSums
 from explorer.compiler.schedule.gemm.operands import LeftOperand, RightOperand
 from explorer.compiler.schedule.gemm.row_epilogues import Ending
 from explorer.compiler.schedule.gemm.segment_operand import SegmentOperand
@@ -86,8 +85,9 @@ def _operands(kernel: loops.Kernel, product: Product, tiling: Tiling) -> _Operan
     return _Operands(SegmentOperand(kernel, product, product.segment, tiling, depth), right, depth)
 
 
-class _Writer:
-    """Writes one product's kernel."""
+class ProductWriter:
+    """Writes the kernel of one of a kernel's products, in a precision of the options where rows of the columns are
+    whole vectors, with what ends its rows where that can be. `names` are those of the module's buffers."""
 
     def __init__(
         self,
@@ -97,7 +97,7 @@ class _Writer:
         name: str,
         names: Names,
         report: Report,
-        ending: Ending | None,
+        ending: Ending | None = None,
     ) -> None:
         report.enter(name)
         self.name, self.report = name, report
@@ -285,17 +285,3 @@ class _Writer:
 def _stored(product: Product) -> set[str]:
     """The arrays that the epilogue stores in."""
     return {statement.target for statement in product.epilogue if isinstance(statement, loops.Store)}
-
-
-def write_product(
-    kernel: loops.Kernel,
-    product: Product,
-    grouping: Grouping | None,
-    name: str,
-    names: Names,
-    report: Report,
-    ending: Ending | None = None,
-) -> ProductKernel:
-    """The kernel of one of a kernel's products, in a precision of the options where rows of the columns are whole
-    vectors, with what ends its rows where that can be. `names` are those of the module's buffers."""
-    return _Writer(kernel, product, grouping, name, names, report, ending).write()
