@@ -92,8 +92,9 @@ class Steps:
         unroll: int = 1,
         width: int = 0,
         apart: int = 0,
+        lower: Extent = 0,
     ) -> Iterator[str]:
-        """A loop from 0; what is written inside is its body. Gives its variable."""
+        """A loop, usually from 0; what is written inside is its body. Gives its variable."""
         variable = self.names.new(hint)
         self._bodies.append([])
         yield variable
@@ -101,6 +102,7 @@ class Steps:
         self.add(
             kernels.Loop(
                 variable=variable,
+                lower=lower,
                 extent=extent,
                 body=body,
                 step=step,
@@ -134,13 +136,8 @@ class Steps:
     @contextmanager
     def segment(self, hint: str, lower: Extent, upper: Extent, unroll: int) -> Iterator[str]:
         """A loop over a segment, whose bounds are known at run time. Gives its variable."""
-        variable = self.names.new(hint)
-        self._bodies.append([])
-        yield variable
-        body = tuple(self._bodies.pop())
-        self.add(
-            kernels.Loop(variable=variable, lower=lower, extent=upper, body=body, unroll=unroll, origin=self._origin)
-        )
+        with self.loop(hint, upper, lower=lower, unroll=unroll) as variable:
+            yield variable
 
     @contextmanager
     def where(self, left: Atom, comparison: str, right: Atom, *, needed: bool = True) -> Iterator[None]:
@@ -205,6 +202,10 @@ class Steps:
                 origin=self._origin,
             )
         )
+
+    def increase(self, target: str, place: Extent, more: Extent) -> None:
+        """Adds to an integer that no other thread touches."""
+        self.store(target, [place], self.index("sum", "add", self.load("before", target, place), more))
 
     def atomic(self, target: str, indices: Sequence[Atom], value: Atom, hint: str = "") -> str:
         """Adds to an element that other threads add to; gives what it held before, where that has a name."""

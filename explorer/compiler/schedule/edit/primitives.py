@@ -31,10 +31,10 @@ from explorer.compiler.schedule.edit.queries import (
     find_tile,
     loops_in,
     names_of,
+    places,
     scheduled,
     static_extent,
     tiles_of,
-    touched_in,
 )
 
 LEVEL_ORDER: tuple[Level, ...] = ("block", "column", "warp", "lane", "thread")
@@ -214,21 +214,10 @@ def why_not_private(kernel: ScheduledKernel, tile: Tile) -> str:
     return f"the loops over {tile.name} differ in their steps" if len(steps) > 1 else ""
 
 
-def accesses_in_lanes(
-    body: Body, array: str, loop: Loop | None = None
-) -> Iterator[tuple[Loop | None, tuple[Atom, ...]]]:
+def accesses_in_lanes(body: Body, array: str) -> Iterator[tuple[Loop | None, tuple[Atom, ...]]]:
     """Each access to an array: the loop around it that lanes share, if any, and the indices."""
-    for statement in body:
-        if array not in touched_in(statement):
-            continue
-        access = access_of(statement)
-        if access is not None:
-            yield loop, access.indices
-        if isinstance(statement, Loop | Where):
-            shared = isinstance(statement, Loop) and statement.bind == "lane"
-            yield from accesses_in_lanes(
-                statement.body, array, statement if shared and isinstance(statement, Loop) else loop
-            )
+    for around, access in places(body, array):
+        yield next((loop for loop in reversed(around) if loop.bind == "lane"), None), access.indices
 
 
 def bind_buffer(kernel: ScheduledKernel, variable: str, order: str) -> ScheduledKernel:

@@ -178,9 +178,9 @@ def _divide(inspector: Inspector) -> ScheduledKernel:
             for total in (rows, heavy, light):
                 steps.store(total, [own], 0)
             with _each_group(steps, inspector, own, share) as (_, more_rows, more_heavy, more_light):
-                _add(steps, rows, own, more_rows)
-                _add(steps, heavy, own, more_heavy)
-                _add(steps, light, own, more_light)
+                steps.increase(rows, own, more_rows)
+                steps.increase(heavy, own, more_heavy)
+                steps.increase(light, own, more_light)
         steps.barrier()
         with steps.loop("own", SHARES, "thread") as own:
             _begin(steps, inspector, own, share, rows, heavy, light)
@@ -199,19 +199,19 @@ def _begin(
     for total in (rows, heavy, all_heavy, light):
         steps.store(total, [0], 0)
     with steps.loop("other", SHARES) as other:
-        _add(steps, all_heavy, 0, steps.load("n", heavy_of, other))
+        steps.increase(all_heavy, 0, steps.load("n", heavy_of, other))
         with steps.where(other, "<", own):
             for total, share_of in ((rows, rows_of), (heavy, heavy_of), (light, light_of)):
-                _add(steps, total, 0, steps.load("n", share_of, other))
+                steps.increase(total, 0, steps.load("n", share_of, other))
     with _each_group(steps, inspector, own, share) as (group, _, more_heavy, more_light):
         steps.store(inspector["group_tile"], [group, 0], steps.load("tile", heavy, 0))
         place = steps.index("tile", "sub", _behind(steps, all_heavy, light), more_heavy)
         steps.store(inspector["group_tile"], [group, 1], place)
-        _add(steps, heavy, 0, more_heavy)
-        _add(steps, light, 0, more_light)
+        steps.increase(heavy, 0, more_heavy)
+        steps.increase(light, 0, more_light)
         with steps.loop("shorter", PIECE) as shorter:
             steps.store(inspector["bin_first"], [group, shorter], steps.load("first", rows, 0))
-            _add(steps, rows, 0, steps.load("n", inspector["bin_rows"], group, shorter))
+            steps.increase(rows, 0, steps.load("n", inspector["bin_rows"], group, shorter))
     with steps.where(own, "==", SHARES - 1):
         steps.store(inspector["tiles_used"], [0], _behind(steps, all_heavy, light))
 
@@ -243,10 +243,6 @@ def _tiles(steps: Steps, inspector: Inspector, group: Extent, total: Extent) -> 
     singles = steps.load("n", inspector["bin_rows"], group, PIECE - 1)
     longer = steps.index("longer", "sub", total, steps.index("light", "mul", in_last, singles))
     return tiles, rows, divide_up(steps, "heavy", longer, rows)
-
-
-def _add(steps: Steps, totals: str, place: Extent, more: Extent) -> None:
-    steps.store(totals, [place], steps.index("sum", "add", steps.load("before", totals, place), more))
 
 
 def _tile(steps: Steps, inspector: Inspector, group: Extent, place: Extent) -> None:

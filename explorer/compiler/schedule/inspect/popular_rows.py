@@ -240,7 +240,7 @@ class _Inspector(Inspection):
         with steps.loop("g", GROUPS + 1, "thread") as group:
             steps.store(later, [group], 0)
             with steps.segment("more", group, GROUPS + 1, 1) as more:
-                _add(steps, later, group, steps.load("rows", some, more))
+                steps.increase(later, group, steps.load("rows", some, more))
         return later
 
     def _raise_least(self, steps: Steps, named: str, later: str, above: str) -> None:
@@ -257,7 +257,7 @@ class _Inspector(Inspection):
                     end = steps.index("end", "mul", following, GROUP)
                     steps.store(above, [number], behind)
                     with steps.segment("more", number, end, 1) as more:
-                        _add(steps, above, number, steps.load("rows", named, more))
+                        steps.increase(above, number, steps.load("rows", named, more))
                     with steps.where(self.room, "<", steps.load("rows", above, number)):
                         steps.atomic(self["least"], [0], 1)
 
@@ -272,8 +272,3 @@ class _Inspector(Inspection):
                 steps.store(self["marked"], [element], steps.index("mark", "sub", -1, row))
         line = f"copy {self.index}, i as -1 - i where its row is not popular"
         return self.kernel("mark", steps, THREADS, line)
-
-
-def _add(steps: Steps, tile: str, place: str, more: str) -> None:
-    """Adds to an element that no other thread touches."""
-    steps.store(tile, [place], steps.index("sum", "add", steps.load("before", tile, place), more))

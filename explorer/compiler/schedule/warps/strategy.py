@@ -40,6 +40,7 @@ from explorer.compiler.schedule.edit.queries import (
     floats,
     innermost,
     names_of,
+    places,
     scheduled,
     static_extent,
     tiles_of,
@@ -49,7 +50,7 @@ from explorer.compiler.schedule.edit.reductions import make_atomic, reduce_parts
 from explorer.compiler.schedule.fitting import blocks_at_a_time
 from explorer.compiler.schedule.warps.column_blocks import in_columns
 from explorer.compiler.schedule.warps.lane_safety import spreads
-from explorer.compiler.schedule.warps.row_registers import accumulate_in, places, stage
+from explorer.compiler.schedule.warps.row_registers import accumulate_in, stage
 from explorer.compiler.target import FLOAT_BYTES, STATIC_SHARED_BYTES, WARP
 from explorer.compiler.unsupported import Unsupported
 
