@@ -30,10 +30,19 @@ def nearest(kernel: str, decision: Decision, usual: int, fitting: tuple[int, ...
     return value
 
 
-def blocks_at_a_time(kernel: str, decision: Decision, usual: int, threads: int, report: Report) -> int:
+RESIDENT = Decision(
+    name="resident",
+    domain=tuple(range(33)),
+    why="blocks that a multiprocessor is to have at a time, which leaves each thread so many registers; 0 leaves it to"
+    " the assembler",
+    source="as many as leave a thread its rows, or its sums and operands, in registers; measured on an H100",
+)
+
+
+def blocks_at_a_time(kernel: str, usual: int, threads: int, report: Report) -> int:
     """How many blocks of so many threads a multiprocessor is to have at a time, as far as it can."""
     most = min(report.target.threads // threads, report.target.blocks)
-    resident = report.number(kernel, decision, usual, lambda: tuple(range(min(most, 16) + 1)))
+    resident = report.number(kernel, RESIDENT, usual, lambda: tuple(range(min(most, 16) + 1)))
     if resident > most:
-        report.settle(kernel, decision, most, f"a multiprocessor has {most} blocks of so many threads")
+        report.settle(kernel, RESIDENT, most, f"a multiprocessor has {most} blocks of so many threads")
     return min(resident, most)

@@ -20,6 +20,8 @@ from explorer.compiler.schedule.edit.nests import (
     array_of_each,
     first_extents,
     is_deep,
+    loaded,
+    map_of,
     only_adds,
     only_loop,
     part,
@@ -199,8 +201,7 @@ class _Rows:
     def _segment_of(self, element: str, extent: Extent, rows: Body) -> loops.Load | None:
         """The load of which of few segments an element is in; None where no array says it, or where the segment begins
         and ends is needed too."""
-        begin = next((s for s in self.scalars if loops.result_of(s) == self.segment.lower), None)
-        index = self.maps.get(begin.buffer) if isinstance(begin, loops.Load) else None
+        index = map_of(self.maps, self.scalars, self.segment)
         needed = slice_for(self.scalars, rows)
         bounds = {self.segment.lower, self.segment.extent}
         if index is None or index.extents != (extent,) or not few(self.loop.extent):
@@ -258,11 +259,7 @@ class _Rows:
 
     def _summing(self, used: list[loops.Statement], made: dict[str, Buffer], element: str) -> loops.Kernel:
         """The kernel of the sums."""
-        loads = tuple(
-            loops.Load(result=name, buffer=array.name, indices=(element,), origin=array.origin)
-            for name, array in made.items()
-            if len(array.extents) == 1
-        )
+        loads = loaded(made, element)
         body: list[loops.Statement] = [*used, self.sums]
         for name, array in made.items():
             body = [stored_in(statement, name, array.name, element) for statement in body]

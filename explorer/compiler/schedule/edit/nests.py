@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
 from explorer.compiler.ir import loops
@@ -46,6 +46,15 @@ def array_of_each(kernel: loops.Kernel, statement: loops.Statement, extent: Exte
     name = names.new(f"{kernel.name}_{loops.result_of(statement)}")
     extents = statement.extents if isinstance(statement, loops.Row) else ()
     return Buffer(name=name, kind="output", extents=(extent, *extents), origin=statement.origin)
+
+
+def loaded(arrays: Mapping[str, Buffer], index: str) -> tuple[loops.Load, ...]:
+    """Loads of one's number, by its name, from each of the arrays that have one for each iteration."""
+    return tuple(
+        loops.Load(result=name, buffer=array.name, indices=(index,), origin=array.origin)
+        for name, array in arrays.items()
+        if len(array.extents) == 1
+    )
 
 
 def stored_in(statement: loops.Statement, name: str, buffer: str, row: str) -> loops.Statement:
@@ -110,6 +119,13 @@ def offsets_of(scalars: Iterable[loops.Statement], segment: loops.For, row: str)
     following = named.get(str(end.indices[0]))
     is_next = isinstance(following, loops.Index) and (following.function, following.operands) == ("add", (row, 1))
     return begin.buffer if is_next and begin.indices == (row,) else ""
+
+
+def map_of(maps: Mapping[str, Buffer], scalars: Iterable[loops.Statement], segment: loops.For) -> Buffer | None:
+    """The array that says of each element in which segment it is, of `maps` by that of where segments begin; None where
+    the segment begins elsewhere."""
+    begin = next((s for s in scalars if loops.result_of(s) == segment.lower), None)
+    return maps.get(begin.buffer) if isinstance(begin, loops.Load) else None
 
 
 def first_extents(kernel: loops.Kernel, body: Body, index: str) -> set[Extent]:

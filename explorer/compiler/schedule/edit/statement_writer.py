@@ -16,9 +16,20 @@ class Writer:
         self.names = Names(all_names(kernel))
         self.origin = origin
 
+    @classmethod
+    def named(cls, names: Names, origin: Origin) -> Writer:
+        """One whose statements are named by these."""
+        writer = cls.__new__(cls)
+        writer.names, writer.origin = names, origin
+        return writer
+
+    def define(self, result: str, function: str, *operands: Atom) -> loops.Index:
+        """Integer arithmetic of a name that is known."""
+        return loops.Index(result=result, function=function, operands=operands, origin=self.origin)
+
     def index(self, hint: str, function: str, *operands: Atom) -> loops.Index:
         """Integer arithmetic, named after the hint."""
-        return loops.Index(result=self.names.new(hint), function=function, operands=operands, origin=self.origin)
+        return self.define(self.names.new(hint), function, *operands)
 
     def compute(self, hint: str, function: str, *operands: Atom) -> loops.Compute:
         """A scalar, named after the hint."""

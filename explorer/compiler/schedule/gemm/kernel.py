@@ -12,7 +12,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from explorer.compiler.decisions import Decision
 from explorer.compiler.ir import loops
 from explorer.compiler.ir.kernels import Count, ScheduledKernel
 from explorer.compiler.ir.loops import Buffer
@@ -29,14 +28,6 @@ from explorer.compiler.schedule.gemm.segment_operand import SegmentOperand
 from explorer.compiler.schedule.gemm.tiling import TilePlace, Tiling, choose_tiling
 from explorer.compiler.schedule.inspect.group_by_matrix import HEIGHTS, ROWS_A_TILE, Grouping
 from explorer.compiler.schedule.match.matrix_products import Product
-
-RESIDENT = Decision(
-    name="resident",
-    domain=tuple(range(33)),
-    why="blocks that a multiprocessor is to have at a time, which leaves each thread so many registers; 0 leaves it to"
-    " the assembler",
-    source="as many as leave a thread its sums and operands in registers; measured on an H100",
-)
 
 
 @dataclass(frozen=True)
@@ -150,7 +141,7 @@ class ProductWriter:
         made = steps.kernel(self.name, "gemm", self.tiling.threads, self._arrays(), sizes=self.kernel.sizes)
         counts, busy = (self.grouping.counts, self.grouping.used) if self.grouping else ((), "")
         threads = self.tiling.threads
-        resident = blocks_at_a_time(self.name, RESIDENT, self._usual_resident(), threads, self.report)
+        resident = blocks_at_a_time(self.name, self._usual_resident(), threads, self.report)
         kernel = replace(made, resident=resident, counts=counts, busy=busy)
         return ProductKernel(kernel, self.parts, self.count, self.ending is not None, self.tiling.precision is not None)
 

@@ -157,7 +157,7 @@ class _Summing:
         upper = write.index("upper", "max", among.result, 1)
         cut = write.search("cut", segment.offsets, first.result, 0, upper.result)
         number = write.index("number", "max", past.result, 0)
-        row = replace(write.index("", "add", cut.result, number.result), result=segment.row)
+        row = write.define(segment.row, "add", cut.result, number.result)
         most = write.index("most", "max", segment.elements, 1)
         known = write.where(own, "<", self.pieces.count, *self._last_row(own, first.result, cut.result))
         begins = write.load("begins", segment.offsets, segment.row)

@@ -96,7 +96,7 @@ class Staging:
         loop = self.segment.loop
         if not self.kept:
             return loop
-        place = replace(self.write.index("", "sub", loop.variable, self.start), result=self.place)
+        place = self.write.define(self.place, "sub", loop.variable, self.start)
         return replace(loop, body=(place, *self.tiles.loads(self.place), *self._rest(self.scalars)))
 
     def fill(self, warp: str) -> tuple[kernels.Statement, ...]:
@@ -105,7 +105,7 @@ class Staging:
         if not self.kept:
             return ()
         write, elements = self.write, self.segment.elements
-        start = replace(write.index("", "mul", warp, self.chunk), result=self.start)
+        start = write.define(self.start, "mul", warp, self.chunk)
         final = write.index("final", "sub", elements, 1)
         filled = write.where(self.start, "<", elements, final, self.filling(final.result))
         return (start, *self.declared, filled, kernels.Barrier(level="warp", origin=write.origin))

@@ -26,7 +26,8 @@ from explorer.compiler.ir.statements import (
     written_names,
 )
 from explorer.compiler.report import Report
-from explorer.compiler.schedule.edit.nests import Body, array_of_each, part
+from explorer.compiler.schedule.edit.nests import Body, array_of_each, loaded, part
+from explorer.compiler.schedule.edit.statement_writer import Writer
 from explorer.compiler.schedule.gemm.segment_products import find_pairs
 from explorer.compiler.schedule.match.matrix_products import LEAST_COLUMNS
 from explorer.compiler.schedule.match.normal_order import in_normal_order
@@ -146,11 +147,7 @@ class _Cut:
             for statement in crossing
         }
         ends = tuple(self._store(statement, stored) for statement in crossing)
-        loads = tuple(
-            loops.Load(result=name, buffer=buffer.name, indices=(self.rows.variable,), origin=buffer.origin)
-            for name, buffer in stored.items()
-            if len(buffer.extents) == 1
-        )
+        loads = loaded(stored, self.rows.variable)
         second = tuple(self._reading(statement, stored) for statement in self.second)
         name = self.names.new(f"{self.kernel.name}_{hint}")
         return (
@@ -183,24 +180,14 @@ class _Cut:
 
     def _store(self, statement: loops.Statement, stored: dict[str, Buffer]) -> loops.Statement:
         """Stores what a statement names."""
-        name = str(loops.result_of(statement))
-        buffer = stored[name]
+        name, write = str(loops.result_of(statement)), Writer.named(self.names, statement.origin)
+        buffer, row = stored[name], self.rows.variable
         variables = tuple(self.names.new("k") for _ in buffer.extents[1:])
-        value = self.names.new("s") if variables else name
-        result: loops.Statement = loops.Store(
-            target=buffer.name,
-            indices=(self.rows.variable, *variables),
-            function="copy",
-            operands=(value,),
-            origin=statement.origin,
-        )
-        inner: Body = (result,)
-        if variables:
-            load = loops.Load(result=value, buffer=name, indices=variables, origin=statement.origin)
-            inner = (load, result)
-        for variable, extent in zip(reversed(variables), reversed(buffer.extents[1:]), strict=True):
-            inner = (loops.For(variable=variable, extent=extent, body=inner, origin=statement.origin),)
-        return inner[0]
+        if not variables:
+            return write.store(buffer.name, name, row)
+        value = write.load("s", name, *variables)
+        body = value, write.store(buffer.name, value.result, row, *variables)
+        return write.nested(variables, buffer.extents[1:], body)[0]
 
     def _reading(self, statement: loops.Statement, stored: dict[str, Buffer]) -> loops.Statement:
         """A statement that reads rows where they are stored."""
