@@ -346,15 +346,22 @@ def inputs_of(statement: Node) -> tuple[str, ...]:
 
 def vector_indices(kernel: ScheduledKernel) -> dict[str, int]:
     """The indices that stand for several consecutive ones, and for how many: the variables of vector loops, and what
-    a sum or difference makes of them."""
+    a sum or difference makes of them, or a rest by a number of whole vectors."""
     widths: dict[str, int] = {}
     for node in walk(kernel):
         if isinstance(node, Loop) and node.step > 1:
             widths[node.variable] = node.step
-        elif isinstance(node, Index) and node.function in ("add", "sub"):
+        elif isinstance(node, Index):
             wide = [widths[operand] for operand in node.operands if isinstance(operand, str) and operand in widths]
-            widths |= dict.fromkeys([node.result], wide[0]) if wide else {}
+            widths |= dict.fromkeys([node.result], wide[0]) if wide and stays_wide(node, wide[0]) else {}
     return widths
+
+
+def stays_wide(index: Index, width: int) -> bool:
+    """Whether arithmetic on an index of a vector gives one: of columns 8 to 11 those of a row of 12, but not the row,
+    which is the same for all."""
+    *_, by = index.operands
+    return index.function in ("add", "sub") or (index.function == "mod" and isinstance(by, int) and by % width == 0)
 
 
 def print_step(statement: Node) -> str:
