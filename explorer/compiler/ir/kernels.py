@@ -339,6 +339,11 @@ def reads_of(statement: Node) -> tuple[str, ...]:
     return tuple(atom for atom in atoms if isinstance(atom, str))
 
 
+def inputs_of(statement: Node) -> tuple[str, ...]:
+    """The names that a statement itself reads, but for the target that it accumulates into."""
+    return reads_of(statement)[isinstance(statement, loops.Accumulate) :]
+
+
 def vector_indices(kernel: ScheduledKernel) -> dict[str, int]:
     """The indices that stand for several consecutive ones, and for how many: the variables of vector loops, and what
     a sum or difference makes of them, or a rest by a number of whole vectors."""

@@ -13,6 +13,7 @@ from explorer.compiler.ir.verify.products import ROW
 from explorer.compiler.options import PRECISIONS as OPTION_PRECISIONS
 from explorer.compiler.report import Report
 from explorer.compiler.schedule.edit.builder import Steps
+from explorer.compiler.schedule.fitting import nearest
 from explorer.compiler.schedule.inspect.group_by_matrix import GRANULE, HEIGHTS, ROWS_A_TILE, Grouping
 from explorer.compiler.schedule.match.matrix_products import Product
 from explorer.compiler.target import VECTOR
@@ -173,11 +174,7 @@ def _precision(name: str, step: int, report: Report) -> Precision | None:
 
 def _chosen(name: str, decision: Decision, usual: int, fitting: tuple[int, ...], report: Report) -> int:
     """What is chosen of the numbers that fit, or the nearest of them."""
-    value = report.number(name, decision, usual, lambda: fitting)
-    if value not in fitting:
-        value = max((each for each in fitting if each < value), default=min(fitting))
-        report.settle(name, decision, value, f"its shape leaves {', '.join(map(str, fitting))}")
-    return value
+    return nearest(name, decision, usual, fitting, report, f"its shape leaves {', '.join(map(str, fitting))}")
 
 
 def _slab(

@@ -329,13 +329,7 @@ class _Summing:
 
     def _left(self, piece: str, lower: loops.Index, upper: loops.Index) -> tuple[kernels.Statement, ...]:
         """What a piece leaves of a row."""
-        write = self.write
-        mine = write.index("mine", "sub", upper.result, lower.result)
-        length = write.index("length", "sub", self.end, self.begin)
-        missed = write.index("missed", "sub", lower.result, self.begin)
-        whole = write.where(mine.result, "==", length.result, *self._ended())
-        part = write.where(mine.result, "<", length.result, missed, *self._stored(piece, missed))
-        return mine, length, whole, write.where(0, "<", mine.result, part)
+        return self.pieces.left(self.spread, piece, lower.result, upper.result)
 
     def _before(self) -> tuple[loops.Statement, ...]:
         """The statements before a segment, with a row's bounds from the tile, where they are since the row before."""
@@ -358,19 +352,6 @@ class _Summing:
             raise Unfit("lanes join what they sum over a row's segment after it")
         return on
 
-    def _ended(self) -> tuple[kernels.Statement, ...]:
-        """The statements of a row behind its segment's loop, on lanes."""
-        return on_lanes(self.nest, self.segment.after, self.spread, self.write.names)
-
-    def _stored(self, piece: str, missed: loops.Index) -> tuple[kernels.Statement, ...]:
-        """The state of a row that is cut, in a piece's first place where the row begins in it, else in its second."""
-        place = self.write.index("place", "min", missed.result, 1)
-        body: list[loops.Statement] = [place]
-        for part in self.segment.state:
-            body += self.pieces.stored(part, self.pieces.stores[part.name], (piece, place.result, *self.pieces.head))
-        nest = Nest(self.pieces.kernel, replace(self.nest.loop, body=(*self.segment.before, *body)))
-        return on_lanes(nest, body, self.spread, self.write.names)
-
 
 class _Adding(_Summing):
     """The kernel in which a group of lanes does a piece, and adds what it has of each row to what has been cleared."""
@@ -388,4 +369,6 @@ class _Adding(_Summing):
     def _left(self, piece: str, lower: loops.Index, upper: loops.Index) -> tuple[kernels.Statement, ...]:
         """The row's sums of a piece, where the piece has any of them, added to the outputs."""
         outputs = {buffer.name for buffer in self.pieces.kernel.buffers if buffer.kind == "output"}
-        return (self.write.where(lower.result, "<", upper.result, *stores_added(self._ended(), outputs)),)
+        return (
+            self.write.where(lower.result, "<", upper.result, *stores_added(self.pieces.ended(self.spread), outputs)),
+        )

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from explorer.compiler.ir.kernels import Loop, Statement, Tile, result_of
-from explorer.compiler.ir.loops import Accumulate, Index, Load, Store, reads_of
+from explorer.compiler.ir.kernels import Loop, Tile, inputs_of, result_of
+from explorer.compiler.ir.loops import Accumulate, Index, Load, Store
 from explorer.compiler.ir.node import Atom
 from explorer.compiler.schedule.edit.queries import accesses
 
@@ -11,7 +11,7 @@ from explorer.compiler.schedule.edit.queries import accesses
 def spreads(loop: Loop, outputs: set[str]) -> bool:
     """Whether lanes may share the iterations: each writes elements of its own, or all reduce into one."""
     local = {name for statement in loop.body if (name := result_of(statement)) is not None}
-    read = {name for statement in loop.body for name in _operands(statement)}
+    read = {name for statement in loop.body for name in inputs_of(statement)}
     moving = _moving(loop)
     for statement in loop.body:
         if isinstance(statement, Tile):
@@ -44,12 +44,6 @@ def _moving(loop: Loop) -> set[Atom]:
         elif not own and not fixed & set(statement.operands):
             fixed.discard(statement.result)
     return moving
-
-
-def _operands(statement: Statement) -> tuple[str, ...]:
-    """What a statement reads, an accumulation's own target apart."""
-    reads = reads_of(statement)
-    return reads[1:] if isinstance(statement, Accumulate) else reads
 
 
 def _only_reduced(loop: Loop, write: Accumulate) -> bool:

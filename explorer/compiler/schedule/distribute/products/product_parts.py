@@ -33,8 +33,7 @@ class ProductParts:
 
     def __init__(self, kernel: loops.Kernel, rows: loops.For, found: Contraction, names: Names) -> None:
         self.kernel, self.rows, self.found = kernel, rows, found
-        self.writer = Writer(kernel, found.add.origin)
-        self.writer.names = names
+        self.writer = Writer.named(names, found.add.origin)
         self.load = None if found.constant else direct(found)
 
     def size(self, variables: Sequence[str]) -> Extent:
