@@ -20,7 +20,6 @@ from itertools import count
 
 from explorer.compiler.ir.kernels import (
     IN_PLACE,
-    AtomicAccumulate,
     Copy,
     KeptLoad,
     Loop,
@@ -106,7 +105,7 @@ class _Placing:
                 return statement.indices
             case Index():
                 return statement.operands
-            case AtomicAccumulate() | Store() if statement.target in self._integers:
+            case Accumulate() | Store() if statement.target in self._integers:
                 return *statement.indices, *statement.operands
             case Store() | Accumulate():
                 return statement.indices

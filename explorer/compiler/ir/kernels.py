@@ -523,8 +523,8 @@ def _text(statement: Statement, known: Mapping[str, Text]) -> str:
 def _only(around: Loop | Where, known: dict[str, Text]) -> Loop | Where | None:
     """The loop or condition of the same origin that is all there is in another; conditions have no loops beside
     them."""
-    *before, last = around.body
-    if not isinstance(last, Where if isinstance(around, Where) else Loop | Where) or last.origin != around.origin:
+    *before, last = around.body or (around,)
+    if last is around or not isinstance(last, Where if isinstance(around, Where) else Loop | Where) or last.origin != around.origin:
         return None
     if not all(map(is_in_place, before)):
         return None

@@ -45,7 +45,7 @@ from explorer.compiler.ir.kernels import (
     Tile,
     Where,
 )
-from explorer.compiler.ir.loops import INFIX_INDEX, REDUCTION_SIGNS, Accumulate, Compute, Index, Load, Store
+from explorer.compiler.ir.loops import COMPARISONS, INFIX_INDEX, REDUCTION_SIGNS, Accumulate, Compute, Index, Load, Store
 from explorer.compiler.ir.node import Atom, Extent, Line, Node, Origin, merge, walk
 from explorer.compiler.target import GpuTarget
 from explorer.compiler.unsupported import Unsupported
@@ -165,6 +165,9 @@ class Expressions:
                 return kind, f"{index.function}({left}, {right})", CALL
             left, right = (self.atom(operand) for operand in index.operands)
             return kind, f"{left} {CHOICES[index.function]} {right} ? {left} : {right}", NAMED
+        if index.function in COMPARISONS:
+            left, right = (self.atom(operand, SUM) for operand in index.operands)
+            return kind, f"{left} {COMPARISONS[index.function]} {right}", LOOSE
         if index.function == "select":
             own, *choices = index.operands
             return kind, f"{self.atom(own)} ? {' : '.join(self.atom(each, LOOSE) for each in choices)}", NAMED
@@ -365,6 +368,8 @@ class Expressions:
     def accumulate(self, statement: Accumulate) -> list[str]:
         """The assignment that adds to an element, a vector of them, or an accumulator."""
         indices = statement.indices
+        if statement.target in self.integers:
+            return [f"{self.element(statement.target, indices)} += {self.narrow(statement.operands[0])}"]
         width = self.vectors.width(indices[-1]) if indices else self.vectors.width(statement.target)
         target = self.element(statement.target, indices, width)
         values = self.vectors.width_of(statement.operands)
