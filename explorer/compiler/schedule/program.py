@@ -10,6 +10,7 @@ from typing import TypeVar
 from explorer.compiler.decisions import grouped
 from explorer.compiler.ir import loops
 from explorer.compiler.ir.index_sets import STARTS
+from explorer.compiler.ir.in_place import written_in_place
 from explorer.compiler.ir.kernels import Count, ScheduledKernel, reads_of
 from explorer.compiler.ir.module import Module
 from explorer.compiler.ir.node import Names, VerificationError, walk
@@ -89,7 +90,7 @@ def _a_warp(kernel: loops.Kernel, report: Report, most_bytes: int, names: Names)
 def schedule(program: loops.Kernel | Module, report: Report) -> ScheduledKernel | Module:
     """The program's kernels scheduled; raises Unsupported, with a sentence, for one that no template fits."""
     if isinstance(program, loops.Kernel):
-        kernels = within_extents((program,), _scheduled((program,), (), (), report), report)
+        kernels = _finished((program,), _scheduled((program,), (), (), report), report)
         say_unread(program, kernels, report)
         result = next(buffer.name for buffer in program.buffers if buffer.kind == "output")
         if len(kernels) == 1 and all(b.kind != "output" or b.name == result for b in kernels[0].buffers):
@@ -98,9 +99,16 @@ def schedule(program: loops.Kernel | Module, report: Report) -> ScheduledKernel 
         return Module(origin=program.origin, name=program.name, result=result, gradients=(), programs=steps)
     nests = tuple(kernel for kernel in program.programs if isinstance(kernel, loops.Kernel))
     kept = (program.result, *(name for _, name in program.gradients))
-    steps = within_extents(nests, _scheduled(nests, kept, program.inverses, report), report)
+    steps = _finished(nests, _scheduled(nests, kept, program.inverses, report), report)
     say_unread(program, steps, report)
     return replace(program, programs=_streaming(program.result, steps), inverses=())
+
+
+def _finished(
+    nests: tuple[loops.Kernel, ...], kernels: tuple[ScheduledKernel, ...], report: Report
+) -> tuple[ScheduledKernel, ...]:
+    """The kernels as they are printed: shown to stay inside their arrays, index arithmetic where it is read."""
+    return tuple(map(written_in_place, within_extents(nests, kernels, report)))
 
 
 def _scheduled(

@@ -73,6 +73,10 @@ class Steps:
         """What has been noted, in order."""
         return tuple(self._log)
 
+    def count(self, target: str, indices: Sequence[Atom], value: Atom) -> None:
+        """Adds an index to an element of a tile of indices that is a thread's own."""
+        self.accumulate(target, indices, "copy", value)
+
     def add(self, statement: kernels.Statement) -> None:
         """Appends a statement as it is."""
         self._bodies[-1].append(statement)
@@ -162,6 +166,14 @@ class Steps:
             return right
         result = self.names.new(hint)
         self.add(loops.Index(result=result, function=function, operands=(left, right), origin=self._origin))
+        return result
+
+    def select(self, hint: str, chosen: Extent, own: Extent, other: Extent) -> Extent:
+        """One index where the chosen one is not 0, else the other."""
+        if isinstance(chosen, int):
+            return own if chosen else other
+        result = self.names.new(hint)
+        self.add(loops.Index(result=result, function="select", operands=(chosen, own, other), origin=self._origin))
         return result
 
     def load(self, hint: str, buffer: str, *indices: Atom) -> str:

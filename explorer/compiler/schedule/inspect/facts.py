@@ -74,6 +74,19 @@ def of_rank(place: str, size: int) -> tuple[Fact, ...]:
     )
 
 
+def of_places(tile: str, most: int) -> tuple[Fact, ...]:
+    """Of a tile of the places that a chunk's edges have among themselves, by array and edge."""
+    return (
+        Fact(f"0 <= {tile}[_a, _i]", "places are counted from 0"),
+        Fact(f"{tile}[_a, _i] < {most}", "a chunk has no more places than edges"),
+    )
+
+
+def of_unique(tile: str, most: int) -> tuple[Fact, ...]:
+    """Of how many different indices a chunk has, by array."""
+    return (Fact(f"{tile}[_a, _i] <= {most}", "edges choose one index each"),)
+
+
 def of_run(begin: Extent, end: Extent, size: int) -> tuple[Fact, ...]:
     """Of a run of sorted keys, of so many."""
     return (
