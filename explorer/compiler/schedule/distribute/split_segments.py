@@ -29,31 +29,54 @@ from explorer.compiler.ir.statements import closure, is_segment, names_read, pur
 from explorer.compiler.schedule.distribute.join_segments import join_segments
 from explorer.compiler.schedule.edit.nests import Body, only_loop, part, stored_in
 from explorer.compiler.schedule.edit.statement_writer import Writer
+from explorer.compiler.schedule.lanes.mapping import Nest, Unfit
+from explorer.compiler.schedule.lanes.output_rows import output_in_row
 
 State = loops.Row | loops.Accumulator
 
 
 def split_segments(kernel: loops.Kernel, names: Names) -> tuple[loops.Kernel, ...]:
-    """The kernel of the first segment of each iteration, and that of the rest; none where there is no such segment,
-    it adds to an output's rows, or nothing but its sums is stored."""
+    """The kernel of the first segment of each iteration, and that of the rest; none where there is no such segment, or
+    nothing but its sums is stored."""
     kernel = join_segments(kernel)
     loop = only_loop(kernel)
-    if loop is None or few(loop.extent):
+    at = _first_segment(kernel, loop)
+    if loop is None or at is None or few(loop.extent):
         return ()
-    at = next((place for place, statement in enumerate(loop.body) if is_segment(kernel, statement)), None)
-    if at is None:
-        return ()
+    kernel, loop = _sums_apart(kernel, loop, at)
+    at = _first_segment(kernel, loop)
+    assert at is not None
     before, segment, after = loop.body[:at], loop.body[at], loop.body[at + 1 :]
     outputs = {buffer.name for buffer in kernel.buffers if buffer.kind == "output"}
     summed = written_names([segment])
     states = tuple(s for s in before if isinstance(s, State) and s.name in summed)
     needed = closure(before, names_read([segment]) | summed)
     others = tuple(s for s in before if not any(s is each for each in needed))
-    if outputs & written_names(needed) or outputs & summed & written_names((*others, *after)):
+    if outputs & (written_names(needed) | summed) & written_names((*before, *after)):
         return ()
     if not any(map(_works, after)) and all(map(pure, others)):
         return ()
     return _Split(kernel, loop, states, names).kernels((*needed, segment), before, after, outputs - summed)
+
+
+def _first_segment(kernel: loops.Kernel, loop: loops.For | None) -> int | None:
+    """The place of an iteration's first loop over a segment."""
+    body = loop.body if loop is not None else ()
+    return next((place for place, statement in enumerate(body) if is_segment(kernel, statement)), None)
+
+
+def _sums_apart(kernel: loops.Kernel, loop: loops.For, at: int) -> tuple[loops.Kernel, loops.For]:
+    """The kernel with a row for each output that the segment adds to and the iteration writes elsewhere too, where a
+    row can be: each of both kernels has outputs of its own."""
+    nest = Nest(kernel, loop)
+    others = written_names(s for s in loop.body if s is not loop.body[at])
+    for buffer in kernel.buffers:
+        if buffer.kind == "output" and buffer.name in written_names([loop.body[at]]) & others:
+            try:
+                nest = output_in_row(nest, buffer)
+            except Unfit:
+                continue
+    return nest.kernel, nest.loop
 
 
 def _works(statement: loops.Statement) -> bool:
@@ -77,7 +100,7 @@ class _Split:
         """Both kernels; the second stores the `outputs`. None where it goes on with a sum of one number."""
         read = {name for name in self.states if name in names_read(after) | written_names(after)}
         changed = read & written_names(after)
-        if not read or any(isinstance(self.states[name], loops.Accumulator) for name in changed):
+        if not outputs or any(isinstance(self.states[name], loops.Accumulator) for name in changed):
             return ()
         arrays = {name: self._array(self.states[name]) for name in sorted(read)}
         stores = [each for name, array in arrays.items() for each in self._stored(self.states[name], array)]
