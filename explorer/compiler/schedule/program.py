@@ -28,6 +28,7 @@ from explorer.compiler.schedule.distribute.long_sums import added, sum_in_pieces
 from explorer.compiler.schedule.distribute.products.cut_products import cut_products
 from explorer.compiler.schedule.distribute.scatter import scatter_sums
 from explorer.compiler.schedule.distribute.split_rows import split_rows
+from explorer.compiler.schedule.distribute.split_segments import split_segments
 from explorer.compiler.schedule.distribute.split_sums import split_sums
 from explorer.compiler.schedule.distribute.unit_rows import clear_together, rows_of_one
 from explorer.compiler.schedule.edit.dead_code import without_unread
@@ -48,6 +49,7 @@ from explorer.compiler.schedule.strategies import (
     OUTER_PRODUCTS,
     SPLIT_ELEMENTS,
     SPLIT_ROWS,
+    SPLIT_SEGMENTS,
     SPLIT_SUMS,
     STAGES,
     STRATEGY,
@@ -59,6 +61,8 @@ from explorer.compiler.schedule.warps.strategy import SHARED_BYTES, RowsTooLarge
 from explorer.compiler.target import FLOAT_BYTES
 from explorer.compiler.unsupported import Unsupported
 
+PARTS = (CUT_PRODUCTS, SPLIT_SUMS, STAGES, SPLIT_ROWS, SPLIT_SEGMENTS, SPLIT_ELEMENTS)
+"""The strategies that take a nest apart, whose kernels are scheduled in their turn."""
 Made = ScheduledKernel | loops.Kernel
 Step = TypeVar("Step", ScheduledKernel, Made)
 """A scheduled kernel, or one that may still be to schedule."""
@@ -224,7 +228,7 @@ class _Scheduling:
             report.settle(kernel.name, STRATEGY, strategy)
             if steps := self._attempt(strategy, kernel, strategy == wanted):
                 report.settle(kernel.name, STRATEGY, strategy, "it does not fit" if wanted else "")
-                parts = strategy in (CUT_PRODUCTS, SPLIT_SUMS, STAGES, SPLIT_ROWS, SPLIT_ELEMENTS)
+                parts = strategy in PARTS
                 following = self._part if parts else self.kernels
                 each = ((step,) if isinstance(step, ScheduledKernel) else following(step) for step in steps)
                 found = tuple(kernel for kernels in each for kernel in kernels)
@@ -241,7 +245,7 @@ class _Scheduling:
         yield from usual_of_sums(kernel, self.report)
         if walked_by_few(kernel):
             yield from (SPLIT_ELEMENTS, ELEMENTS)
-        yield WARPS
+        yield from (SPLIT_SEGMENTS, WARPS)
 
     def _attempt(self, strategy: str, kernel: loops.Kernel, wanted: bool) -> tuple[Made, ...]:
         """What a strategy makes of a nest, shown to be right; nothing, and nothing grouped, done or chosen, where it
@@ -281,6 +285,8 @@ class _Scheduling:
                 return split_rows(kernel, names, self.maps)
             case "long_sums":
                 return self._in_pieces(kernel)
+            case "split_segments":
+                return self._segments_apart(kernel)
             case "split_elements":
                 return split_rows(kernel, names, self.maps, always=True)
             case "elements":
@@ -323,6 +329,12 @@ class _Scheduling:
         """Whether lanes can share the rows of sums that are taken together."""
         found = sum_in_pieces(kernel, self.groupings.names, self.report)
         return found is not None and bool(schedule_rows(join_segments(found.storing), self.report.like(None)))
+
+    def _segments_apart(self, kernel: loops.Kernel) -> tuple[loops.Kernel, ...]:
+        """The kernels of a nest's first segment and of the rest, where a strategy of sums is for the segment."""
+        parts, trial = split_segments(kernel, self.groupings.names), self.report.like(None)
+        sums = (OF_SUMS[each](join_segments(parts[0]), trial) for each in usual_of_sums(parts[0], trial)) if parts else ()
+        return parts if any(sums) else ()
 
     def _in_pieces(self, kernel: loops.Kernel) -> tuple[ScheduledKernel, ...]:
         """The kernels of sums over a whole set; none where a nest is something else."""

@@ -18,14 +18,18 @@ def sums_in_rows(nest: Nest) -> Nest:
 
     An output starts as zeros in the loops, and so does the row where the nest does not fill it itself."""
     for buffer in nest.kernel.buffers:
-        accesses = [node for node in walk(nest.loop) if loops.array_of(node) == buffer.name]
-        if buffer.kind == "output" and any(not isinstance(node, loops.Store) for node in accesses):
-            nest = _in_row(nest, buffer, accesses)
+        if buffer.kind == "output" and any(not isinstance(node, loops.Store) for node in _accesses(nest, buffer)):
+            nest = output_in_row(nest, buffer)
     return nest
 
 
-def _in_row(nest: Nest, buffer: loops.Buffer, accesses: list[Node]) -> Nest:
-    kernel, loop = nest.kernel, nest.loop
+def _accesses(nest: Nest, buffer: loops.Buffer) -> list[Node]:
+    return [node for node in walk(nest.loop) if loops.array_of(node) == buffer.name]
+
+
+def output_in_row(nest: Nest, buffer: loops.Buffer) -> Nest:
+    """The nest with a row, or an accumulator, for an output; raises Unfit."""
+    kernel, loop, accesses = nest.kernel, nest.loop, _accesses(nest, buffer)
     extents = buffer.extents[1:]
     own = all(isinstance(node, Access) and node.indices[:1] == (loop.variable,) for node in accesses)
     if own and not extents and all(isinstance(node, loops.Accumulate) for node in accesses):
