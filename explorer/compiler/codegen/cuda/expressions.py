@@ -45,7 +45,16 @@ from explorer.compiler.ir.kernels import (
     Tile,
     Where,
 )
-from explorer.compiler.ir.loops import COMPARISONS, INFIX_INDEX, REDUCTION_SIGNS, Accumulate, Compute, Index, Load, Store
+from explorer.compiler.ir.loops import (
+    COMPARISONS,
+    INFIX_INDEX,
+    REDUCTION_SIGNS,
+    Accumulate,
+    Compute,
+    Index,
+    Load,
+    Store,
+)
 from explorer.compiler.ir.node import Atom, Extent, Line, Node, Origin, merge, walk
 from explorer.compiler.target import GpuTarget
 from explorer.compiler.unsupported import Unsupported

@@ -20,7 +20,6 @@ from explorer.compiler.ir.module import Module
 from explorer.compiler.ir.node import Line
 from explorer.compiler.report import Report
 
-
 DEVICE_FUNCTIONS = "// Device functions, declared above."
 """The line behind the kernels, and before what they call."""
 

@@ -198,7 +198,7 @@ class Inspector:
 
     def _remap(self, row: str, place: str) -> None:
         """In the order of the edges again: `ord` says where an edge's value was."""
-        steps, tiles, matrices = self.steps, self.tiles, len(self.matrices)
+        steps, tiles = self.steps, self.tiles
         with steps.where(place, "<", self.chunk.here):
             which = steps.load("u", tiles.position, row, steps.load("place", tiles.ord, row, place))
             goes = steps.load("goes", tiles.cache_ord, row, which)

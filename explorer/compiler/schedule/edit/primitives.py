@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
+from typing import TypeGuard
 
 from explorer.compiler.ir.kernels import (
     Count,
@@ -124,11 +125,22 @@ def why_not_vector(kernel: ScheduledKernel, loop: Loop, width: int) -> str:
     if size is None or not isinstance(loop.lower, int) or size % width or loop.lower % width:
         return f"the bounds {loop.lower}..{loop.extent} are not known multiples of {width}"
     lengths = row_lengths(kernel)
-    vectors: set[str] = {loop.variable}
+    vectors, places = {loop.variable}, {loop.variable}
     for statement in loop.body:
-        if reason := _why_not_in_vectors(kernel, statement, vectors, loop.variable, width, lengths):
+        if _is_place(statement, places, width):
+            places.add(statement.result)
+            vectors.add(statement.result)
+        elif reason := _why_not_in_vectors(kernel, statement, vectors, places, width, lengths):
             return reason
     return ""
+
+
+def _is_place(statement: Statement, places: set[str], width: int) -> TypeGuard[Index]:
+    """Whether a statement shifts the places that a vector takes by whole vectors."""
+    if not isinstance(statement, Index) or statement.function != "add":
+        return False
+    by = [operand for operand in statement.operands if operand not in places]
+    return len(by) == 1 and isinstance(by[0], int) and by[0] % width == 0
 
 
 @once
@@ -143,33 +155,34 @@ def _why_not_in_vectors(
     kernel: ScheduledKernel,
     statement: Statement,
     vectors: set[str],
-    variable: str,
+    places: set[str],
     width: int,
     lengths: dict[str, int | None],
 ) -> str:
-    """Why one statement cannot work on vectors; adds what it names to `vectors` where that is one."""
+    """Why one statement cannot work on vectors, which lie at `places`; adds what it names to `vectors` where that is
+    one."""
     access = access_of(statement)
     if access is not None:
-        if any(index in vectors for index in access.indices[:-1]) or (access.indices[-1] in vectors - {variable}):
+        if any(index in vectors for index in access.indices[:-1]) or (access.indices[-1] in vectors - places):
             return f"{array_of(access)} is not read or written at consecutive elements"
-        wide = access.indices[-1] == variable
+        wide = access.indices[-1] in places
         if wide and (length := lengths.get(array_of(access))) is not None and length % width:
             return f"the rows of {array_of(access)} have {length} elements"
         if wide and lengths.get(array_of(access)) is None:
             return f"the length of the rows of {array_of(access)} is known only at run time"
     match statement:
         case Load():
-            if access is not None and access.indices[-1] == variable:
+            if access is not None and access.indices[-1] in places:
                 vectors.add(statement.result)
                 return "" if _holds_floats(kernel, statement.buffer) else f"{statement.buffer} holds indices"
             return ""
         case Compute():
             vectors |= {statement.result} if _any(statement.operands, vectors) else set()
-            return f"{statement.result} is computed of an index" if variable in statement.operands else ""
+            return f"{statement.result} is computed of an index" if _any(statement.operands, places) else ""
         case Store() | Accumulate():
-            if variable in statement.operands:
+            if _any(statement.operands, places):
                 return f"{statement.target} is computed of an index"
-            wide = bool(statement.indices) and statement.indices[-1] == variable
+            wide = bool(statement.indices) and statement.indices[-1] in places
             if isinstance(statement, Store) and not wide:
                 return f"{statement.target} is stored at one element by all"
             return "" if wide or _any(statement.operands, vectors) else f"{statement.target} counts iterations"

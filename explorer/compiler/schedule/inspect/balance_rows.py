@@ -65,7 +65,7 @@ def _inspector(inspection: Inspection, offsets: loops.Buffer, order: loops.Buffe
             again = _missing(steps, offsets.name, row)
             place = steps.atomic(first, [again], 1, "place")
             steps.store(order.name, [place], row)
-    steps.know((*facts.of_lack(missing, LONGEST), *facts.of_lack(again, LONGEST), *facts.of_places(place, rows)))
+    steps.know((*facts.of_lack(missing, LONGEST), *facts.of_lack(again, LONGEST), *facts.of_place(place, rows)))
     line = f"sort the rows by how many elements {offsets.name} gives them, the longest first, in one block"
     return inspection.kernel("balance", steps, THREADS, line)
 

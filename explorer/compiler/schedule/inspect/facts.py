@@ -45,7 +45,7 @@ def of_segments(first: str, population: str, rows: Extent, tile: str, tiles: str
     )
 
 
-def of_places(place: str, rows: Extent) -> tuple[Fact, ...]:
+def of_place(place: str, rows: Extent) -> tuple[Fact, ...]:
     """Of the place of a row in an order."""
     return (
         Fact(f"0 <= {place}", "places are counted from 0"),

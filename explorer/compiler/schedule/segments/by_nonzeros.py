@@ -80,7 +80,7 @@ LONG = 2 * USUAL_TILE
 fetched whole."""
 SELDOM = 32
 """Elements of a group of lanes at least, before it adds to one of few rows. Its neighbours add to the same one, and
-that takes turns: HGT's gradient of 272 thousand edges by 237 relations took 43 us longer with 4, measured on an H100."""
+that takes turns: HGT's gradient of 272 thousand edges by 237 relations took 43 us longer with 4, on an H100."""
 FEW = 16
 """Elements that a row has on average up to which pieces add to its sum, where that is a number."""
 

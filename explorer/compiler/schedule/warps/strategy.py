@@ -38,7 +38,6 @@ from explorer.compiler.schedule.edit.queries import (
     edit,
     find_loop,
     floats,
-    innermost,
     names_of,
     places,
     scheduled,
@@ -49,7 +48,7 @@ from explorer.compiler.schedule.edit.queries import (
 from explorer.compiler.schedule.edit.reductions import make_atomic, reduce_parts
 from explorer.compiler.schedule.fitting import blocks_at_a_time
 from explorer.compiler.schedule.warps.column_blocks import in_columns
-from explorer.compiler.schedule.warps.lane_safety import spreads
+from explorer.compiler.schedule.warps.lane_safety import shared_by_lanes
 from explorer.compiler.schedule.warps.row_registers import accumulate_in, stage
 from explorer.compiler.target import FLOAT_BYTES, STATIC_SHARED_BYTES, WARP
 from explorer.compiler.unsupported import Unsupported
@@ -117,8 +116,8 @@ def schedule_warps(kernel: loops.Kernel, report: Report, most_bytes: int = SHARE
     own = replace(kernel, body=(whole,))
     nest = begin(kernel, own.body if atomic else clear_sums(own).body)
     nest = make_atomic(nest, atomic)
-    for loop in [loop for loop in innermost(_body_of(nest)) if spreads(loop, _outputs(kernel))]:
-        nest = bind(nest, loop.variable, "lane")
+    for variable in shared_by_lanes(nest, _body_of(nest), _outputs(kernel)):
+        nest = bind(nest, variable, "lane")
     nest = _rows_in_registers(nest, batch.variable, report.number(kernel.name, KEPT, 64))
     lanes = [node.variable for node in walk(nest) if isinstance(node, Loop) and node.bind == "lane"]
     shared = {t.name: floats(nest, t) or 0 for t in walk(nest) if isinstance(t, Tile) and t.memory == "shared"}
@@ -148,7 +147,7 @@ def _mapped(
     nest = _share_out(nest, variable, warps, LANES // width)
     if width < LANES:
         nest = _narrowed(nest, lanes, width)
-    nest = reduce_parts(nest, width) if width > 1 else nest
+    nest = reduce_parts(nest, width) if lanes and width > 1 else nest
     nest = add_barriers(nest, frozenset(shared) | reread)
     nest = nest if shared else in_columns(nest, outputs, report)
     nest = _side_by_side(nest, lanes, report)
