@@ -427,7 +427,9 @@ class Bounds:
             extents = {extent for extent in extents if self._form(extent).keys() & reached - {ONE}}
         less = {extent for extent in extents if holds(plus(plus(self._form(extent), value, -1), constant(-1)))}
         most = {extent for extent in extents - less if affine.seen(plus(self._form(extent), value, -1))}
-        self._keep(store.target, Contents(least, self.affine.high(value), frozenset(less), frozenset(less | most)))
+        above = {e for e in extents if least is None and holds(plus(value, self._form(e)))}
+        high = self.affine.high(value)
+        self._keep(store.target, Contents(least, high, frozenset(less), frozenset(less | most), frozenset(above)))
 
     def _compared(self, array: str) -> set[Extent]:
         """The extents that an array's elements are held against: of a tile, those of arrays that they are indices of,
@@ -461,6 +463,8 @@ class Bounds:
         for extent in known.at_most:
             room = plus(self._form(extent), form, -1)
             self.affine.assume(plus(room, constant(-1)) if extent in known.less_than else room)
+        for extent in known.above:
+            self.affine.assume(plus(form, self._form(extent)))
         return form
 
 
