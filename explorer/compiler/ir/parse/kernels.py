@@ -218,6 +218,13 @@ class _ScheduledBuilder(StatementBuilder):
     def kept(self, meta: Meta, result: str, buffer: str, indices: tuple[Atom, ...], kept: Atom) -> kernels.KeptLoad:
         return kernels.KeptLoad(result=result, buffer=buffer, indices=indices, kept=kept, origin=self.origin(meta))
 
+    def checked(
+        self, meta: Meta, result: str, buffer: str, indices: tuple[Atom, ...], *checked: Atom
+    ) -> kernels.CheckedLoad:
+        return kernels.CheckedLoad(
+            result=result, buffer=buffer, indices=indices, checked=checked, origin=self.origin(meta)
+        )
+
     def search(
         self, meta: Meta, word: str, result: str, buffer: str, lower: Atom, upper: Atom, value: Atom
     ) -> kernels.Search:
