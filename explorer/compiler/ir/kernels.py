@@ -215,6 +215,14 @@ class KeptLoad(Load):
 
 
 @dataclass(frozen=True, kw_only=True)
+class CheckedLoad(Load):
+    """`s = y[n, d] checked n`: a load that looks while the kernel runs whether those of its indices are inside, and is
+    0, and touches no memory, where one is not."""
+
+    checked: tuple[Atom, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
 class Search(Node):
     """`index r = last row_ptr[lower..upper] <= z`: the last place of ascending offsets that hold at most `value`."""
 
@@ -467,6 +475,8 @@ def print_step(statement: Node) -> str:
             return f"copy {target} = {element(statement.buffer, statement.buffer_indices)}"
         case KeptLoad():
             return f"{print_statement(statement)} kept {statement.kept}"
+        case CheckedLoad():
+            return f"{print_statement(statement)} checked {', '.join(map(str, statement.checked))}"
         case Search():
             return (
                 f"index {statement.result} = last {statement.buffer}[{statement.lower}..{statement.upper}]"

@@ -12,6 +12,7 @@ from explorer.compiler.ir.bounds.facts import ANY, SOME, Fact, Sum, Term
 from explorer.compiler.ir.index_sets import ENDS, counted
 from explorer.compiler.ir.kernels import (
     AtomicAccumulate,
+    CheckedLoad,
     Copy,
     Count,
     Loop,
@@ -45,6 +46,10 @@ class Unproved:
     extent: Extent
     width: int
     below: bool
+
+    def is_same(self, other: Unproved) -> bool:
+        """Whether it is the same place of a kernel."""
+        return self.statement is other.statement and (self.index, self.below) == (other.index, other.below)
 
     def __str__(self) -> str:
         inside = f"0 <= {self.index}" if self.below else f"{self.index} <= {self.extent} - {self.width}"
@@ -366,7 +371,10 @@ class Bounds:
         return form
 
     def _access(self, statement: Statement, array: str, indices: tuple[Atom, ...]) -> None:
+        checked = statement.checked if isinstance(statement, CheckedLoad) else ()
         for index, extent in zip(indices, self.extents[array] if self.checks else (), strict=False):
+            if index in checked:
+                continue
             width = self.widths.get(index, 1) if isinstance(index, str) else 1
             key = index, extent, width
             if key in self.shown:
@@ -409,6 +417,8 @@ class Bounds:
         self._keep(add.target, Contents(least=0 if grows else None))
 
     def _loaded(self, load: Load) -> Form:
+        if isinstance(load, CheckedLoad):
+            return {self.affine.atom(): 1}  # 0, where there is no element that facts speak of
         if load.buffer in self.tiles:
             (found,) = kept = self._kept(load.buffer)
             if load.buffer in self.facts:
@@ -430,7 +440,9 @@ class Bounds:
             extents = {extent for extent in extents if self._form(extent).keys() & reached - {ONE}}
         less = {extent for extent in extents if holds(plus(plus(self._form(extent), value, -1), constant(-1)))}
         most = {extent for extent in extents - less if affine.seen(plus(self._form(extent), value, -1))}
-        self._keep(store.target, Contents(least, self.affine.high(value), frozenset(less), frozenset(less | most)))
+        above = {e for e in extents if least is None and holds(plus(value, self._form(e)))}
+        high = self.affine.high(value)
+        self._keep(store.target, Contents(least, high, frozenset(less), frozenset(less | most), frozenset(above)))
 
     def _compared(self, array: str) -> set[Extent]:
         """The extents that an array's elements are held against: of a tile, those of arrays that they are indices of,
@@ -464,6 +476,8 @@ class Bounds:
         for extent in known.at_most:
             room = plus(self._form(extent), form, -1)
             self.affine.assume(plus(room, constant(-1)) if extent in known.less_than else room)
+        for extent in known.above:
+            self.affine.assume(plus(form, self._form(extent)))
         return form
 
 

@@ -114,8 +114,8 @@ class _Split:
         left = closure((*rest, *behind), outputs)
         summing = replace(self.loop, body=(*first, *stores))
         name = self.names.new(f"{self.kernel.name}_segments")
-        rest = part(self.kernel, self.kernel.name, replace(self.loop, body=left), *arrays.values())
-        return part(self.kernel, name, summing, *arrays.values()), replace(rest, template="rows")
+        others = part(self.kernel, self.kernel.name, replace(self.loop, body=left), *arrays.values())
+        return part(self.kernel, name, summing, *arrays.values()), replace(others, template="rows")
 
     def _is_of_states(self, statement: loops.Statement) -> bool:
         """Whether a statement declares a state, or gives it its first values."""
