@@ -47,6 +47,7 @@ from explorer.compiler.schedule.strategies import (
     GEMM_OF_SUMS,
     LONG_SUMS,
     OUTER_PRODUCTS,
+    ROWS,
     SPLIT_ELEMENTS,
     SPLIT_ROWS,
     SPLIT_SEGMENTS,
@@ -243,7 +244,10 @@ class _Scheduling:
         if self.report.options.inspect == "chunks":
             yield CHUNKS
         yield from (GEMM, GEMM_OF_SUMS, CUT_PRODUCTS, SPLIT_SUMS, STAGES, SPLIT_ROWS, OUTER_PRODUCTS, LONG_SUMS)
-        yield from usual_of_sums(kernel, self.report)
+        for strategy in usual_of_sums(kernel, self.report):
+            if strategy == ROWS and self.report.options.split == "auto":
+                yield SPLIT_SEGMENTS
+            yield strategy
         if walked_by_few(kernel):
             yield from (SPLIT_ELEMENTS, ELEMENTS)
         yield from (SPLIT_SEGMENTS, WARPS)
@@ -332,12 +336,19 @@ class _Scheduling:
         return found is not None and bool(schedule_rows(join_segments(found.storing), self.report.like(None)))
 
     def _segments_apart(self, kernel: loops.Kernel) -> tuple[loops.Kernel, ...]:
-        """The kernels of a nest's first segment and of the rest, where a strategy of sums is for the segment."""
+        """The kernels of a nest's first segment and of the rest, where a strategy of sums is for the segment: one that
+        shares a long row out, where the nest as a whole can be done by rows."""
+        by_rows = self._fits(ROWS, kernel)
         for parts in split_segments(kernel, self.groupings.names):
-            sums, trial = join_segments(parts.sums), self.report.like(None)
-            if any(_shown_right(sums, OF_SUMS[each](sums, trial), trial) for each in usual_of_sums(sums, trial)):
+            ways = usual_of_sums(parts.sums, self.report.like(None))
+            if any(self._fits(way, parts.sums) for way in ways if way != ROWS or not by_rows):
                 return parts.kernels
         return ()
+
+    def _fits(self, strategy: str, kernel: loops.Kernel) -> bool:
+        """Whether a strategy of sums is for a nest."""
+        sums, trial = join_segments(kernel), self.report.like(None)
+        return bool(_shown_right(sums, OF_SUMS[strategy](sums, trial), trial))
 
     def _in_pieces(self, kernel: loops.Kernel) -> tuple[ScheduledKernel, ...]:
         """The kernels of sums over a whole set; none where a nest is something else."""
