@@ -27,7 +27,7 @@ from explorer.compiler.ir.loops import Buffer
 from explorer.compiler.ir.node import Names, walk
 from explorer.compiler.ir.statements import closure, is_segment, names_read, pure, written_names
 from explorer.compiler.schedule.distribute.join_segments import join_segments
-from explorer.compiler.schedule.edit.nests import Body, only_loop, part, stored_in
+from explorer.compiler.schedule.edit.nests import Body, array_of_each, loaded, only_loop, part, stored_in
 from explorer.compiler.schedule.edit.statement_writer import Writer
 from explorer.compiler.schedule.lanes.mapping import Nest, Unfit
 from explorer.compiler.schedule.lanes.output_rows import output_in_row
@@ -102,8 +102,12 @@ class _Split:
         changed = read & written_names(after)
         if not outputs or any(isinstance(self.states[name], loops.Accumulator) for name in changed):
             return ()
-        arrays = {name: self._array(self.states[name]) for name in sorted(read)}
-        stores = [each for name, array in arrays.items() for each in self._stored(self.states[name], array)]
+        arrays = {
+            name: array_of_each(self.kernel, self.states[name], self.loop.extent, self.names) for name in sorted(read)
+        }
+        stores: list[loops.Statement] = []
+        for name, array in arrays.items():
+            stores += self.writer.stored(name, array.extents[1:], "s", array.name, self.loop.variable)
         rest: list[loops.Statement] = [s for s in before if not self._is_of_states(s)]
         for name, array in arrays.items():
             rest += self._loaded(self.states[name], array, name in changed)
@@ -114,32 +118,17 @@ class _Split:
         left = closure((*rest, *behind), outputs)
         summing = replace(self.loop, body=(*first, *stores))
         name = self.names.new(f"{self.kernel.name}_segments")
-        rest = part(self.kernel, self.kernel.name, replace(self.loop, body=left), *arrays.values())
-        return part(self.kernel, name, summing, *arrays.values()), replace(rest, template="rows")
+        behind_sums = part(self.kernel, self.kernel.name, replace(self.loop, body=left), *arrays.values())
+        return part(self.kernel, name, summing, *arrays.values()), replace(behind_sums, template="rows")
 
     def _is_of_states(self, statement: loops.Statement) -> bool:
         """Whether a statement declares a state, or gives it its first values."""
         return loops.result_of(statement) in self.states or bool(written_names([statement]) & self.states.keys())
 
-    def _array(self, state: State) -> Buffer:
-        extents = state.extents if isinstance(state, loops.Row) else ()
-        name = self.names.new(f"{self.kernel.name}_{state.name}")
-        return Buffer(name=name, kind="output", extents=(self.loop.extent, *extents), origin=state.origin)
-
-    def _stored(self, state: State, array: Buffer) -> Body:
-        """What stores a state behind the segment."""
-        if isinstance(state, loops.Accumulator):
-            return (self.writer.store(array.name, state.name, self.loop.variable),)
-        variables = self.writer.over(state.extents)
-        value = self.writer.load("s", state.name, *variables)
-        store = self.writer.store(array.name, value.result, self.loop.variable, *variables)
-        return self.writer.nested(variables, state.extents, (value, store))
-
     def _loaded(self, state: State, array: Buffer, changed: bool) -> Body:
         """What the rest begins with: a sum of one number, or a row that it changes; it reads others where they are."""
         if isinstance(state, loops.Accumulator):
-            load = loops.Load(result=state.name, buffer=array.name, indices=(self.loop.variable,), origin=state.origin)
-            return (load,)
+            return loaded({state.name: array}, self.loop.variable)
         if not changed:
             return ()
         variables = self.writer.over(state.extents)
