@@ -20,6 +20,7 @@ from itertools import count
 
 from explorer.compiler.ir.kernels import (
     IN_PLACE,
+    CheckedLoad,
     Copy,
     KeptLoad,
     Loop,
@@ -101,6 +102,8 @@ class _Placing:
                 return *statement.indices, *statement.buffer_indices
             case KeptLoad():
                 return *statement.indices, statement.kept
+            case CheckedLoad():  # those that it looks at are named twice
+                return tuple(index for index in statement.indices if index not in statement.checked)
             case Load():
                 return statement.indices
             case Index():

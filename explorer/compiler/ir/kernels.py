@@ -215,6 +215,14 @@ class KeptLoad(Load):
 
 
 @dataclass(frozen=True, kw_only=True)
+class CheckedLoad(Load):
+    """`s = y[n, d] checked n`: a load that looks while the kernel runs whether those of its indices are inside, and is
+    0, and touches no memory, where one is not."""
+
+    checked: tuple[Atom, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
 class Search(Node):
     """`index r = last row_ptr[lower..upper] <= z`: the last place of ascending offsets that hold at most `value`."""
 
@@ -324,6 +332,14 @@ def result_of(statement: Node) -> str | None:
         case AtomicAccumulate():
             return statement.result or None
     return loops.result_of(statement)
+
+
+@once
+def defined_in(node: Node) -> frozenset[str]:
+    """The names that a statement defines, and those inside it, or inside a kernel."""
+    name, body = result_of(node), node.body if isinstance(node, Loop | Where | ScheduledKernel) else ()
+    own = frozenset() if name is None else frozenset((name,))
+    return own.union(*map(defined_in, body)) if body else own
 
 
 @once
@@ -467,6 +483,8 @@ def print_step(statement: Node) -> str:
             return f"copy {target} = {element(statement.buffer, statement.buffer_indices)}"
         case KeptLoad():
             return f"{print_statement(statement)} kept {statement.kept}"
+        case CheckedLoad():
+            return f"{print_statement(statement)} checked {', '.join(map(str, statement.checked))}"
         case Search():
             return (
                 f"index {statement.result} = last {statement.buffer}[{statement.lower}..{statement.upper}]"

@@ -167,7 +167,7 @@ def test_what_is_not_shown_is_looked_at_while_the_kernel_runs() -> None:
     (guarded,) = within_extents((), (replace_facts(kernel),), report)
     printed = text_of(print_scheduled(guarded))
     assert "where other < nodes" in printed
-    assert "min(other, last)" in printed
+    assert "z = x[other, k] checked other" in printed
     assert "guard far" in printed
     assert "guard x" in printed
     assert any("Gather looks while it runs" in line for line in report.done)
@@ -177,6 +177,57 @@ def replace_facts(kernel: ScheduledKernel) -> ScheduledKernel:
     """The kernel with the facts of its arrays, as one that made them has."""
     object.__setattr__(kernel, "facts", FACTS)
     return kernel
+
+
+MIRRORED = (
+    """\
+scheduled Marks  template rows  threads 32
+  input x[nodes]
+  index chosen[edges]
+  index marks[edges]
+  for e in 0..edges @block
+    n = chosen[e]
+    marks[e] = n
+    where e < 5
+      index mirrored = -1 - n
+      marks[e] = mirrored
+""",
+    """\
+scheduled Marked  template rows  threads 32
+  input x[nodes]
+  index marks[edges]
+  output out[edges]
+  for e in 0..edges @block
+    mark = marks[e]
+    where mark < 0
+      index own = -1 - mark
+      s = x[own]
+      out[e] = s
+    where 0 <= mark
+      s1 = x[mark]
+      out[e] = s1
+""",
+)
+OF_CHOSEN = (Fact("0 <= chosen[_0]", "given"), Fact("chosen[_0] < nodes", "given"))
+
+
+@pytest.mark.parametrize(
+    ("right", "wrong", "missing"),
+    [
+        ("", "", []),
+        ("mirrored = -1 - n", "mirrored = -2 - n", ["own"]),
+        ("mirrored = -1 - n", "mirrored = -1 - e", ["own", "mark"]),
+        ("own = -1 - mark", "own = 0 - mark", ["own"]),
+        ("marks[e] = n\n", "marks[e] = e\n", ["mark"]),
+        ("marks[e] = n\n", "marks[e] = -1\n", ["own"]),
+    ],
+)
+def test_what_is_mirrored_below_0_is_shown_when_it_is_mirrored_back(right: str, wrong: str, missing: list[str]) -> None:
+    """A row of a piece that alone is added to it. -1 is a row mirrored too, but for graphs that have none."""
+    extents = Extents(OF_CHOSEN)
+    first, second = (parse_scheduled(text.replace(right, wrong)) for text in MIRRORED)
+    assert extents.unproved(first) == ()
+    assert [each.index for each in extents.unproved(second)] == missing
 
 
 COUNTED = """\

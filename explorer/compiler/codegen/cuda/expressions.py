@@ -36,6 +36,7 @@ from explorer.compiler.codegen.cuda.words import COPY, FUNCTIONS, REDUCTIONS, US
 from explorer.compiler.codegen.names import TargetNames
 from explorer.compiler.ir.kernels import (
     AtomicAccumulate,
+    CheckedLoad,
     Copy,
     KeptLoad,
     Loop,
@@ -298,6 +299,25 @@ class Expressions:
 
     def load(self, load: Load) -> tuple[str, str]:
         """The type of what is loaded, and the expression."""
+        kind, text = self.plain_load(load)
+        if not isinstance(load, CheckedLoad):
+            return kind, text
+        inside = (
+            condition
+            for index, extent in zip(load.indices, self.extents[load.buffer], strict=True)
+            if index in load.checked
+            for condition in self.inside(index, extent)
+        )
+        return kind, f"{' && '.join(inside)} ? {text} : {kind}{{}}"
+
+    def inside(self, index: Atom, extent: Extent) -> tuple[str, str]:
+        """The conditions for an index, and all that a vector's stands for, to be inside."""
+        last = self.vectors.width(index) - 1
+        end = f"{self.atom(index)} + {last}" if last else self.atom(index)
+        return f"0 <= {self.atom(index)}", f"{end} < {self.atom(extent)}"
+
+    def plain_load(self, load: Load) -> tuple[str, str]:
+        """The same, wherever its indices are."""
         if load.buffer in self.integers:
             if self.vectors.width(load.result) > 1:
                 raise Unsupported(f"Indices of {load.buffer} are loaded one by one: its loop may have no step.")
@@ -506,6 +526,8 @@ def _other_atoms(node: Node) -> tuple[Atom, ...]:
             return (node.value, node.lower, node.upper)
         case KeptLoad():
             return (node.kept,)
+        case CheckedLoad():
+            return node.checked
         case Loop(extent=str(extent), lower=lower):
             return (lower, extent)
     return ()

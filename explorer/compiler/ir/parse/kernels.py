@@ -9,7 +9,8 @@ from typing import Any, Literal, NamedTuple, cast
 from lark import v_args
 from lark.tree import Meta
 
-from explorer.compiler.decisions import Schedule, Value, grouped
+from explorer.compiler.decisions import Schedule, grouped
+from explorer.compiler.decisions import Value as Chosen
 from explorer.compiler.ir import kernels, loops
 from explorer.compiler.ir.in_place import numbered
 from explorer.compiler.ir.kernels import Count
@@ -45,7 +46,7 @@ class ChosenLine(NamedTuple):
     """The line `chosen SpMM_0: strategy = nonzeros, chunk = 256`."""
 
     kernel: str
-    choices: tuple[tuple[str, Value], ...]
+    choices: tuple[tuple[str, Chosen], ...]
 
 
 class Primitive(NamedTuple):
@@ -278,6 +279,15 @@ class _ScheduledBuilder(StatementBuilder):
         before, (*places, kept) = self._placed(meta, (*indices, kept))
         load = kernels.KeptLoad(
             result=result, buffer=buffer, indices=tuple(places), kept=kept, origin=self.origin(meta)
+        )
+        return Several((*before, load))
+
+    def checked(
+        self, meta: Meta, result: str, buffer: str, indices: tuple[Value, ...], *checked: Atom
+    ) -> Several:
+        before, places = self._placed(meta, indices)
+        load = kernels.CheckedLoad(
+            result=result, buffer=buffer, indices=places, checked=checked, origin=self.origin(meta)
         )
         return Several((*before, load))
 

@@ -9,6 +9,7 @@ from explorer.compiler.ir.kernels import (
     ROLLED,
     AtomicAccumulate,
     Barrier,
+    CheckedLoad,
     Copy,
     Count,
     KeptLoad,
@@ -155,6 +156,8 @@ def _verify_form(kernel: ScheduledKernel, statement: Statement) -> None:
             raise broken(statement, "caches keep what is loaded from an array of numbers")
         case KeptLoad() if any(getattr(node, "target", "") == statement.buffer for node in walk(kernel)):
             raise broken(statement, f"{statement.buffer} is written in this kernel, so caches may hold old elements")
+        case CheckedLoad() if not (statement.checked and set(statement.checked) <= set(statement.indices)):
+            raise broken(statement, "what is looked at is some of its indices")
         case Reduce():
             _verify_reduce(statement)
         case Copy():
