@@ -51,8 +51,8 @@ class Parts:
 
 def split_segments(kernel: loops.Kernel, names: Names) -> Iterator[Parts]:
     """The ways to part a nest at the first segment of its iterations: the segment with all that it needs, and the rest;
-    and with a kernel ahead of both for the rows that an iteration computes before; all loops over that segment together,
-    or the first alone. None for nests without a segment, or of which nothing would be left."""
+    and with a kernel ahead of both for the rows that an iteration computes before; all loops over that segment
+    together, or the first alone. None for nests without a segment, or of which nothing would be left."""
     together = join_segments(kernel)
     for whole in (together, kernel) if together is not kernel else (kernel,):
         loop = only_loop(whole)
