@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from hashlib import sha256
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
 from explorer.compiler.codegen.resources import Resources
 from explorer.compiler.codegen.text import Code
-from explorer.compiler.counts import ASSUMED, CountError, Counts, check_family, read_counts
+from explorer.compiler.counts import ASSUMED, CountError, check_family, read_counts
 from explorer.compiler.decisions import Pinned, Policy, Replay, Schedule, ScheduleTextError
 from explorer.compiler.decisions import Value as Chosen
 from explorer.compiler.ir.dlc import DlcProgram, verify_dlc
@@ -120,7 +120,8 @@ class Operation:
 
 @dataclass(frozen=True)
 class Compilation:
-    """What `explorer.compile` returns. Without `ok` there are diagnostics and no stages."""
+    """What `explorer.compile` returns. Without `ok` there are diagnostics and no stages. Machine code is in its best
+    form, but for what `first_form` gives."""
 
     text: str
     name: str
@@ -136,6 +137,7 @@ class Compilation:
     counts: Mapping[str, int] | None = field(default=None, repr=False)
     counted_on: str = field(default="", repr=False)
     asked: Schedule = field(default_factory=Schedule, repr=False)
+    first: bool = False
 
     @property
     def schedule(self) -> Schedule:
@@ -165,6 +167,12 @@ class Compilation:
     def ok(self) -> bool:
         """Whether the text is a model."""
         return bool(self.stages)
+
+    def first_form(self) -> Compilation:
+        """The same with PTX and SASS in their first form, which is there in a third of the time: the same kernels,
+        whose loops are not unrolled. To be looked at until the best form is made, and not to be timed."""
+        assert isinstance(self.stages, _Stages)
+        return replace(self, stages=self.stages.first_form(), first=True)
 
     def with_options(self, **changed: str | int | bool) -> Compilation:
         """The same model compiled with some options changed, each stage when it is first asked for."""
@@ -287,7 +295,7 @@ def compile_model(
         options=chosen,
         diagnostics=checked.diagnostics,
         operations=_operations(graph, checked.operations),
-        stages=_Stages(graph, chosen, rows, on_demand, Replay(asked, policy or Pinned(chosen))),
+        stages=_Stages(graph, Report(chosen, rows, Replay(asked, policy or Pinned(chosen))), on_demand),
         targets={} if targets is None else targets,
         encode=encode,
         make_module=make_module,
@@ -306,15 +314,19 @@ def _failed(text: str, options: Options, diagnostics: tuple[Diagnostic, ...]) ->
 class _Stages(Mapping[str, Stage]):
     """The stages by name, in the pipeline's order; those on demand are made when they are first asked for."""
 
-    def __init__(self, graph: Graph, options: Options, counts: Counts, on_demand: bool, policy: Policy) -> None:
+    def __init__(self, graph: Graph, report: Report, on_demand: bool) -> None:
         self._graph = graph
-        self._policy = policy
-        self._options = options
-        self._counts = counts
+        self._report = report  # what that of each pass is like
         self._made: dict[str, Stage] = {}
         for spec in STAGES:
             if not (on_demand or spec.on_demand):
                 self._made[spec.name] = self._make(spec)
+
+    def first_form(self) -> _Stages:
+        """The stages, with those after the CUDA still to be made, in their first form."""
+        stages = _Stages(self._graph, replace(self._report, first=True), on_demand=True)
+        stages._made = {spec.name: self[spec.name] for spec in STAGES if not spec.on_demand}
+        return stages
 
     def __getitem__(self, name: str) -> Stage:
         if name not in self._made:
@@ -335,23 +347,23 @@ class _Stages(Mapping[str, Stage]):
 
     def _make(self, spec: StageSpec) -> Stage:
         if not spec.follows:
-            return _run_stage(spec, self._graph, self._options, self._counts, self._policy)
-        source = self[spec.source_of(self._options)]
+            return _run_stage(spec, self._graph, self._report)
+        source = self[spec.source_of(self._report.options)]
         if source.program is None:
             return Stage(spec.name, (), (), 0.0, None, source.reason)
-        return _run_stage(spec, source.program, self._options, self._counts, self._policy)
+        return _run_stage(spec, source.program, self._report)
 
 
-def _run_stage(spec: StageSpec, program: Program, options: Options, counts: Counts, policy: Policy) -> Stage:
-    """Runs a stage's passes; each result is printed and verified."""
+def _run_stage(spec: StageSpec, program: Program, report: Report) -> Stage:
+    """Runs a stage's passes, each with a report like that; each result is printed and verified."""
     begin = perf_counter()
     lines = lines_of(program)
     passes: list[PassReport] = []
     try:
         for step in spec.passes:
-            report, program = _run_pass(step, program, lines, Report(options, counts, policy))
-            passes.append(report)
-            lines = report.after
+            done, program = _run_pass(step, program, lines, report.like(report.policy))
+            passes.append(done)
+            lines = done.after
     except Unsupported as error:
         return Stage(spec.name, (), tuple(passes), _ms_since(begin), None, str(error))
     return Stage(spec.name, lines, tuple(passes), _ms_since(begin), program)

@@ -77,7 +77,7 @@ function dropOldSizes(before, after) {
 }
 
 /**
- * @param {"/compile" | "/late" | "/panes"} path
+ * @param {"/compile" | "/late" | "/panes" | "/best"} path
  * @param {Input & { edit: number }} input
  */
 function post(path, input) {
@@ -112,6 +112,11 @@ function later() {
     if (!isBroken() && isCurrent() && state.goodInput)
       post("/late", { ...state.goodInput, edit: state.edit });
   }, IDLE);
+}
+
+// A pane that shows the first form of its stage is to show the best one as soon as that is made.
+function best() {
+  if (state.goodInput) post("/best", { ...state.goodInput, edit: state.edit });
 }
 
 /** @param {number} edit */
@@ -190,6 +195,7 @@ export function startCompiling() {
     emit("swapped", path);
     if (path === "/compile" && !isBroken()) later();
     if (path === "/panes" && document.querySelector("[data-waiting]")) later();
+    else if (path !== "/compile" && document.querySelector("[data-first]")) best();
   });
   body.addEventListener("htmx:responseError", (event) => refused(event.detail.xhr));
   body.addEventListener("htmx:sendError", () =>
