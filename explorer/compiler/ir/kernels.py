@@ -355,7 +355,8 @@ def reads_of(statement: Node) -> tuple[str, ...]:
     return tuple(atom for atom in atoms if isinstance(atom, str))
 
 
-def vector_indices(kernel: ScheduledKernel) -> dict[str, int]:
+@once
+def vector_indices(kernel: ScheduledKernel) -> Mapping[str, int]:
     """The indices that stand for several consecutive ones, and for how many: the variables of vector loops, and what
     a sum or difference makes of them."""
     widths: dict[str, int] = {}
