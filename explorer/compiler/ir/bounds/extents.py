@@ -206,6 +206,8 @@ class Bounds:
                 return self._ratio(left, right)
             case "mod" if is_number(right) and right.get(ONE, 0) > 0:
                 return self._remainder(left, right[ONE])
+            case "less" | "at_most" | "equal":
+                return {affine.atom(0, 1): 1}
         return {affine.atom(): 1}
 
     def _selected(self, chosen: Form, left: Form, right: Form) -> Form:
@@ -410,10 +412,12 @@ class Bounds:
                     known = statement.target in self.tiles  # other kernels may have stored in an array
                     self.forms[statement.result] = self._kept(statement.target) if known else {self.affine.atom(): 1}
                 self._count_in(statement)
-            case Store() | Accumulate() if statement.target in self.kept and statement.indices:
+            case Accumulate() if statement.target in self.indices:
+                self._count_in(statement)
+            case Store() if statement.target in self.kept and statement.indices:
                 self._hold(statement)
 
-    def _count_in(self, add: AtomicAccumulate) -> None:
+    def _count_in(self, add: Accumulate) -> None:
         """Notes that something is added to what indices are."""
         (operand,) = add.operands
         grows = self.affine.holds(self._form(operand))
@@ -432,10 +436,9 @@ class Bounds:
             return {self.affine.atom(): 1}
         return self._element(load.buffer, tuple(self._form(index) for index in load.indices))
 
-    def _hold(self, store: Store | Accumulate) -> None:
+    def _hold(self, store: Store) -> None:
         """Notes what is stored in an array or a tile of indices."""
         (operand,) = store.operands
-        assert isinstance(store, Store), "indices are only stored, or added to by atomics"
         affine, value, holds = self.affine, self._form(operand), self.affine.guessed
         known = self.contents.get(store.target) or self.earlier.get(store.target)  # what is kept is no more than that
         least = self._least(value, known)

@@ -274,8 +274,14 @@ class _Vectors:
         *_, left, right = (self._factor(operand) for operand in index.operands)
         if index.function == "mul":
             self.factors[index.result] = left * right
-        elif index.function in ("add", "sub", "min", "max", "select"):
+        elif index.function in ("add", "sub", "min", "max", "select", "mod"):
             self.factors[index.result] = gcd(left, right)
+        if (
+            index.function == "div"
+            and (width := self.wide.get(str(index.operands[0]), 1)) > 1
+            and gcd(left, right) % width
+        ):
+            raise broken(index, f"the {width} elements of {index.operands[0]} may have different results")
 
     def _factor(self, atom: Atom) -> int:
         return self.factors.get(atom, 1) if isinstance(atom, str) else int(atom)
