@@ -375,7 +375,8 @@ def inputs_of(statement: Node) -> tuple[str, ...]:
     return reads_of(statement)[isinstance(statement, loops.Accumulate) :]
 
 
-def vector_indices(kernel: ScheduledKernel) -> dict[str, int]:
+@once
+def vector_indices(kernel: ScheduledKernel) -> Mapping[str, int]:
     """The indices that stand for several consecutive ones, and for how many: the variables of vector loops, and what
     a sum or difference makes of them, or a rest by a number of whole vectors."""
     widths: dict[str, int] = {}

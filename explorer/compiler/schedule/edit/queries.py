@@ -55,7 +55,7 @@ def _unshared(statement: loops.Statement) -> Statement:
 def names_of(kernel: ScheduledKernel) -> Names:
     """Allocates names that the kernel does not use."""
     buffers = {buffer.name for buffer in kernel.buffers}
-    return Names(defined_in(kernel) | buffers | loops.fixed_names(kernel.sizes, kernel.buffers))
+    return Names(buffers.union(defined_in(kernel), loops.fixed_names(kernel.sizes, kernel.buffers)))
 
 
 def _union(names: Callable[[Node], frozenset[str]], node: Node) -> frozenset[str]:
