@@ -124,7 +124,7 @@ def module_of(path: Path, grad: bool) -> tuple[tuple[Fact, ...], tuple[Scheduled
         ("rgnn/gcn", False, "min(own1 + slot * 2, end1)", "max(own1 + slot * 2, end1)"),
         ("rgnn/gcn", False, "(piece1 + 1) * 128", "(piece1 + 1) * 136"),
         ("rgnn/gcn", False, "shared left[2, 64, 16]", "shared left[1, 64, 16]"),
-        ("rgnn/gcn", False, "register y3[8, 1, 8, 1, 64]", "register y3[8, 1, 7, 1, 64]"),
+        ("rgnn/gcn", False, "y3[8, 1, 8, 1, 64]", "y3[8, 1, 7, 1, 64]"),
         ("rgnn/gcn", True, "end = min(begin + 64, nodes)", "end = max(begin + 64, nodes)"),
         ("rgnn/gcn", True, "shared a[2, 16, 64]", "shared a[2, 15, 64]"),
         ("kge/distmult", True, "where b < B", "where b <= B"),

@@ -130,12 +130,11 @@ class Steps:
     @contextmanager
     def each(self, hint: str, extent: Extent, threads: int) -> Iterator[str]:
         """An element a thread, in as many blocks of `threads` as it takes. Gives the element."""
-        with self.loop("block", kernels.Count(((extent, threads),)), "block") as block:
-            first = self.index("first", "mul", block, threads)
-            with self.loop("thread", threads, "thread") as thread:
-                element = self.index(hint, "add", first, thread)
-                with self.where(element, "<", extent):
-                    yield str(element)
+        blocks = kernels.Count(((extent, threads),))
+        with self.loop("block", blocks, "block") as block, self.loop("thread", threads, "thread") as thread:
+            element = self.index(hint, "add", self.index("first", "mul", block, threads), thread)
+            with self.where(element, "<", extent):
+                yield str(element)
 
     @contextmanager
     def segment(self, hint: str, lower: Extent, upper: Extent, unroll: int) -> Iterator[str]:

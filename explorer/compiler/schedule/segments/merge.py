@@ -143,7 +143,7 @@ class _Merging:
         ]
         reach = write.index("reach", "mul", turn.past, pieces.size)
         gone = write.index("gone", "sub", turn.end, reach.result)
-        any_past = write.index("any", "max", gone.result, 0)
+        any_past = write.index("any", "less", 0, gone.result)
         members = write.index("members", "select", any_past.result, pieces.in_block, 0)
         far = self._sum(0, members.result, self.joined, lambda other: ((), (other,)))
         ended = (reach, gone, any_past, members, far, *segment.after)
