@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from explorer.compiler.ir.kernels import Loop, ScheduledKernel, Statement, Tile, Where, inputs_of, result_of
+from explorer.compiler.ir.kernels import Loop, ScheduledKernel, Tile, Where, inputs_of, result_of
 from explorer.compiler.ir.loops import Accumulate, Accumulator, Index, Load, Store
-from explorer.compiler.ir.node import Atom, walk
+from explorer.compiler.ir.node import Atom, Node, walk
 from explorer.compiler.schedule.edit.queries import Body, accesses, array_of, static_extent, touched_in
 from explorer.compiler.target import WARP
 
@@ -105,7 +105,7 @@ class _Places:
         return index in self.apart or index in self.local
 
 
-def _steady(nodes: list[Statement], variables: set[str]) -> set[str]:
+def _steady(nodes: Sequence[Node], variables: set[str]) -> set[str]:
     """The index arithmetic that is the same in all iterations of a loop of these variables."""
     changing = set(variables)
     found: set[str] = set()
@@ -143,7 +143,7 @@ def spreads(loop: Loop, outputs: set[str]) -> bool:
     return True
 
 
-def _only_reduced(nodes: list[Statement], write: Accumulate) -> bool:
+def _only_reduced(nodes: Sequence[Node], write: Accumulate) -> bool:
     """Whether statements do nothing with the target but this one kind of reduction into this one element."""
     return all(
         isinstance(child, Accumulate) and child.indices == write.indices and child.reduction == write.reduction
