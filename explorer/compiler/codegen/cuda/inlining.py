@@ -207,7 +207,7 @@ def _may_move(
             adds = isinstance(user, Accumulate) and user.target in registers
             return quiet and not adds and (not isinstance(user, Store) or _only_stores(user, statement, tiles))
         case Compute():  # of the same operation of the model, or of none but the schedule's
-            return statement.origin == user.origin and quiet
+            return _of_same(statement, user) and quiet
     return False
 
 
@@ -215,7 +215,13 @@ def _only_stores(user: Statement, statement: Statement, tiles: Mapping[str, str]
     """Whether a value is only put elsewhere, which is no operation of the model besides that which made it."""
     if not isinstance(user, Store) or isinstance(user, Copy) or user.function != "copy":
         return False
-    return user.target in tiles or user.origin == statement.origin
+    return user.target in tiles or _of_same(statement, user)
+
+
+def _of_same(statement: Statement, user: Statement) -> bool:
+    """Whether what reads a value is of the operation that made it, and of no other that the value is not of."""
+    made, reads = statement.origin, user.origin
+    return made is reads or (made[0] == reads[0] and {*reads} <= {*made})
 
 
 def _takes(user: Node, name: str, vectors: set[str]) -> bool:

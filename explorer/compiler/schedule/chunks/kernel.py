@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from explorer.compiler.ir import loops
 from explorer.compiler.ir.kernels import Count, ScheduledKernel
-from explorer.compiler.ir.node import Names
+from explorer.compiler.ir.node import Names, made
 from explorer.compiler.ir.statements import all_names
 from explorer.compiler.schedule.chunks.edges import LANES, ChunkSizes, Edges, chunk_of
 from explorer.compiler.schedule.chunks.elements import Elements
@@ -33,8 +33,9 @@ def write_chunks(plan: Plan, sizes: ChunkSizes, target: GpuTarget) -> ScheduledK
         steps.did(f"split {edge} by {sizes.edges} @block, by {sizes.each} @warp", f"split rows by {sizes.block} @lane")
         # An array that chooses rows and matrices is inspected once: the rows are cached with their matrices.
         rows = [array for array in plan.chosen if array not in plan.matrices]
-        inspector = Inspector.declare(steps, chunk, tuple(plan.matrices), rows, sizes.cached)
-        inspector.inspect()
+        with steps.of(made("inspect a chunk", "schedule", plan.rows.origin)):
+            inspector = Inspector.declare(steps, chunk, tuple(plan.matrices), rows, sizes.cached)
+            inspector.inspect()
         steps.did(*(f"inspect {array} in shared memory" for array in plan.chosen))
         _phases(Elements(Edges(steps, plan, sizes, chunk), inspector))
     used = steps.arrays()

@@ -6,8 +6,8 @@ from dataclasses import replace
 
 from explorer.compiler.ir import loops
 from explorer.compiler.ir.loops import Buffer
-from explorer.compiler.ir.node import Extent, Node, merge, rewrite, walk
-from explorer.compiler.ir.statements import is_segment, names_read, read_in, written_in, written_names
+from explorer.compiler.ir.node import Extent, Node, rewrite, walk
+from explorer.compiler.ir.statements import is_segment, loop_origin, names_read, read_in, written_in, written_names
 
 Body = tuple[loops.Statement, ...]
 
@@ -34,7 +34,7 @@ def part(kernel: loops.Kernel, name: str, loop: loops.For, *made: Buffer) -> loo
         for buffer in (*kernel.buffers, *made)
         if buffer.name in used
     )
-    origin = merge(*(statement.origin for statement in loop.body))
+    origin = loop_origin(loop.body, loop.extent, rows=True)
     return replace(kernel, name=name, buffers=buffers, body=(replace(loop, origin=origin),), origin=origin)
 
 

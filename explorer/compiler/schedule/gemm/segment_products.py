@@ -14,8 +14,8 @@ from explorer.compiler.counts import SETS
 from explorer.compiler.ir import loops
 from explorer.compiler.ir.kernels import AtomicAccumulate
 from explorer.compiler.ir.loops import Buffer
-from explorer.compiler.ir.node import Extent, Names, Origin, merge, walk
-from explorer.compiler.ir.statements import names_read, pure, rename, slice_for
+from explorer.compiler.ir.node import Extent, Names, Origin, made, merge, walk
+from explorer.compiler.ir.statements import loop_origin, names_read, pure, rename, slice_for
 from explorer.compiler.report import Report
 from explorer.compiler.schedule.inspect.last_pieces import LastPieces
 from explorer.compiler.schedule.inspect.piece_groups import PlacedPieces
@@ -255,7 +255,7 @@ def rest_of(kernel: loops.Kernel, found: Pairs, sums: Buffer) -> loops.Kernel:
     else:
         after = tuple(_reading(statement, found, sums.name) for statement in found.after)
     head = slice_for(tuple(statement for statement in found.rows.body if pure(statement)), after)
-    rows = replace(found.rows, body=(*head, *after), origin=merge(*(s.origin for s in after)))
+    rows = replace(found.rows, body=(*head, *after), origin=loop_origin(after, found.rows.extent, rows=True))
     accessed = {name for node in walk(rows) for name in loops.reads_of(node)}
     written = {node.target for node in walk(rows) if isinstance(node, loops.Store | loops.Accumulate)}
     buffers = tuple(buffer for buffer in kernel.buffers if buffer.name in accessed | written)
@@ -274,8 +274,8 @@ def _reading(statement: loops.Statement, found: Pairs, sums: str) -> loops.State
 
 def cleared_rows(kernel: loops.Kernel, sums: Buffer, names: Names) -> loops.Kernel:
     """The kernel that sets the sums to 0."""
-    row, column = names.new("i"), names.new("j")
-    store = loops.Store(target=sums.name, indices=(row, column), function="copy", operands=(0.0,), origin=sums.origin)
-    inner = loops.For(variable=column, extent=sums.extents[1], body=(store,), origin=sums.origin)
-    loop = loops.For(variable=row, extent=sums.extents[0], body=(inner,), parallel=True, origin=sums.origin)
+    row, column, origin = names.new("i"), names.new("j"), made("zero the sums", "schedule", sums.origin)
+    store = loops.Store(target=sums.name, indices=(row, column), function="copy", operands=(0.0,), origin=origin)
+    inner = loops.For(variable=column, extent=sums.extents[1], body=(store,), origin=origin)
+    loop = loops.For(variable=row, extent=sums.extents[0], body=(inner,), parallel=True, origin=origin)
     return replace(kernel, name=f"{kernel.name}_clear", template="rows", buffers=(sums,), body=(loop,))

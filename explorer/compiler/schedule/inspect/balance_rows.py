@@ -12,7 +12,7 @@ from dataclasses import replace
 
 from explorer.compiler.ir import loops
 from explorer.compiler.ir.kernels import ScheduledKernel
-from explorer.compiler.ir.node import Extent, Names, Origin
+from explorer.compiler.ir.node import Extent, Names, Origin, made
 from explorer.compiler.schedule.edit.builder import Steps
 from explorer.compiler.schedule.edit.primitives import bind_buffer
 from explorer.compiler.schedule.inspect import facts
@@ -26,8 +26,9 @@ THREADS = 1024
 
 def balanced(kernel: ScheduledKernel, row: str, rows: Extent, offsets: str) -> tuple[ScheduledKernel, ScheduledKernel]:
     """The inspector, which runs once for a graph, and the kernel with its rows in the inspector's order."""
-    order = loops.Buffer(name=f"{kernel.name}_balanced", kind="index", extents=(rows,), origin=kernel.origin)
-    inspector = _inspector(kernel.name, next(b for b in kernel.buffers if b.name == offsets), order, kernel.origin)
+    origin = made("order the rows by their length", "schedule", kernel.origin)
+    order = loops.Buffer(name=f"{kernel.name}_balanced", kind="index", extents=(rows,), origin=origin)
+    inspector = _inspector(kernel.name, next(b for b in kernel.buffers if b.name == offsets), order, origin)
     return inspector, bind_buffer(replace(kernel, buffers=(*kernel.buffers, order)), row, order.name)
 
 

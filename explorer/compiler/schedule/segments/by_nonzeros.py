@@ -91,7 +91,7 @@ def schedule_nonzeros(kernel: loops.Kernel, report: Report) -> tuple[kernels.Sch
         unroll = report.number(kernel.name, LOADS, LOADS_OF_ROWS)
         spread = replace(spread_rows(nest, lanes_for(nest, report)), unroll=unroll)
         warps = report.number(kernel.name, BLOCK_WARPS, WARPS if spread.groups > 1 else WARPS // 2)
-        pieces = Pieces(segment, spread, chunk, Writer(nest.kernel, nest.loop.origin), report, warps)
+        pieces = Pieces(segment, spread, chunk, Writer(nest.kernel, segment.origin), report, warps)
         if _few_rows(pieces) or _only_adds(pieces, report):
             return _added(pieces, report)
         tile = tile_of(pieces, report)

@@ -13,12 +13,13 @@ from dataclasses import dataclass, replace
 from explorer.compiler.ir import loops
 from explorer.compiler.ir.loops import Buffer
 from explorer.compiler.ir.module import Module
-from explorer.compiler.ir.node import Extent, Names, merge, rewrite
+from explorer.compiler.ir.node import Extent, Names, rewrite
 from explorer.compiler.ir.statements import (
     alive,
     all_names,
     closure,
     is_segment,
+    loop_origin,
     names_read,
     pure,
     slice_for,
@@ -223,7 +224,7 @@ class _Cut:
     def _kernel(self, name: str, body: Body, added: dict[str, Buffer], kind: str) -> loops.Kernel:
         """A kernel of some of the statements, with the buffers that it accesses."""
         kept = alive(body)
-        rows = replace(self.rows, body=kept, origin=merge(*(statement.origin for statement in kept)))
+        rows = replace(self.rows, body=kept, origin=loop_origin(kept, self.rows.extent, rows=True))
         written = written_names(kept)
         used = written | names_read(kept)
         arrays = (*self.kernel.buffers, *(replace(buffer, kind=kind) for buffer in added.values()))
