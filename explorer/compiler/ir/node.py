@@ -79,6 +79,11 @@ def operations_of(*origins: Origin) -> set[Span]:
     return {each for each in chain.from_iterable(origins) if isinstance(each, Span)}
 
 
+def same_operations(one: Origin, other: Origin) -> bool:
+    """Whether the same operations are computed or contribute, whichever of them is the primary."""
+    return one is other or one == other or operations_of(one) == operations_of(other)
+
+
 def serving(name: str, by: str, origins: Iterable[Origin], own: Iterable[Origin] = ()) -> Origin:
     """The origin of what serves others: their primary where they, or the `own` among them, have only one, else what the
     pass `by` made it for."""

@@ -9,6 +9,7 @@ from typing import TypeVar
 
 from explorer.compiler.decisions import grouped
 from explorer.compiler.ir import loops
+from explorer.compiler.ir.in_place import written_in_place
 from explorer.compiler.ir.index_sets import STARTS
 from explorer.compiler.ir.kernels import Count, ScheduledKernel, reads_of
 from explorer.compiler.ir.module import Module
@@ -27,6 +28,7 @@ from explorer.compiler.schedule.distribute.long_sums import added, sum_in_pieces
 from explorer.compiler.schedule.distribute.products.cut_products import cut_products
 from explorer.compiler.schedule.distribute.scatter import scatter_sums
 from explorer.compiler.schedule.distribute.split_rows import split_rows
+from explorer.compiler.schedule.distribute.split_segments import split_segments
 from explorer.compiler.schedule.distribute.split_sums import split_sums
 from explorer.compiler.schedule.distribute.unit_rows import clear_together, rows_of_one
 from explorer.compiler.schedule.edit.dead_code import without_unread
@@ -47,6 +49,7 @@ from explorer.compiler.schedule.strategies import (
     OUTER_PRODUCTS,
     SPLIT_ELEMENTS,
     SPLIT_ROWS,
+    SPLIT_SEGMENTS,
     SPLIT_SUMS,
     STAGES,
     STRATEGY,
@@ -58,6 +61,8 @@ from explorer.compiler.schedule.warps.strategy import SHARED_BYTES, RowsTooLarge
 from explorer.compiler.target import FLOAT_BYTES
 from explorer.compiler.unsupported import Unsupported
 
+PARTS = (CUT_PRODUCTS, SPLIT_SUMS, STAGES, SPLIT_ROWS, SPLIT_SEGMENTS, SPLIT_ELEMENTS)
+"""The strategies that take a nest apart, whose kernels are scheduled in their turn."""
 Made = ScheduledKernel | loops.Kernel
 Step = TypeVar("Step", ScheduledKernel, Made)
 """A scheduled kernel, or one that may still be to schedule."""
@@ -89,7 +94,7 @@ def _a_warp(kernel: loops.Kernel, report: Report, most_bytes: int, names: Names)
 def schedule(program: loops.Kernel | Module, report: Report) -> ScheduledKernel | Module:
     """The program's kernels scheduled; raises Unsupported, with a sentence, for one that no template fits."""
     if isinstance(program, loops.Kernel):
-        kernels = within_extents((program,), _scheduled((program,), (), (), report), report)
+        kernels = _finished((program,), _scheduled((program,), (), None, report), report)
         say_unread(program, kernels, report)
         result = next(buffer.name for buffer in program.buffers if buffer.kind == "output")
         if len(kernels) == 1 and all(b.kind != "output" or b.name == result for b in kernels[0].buffers):
@@ -98,29 +103,36 @@ def schedule(program: loops.Kernel | Module, report: Report) -> ScheduledKernel 
         return Module(origin=program.origin, name=program.name, result=result, gradients=(), programs=steps)
     nests = tuple(kernel for kernel in program.programs if isinstance(kernel, loops.Kernel))
     kept = (program.result, *(name for _, name in program.gradients))
-    steps = within_extents(nests, _scheduled(nests, kept, program.inverses, report), report)
+    steps = _finished(nests, _scheduled(nests, kept, program, report), report)
     say_unread(program, steps, report)
-    return replace(program, programs=_streaming(program.result, steps), inverses=())
+    return replace(program, programs=_streaming(program.result, steps), inverses=(), products=())
+
+
+def _finished(
+    nests: tuple[loops.Kernel, ...], kernels: tuple[ScheduledKernel, ...], report: Report
+) -> tuple[ScheduledKernel, ...]:
+    """The kernels as they are printed: shown to stay inside their arrays, index arithmetic where it is read."""
+    return tuple(map(written_in_place, within_extents(nests, kernels, report)))
 
 
 def _scheduled(
-    nests: tuple[loops.Kernel, ...], kept: tuple[str, ...], inverses: tuple[tuple[str, str], ...], report: Report
+    nests: tuple[loops.Kernel, ...], kept: tuple[str, ...], module: Module | None, report: Report
 ) -> tuple[ScheduledKernel, ...]:
     """The kernels of a program's nests, in order, of which a caller gets the arrays `kept`, within the shared memory
     that a block has on every GPU; where some kernel needs more, within what this GPU gives a block."""
     said, refused = report.mark(), list(report.refusals)
     try:
-        return _scattered(nests, kept, inverses, report, SHARED_BYTES)
+        return _scattered(nests, kept, module, report, SHARED_BYTES)
     except Unsupported:
         report.back_to(said)
         report.refusals[:] = refused  # they are refused again, or not
-        return _scattered(nests, kept, inverses, report, report.target.shared_most)
+        return _scattered(nests, kept, module, report, report.target.shared_most)
 
 
 def _scattered(
     nests: tuple[loops.Kernel, ...],
     kept: tuple[str, ...],
-    inverses: tuple[tuple[str, str], ...],
+    module: Module | None,
     report: Report,
     most_bytes: int,
 ) -> tuple[ScheduledKernel, ...]:
@@ -128,7 +140,8 @@ def _scattered(
     as the nests are."""
     said = report.mark()
     try:
-        flat = flatten_negatives(scatter_sums(nests, inverses, report), report)
+        inverses, products = (module.inverses, module.products) if module is not None else ((), ())
+        flat = flatten_negatives(scatter_sums(nests, inverses, products, report), report)
         return tuple(_with_count(step, flat.count) for step in _each_scheduled(flat.kernels, kept, report, most_bytes))
     except Unsupported as error:
         report.back_to(said)
@@ -216,7 +229,7 @@ class _Scheduling:
             report.settle(kernel.name, STRATEGY, strategy)
             if steps := self._attempt(strategy, kernel, strategy == wanted):
                 report.settle(kernel.name, STRATEGY, strategy, "it does not fit" if wanted else "")
-                parts = strategy in (CUT_PRODUCTS, SPLIT_SUMS, STAGES, SPLIT_ROWS, SPLIT_ELEMENTS)
+                parts = strategy in PARTS
                 following = self._part if parts else self.kernels
                 each = ((step,) if isinstance(step, ScheduledKernel) else following(step) for step in steps)
                 found = tuple(kernel for kernels in each for kernel in kernels)
@@ -233,7 +246,7 @@ class _Scheduling:
         yield from usual_of_sums(kernel, self.report)
         if walked_by_few(kernel):
             yield from (SPLIT_ELEMENTS, ELEMENTS)
-        yield WARPS
+        yield from (SPLIT_SEGMENTS, WARPS)
 
     def _attempt(self, strategy: str, kernel: loops.Kernel, wanted: bool) -> tuple[Made, ...]:
         """What a strategy makes of a nest, shown to be right; nothing, and nothing grouped, done or chosen, where it
@@ -273,6 +286,8 @@ class _Scheduling:
                 return split_rows(kernel, names, self.maps)
             case "long_sums":
                 return self._in_pieces(kernel)
+            case "split_segments":
+                return self._segments_apart(kernel)
             case "split_elements":
                 return split_rows(kernel, names, self.maps, always=True)
             case "elements":
@@ -315,6 +330,12 @@ class _Scheduling:
         """Whether lanes can share the rows of sums that are taken together."""
         found = sum_in_pieces(kernel, self.groupings.names, self.report)
         return found is not None and bool(schedule_rows(join_segments(found.storing), self.report.like(None)))
+
+    def _segments_apart(self, kernel: loops.Kernel) -> tuple[loops.Kernel, ...]:
+        """The kernels of a nest's first segment and of the rest, where a strategy of sums is for the segment."""
+        parts, trial = split_segments(kernel, self.groupings.names), self.report.like(None)
+        ways = usual_of_sums(parts[0], trial) if parts else ()
+        return parts if any(OF_SUMS[way](join_segments(parts[0]), trial) for way in ways) else ()
 
     def _in_pieces(self, kernel: loops.Kernel) -> tuple[ScheduledKernel, ...]:
         """The kernels of sums over a whole set; none where a nest is something else."""

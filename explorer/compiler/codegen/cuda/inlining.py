@@ -15,6 +15,7 @@ from explorer.compiler.codegen.cuda.words import FUNCTIONS
 from explorer.compiler.ir.functions import SIGNS, TABLE
 from explorer.compiler.ir.kernels import (
     AtomicAccumulate,
+    CheckedLoad,
     Copy,
     KeptLoad,
     Loop,
@@ -28,7 +29,7 @@ from explorer.compiler.ir.kernels import (
     vector_indices,
 )
 from explorer.compiler.ir.loops import Accumulate, Accumulator, Compute, Index, Load, Store
-from explorer.compiler.ir.node import Atom, Node, Origin, walk
+from explorer.compiler.ir.node import Atom, Node, Origin, same_operations, walk
 
 NAMED, LOOSE, BITS, SUM, PRODUCT, CALL, PRIMARY = range(-1, 6)
 """How tightly an expression's operator binds: of a choice or a comparison, a shift, a sum, a product; a call has none,
@@ -197,7 +198,7 @@ def _may_move(
         case Search():
             between_indices = all(isinstance(node, Index) for node in between)
             return between_indices and (isinstance(user, Index) or _only_stores(user, statement, tiles))
-        case KeptLoad():
+        case KeptLoad() | CheckedLoad():
             return False
         case Load(buffer=buffer) if tiles.get(buffer) == "register":
             return quiet and not isinstance(user, Index)
@@ -219,9 +220,10 @@ def _only_stores(user: Statement, statement: Statement, tiles: Mapping[str, str]
 
 
 def _of_same(statement: Statement, user: Statement) -> bool:
-    """Whether what reads a value is of the operation that made it, and of no other that the value is not of."""
+    """Whether what reads a value is of the operations that made it; numbers that this takes contribute to it alone."""
     made, reads = statement.origin, user.origin
-    return made is reads or (made[0] == reads[0] and {*reads} <= {*made})
+    takes_numbers = isinstance(statement, Compute) and any(isinstance(each, float) for each in statement.operands)
+    return same_operations(made, reads) or (takes_numbers and made[0] == reads[0] and {*reads} <= {*made})
 
 
 def _takes(user: Node, name: str, vectors: set[str]) -> bool:
@@ -235,6 +237,8 @@ def _takes(user: Node, name: str, vectors: set[str]) -> bool:
             return _once(function, operands, name)
         case KeptLoad(kept=kept) if kept == name:
             return True
+        case CheckedLoad(checked=checked) if name in checked:
+            return False
         case Load(indices=indices):
             return not vectors.intersection(map(str, indices[:-1]))
         case Copy():

@@ -1,7 +1,7 @@
 """Whose the loops, the conditions and the address arithmetic are that a schedule writes around the model's statements.
 
 What a strategy writes has the strategy's origin, a whole product's, say. Inside a loop from which values of one
-operation alone leave, it is there for that operation:
+operation alone leave, it is there for that operation, and the strategy's others contribute as they do elsewhere:
 
     @       for pass in 0..2                            P[r]    for pass in 0..2
     @         index row = pass * 8              ->      P[r]      index row = pass * 8
@@ -29,7 +29,7 @@ def around(body: Sequence[kernels.Statement], strategy: Origin) -> tuple[tuple[k
         primaries = {each for each in primaries if isinstance(each, Span)}
     if len(primaries) != 1 or primaries == {*strategy[:1]}:
         return tuple(body), strategy
-    origin = merge((*primaries,), *(s.origin for s in body if s.origin is not strategy), strategy[:1])
+    origin = merge((*primaries,), strategy)
     return tuple(replace(s, origin=origin) if s.origin is strategy else s for s in body), origin
 
 
