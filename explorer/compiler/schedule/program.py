@@ -333,9 +333,11 @@ class _Scheduling:
 
     def _segments_apart(self, kernel: loops.Kernel) -> tuple[loops.Kernel, ...]:
         """The kernels of a nest's first segment and of the rest, where a strategy of sums is for the segment."""
-        parts, trial = split_segments(kernel, self.groupings.names), self.report.like(None)
-        ways = usual_of_sums(parts[0], trial) if parts else ()
-        return parts if any(OF_SUMS[way](join_segments(parts[0]), trial) for way in ways) else ()
+        for parts in split_segments(kernel, self.groupings.names):
+            sums, trial = join_segments(parts.sums), self.report.like(None)
+            if any(_shown_right(sums, OF_SUMS[each](sums, trial), trial) for each in usual_of_sums(sums, trial)):
+                return parts.kernels
+        return ()
 
     def _in_pieces(self, kernel: loops.Kernel) -> tuple[ScheduledKernel, ...]:
         """The kernels of sums over a whole set; none where a nest is something else."""
