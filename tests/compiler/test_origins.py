@@ -43,12 +43,21 @@ OTHER_LINES = {
     ("spmm_coo", "7: sum -> max"): (("kernels", "cuda"), "atomics only sum, so that rows are shared out otherwise"),
     ("mp_sigmoid", "8: y[u] -> ytwin[u]"): (("cuda",), READ_ONCE),
     ("transf", "8: E[h] -> Etwin[h]"): (("cuda",), READ_ONCE),
-    ("transf", "8: E[t] -> Etwin[t]"): (("cuda",), READ_ONCE),
-    ("transh", "11: w[r] -> wtwin[r]"): (("cuda",), READ_ONCE),
+    ("transf", "8: E[t] -> Etwin[t]"): (("kernels", "cuda"), READ_ONCE),
+    ("transh", "11: w[r] -> wtwin[r]"): (("kernels", "cuda"), READ_ONCE),
 }
 """By example and change, the stages in which it changes lines of operations that have no part in it, and why."""
-IN_ANOTHER = {("rgcn", "+", "kernels"), ("rgcn", "+", "cuda")}
-"""By example, operation and stage: the second product's kernel goes on with the sums of the first, and adds so."""
+IN_ANOTHER = {
+    ("rgcn", "+", "kernels"): "the second product's kernel goes on with the sums of the first, and adds so",
+    ("rgcn", "+", "cuda"): "the second product's kernel goes on with the sums of the first, and adds so",
+    ("transr", "R[r]", "cuda"): "loaded in the line that keeps it for a tile's rows, which is the product's",
+    (
+        "rgat",
+        "w_s[e.etype]",
+        "cuda",
+    ): "loaded in the line that keeps it for a tile's rows, which is the product's",
+}
+"""By example, operation and stage, what it has in place of lines of its own."""
 every_example = pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
 H, T, R = Span(1, 1, 1, 2), Span(1, 3, 1, 4), Span(1, 5, 1, 6)
 
