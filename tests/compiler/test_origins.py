@@ -42,7 +42,7 @@ OTHER_LINES = {
     ("rgcn", "9: + -> -"): (("kernels", "cuda"), "the kernel of the other product begins only what is added"),
     ("spmm_coo", "7: sum -> max"): (("kernels", "cuda"), "atomics only sum, so that rows are shared out otherwise"),
     ("mp_sigmoid", "8: y[u] -> ytwin[u]"): (("cuda",), READ_ONCE),
-    ("transf", "8: E[h] -> Etwin[h]"): (("cuda",), READ_ONCE),
+    ("transf", "8: E[h] -> Etwin[h]"): (("kernels", "cuda"), READ_ONCE),
     ("transf", "8: E[t] -> Etwin[t]"): (("kernels", "cuda"), READ_ONCE),
     ("transh", "11: w[r] -> wtwin[r]"): (("kernels", "cuda"), READ_ONCE),
 }
