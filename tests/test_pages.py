@@ -208,7 +208,9 @@ def test_a_difference_of_nothing_names_the_pass_that_changed_something_before(cl
 
 
 def test_a_very_long_stage_is_cut() -> None:
-    lines = [{"text": f"line {number}", "operations": [], "origin": [], "unit": ""} for number in range(6_001)]
+    lines = [
+        {"text": f"line {number}", "operations": [], "made": None, "origin": [], "unit": ""} for number in range(6_001)
+    ]
     stage = {"name": "cuda", "available": True, "reason": "", "ms": 1.0, "lines": lines, "passes": [], "resources": []}
     (pane,) = views.build_panes({"operations": [], "stages": [stage]}, [views.PaneState(stage="cuda")])
     assert pane.code

@@ -19,7 +19,7 @@ from explorer.compiler.ir.graph import Graph, Value, operator_name, print_graph,
 from explorer.compiler.ir.kernels import ScheduledKernel
 from explorer.compiler.ir.loops import Kernel, verify_kernel
 from explorer.compiler.ir.module import AnyProgram, Module, print_module, print_program
-from explorer.compiler.ir.node import Line, Span
+from explorer.compiler.ir.node import Line, Span, operations_of
 from explorer.compiler.ir.slc import SlcProgram, verify_slc
 from explorer.compiler.ir.verify.kernels import verify_scheduled
 from explorer.compiler.ir.work import work_by_set
@@ -431,7 +431,7 @@ def _operations(graph: Graph, sites: Iterable[OperationSite]) -> tuple[Operation
     """The operations that a graph computes, with the value that each ends in."""
     made: dict[Span, list[Value]] = {}
     for value in graph.values:
-        for span in value.origin:
+        for span in operations_of(value.origin):
             made.setdefault(span, []).append(value)
     last = {span: values[-1] for span, values in made.items()}
     found = [site for site in sites if site.span in last]

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from explorer.compiler.compilation import Compilation, Operation, PassReport, Stage
-from explorer.compiler.ir.node import Line, Span
+from explorer.compiler.ir.node import Line, Made, Span
 from explorer.compiler.pipeline import STAGES, StageSpec
 
 Json = dict[str, Any]
@@ -73,10 +73,15 @@ def _stage_json(spec: StageSpec, stage: Stage, numbers: Mapping[Span, int]) -> J
 
 
 def _line_json(line: Line, numbers: Mapping[Span, int]) -> Json:
+    """`operations` are the line's primary one, and then those that contribute. Where a pass made the line for several,
+    `made` says what for, and by which pass, and all of them contribute."""
+    first = line.origin[0] if line.origin else None
+    spans = [each for each in line.origin if isinstance(each, Span)]
     return {
         "text": line.text,
-        "operations": sorted(numbers[span] for span in line.origin if span in numbers),
-        "origin": [[span.line, span.column, span.end_line, span.end_column] for span in line.origin],
+        "operations": [numbers[span] for span in spans if span in numbers],
+        "made": first._asdict() if isinstance(first, Made) else None,
+        "origin": [list(span) for span in spans],
         "unit": line.unit,
     }
 

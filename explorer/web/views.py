@@ -50,25 +50,37 @@ class Choices(BaseModel):
 
 
 @dataclass(frozen=True)
+class Maker:
+    """What a pass made a line for, and where that pass is: its stage, and its number there."""
+
+    name: str
+    by: str
+    stage: str
+    number: int
+
+
+@dataclass(frozen=True)
 class CodeLine:
-    """A line of a text. `mark` is "add", "cut" or "fill" in a difference."""
+    """A line of a text. `operations` are its own, and then those that contribute, which all do where a pass made it;
+    `of` names its own where there are others. `mark` is "add", "cut" or "fill" in a difference."""
 
     number: int
     html: Markup
-    operations: tuple[int, ...]
-    unit: str
-    shared: str
+    operations: tuple[int, ...] = ()
+    unit: str = ""
+    of: str = ""
+    made: Maker | None = None
     mark: str = ""
 
     @property
     def css(self) -> str:
-        """The line's classes: its unit, whether it is shared or comes from no operation, its mark."""
+        """The line's classes: its unit, whether a pass made it or it comes from no operation, its mark."""
         unit = {"access": "ua", "execute": "ux"}.get(self.unit, "")
-        origin = "" if self.operations else "none"
-        return " ".join(filter(None, ("l", unit, "shared" if self.shared else origin, self.mark)))
+        origin = "made" if self.made else "" if self.operations else "none"
+        return " ".join(filter(None, ("l", unit, origin, self.mark)))
 
 
-FILL = CodeLine(0, Markup(""), (), "", "", "fill")
+FILL = CodeLine(0, Markup(""), mark="fill")
 """A row of a difference that only the other side has."""
 
 
@@ -157,8 +169,8 @@ class Pane:
 
 @dataclass(frozen=True)
 class RailStage:
-    """A stage on the rail. `combinations` counts its lines by the set of operations they come from; `aside` means that
-    a later stage is made of an earlier one, past this."""
+    """A stage on the rail. `own` counts its lines by the operation that is their own; `aside` means that a later stage
+    is made of an earlier one, past this."""
 
     name: str
     title: str
@@ -166,7 +178,7 @@ class RailStage:
     total: int | None
     open: bool
     aside: bool = False
-    combinations: dict[str, int] = field(default_factory=dict)
+    own: dict[int, int] = field(default_factory=dict)
 
     @property
     def short(self) -> str:
@@ -181,6 +193,11 @@ class Rail:
 
     trunk: tuple[RailStage, ...]
     branches: dict[str, tuple[RailStage, ...]]
+
+
+def _own_lines(lines: Iterable[Mapping[str, Any]]) -> Counter[int]:
+    """By operation, how many lines are its own."""
+    return Counter(line["operations"][0] for line in lines if line["operations"] and not line["made"])
 
 
 def labels_of(compiled: Mapping[str, Any]) -> dict[int, str]:
@@ -211,7 +228,7 @@ def build_rail(compiled: Mapping[str, Any], panes: Sequence[PaneState]) -> Rail:
             None if lines is None else len(lines),
             spec.name in shown,
             spec.name in passed_by,
-            dict(Counter(" ".join(map(str, line["operations"])) for line in lines or () if line["operations"])),
+            _own_lines(lines or ()),
         )
         (trunk if _followers(spec.name) > 1 or not spec.follows else branches[_branch(spec)]).append(stage)
     return Rail(tuple(trunk), {target: tuple(stages) for target, stages in branches.items()})
@@ -340,17 +357,24 @@ def _lines(
     text = _text(lines)
     marked = highlight_words(language, text, words) if words else highlight(language, text)
     return [
-        CodeLine(number, html, tuple(line["operations"]), line["unit"], _shared(line["operations"], labels))
+        CodeLine(number, html, tuple(line["operations"]), line["unit"], _of(line, labels), _maker(line))
         for number, (line, html) in enumerate(zip(lines, marked, strict=True), start=1)
     ]
 
 
-def _shared(operations: Sequence[int], labels: Mapping[int, str]) -> str:
-    if len(operations) < 2:
-        return ""
-    if len(operations) > 3:
-        return f"shared: {len(operations)} operations"
-    return "shared: " + "  ".join(labels[operation] for operation in operations)
+def _of(line: Mapping[str, Any], labels: Mapping[int, str]) -> str:
+    """What a line says to the operations that contribute to it: whose it is."""
+    operations = line["operations"]
+    return "" if line["made"] or len(operations) < 2 else f"of {labels[operations[0]]}"
+
+
+PLACES = {step.__name__: (spec.name, number) for spec in STAGES for number, step in enumerate(spec.passes)}
+"""By the name of a pass its stage, and its number there."""
+
+
+def _maker(line: Mapping[str, Any]) -> Maker | None:
+    made = line["made"]
+    return None if made is None else Maker(made["name"], made["by"], *PLACES[made["by"]])
 
 
 def _code(lines: Sequence[CodeLine], folds_at: int | None = None) -> Code:
@@ -472,10 +496,9 @@ def programs(compiled: Mapping[str, Any]) -> dict[str, str]:
 
 
 def operation_counts(compiled: Mapping[str, Any]) -> dict[int, list[tuple[str, int]]]:
-    """For each operation the stages that have lines of it, with how many."""
+    """For each operation the stages that have lines of its own, with how many."""
     counts: dict[int, list[tuple[str, int]]] = {operation["id"]: [] for operation in compiled["operations"]}
     for stage in in_best_form(compiled).values():
-        tally = Counter(operation for line in stage["lines"] for operation in line["operations"])
-        for operation, count in tally.items():
+        for operation, count in _own_lines(stage["lines"]).items():
             counts[operation].append((stage["name"], count))
     return counts

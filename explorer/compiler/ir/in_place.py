@@ -35,7 +35,7 @@ from explorer.compiler.ir.kernels import (
     result_of,
 )
 from explorer.compiler.ir.loops import Accumulate, Buffer, Compute, Index, Load, Store
-from explorer.compiler.ir.node import Atom, walk
+from explorer.compiler.ir.node import Atom, same_operations, walk
 
 InPlace = Index | Load
 
@@ -47,7 +47,7 @@ def written_in_place(kernel: ScheduledKernel) -> ScheduledKernel:
     spoken = {name for fact in kernel.facts for name in re.findall(r"\w+", fact.text)}
 
     def may(read: InPlace, reader: Statement) -> bool:
-        return uses[read.result] == 1 and read.result not in spoken and read.origin == reader.origin
+        return uses[read.result] == 1 and read.result not in spoken and same_operations(read.origin, reader.origin)
 
     return _Placing(_shared_first(kernel), may).kernel()
 

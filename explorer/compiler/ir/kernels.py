@@ -64,7 +64,7 @@ from explorer.compiler.ir.loops import (
     print_expression,
     print_statement,
 )
-from explorer.compiler.ir.node import Atom, Extent, Line, Node, once, walk
+from explorer.compiler.ir.node import Atom, Extent, Line, Node, once, same_operations, walk
 
 Level = Literal["", "block", "column", "warp", "lane", "thread"]
 """Who shares a loop's iterations: the grid's blocks (by x, or by y: a column), a block's warps, a warp's lanes, or all
@@ -470,8 +470,8 @@ def print_steps(body: tuple[Statement, ...], depth: int, known: dict[str, Text])
         word = _declares(statement)
         beside = f"{lines[-1].text}, {text.removeprefix(f'{word} ')}" if word and word == before else ""
         before = word
-        if beside and lines[-1].origin == statement.origin and len(beside) <= LINE + 2 * depth:
-            lines[-1] = Line(beside, statement.origin)
+        if beside and same_operations(lines[-1].origin, statement.origin) and len(beside) <= LINE + 2 * depth:
+            lines[-1] = Line(beside, lines[-1].origin)
         else:
             lines.append(Line("  " * depth + text, statement.origin))
         if isinstance(last, Loop | Where):
@@ -507,7 +507,7 @@ def _only(around: Loop | Where, known: dict[str, Text]) -> Loop | Where | None:
     them."""
     *before, last = around.body or (around,)
     kinds = Where if isinstance(around, Where) else Loop | Where
-    if last is around or not isinstance(last, kinds) or last.origin != around.origin:
+    if last is around or not isinstance(last, kinds) or not same_operations(last.origin, around.origin):
         return None
     in_place = [statement for statement in before if is_in_place(statement)]
     if len(in_place) < len(before):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, fields, replace
 from functools import wraps
 from itertools import chain
@@ -31,8 +31,17 @@ class Span(NamedTuple):
     end_column: int
 
 
-Origin = tuple[Span, ...]
-"""The operations of the model text that a node computes a part of, sorted. Empty: it computes nothing."""
+class Made(NamedTuple):
+    """What no single operation of the model asked for, but a pass made: `group the rows by r`, made `by` schedule."""
+
+    name: str
+    by: str
+
+
+Origin = tuple[Span | Made, ...]
+"""First the primary: the one operation of the model text that a node computes, or what a pass made it for where it
+serves several. Then, sorted, the operations that contribute: they are fused into it, or it is there for them too.
+Empty: it computes nothing."""
 
 
 class Line(NamedTuple):
@@ -55,12 +64,37 @@ AnyNode = TypeVar("AnyNode", bound=Node)
 Result = TypeVar("Result")
 
 
-def merge(*origins: Origin) -> Origin:
-    """The union of origins, sorted."""
-    different = {id(origin): origin for origin in origins if origin}
+def merge(own: Origin = (), *others: Origin) -> Origin:
+    """An origin with what others add to it: its primary stays, and all their operations contribute. In the place of one
+    that is empty stands the first that is not."""
+    different = {id(origin): origin for origin in (own, *others) if origin}
     if len(different) < 2:
         return next(iter(different.values()), ())
-    return tuple(sorted(set(chain.from_iterable(different.values()))))
+    primary = next(iter(different.values()))[0]
+    return (primary, *sorted(operations_of(*different.values()) - {primary}))
+
+
+def operations_of(*origins: Origin) -> set[Span]:
+    """The operations of the model text in origins, primary or contributing."""
+    return {each for each in chain.from_iterable(origins) if isinstance(each, Span)}
+
+
+def same_operations(one: Origin, other: Origin) -> bool:
+    """Whether the same operations are computed or contribute, whichever of them is the primary."""
+    return one is other or one == other or operations_of(one) == operations_of(other)
+
+
+def serving(name: str, by: str, origins: Iterable[Origin], own: Iterable[Origin] = ()) -> Origin:
+    """The origin of what serves others: their primary where they, or the `own` among them, have only one, else what the
+    pass `by` made it for."""
+    origins, own = tuple(origins), tuple(own)
+    primaries = {origin[0] for origin in own or origins if origin}
+    return merge((primaries.pop(),) if len(primaries) == 1 else (Made(name, by),), *origins)
+
+
+def made(name: str, by: str, *origins: Origin) -> Origin:
+    """The origin of what a pass makes for operations of which none is the one that it computes."""
+    return (Made(name, by), *sorted(operations_of(*origins)))
 
 
 def _members(node_class: type[Node]) -> tuple[str, ...]:

@@ -46,6 +46,18 @@ export function openStage(stage) {
   changePane(state.active, { stage, at: null, diff: false });
 }
 
+/**
+ * A pass of a stage, in the list of its passes: in the pane that shows the stage, or in the active one.
+ * @param {string} stage
+ * @param {number} at
+ */
+export function openPass(stage, at) {
+  const shown = state.panes.findIndex((pane) => pane.stage === stage);
+  const index = shown < 0 ? state.active : shown;
+  activate(index);
+  changePane(index, { stage, at, passes: true, diff: false, drawn: false });
+}
+
 export function addPane() {
   const shown = new Set(state.panes.map((pane) => pane.stage));
   const all = [...need(root(), 'select[data-act="stage"]', HTMLSelectElement).options].map((option) => option.value);

@@ -8,8 +8,8 @@ from dataclasses import replace
 from explorer.compiler.ir import loops
 from explorer.compiler.ir.kernels import ElementType, inputs_of
 from explorer.compiler.ir.loops import Buffer
-from explorer.compiler.ir.node import Extent, Names, Node, Origin, merge, rewrite, walk
-from explorer.compiler.ir.statements import is_segment, names_read, read_in, written_in, written_names
+from explorer.compiler.ir.node import Extent, Names, Node, Origin, rewrite, walk
+from explorer.compiler.ir.statements import is_segment, loop_origin, names_read, read_in, written_in, written_names
 
 Body = tuple[loops.Statement, ...]
 
@@ -36,7 +36,7 @@ def part(kernel: loops.Kernel, name: str, loop: loops.For, *made: Buffer, origin
         for buffer in (*kernel.buffers, *made)
         if buffer.name in used
     )
-    origin = origin or merge(*(statement.origin for statement in loop.body))
+    origin = origin or loop_origin(loop.body, loop.extent, rows=True)
     return replace(kernel, name=name, buffers=buffers, body=(replace(loop, origin=origin),), origin=origin)
 
 

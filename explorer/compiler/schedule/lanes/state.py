@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from explorer.compiler.counts import Counts
 from explorer.compiler.ir import loops
-from explorer.compiler.ir.node import walk
+from explorer.compiler.ir.node import Origin, serving, walk
 from explorer.compiler.ir.statements import written_in
 from explorer.compiler.schedule.edit.nests import offsets_of
 from explorer.compiler.schedule.lanes.mapping import Nest, Unfit
@@ -51,6 +51,12 @@ class Segment:
     offsets: str
     elements: str
     state: tuple[Part, ...]
+
+    @property
+    def origin(self) -> Origin:
+        """Of what shares the segment out: of the sums that it is done for, those of rows if there are some."""
+        sums = [part for part in self.state if part.extents] or self.state
+        return serving("sums over segments", "schedule", (self.nest.loop.origin,), (s.target.origin for s in sums))
 
     @property
     def row(self) -> str:

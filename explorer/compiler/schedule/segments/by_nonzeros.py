@@ -100,7 +100,7 @@ def schedule_nonzeros(kernel: loops.Kernel, report: Report) -> tuple[kernels.Sch
         warps = report.number(kernel.name, BLOCK_WARPS, WARPS if spread.groups > 1 else WARPS // 2)
 
         def pieces_of(chunk: int) -> Pieces:
-            return Pieces(segment, spread, chunk, Writer(nest.kernel, nest.loop.origin), report, warps)
+            return Pieces(segment, spread, chunk, Writer(nest.kernel, segment.origin), report, warps)
 
         pieces = pieces_of(chunk)
         if _few_rows(pieces) and not _soon_merged(pieces, report):

@@ -55,7 +55,7 @@ def schedule_row_pieces(kernel: loops.Kernel, report: Report) -> tuple[kernels.S
             return ()
         wanted = report.number(kernel.name, CHUNK, PIECE, lambda: _fitting(segment, report))
         size = _size(segment, wanted, report)
-        pieces = Pieces(segment, spread, size * spread.groups, Writer(nest.kernel, nest.loop.origin), report)
+        pieces = Pieces(segment, spread, size * spread.groups, Writer(nest.kernel, segment.origin), report)
         scheduled = _Summing(pieces).kernel(), merging(pieces, STATES_IN_FLIGHT)
     except Unfit:
         return ()
