@@ -34,9 +34,10 @@ from explorer.compiler.ir.kernels import (
     with_atoms,
 )
 from explorer.compiler.ir.loops import Accumulate, Index, Load, Store
-from explorer.compiler.ir.node import Atom, walk
+from explorer.compiler.ir.node import Atom, once, walk
 
 
+@once
 def written_in_place(kernel: ScheduledKernel) -> ScheduledKernel:
     """The kernel with the index arithmetic in place that one statement beside it reads, of the same origin, and that no
     fact speaks of."""

@@ -81,6 +81,11 @@ class Helpers:
         """Notes a function that a line of this origin calls; those of one name may differ in what they take."""
         self._origins[name, text] = merge(self._origins.get((name, text), ()), origin)
 
+    def add(self, others: Helpers) -> None:
+        """Notes those that another text calls."""
+        for (name, text), origin in others._origins.items():
+            self.use(name, text, origin)
+
     def lines(self) -> list[Line]:
         """The functions by name, each line with the origins of all that call it."""
         bare = ("}", "#pragma unroll")
