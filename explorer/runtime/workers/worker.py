@@ -28,13 +28,20 @@ def compile_model(request: Mapping[str, Any]) -> Iterator[Event]:
     from explorer.runtime.runs.fitting import fit
     from explorer.runtime.runs.request import ModelRequest
 
-    asked = {name: value for name, value in request.items() if name != "stages"}
+    asked = {name: value for name, value in request.items() if name not in ("stages", "costs")}
+    wanted = ModelRequest(**asked)
     try:
-        found = fit(ModelRequest(**asked))
+        found = fit(wanted)
     except InputError as error:
         yield events.failed("refused", str(error))
         return
-    yield events.result(found.to_json(request["stages"]))
+    costs = request.get("costs")
+    if costs is None or not found.compilation.ok:
+        yield events.result(found.to_json(request["stages"]))
+    else:
+        from explorer.runtime.runs.costs import costs_json
+
+        yield events.result({"ok": True, "costs": costs_json(found, wanted, costs)})
 
 
 def run_model(request: Mapping[str, Any]) -> Iterator[Event]:
