@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from explorer.compiler.codegen.resources import Resources
 from explorer.compiler.codegen.text import Code
-from explorer.compiler.counts import ASSUMED, CountError, Counts, check_family, read_counts
+from explorer.compiler.counts import ASSUMED, CountError, check_family, read_counts
 from explorer.compiler.decisions import Pinned, Policy, Replay, Schedule, ScheduleTextError
 from explorer.compiler.decisions import Value as Chosen
 from explorer.compiler.ir.dlc import DlcProgram, verify_dlc
@@ -129,7 +129,8 @@ class Operation:
 
 @dataclass(frozen=True)
 class Compilation:
-    """What `explorer.compile` returns. Without `ok` there are diagnostics and no stages."""
+    """What `explorer.compile` returns. Without `ok` there are diagnostics and no stages. Machine code is in its best
+    form, but for what `first_form` gives."""
 
     text: str
     name: str
@@ -147,6 +148,7 @@ class Compilation:
     counted_on: str = field(default="", repr=False)
     asked: Schedule = field(default_factory=Schedule, repr=False)
     plain: Compilation | None = field(default=None, repr=False)
+    first: bool = False
 
     @property
     def schedule(self) -> Schedule:
@@ -176,6 +178,12 @@ class Compilation:
     def ok(self) -> bool:
         """Whether the text is a model."""
         return bool(self.stages)
+
+    def first_form(self) -> Compilation:
+        """The same with PTX and SASS in their first form, which is there in a third of the time: the same kernels,
+        whose loops are not unrolled. To be looked at until the best form is made, and not to be timed."""
+        assert isinstance(self.stages, _Stages)
+        return replace(self, stages=self.stages.first_form(), first=True)
 
     def with_options(self, **changed: str | int | bool) -> Compilation:
         """The same model compiled with some options changed, each stage when it is first asked for."""
@@ -319,7 +327,7 @@ def compile_model(
         options=chosen,
         diagnostics=checked.diagnostics,
         operations=_operations(graph, checked.operations),
-        stages=_Stages(graph, chosen, rows, on_demand, Replay(asked, policy or Pinned(chosen)), Kept()),
+        stages=_Stages(graph, Report(chosen, rows, Replay(asked, policy or Pinned(chosen)), kept=Kept()), on_demand),
         targets_of=targets_of,
         encode=encode,
         make_module=make_module,
@@ -339,17 +347,12 @@ def _failed(text: str, options: Options, diagnostics: tuple[Diagnostic, ...]) ->
 class _Stages(Mapping[str, Stage]):
     """The stages by name, in the pipeline's order; those on demand are made when they are first asked for.
 
-    `kept` are nests that were scheduled, and `steps` passes that nothing was chosen in, by name with what they made:
-    another schedule of the same text takes both."""
+    Nests that were scheduled are kept in the report, and `steps` are passes that nothing was chosen in, by name with
+    what they made: another schedule of the same text takes both."""
 
-    def __init__(
-        self, graph: Graph, options: Options, counts: Counts, on_demand: bool, policy: Policy, kept: Kept[Any]
-    ) -> None:
+    def __init__(self, graph: Graph, report: Report, on_demand: bool) -> None:
         self._graph = graph
-        self._policy = policy
-        self._options = options
-        self._counts = counts
-        self.kept = kept
+        self._report = report  # what that of each pass is like
         self._steps: dict[str, tuple[PassReport, Program]] = {}
         self._made: dict[str, Stage] = {}
         for spec in STAGES:
@@ -358,9 +361,20 @@ class _Stages(Mapping[str, Stage]):
 
     def with_policy(self, policy: Policy) -> _Stages:
         """The same model's stages where something else is chosen for a GPU, each when it is first asked for."""
-        stages = _Stages(self._graph, self._options, self._counts, True, policy, self.kept)
+        stages = _Stages(self._graph, replace(self._report, policy=policy), on_demand=True)
         stages._steps = self._steps
         stages._made = {name: stage for name, stage in self._made.items() if name not in CHOSEN}
+        return stages
+
+    @property
+    def kept(self) -> Kept[Any]:
+        """The nests that were scheduled."""
+        return self._report.kept or Kept()
+
+    def first_form(self) -> _Stages:
+        """The stages, with those after the CUDA still to be made, in their first form."""
+        stages = _Stages(self._graph, replace(self._report, first=True), on_demand=True)
+        stages._made = {spec.name: self[spec.name] for spec in STAGES if not spec.on_demand}
         return stages
 
     def __getitem__(self, name: str) -> Stage:
@@ -383,7 +397,7 @@ class _Stages(Mapping[str, Stage]):
     def _make(self, spec: StageSpec) -> Stage:
         if not spec.follows:
             return self._run(spec, self._graph)
-        source = self[spec.source_of(self._options)]
+        source = self[spec.source_of(self._report.options)]
         if source.program is None:
             return Stage(spec.name, (), (), 0.0, None, source.reason)
         return self._run(spec, source.program)
@@ -398,7 +412,7 @@ class _Stages(Mapping[str, Stage]):
             for step in spec.passes:
                 done = self._steps.get(step.__name__)
                 if done is None:
-                    said = Report(self._options, self._counts, self._policy, kept=self.kept)
+                    said = self._report.like(self._report.policy)
                     done = _run_pass(step, program, lines, said)
                     nests = tuple(said.scheduled)
                 if spec.name in CHOSEN and step is not spec.passes[-1]:

@@ -50,7 +50,8 @@ class Report:
     """Handed to every pass: the options and sizes that it heeds, the policy that chooses, and where it says what it did
     or refused. `choices` are those that were asked for, in order, of which the first `told` are in a kernel already.
     Where `nests` is no None, it gets what schedules each of a program's nests again, by itself. `kept` are nests that
-    were scheduled for the same text before, `scheduled` what became of each nest now."""
+    were scheduled for the same text before, `scheduled` what became of each nest now. Machine code is to be made in its
+    `first` form, or the best (`codegen.binary.nvrtc`)."""
 
     options: Options
     counts: Counts = ASSUMED
@@ -62,6 +63,7 @@ class Report:
     nests: dict[str, Callable[[Report], object]] | None = None
     kept: Kept[Any] | None = None
     scheduled: list[ScheduledNest] = field(default_factory=list)
+    first: bool = False
     _options: list[str] = field(default_factory=list)
     _known: dict[str, Choice] = field(default_factory=dict)
     _kernels: dict[str, str] = field(default_factory=dict)
@@ -82,7 +84,7 @@ class Report:
 
     def like(self, policy: Policy | None) -> Report:
         """A new report of the same, with another policy, for what is done again of what is named in this one."""
-        return Report(self.options, self.counts, policy)
+        return Report(self.options, self.counts, policy, kept=self.kept, first=self.first)
 
     def did(self, sentence: str) -> None:
         """Notes a change, for the pass list."""

@@ -33,6 +33,7 @@ def compilation_json(compilation: Compilation, stages: Iterable[str] | None = No
         "options": compilation.options.to_json(),
         "schedule": compilation.asked.to_json(),
         "ms": sum(stage["ms"] for stage in made),
+        "first": compilation.first,
         "diagnostics": [diagnostic.to_json(compilation.text) for diagnostic in compilation.diagnostics],
         "operations": [_operation_json(operation) for operation in compilation.operations],
         "stages": made,

@@ -149,9 +149,10 @@ def changed_kernels(compiled: Mapping[str, Any], before: Mapping[str, Any]) -> l
 
 
 def known_costs(compiled: Mapping[str, Any], changed: Iterable[str]) -> dict[str, Cost]:
-    """By kernel what is known without making its machine code by itself: where that of all has been made, and nothing
-    was changed."""
-    taken = {each["kernel"]: each for stage in compiled["stages"] for each in stage["resources"]}
+    """By kernel what is known without making its machine code by itself: where the best form of all has been made, and
+    nothing was changed."""
+    stages = [] if compiled.get("first") else compiled["stages"]
+    taken = {each["kernel"]: each for stage in stages for each in stage["resources"]}
     kernels = [kernel for nest in _stage(compiled)["nests"] for kernel in nest["kernels"]]
     found = {kernel: resources_cost(taken.get(f"{kernel}_kernel")) for kernel in kernels}
     return found | {kernel: Cost(waits=True) for kernel in changed}

@@ -1,7 +1,8 @@
 """The page: rendered here in whole once, then in pieces that htmx swaps.
 
 The pieces are found by id. `POST /compile` answers an edit with everything that it changes, `POST /panes` shows the
-last good text in other panes, `POST /late` brings the stages that take too long to make at every keystroke.
+last good text in other panes, `POST /late` brings the stages that take too long to make at every keystroke. Where
+these two have a first form of such a stage, which its pane says, `POST /best` brings the best one.
 """
 
 from __future__ import annotations
@@ -138,12 +139,18 @@ async def compile_edit(request: Request, edit: SentEdit) -> HTMLResponse:
 @router.post("/panes", response_class=HTMLResponse)
 async def show_panes(request: Request, edit: SentEdit) -> HTMLResponse:
     """The panes for an edit that compiled before, with all its stages: those made late are mostly made by now."""
-    return await _answer(request, "panes.html", edit, _all_stages(edit))
+    return await _answer(request, "panes.html", edit, _all_stages(edit), first=_shows_late(edit))
 
 
 @router.post("/late", response_class=HTMLResponse)
 async def show_late(request: Request, edit: SentEdit) -> HTMLResponse:
     """The stages that an edit left for later: their panes, and their share of the counts."""
+    return await _answer(request, "late.html", edit, _all_stages(edit), first=_shows_late(edit))
+
+
+@router.post("/best", response_class=HTMLResponse)
+async def show_best(request: Request, edit: SentEdit) -> HTMLResponse:
+    """The same stages in their best form."""
     return await _answer(request, "late.html", edit, _all_stages(edit))
 
 
@@ -208,25 +215,31 @@ def _static(path: str) -> str:
 
 async def _costs(request: Request, edit: Edit, kernels: Iterable[str]) -> Compiled:
     """What an edit's kernels cost, those named in registers as well."""
-    return await _compile(request, edit, [], tuple(kernels))
+    return await _compile(request, edit, [], costs=tuple(kernels))
 
 
 async def _compile(
-    request: Request, edit: Edit, stages: Iterable[str], costs: tuple[str, ...] | None = None
+    request: Request, edit: Edit, stages: Iterable[str], first: bool = False, costs: tuple[str, ...] | None = None
 ) -> Compiled:
-    """The edit compiled for its data, or for what its family usually runs on where that is data of another family; with
-    `costs`, in the place of its stages what its kernels cost, in registers those named."""
+    """The edit compiled for its data, or for what its family usually runs on where that is data of another family; in
+    its `first` form, where that is asked for and the best takes long; with `costs`, in the place of its stages what its
+    kernels cost, in registers those named."""
     asked = replace(edit, options={**_device_options(), **edit.options})
     if not runs_on_data(edit.text):
-        return await _compile_for("", request, asked, stages, costs)
+        return await _compile_for("", request, asked, stages, first, costs)
     compiled = await _compile_for("", request, replace(asked, schedule={}), ["graph"])
     if not compiled["ok"] or compiled["family"] not in USUAL_DATA:
-        return await _compile_for("", request, asked, stages, costs)
-    return await _compile_for(await _fitting_data(request, edit.data, compiled), request, asked, stages, costs)
+        return await _compile_for("", request, asked, stages, first, costs)
+    return await _compile_for(await _fitting_data(request, edit.data, compiled), request, asked, stages, first, costs)
 
 
 async def _compile_for(
-    data: str, request: Request, edit: Edit, stages: Iterable[str], costs: tuple[str, ...] | None = None
+    data: str,
+    request: Request,
+    edit: Edit,
+    stages: Iterable[str],
+    first: bool = False,
+    costs: tuple[str, ...] | None = None,
 ) -> Compiled:
     return await compile_cached(
         request.app,
@@ -238,6 +251,7 @@ async def _compile_for(
         stages=stages,
         data=data,
         costs=costs,
+        first=first,
     )
 
 
@@ -265,9 +279,15 @@ def _all_stages(edit: Edit) -> list[str]:
     return [spec.name for spec in STAGES if not spec.when_open or spec.name in shown]
 
 
-async def _answer(request: Request, name: str, edit: Edit, stages: list[str]) -> HTMLResponse:
+def _shows_late(edit: Edit) -> bool:
+    """Whether a first form has a pane to be shown in; what is compared is in its best form."""
+    shown = {pane.stage for pane in edit.panes}
+    return edit.against is None and any(spec.on_demand and spec.name in shown for spec in STAGES)
+
+
+async def _answer(request: Request, name: str, edit: Edit, stages: list[str], first: bool = False) -> HTMLResponse:
     """A piece of the page for an edit, or its problems; beside side A where the reader compares."""
-    edit, compiled, refused = await _compile_what_fits(request, edit, stages)
+    edit, compiled, refused = await _compile_what_fits(request, edit, stages, first)
     if not compiled["ok"]:
         name = "broken.html"
     context = _context(edit, compiled) | {"swapped": True}
@@ -289,22 +309,22 @@ async def _answer(request: Request, name: str, edit: Edit, stages: list[str]) ->
 
 
 async def _compile_what_fits(
-    request: Request, edit: Edit, stages: list[str]
+    request: Request, edit: Edit, stages: list[str], first: bool
 ) -> tuple[Edit, Compiled, dict[str, decisions.Refusal]]:
     """An edit compiled; where a choice is refused, with what held before it, so that the last good kernel stays, and
     why it was refused."""
-    compiled = await _compile(request, edit, stages)
+    compiled = await _compile(request, edit, stages, first)
     refused = decisions.refusals(compiled)
     if not refused:
         return edit, compiled, {}
     before = {key: edit.good_schedule[key] for key in refused if key in edit.good_schedule}
     fitting = {key: value for key, value in edit.schedule.items() if key not in refused} | before
     edit = replace(edit, schedule=fitting)
-    compiled = await _compile(request, edit, stages)
+    compiled = await _compile(request, edit, stages, first)
     left = decisions.refusals(compiled)  # what held before another choice
     if left:
         edit = replace(edit, schedule={key: value for key, value in fitting.items() if key not in left})
-        compiled = await _compile(request, edit, stages)
+        compiled = await _compile(request, edit, stages, first)
     return edit, compiled, left | refused
 
 

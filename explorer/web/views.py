@@ -99,12 +99,14 @@ class PassRow:
 
 @dataclass(frozen=True)
 class Pane:
-    """A pane as the template shows it. `waiting` means that the stage is still to be made; `sides_are` says what the
-    sides of a difference are, and `same` that a comparison of two sides found none."""
+    """A pane as the template shows it. `waiting` means that the stage is still to be made, `first` that it is in its
+    first form and the best is still to be made; `sides_are` says what the sides of a difference are, and `same` that a
+    comparison of two sides found none."""
 
     index: int
     state: PaneState
     waiting: bool = False
+    first: bool = False
     reason: str = ""
     ms: float = 0.0
     code: Code | None = None
@@ -191,9 +193,16 @@ def labels_of(compiled: Mapping[str, Any]) -> dict[int, str]:
     return {operation["id"]: operation["label"] for operation in compiled["operations"]}
 
 
+def in_best_form(compiled: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
+    """A compilation's stages by name, without those in their first form: of these nothing is said but in their panes,
+    where it stands that they are."""
+    first = {spec.name for spec in STAGES if spec.on_demand and compiled.get("first")}
+    return {name: stage for name, stage in _by_name(compiled).items() if name not in first}
+
+
 def build_rail(compiled: Mapping[str, Any], panes: Sequence[PaneState]) -> Rail:
     """The rail for a compilation; stages that it lacks have no count yet."""
-    made = _by_name(compiled)
+    made = in_best_form(compiled)
     shown = {pane.stage for pane in panes}
     passed_by = _passed_by(compiled)
     trunk: list[RailStage] = []
@@ -239,9 +248,14 @@ def build_panes(
     """The panes for a compilation, those of a stage that it lacks wait; or, `against` another compilation of the same
     text, what differs from it."""
     made = _by_name(compiled)
+    best = in_best_form(compiled)
     labels = labels_of(compiled)
     panes = tuple(
-        replace(_build_pane(index, state, made.get(state.stage), labels), resources=_resources(state.stage, made))
+        replace(
+            _build_pane(index, state, made.get(state.stage), labels),
+            first=state.stage in made and state.stage not in best,
+            resources=_resources(state.stage, best),
+        )
         for index, state in enumerate(states)
     )
     if against is None:
@@ -466,7 +480,7 @@ def programs(compiled: Mapping[str, Any]) -> dict[str, str]:
 def operation_counts(compiled: Mapping[str, Any]) -> dict[int, list[tuple[str, int]]]:
     """For each operation the stages that have lines of it, with how many."""
     counts: dict[int, list[tuple[str, int]]] = {operation["id"]: [] for operation in compiled["operations"]}
-    for stage in compiled["stages"]:
+    for stage in in_best_form(compiled).values():
         tally = Counter(operation for line in stage["lines"] for operation in line["operations"])
         for operation, count in tally.items():
             counts[operation].append((stage["name"], count))

@@ -326,6 +326,8 @@ export interface GpuResult extends Checked, Times {
   launch_ms: number;
   launch_note: string;
   ceilings: { bytes_per_s: number; flop_per_s: number };
+  /** Of the machine code, "best" or "first"; "" for what CuPy compiles. */
+  form: string;
   compile_ms: number;
   peak_bytes: number;
   input_bytes: number;

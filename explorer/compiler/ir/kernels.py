@@ -335,6 +335,14 @@ def result_of(statement: Node) -> str | None:
 
 
 @once
+def defined_in(node: Node) -> frozenset[str]:
+    """The names that a statement defines, and those inside it, or inside a kernel."""
+    name, body = result_of(node), node.body if isinstance(node, Loop | Where | ScheduledKernel) else ()
+    own = frozenset() if name is None else frozenset((name,))
+    return own.union(*map(defined_in, body)) if body else own
+
+
+@once
 def reads_of(statement: Node) -> tuple[str, ...]:
     """The names that a statement itself reads: atoms, buffers and tiles, not those of what is inside."""
     atoms: tuple[Atom, ...]
@@ -367,7 +375,8 @@ def inputs_of(statement: Node) -> tuple[str, ...]:
     return reads_of(statement)[isinstance(statement, loops.Accumulate) :]
 
 
-def vector_indices(kernel: ScheduledKernel) -> dict[str, int]:
+@once
+def vector_indices(kernel: ScheduledKernel) -> Mapping[str, int]:
     """The indices that stand for several consecutive ones, and for how many: the variables of vector loops, and what
     a sum or difference makes of them, or a rest by a number of whole vectors."""
     widths: dict[str, int] = {}

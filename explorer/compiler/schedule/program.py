@@ -39,7 +39,7 @@ from explorer.compiler.schedule.match.outer_products import find_outer_sum
 from explorer.compiler.schedule.reuse import scheduled_once
 from explorer.compiler.schedule.segments.by_rows import schedule_rows
 from explorer.compiler.schedule.segments.strategy import OF_SUMS, usual_of_sums
-from explorer.compiler.schedule.shared_out import is_shared_out
+from explorer.compiler.schedule.shared_out import is_shared_out, is_soon_merged
 from explorer.compiler.schedule.strategies import (
     CHUNKS,
     CUT_PRODUCTS,
@@ -48,6 +48,7 @@ from explorer.compiler.schedule.strategies import (
     GEMM_OF_SUMS,
     LONG_SUMS,
     OUTER_PRODUCTS,
+    ROWS,
     SPLIT_ELEMENTS,
     SPLIT_ROWS,
     SPLIT_SEGMENTS,
@@ -259,7 +260,10 @@ class _Scheduling:
         if self.report.options.inspect == "chunks":
             yield CHUNKS
         yield from (GEMM, GEMM_OF_SUMS, CUT_PRODUCTS, SPLIT_SUMS, STAGES, SPLIT_ROWS, OUTER_PRODUCTS, LONG_SUMS)
-        yield from usual_of_sums(kernel, self.report)
+        for strategy in usual_of_sums(kernel, self.report):
+            if strategy == ROWS and self.report.options.split == "auto":
+                yield SPLIT_SEGMENTS
+            yield strategy
         if walked_by_few(kernel):
             yield from (SPLIT_ELEMENTS, ELEMENTS)
         yield from (SPLIT_SEGMENTS, WARPS)
@@ -313,7 +317,7 @@ class _Scheduling:
             case "warps":
                 return warps(kernel, report, self.most_bytes, names)
         found = OF_SUMS[strategy](join_segments(kernel), report)
-        if walked_by_few(kernel) and not all(map(is_shared_out, found)):
+        if walked_by_few(kernel) and not all(is_shared_out(e) or is_soon_merged(e, report.counts) for e in found):
             report.refused(f"{kernel.name} is not scheduled by {strategy}: few blocks would go through all elements")
             return ()
         return found
@@ -348,10 +352,19 @@ class _Scheduling:
         return found is not None and bool(schedule_rows(join_segments(found.storing), self.report.like(None)))
 
     def _segments_apart(self, kernel: loops.Kernel) -> tuple[loops.Kernel, ...]:
-        """The kernels of a nest's first segment and of the rest, where a strategy of sums is for the segment."""
-        parts, trial = split_segments(kernel, self.groupings.names), self.report.like(None)
-        ways = usual_of_sums(parts[0], trial) if parts else ()
-        return parts if any(OF_SUMS[way](join_segments(parts[0]), trial) for way in ways) else ()
+        """The kernels of a nest's first segment and of the rest, where a strategy of sums is for the segment: one that
+        shares a long row out, where the nest as a whole can be done by rows."""
+        by_rows = self._fits(ROWS, kernel)
+        for parts in split_segments(kernel, self.groupings.names):
+            ways = usual_of_sums(parts.sums, self.report.like(None))
+            if any(self._fits(way, parts.sums) for way in ways if way != ROWS or not by_rows):
+                return parts.kernels
+        return ()
+
+    def _fits(self, strategy: str, kernel: loops.Kernel) -> bool:
+        """Whether a strategy of sums is for a nest."""
+        sums, trial = join_segments(kernel), self.report.like(None)
+        return bool(_shown_right(sums, OF_SUMS[strategy](sums, trial), trial))
 
     def _in_pieces(self, kernel: loops.Kernel) -> tuple[ScheduledKernel, ...]:
         """The kernels of sums over a whole set; none where a nest is something else."""

@@ -77,7 +77,7 @@ function dropOldSizes(before, after) {
 }
 
 /**
- * @param {"/compile" | "/late" | "/panes"} path
+ * @param {"/compile" | "/late" | "/panes" | "/best"} path
  * @param {Input & { edit: number }} input
  */
 function post(path, input) {
@@ -118,6 +118,11 @@ function later() {
 
 // What a refused choice gives way to: the choices that the stages show.
 const goodSchedule = () => state.goodInput?.schedule ?? {};
+
+// A pane that shows the first form of its stage is to show the best one as soon as that is made.
+function best() {
+  if (state.goodInput) post("/best", { ...state.goodInput, edit: state.edit });
+}
 
 /** @param {number} edit */
 function showBusy(edit) {
@@ -199,6 +204,7 @@ export function startCompiling() {
     emit("swapped", path);
     if (path === "/compile" && !isBroken()) later();
     if (path === "/panes" && document.querySelector("[data-waiting]")) later();
+    else if (path !== "/compile" && document.querySelector("[data-first]")) best();
   });
   body.addEventListener("htmx:responseError", (event) => refused(event.detail.xhr));
   body.addEventListener("htmx:sendError", () =>

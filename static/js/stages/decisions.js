@@ -65,6 +65,6 @@ export function startDecisions() {
     const nests = query(document, ".nests");
     if (path === "/costs" || !nests) return;
     nests.scrollTop = top;
-    if (path !== "/late") fetchCosts();
+    if (path === "/compile" || path === "/panes") fetchCosts();
   });
 }

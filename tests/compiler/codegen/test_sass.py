@@ -133,7 +133,7 @@ def test_without_the_package_there_is_a_sentence(monkeypatch: pytest.MonkeyPatch
     def not_found(package: str) -> None:
         raise importlib.metadata.PackageNotFoundError(package)
 
-    monkeypatch.setattr(nvdisasm, "files", not_found)
+    monkeypatch.setattr(nvdisasm, "distribution", not_found)
     nvdisasm.disassemble.cache_clear()
     compilation = explorer.compile(next(path for path in EXAMPLES if path.stem == "transr").read_text())
     stage = compilation.stages["sass"]

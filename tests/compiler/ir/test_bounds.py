@@ -230,6 +230,44 @@ def test_what_is_mirrored_below_0_is_shown_when_it_is_mirrored_back(right: str, 
     assert [each.index for each in extents.unproved(second)] == missing
 
 
+NAMED_ALIKE = (
+    """\
+scheduled Placed  template rows  threads 32
+  index given[edges]
+  output x[nodes]
+  for e in 0..edges @block
+    place = given[e]
+    where place < nodes
+      x[place] = 0.0
+""",
+    """\
+scheduled Cleared  template rows  threads 32
+  index marks[nodes]
+  for n in 0..nodes @block
+    marks[n] = 0
+""",
+    """\
+scheduled Before  template rows  threads 32
+  index marks[nodes]
+  output x[nodes]
+  for n in 0..nodes @block
+    index place = n - 5
+    mark = marks[n]
+    where mark < 5
+      x[place] = 0.0
+""",
+)
+
+
+def test_what_is_known_of_a_name_is_known_in_its_kernel_alone() -> None:
+    """Elsewhere another value has the name, and no array's elements are held against it."""
+    placed, cleared, before = (parse_scheduled(text) for text in NAMED_ALIKE)
+    object.__setattr__(placed, "facts", (Fact("0 <= place", "places are counted from 0"),))
+    extents = Extents()
+    assert extents.unproved(placed) == extents.unproved(cleared) == ()
+    assert [str(each.index) for each in extents.unproved(before)] == ["place"]
+
+
 COUNTED = """\
 scheduled Counted  template rows  threads 32
   index counts[nodes]

@@ -25,6 +25,8 @@ bring a later atom than the one that goes (what was made of it, or guards it), a
 before it is given up."""
 TRIES: Tries = ((0, 24), (1, 100), (0, 100), (1, 200), (2, 300), (3, 400))
 """How a proof is tried that a kernel needs."""
+SHOWN = 1 << 30
+"""More later forms than any try has: of goals that are shown."""
 
 
 @dataclass(eq=False)
@@ -53,13 +55,14 @@ def constant(number: int) -> Form:
 
 def plus(left: Form, right: Form, times: int = 1) -> Form:
     """`left + times * right`."""
-    total = dict(left)
+    total = left.copy()
     for atom, factor in right.items():
-        changed = total.get(atom, 0) + times * factor
-        if changed:
+        if atom not in total:
+            total[atom] = times * factor
+        elif changed := total[atom] + times * factor:
             total[atom] = changed
         else:
-            total.pop(atom, None)
+            del total[atom]
     return total
 
 
@@ -70,21 +73,15 @@ def scaled(form: Form, times: int) -> Form:
 
 def _less(goal: Form, known: Form, atom: int) -> Form:
     """A goal's multiple, and a known form taken away from it so often that an atom is gone."""
-    times, often = abs(known[atom]), abs(goal[atom])
-    total = dict(goal) if times == 1 else {other: times * factor for other, factor in goal.items()}
-    for other, factor in known.items():
-        changed = total.get(other, 0) - often * factor
-        if changed:
-            total[other] = changed
-        else:
-            del total[other]
-    return total
+    times, often = abs(known[atom]), -abs(goal[atom])
+    total = goal if times == 1 else {other: times * factor for other, factor in goal.items()}
+    return plus(total, known, often)
 
 
 def _with(goal: Form, atom: int, form: Form) -> Form:
     """A goal with a form in the place of an atom."""
-    without = {other: factor for other, factor in goal.items() if other != atom}
-    return plus(without, form, goal[atom])
+    without = goal.copy()
+    return plus(without, form, without.pop(atom))
 
 
 def is_number(form: Form) -> bool:
@@ -97,25 +94,13 @@ Key = frozenset[tuple[int, int]]
 
 
 class _Search:
-    """The goals that one proof has looked at."""
+    """The goals that one proof has looked at, and how many more it may."""
 
     def __init__(self, most: int) -> None:
         self.left = most
         self.looked_at: dict[Key, int] = {}
-        self.shown: set[Key] = set()
         self.asked: dict[int, int] = {}  # the atoms that it has eliminated, and what was known of them
         self.deeper = False  # whether there was more to look at with more later forms
-
-    def passes(self, key: Key, later: int) -> bool:
-        """Whether a goal is not worth a look: each is looked at but once with as many later forms."""
-        self.left -= 1
-        if self.left < 0:
-            self.deeper = True
-            return True
-        if self.looked_at.get(key, -1) >= later:
-            return True
-        self.looked_at[key] = later
-        return False
 
 
 class Affine:
@@ -210,9 +195,10 @@ class Affine:
 
     def low(self, form: Form) -> int | None:
         """The least number that a form is, of what is known at once."""
-        total = 0
-        for atom, factor in form.items():
-            bound = self._atoms[atom].low if factor > 0 else self._atoms[atom].high
+        total, atoms = 0, self._atoms
+        for number, factor in form.items():
+            atom = atoms[number]
+            bound = atom.low if factor > 0 else atom.high
             if bound is None:
                 return None
             total += factor * bound
@@ -225,7 +211,7 @@ class Affine:
 
     def assume(self, form: Form) -> None:
         """From here on, to the end of the scope, a form is not negative."""
-        common = gcd(*(factor for atom, factor in form.items() if atom != ONE))
+        common = gcd(*[factor for atom, factor in form.items() if atom != ONE])
         if common > 1:  # of integers, so is the quotient rounded down
             form = {atom: factor // common for atom, factor in form.items() if factor // common}
         latest = max(form)
@@ -320,18 +306,26 @@ class Affine:
         if latest == ONE:
             return False
         key = frozenset(goal.items())
-        if key in search.shown:
+        before = search.looked_at.get(key, -1)
+        if before == SHOWN:
             return True
-        if search.passes(key, later) or not self._eliminated(goal, latest, search, later):
+        search.left -= 1
+        if search.left < 0:
+            search.deeper = True
+        if search.left < 0 or before >= later:
             return False
-        search.shown.add(key)
+        search.looked_at[key] = later
+        if not self._eliminated(goal, latest, search, later):
+            return False
+        search.looked_at[key] = SHOWN
         return True
 
     def _eliminated(self, goal: Form, latest: int, search: _Search, later: int) -> bool:
         """Whether a goal follows from one without its latest atom: by what the atom was made from, whichever of some
         forms it is, or by what was made of it."""
         factor, atom = goal[latest], self._atoms[latest]
-        self._ask(atom)
+        if atom.learn is not None:
+            self._ask(atom)
         search.asked.setdefault(latest, atom.known)
         for form in atom.above if factor > 0 else atom.below:
             if self._positive(_less(goal, form, latest), search, later):

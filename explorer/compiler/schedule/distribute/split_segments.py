@@ -19,15 +19,16 @@ longest segment is.
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 
 from explorer.compiler.ir import loops
 from explorer.compiler.ir.index_sets import few
 from explorer.compiler.ir.loops import Buffer
 from explorer.compiler.ir.node import Names, walk
-from explorer.compiler.ir.statements import closure, is_segment, names_read, pure, written_names
+from explorer.compiler.ir.statements import alive, closure, is_segment, names_read, pure, written_names
 from explorer.compiler.schedule.distribute.join_segments import join_segments
-from explorer.compiler.schedule.edit.nests import Body, only_loop, part, stored_in
+from explorer.compiler.schedule.edit.nests import Body, array_of_each, loaded, only_loop, part, stored_in
 from explorer.compiler.schedule.edit.statement_writer import Writer
 from explorer.compiler.schedule.lanes.mapping import Nest, Unfit
 from explorer.compiler.schedule.lanes.output_rows import output_in_row
@@ -35,48 +36,99 @@ from explorer.compiler.schedule.lanes.output_rows import output_in_row
 State = loops.Row | loops.Accumulator
 
 
-def split_segments(kernel: loops.Kernel, names: Names) -> tuple[loops.Kernel, ...]:
-    """The kernel of the first segment of each iteration, and that of the rest; none where there is no such segment, or
-    nothing but its sums is stored."""
-    kernel = join_segments(kernel)
-    loop = only_loop(kernel)
-    at = _first_segment(kernel, loop)
-    if loop is None or at is None or few(loop.extent):
-        return ()
-    kernel, loop = _sums_apart(kernel, loop, at)
-    at = _first_segment(kernel, loop)
-    assert at is not None
-    before, segment, after = loop.body[:at], loop.body[at], loop.body[at + 1 :]
-    outputs = {buffer.name for buffer in kernel.buffers if buffer.kind == "output"}
-    summed = written_names([segment])
-    states = tuple(s for s in before if isinstance(s, State) and s.name in summed)
-    needed = closure(before, names_read([segment]) | summed)
-    others = tuple(s for s in before if not any(s is each for each in needed))
-    if outputs & (written_names(needed) | summed) & written_names((*before, *after)):
-        return ()
-    if not any(map(_works, after)) and all(map(pure, others)):
-        return ()
-    return _Split(kernel, loop, states, names).kernels((*needed, segment), before, after, outputs - summed)
+@dataclass(frozen=True)
+class Parts:
+    """The kernels of a nest in order, of which the one at `at` is that of the first segment of each iteration."""
+
+    kernels: tuple[loops.Kernel, ...]
+    at: int
+
+    @property
+    def sums(self) -> loops.Kernel:
+        """The kernel of the segment."""
+        return self.kernels[self.at]
 
 
-def _first_segment(kernel: loops.Kernel, loop: loops.For | None) -> int | None:
+def split_segments(kernel: loops.Kernel, names: Names) -> Iterator[Parts]:
+    """The ways to part a nest at the first segment of its iterations: the segment with all that it needs, and the
+    rest; and with a kernel ahead of both for the rows that an iteration computes before; all loops over that segment
+    together, or the first alone. None for nests without a segment, or of which nothing would be left."""
+    together = join_segments(kernel)
+    for whole in (together, kernel) if together is not kernel else (kernel,):
+        loop = only_loop(whole)
+        if loop is None or few(loop.extent) or _segment_at(whole, loop) is None:
+            continue
+        nest = _sums_apart(whole, loop, names)
+        if behind := _behind(nest, names):
+            yield Parts(behind, 0)
+        if ahead := _ahead(nest, names):
+            computing, left = ahead
+            rest = only_loop(left)
+            assert rest is not None
+            yield Parts((computing, *(_behind(Nest(left, rest), names) or (left,))), 1)
+
+
+def _segment_at(kernel: loops.Kernel, loop: loops.For) -> int | None:
     """The place of an iteration's first loop over a segment."""
-    body = loop.body if loop is not None else ()
-    return next((place for place, statement in enumerate(body) if is_segment(kernel, statement)), None)
+    return next((place for place, statement in enumerate(loop.body) if is_segment(kernel, statement)), None)
 
 
-def _sums_apart(kernel: loops.Kernel, loop: loops.For, at: int) -> tuple[loops.Kernel, loops.For]:
-    """The kernel with a row for each output that the segment adds to and the iteration writes elsewhere too, where a
-    row can be: each of both kernels has outputs of its own."""
-    nest = Nest(kernel, loop)
-    others = written_names(s for s in loop.body if s is not loop.body[at])
+def _sums_apart(kernel: loops.Kernel, loop: loops.For, names: Names) -> Nest:
+    """The nest with a row for each output that the segment adds to and the iteration writes elsewhere too, where a row
+    can be: each of both kernels has outputs of its own."""
+    nest, segment = Nest(kernel, loop), loop.body[_segment_at(kernel, loop) or 0]
+    others = written_names(s for s in loop.body if s is not segment)
     for buffer in kernel.buffers:
-        if buffer.kind == "output" and buffer.name in written_names([loop.body[at]]) & others:
+        if buffer.kind == "output" and buffer.name in written_names([segment]) & others:
             try:
-                nest = output_in_row(nest, buffer)
+                nest = output_in_row(nest, buffer, names)
             except Unfit:
                 continue
-    return nest.kernel, nest.loop
+    return nest
+
+
+def _behind(nest: Nest, names: Names) -> tuple[loops.Kernel, ...]:
+    """The kernel of the segment, and that of the rest; none where the rest would only copy."""
+    kernel, loop = nest.kernel, nest.loop
+    at = _segment_at(kernel, loop)
+    assert at is not None
+    before, segment, after = loop.body[:at], loop.body[at], loop.body[at + 1 :]
+    needed = closure(before, names_read([segment]) | written_names([segment]))
+    moved = tuple(s for s in before if pure(s) or not _among(s, needed))
+    if not any(map(_works, after)) and all(map(pure, moved)):
+        return ()
+    if not _may_follow(before, moved, written_names([segment])):
+        return ()
+    return _cut(nest, (*needed, segment), (*moved, *after), names, "segments")
+
+
+def _ahead(nest: Nest, names: Names) -> tuple[loops.Kernel, ...]:
+    """The kernel of the rows that an iteration computes before its segment, and that of the rest; none where it only
+    begins the segment's sums and copies."""
+    kernel, loop = nest.kernel, nest.loop
+    at = _segment_at(kernel, loop)
+    assert at is not None
+    before, rest = loop.body[:at], loop.body[at:]
+    outputs = {buffer.name for buffer in kernel.buffers if buffer.kind == "output"}
+    declared = [s.name for s in before if isinstance(s, State)]
+    summed = written_names([rest[0]])
+    stay = {name for name in declared if name in summed or not any(map(_works, _doing(before, name)))}
+    moved = tuple(s for s in before if pure(s) or loops.result_of(s) in stay or written_names([s]) & stay)
+    if any(written_names([s]) - stay for s in moved) or all(_among(s, moved) for s in before):
+        return ()
+    first = tuple(s for s in before if pure(s) or not _among(s, moved))
+    if outputs & summed & written_names(first) or not _may_follow(before, moved, set()):
+        return ()
+    return _cut(nest, first, (*moved, *rest), names, "ahead")
+
+
+def _doing(before: Body, name: str) -> Body:
+    """The statements that a row or an accumulator needs, its declaration apart."""
+    return tuple(s for s in closure(before, {name}) if not isinstance(s, State) and not pure(s))
+
+
+def _among(statement: loops.Statement, body: Sequence[loops.Statement]) -> bool:
+    return any(statement is each for each in body)
 
 
 def _works(statement: loops.Statement) -> bool:
@@ -88,61 +140,68 @@ def _works(statement: loops.Statement) -> bool:
     )
 
 
-class _Split:
-    """An iteration whose segment's sums, the `states`, get arrays."""
+def _may_follow(before: Body, moved: Sequence[loops.Statement], later: set[str]) -> bool:
+    """Whether statements may be done behind those of `before` that are not moved, and behind what writes `later`."""
+    written = set(later)
+    for statement in reversed(before):
+        if _among(statement, moved):
+            if written & (names_read([statement]) | written_names([statement])):
+                return False
+        else:
+            written |= written_names([statement])
+    return True
 
-    def __init__(self, kernel: loops.Kernel, loop: loops.For, states: tuple[State, ...], names: Names) -> None:
-        self.kernel, self.loop, self.names = kernel, loop, names
-        self.writer = Writer(kernel, loop.origin)
-        self.states = {state.name: state for state in states}
 
-    def kernels(self, first: Body, before: Body, after: Body, outputs: set[str]) -> tuple[loops.Kernel, ...]:
-        """Both kernels; the second stores the `outputs`. None where it goes on with a sum of one number."""
-        read = {name for name in self.states if name in names_read(after) | written_names(after)}
-        changed = read & written_names(after)
-        if not outputs or any(isinstance(self.states[name], loops.Accumulator) for name in changed):
-            return ()
-        arrays = {name: self._array(self.states[name]) for name in sorted(read)}
-        stores = [each for name, array in arrays.items() for each in self._stored(self.states[name], array)]
-        rest: list[loops.Statement] = [s for s in before if not self._is_of_states(s)]
-        for name, array in arrays.items():
-            rest += self._loaded(self.states[name], array, name in changed)
-        behind = after
-        for name in read - changed:
-            if isinstance(self.states[name], loops.Row):
-                behind = tuple(stored_in(s, name, arrays[name].name, self.loop.variable) for s in behind)
-        left = closure((*rest, *behind), outputs)
-        summing = replace(self.loop, body=(*first, *stores))
-        name = self.names.new(f"{self.kernel.name}_segments")
-        others = part(self.kernel, self.kernel.name, replace(self.loop, body=left), *arrays.values())
-        return part(self.kernel, name, summing, *arrays.values()), replace(others, template="rows")
+def _cut(nest: Nest, first: Body, second: Body, names: Names, name: str) -> tuple[loops.Kernel, ...]:
+    """The kernels of both parts of an iteration; what the second needs of the first is stored. None where both write an
+    output, or the second goes on with a number."""
+    kernel, loop = nest.kernel, nest.loop
+    outputs = {buffer.name for buffer in kernel.buffers if buffer.kind == "output"}
+    declared = {s.name: s for s in first if isinstance(s, State)}
+    changed = written_names(second)
+    touched = names_read(second) | changed
+    crossing = {name: state for name, state in declared.items() if name in touched and not _declares(second, name)}
+    if outputs & written_names(first) & changed or not outputs & changed:
+        return ()
+    if any(name in changed and isinstance(state, loops.Accumulator) for name, state in crossing.items()):
+        return ()
+    arrays = {name: array_of_each(kernel, state, loop.extent, names) for name, state in crossing.items()}
+    cut = _Crossing(nest, arrays, names)
+    stored = tuple(s for name, state in crossing.items() for s in cut.stored(state))
+    loaded = tuple(s for name, state in crossing.items() for s in cut.loaded(state, name in changed))
+    for row in (name for name, state in crossing.items() if isinstance(state, loops.Row) and name not in changed):
+        second = tuple(stored_in(s, row, cut.arrays[row].name, loop.variable) for s in second)
+    done = closure(first, {*(outputs & written_names(first)), *crossing})
+    left = alive(closure((*loaded, *second), outputs & changed))
+    made = tuple(cut.arrays.values())
+    behind = replace(part(kernel, kernel.name, replace(loop, body=left), *made), template="rows")
+    return part(kernel, names.new(f"{kernel.name}_{name}"), replace(loop, body=(*done, *stored)), *made), behind
 
-    def _is_of_states(self, statement: loops.Statement) -> bool:
-        """Whether a statement declares a state, or gives it its first values."""
-        return loops.result_of(statement) in self.states or bool(written_names([statement]) & self.states.keys())
 
-    def _array(self, state: State) -> Buffer:
-        extents = state.extents if isinstance(state, loops.Row) else ()
-        name = self.names.new(f"{self.kernel.name}_{state.name}")
-        return Buffer(name=name, kind="output", extents=(self.loop.extent, *extents), origin=state.origin)
+def _declares(body: Body, name: str) -> bool:
+    return any(isinstance(s, State) and s.name == name for s in body)
 
-    def _stored(self, state: State, array: Buffer) -> Body:
-        """What stores a state behind the segment."""
+
+class _Crossing:
+    """What one part of an iteration leaves to the other, by name, in `arrays`."""
+
+    def __init__(self, nest: Nest, arrays: dict[str, Buffer], names: Names) -> None:
+        self.row, self.arrays, self.writer = nest.loop.variable, arrays, Writer.named(names, nest.loop.origin)
+
+    def stored(self, state: State) -> Body:
+        """What stores a row or a number at the end of the first part."""
+        array = self.arrays[state.name]
+        return self.writer.stored(state.name, array.extents[1:], "s", array.name, self.row)
+
+    def loaded(self, state: State, changed: bool) -> Body:
+        """What the second part begins with: a number, or a row that it changes; it reads others where they are."""
+        array, write = self.arrays[state.name], self.writer
         if isinstance(state, loops.Accumulator):
-            return (self.writer.store(array.name, state.name, self.loop.variable),)
-        variables = self.writer.over(state.extents)
-        value = self.writer.load("s", state.name, *variables)
-        store = self.writer.store(array.name, value.result, self.loop.variable, *variables)
-        return self.writer.nested(variables, state.extents, (value, store))
-
-    def _loaded(self, state: State, array: Buffer, changed: bool) -> Body:
-        """What the rest begins with: a sum of one number, or a row that it changes; it reads others where they are."""
-        if isinstance(state, loops.Accumulator):
-            load = loops.Load(result=state.name, buffer=array.name, indices=(self.loop.variable,), origin=state.origin)
-            return (load,)
+            return loaded({state.name: array}, self.row)
         if not changed:
             return ()
-        variables = self.writer.over(state.extents)
-        value = self.writer.load("s", array.name, self.loop.variable, *variables)
-        store = self.writer.store(state.name, value.result, *variables)
-        return state, *self.writer.nested(variables, state.extents, (value, store))
+        variables = write.over(state.extents)
+        value = write.load("s", array.name, self.row, *variables)
+        return state, *write.nested(
+            variables, state.extents, (value, write.store(state.name, value.result, *variables))
+        )

@@ -72,6 +72,20 @@ def stored_in(statement: loops.Statement, name: str, buffer: str, row: str) -> l
     return rewrite(statement, change) if touched else statement
 
 
+def kept_in(statement: loops.Statement, buffer: str, row: str) -> loops.Statement:
+    """A statement that accesses `row[...]` where it accessed a row of a buffer: `stored_in` undone."""
+
+    def change(node: Node) -> Node:
+        match node:
+            case loops.Load() if node.buffer == buffer:
+                return replace(node, buffer=row, indices=node.indices[1:])
+            case loops.Store() | loops.Accumulate() if node.target == buffer:
+                return replace(node, target=row, indices=node.indices[1:])
+        return node
+
+    return rewrite(statement, change)
+
+
 def multiplies(statement: loops.Statement, outer: str = "") -> bool:
     """Whether a statement computes a product of a row and a matrix: a loop in the loop `outer` adds up, for one of the
     two, products of an element of both and of something that is not of both."""

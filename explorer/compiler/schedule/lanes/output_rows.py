@@ -7,6 +7,7 @@ from dataclasses import replace
 from explorer.compiler.ir import loops
 from explorer.compiler.ir.node import Names, Node, merge, walk
 from explorer.compiler.ir.statements import all_names
+from explorer.compiler.schedule.edit.nests import kept_in
 from explorer.compiler.schedule.edit.statement_writer import Writer
 from explorer.compiler.schedule.lanes.mapping import Nest, Unfit
 
@@ -19,7 +20,7 @@ def sums_in_rows(nest: Nest) -> Nest:
     An output starts as zeros in the loops, and so does the row where the nest does not fill it itself."""
     for buffer in nest.kernel.buffers:
         if buffer.kind == "output" and any(not isinstance(node, loops.Store) for node in _accesses(nest, buffer)):
-            nest = output_in_row(nest, buffer)
+            nest = output_in_row(nest, buffer, Names(all_names(nest.kernel)))
     return nest
 
 
@@ -27,18 +28,19 @@ def _accesses(nest: Nest, buffer: loops.Buffer) -> list[Node]:
     return [node for node in walk(nest.loop) if loops.array_of(node) == buffer.name]
 
 
-def output_in_row(nest: Nest, buffer: loops.Buffer) -> Nest:
-    """The nest with a row, or an accumulator, for an output; raises Unfit."""
+def output_in_row(nest: Nest, buffer: loops.Buffer, names: Names) -> Nest:
+    """The nest with a row, or an accumulator, for an output, of new `names`; raises Unfit."""
     kernel, loop, accesses = nest.kernel, nest.loop, _accesses(nest, buffer)
     extents = buffer.extents[1:]
     own = all(isinstance(node, Access) and node.indices[:1] == (loop.variable,) for node in accesses)
     if own and not extents and all(isinstance(node, loops.Accumulate) for node in accesses):
-        return _in_scalar(nest, buffer, accesses)
+        return _in_scalar(nest, buffer, accesses, names)
     if not extents or not own or any(isinstance(e, str) and e not in dict(kernel.sizes) for e in extents):
         raise Unfit(f"it goes back to elements of {buffer.name} that no row holds")
     write = Writer(kernel, merge(*(node.origin for node in accesses)))
-    row = write.names.new("y")
-    changed = tuple(_redirected(statement, buffer.name, row) for statement in loop.body)
+    write.names = names
+    row = names.new("y")
+    changed = tuple(kept_in(statement, buffer.name, row) for statement in loop.body)
     declared: list[loops.Statement] = [loops.Row(name=row, extents=extents, origin=write.origin)]
     if not _fills_first(nest, buffer.name):
         declared += write.cleared(row, extents)
@@ -47,28 +49,16 @@ def output_in_row(nest: Nest, buffer: loops.Buffer) -> Nest:
     return Nest(replace(kernel, body=(nested,)), nested)
 
 
-def _in_scalar(nest: Nest, buffer: loops.Buffer, accesses: list[Node]) -> Nest:
+def _in_scalar(nest: Nest, buffer: loops.Buffer, accesses: list[Node], names: Names) -> Nest:
     """The nest with an accumulator for an output of one number an iteration, which it only adds to."""
     loop, origin = nest.loop, merge(*(node.origin for node in accesses))
-    total = loops.Accumulator(name=Names(all_names(nest.kernel)).new("s"), start=0.0, origin=origin)
-    changed = tuple(_redirected(statement, buffer.name, total.name) for statement in loop.body)
+    total = loops.Accumulator(name=names.new("s"), start=0.0, origin=origin)
+    changed = tuple(kept_in(statement, buffer.name, total.name) for statement in loop.body)
     stored = loops.Store(
         target=buffer.name, indices=(loop.variable,), function="copy", operands=(total.name,), origin=origin
     )
     nested = replace(loop, body=(total, *changed, stored))
     return Nest(replace(nest.kernel, body=(nested,)), nested)
-
-
-def _redirected(statement: loops.Statement, buffer: str, row: str) -> loops.Statement:
-    """The statement with its accesses to a buffer's row of this iteration to a row instead."""
-    match statement:
-        case loops.For():
-            return replace(statement, body=tuple(_redirected(child, buffer, row) for child in statement.body))
-        case loops.Load() if statement.buffer == buffer:
-            return replace(statement, buffer=row, indices=statement.indices[1:])
-        case loops.Store() | loops.Accumulate() if statement.target == buffer:
-            return replace(statement, target=row, indices=statement.indices[1:])
-    return statement
 
 
 def _fills_first(nest: Nest, buffer: str) -> bool:
