@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import re
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Mapping
@@ -33,12 +34,16 @@ class CompileRequest:
     name: str | None
     sizes: tuple[tuple[str, int], ...]
     options: tuple[tuple[str, str | int | bool], ...]
+    schedule: str
+    """As JSON: of 1 and true, which are equal, each is another value."""
     stages: tuple[str, ...] | None
     default_sizes: tuple[tuple[str, int], ...] = ()
     data: str = ""
     data_dir: str | None = None
     data_changed: int = 0
     """The data that it is compiled for; if it is a file, where that is and when it changed."""
+    costs: tuple[str, ...] | None = None
+    """Where only the kernels' costs are asked for: the kernels whose machine code is made for them."""
     first: bool = field(default=False, compare=False)
     """Whether somebody wants to see the first form of what takes long before the best one."""
 
@@ -49,9 +54,11 @@ class CompileRequest:
             "sizes": dict(self.sizes),
             "default_sizes": dict(self.default_sizes),
             "options": dict(self.options),
+            "schedule": json.loads(self.schedule),
             "stages": self.stages,
             "data": self.data,
             "data_dir": self.data_dir,
+            "costs": self.costs,
             "first": self.first,
         }
 
@@ -159,16 +166,19 @@ async def compile_cached(
     *,
     sizes: Mapping[str, int],
     options: Mapping[str, str | int | bool],
+    schedule: Mapping[str, str | int | bool],
     default_sizes: Mapping[str, int] | None = None,
     name: str | None = None,
     stages: Iterable[str] | None = None,
     data: str = "",
+    costs: tuple[str, ...] | None = None,
     first: bool = False,
 ) -> Compiled:
     """Compile for the page: the JSON of `runtime.fitting.Fitted.to_json(stages)`, from the application's service; or
     that of its `first` form, as `CompileService.compile` has it.
 
-    A layer or an op is compiled for `data`, or for none where the server has none of that name.
+    With `costs`, what its kernels cost in its place (`runtime.runs.costs`), in registers those named. A layer or an op
+    is compiled for `data`, or for none where the server has none of that name.
     """
     service: CompileService = app.state.compiler
     # A score is the same for all data, and kept once.
@@ -178,9 +188,11 @@ async def compile_cached(
         name,
         tuple(sorted(sizes.items())),
         tuple(sorted(options.items())),
+        json.dumps(schedule, sort_keys=True),
         None if stages is None else tuple(stages),
         tuple(sorted((default_sizes or {}).items())),
         *(found or ("", None, 0)),
+        costs=costs,
         first=first,
     )
     return await service.compile(request)

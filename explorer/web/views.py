@@ -18,9 +18,10 @@ from explorer.compiler.language.diagnostics import with_article
 from explorer.compiler.pipeline import STAGES, StageSpec
 from explorer.runtime.targets.table import TARGETS
 from explorer.web import differences
+from explorer.web.decisions import Nest
 from explorer.web.drawing import DRAWABLE, Drawing, draw
 from explorer.web.highlight import highlight, highlight_words
-from explorer.web.messages import Options, Sizes
+from explorer.web.messages import Options, Schedule, Sizes
 
 MOST_LINES = 5_000
 """Lines of one text that the page shows; more would make it slow, and the whole is one download away."""
@@ -38,15 +39,17 @@ class PaneState(BaseModel):
     diff: bool = False
     passes: bool = False
     drawn: bool = False
+    decisions: bool = True
 
 
 class Choices(BaseModel):
-    """The sizes and options of one side of a comparison."""
+    """The sizes, options and schedule of one side of a comparison."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     sizes: Sizes = {}
     options: Options = {}
+    schedule: Schedule = {}
 
 
 @dataclass(frozen=True)
@@ -127,6 +130,8 @@ class Pane:
     passes: tuple[PassRow, ...] = ()
     current: int = -1
     resources: tuple[Mapping[str, Any], ...] = ()
+    nests: tuple[Nest, ...] = ()
+    unasked: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def resources_in_short(self) -> str:
@@ -298,12 +303,13 @@ def _compare(
 
 
 def _side_names(first: Mapping[str, Any], second: Mapping[str, Any]) -> tuple[str, str]:
-    """What sets each side apart: the sizes and options that differ."""
-    choices = [{**side["sizes"], **side["options"]} for side in (first, second)]
-    differing = [name for name in choices[1] if choices[0].get(name) != choices[1][name]]
+    """What sets each side apart: the sizes, options and decisions that differ."""
+    choices = [{**side["sizes"], **side["options"], **side["schedule"]} for side in (first, second)]
+    names = dict.fromkeys([*choices[1], *choices[0]])
+    differing = [name for name in names if choices[0].get(name) != choices[1].get(name)]
 
     def words(side: Mapping[str, Any]) -> str:
-        return ", ".join(f"{name} {str(side.get(name)).lower()}" for name in differing)
+        return ", ".join(f"{name} {str(side.get(name, 'usual')).lower()}" for name in differing)
 
     return words(choices[0]), words(choices[1])
 

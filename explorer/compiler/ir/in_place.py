@@ -35,11 +35,12 @@ from explorer.compiler.ir.kernels import (
     result_of,
 )
 from explorer.compiler.ir.loops import Accumulate, Buffer, Compute, Index, Load, Store
-from explorer.compiler.ir.node import Atom, same_operations, walk
+from explorer.compiler.ir.node import Atom, once, same_operations, walk
 
 InPlace = Index | Load
 
 
+@once
 def written_in_place(kernel: ScheduledKernel) -> ScheduledKernel:
     """The kernel with the index arithmetic and the loads in place that one statement beside them reads, of the same
     origin, and that no fact speaks of."""

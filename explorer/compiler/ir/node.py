@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, fields, replace
 from functools import wraps
 from itertools import chain
@@ -169,7 +169,7 @@ class Names:
     def __init__(self, taken: set[str]) -> None:
         self._taken = set(taken)
         self._numbers: dict[str, int] = {}
-        self._given: list[tuple[str, str, int]] = []
+        self._given: list[tuple[str, str, str, int]] = []
 
     def new(self, hint: str) -> str:
         """The hint itself where it is free, else its letters with the next free number."""
@@ -179,17 +179,29 @@ class Names:
             self._numbers[letters] = self._numbers.get(letters, 0) + 1
             name = f"{letters}{self._numbers[letters]}"
         self._taken.add(name)
-        self._given.append((name, letters, before))
+        self._given.append((hint, name, letters, before))
         return name
 
     def mark(self) -> int:
         """How many names have been given so far."""
         return len(self._given)
 
+    def since(self, mark: int) -> tuple[tuple[str, str], ...]:
+        """The names that were given since, each behind the hint that it was given for."""
+        return tuple((hint, name) for hint, name, _, _ in self._given[mark:])
+
+    def again(self, given: Sequence[tuple[str, str]]) -> bool:
+        """Gives names that were given before; gives none, and says so, where one is no more what its hint is given."""
+        mark = self.mark()
+        if all(self.new(hint) == name for hint, name in given):
+            return True
+        self.back_to(mark)
+        return False
+
     def back_to(self, mark: int) -> None:
         """Frees the names that were given since, for what they name has been given up."""
         while len(self._given) > mark:
-            name, letters, before = self._given.pop()
+            _, name, letters, before = self._given.pop()
             self._taken.discard(name)
             self._numbers[letters] = before
 

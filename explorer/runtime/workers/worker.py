@@ -29,11 +29,17 @@ def compile_model(request: Mapping[str, Any]) -> Iterator[Event]:
     from explorer.runtime.runs.fitting import fit
     from explorer.runtime.runs.request import ModelRequest
 
-    asked = {name: value for name, value in request.items() if name not in ("stages", "first")}
+    asked = {name: value for name, value in request.items() if name not in ("stages", "first", "costs")}
+    model = ModelRequest(**asked)
     try:
-        found = fit(ModelRequest(**asked))
+        found = fit(model)
     except InputError as error:
         yield events.failed("refused", str(error))
+        return
+    if request.get("costs") is not None and found.compilation.ok:
+        from explorer.runtime.runs.costs import costs_json
+
+        yield events.result({"ok": True, "costs": costs_json(found, model, request["costs"])})
         return
     wanted = request["stages"]
     for body in found.forms(wanted) if request.get("first") else [found.to_json(wanted)]:

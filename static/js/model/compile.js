@@ -45,8 +45,8 @@ export function repaint() {
 }
 
 const current = () => {
-  const { text, sizes, defaultSizes, options, data, edit } = state;
-  return { text, sizes, defaultSizes, options, data, edit };
+  const { text, sizes, defaultSizes, options, schedule, data, edit } = state;
+  return { text, sizes, defaultSizes, options, schedule, data, edit };
 };
 
 /**
@@ -89,6 +89,8 @@ function post(path, input) {
     sizes: JSON.stringify(input.sizes),
     default_sizes: JSON.stringify(input.defaultSizes),
     options: JSON.stringify(input.options),
+    schedule: JSON.stringify(input.schedule),
+    good_schedule: JSON.stringify(path === "/compile" ? goodSchedule() : state.scheduleBefore),
     panes: JSON.stringify(state.panes),
     data: input.data,
     against: JSON.stringify(state.against),
@@ -113,6 +115,9 @@ function later() {
       post("/late", { ...state.goodInput, edit: state.edit });
   }, IDLE);
 }
+
+// What a refused choice gives way to: the choices that the stages show.
+const goodSchedule = () => state.goodInput?.schedule ?? {};
 
 // A pane that shows the first form of its stage is to show the best one as soon as that is made.
 function best() {
@@ -149,8 +154,12 @@ function readFacts() {
     state.good = facts.edit;
     state.goodFacts = facts;
     if (facts.data) state.data = facts.data; // what the server took, where the data was for another family
-    const { text, sizes, defaultSizes, options, data } = state;
-    state.goodInput = { text, sizes: { ...sizes }, defaultSizes: { ...defaultSizes }, options: { ...options }, data };
+    state.scheduleBefore = goodSchedule();
+    state.schedule = facts.schedule; // less what was refused
+    const { text, sizes, defaultSizes, options, schedule, data } = state;
+    const chosen = { options: { ...options }, schedule: { ...schedule } };
+    state.goodInput = { text, sizes: { ...sizes }, defaultSizes: { ...defaultSizes }, ...chosen, data };
+    keep();
   }
   emit("facts", facts);
 }

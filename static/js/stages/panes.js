@@ -91,6 +91,10 @@ export function step(by, index = state.active) {
   changePane(index, { at: at === last ? null : at });
 }
 
+/** @param {number} index */
+export const toggleDecisions = (index) =>
+  changePane(index, { decisions: !state.panes[index].decisions, passes: false });
+
 /** @param {"diff" | "passes"} what */
 export const toggle = (what, index = state.active) => {
   if (Number(paneElements()[index]?.dataset.last) < 0) return;
@@ -156,12 +160,12 @@ export async function exportJson() {
  * @param {string[] | null} stages null for all
  * @returns {Promise<Compiled>}
  */
-async function fetchCompiled({ text, sizes, defaultSizes, options }, stages) {
+async function fetchCompiled({ text, sizes, defaultSizes, options, schedule }, stages) {
   const data = state.goodFacts?.data;
   const answer = await fetch("/api/compile", {
     method: "POST",
     headers: { "Content-Type": "application/json" },
-    body: JSON.stringify({ text, sizes, default_sizes: defaultSizes, options, stages, data }),
+    body: JSON.stringify({ text, sizes, default_sizes: defaultSizes, options, schedule, stages, data }),
   });
   return answer.json();
 }
@@ -189,8 +193,8 @@ let focused = ""; // a selector for what had the focus
 function remember() {
   const element = document.activeElement;
   const pane = around(element, ".pane");
-  const { act, pass, open } = element instanceof HTMLElement ? element.dataset : {};
-  const data = Object.entries({ act, pass, open }).map(([name, value]) =>
+  const { act, pass, open, decision } = element instanceof HTMLElement ? element.dataset : {};
+  const data = Object.entries({ act, pass, open, decision }).map(([name, value]) =>
     value ? `[data-${name}="${CSS.escape(value)}"]` : "",
   );
   focused = pane ? `#${pane.id} ${act ? data.join("") : ".body"}` : open ? data.join("") : "";

@@ -82,6 +82,11 @@ class Helpers:
         others = self._origins.get((name, text), ())
         self._origins[name, text] = serving(f"function {name}", "generate_cuda", (others, origin))
 
+    def add(self, others: Helpers) -> None:
+        """Notes those that another text calls."""
+        for (name, text), origin in others._origins.items():
+            self.use(name, text, origin)
+
     def lines(self) -> list[Line]:
         """The functions by name, each line with the origins of all that call it: for whom it is, if they are of one."""
         bare = ("}", "#pragma unroll")
