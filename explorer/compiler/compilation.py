@@ -355,15 +355,15 @@ class _Stages(Mapping[str, Stage]):
         self._report = report  # what that of each pass is like
         self._steps: dict[str, tuple[PassReport, Program]] = {}
         self._made: dict[str, Stage] = {}
+        self._shared: dict[str, Stage] = {}  # those that are the same with any schedule
         for spec in STAGES:
             if not (on_demand or spec.on_demand):
-                self._made[spec.name] = self._make(spec)
+                self.__getitem__(spec.name)
 
     def with_policy(self, policy: Policy) -> _Stages:
         """The same model's stages where something else is chosen for a GPU, each when it is first asked for."""
         stages = _Stages(self._graph, replace(self._report, policy=policy), on_demand=True)
-        stages._steps = self._steps
-        stages._made = {name: stage for name, stage in self._made.items() if name not in CHOSEN}
+        stages._steps, stages._shared = self._steps, self._shared
         return stages
 
     @property
@@ -374,16 +374,18 @@ class _Stages(Mapping[str, Stage]):
     def first_form(self) -> _Stages:
         """The stages, with those after the CUDA still to be made, in their first form."""
         stages = _Stages(self._graph, replace(self._report, first=True), on_demand=True)
-        stages._made = {spec.name: self[spec.name] for spec in STAGES if not spec.on_demand}
+        stages._steps, stages._shared = self._steps, self._shared
+        stages._made = {spec.name: self[spec.name] for spec in STAGES if not spec.on_demand and spec.name in CHOSEN}
         return stages
 
     def __getitem__(self, name: str) -> Stage:
-        if name not in self._made:
+        made = self._made if name in CHOSEN else self._shared
+        if name not in made:
             specs = [spec for spec in STAGES if spec.name == name]
             if not specs:
                 raise KeyError(name)
-            self._made[name] = self._make(specs[0])
-        return self._made[name]
+            made[name] = self._make(specs[0])
+        return made[name]
 
     def __contains__(self, name: object) -> bool:
         return any(spec.name == name for spec in STAGES)

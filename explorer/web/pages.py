@@ -296,8 +296,7 @@ async def _answer(request: Request, name: str, edit: Edit, stages: list[str], fi
         if other["ok"]:
             context["panes"] = views.build_panes(compiled, edit.panes, other)
     if compiled["ok"]:
-        before = await _compile(request, replace(edit, schedule=edit.good_schedule), stages)
-        changed = decisions.changed_kernels(compiled, before) if before["ok"] else []
+        changed = await _changed_kernels(request, edit, compiled)
         context["panes"] = _with_decisions(context["panes"], compiled, refused)
         context["kernel_costs"] = decisions.known_costs(compiled, changed)
     response = _templates.TemplateResponse(request, name, context)
@@ -326,6 +325,14 @@ async def _compile_what_fits(
         edit = replace(edit, schedule={key: value for key, value in fitting.items() if key not in left})
         compiled = await _compile(request, edit, stages, first)
     return edit, compiled, left | refused
+
+
+async def _changed_kernels(request: Request, edit: Edit, compiled: Compiled) -> list[str]:
+    """The kernels that the last change of the schedule has changed."""
+    if edit.schedule == edit.good_schedule:
+        return []
+    before = await _compile(request, replace(edit, schedule=edit.good_schedule), _prompt_stages())
+    return decisions.changed_kernels(compiled, before) if before["ok"] else []
 
 
 def _with_decisions(

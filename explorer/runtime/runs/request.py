@@ -321,7 +321,8 @@ class Setup(ABC):
 def attempt(request: ModelRequest, counts: Mapping[str, int] | None = None, counted_on: str = "") -> Compilation:
     """The request's model, its costs counted on a graph of these sizes, and of its stages those that are asked for.
 
-    The latest models are kept as they are without a schedule: with one, only what it changes is made."""
+    The latest models are kept without a schedule and without machine code: of another schedule only what it changes is
+    made."""
     sizes = {**request.default_sizes, **request.sizes}
     given = (sorted(sizes.items()), sorted(request.options.items()), request.name, counts, counted_on)
     key = (request.text, repr(given))  # 1 and True are equal, but not as options
@@ -337,7 +338,7 @@ def attempt(request: ModelRequest, counts: Mapping[str, int] | None = None, coun
     _LATEST[key] = found
     if len(_LATEST) > MOST_KEPT:
         del _LATEST[next(iter(_LATEST))]
-    if not found.ok or not request.schedule:
+    if not found.ok:
         return found
     try:
         return found.with_schedule(request.schedule)
