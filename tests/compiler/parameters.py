@@ -85,6 +85,12 @@ score SW(h: entity, r: relation, t: entity):
     return dot(reshape(y, 2, K) @ z, sum(s) * (reshape(y, 2, K) @ b)) + c[r]
 """
 """A batch, matrices for all of its triples."""
+PAIRS = """dim D = 20
+score Pairs(h: entity, r: relation, t: entity):
+    param E[entity, D], B[relation, entity], C[entity, relation, D], W[entity, entity], b[relation]
+    return dot(E[h] * C[t, r], E[t]) + tanh(B[r, t]) * b[r] + W[h, t] * W[t, h]
+"""
+"""A number, and a row, for each pair of two sets' elements, and a number of each relation."""
 
 PARAMETERS = {
     "biases": BIASES,
@@ -95,5 +101,6 @@ PARAMETERS = {
     "deep": DEEP,
     "lists": LISTS,
     "batch": BATCH,
+    "pairs": PAIRS,
 }
 """All of them, by name."""

@@ -23,18 +23,19 @@ def run_scheduled(programs: Sequence[kernels.ScheduledKernel], inputs: Mapping[s
     """Everything that the kernels, run in order, write, by name: float32, or int64 for index arrays.
 
     What one kernel wrote, later ones read, and write again where it is their output as well. Where a kernel sees the
-    first two dimensions of given arrays as one, what is written has two again."""
+    first two dimensions of given arrays as one, what is written has two again; what kernels see as one and as two is
+    given as the first that wrote it saw it."""
     written: Outputs = {}
-    seen: dict[str, loops.Buffer] = {}  # by name, as the last kernel that wrote it saw it
+    seen: dict[str, loops.Buffer] = {}  # by name, as the first kernel that wrote it saw it
     extents = _extents(programs, inputs)
     for kernel in programs:
         known = {**inputs, **written}
-        own = {b.name: _shaped(b, known[b.name]) for b in kernel.buffers if b.name in known}
+        own = {b.name: _shaped(b, known[b.name], extents) for b in kernel.buffers if b.name in known}
         environment = _environment(kernel, {**inputs, **extents, **own}, {n: a for n, a in own.items() if n in written})
         _Text(kernel).function()(environment)
         writes = written_buffers(kernel)
         written |= {name: environment[name] for name in writes}
-        seen |= {buffer.name: buffer for buffer in kernel.buffers if buffer.name in writes}
+        seen = {**{buffer.name: buffer for buffer in kernel.buffers if buffer.name in writes}, **seen}
         extents |= {name: environment[name] for name, _ in kernel.counts}
     buffers = [buffer for kernel in programs for buffer in kernel.buffers]
     merged = {
@@ -43,7 +44,7 @@ def run_scheduled(programs: Sequence[kernels.ScheduledKernel], inputs: Mapping[s
         if b.name in inputs and np.ndim(inputs[b.name]) == len(b.extents) + 1
     }
     return {
-        name: _whole(array, merged.get(seen[name].extents[0]) if seen[name].extents else None)
+        name: _whole(_shaped(seen[name], array, extents), merged.get(seen[name].extents[0]) if array.ndim else None)
         for name, array in written.items()
     }
 
@@ -53,13 +54,13 @@ def _whole(array: Number, ends: tuple[int, ...] | None) -> Number:
     return array if ends is None else np.reshape(array, (*ends, *np.shape(array)[1:]))
 
 
-def _shaped(buffer: loops.Buffer, array: Number) -> Number:
+def _shaped(buffer: loops.Buffer, array: Number, extents: Mapping[str, int]) -> Number:
     """An array with as many dimensions as a kernel's buffer has: a kernel may see the first two as one."""
     if np.ndim(array) == len(buffer.extents) + 1:
         return np.reshape(array, (-1, *np.shape(array)[2:]))
     if 0 < np.ndim(array) == len(buffer.extents) - 1:
-        _, inner, *_ = buffer.extents
-        return np.reshape(array, (-1, inner, *np.shape(array)[1:]))
+        inner = buffer.extents[1]
+        return np.reshape(array, (-1, extents[inner] if isinstance(inner, str) else inner, *np.shape(array)[1:]))
     return array
 
 
@@ -80,7 +81,7 @@ def written_buffers(kernel: kernels.ScheduledKernel) -> tuple[str, ...]:
 def _extents(programs: Sequence[kernels.ScheduledKernel], inputs: Mapping[str, Number]) -> dict[str, int]:
     """The extents that the given arrays bring, of all kernels: one may be launched on those of another's arrays."""
     given = [buffer for kernel in programs for buffer in kernel.buffers if buffer.name in inputs]
-    shapes = ((buffer.extents, np.shape(_shaped(buffer, inputs[buffer.name]))) for buffer in given)
+    shapes = ((buffer.extents, np.shape(_shaped(buffer, inputs[buffer.name], {}))) for buffer in given)
     pairs = (pair for names, shape in shapes for pair in zip(names, shape, strict=True))
     return {extent: length for extent, length in pairs if isinstance(extent, str)}
 
@@ -114,6 +115,7 @@ class _Text(Text):
         nodes = tuple(walk(kernel))
         tiles = [node for node in nodes if isinstance(node, kernels.Tile)]
         arrays: list[loops.Buffer | kernels.Tile] = [*kernel.buffers, *tiles]
+        self.extents = {array.name: array.extents for array in arrays}
         self.widths = kernels.vector_indices(kernel)
         inside = (walk(loop) for loop in nodes if isinstance(loop, kernels.Loop) and loop.step > 1)
         self.vectors = {node.name for each in inside for node in each if isinstance(node, loops.Accumulator)}
@@ -138,6 +140,19 @@ class _Text(Text):
     def loaded(self, name: str, indices: tuple[Atom, ...]) -> str:
         """A number, an index, or a vector, which later stores must not change."""
         return f"{super().loaded(name, indices)}{'.copy()' if self.wide(indices) else ''}"
+
+    def load(self, load: loops.Load) -> str:
+        value = super().load(load)
+        if not isinstance(load, kernels.CheckedLoad):
+            return value
+        places = [(index, extent) for index, extent in zip(load.indices, self.extents[load.buffer], strict=True)]
+        inside = (
+            f"0 <= {self.atom(index)} <= {self.atom(extent)} - {self.widths.get(str(index), 1)}"
+            for index, extent in places
+            if index in load.checked
+        )
+        nothing = self.constant(0 if load.buffer in self.indices else np.float32(0))
+        return f"{value} if {' and '.join(inside)} else {nothing}"
 
     def statement(self, statement: Node) -> None:
         match statement:

@@ -11,7 +11,7 @@ from explorer.compiler.ir.dlc import DlcProgram, print_dlc
 from explorer.compiler.ir.instances import print_instances
 from explorer.compiler.ir.kernels import ScheduledKernel, print_scheduled
 from explorer.compiler.ir.loops import Kernel, print_kernel
-from explorer.compiler.ir.node import Line, Node, once
+from explorer.compiler.ir.node import Extent, Line, Node, once
 from explorer.compiler.ir.slc import SlcProgram, print_slc
 
 AnyProgram = Kernel | ScheduledKernel | SlcProgram | DlcProgram
@@ -23,13 +23,15 @@ class Module(Node):
     names the output that is the definition's, `gradients` those of the learnt tensors, by tensor.
 
     `inverses` are by index array of a batch the one that orders the batch by it: of these both may be at hand, so a sum
-    over a segment of the order may as well be taken element by element."""
+    over a segment of the order may as well be taken element by element. `products` are by name the index arrays that
+    are none, but several as one: each of theirs with the extent of what it leads to, the last counting fastest."""
 
     name: str
     result: str
     gradients: tuple[tuple[str, str], ...]
     programs: tuple[AnyProgram, ...]
     inverses: tuple[tuple[str, str], ...] = ()
+    products: tuple[tuple[str, tuple[tuple[str, Extent], ...]], ...] = ()
 
 
 def print_module(module: Module) -> tuple[Line, ...]:
@@ -39,6 +41,11 @@ def print_module(module: Module) -> tuple[Line, ...]:
     kernels = tuple(program for program in module.programs if isinstance(program, Kernel))
     inverses = ", ".join(f"{entry} = {order}" for entry, order in module.inverses)
     head += f"  inverse {inverses}" if inverses else ""
+    products = ", ".join(
+        f"{name} = [{', '.join(f'{entry} of {extent}' for entry, extent in factors)}]"
+        for name, factors in module.products
+    )
+    head += f"  product {products}" if products else ""
     lines = [Line(head), *print_instances(kernels)]
     for program in module.programs:
         lines += [Line(""), *print_program(program)]

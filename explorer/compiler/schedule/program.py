@@ -9,6 +9,7 @@ from typing import TypeVar
 
 from explorer.compiler.decisions import grouped
 from explorer.compiler.ir import loops
+from explorer.compiler.ir.in_place import written_in_place
 from explorer.compiler.ir.index_sets import STARTS
 from explorer.compiler.ir.kernels import Count, ScheduledKernel, reads_of
 from explorer.compiler.ir.module import Module
@@ -93,7 +94,7 @@ def _a_warp(kernel: loops.Kernel, report: Report, most_bytes: int, names: Names)
 def schedule(program: loops.Kernel | Module, report: Report) -> ScheduledKernel | Module:
     """The program's kernels scheduled; raises Unsupported, with a sentence, for one that no template fits."""
     if isinstance(program, loops.Kernel):
-        kernels = within_extents((program,), _scheduled((program,), (), (), report), report)
+        kernels = _finished((program,), _scheduled((program,), (), None, report), report)
         say_unread(program, kernels, report)
         result = next(buffer.name for buffer in program.buffers if buffer.kind == "output")
         if len(kernels) == 1 and all(b.kind != "output" or b.name == result for b in kernels[0].buffers):
@@ -102,29 +103,36 @@ def schedule(program: loops.Kernel | Module, report: Report) -> ScheduledKernel 
         return Module(origin=program.origin, name=program.name, result=result, gradients=(), programs=steps)
     nests = tuple(kernel for kernel in program.programs if isinstance(kernel, loops.Kernel))
     kept = (program.result, *(name for _, name in program.gradients))
-    steps = within_extents(nests, _scheduled(nests, kept, program.inverses, report), report)
+    steps = _finished(nests, _scheduled(nests, kept, program, report), report)
     say_unread(program, steps, report)
-    return replace(program, programs=_streaming(program.result, steps), inverses=())
+    return replace(program, programs=_streaming(program.result, steps), inverses=(), products=())
+
+
+def _finished(
+    nests: tuple[loops.Kernel, ...], kernels: tuple[ScheduledKernel, ...], report: Report
+) -> tuple[ScheduledKernel, ...]:
+    """The kernels as they are printed: shown to stay inside their arrays, index arithmetic where it is read."""
+    return tuple(map(written_in_place, within_extents(nests, kernels, report)))
 
 
 def _scheduled(
-    nests: tuple[loops.Kernel, ...], kept: tuple[str, ...], inverses: tuple[tuple[str, str], ...], report: Report
+    nests: tuple[loops.Kernel, ...], kept: tuple[str, ...], module: Module | None, report: Report
 ) -> tuple[ScheduledKernel, ...]:
     """The kernels of a program's nests, in order, of which a caller gets the arrays `kept`, within the shared memory
     that a block has on every GPU; where some kernel needs more, within what this GPU gives a block."""
     said, refused = report.mark(), list(report.refusals)
     try:
-        return _scattered(nests, kept, inverses, report, SHARED_BYTES)
+        return _scattered(nests, kept, module, report, SHARED_BYTES)
     except Unsupported:
         report.back_to(said)
         report.refusals[:] = refused  # they are refused again, or not
-        return _scattered(nests, kept, inverses, report, report.target.shared_most)
+        return _scattered(nests, kept, module, report, report.target.shared_most)
 
 
 def _scattered(
     nests: tuple[loops.Kernel, ...],
     kept: tuple[str, ...],
-    inverses: tuple[tuple[str, str], ...],
+    module: Module | None,
     report: Report,
     most_bytes: int,
 ) -> tuple[ScheduledKernel, ...]:
@@ -132,7 +140,8 @@ def _scattered(
     as the nests are."""
     said = report.mark()
     try:
-        flat = flatten_negatives(scatter_sums(nests, inverses, report), report)
+        inverses, products = (module.inverses, module.products) if module is not None else ((), ())
+        flat = flatten_negatives(scatter_sums(nests, inverses, products, report), report)
         return tuple(_with_count(step, flat.count) for step in _each_scheduled(flat.kernels, kept, report, most_bytes))
     except Unsupported as error:
         report.back_to(said)

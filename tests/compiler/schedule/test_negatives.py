@@ -30,6 +30,8 @@ SCORES = {
     "product of both": HEAD + "    param V[entity, K]\n    return dot(tanh(E[h] * E[t]) @ P[r], V[t])\n",
     "own product": HEAD + "    param V[entity, K]\n    return dot(E[h] @ P[r], V[t])\n",
     "one matrix": HEAD.replace("P[relation, D, K]", "P[D, K]") + "    return norm(sin(E[h] - E[t]) @ P + R[r], 2)\n",
+    "two sets": HEAD.replace("R[relation, K]", "R[relation, entity, D], W[entity, entity], b[relation]")
+    + "    return dot(E[h], R[r, t]) + W[t, h] * b[r] + dot(E[t], R[r, h])\n",
     "no matrix": HEAD.replace("R[relation, K]", "R[relation, D]") + "    return norm(E[h] + R[r] - E[t], 2)\n",
 }
 ENDS = ("tail:3", "head:2", "tail:1")
@@ -126,6 +128,27 @@ def test_the_module_tells_what_its_orders_are_of():
     text = "".join(f"{line.text}\n" for line in print_module(loops))
     assert "inverse h = h_order, r = r_order, t = t_order" in text.partition("\n")[0]
     assert parse_module(text).inverses == loops.inverses
+
+
+def test_the_module_tells_which_arrays_stand_for_several():
+    loops, *_ = both(SCORES["two sets"], "tail:3", True)
+    text = "".join(f"{line.text}\n" for line in print_module(loops))
+    assert (
+        "product r_h = [r of relation, h of entity], t_h = [t of entity, h of entity], r_t = ["
+        in text.partition("\n")[0]
+    )
+    assert parse_module(text).products == loops.products
+
+
+def test_rows_that_two_sets_tell_apart_are_added_to_where_a_batch_has_some():
+    """Of the many rows a kernel only clears all; none is launched for each to see whether there is something to add."""
+    _, scheduled, _ = both(SCORES["two sets"], "tail:3", True)
+    touching = {
+        name: [k for k in scheduled.programs if name in {b.name for b in k.buffers}] for name in ("grad_W", "grad_b")
+    }
+    assert [kernel.template for kernel in touching["grad_W"]] == ["rows", "adds"]
+    assert [kernel.template for kernel in touching["grad_b"]] == ["rows", "adds"]
+    assert {b.extents for b in touching["grad_W"][1].buffers if b.name == "grad_W"} == {("entity", "entity")}
 
 
 def test_without_the_inspector_nothing_is_grouped():

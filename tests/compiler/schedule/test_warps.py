@@ -148,3 +148,35 @@ def test_a_kernel_without_a_loop_over_the_batch_is_refused():
         schedule_warps(replace(kernel, body=()), Report.silent())
     with pytest.raises(Unsupported, match="more than one parallel loop"):
         schedule_warps(replace(kernel, body=kernel.body * 2), Report.silent())
+
+
+SHORT = """dim D = {D}, N = 6
+score Short(h: entity, r: relation, t: entity):
+    param E[entity, D], R[relation, D], omega[N, 3], b[N], w[N, D]
+    v = reshape(concat(E[h], R[r], E[t]), 3, D)
+    return sum(sum(tanh(omega @ v + b) * w))
+"""
+
+
+@pytest.mark.parametrize("size", [8, 41, 80, 256])
+def test_lanes_fill_a_row_at_any_place_and_take_short_sums_whole(size):
+    """What is stored behind something else of a row is each lane's own too; and a sum of three numbers is not worth
+    the exchanges of a warp, where an iteration around it is one of many."""
+    kernel = compiled(SHORT.format(D=size)).stages["kernels"].program
+    loops = [node for node in walk(kernel) if isinstance(node, Loop)]
+    unshared = [loop for loop in loops if not loop.bind and loop.extent == "D"]
+    assert not unshared
+    assert {loop.bind for loop in loops if loop.extent == 3} == {""}
+    fills = [loop for loop in loops if loop.bind == "lane" and loop.body[-1].target == "q"]
+    assert len(fills) == 3
+    assert {loop.step for loop in fills} == ({1} if size in (8, 41) else {4})
+
+
+def test_lanes_share_long_sums_of_few_iterations():
+    text = """dim K = 640, D = 3
+score Long(h: entity, r: relation, t: entity):
+    param E[entity, K], W[D, K]
+    return sum(tanh(W @ (E[h] * E[t])))
+"""
+    loops = [node for node in walk(compiled(text).stages["kernels"].program) if isinstance(node, Loop)]
+    assert {loop.bind for loop in loops if loop.extent == "D"} == {""}

@@ -12,6 +12,7 @@ from explorer.compiler.ir.bounds.facts import ANY, SOME, Fact, Sum, Term
 from explorer.compiler.ir.index_sets import ENDS, counted
 from explorer.compiler.ir.kernels import (
     AtomicAccumulate,
+    CheckedLoad,
     Copy,
     Count,
     Loop,
@@ -45,6 +46,10 @@ class Unproved:
     extent: Extent
     width: int
     below: bool
+
+    def is_same(self, other: Unproved) -> bool:
+        """Whether it is the same place of a kernel."""
+        return self.statement is other.statement and (self.index, self.below) == (other.index, other.below)
 
     def __str__(self) -> str:
         inside = f"0 <= {self.index}" if self.below else f"{self.index} <= {self.extent} - {self.width}"
@@ -194,6 +199,8 @@ class Bounds:
                 return self._ratio(left, right)
             case "mod" if is_number(right) and right.get(ONE, 0) > 0:
                 return self._remainder(left, right[ONE])
+            case "less" | "at_most" | "equal":
+                return {affine.atom(0, 1): 1}
         return {affine.atom(): 1}
 
     def _selected(self, chosen: Form, left: Form, right: Form) -> Form:
@@ -364,7 +371,10 @@ class Bounds:
         return form
 
     def _access(self, statement: Statement, array: str, indices: tuple[Atom, ...]) -> None:
+        checked = statement.checked if isinstance(statement, CheckedLoad) else ()
         for index, extent in zip(indices, self.extents[array] if self.checks else (), strict=False):
+            if index in checked:
+                continue
             width = self.widths.get(index, 1) if isinstance(index, str) else 1
             key = index, extent, width
             if key in self.shown:
@@ -395,16 +405,20 @@ class Bounds:
                     known = statement.target in self.tiles  # other kernels may have stored in an array
                     self.forms[statement.result] = self._kept(statement.target) if known else {self.affine.atom(): 1}
                 self._count_in(statement)
-            case Store() | Accumulate() if statement.target in self.kept and statement.indices:
+            case Accumulate() if statement.target in self.indices:
+                self._count_in(statement)
+            case Store() if statement.target in self.kept and statement.indices:
                 self._hold(statement)
 
-    def _count_in(self, add: AtomicAccumulate) -> None:
+    def _count_in(self, add: Accumulate) -> None:
         """Notes that something is added to what indices are."""
         (operand,) = add.operands
         grows = self.affine.holds(self._form(operand))
         self._keep(add.target, Contents(least=0 if grows else None))
 
     def _loaded(self, load: Load) -> Form:
+        if isinstance(load, CheckedLoad):
+            return {self.affine.atom(): 1}  # 0, where there is no element that facts speak of
         if load.buffer in self.tiles:
             (found,) = kept = self._kept(load.buffer)
             if load.buffer in self.facts:
@@ -415,10 +429,9 @@ class Bounds:
             return {self.affine.atom(): 1}
         return self._element(load.buffer, tuple(self._form(index) for index in load.indices))
 
-    def _hold(self, store: Store | Accumulate) -> None:
+    def _hold(self, store: Store) -> None:
         """Notes what is stored in an array or a tile of indices."""
         (operand,) = store.operands
-        assert isinstance(store, Store), "indices are only stored, or added to by atomics"
         affine, value, holds = self.affine, self._form(operand), self.affine.guessed
         least = next((n for n in LEAST_CONTENTS if holds(plus(value, constant(-n)))), self.affine.low(value))
         extents = self._compared(store.target)
@@ -427,7 +440,9 @@ class Bounds:
             extents = {extent for extent in extents if self._form(extent).keys() & reached - {ONE}}
         less = {extent for extent in extents if holds(plus(plus(self._form(extent), value, -1), constant(-1)))}
         most = {extent for extent in extents - less if affine.seen(plus(self._form(extent), value, -1))}
-        self._keep(store.target, Contents(least, self.affine.high(value), frozenset(less), frozenset(less | most)))
+        above = {e for e in extents if least is None and holds(plus(value, self._form(e)))}
+        high = self.affine.high(value)
+        self._keep(store.target, Contents(least, high, frozenset(less), frozenset(less | most), frozenset(above)))
 
     def _compared(self, array: str) -> set[Extent]:
         """The extents that an array's elements are held against: of a tile, those of arrays that they are indices of,
@@ -461,6 +476,8 @@ class Bounds:
         for extent in known.at_most:
             room = plus(self._form(extent), form, -1)
             self.affine.assume(plus(room, constant(-1)) if extent in known.less_than else room)
+        for extent in known.above:
+            self.affine.assume(plus(form, self._form(extent)))
         return form
 
 

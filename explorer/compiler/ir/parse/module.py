@@ -9,6 +9,7 @@ from lark import v_args
 from lark.tree import Meta
 
 from explorer.compiler.ir.module import AnyProgram, Module
+from explorer.compiler.ir.node import Extent
 from explorer.compiler.ir.parse.dlc import parse_dlc
 from explorer.compiler.ir.parse.kernels import parse_scheduled
 from explorer.compiler.ir.parse.loops import parse_kernel
@@ -26,11 +27,21 @@ PARSERS: dict[str, Callable[[str], AnyProgram]] = {
 Pairs = tuple[tuple[str, str], ...]
 
 
+Factors = tuple[tuple[str, Extent], ...]
+
+
 @dataclass(frozen=True)
 class Inverses:
     """The part `inverse t = t_order` of a module's first line."""
 
     pairs: Pairs
+
+
+@dataclass(frozen=True)
+class Products:
+    """The part `product r_t = [r of relation, t of entity]` of a module's first line."""
+
+    named: tuple[tuple[str, Factors], ...]
 
 
 def parse_module(text: str) -> Module:
@@ -54,11 +65,19 @@ def parse_module(text: str) -> Module:
 
 @v_args(inline=True, meta=True)
 class _ModuleBuilder(Builder):
-    def program(self, meta: Meta, name: str, result: str, *parts: Pairs | Inverses) -> Module:
+    def program(self, meta: Meta, name: str, result: str, *parts: Pairs | Inverses | Products) -> Module:
         gradients = next((part for part in parts if isinstance(part, tuple)), ())
         inverses = next((part.pairs for part in parts if isinstance(part, Inverses)), ())
-        origin = self.origin(meta)
-        return Module(name=name, result=result, gradients=gradients, programs=(), inverses=inverses, origin=origin)
+        products = next((part.named for part in parts if isinstance(part, Products)), ())
+        return Module(
+            name=name,
+            result=result,
+            gradients=gradients,
+            programs=(),
+            inverses=inverses,
+            products=products,
+            origin=self.origin(meta),
+        )
 
     def gradients(self, meta: Meta, *pairs: tuple[str, str]) -> Pairs:
         return pairs
@@ -68,6 +87,15 @@ class _ModuleBuilder(Builder):
 
     def inverse(self, meta: Meta, entry: str, order: str) -> tuple[str, str]:
         return entry, order
+
+    def products(self, meta: Meta, *named: tuple[str, Factors]) -> Products:
+        return Products(named)
+
+    def product(self, meta: Meta, name: str, *factors: tuple[str, Extent]) -> tuple[str, Factors]:
+        return name, factors
+
+    def factor(self, meta: Meta, entry: str, extent: Extent) -> tuple[str, Extent]:
+        return entry, extent
 
     def gradient(self, meta: Meta, tensor: str, buffer: str) -> tuple[str, str]:
         return tensor, buffer

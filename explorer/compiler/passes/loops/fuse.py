@@ -12,7 +12,7 @@ from itertools import groupby
 
 from explorer.compiler.ir import graph as g
 from explorer.compiler.ir import loops
-from explorer.compiler.ir.index_sets import CONTAINERS, SetNames, ends_of
+from explorer.compiler.ir.index_sets import CONTAINERS, SetNames, ends_of, factors
 from explorer.compiler.ir.module import Module
 from explorer.compiler.ir.node import Extent, Names, merge, walk
 from explorer.compiler.ir.set_maps import SORTED_MAPS
@@ -85,12 +85,14 @@ def _fuse_module(graph: g.Graph, report: Report) -> Module:
         report.did(f"{kernel.name}: template {kernel.template} over {plan.index_set}, stores {len(outputs)} value(s)")
     origin = merge(*(kernel.origin for kernel in kernels))
     gradients = tuple((tensor, buffers[value]) for tensor, value in graph.gradients)
+    inverses = _inverses(graph, kernels) if graph.family == "score" else ()
     return Module(
         name=graph.name,
         result=buffers[graph.result],
         gradients=gradients,
         programs=tuple(kernels),
-        inverses=_inverses(graph, kernels) if graph.family == "score" else (),
+        inverses=inverses,
+        products=_products(graph, {entry for entry, _ in inverses}),
         origin=origin,
     )
 
@@ -99,6 +101,16 @@ def _inverses(graph: g.Graph, kernels: list[loops.Kernel]) -> tuple[tuple[str, s
     """By map of a batch, the order of its inverse, of those that the kernels read."""
     names, read = SetNames.of(graph).inverses, {buffer.name for kernel in kernels for buffer in kernel.buffers}
     return tuple((entry.name, names[entry.name][1]) for entry in graph.maps if names[entry.name][1] in read)
+
+
+def _products(graph: g.Graph, inverted: set[str]) -> tuple[tuple[str, tuple[tuple[str, Extent], ...]], ...]:
+    """Of the inverted maps those of several paths, each a map of the batch's own, with the extents they lead to."""
+    counts = SetNames.of(graph).counts
+    return tuple(
+        (entry.name, tuple((path, counts[each]) for path, each in zip(entry.paths, factors(graph, entry), strict=True)))
+        for entry in graph.maps
+        if entry.name in inverted and entry.paths and not any("." in path for path in entry.paths)
+    )
 
 
 def _module_kernel(

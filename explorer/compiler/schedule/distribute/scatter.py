@@ -4,6 +4,13 @@ The gradient of a relation's row is a sum over the relation's triples. The loops
 after another, which needs the batch ordered by relation for each batch anew, and a popular relation's sum is as long
 as the batch. Where the array that says which relation a triple has is at hand, the triples may as well all add at once,
 by atomics, to what another kernel has cleared. What a triple adds many times to one row it sums first.
+
+    parallel for p in 0..relation_by_entities        for b in 0..B
+      for i in r_t_ptr[p]..r_t_ptr[p + 1]        ->    ir = r[b]; it = t[b]
+        b = r_t_order[i]                               out[ir, it] += v[b]
+        out[p] += v[b]
+
+So it is too for rows that two sets tell apart: of these there may be millions, and a batch has to do with few.
 """
 
 from __future__ import annotations
@@ -13,23 +20,43 @@ from dataclasses import dataclass, replace
 
 from explorer.compiler.ir import loops
 from explorer.compiler.ir.loops import Buffer
-from explorer.compiler.ir.node import Names, walk
+from explorer.compiler.ir.node import Extent, Names, Node, rewrite, walk
 from explorer.compiler.ir.statements import all_names, closure, names_read, pure, renamed, slice_for, written_names
 from explorer.compiler.passes.loops.cleared import ADDS, clear_output
 from explorer.compiler.report import Report
-from explorer.compiler.schedule.distribute.split_rows import products_first
+from explorer.compiler.schedule.distribute.split_rows import products_first, summed_first
 from explorer.compiler.schedule.distribute.split_sums import distribute_sums
-from explorer.compiler.schedule.edit.nests import Body, multiplies, only_loop, part, static_loop, stored_in
+from explorer.compiler.schedule.edit.nests import (
+    Body,
+    array_of_each,
+    multiplies,
+    only_adds,
+    only_loop,
+    part,
+    static_loop,
+    stored_in,
+)
 from explorer.compiler.schedule.edit.statement_writer import Writer
+
+Products = Sequence[tuple[str, tuple[tuple[str, Extent], ...]]]
+"""By name of an index array that stands for several, each of these and the extent of what it leads to."""
+Places = tuple[tuple[Buffer, Extent], ...]
+"""The index arrays that together say which row an element is of, each with the extent of what it leads to."""
 
 
 def scatter_sums(
-    kernels: tuple[loops.Kernel, ...], inverses: Sequence[tuple[str, str]], report: Report
+    kernels: tuple[loops.Kernel, ...], inverses: Sequence[tuple[str, str]], products: Products, report: Report
 ) -> tuple[loops.Kernel, ...]:
     """The kernels, those that go along the segments of a batch's order in kernels that scatter. `inverses` are by index
-    array the order of the batch by it."""
+    array the order of the batch by it, `products` the arrays that stand for several."""
     arrays = {buffer.name: buffer for kernel in kernels for buffer in kernel.buffers if buffer.kind == "index"}
-    maps = {order: arrays[entry] for entry, order in inverses if entry in arrays}
+    several = dict(products)
+    entries = {order: several.get(entry, ((entry, 1),)) for entry, order in inverses}
+    maps = {
+        order: tuple((arrays[entry], extent) for entry, extent in found)
+        for order, found in entries.items()
+        if all(entry in arrays for entry, _ in found)
+    }
     names = Names({name for kernel in kernels for name in (*all_names(kernel), kernel.name)})
     found: list[loops.Kernel] = []
     for kernel in kernels:
@@ -42,9 +69,9 @@ def scatter_sums(
 
 @dataclass(frozen=True)
 class _Scatter:
-    """How a module's sums may be scattered: `maps` has by order of a batch the index array that it is the order of."""
+    """How a module's sums may be scattered: `maps` has by order of a batch the index arrays that it is the order of."""
 
-    maps: Mapping[str, Buffer]
+    maps: Mapping[str, Places]
     names: Names
 
     def parts(self, kernel: loops.Kernel) -> tuple[loops.Kernel, ...]:
@@ -64,18 +91,18 @@ class _Scatter:
             found += added
         return _cleared_once(found)
 
-    def _map_of(self, kernel: loops.Kernel) -> Buffer | None:
-        """The index array by whose order a kernel goes along its segments."""
+    def _map_of(self, kernel: loops.Kernel) -> Places | None:
+        """The index arrays by whose order a kernel goes along its segments."""
         orders = [self.maps[buffer.name] for buffer in kernel.buffers if buffer.name in self.maps]
         return orders[0] if len(orders) == 1 else None
 
     def _added(self, kernel: loops.Kernel) -> tuple[loops.Kernel, ...]:
         """What clears the rows, and what adds to them element by element; none where it is more than a sum."""
-        loop, index = only_loop(kernel), self._map_of(kernel)
+        loop, places = only_loop(kernel), self._map_of(kernel)
         assert loop is not None
-        assert index is not None
-        *scalars, segment = loop.body
+        assert places is not None
         outputs = [buffer for buffer in kernel.buffers if buffer.kind == "output"]
+        *scalars, segment = _added_in_place(loop, {buffer.name for buffer in outputs})
         if not isinstance(segment, loops.For) or not all(map(pure, scalars)) or len(outputs) != 1:
             return ()
         order, *body = segment.body
@@ -84,14 +111,25 @@ class _Scatter:
         if order.indices != (segment.variable,) or segment.variable in names_read(body):
             return ()
         (output,) = outputs
-        if not _only_adds(body, output.name, loop.variable):
+        if not only_adds(body, output.name, loop.variable):
             return ()
         extent = next(buffer.extents[0] for buffer in kernel.buffers if buffer.name == order.buffer)
-        row = self._row(kernel, index, order, loop.variable)
-        own = (*row, *slice_for(tuple(scalars), body), *_summed_first(kernel, tuple(body), output, loop.variable))
+        own = (*slice_for(tuple(scalars), body), *_summed_first(kernel, tuple(body), output, loop.variable))
+        found, rows = self._rows(kernel, places, order, loop.variable)
+        whole, output = output, replace(output, extents=(*(to for _, to in places), *output.extents[1:]))
+        if len(places) > 1:
+            own = tuple(_in_row(statement, output.name, rows) for statement in own)
+            if loop.variable in names_read(own):
+                return ()
+        else:
+            output = whole
+        own = (*found, *own)
         elements = replace(loop, variable=order.result, extent=extent, body=own, parallel=False, note="")
-        within = replace(kernel, buffers=_with(kernel.buffers, index))
-        return clear_output(kernel, output), *self._apart(within, elements, output)
+        known = {buffer.name for buffer in kernel.buffers}
+        missing = {index.name: index for index, _ in places if index.name not in known}
+        seen = tuple(output if buffer.name == output.name else buffer for buffer in kernel.buffers)
+        within = replace(kernel, buffers=(*missing.values(), *seen))
+        return clear_output(kernel, whole), *self._apart(within, elements, output)
 
     def _apart(self, kernel: loops.Kernel, elements: loops.For, output: Buffer) -> tuple[loops.Kernel, ...]:
         """The kernel of the elements; two where what they add are products, of which the first stores them."""
@@ -101,30 +139,46 @@ class _Scatter:
         if not any(map(multiplies, before)) or len(rows) != 1 or output.name in written_names(before):
             return (replace(part(kernel, kernel.name, elements), template=ADDS),)
         (row,) = rows
-        name = self.names.new(f"{kernel.name}_{row.name}")
-        array = Buffer(name=name, kind="output", extents=(elements.extent, *row.extents), origin=row.origin)
+        array = array_of_each(kernel, row, elements.extent, self.names)
         needed = [s for s in closure(before, {row.name}) if s is not row]
         if any(isinstance(n, loops.Accumulate) and n.target == row.name for s in needed for n in walk(s)):
-            needed = [row, *needed, *_copied(kernel, row, name, elements)]
+            writer = Writer(replace(kernel, body=(elements,)), row.origin)
+            needed = [row, *needed, *writer.stored(row.name, row.extents, "s", array.name, elements.variable)]
         else:
-            needed = [stored_in(s, row.name, name, elements.variable) for s in needed]
+            needed = [stored_in(s, row.name, array.name, elements.variable) for s in needed]
         first = part(kernel, f"{kernel.name}_rows", replace(elements, body=tuple(needed), parallel=True), array)
-        added = stored_in(add, row.name, name, elements.variable)
+        added = stored_in(add, row.name, array.name, elements.variable)
         scalars = slice_for(tuple(s for s in before if pure(s)), (added,))
         second = part(kernel, kernel.name, replace(elements, body=(*scalars, added)), array)
         return replace(first, template="gemm"), replace(second, template=ADDS)
 
     @staticmethod
-    def _row(kernel: loops.Kernel, index: Buffer, order: loops.Load, row: str) -> Body:
-        """Loads the row that an element adds to, of an index array with one dimension, or with one in the other."""
+    def _rows(kernel: loops.Kernel, places: Places, order: loops.Load, row: str) -> tuple[Body, tuple[str, ...]]:
+        """Loads the row that an element adds to, of an index array with one dimension, or with one in the other; where
+        several arrays say it, one place of each."""
         writer, split = Writer(kernel, order.origin), tuple[loops.Index, ...]()
-        places: tuple[str, ...] = (order.result,)
-        if len(index.extents) == 2:
-            one = index.extents[1] == 1  # then a candidate has its triple's number
+        inside = [index.extents[1] for index, _ in places if len(index.extents) == 2]
+        within: tuple[str, ...] = (order.result,)
+        if inside:
+            one = inside[0] == 1  # then a candidate has its triple's number
             functions = ("mod",) if one else ("div", "mod")
-            split = tuple(writer.index("n", function, order.result, index.extents[1]) for function in functions)
-            places = (*places[: int(one)], *(statement.result for statement in split))
-        return *split, loops.Load(result=row, buffer=index.name, indices=places, origin=order.origin)
+            split = tuple(writer.index("n", function, order.result, inside[0]) for function in functions)
+            within = (*within[: int(one)], *(statement.result for statement in split))
+        names = (row,) if len(places) == 1 else tuple(writer.names.new(f"i{index.name}") for index, _ in places)
+        loads = (
+            loops.Load(result=name, buffer=index.name, indices=within[: len(index.extents)], origin=order.origin)
+            for name, (index, _) in zip(names, places, strict=True)
+        )
+        return (*split, *loads), names
+
+
+def _in_row(statement: loops.Statement, output: str, rows: tuple[str, ...]) -> loops.Statement:
+    """A statement that adds to a row of an output which several indices tell apart, where one did."""
+    if isinstance(statement, loops.For):
+        return replace(statement, body=tuple(_in_row(child, output, rows) for child in statement.body))
+    if isinstance(statement, loops.Accumulate) and statement.target == output:
+        return replace(statement, indices=(*rows, *statement.indices[1:]))
+    return statement
 
 
 def _copied(kernel: loops.Kernel, row: loops.Row, array: str, elements: loops.For) -> Body:
@@ -136,18 +190,21 @@ def _copied(kernel: loops.Kernel, row: loops.Row, array: str, elements: loops.Fo
     return writer.nested(variables, row.extents, (value, store))
 
 
-def _with(buffers: tuple[Buffer, ...], index: Buffer) -> tuple[Buffer, ...]:
-    return buffers if any(buffer.name == index.name for buffer in buffers) else (index, *buffers)
+def _added_in_place(loop: loops.For, outputs: set[str]) -> Body:
+    """An iteration that sums a number and stores it last as one that adds to where it is stored."""
+    *before, last = loop.body
+    if not isinstance(last, loops.Store) or (last.function, last.indices) != ("copy", (loop.variable,)):
+        return loop.body
+    totals = [s for s in before if isinstance(s, loops.Accumulator) and (s.name, s.start) == (last.operands[0], 0.0)]
+    if last.target not in outputs or not totals:
+        return loop.body
 
+    def change(node: Node) -> Node:
+        if isinstance(node, loops.Accumulate) and node.target == totals[0].name:
+            return replace(node, target=last.target, indices=(loop.variable,))
+        return node
 
-def _only_adds(body: Sequence[loops.Statement], output: str, row: str) -> bool:
-    """Whether statements do nothing with an output but add to the row."""
-    nodes = [node for statement in body for node in walk(statement)]
-    writes = [n for n in nodes if isinstance(n, loops.Store | loops.Accumulate) and n.target == output]
-    return output not in {n.buffer for n in nodes if isinstance(n, loops.Load)} and all(
-        isinstance(write, loops.Accumulate) and write.reduction == "sum" and write.indices[:1] == (row,)
-        for write in writes
-    )
+    return tuple(rewrite(statement, change) for statement in before if statement is not totals[0])
 
 
 def _summed_first(kernel: loops.Kernel, body: Body, output: Buffer, row: str) -> Body:
@@ -162,24 +219,8 @@ def _summed_first(kernel: loops.Kernel, body: Body, output: Buffer, row: str) ->
         return body
     if loop.variable in sums[0].indices:
         return body
-    writer = Writer(kernel, sums[0].origin)
-    total = loops.Row(name=writer.names.new("y"), extents=output.extents[1:], origin=sums[0].origin)
-    extents = total.extents
-    first, last = writer.over(extents), writer.over(extents)
-    clear = writer.nested(first, extents, (writer.store(total.name, 0.0, *first),))
-    value = writer.load("s", total.name, *last)
-    add = writer.add(output.name, "sum", value.result, row, *last)
-    inner = _into(loop, output.name, total.name)
-    return (*body[:at], total, *clear, inner, *writer.nested(last, extents, (value, add)), *body[at + 1 :])
-
-
-def _into(statement: loops.Statement, output: str, row: str) -> loops.Statement:
-    """A statement that adds to a row what it added to the row of an output."""
-    if isinstance(statement, loops.For):
-        return replace(statement, body=tuple(_into(child, output, row) for child in statement.body))
-    if isinstance(statement, loops.Accumulate) and statement.target == output:
-        return replace(statement, target=row, indices=statement.indices[1:])
-    return statement
+    origin = sums[0].origin
+    return (*body[:at], *summed_first(loop, output, row, Writer(kernel, origin), "y", origin), *body[at + 1 :])
 
 
 def _summed_in_place(parts: Sequence[loops.Kernel]) -> tuple[loops.Kernel, ...]:
@@ -225,7 +266,7 @@ def _total(kernel: loops.Kernel) -> tuple[Buffer, list[str]] | None:
             case _:
                 return None
     arrays = terms.get(str(store.operands[0]), []) if store.function == "copy" else []
-    return (outputs[0], arrays) if len(set(arrays)) == len(arrays) > 1 else None
+    return (outputs[0], arrays) if len(set(arrays)) == len(arrays) > 0 else None
 
 
 def _cleared_once(parts: Sequence[loops.Kernel]) -> tuple[loops.Kernel, ...]:

@@ -51,8 +51,8 @@ class Parts:
 
 def split_segments(kernel: loops.Kernel, names: Names) -> Iterator[Parts]:
     """The ways to part a nest at the first segment of its iterations: the segment with all that it needs, and the rest;
-    and with a kernel ahead of both for the rows that an iteration computes before; all loops over that segment together,
-    or the first alone. None for nests without a segment, or of which nothing would be left."""
+    and with a kernel ahead of both for the rows that an iteration computes before. First with all loops over that
+    segment together, then with the first alone. None for nests without a segment, or of which nothing would be left."""
     together = join_segments(kernel)
     for whole in (together, kernel) if together is not kernel else (kernel,):
         loop = only_loop(whole)
@@ -191,25 +191,21 @@ class _Crossing:
     """What one part of an iteration leaves to the other, by name, in `arrays`."""
 
     def __init__(self, nest: Nest, arrays: dict[str, Buffer], names: Names) -> None:
-        self.row, self.arrays, self.writer = nest.loop.variable, arrays, Writer(nest.kernel, nest.loop.origin)
-        self.writer.names = names
+        self.row, self.arrays, self.writer = nest.loop.variable, arrays, Writer.named(names, nest.loop.origin)
 
     def stored(self, state: State) -> Body:
         """What stores a row or a number at the end of the first part."""
-        array = self.arrays[state.name].name
-        if isinstance(state, loops.Accumulator):
-            return (self.writer.store(array, state.name, self.row),)
-        return self._copied(state, state.name, array)
+        extents = state.extents if isinstance(state, loops.Row) else ()
+        return self.writer.stored(state.name, extents, "s", self.arrays[state.name].name, self.row)
 
     def loaded(self, state: State, changed: bool) -> Body:
         """What the second part begins with: a number, or a row that it changes; it reads others where they are."""
         array = self.arrays[state.name].name
         if isinstance(state, loops.Accumulator):
             return (loops.Load(result=state.name, buffer=array, indices=(self.row,), origin=state.origin),)
-        return (state, *self._copied(state, array, state.name)) if changed else ()
-
-    def _copied(self, row: loops.Row, source: str, target: str) -> Body:
-        variables, prefix = self.writer.over(row.extents), {self.arrays[row.name].name: (self.row,)}
-        value = self.writer.load("s", source, *prefix.get(source, ()), *variables)
-        store = self.writer.store(target, value.result, *prefix.get(target, ()), *variables)
-        return self.writer.nested(variables, row.extents, (value, store))
+        if not changed:
+            return ()
+        variables = self.writer.over(state.extents)
+        value = self.writer.load("s", array, self.row, *variables)
+        store = self.writer.store(state.name, value.result, *variables)
+        return state, *self.writer.nested(variables, state.extents, (value, store))

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
+from typing import TypeGuard
 
-from explorer.compiler.ir import loops
 from explorer.compiler.ir.kernels import (
     Count,
     Level,
@@ -32,10 +32,10 @@ from explorer.compiler.schedule.edit.queries import (
     find_tile,
     loops_in,
     names_of,
+    places,
     scheduled,
     static_extent,
     tiles_of,
-    touched_in,
 )
 
 LEVEL_ORDER: tuple[Level, ...] = ("block", "column", "warp", "lane", "thread")
@@ -125,11 +125,22 @@ def why_not_vector(kernel: ScheduledKernel, loop: Loop, width: int) -> str:
     if size is None or not isinstance(loop.lower, int) or size % width or loop.lower % width:
         return f"the bounds {loop.lower}..{loop.extent} are not known multiples of {width}"
     lengths = row_lengths(kernel)
-    vectors: set[str] = {loop.variable}
+    vectors, places = {loop.variable}, {loop.variable}
     for statement in loop.body:
-        if reason := _why_not_in_vectors(kernel, statement, vectors, loop.variable, width, lengths):
+        if _is_place(statement, places, width):
+            places.add(statement.result)
+            vectors.add(statement.result)
+        elif reason := _why_not_in_vectors(kernel, statement, vectors, places, width, lengths):
             return reason
     return ""
+
+
+def _is_place(statement: Statement, places: set[str], width: int) -> TypeGuard[Index]:
+    """Whether a statement shifts the places that a vector takes by whole vectors."""
+    if not isinstance(statement, Index) or statement.function != "add":
+        return False
+    by = [operand for operand in statement.operands if operand not in places]
+    return len(by) == 1 and isinstance(by[0], int) and by[0] % width == 0
 
 
 @once
@@ -144,33 +155,34 @@ def _why_not_in_vectors(
     kernel: ScheduledKernel,
     statement: Statement,
     vectors: set[str],
-    variable: str,
+    places: set[str],
     width: int,
     lengths: dict[str, int | None],
 ) -> str:
-    """Why one statement cannot work on vectors; adds what it names to `vectors` where that is one."""
+    """Why one statement cannot work on vectors, which lie at `places`; adds what it names to `vectors` where that is
+    one."""
     access = access_of(statement)
     if access is not None:
-        if any(index in vectors for index in access.indices[:-1]) or (access.indices[-1] in vectors - {variable}):
+        if any(index in vectors for index in access.indices[:-1]) or (access.indices[-1] in vectors - places):
             return f"{array_of(access)} is not read or written at consecutive elements"
-        wide = access.indices[-1] == variable
+        wide = access.indices[-1] in places
         if wide and (length := lengths.get(array_of(access))) is not None and length % width:
             return f"the rows of {array_of(access)} have {length} elements"
         if wide and lengths.get(array_of(access)) is None:
             return f"the length of the rows of {array_of(access)} is known only at run time"
     match statement:
         case Load():
-            if access is not None and access.indices[-1] == variable:
+            if access is not None and access.indices[-1] in places:
                 vectors.add(statement.result)
                 return "" if _holds_floats(kernel, statement.buffer) else f"{statement.buffer} holds indices"
             return ""
         case Compute():
             vectors |= {statement.result} if _any(statement.operands, vectors) else set()
-            return f"{statement.result} is computed of an index" if variable in statement.operands else ""
+            return f"{statement.result} is computed of an index" if _any(statement.operands, places) else ""
         case Store() | Accumulate():
-            if variable in statement.operands:
+            if _any(statement.operands, places):
                 return f"{statement.target} is computed of an index"
-            wide = bool(statement.indices) and statement.indices[-1] == variable
+            wide = bool(statement.indices) and statement.indices[-1] in places
             if isinstance(statement, Store) and not wide:
                 return f"{statement.target} is stored at one element by all"
             return "" if wide or _any(statement.operands, vectors) else f"{statement.target} counts iterations"
@@ -215,42 +227,10 @@ def why_not_private(kernel: ScheduledKernel, tile: Tile) -> str:
     return f"the loops over {tile.name} differ in their steps" if len(steps) > 1 else ""
 
 
-def accesses_in_lanes(
-    body: Body, array: str, loop: Loop | None = None
-) -> Iterator[tuple[Loop | None, tuple[Atom, ...]]]:
+def accesses_in_lanes(body: Body, array: str) -> Iterator[tuple[Loop | None, tuple[Atom, ...]]]:
     """Each access to an array: the loop around it that lanes share, if any, and the indices."""
-    for statement in body:
-        if array not in touched_in(statement):
-            continue
-        access = access_of(statement)
-        if access is not None:
-            yield loop, access.indices
-        if isinstance(statement, Loop | Where):
-            shared = isinstance(statement, Loop) and statement.bind == "lane"
-            yield from accesses_in_lanes(
-                statement.body, array, statement if shared and isinstance(statement, Loop) else loop
-            )
-
-
-def reorder(kernel: ScheduledKernel, outer: str, inner: str) -> ScheduledKernel:
-    """Two loops, one directly in the other, exchanged: where all that they do is add, each to its own element."""
-    around, inside = find_loop(kernel, outer), find_loop(kernel, inner)
-    if around.body != (inside,):
-        raise ScheduleError(f"{inner} is not all that {outer} does")
-    if {inside.lower, inside.extent} & {outer}:
-        raise ScheduleError(f"the bounds of {inner} depend on {outer}")
-    for statement in inside.body:
-        if isinstance(statement, Accumulate | Load | Index | Compute):
-            continue
-        if isinstance(statement, Store) and {outer, inner} <= set(statement.indices):
-            continue
-        raise ScheduleError(f"there is {type(statement).__name__.lower()} in the loop {inner}")
-    sums = [s for s in inside.body if isinstance(s, Store | Accumulate)]
-    read = {name for s in inside.body for name in (*loops.reads_of(s)[isinstance(s, Accumulate) :],)}
-    if len({s.target for s in sums}) < len(sums) or read & {s.target for s in sums}:
-        raise ScheduleError(f"the order in which the loop {inner} changes its targets matters")
-    changed = replace(inside, body=(replace(around, body=inside.body),))
-    return scheduled(edit_loop(kernel, outer, lambda _: changed), f"reorder {outer}, {inner} to {inner}, {outer}")
+    for around, access in places(body, array):
+        yield next((loop for loop in reversed(around) if loop.bind == "lane"), None), access.indices
 
 
 def bind_buffer(kernel: ScheduledKernel, variable: str, order: str) -> ScheduledKernel:

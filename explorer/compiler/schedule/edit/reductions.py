@@ -38,7 +38,7 @@ def _reduced(body: Body, lanes: int, waiting: frozenset[str], names: Names) -> B
                 ends.setdefault(until, []).append(_reduce(body[until], statement.name, reduction, lanes))
     result: list[Statement] = []
     for place, statement in enumerate(body):
-        if isinstance(statement, Loop) and statement.bind == "lane" and not _holds_loops(statement):
+        if isinstance(statement, Loop) and _over_row(statement):
             result += _with_parts(statement, lanes, waiting, names)
         elif isinstance(statement, Loop | Where):
             result.append(replace(statement, body=_reduced(statement.body, lanes, waiting, names)))
@@ -53,8 +53,10 @@ def _reduce(after: Statement, target: str, reduction: str, lanes: int) -> Reduce
     return Reduce(origin=merge(*(s.origin for s in sums)), target=target, reduction=reduction, lanes=lanes)
 
 
-def _holds_loops(loop: Loop) -> bool:
-    return any(isinstance(node, Loop) for statement in loop.body for node in walk(statement))
+def _over_row(loop: Loop) -> bool:
+    """Whether lanes share a loop, and none in it: not one that gives groups of lanes an iteration each."""
+    inner = (node for statement in loop.body for node in walk(statement))
+    return loop.bind == "lane" and not any(isinstance(node, Loop) and node.bind for node in inner)
 
 
 def last_accumulations(body: Sequence[Statement]) -> dict[str, int]:
@@ -88,23 +90,24 @@ def _with_place(body: Body, in_lanes: bool) -> Iterator[tuple[Statement, bool]]:
     for statement in body:
         yield statement, in_lanes
         if isinstance(statement, Loop | Where):
-            shared = isinstance(statement, Loop) and statement.bind == "lane" and not _holds_loops(statement)
+            shared = isinstance(statement, Loop) and _over_row(statement)
             yield from _with_place(statement.body, in_lanes or shared)
 
 
 def _with_parts(loop: Loop, lanes: int, waiting: frozenset[str], names: Names) -> Iterator[Statement]:
     """A loop that lanes share between the part that each lane starts and what adds the parts to their target."""
-    local = {child.name for child in loop.body if isinstance(child, Accumulator)} | waiting
+    nodes = [node for child in loop.body for node in walk(child)]
+    local = {child.name for child in nodes if isinstance(child, Accumulator)} | waiting
     sums = [
         child
-        for child in loop.body
+        for child in nodes
         if isinstance(child, Accumulate) and child.target not in local and loop.variable not in child.indices
     ]
     firsts = {(child.target, child.indices): child for child in reversed(sums)}
     parts = {place: names.new(f"{place[0]}_part") for place in firsts}
     for place, child in firsts.items():
         yield Accumulator(origin=child.origin, name=parts[place], start=NEUTRAL[child.reduction])
-    yield replace(loop, body=tuple(_into_part(child, parts) for child in loop.body))
+    yield replace(loop, body=edit(loop.body, lambda child: (_into_part(child, parts),)))
     for (target, indices), child in firsts.items():
         part = parts[target, indices]
         yield Reduce(origin=child.origin, target=part, reduction=child.reduction, lanes=lanes)
@@ -126,29 +129,31 @@ def _into_part(statement: Statement, parts: dict[tuple[str, tuple[Atom, ...]], s
 
 def make_atomic(kernel: ScheduledKernel, outputs: frozenset[str]) -> ScheduledKernel:
     """The sums in these outputs made atomic: other warps add to the same elements."""
-
-    def of(statement: Statement) -> Body:
-        if not isinstance(statement, Accumulate) or statement.target not in outputs:
-            return (statement,)
-        return (AtomicAccumulate(**{name: getattr(statement, name) for name in FIELDS}),)
-
     if not outputs:
         return kernel
-    return scheduled(kernel, f"add to {', '.join(sorted(outputs))} atomically", edit(kernel.body, of))
+    line = f"add to {', '.join(sorted(outputs))} atomically"
+    return scheduled(kernel, line, _atomic(kernel.body, outputs, Accumulate))
 
 
 def stores_added(body: Body, outputs: Collection[str]) -> Body:
     """The body with each store in these outputs as an atomic sum: others add to the same elements of what has been
     cleared."""
+    return _atomic(body, outputs, Store)
+
+
+def _atomic(body: Body, outputs: Collection[str], kind: type[Accumulate | Store]) -> Body:
+    """The body with statements of a kind in these outputs as atomic sums, or of the reduction that they are."""
 
     def of(statement: Statement) -> Body:
-        if not isinstance(statement, Store) or statement.target not in outputs:
+        if not isinstance(statement, Accumulate | Store) or not isinstance(statement, kind):
+            return (statement,)
+        if statement.target not in outputs:
             return (statement,)
         return (
             AtomicAccumulate(
                 target=statement.target,
                 indices=statement.indices,
-                reduction="sum",
+                reduction=statement.reduction if isinstance(statement, Accumulate) else "sum",
                 function=statement.function,
                 operands=statement.operands,
                 origin=statement.origin,
@@ -156,6 +161,3 @@ def stores_added(body: Body, outputs: Collection[str]) -> Body:
         )
 
     return edit(body, of)
-
-
-FIELDS = ("origin", "target", "indices", "reduction", "function", "operands")

@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 
 from explorer.compiler.ir import loops
-from explorer.compiler.ir.node import Names, Node, Origin, merge, walk
+from explorer.compiler.ir.node import Names, Node, merge, walk
 from explorer.compiler.ir.statements import all_names
+from explorer.compiler.schedule.edit.statement_writer import Writer
 from explorer.compiler.schedule.lanes.mapping import Nest, Unfit
 
 Access = loops.Load | loops.Store | loops.Accumulate
@@ -35,14 +36,14 @@ def output_in_row(nest: Nest, buffer: loops.Buffer, names: Names) -> Nest:
         return _in_scalar(nest, buffer, accesses, names)
     if not extents or not own or any(isinstance(e, str) and e not in dict(kernel.sizes) for e in extents):
         raise Unfit(f"it goes back to elements of {buffer.name} that no row holds")
-    origin = merge(*(node.origin for node in accesses))
+    write = Writer.named(names, merge(*(node.origin for node in accesses)))
     row = names.new("y")
     changed = tuple(_redirected(statement, buffer.name, row) for statement in loop.body)
-    declared: list[loops.Statement] = [loops.Row(name=row, extents=extents, origin=origin)]
+    declared: list[loops.Statement] = [loops.Row(name=row, extents=extents, origin=write.origin)]
     if not _fills_first(nest, buffer.name):
-        declared.append(_each(names, extents, origin, row, (), None))
-    stored = _each(names, extents, origin, buffer.name, (loop.variable,), row)
-    nested = replace(loop, body=(*declared, *changed, stored))
+        declared += write.cleared(row, extents)
+    stored = write.stored(row, extents, row, buffer.name, loop.variable)
+    nested = replace(loop, body=(*declared, *changed, *stored))
     return Nest(replace(kernel, body=(nested,)), nested)
 
 
@@ -77,26 +78,3 @@ def _fills_first(nest: Nest, buffer: str) -> bool:
         if found:
             return isinstance(found[0], loops.Store) and isinstance(statement, loops.For) and nest.static(statement)
     return False
-
-
-def _each(
-    names: Names,
-    extents: tuple[str | int, ...],
-    origin: Origin,
-    target: str,
-    prefix: tuple[str, ...],
-    source: str | None,
-) -> loops.Statement:
-    """`for d in 0..D: y[d] = 0.0`, or `for d in 0..D { y1 = y[d]; out[r, d] = y1 }`."""
-    variables = [names.new(extent.lower() if isinstance(extent, str) else "i") for extent in extents]
-    body: tuple[loops.Statement, ...] = ()
-    value: str | float = 0.0
-    if source is not None:
-        value = names.new(source)
-        body = (loops.Load(result=value, buffer=source, indices=tuple(variables), origin=origin),)
-    indices = (*prefix, *variables)
-    store = loops.Store(target=target, indices=indices, function="copy", operands=(value,), origin=origin)
-    body = (*body, store)
-    for variable, extent in zip(reversed(variables), reversed(extents), strict=True):
-        body = (loops.For(variable=variable, extent=extent, body=body, origin=origin),)
-    return body[0]

@@ -2,43 +2,155 @@
 
 from __future__ import annotations
 
-from explorer.compiler.ir.kernels import Loop, Statement, Tile, result_of
-from explorer.compiler.ir.loops import Accumulate, Load, Store, reads_of
-from explorer.compiler.schedule.edit.queries import accesses
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from explorer.compiler.ir.kernels import Loop, ScheduledKernel, Statement, Tile, Where, inputs_of, result_of
+from explorer.compiler.ir.loops import Accumulate, Accumulator, Index, Load, Store
+from explorer.compiler.ir.node import Atom, walk
+from explorer.compiler.schedule.edit.queries import Body, access_of, accesses, array_of, static_extent
+from explorer.compiler.target import WARP
+
+JOINING = 5
+"""Exchanges in which the lanes of a warp join their parts of a sum."""
+SHORT = 4
+"""Elements of a row up to which lanes that read one row each still read memory that lies together."""
+
+
+def shared_by_lanes(kernel: ScheduledKernel, body: Body, outputs: set[str]) -> tuple[str, ...]:
+    """The variables of the loops that lanes share: the innermost ones that they may; where such a loop is a sum that
+    an iteration of another takes for itself, and that other one has more work for lanes, the other one.
+
+        for d in 0..80                           for d in 0..80 @lane
+          acc s = 0.0                              acc s = 0.0
+          for i in 0..3 @lane { s += ... }   ->    for i in 0..3 { s += ... }
+          reduce s over 32 lanes                   out[d] = s
+          out[d] = s
+    """
+    found: dict[str, None] = {}
+    for around, loop in _innermost(body, ()):
+        if not spreads(loop, outputs):
+            continue
+        outer = around[-1] if around else None
+        whole = outer is not None and _takes_sums(kernel, outer, outputs) and spreads(outer, outputs)
+        found[outer.variable if whole and outer is not None else loop.variable] = None
+    return tuple(found)
+
+
+def _innermost(body: Body, around: tuple[Loop, ...]) -> Iterator[tuple[tuple[Loop, ...], Loop]]:
+    """The loops that hold no loop, each with those around it, in program order."""
+    for statement in body:
+        if isinstance(statement, Where):
+            yield from _innermost(statement.body, around)
+        elif isinstance(statement, Loop):
+            inner = list(_innermost(statement.body, (*around, statement)))
+            yield from inner or [(around, statement)]
+
+
+def _takes_sums(kernel: ScheduledKernel, outer: Loop, outputs: set[str]) -> bool:
+    """Whether all that the loops in a loop do is take sums of an iteration's own, which lanes take in fewer steps with
+    an iteration each, and whether what lanes read then lies together."""
+    inner = [statement for statement in outer.body if isinstance(statement, Loop)]
+    own = {statement.name for statement in outer.body if isinstance(statement, Accumulator)}
+    sums = [node for loop in inner for node in walk(loop) if isinstance(node, Store | Accumulate)]
+    if not all(isinstance(each, Accumulate) and each.target in own for each in sums):
+        return False
+    iterations, trips = static_extent(kernel, outer.extent), [static_extent(kernel, loop.extent) for loop in inner]
+    if outer.lower != 0 or iterations is None or any(loop.lower != 0 for loop in inner):
+        return False
+    each = sum(trip or 0 for trip in trips)
+    joined = sum(-(-(trip or 0) // WARP) + JOINING for trip in trips)
+    if None in trips or -(-iterations // WARP) * each >= iterations * joined:
+        return False
+    return all(_lies_together(kernel, outer, access) for name in _arrays(outer) for access in accesses(outer, name))
+
+
+def _arrays(loop: Loop) -> set[str]:
+    return {array_of(access) for node in walk(loop) if (access := access_of(node)) is not None}
+
+
+def _lies_together(kernel: ScheduledKernel, loop: Loop, access: Load | Store | Accumulate) -> bool:
+    """Whether the iterations of a loop touch neighbours, or one element, of an array in the GPU's memory."""
+    extents = next((buffer.extents for buffer in kernel.buffers if buffer.name == array_of(access)), ())
+    places = _Places.of(loop)
+    if not extents or not any(places.follow(index) for index in access.indices[:-1]):
+        return True
+    length = static_extent(kernel, extents[-1])
+    return len(access.indices) == 2 and length is not None and length <= SHORT and places.follow(access.indices[0])
+
+
+@dataclass(frozen=True)
+class _Places:
+    """Names in a loop's body: `apart` those that are the loop's variable and something that is the same in all
+    iterations, so that each iteration has its own; `local` all that are computed there."""
+
+    apart: frozenset[str]
+    local: frozenset[str]
+
+    @classmethod
+    def of(cls, loop: Loop) -> _Places:
+        nodes = [node for statement in loop.body for node in walk(statement)]
+        local = {name for node in nodes if (name := result_of(node)) is not None}
+        steady = local & _steady(nodes, {loop.variable})
+        apart = {loop.variable}
+        for node in nodes:
+            if isinstance(node, Index) and node.function == "add":
+                others = [operand for operand in node.operands if operand not in apart]
+                if len(others) == 1 and (others[0] not in local or others[0] in steady):
+                    apart.add(node.result)
+        return cls(frozenset(apart), frozenset(local - steady))
+
+    def tell(self, indices: tuple[Atom, ...]) -> bool:
+        """Whether an index is another one in each iteration."""
+        return not self.apart.isdisjoint(map(str, indices))
+
+    def follow(self, index: Atom) -> bool:
+        """Whether an index may be another one in each iteration."""
+        return index in self.apart or index in self.local
+
+
+def _steady(nodes: list[Statement], variables: set[str]) -> set[str]:
+    """The index arithmetic that is the same in all iterations of a loop of these variables."""
+    changing = set(variables)
+    found: set[str] = set()
+    for node in nodes:
+        name = result_of(node)
+        if name is None:
+            continue
+        if isinstance(node, Index) and changing.isdisjoint(map(str, node.operands)):
+            found.add(name)
+        else:
+            changing.add(name)
+    return found
 
 
 def spreads(loop: Loop, outputs: set[str]) -> bool:
     """Whether lanes may share the iterations: each writes elements of its own, or all reduce into one."""
-    local = {name for statement in loop.body if (name := result_of(statement)) is not None}
-    read = {name for statement in loop.body for name in _operands(statement)}
-    for statement in loop.body:
+    nodes = [node for statement in loop.body for node in walk(statement)]
+    places, read = _Places.of(loop), {name for node in nodes for name in inputs_of(node)}
+    made = {name for node in nodes if (name := result_of(node)) is not None}
+    for statement in nodes:
         if isinstance(statement, Tile):
             return False
-        if not isinstance(statement, Store | Accumulate) or statement.target in local:
+        if not isinstance(statement, Store | Accumulate) or statement.target in made:
             continue
-        if loop.variable in statement.indices:
+        if places.tell(statement.indices):
             others = accesses(loop, statement.target)
             if statement.target in outputs:
                 others = [access for access in others if isinstance(access, Load)]
             mine = all(access.indices == statement.indices for access in others)
         else:
-            fixed = local.isdisjoint(map(str, statement.indices)) and statement.target not in read
-            mine = isinstance(statement, Accumulate) and fixed and _only_reduced(loop, statement)
+            fixed = made.isdisjoint(map(str, statement.indices)) and statement.target not in read
+            mine = isinstance(statement, Accumulate) and fixed and _only_reduced(nodes, statement)
         if not mine:
             return False
     return True
 
 
-def _operands(statement: Statement) -> tuple[str, ...]:
-    """What a statement reads, an accumulation's own target apart."""
-    reads = reads_of(statement)
-    return reads[1:] if isinstance(statement, Accumulate) else reads
-
-
-def _only_reduced(loop: Loop, write: Accumulate) -> bool:
-    """Whether the loop does nothing with the target but this one kind of reduction into this one element."""
+def _only_reduced(nodes: list[Statement], write: Accumulate) -> bool:
+    """Whether statements do nothing with the target but this one kind of reduction into this one element."""
     return all(
         isinstance(child, Accumulate) and child.indices == write.indices and child.reduction == write.reduction
-        for child in loop.body
+        for child in nodes
         if isinstance(child, Store | Accumulate) and child.target == write.target
     )
