@@ -335,6 +335,14 @@ def result_of(statement: Node) -> str | None:
 
 
 @once
+def defined_in(node: Node) -> frozenset[str]:
+    """The names that a statement defines, and those inside it, or inside a kernel."""
+    name, body = result_of(node), node.body if isinstance(node, Loop | Where | ScheduledKernel) else ()
+    own = frozenset() if name is None else frozenset((name,))
+    return own.union(*map(defined_in, body)) if body else own
+
+
+@once
 def reads_of(statement: Node) -> tuple[str, ...]:
     """The names that a statement itself reads: atoms, buffers and tiles, not those of what is inside."""
     atoms: tuple[Atom, ...]

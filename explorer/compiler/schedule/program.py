@@ -38,7 +38,7 @@ from explorer.compiler.schedule.gemm.strategy import Groupings, schedule_pairs, 
 from explorer.compiler.schedule.match.outer_products import find_outer_sum
 from explorer.compiler.schedule.segments.by_rows import schedule_rows
 from explorer.compiler.schedule.segments.strategy import OF_SUMS, usual_of_sums
-from explorer.compiler.schedule.shared_out import is_shared_out
+from explorer.compiler.schedule.shared_out import is_shared_out, is_soon_merged
 from explorer.compiler.schedule.strategies import (
     CHUNKS,
     CUT_PRODUCTS,
@@ -297,7 +297,7 @@ class _Scheduling:
             case "warps":
                 return warps(kernel, report, self.most_bytes, names)
         found = OF_SUMS[strategy](join_segments(kernel), report)
-        if walked_by_few(kernel) and not all(map(is_shared_out, found)):
+        if walked_by_few(kernel) and not all(is_shared_out(e) or is_soon_merged(e, report.counts) for e in found):
             report.refused(f"{kernel.name} is not scheduled by {strategy}: few blocks would go through all elements")
             return ()
         return found

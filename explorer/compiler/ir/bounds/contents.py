@@ -33,11 +33,12 @@ class Contents:
             most,
             self.less_than & other.less_than,
             self.at_most & other.at_most,
-            frozenset(each for each in self.above | other.above if self._is_above(each) and other._is_above(each)),
+            frozenset(each for each in self.above | other.above if self.is_above(each) and other.is_above(each)),
             max(self.rank, other.rank),
         )
 
-    def _is_above(self, extent: Extent) -> bool:
+    def is_above(self, extent: Extent) -> bool:
+        """Whether all elements are above an extent mirrored below 0."""
         return extent in self.above or (self.least is not None and self.least >= 0)
 
     def within(self, rank: int) -> Contents:

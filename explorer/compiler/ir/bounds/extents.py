@@ -22,6 +22,7 @@ from explorer.compiler.ir.kernels import (
     Statement,
     Tile,
     Where,
+    defined_in,
     print_step,
     reads_of,
     result_of,
@@ -63,7 +64,12 @@ class Bounds:
     """Follows the indices through a kernel."""
 
     def __init__(
-        self, kernel: ScheduledKernel, facts: tuple[Fact, ...], held: Mapping[str, Contents], checks: bool = True
+        self,
+        kernel: ScheduledKernel,
+        facts: tuple[Fact, ...],
+        earlier: Mapping[str, Contents],
+        held: Mapping[str, Contents],
+        checks: bool = True,
     ) -> None:
         nodes = list(walk(kernel))
         arrays: list[Buffer | Tile] = [*kernel.buffers, *(node for node in nodes if isinstance(node, Tile))]
@@ -80,22 +86,22 @@ class Bounds:
         for fact in facts:
             for array in fact.arrays:
                 self.facts.setdefault(array, []).append(fact)
-        own = {name for node in nodes if (name := result_of(node)) is not None}
-        self.named: dict[str, list[tuple[Fact, set[str]]]] = {}  # of the kernel's own names
+        own = defined_in(kernel)
+        self.named: dict[str, list[tuple[Fact, frozenset[str]]]] = {}  # of the kernel's own names
         for fact in kernel.facts:
-            spoken = {term[0] for term, _ in fact.sum if term is not None and not term[1]} & own
+            spoken = fact.names & own
             for name in spoken:
                 self.named.setdefault(name, []).append((fact, spoken))
-        self.spoken = {term[0] for fact in facts for term, _ in fact.sum if term is not None and not term[1]} - own
-        self.spoken = {name for name in self.spoken if not name.startswith("_") and name not in self.extents}
+        spoken_of = set().union(*(fact.names for fact in facts)) - own - self.extents.keys()
         named = {extent for buffer in kernel.buffers for extent in buffer.extents if isinstance(extent, str)}
-        self.every: set[Extent] = {*named, *(counted(name) for name in named if name.endswith(ENDS)), *self.spoken}
+        self.every: set[Extent] = {*named, *(counted(name) for name in named if name.endswith(ENDS)), *spoken_of}
         self.compared: dict[str, set[Extent]] = {}  # by tile the extents that its elements are held against
         self.forms: dict[str, Form] = {}
         self.atoms: dict[object, Form] = {}
         self.following: dict[tuple[str, _Key], tuple[Form, Form]] = {}
         self.divisors: set[int] = set()
         self.shown: dict[tuple[Atom, Extent, int], None] = {}
+        self.earlier = earlier  # what other kernels have stored
         self.held, self.contents = held, dict[str, Contents]()
         self.kept = self.indices & self.tiles if not checks else self.indices - self.tiles if held else self.indices
         self.checks = checks  # whether accesses are looked at, or only what is stored
@@ -120,7 +126,8 @@ class Bounds:
                     for array, indices in _accesses(statement):
                         self._access(statement, array, indices)
                     self._define(statement)
-            self._know(statement)
+            if self.named:
+                self._know(statement)
 
     def _know(self, statement: Statement) -> None:
         """What facts say of a name, once all are defined that they speak of."""
@@ -309,7 +316,7 @@ class Bounds:
         first, last = self._element(search.buffer, (lower,)), self._element(search.buffer, (plus(upper, constant(-1)),))
         if affine.seen(plus(plus(last, value, -1), constant(-1))):
             affine.assume(plus(plus(upper, result, -1), constant(-2)))
-        if holds(plus(value, first, -1)) and holds(plus(plus(upper, lower, -1), constant(-1))):
+        if affine.seen(plus(value, first, -1)) and holds(plus(plus(upper, lower, -1), constant(-1))):
             affine.assume(plus(result, lower, -1))
             affine.assume(plus(value, self._element(search.buffer, (result,)), -1))
             return True
@@ -433,16 +440,29 @@ class Bounds:
         """Notes what is stored in an array or a tile of indices."""
         (operand,) = store.operands
         affine, value, holds = self.affine, self._form(operand), self.affine.guessed
-        least = next((n for n in LEAST_CONTENTS if holds(plus(value, constant(-n)))), self.affine.low(value))
+        known = self.contents.get(store.target) or self.earlier.get(store.target)  # what is kept is no more than that
+        least = self._least(value, known)
         extents = self._compared(store.target)
         if not is_number(value):
             reached = self.affine.reached(value)
             extents = {extent for extent in extents if self._form(extent).keys() & reached - {ONE}}
-        less = {extent for extent in extents if holds(plus(plus(self._form(extent), value, -1), constant(-1)))}
-        most = {extent for extent in extents - less if affine.seen(plus(self._form(extent), value, -1))}
-        above = {e for e in extents if least is None and holds(plus(value, self._form(e)))}
+        within = known.at_most & extents if known else extents
+        below = known.less_than & extents if known else extents
+        less = {extent for extent in below if holds(plus(plus(self._form(extent), value, -1), constant(-1)))}
+        most = {extent for extent in below - less if affine.seen(plus(self._form(extent), value, -1))}
+        most |= {extent for extent in within - below if holds(plus(self._form(extent), value, -1))}
+        beyond = [e for e in extents if least is None and (known is None or known.is_above(e))]
+        above = {extent for extent in beyond if holds(plus(value, self._form(extent)))}
         high = self.affine.high(value)
         self._keep(store.target, Contents(least, high, frozenset(less), frozenset(less | most), frozenset(above)))
+
+    def _least(self, value: Form, known: Contents | None) -> int | None:
+        """What a value is at least, if that is known of what is stored in the same array."""
+        if known is not None and known.least is None:
+            return None
+        tried = [n for n in LEAST_CONTENTS if known is None or known.least is None or n <= max(known.least, -1)]
+        found = (n for n in tried if self.affine.guessed(plus(value, constant(-n))))
+        return next(found, self.affine.low(value))
 
     def _compared(self, array: str) -> set[Extent]:
         """The extents that an array's elements are held against: of a tile, those of arrays that they are indices of,

@@ -8,7 +8,7 @@ from itertools import chain
 from operator import is_not
 
 from explorer.compiler.ir import loops
-from explorer.compiler.ir.kernels import Loop, ScheduledKernel, Statement, Tile, Where, result_of
+from explorer.compiler.ir.kernels import Loop, ScheduledKernel, Statement, Tile, Where, defined_in
 from explorer.compiler.ir.node import Atom, Names, Node, once, walk
 
 Body = tuple[Statement, ...]
@@ -54,16 +54,8 @@ def _unshared(statement: loops.Statement) -> Statement:
 
 def names_of(kernel: ScheduledKernel) -> Names:
     """Allocates names that the kernel does not use."""
-    defined: set[str] = set().union(*map(_defined_in, kernel.body))
     buffers = {buffer.name for buffer in kernel.buffers}
-    return Names(defined | buffers | loops.fixed_names(kernel.sizes, kernel.buffers))
-
-
-@once
-def _defined_in(statement: Node) -> frozenset[str]:
-    name = result_of(statement)
-    inner = _union(_defined_in, statement)
-    return inner if name is None else inner | {name}
+    return Names(defined_in(kernel) | buffers | loops.fixed_names(kernel.sizes, kernel.buffers))
 
 
 def _union(names: Callable[[Node], frozenset[str]], node: Node) -> frozenset[str]:
