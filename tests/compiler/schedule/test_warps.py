@@ -212,3 +212,18 @@ def test_an_iteration_of_short_rows_that_meet_is_one_lanes():
     assert ({"register"}, {32}) in kept(HEADS.format(D=6))
     assert all("shared" not in memories for memories, _ in kept(HEADS.format(D=6)))
     assert ({"register"}, {32}) not in kept(HEADS.format(D=100))
+
+
+def test_a_row_at_places_that_are_computed_is_no_lanes_own():
+    """No register has an element whose number is known only at run time: lanes share such rows, as any others."""
+    text = """dim H = 2, G = 6, C = 5
+
+layer Flat(g: graph):
+    input x[node, C], z[node, H, G]
+    param W[12, C]
+    for n in g.nodes():
+        y = W @ x[n]
+        n["h"] = sum(reshape(y, H, G).T) * sum(z[n].T) + max(y)
+    return n["h"]
+"""
+    assert compiled(text).stages["kernels"].available

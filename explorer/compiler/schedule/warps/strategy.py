@@ -16,7 +16,8 @@ from explorer.compiler.decisions import Decision
 from explorer.compiler.ir import loops
 from explorer.compiler.ir.kernels import Loop, Reduce, ScheduledKernel, Statement, Tile
 from explorer.compiler.ir.loops import Accumulate, Load, Store
-from explorer.compiler.ir.node import Atom, walk
+from explorer.compiler.ir.node import Atom, VerificationError, walk
+from explorer.compiler.ir.verify.kernels import verify_scheduled
 from explorer.compiler.passes.loops.cleared import clear_sums
 from explorer.compiler.report import Report
 from explorer.compiler.schedule.edit.barriers import add_barriers, holds_barriers
@@ -121,16 +122,27 @@ def schedule_warps(kernel: loops.Kernel, report: Report, most_bytes: int = SHARE
     nest = _rows_in_registers(nest, batch.variable, report.number(kernel.name, KEPT, 64))
     lanes = [node.variable for node in walk(nest) if isinstance(node, Loop) and node.bind == "lane"]
     shared = {t.name: floats(nest, t) or 0 for t in walk(nest) if isinstance(t, Tile) and t.memory == "shared"}
-    if shared and not atomic and fits_a_lane(plain) and _width(plain, 1, report) == 1:
-        return _a_lane_each(plain, batch.variable, report)
+    if shared and not atomic and fits_a_lane(plain):
+        said = report.mark()
+        if (made := _a_lane_each(plain, batch.variable, report)) is not None:
+            return made
+        report.back_to(said)
     return _mapped(nest, batch.variable, lanes, shared, most_bytes, reread, _outputs(kernel), report)
 
 
-def _a_lane_each(nest: ScheduledKernel, variable: str, report: Report) -> ScheduledKernel:
-    """The nest with an iteration for each lane."""
+def _a_lane_each(nest: ScheduledKernel, variable: str, report: Report) -> ScheduledKernel | None:
+    """The nest with an iteration for each lane; None where more are asked for, or some element of a row is in no
+    register that is known."""
+    if _width(nest, 1, report) > 1:
+        return None
     warps = report.number(nest.name, BLOCK_WARPS, NARROW_WARPS)
+    made = replace(a_lane_each(nest, variable, warps), threads=LANES * warps)
+    try:
+        verify_scheduled(made)
+    except VerificationError:
+        return None
     report.did(f"a lane an iteration of {variable}, {warps} warp{'s' if warps > 1 else ''} a block")
-    return replace(a_lane_each(nest, variable, warps), threads=LANES * warps)
+    return made
 
 
 def _mapped(
