@@ -152,9 +152,9 @@ def _may_follow(before: Body, moved: Sequence[loops.Statement], later: set[str])
     return True
 
 
-def _cut(nest: Nest, first: Body, second: Body, names: Names, name: str) -> tuple[loops.Kernel, ...]:
-    """The kernels of both parts of an iteration; what the second needs of the first is stored. None where both write an
-    output, or the second goes on with a number."""
+def _cut(nest: Nest, first: Body, second: Body, names: Names, role: str) -> tuple[loops.Kernel, ...]:
+    """The kernels of both parts of an iteration, the first named after its `role`; what the second needs of it is
+    stored. None where both write an output, or the second goes on with a number."""
     kernel, loop = nest.kernel, nest.loop
     outputs = {buffer.name for buffer in kernel.buffers if buffer.kind == "output"}
     declared = {s.name: s for s in first if isinstance(s, State)}
@@ -165,7 +165,8 @@ def _cut(nest: Nest, first: Body, second: Body, names: Names, name: str) -> tupl
         return ()
     if any(name in changed and isinstance(state, loops.Accumulator) for name, state in crossing.items()):
         return ()
-    cut = _Crossing(nest, {name: _array(kernel, loop, state, names) for name, state in crossing.items()}, names)
+    own = names.new(f"{kernel.name}_{role}")
+    cut = _Crossing(nest, {name: _array(own, loop, state, names) for name, state in crossing.items()}, names)
     stored = tuple(s for name, state in crossing.items() for s in cut.stored(state))
     loaded = tuple(s for name, state in crossing.items() for s in cut.loaded(state, name in changed))
     for row in (name for name, state in crossing.items() if isinstance(state, loops.Row) and name not in changed):
@@ -174,16 +175,17 @@ def _cut(nest: Nest, first: Body, second: Body, names: Names, name: str) -> tupl
     left = alive(closure((*loaded, *second), outputs & changed))
     made = tuple(cut.arrays.values())
     behind = replace(part(kernel, kernel.name, replace(loop, body=left), *made), template="rows")
-    return part(kernel, names.new(f"{kernel.name}_{name}"), replace(loop, body=(*done, *stored)), *made), behind
+    return part(kernel, own, replace(loop, body=(*done, *stored)), *made), behind
 
 
 def _declares(body: Body, name: str) -> bool:
     return any(isinstance(s, State) and s.name == name for s in body)
 
 
-def _array(kernel: loops.Kernel, loop: loops.For, state: State, names: Names) -> Buffer:
+def _array(kernel: str, loop: loops.For, state: State, names: Names) -> Buffer:
+    """The array of what a kernel leaves of a row or a number: named by that kernel, as no other names its own."""
     extents = state.extents if isinstance(state, loops.Row) else ()
-    name = names.new(f"{kernel.name}_{state.name}")
+    name = names.new(f"{kernel}_{state.name}")
     return Buffer(name=name, kind="output", extents=(loop.extent, *extents), origin=state.origin)
 
 
