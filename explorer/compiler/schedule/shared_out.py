@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from explorer.compiler.counts import Counts
+from explorer.compiler.counts import ASSUMED, Counts
 from explorer.compiler.ir.index_sets import few
 from explorer.compiler.ir.kernels import Count, Loop, ScheduledKernel
 from explorer.compiler.ir.node import Extent, walk
@@ -20,10 +20,10 @@ def is_shared_out(kernel: ScheduledKernel) -> bool:
 
 
 def is_soon_merged(kernel: ScheduledKernel, counts: Counts) -> bool:
-    """Whether a kernel merges pieces of which so few are known to be that one warp may merge them all."""
+    """Whether a kernel merges pieces of which a graph that is given has so few that one warp may merge them all."""
     known = {name: counts.of(name) for _, count in kernel.counts for name in count.names}
     sizes = {name: size for name, size in known.items() if size is not None}
-    if kernel.template != "merge" or not kernel.counts or len(sizes) < len(known):
+    if counts is ASSUMED or kernel.template != "merge" or not kernel.counts or len(sizes) < len(known):
         return False
     return all(count.value(sizes) <= SOON_MERGED for _, count in kernel.counts)
 

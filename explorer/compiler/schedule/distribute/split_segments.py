@@ -28,7 +28,7 @@ from explorer.compiler.ir.loops import Buffer
 from explorer.compiler.ir.node import Names, walk
 from explorer.compiler.ir.statements import alive, closure, is_segment, names_read, pure, written_names
 from explorer.compiler.schedule.distribute.join_segments import join_segments
-from explorer.compiler.schedule.edit.nests import Body, only_loop, part, stored_in
+from explorer.compiler.schedule.edit.nests import Body, array_of_each, loaded, only_loop, part, stored_in
 from explorer.compiler.schedule.edit.statement_writer import Writer
 from explorer.compiler.schedule.lanes.mapping import Nest, Unfit
 from explorer.compiler.schedule.lanes.output_rows import output_in_row
@@ -50,9 +50,9 @@ class Parts:
 
 
 def split_segments(kernel: loops.Kernel, names: Names) -> Iterator[Parts]:
-    """The ways to part a nest at the first segment of its iterations: the segment with all that it needs, and the rest;
-    and with a kernel ahead of both for the rows that an iteration computes before. First with all loops over that
-    segment together, then with the first alone. None for nests without a segment, or of which nothing would be left."""
+    """The ways to part a nest at the first segment of its iterations: the segment with all that it needs, and the
+    rest; and with a kernel ahead of both for the rows that an iteration computes before; all loops over that segment
+    together, or the first alone. None for nests without a segment, or of which nothing would be left."""
     together = join_segments(kernel)
     for whole in (together, kernel) if together is not kernel else (kernel,):
         loop = only_loop(whole)
@@ -165,8 +165,9 @@ def _cut(nest: Nest, first: Body, second: Body, names: Names, role: str) -> tupl
         return ()
     if any(name in changed and isinstance(state, loops.Accumulator) for name, state in crossing.items()):
         return ()
-    own = names.new(f"{kernel.name}_{role}")
-    cut = _Crossing(nest, {name: _array(own, loop, state, names) for name, state in crossing.items()}, names)
+    named = replace(kernel, name=names.new(f"{kernel.name}_{role}"))  # pieces of the rest name arrays after the rest
+    arrays = {name: array_of_each(named, state, loop.extent, names) for name, state in crossing.items()}
+    cut = _Crossing(nest, arrays, names)
     stored = tuple(s for name, state in crossing.items() for s in cut.stored(state))
     loaded = tuple(s for name, state in crossing.items() for s in cut.loaded(state, name in changed))
     for row in (name for name, state in crossing.items() if isinstance(state, loops.Row) and name not in changed):
@@ -175,18 +176,11 @@ def _cut(nest: Nest, first: Body, second: Body, names: Names, role: str) -> tupl
     left = alive(closure((*loaded, *second), outputs & changed))
     made = tuple(cut.arrays.values())
     behind = replace(part(kernel, kernel.name, replace(loop, body=left), *made), template="rows")
-    return part(kernel, own, replace(loop, body=(*done, *stored)), *made), behind
+    return part(kernel, named.name, replace(loop, body=(*done, *stored)), *made), behind
 
 
 def _declares(body: Body, name: str) -> bool:
     return any(isinstance(s, State) and s.name == name for s in body)
-
-
-def _array(kernel: str, loop: loops.For, state: State, names: Names) -> Buffer:
-    """The array of what a kernel leaves of a row or a number: named by that kernel, as no other names its own."""
-    extents = state.extents if isinstance(state, loops.Row) else ()
-    name = names.new(f"{kernel}_{state.name}")
-    return Buffer(name=name, kind="output", extents=(loop.extent, *extents), origin=state.origin)
 
 
 class _Crossing:
@@ -197,17 +191,18 @@ class _Crossing:
 
     def stored(self, state: State) -> Body:
         """What stores a row or a number at the end of the first part."""
-        extents = state.extents if isinstance(state, loops.Row) else ()
-        return self.writer.stored(state.name, extents, "s", self.arrays[state.name].name, self.row)
+        array = self.arrays[state.name]
+        return self.writer.stored(state.name, array.extents[1:], "s", array.name, self.row)
 
     def loaded(self, state: State, changed: bool) -> Body:
         """What the second part begins with: a number, or a row that it changes; it reads others where they are."""
-        array = self.arrays[state.name].name
+        array, write = self.arrays[state.name], self.writer
         if isinstance(state, loops.Accumulator):
-            return (loops.Load(result=state.name, buffer=array, indices=(self.row,), origin=state.origin),)
+            return loaded({state.name: array}, self.row)
         if not changed:
             return ()
-        variables = self.writer.over(state.extents)
-        value = self.writer.load("s", array, self.row, *variables)
-        store = self.writer.store(state.name, value.result, *variables)
-        return state, *self.writer.nested(variables, state.extents, (value, store))
+        variables = write.over(state.extents)
+        value = write.load("s", array.name, self.row, *variables)
+        return state, *write.nested(
+            variables, state.extents, (value, write.store(state.name, value.result, *variables))
+        )

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from explorer.compiler.counts import ASSUMED
 from explorer.compiler.decisions import Decision
 from explorer.compiler.ir import kernels, loops
 from explorer.compiler.ir.index_sets import few
@@ -99,7 +100,7 @@ def schedule_nonzeros(kernel: loops.Kernel, report: Report) -> tuple[kernels.Sch
         warps = report.number(kernel.name, BLOCK_WARPS, WARPS if spread.groups > 1 else WARPS // 2)
 
         def pieces_of(chunk: int) -> Pieces:
-            return Pieces(segment, spread, chunk, Writer(nest.kernel, nest.loop.origin), report, warps)
+            return Pieces(segment, spread, chunk, Writer(nest.kernel, segment.origin), report, warps)
 
         pieces = pieces_of(chunk)
         if _few_rows(pieces) and not _soon_merged(pieces, report):
@@ -119,7 +120,7 @@ def schedule_nonzeros(kernel: loops.Kernel, report: Report) -> tuple[kernels.Sch
 def _soon_merged(pieces: Pieces, report: Report) -> bool:
     """Whether a warp merges what there is of a row in no time, where lanes have few numbers each, and would take turns
     to add them."""
-    count = report.counts.of(pieces.segment.elements)
+    count = None if report.counts is ASSUMED else report.counts.of(pieces.segment.elements)
     return pieces.spread.groups >= NARROW and count is not None and count <= SOON
 
 

@@ -17,7 +17,6 @@ from explorer.compiler.schedule.edit.queries import (
     Body,
     edit,
     floats,
-    innermost,
     names_of,
     scheduled,
     static_extent,
@@ -41,7 +40,8 @@ def fits_a_lane(nest: ScheduledKernel) -> bool:
     if not isinstance(batch, Loop) or not isinstance(batch.extent, str) or few(batch.extent):
         return False
     inner = [node for statement in batch.body for node in walk(statement) if isinstance(node, Loop)]
-    lengths = [static_extent(nest, loop.extent) for loop in innermost(batch.body)]
+    innermost = (loop for loop in inner if not any(isinstance(node, Loop) for s in loop.body for node in walk(s)))
+    lengths = [static_extent(nest, loop.extent) for loop in innermost]
     sizes = [floats(nest, tile) for tile in tiles_of(nest)]
     if static_extent(nest, batch.extent) is not None or any(loop.lower != 0 for loop in inner):
         return False

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from explorer.compiler.ir.kernels import Loop, ScheduledKernel, Statement, Tile, Where, inputs_of, result_of
+from explorer.compiler.ir.kernels import Loop, ScheduledKernel, Tile, Where, inputs_of, result_of
 from explorer.compiler.ir.loops import Accumulate, Accumulator, Index, Load, Store
-from explorer.compiler.ir.node import Atom, walk
-from explorer.compiler.schedule.edit.queries import Body, access_of, accesses, array_of, static_extent
+from explorer.compiler.ir.node import Atom, Node, walk
+from explorer.compiler.schedule.edit.queries import Body, accesses, array_of, static_extent, touched_in
 from explorer.compiler.target import WARP
 
 JOINING = 5
@@ -62,11 +62,7 @@ def _takes_sums(kernel: ScheduledKernel, outer: Loop, outputs: set[str]) -> bool
     joined = sum(-(-(trip or 0) // WARP) + JOINING for trip in trips)
     if None in trips or -(-iterations // WARP) * each >= iterations * joined:
         return False
-    return all(_lies_together(kernel, outer, access) for name in _arrays(outer) for access in accesses(outer, name))
-
-
-def _arrays(loop: Loop) -> set[str]:
-    return {array_of(access) for node in walk(loop) if (access := access_of(node)) is not None}
+    return all(_lies_together(kernel, outer, access) for name in touched_in(outer) for access in accesses(outer, name))
 
 
 def _lies_together(kernel: ScheduledKernel, loop: Loop, access: Load | Store | Accumulate) -> bool:
@@ -109,7 +105,7 @@ class _Places:
         return index in self.apart or index in self.local
 
 
-def _steady(nodes: list[Statement], variables: set[str]) -> set[str]:
+def _steady(nodes: Sequence[Node], variables: set[str]) -> set[str]:
     """The index arithmetic that is the same in all iterations of a loop of these variables."""
     changing = set(variables)
     found: set[str] = set()
@@ -147,7 +143,7 @@ def spreads(loop: Loop, outputs: set[str]) -> bool:
     return True
 
 
-def _only_reduced(nodes: list[Statement], write: Accumulate) -> bool:
+def _only_reduced(nodes: Sequence[Node], write: Accumulate) -> bool:
     """Whether statements do nothing with the target but this one kind of reduction into this one element."""
     return all(
         isinstance(child, Accumulate) and child.indices == write.indices and child.reduction == write.reduction
