@@ -373,6 +373,8 @@ class _Scheduling:
             return ()
         clearing, said = self._warps_of(found.clearing, kernel), self.report.mark()
         adding = tuple(added(each, found.parts) for each in schedule_rows(join_segments(found.storing), self.report))
+        if not adding and split_rows(kernel, self.groupings.names, self.maps, always=True):
+            return ()  # what one warp would compute of each element in turn is stored for all elements first
         if not adding:
             self.report.back_to(said)
             adding = (self._warps_of(found.adding, kernel),)

@@ -70,4 +70,13 @@ layer Model(g: graph):
         n["h"] = v / (1 + norm(v))
     return n["h"]
 """,
+    "heads_of_two_dimensions": """dim A = 2, B = 3, D = 6, S = 4
+
+layer Model(g: graph):
+    input y[node, A, S, D], v[edge, A, B, S]
+    for n in g.nodes():
+        m = max(max(v[e]) for e in n.incoming_edges())
+        n["h"] = sum(exp(v[e] - m) @ y[e.src] for e in n.incoming_edges())
+    return n["h"]
+""",
 }

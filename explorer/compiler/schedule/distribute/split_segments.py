@@ -152,9 +152,9 @@ def _may_follow(before: Body, moved: Sequence[loops.Statement], later: set[str])
     return True
 
 
-def _cut(nest: Nest, first: Body, second: Body, names: Names, name: str) -> tuple[loops.Kernel, ...]:
-    """The kernels of both parts of an iteration; what the second needs of the first is stored. None where both write an
-    output, or the second goes on with a number."""
+def _cut(nest: Nest, first: Body, second: Body, names: Names, role: str) -> tuple[loops.Kernel, ...]:
+    """The kernels of both parts of an iteration, the first named after its `role`; what the second needs of it is
+    stored. None where both write an output, or the second goes on with a number."""
     kernel, loop = nest.kernel, nest.loop
     outputs = {buffer.name for buffer in kernel.buffers if buffer.kind == "output"}
     declared = {s.name: s for s in first if isinstance(s, State)}
@@ -165,7 +165,8 @@ def _cut(nest: Nest, first: Body, second: Body, names: Names, name: str) -> tupl
         return ()
     if any(name in changed and isinstance(state, loops.Accumulator) for name, state in crossing.items()):
         return ()
-    arrays = {name: array_of_each(kernel, state, loop.extent, names) for name, state in crossing.items()}
+    named = replace(kernel, name=names.new(f"{kernel.name}_{role}"))  # pieces of the rest name arrays after the rest
+    arrays = {name: array_of_each(named, state, loop.extent, names) for name, state in crossing.items()}
     cut = _Crossing(nest, arrays, names)
     stored = tuple(s for name, state in crossing.items() for s in cut.stored(state))
     loaded = tuple(s for name, state in crossing.items() for s in cut.loaded(state, name in changed))
@@ -175,7 +176,7 @@ def _cut(nest: Nest, first: Body, second: Body, names: Names, name: str) -> tupl
     left = alive(closure((*loaded, *second), outputs & changed))
     made = tuple(cut.arrays.values())
     behind = replace(part(kernel, kernel.name, replace(loop, body=left), *made), template="rows")
-    return part(kernel, names.new(f"{kernel.name}_{name}"), replace(loop, body=(*done, *stored)), *made), behind
+    return part(kernel, named.name, replace(loop, body=(*done, *stored)), *made), behind
 
 
 def _declares(body: Body, name: str) -> bool:

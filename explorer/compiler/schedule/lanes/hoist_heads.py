@@ -15,41 +15,60 @@ from explorer.compiler.ir import loops
 from explorer.compiler.ir.node import Atom, Names, walk
 from explorer.compiler.ir.statements import all_names, rename
 from explorer.compiler.schedule.edit.common_subexpressions import computed_once
+from explorer.compiler.schedule.lanes.flat_heads import flat_heads
 from explorer.compiler.schedule.lanes.mapping import Nest, Unfit, nest_of, nest_of_any
 from explorer.compiler.schedule.lanes.output_rows import sums_in_rows
 
 
 def rows_nest(kernel: loops.Kernel) -> Nest:
-    """A kernel with its sums in rows, and of one head where it has heads, as lanes can share it; raises Unfit, with
-    why it has no heads where a lane cannot have its part of all rows either."""
+    """A kernel with its sums in rows, and of one head where it has heads, of one dimension or two, as lanes can share
+    it; raises Unfit, with why it has no heads where a lane cannot have its part of all rows either."""
     nest = sums_in_rows(nest_of_any(kernel))
-    try:
-        moved = heads_outside(nest)
-    except Unfit as reason:
+    reasons: list[Unfit] = []
+    for way in (_of_a_head, lambda whole: _of_a_head(flat_heads(whole)), _as_it_is):
         try:
-            return nest_of(computed_once(nest.kernel))
-        except Unfit:
-            raise reason from None
+            return way(nest)
+        except Unfit as reason:
+            reasons.append(reason)
+    raise reasons[0]
+
+
+def _of_a_head(nest: Nest) -> Nest:
+    """The nest of one head, if it has heads."""
+    moved = heads_outside(nest)
     if moved is None:
-        return nest_of(computed_once(nest.kernel))
+        return _as_it_is(nest)
     several = nest.kernel.size(moved[1].extent) > 1
-    return replace(nest_of(computed_once(moved[0].kernel)), heads=moved[1] if several else None)
+    return replace(_as_it_is(moved[0]), heads=moved[1] if several else None)
+
+
+def _as_it_is(nest: Nest) -> Nest:
+    return nest_of(computed_once(nest.kernel))
 
 
 def heads_outside(nest: Nest) -> tuple[Nest, loops.For] | None:
     """The nest of one head with the loop over the heads, whose body is empty; None where there are no heads.
 
     Raises Unfit where something is of all heads at a time."""
-    rows = nest.rows.values()
+    rows = _outer_rows(nest)
     nested = [node for node in walk(nest.loop) if isinstance(node, loops.For) and _around_rows(nest, node)]
     segments = {id(node) for loop in nest.segment_loops for node in walk(loop)}
     extents = {node.extent for node in nested if id(node) in segments}
+    if len(extents) > 1:
+        extents &= {row.extents[0] for row in rows}
     if len(extents) != 1 or not rows:
         return None
     extent = extents.pop()
     if any(row.extents[0] != extent for row in rows):
         raise Unfit("not all of its rows have heads")
     return _Heads(nest, extent).moved()
+
+
+def _outer_rows(nest: Nest) -> list[loops.Row]:
+    """The rows of an iteration, those apart that are declared for each head."""
+    heads = (node for node in walk(nest.loop) if isinstance(node, loops.For) and nest.static(node))
+    own = {id(child) for loop in heads for child in walk(loop) if isinstance(child, loops.Row)}
+    return [node for node in walk(nest.loop) if isinstance(node, loops.Row) and id(node) not in own]
 
 
 def _around_rows(nest: Nest, loop: loops.For) -> bool:
@@ -62,7 +81,8 @@ class _Heads:
         self.names = Names(all_names(nest.kernel))
         self.variable = self.names.new("head")
         self.head: Atom = self.variable if nest.kernel.size(extent) > 1 else 0
-        self.scalars = {name for name, row in nest.rows.items() if len(row.extents) == 1}
+        self.rows = {row.name: row for row in _outer_rows(nest)}
+        self.scalars = {name for name, row in self.rows.items() if len(row.extents) == 1}
         writes = [node for node in walk(nest.loop) if isinstance(node, loops.Store | loops.Accumulate)]
         stored = [node.target for node in writes if node.target in self.scalars]
         summed = {node.target for node in writes if isinstance(node, loops.Accumulate)}
@@ -105,6 +125,8 @@ class _Heads:
                 return self._body(statement.body, {**names, statement.variable: self.head})
             case loops.For():
                 return self._flat(statement, names) or (replace(statement, body=self._body(statement.body, names)),)
+            case loops.Row() if statement.name not in self.rows:
+                return (statement,)
             case loops.Row() if len(statement.extents) > 1:
                 return (replace(statement, extents=statement.extents[1:]),)
             case loops.Row():
@@ -124,13 +146,13 @@ class _Heads:
     def _of_head(self, statement: loops.Statement) -> loops.Statement:
         """An access to a row of heads as one to that of this head."""
         match statement:
-            case loops.Load() if statement.buffer in self.nest.rows:
+            case loops.Load() if statement.buffer in self.rows:
                 self._check(statement.indices, statement)
                 if statement.buffer not in self.scalars:
                     return replace(statement, indices=statement.indices[1:])
                 value, origin = (statement.buffer,), statement.origin
                 return loops.Compute(result=statement.result, function="copy", operands=value, origin=origin)
-            case loops.Store() | loops.Accumulate() if statement.target in self.nest.rows:
+            case loops.Store() | loops.Accumulate() if statement.target in self.rows:
                 self._check(statement.indices, statement)
                 if statement.target in self.named:
                     function, values = statement.function, statement.operands

@@ -37,8 +37,7 @@ def output_in_row(nest: Nest, buffer: loops.Buffer, names: Names) -> Nest:
         return _in_scalar(nest, buffer, accesses, names)
     if not extents or not own or any(isinstance(e, str) and e not in dict(kernel.sizes) for e in extents):
         raise Unfit(f"it goes back to elements of {buffer.name} that no row holds")
-    write = Writer(kernel, merge(*(node.origin for node in accesses)))
-    write.names = names
+    write = Writer.named(names, merge(*(node.origin for node in accesses)))
     row = names.new("y")
     changed = tuple(kept_in(statement, buffer.name, row) for statement in loop.body)
     declared: list[loops.Statement] = [loops.Row(name=row, extents=extents, origin=write.origin)]

@@ -16,7 +16,8 @@ from explorer.compiler.decisions import Decision
 from explorer.compiler.ir import loops
 from explorer.compiler.ir.kernels import Loop, Reduce, ScheduledKernel, Statement, Tile
 from explorer.compiler.ir.loops import Accumulate, Load, Store
-from explorer.compiler.ir.node import Atom, walk
+from explorer.compiler.ir.node import Atom, VerificationError, walk
+from explorer.compiler.ir.verify.kernels import verify_scheduled
 from explorer.compiler.passes.loops.cleared import clear_sums
 from explorer.compiler.report import Report
 from explorer.compiler.schedule.edit.barriers import add_barriers, holds_barriers
@@ -24,7 +25,6 @@ from explorer.compiler.schedule.edit.primitives import (
     accesses_in_lanes,
     bind,
     place,
-    split,
     unroll,
     vectorise,
     why_not_private,
@@ -48,13 +48,14 @@ from explorer.compiler.schedule.edit.queries import (
 from explorer.compiler.schedule.edit.reductions import make_atomic, reduce_parts
 from explorer.compiler.schedule.fitting import blocks_at_a_time
 from explorer.compiler.schedule.warps.column_blocks import in_columns
+from explorer.compiler.schedule.warps.lane_each import a_lane_each, fits_a_lane, share_out
 from explorer.compiler.schedule.warps.lane_safety import shared_by_lanes
 from explorer.compiler.schedule.warps.row_registers import accumulate_in, stage
 from explorer.compiler.target import FLOAT_BYTES, STATIC_SHARED_BYTES, WARP
 from explorer.compiler.unsupported import Unsupported
 
 LANES = WARP
-MOST_WARPS, SCORE_WARPS = 8, 4
+MOST_WARPS, SCORE_WARPS, NARROW_WARPS = 8, 4, 2
 BLOCK_WARPS = Decision(
     name="warps",
     domain=tuple(range(1, MOST_WARPS + 1)),
@@ -115,13 +116,33 @@ def schedule_warps(kernel: loops.Kernel, report: Report, most_bytes: int = SHARE
     whole = replace(batch, body=(*prologue, *batch.body))
     own = replace(kernel, body=(whole,))
     nest = begin(kernel, own.body if atomic else clear_sums(own).body)
-    nest = make_atomic(nest, atomic)
+    plain, nest = nest, make_atomic(nest, atomic)
     for variable in shared_by_lanes(nest, _body_of(nest), _outputs(kernel)):
         nest = bind(nest, variable, "lane")
     nest = _rows_in_registers(nest, batch.variable, report.number(kernel.name, KEPT, 64))
     lanes = [node.variable for node in walk(nest) if isinstance(node, Loop) and node.bind == "lane"]
     shared = {t.name: floats(nest, t) or 0 for t in walk(nest) if isinstance(t, Tile) and t.memory == "shared"}
+    if shared and not atomic and fits_a_lane(plain):
+        said = report.mark()
+        if (made := _a_lane_each(plain, batch.variable, report)) is not None:
+            return made
+        report.back_to(said)
     return _mapped(nest, batch.variable, lanes, shared, most_bytes, reread, _outputs(kernel), report)
+
+
+def _a_lane_each(nest: ScheduledKernel, variable: str, report: Report) -> ScheduledKernel | None:
+    """The nest with an iteration for each lane; None where more are asked for, or some element of a row is in no
+    register that is known."""
+    if _width(nest, 1, report) > 1:
+        return None
+    warps = report.number(nest.name, BLOCK_WARPS, NARROW_WARPS)
+    made = replace(a_lane_each(nest, variable, warps), threads=LANES * warps)
+    try:
+        verify_scheduled(made)
+    except VerificationError:
+        return None
+    report.did(f"a lane an iteration of {variable}, {warps} warp{'s' if warps > 1 else ''} a block")
+    return made
 
 
 def _mapped(
@@ -144,7 +165,7 @@ def _mapped(
         for name in group:
             nest = vectorise(nest, name, step) if step > 1 else nest
     warps = _warps(nest, shared, most_bytes, report)
-    nest = _share_out(nest, variable, warps, LANES // width)
+    nest = share_out(nest, variable, warps, LANES // width)
     if width < LANES:
         nest = _narrowed(nest, lanes, width)
     nest = reduce_parts(nest, width) if lanes and width > 1 else nest
@@ -345,18 +366,6 @@ def _meets_in_segments(nest: ScheduledKernel) -> bool:
     """Whether lanes put sums together inside a loop that may end earlier for one iteration than for another."""
     reduced = reduce_parts(nest, LANES)
     return any(isinstance(node, Reduce) for loop in _segments(reduced) for node in walk(loop))
-
-
-def _share_out(nest: ScheduledKernel, variable: str, warps: int, each: int) -> ScheduledKernel:
-    """The iterations given to blocks, the warps of a block, and `each` to groups of a warp's lanes."""
-    names = names_of(nest)
-    outer, inner = names.new(f"{variable}0"), names.new(f"{variable}1")
-    nest = bind(split(nest, variable, warps * each, outer, inner), outer, "block")
-    if each == 1:
-        return bind(nest, inner, "warp")
-    of_warp, of_lanes = names.new(f"{variable}2"), names.new(f"{variable}3")
-    nest = bind(split(nest, inner, each, of_warp, of_lanes), of_warp, "warp")
-    return bind(nest, of_lanes, "lane", each)
 
 
 def _narrowed(nest: ScheduledKernel, lanes: list[str], width: int) -> ScheduledKernel:
