@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TypeVar
 
@@ -26,6 +26,7 @@ from explorer.compiler.schedule.distribute.join_sums import joined, sums_togethe
 from explorer.compiler.schedule.distribute.long_sums import added, sum_in_pieces
 from explorer.compiler.schedule.distribute.products.cut_products import cut_products
 from explorer.compiler.schedule.distribute.scatter import scatter_sums
+from explorer.compiler.schedule.distribute.segment_parts import in_parts
 from explorer.compiler.schedule.distribute.split_rows import split_rows
 from explorer.compiler.schedule.distribute.split_sums import split_sums
 from explorer.compiler.schedule.distribute.unit_rows import clear_together, rows_of_one
@@ -45,6 +46,7 @@ from explorer.compiler.schedule.strategies import (
     GEMM_OF_SUMS,
     LONG_SUMS,
     OUTER_PRODUCTS,
+    SEGMENT_PARTS,
     SPLIT_ELEMENTS,
     SPLIT_ROWS,
     SPLIT_SUMS,
@@ -165,6 +167,7 @@ def _with_count(kernel: ScheduledKernel, count: tuple[str, Count] | None) -> Sch
     named = {extent for buffer in kernel.buffers for extent in buffer.extents}
     named |= {name for node in walk(kernel) for name in reads_of(node)}
     named |= {extent for _, number in kernel.counts for extent in number.names}
+    named -= {name for name, _ in kernel.counts}
     return replace(kernel, counts=(count, *kernel.counts)) if count is not None and count[0] in named else kernel
 
 
@@ -191,6 +194,7 @@ class _Scheduling:
     maps: Mapping[str, loops.Buffer]
     report: Report
     most_bytes: int
+    counts: dict[str, Count] = field(default_factory=dict)
 
     @classmethod
     def of(cls, nests: Sequence[loops.Kernel], report: Report, kept: Sequence[str], most_bytes: int) -> _Scheduling:
@@ -217,10 +221,10 @@ class _Scheduling:
             report.settle(kernel.name, STRATEGY, strategy)
             if steps := self._attempt(strategy, kernel, strategy == wanted):
                 report.settle(kernel.name, STRATEGY, strategy, "it does not fit" if wanted else "")
-                parts = strategy in (CUT_PRODUCTS, SPLIT_SUMS, STAGES, SPLIT_ROWS, SPLIT_ELEMENTS)
+                parts = strategy in (CUT_PRODUCTS, SPLIT_SUMS, STAGES, SPLIT_ROWS, SPLIT_ELEMENTS, SEGMENT_PARTS)
                 following = self._part if parts else self.kernels
                 each = ((step,) if isinstance(step, ScheduledKernel) else following(step) for step in steps)
-                found = tuple(kernel for kernels in each for kernel in kernels)
+                found = tuple(self._counted(kernel) for kernels in each for kernel in kernels)
                 return self._cleared_together(kernel, found) if strategy == STAGES else found
         raise Unsupported(f"No strategy's kernels for {kernel.name} can be shown to be right.")
 
@@ -234,7 +238,7 @@ class _Scheduling:
         yield from usual_of_sums(kernel, self.report)
         if walked_by_few(kernel):
             yield from (SPLIT_ELEMENTS, ELEMENTS)
-        yield WARPS
+        yield from (SEGMENT_PARTS, WARPS)
 
     def _attempt(self, strategy: str, kernel: loops.Kernel, wanted: bool) -> tuple[Made, ...]:
         """What a strategy makes of a nest, shown to be right; nothing, and nothing grouped, done or chosen, where it
@@ -278,6 +282,8 @@ class _Scheduling:
                 return split_rows(kernel, names, self.maps, always=True)
             case "elements":
                 return [self._warps_of(each, kernel) for each in add_elements(kernel, self.maps)]
+            case "segment_parts":
+                return self._in_segment_parts(kernel)
             case "outer_products":
                 return schedule_outer_products(kernel, groupings, report)
             case "warps":
@@ -329,6 +335,20 @@ class _Scheduling:
             adding = (self._warps_of(found.adding, kernel),)
         steps = (clearing, *adding)
         return tuple(_with_count(step, found.count) for step in steps)
+
+    def _in_segment_parts(self, kernel: loops.Kernel) -> tuple[loops.Kernel, ...]:
+        """The kernels of parts of few long rows; none where a nest is something else."""
+        found = in_parts(kernel, self.groupings.names, self.report)
+        if found is None:
+            return ()
+        self.counts[found.count[0]] = found.count[1]
+        return found.kernels
+
+    def _counted(self, kernel: ScheduledKernel) -> ScheduledKernel:
+        """A kernel with how many parts there are, where its arrays need that."""
+        for count in self.counts.items():
+            kernel = _with_count(kernel, count)
+        return kernel
 
     def _cleared_together(self, kernel: loops.Kernel, steps: Sequence[ScheduledKernel]) -> tuple[ScheduledKernel, ...]:
         """The kernels of a nest's stages, those that only clear arrays in as few as can be, ahead of all."""

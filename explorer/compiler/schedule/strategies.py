@@ -19,12 +19,14 @@ NONZEROS = "nonzeros"
 ROWS = "rows"
 SPLIT_ELEMENTS = "split_elements"
 ELEMENTS = "elements"
+SEGMENT_PARTS = "segment_parts"
 WARPS = "warps"
 STRATEGY = Decision(
     name="strategy",
     domain=(
         *(CHUNKS, GEMM, GEMM_OF_SUMS, CUT_PRODUCTS, SPLIT_SUMS, STAGES, SPLIT_ROWS),
-        *(OUTER_PRODUCTS, LONG_SUMS, DOTS, ROW_PIECES, NONZEROS, ROWS, SPLIT_ELEMENTS, ELEMENTS, WARPS),
+        *(OUTER_PRODUCTS, LONG_SUMS, DOTS, ROW_PIECES, NONZEROS, ROWS, SPLIT_ELEMENTS, ELEMENTS),
+        *(SEGMENT_PARTS, WARPS),
     ),
     why="what a block, a warp and a lane have of the nest; the first of these that fits is usual",
     source="cuKE §V and §VI, Hector §3.3.1, G-Sparse §III-B; measured on an H100",

@@ -1,0 +1,290 @@
+"""Long segments of few rows in parts: each row's segment is shared out among iterations of a kernel of its own.
+
+A warp that walks a row's segment alone is all that works on it: where rows are few and long, most of a GPU waits. What
+an iteration's loops over its segment reduce is computed for each part of the segment, all parts at once, and put
+together by whoever needs it next:
+
+    parallel for r in 0..rows                       parallel for p in 0..rows * 16
+      row y[F]; for f { y[f] = -inf }                 r = p / 16; [from, upto) = a sixteenth of r's segment
+      for e in begin..end { y[f] max= v[e, f] }       row y[F]; for e in from..upto { y[f] max= v[e, f] }
+      acc s = 0                                       for f { y_parts[p, f] = y[f] }
+      for e in begin..end { s += g(y, e) }     ->   parallel for p in 0..rows * 16
+      out[r] = h(y, s)                                row y[F]; for u in 0..16 { y[f] max= y_parts[r * 16 + u, f] }
+                                                      acc s; for e in from..upto { s += g(y, e) }; s_parts[p] = s
+                                                    parallel for r in 0..rows
+                                                      y and s of all parts; out[r] = h(y, s)
+
+Loops that need nothing of one another have one kernel.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from explorer.compiler.ir import loops
+from explorer.compiler.ir.kernels import Count
+from explorer.compiler.ir.loops import Buffer
+from explorer.compiler.ir.node import Extent, Names, Node, rewrite, walk
+from explorer.compiler.ir.statements import alive, closure, is_segment, names_read, written_in, written_names
+from explorer.compiler.report import Report
+from explorer.compiler.schedule.edit.nests import Body, only_loop, part, static_loop
+from explorer.compiler.schedule.edit.statement_writer import Writer
+
+PARTS = "parts"
+"""The template of a kernel whose iterations are parts of rows, or put parts together."""
+LONG = 32
+"""Elements that rows have on average from which on they are worth parts."""
+SHORTEST = 8
+"""Elements of a part, at least: each part's state is stored and read again."""
+MOST = 64
+"""Parts of a row, which whoever puts them together takes one after another."""
+NEUTRAL = {"sum": 0.0, "product": 1.0}
+"""What begins so may begin in every part; maxima and minima may begin anywhere."""
+
+
+@dataclass(frozen=True)
+class InParts:
+    """The kernels, and how many parts there are, by name."""
+
+    kernels: tuple[loops.Kernel, ...]
+    count: tuple[str, Count]
+
+
+def in_parts(kernel: loops.Kernel, names: Names, report: Report) -> InParts | None:
+    """The kernels of a nest whose segments are shared out; None where rows are many or short, or nobody knows, or a
+    loop over a segment does more than reduce."""
+    loop = only_loop(kernel)
+    if loop is None or kernel.template == PARTS or not isinstance(loop.extent, str):
+        return None
+    segments = [statement for statement in loop.body if is_segment(kernel, statement)]
+    parts = _parts_of(kernel, loop.extent, segments, report)
+    if parts < 2 or any(is_segment(kernel, node) for s in segments for child in s.body for node in walk(child)):
+        return None
+    found = {id(segment): _reductions(kernel, loop, segment) for segment in segments}
+    if not all(found.values()):
+        return None
+    count = names.new(f"{kernel.name}_parts")
+    nest = _Nest(kernel, loop, parts, count, Writer(kernel, loop.origin), names)
+    made = nest.kernels(segments, {key: states for key, states in found.items() if states})
+    return InParts(made, (count, Count(((loop.extent, 1),), parts))) if made else None
+
+
+def _parts_of(kernel: loops.Kernel, rows: str, segments: Sequence[loops.Statement], report: Report) -> int:
+    """How many parts a row has, a power of 2: as many as keep all multiprocessors busy, if rows are that long."""
+    count, extents = report.counts.of(rows), {buffer.name: buffer.extents for buffer in kernel.buffers}
+    elements = max(
+        (
+            report.counts.of(str(extents[node.buffer][0])) or 0
+            for segment in segments
+            if isinstance(segment, loops.For)
+            for node in walk(segment)
+            if isinstance(node, loops.Load) and node.indices[:1] == (segment.variable,) and node.buffer in extents
+        ),
+        default=0,
+    )
+    if not count or elements < LONG * count:
+        return 1
+    parts = 1
+    while parts < MOST and count * parts < report.target.busy_warps and elements >= 2 * parts * SHORTEST * count:
+        parts *= 2
+    return parts
+
+
+@dataclass(frozen=True)
+class _State:
+    """A row, an accumulator or the row of an output that a segment's loop reduces into: `extents` of a row's part, and
+    how."""
+
+    name: str
+    extents: tuple[Extent, ...]
+    reduction: str
+    start: float
+    of_output: bool = False
+
+
+def _reductions(kernel: loops.Kernel, loop: loops.For, segment: loops.Statement) -> tuple[_State, ...]:
+    """What a loop over a segment reduces into; nothing where it does something else."""
+    assert isinstance(segment, loops.For)
+    nodes = list(walk(segment))
+    own = {name for node in nodes if (name := loops.result_of(node)) is not None}
+    states = [_state(kernel, loop, segment, nodes, target) for target in sorted(written_names([segment]) - own)]
+    known = tuple(state for state in states if state is not None)
+    return known if len(known) == len(states) else ()
+
+
+def _state(
+    kernel: loops.Kernel, loop: loops.For, segment: loops.For, nodes: Sequence[Node], target: str
+) -> _State | None:
+    """How a target is reduced into; None where it is read or stored in, or its parts could not be put together."""
+    writes = [n for n in nodes if isinstance(n, loops.Store | loops.Accumulate) and n.target == target]
+    reductions = {write.reduction for write in writes if isinstance(write, loops.Accumulate)}
+    read = {r for n in nodes for r in (loops.reads_of(n)[1:] if isinstance(n, loops.Accumulate) else loops.reads_of(n))}
+    if len(reductions) != 1 or target in read or not all(isinstance(write, loops.Accumulate) for write in writes):
+        return None
+    (reduction,) = reductions
+    output = next((b for b in kernel.buffers if (b.name, b.kind) == (target, "output")), None)
+    if output is not None:
+        mine = all(write.indices[:1] == (loop.variable,) for write in writes)
+        others = [s for s in loop.body if target in written_in(s) or target in names_read([s])]
+        if not mine or reduction != "sum" or len(others) != 1:
+            return None
+        return _State(target, output.extents[1:], reduction, 0.0, of_output=True)
+    declared = next((s for s in loop.body if loops.result_of(s) == target), None)
+    before = [s for s in loop.body[: loop.body.index(segment)] if target in written_in(s)]
+    start = _start(kernel, before, declared)
+    if start is None or NEUTRAL.get(reduction, start) != start:
+        return None
+    extents = declared.extents if isinstance(declared, loops.Row) else ()
+    return _State(target, extents, reduction, start)
+
+
+def _start(kernel: loops.Kernel, before: list[loops.Statement], declared: loops.Statement | None) -> float | None:
+    """The constant that a row or an accumulator begins with, which these statements write; None for what begins
+    otherwise, or has more done to it before its segment."""
+    if isinstance(declared, loops.Accumulator):
+        return declared.start if not before and isinstance(declared.start, float) else None
+    if not isinstance(declared, loops.Row) or len(before) != 1:
+        return None
+    (first,) = before
+    while isinstance(first, loops.For) and static_loop(kernel, first) and len(first.body) == 1:
+        (first,) = first.body
+    if not isinstance(first, loops.Store) or first.function != "copy":
+        return None
+    return first.operands[0] if isinstance(first.operands[0], float) else None
+
+
+@dataclass(frozen=True)
+class _Nest:
+    """An iteration whose segments get parts; `count` names how many parts all rows have."""
+
+    kernel: loops.Kernel
+    loop: loops.For
+    parts: int
+    count: str
+    write: Writer
+    names: Names
+
+    def kernels(
+        self, segments: Sequence[loops.Statement], states: Mapping[int, tuple[_State, ...]]
+    ) -> tuple[loops.Kernel, ...]:
+        """The kernels of the parts, in order, and that of the rows; none where a part would do what all may do but
+        once."""
+        arrays = {(key, state.name): self._array(state) for key, found in states.items() for state in found}
+        first = self.write.index("first", "mul", self.loop.variable, self.parts)
+        whole: list[loops.Statement] = [first]
+        groups: list[list[tuple[loops.For, Body]]] = []  # each loop with what it needs
+        joins: set[int] = set()  # of the last group's states
+        for statement in self.loop.body:
+            if not any(statement is segment for segment in segments):
+                whole.append(statement)
+                continue
+            assert isinstance(statement, loops.For)
+            found = states[id(statement)]
+            needed = closure(whole, names_read([statement]) | {state.name for state in found if not state.of_output})
+            if not groups or not joins.isdisjoint(map(id, needed)):
+                groups.append([])
+                joins = set()
+            groups[-1].append((statement, needed))
+            joined = [
+                s for state in found for s in self._joined(state, arrays[id(statement), state.name], first.result)
+            ]
+            whole += joined
+            joins |= set(map(id, joined))
+        outputs = {buffer.name for buffer in self.kernel.buffers if buffer.kind == "output"}
+        if any(outputs & written_names(needed) for group in groups for _, needed in group):
+            return ()
+        places = {id(statement): at for at, statement in enumerate(whole)}
+        made = [self._of_parts(group, number, states, arrays, places) for number, group in enumerate(groups)]
+        rest = part(self.kernel, self.kernel.name, replace(self.loop, body=alive(whole)), *arrays.values())
+        return *made, replace(rest, template=PARTS)
+
+    def _array(self, state: _State) -> Buffer:
+        name = self.names.new(f"{self.kernel.name}_{state.name}")
+        return Buffer(name=name, kind="output", extents=(self.count, *state.extents), origin=self.loop.origin)
+
+    def _joined(self, state: _State, array: Buffer, first: str) -> Body:
+        """The loops that put a state's parts together, the parts of an element one after another."""
+        write, number = self.write, self.write.names.new("u")
+        place = write.index("part", "add", first, number)
+        variables = write.over(state.extents)
+        value = write.load("s", array.name, place.result, *variables)
+        whole = state.name if not state.extents and not state.of_output else write.names.new("t")
+        body = (place, value, write.add(whole, state.reduction, value.result))
+        each = loops.For(variable=number, extent=self.parts, body=body, origin=self.loop.origin)
+        if whole == state.name:
+            return (each,)
+        start = NEUTRAL.get(state.reduction, state.start)
+        total = loops.Accumulator(name=whole, start=start, origin=self.loop.origin)
+        row = (self.loop.variable,) if state.of_output else ()
+        add = write.add(state.name, state.reduction, whole, *row, *variables)
+        return write.nested(variables, state.extents, (total, each, add))
+
+    def _of_parts(
+        self,
+        group: Sequence[tuple[loops.For, Body]],
+        number: int,
+        states: Mapping[int, tuple[_State, ...]],
+        arrays: Mapping[tuple[int, str], Buffer],
+        places: Mapping[int, int],
+    ) -> loops.Kernel:
+        """The kernel in which an iteration reduces a part of the segment of its row; what it needs besides is done as
+        in a whole iteration, where statements have these `places`."""
+        write = self.write
+        variable = write.names.new("p")
+        kept: dict[int, loops.Statement] = {}
+        row = replace(write.index("", "div", variable, self.parts), result=self.loop.variable)
+        which = write.index("which", "mod", variable, self.parts)
+        for _, needed in group:
+            kept |= {id(statement): statement for statement in needed}
+        body: list[loops.Statement] = [row, which, *sorted(kept.values(), key=lambda s: places[id(s)])]
+        for segment, _ in group:
+            found = states[id(segment)]
+            local = {state.name: write.names.new("y") for state in found if state.of_output}
+            body += [s for state in found if state.of_output for s in self._declared(state, local[state.name])]
+            begin, end = segment.lower, segment.extent
+            length = write.index("length", "sub", end, begin)
+            padded = write.index("padded", "add", length.result, self.parts - 1)
+            share = write.index("share", "div", padded.result, self.parts)
+            before = write.index("before", "mul", which.result, share.result)
+            skipped = write.index("skipped", "max", before.result, 0)  # which a product is not seen to be at once
+            lower = write.index("from", "add", begin, skipped.result)
+            past = write.index("past", "add", lower.result, share.result)
+            upper = write.index("upto", "min", past.result, end)
+            mine = _into_rows(replace(segment, lower=lower.result, extent=upper.result), local)
+            body += [length, padded, share, before, skipped, lower, past, upper, mine]
+            for state in found:
+                body += self._stored(
+                    state, local.get(state.name, state.name), arrays[id(segment), state.name], variable
+                )
+        loop = replace(self.loop, variable=variable, extent=self.count, body=alive(body))
+        name = self.names.new(f"{self.kernel.name}_parts{number}")
+        return replace(part(self.kernel, name, loop, *arrays.values()), template=PARTS)
+
+    def _declared(self, state: _State, name: str) -> Body:
+        """What a part has of an output's row, which begins with zeros."""
+        if not state.extents:
+            return (loops.Accumulator(name=name, start=state.start, origin=self.loop.origin),)
+        variables = self.write.over(state.extents)
+        row = loops.Row(name=name, extents=state.extents, origin=self.loop.origin)
+        return row, *self.write.nested(variables, state.extents, (self.write.store(name, state.start, *variables),))
+
+    def _stored(self, state: _State, name: str, array: Buffer, variable: str) -> Body:
+        """The store of what a part has of a state."""
+        variables = self.write.over(state.extents)
+        if not variables:
+            return (self.write.store(array.name, name, variable),)
+        value = self.write.load("s", name, *variables)
+        store = self.write.store(array.name, value.result, variable, *variables)
+        return self.write.nested(variables, state.extents, (value, store))
+
+
+def _into_rows(segment: loops.For, local: Mapping[str, str]) -> loops.For:
+    """A loop that adds to rows of its own where it added to rows of outputs."""
+
+    def change(node: Node) -> Node:
+        if isinstance(node, loops.Accumulate) and node.target in local:
+            return replace(node, target=local[node.target], indices=node.indices[1:])
+        return node
+
+    return rewrite(segment, change)
