@@ -68,8 +68,8 @@ def read_counts(given: Mapping[str, int], name: str = "") -> Counts:
         if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= LARGEST:
             raise CountError(f"the count of {key} is a whole number from 0 to {LARGEST:,}, not {value!r}")
     if of_op:
-        rows = () if own else ("nodes",) if "nodes" in given else ("rows",)
-        _check_there(given, *rows, *(() if LISTS in given else ("nonzeros",)))
+        owner = () if own else ("nodes",) if "nodes" in given else ("rows",)
+        _check_there(given, *owner, *(() if LISTS in given else ("nonzeros",)))
         named = {ALL_SETS.get(key, key): number for key, number in given.items()}
         return Counts(name or "the given matrix", MappingProxyType(named))
     _check_there(given, "nodes", "edges")

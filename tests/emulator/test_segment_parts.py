@@ -43,19 +43,31 @@ op Logs(A: csr[row, col]):
     return i["y"]
 """
 """A maximum and a minimum, and a sum that needs the one."""
+SOFTMAX = """dim D = {D}
+op Softmax(A: csr[row, col]):
+    param X[col, D], w[col]
+    for i in A.rows():
+        top = max(w[j] * a for j, a in A.row(i))
+        total = sum(exp(w[j] * a - top) for j, a in A.row(i))
+        i["y"] = sum(exp(w[j] * a - top) * X[j] for j, a in A.row(i)) / max(total, 0.000001)
+    return i["y"]
+"""
+"""Sums that are scaled while their maximum grows: of numbers, and of rows by one number's."""
 COUNTS = {
     PAGED: {"queries": 64, "pages": 32_768, "entries": 8_192},
     LINEAR: {"lefts": 3, "rights": 100, "nonzeros": 900},
     LOGS: {"rows": 64, "cols": 32_768, "nonzeros": 100_000},
+    SOFTMAX: {"rows": 64, "cols": 32_768, "nonzeros": 8_192},
 }
 
 
 def compiled(text: str, size: int, counts: dict[str, int]) -> explorer.Compilation:
-    return explorer.compile(text.format(D=size), counts=counts, on_demand=True)
+    schedule = {"Softmax_0.strategy": "segment_parts"} if text == SOFTMAX else {}  # pieces of nonzeros are usual
+    return explorer.compile(text.format(D=size), counts=counts, schedule=schedule, on_demand=True)
 
 
 @pytest.mark.parametrize("size", [6, 41, 64])
-@pytest.mark.parametrize("text", COUNTS, ids=["paged", "linear", "logs"])
+@pytest.mark.parametrize("text", COUNTS, ids=["paged", "linear", "logs", "softmax"])
 def test_the_numbers_of_rows_in_parts(emulated: Setting, text: str, size: int) -> None:
     compilation = compiled(text, size, COUNTS[text])
     given = op_inputs(emulated, compilation)
@@ -66,7 +78,7 @@ def test_the_numbers_of_rows_in_parts(emulated: Setting, text: str, size: int) -
     assert outcome["agrees"], outcome
 
 
-@pytest.mark.parametrize("text", [PAGED, LINEAR], ids=["paged", "linear"])
+@pytest.mark.parametrize("text", COUNTS, ids=["paged", "linear", "logs", "softmax"])
 def test_only_rows_that_are_few_and_long_have_parts(text: str) -> None:
     def parts(rows: int, elements: int) -> set[str]:
         first, second, entries = COUNTS[text]

@@ -45,6 +45,7 @@ from explorer.compiler.schedule.strategies import (
     GEMM,
     GEMM_OF_SUMS,
     LONG_SUMS,
+    NONZEROS,
     OUTER_PRODUCTS,
     SEGMENT_PARTS,
     SPLIT_ELEMENTS,
@@ -235,7 +236,10 @@ class _Scheduling:
         if self.report.options.inspect == "chunks":
             yield CHUNKS
         yield from (GEMM, GEMM_OF_SUMS, CUT_PRODUCTS, SPLIT_SUMS, STAGES, SPLIT_ROWS, OUTER_PRODUCTS, LONG_SUMS)
-        yield from usual_of_sums(kernel, self.report)
+        sums = usual_of_sums(kernel, self.report)
+        yield from sums[:-1]
+        yield from (SEGMENT_PARTS,) if NONZEROS in sums else ()
+        yield from sums[-1:]
         if walked_by_few(kernel):
             yield from (SPLIT_ELEMENTS, ELEMENTS)
         yield from (SEGMENT_PARTS, WARPS)

@@ -21,6 +21,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from math import isfinite
 
 from explorer.compiler.ir import loops
 from explorer.compiler.ir.kernels import Count
@@ -57,9 +58,10 @@ def in_parts(kernel: loops.Kernel, names: Names, report: Report) -> InParts | No
     loop = only_loop(kernel)
     if loop is None or kernel.template == PARTS or not isinstance(loop.extent, str):
         return None
-    segments = [statement for statement in loop.body if is_segment(kernel, statement)]
+    segments = [s for s in loop.body if isinstance(s, loops.For) and is_segment(kernel, s)]
     parts = _parts_of(kernel, loop.extent, segments, report)
-    if parts < 2 or any(is_segment(kernel, node) for s in segments for child in s.body for node in walk(child)):
+    inner = [node for s in segments for node in walk(s) if isinstance(node, loops.For) and node is not s]
+    if parts < 2 or any(is_segment(kernel, node) for node in inner):
         return None
     found = {id(segment): _reductions(kernel, loop, segment) for segment in segments}
     if not all(found.values()):
@@ -70,14 +72,13 @@ def in_parts(kernel: loops.Kernel, names: Names, report: Report) -> InParts | No
     return InParts(made, (count, Count(((loop.extent, 1),), parts))) if made else None
 
 
-def _parts_of(kernel: loops.Kernel, rows: str, segments: Sequence[loops.Statement], report: Report) -> int:
+def _parts_of(kernel: loops.Kernel, rows: str, segments: Sequence[loops.For], report: Report) -> int:
     """How many parts a row has, a power of 2: as many as keep all multiprocessors busy, if rows are that long."""
     count, extents = report.counts.of(rows), {buffer.name: buffer.extents for buffer in kernel.buffers}
     elements = max(
         (
             report.counts.of(str(extents[node.buffer][0])) or 0
             for segment in segments
-            if isinstance(segment, loops.For)
             for node in walk(segment)
             if isinstance(node, loops.Load) and node.indices[:1] == (segment.variable,) and node.buffer in extents
         ),
@@ -94,35 +95,66 @@ def _parts_of(kernel: loops.Kernel, rows: str, segments: Sequence[loops.Statemen
 @dataclass(frozen=True)
 class _State:
     """A row, an accumulator or the row of an output that a segment's loop reduces into: `extents` of a row's part, and
-    how."""
+    how; a sum may be kept relative to exp of a maximum, its `scale`."""
 
     name: str
     extents: tuple[Extent, ...]
     reduction: str
     start: float
     of_output: bool = False
+    scale: str = ""
 
 
-def _reductions(kernel: loops.Kernel, loop: loops.For, segment: loops.Statement) -> tuple[_State, ...]:
+def _reductions(kernel: loops.Kernel, loop: loops.For, segment: loops.For) -> tuple[_State, ...]:
     """What a loop over a segment reduces into; nothing where it does something else."""
-    assert isinstance(segment, loops.For)
     nodes = list(walk(segment))
     own = {name for node in nodes if (name := loops.result_of(node)) is not None}
-    states = [_state(kernel, loop, segment, nodes, target) for target in sorted(written_names([segment]) - own)]
+    targets = sorted(written_names([segment]) - own)
+    scales = {target: _scale(nodes, target) for target in targets}
+    states = [_state(kernel, loop, segment, nodes, target, scales) for target in targets]
     known = tuple(state for state in states if state is not None)
-    return known if len(known) == len(states) else ()
+    extents = {state.name: state.extents for state in known if state.reduction == "max"}
+    fit = all(extents.get(each.scale) in ((), each.extents) for each in known if each.scale)
+    return tuple(sorted(known, key=lambda state: state.scale != "")) if fit and len(known) == len(states) else ()
+
+
+def _scale(nodes: Sequence[Node], target: str) -> str:
+    """The maximum m that a sum is kept relative to: of `shrink` in `y *= shrink`, which is exp of m as it was less m as
+    it is; empty for other targets."""
+    computed = {node.result: node for node in nodes if isinstance(node, loops.Compute | loops.Load)}
+
+    def operands(name: object, function: str) -> tuple[object, ...]:
+        node = computed.get(str(name))
+        if isinstance(node, loops.Load):
+            return (node.buffer,) if function == "copy" else ()
+        return node.operands if node is not None and node.function == function else ()
+
+    writes = [n for n in nodes if isinstance(n, loops.Accumulate) and (n.target, n.reduction) == (target, "product")]
+    differences = operands(writes[0].operands[0], "exp") if len(writes) == 1 else ()
+    names = operands(differences[0], "sub") if differences else ()
+    maxima = {source for name in names for source in operands(name, "copy")}
+    return str(maxima.pop()) if len(names) == 2 and len(maxima) == 1 else ""
 
 
 def _state(
-    kernel: loops.Kernel, loop: loops.For, segment: loops.For, nodes: Sequence[Node], target: str
+    kernel: loops.Kernel,
+    loop: loops.For,
+    segment: loops.For,
+    nodes: Sequence[Node],
+    target: str,
+    scales: Mapping[str, str],
 ) -> _State | None:
     """How a target is reduced into; None where it is read or stored in, or its parts could not be put together."""
     writes = [n for n in nodes if isinstance(n, loops.Store | loops.Accumulate) and n.target == target]
     reductions = {write.reduction for write in writes if isinstance(write, loops.Accumulate)}
     read = {r for n in nodes for r in (loops.reads_of(n)[1:] if isinstance(n, loops.Accumulate) else loops.reads_of(n))}
-    if len(reductions) != 1 or target in read or not all(isinstance(write, loops.Accumulate) for write in writes):
+    if scales[target]:
+        reductions.discard("product")
+    if len(reductions) != 1 or not all(isinstance(write, loops.Accumulate) for write in writes):
         return None
     (reduction,) = reductions
+    if target in read and (target not in scales.values() or reduction != "max"):
+        return None
     output = next((b for b in kernel.buffers if (b.name, b.kind) == (target, "output")), None)
     if output is not None:
         mine = all(write.indices[:1] == (loop.variable,) for write in writes)
@@ -136,7 +168,9 @@ def _state(
     if start is None or NEUTRAL.get(reduction, start) != start:
         return None
     extents = declared.extents if isinstance(declared, loops.Row) else ()
-    return _State(target, extents, reduction, start)
+    if target in scales.values() and not isfinite(start):
+        return None
+    return _State(target, extents, reduction, start, scale=scales[target])
 
 
 def _start(kernel: loops.Kernel, before: list[loops.Statement], declared: loops.Statement | None) -> float | None:
@@ -166,7 +200,7 @@ class _Nest:
     names: Names
 
     def kernels(
-        self, segments: Sequence[loops.Statement], states: Mapping[int, tuple[_State, ...]]
+        self, segments: Sequence[loops.For], states: Mapping[int, tuple[_State, ...]]
     ) -> tuple[loops.Kernel, ...]:
         """The kernels of the parts, in order, and that of the rows; none where a part would do what all may do but
         once."""
@@ -186,9 +220,8 @@ class _Nest:
                 groups.append([])
                 joins = set()
             groups[-1].append((statement, needed))
-            joined = [
-                s for state in found for s in self._joined(state, arrays[id(statement), state.name], first.result)
-            ]
+            own = {state.name: arrays[id(statement), state.name] for state in found}
+            joined = [s for state in found for s in self._joined(state, own, first.result)]
             whole += joined
             joins |= set(map(id, joined))
         outputs = {buffer.name for buffer in self.kernel.buffers if buffer.kind == "output"}
@@ -203,14 +236,18 @@ class _Nest:
         name = self.names.new(f"{self.kernel.name}_{state.name}")
         return Buffer(name=name, kind="output", extents=(self.count, *state.extents), origin=self.loop.origin)
 
-    def _joined(self, state: _State, array: Buffer, first: str) -> Body:
+    def _joined(self, state: _State, arrays: Mapping[str, Buffer], first: str) -> Body:
         """The loops that put a state's parts together, the parts of an element one after another."""
         write, number = self.write, self.write.names.new("u")
         place = write.index("part", "add", first, number)
         variables = write.over(state.extents)
-        value = write.load("s", array.name, place.result, *variables)
+        value = write.load("s", arrays[state.name].name, place.result, *variables)
         whole = state.name if not state.extents and not state.of_output else write.names.new("t")
-        body = (place, value, write.add(whole, state.reduction, value.result))
+        grown = (
+            self._grown(arrays[state.scale], state.scale, place.result, value.result, variables) if state.scale else ()
+        )
+        term = str(loops.result_of(grown[-1])) if grown else value.result
+        body = (place, value, *grown, write.add(whole, state.reduction, term))
         each = loops.For(variable=number, extent=self.parts, body=body, origin=self.loop.origin)
         if whole == state.name:
             return (each,)
@@ -219,6 +256,15 @@ class _Nest:
         row = (self.loop.variable,) if state.of_output else ()
         add = write.add(state.name, state.reduction, whole, *row, *variables)
         return write.nested(variables, state.extents, (total, each, add))
+
+    def _grown(self, array: Buffer, scale: str, place: str, value: str, variables: tuple[str, ...]) -> Body:
+        """A part of a sum that is relative to exp of the part's maximum, relative to that of all parts."""
+        write, own = self.write, variables[: len(array.extents) - 1]
+        highest = (write.load("top", scale, *own),) if own else ()
+        part_highest = write.load("high", array.name, place, *own)
+        below = write.compute("below", "sub", part_highest.result, highest[0].result if highest else scale)
+        grow = write.compute("grow", "exp", below.result)
+        return *highest, part_highest, below, grow, write.compute("scaled", "mul", value, grow.result)
 
     def _of_parts(
         self,

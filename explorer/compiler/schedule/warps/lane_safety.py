@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from explorer.compiler.ir.kernels import Loop, ScheduledKernel, Statement, Tile, Where, result_of
-from explorer.compiler.ir.loops import Accumulate, Accumulator, Index, Load, Store, reads_of
-from explorer.compiler.ir.node import Atom, walk
+from explorer.compiler.ir.kernels import Loop, ScheduledKernel, Tile, Where, reads_of, result_of
+from explorer.compiler.ir.loops import Accumulate, Accumulator, Index, Load, Store
+from explorer.compiler.ir.node import Atom, Node, walk
 from explorer.compiler.schedule.edit.queries import Body, access_of, accesses, array_of, static_extent
 from explorer.compiler.target import WARP
 
@@ -82,10 +82,10 @@ def _lies_together(kernel: ScheduledKernel, loop: Loop, access: Load | Store | A
 @dataclass(frozen=True)
 class _Places:
     """Names in a loop's body: `apart` those that are the loop's variable and something that is the same in all
-    iterations, so that each iteration has its own; `local` all that are computed there."""
+    iterations, so that each iteration has its own; `following` those that the variable is part of in any way."""
 
     apart: frozenset[str]
-    local: frozenset[str]
+    following: frozenset[str]
 
     @classmethod
     def of(cls, loop: Loop) -> _Places:
@@ -98,7 +98,7 @@ class _Places:
                 others = [operand for operand in node.operands if operand not in apart]
                 if len(others) == 1 and (others[0] not in local or others[0] in steady):
                     apart.add(node.result)
-        return cls(frozenset(apart), frozenset(local - steady))
+        return cls(frozenset(apart), frozenset(_following(nodes, loop.variable)))
 
     def tell(self, indices: tuple[Atom, ...]) -> bool:
         """Whether an index is another one in each iteration."""
@@ -106,10 +106,20 @@ class _Places:
 
     def follow(self, index: Atom) -> bool:
         """Whether an index may be another one in each iteration."""
-        return index in self.apart or index in self.local
+        return index in self.following
 
 
-def _steady(nodes: list[Statement], variables: set[str]) -> set[str]:
+def _following(nodes: Sequence[Node], variable: str) -> set[str]:
+    """The names that a loop's variable is part of in any way."""
+    found = {variable}
+    for node in nodes:
+        name = result_of(node)
+        if name is not None and not found.isdisjoint(reads_of(node)):
+            found.add(name)
+    return found
+
+
+def _steady(nodes: Sequence[Node], variables: set[str]) -> set[str]:
     """The index arithmetic that is the same in all iterations of a loop of these variables."""
     changing = set(variables)
     found: set[str] = set()
@@ -147,13 +157,13 @@ def spreads(loop: Loop, outputs: set[str]) -> bool:
     return True
 
 
-def _operands(statement: Statement) -> tuple[str, ...]:
+def _operands(statement: Node) -> tuple[str, ...]:
     """What a statement reads, an accumulation's own target apart."""
     reads = reads_of(statement)
     return reads[1:] if isinstance(statement, Accumulate) else reads
 
 
-def _only_reduced(nodes: list[Statement], write: Accumulate) -> bool:
+def _only_reduced(nodes: Sequence[Node], write: Accumulate) -> bool:
     """Whether statements do nothing with the target but this one kind of reduction into this one element."""
     return all(
         isinstance(child, Accumulate) and child.indices == write.indices and child.reduction == write.reduction
