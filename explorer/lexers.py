@@ -144,7 +144,7 @@ class KernelsLexer(RegexLexer):
             (r"\b(shared|register)\b", Name.Builtin),
             _words(
                 f"{_BUFFERS} template threads count for in step unroll all rolled where acc reduce over lanes apart"
-                " barrier atomic last padded swizzled multiply from by warps kept tf32 tf32x3 result gradient"
+                " barrier atomic last padded swizzled multiply from by warps kept checked tf32 tf32x3 result gradient"
             ),
             *_STATEMENTS,
         ]

@@ -7,9 +7,13 @@ import subprocess
 import sys
 from typing import Any
 
+import numpy as np
+
+from explorer.compiler.interpret import run_program
 from explorer.compiler.ir.graph import Elementwise, verify_graph
+from explorer.compiler.ir.verify.kernels import verify_scheduled
 from explorer.compiler.report import Report
-from tests.compiler.models import compiled
+from tests.compiler.models import compiled, draw_inputs
 from tests.compiler.new_function import PAGE, ROOT
 
 
@@ -34,3 +38,20 @@ def test_the_pass_that_is_shown_does_what_it_says() -> None:
     assert len(report.done) == 2
     origins = ({span for value in graph.values for span in value.origin} for graph in (before, after))
     assert next(origins) == next(origins)
+
+
+def test_the_strategy_that_is_shown_does_what_it_says() -> None:
+    (source,) = re.findall(r"```python\n(\"\"\"A thread an iteration, of.*?)```", PAGE, re.DOTALL)
+    names: dict[str, Any] = {"__name__": "threads"}
+    exec(compile(source, "CONTRIBUTING.md", "exec"), names)
+    (text,) = re.findall(r"```\n(score Bias.*?)```", PAGE, re.DOTALL)
+    compilation = compiled(text)
+    nest, inputs = compilation.stages["loops"].program, draw_inputs(compilation, batch=300)
+    (made,) = names["schedule_threads"](nest, Report.silent())
+    verify_scheduled(made)
+    assert [line.split()[0] for line in made.schedule] == ["split", "bind", "bind"]
+    np.testing.assert_allclose(run_program(made, inputs)[0], run_program(nest, inputs)[0], rtol=1e-6)
+    (dot,) = re.findall(r'DOT = """(.*?)"""', PAGE, re.DOTALL)
+    report = Report.silent()
+    assert names["schedule_threads"](compiled(dot).stages["loops"].program, report) == ()
+    assert any("more than scalars" in reason for reason in report.refusals)

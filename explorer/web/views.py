@@ -13,6 +13,7 @@ from typing import Any
 from markupsafe import Markup
 from pydantic import BaseModel, ConfigDict, Field
 
+from explorer.compiler.codegen.cuda.program import DEVICE_FUNCTIONS
 from explorer.compiler.language.diagnostics import with_article
 from explorer.compiler.pipeline import STAGES, StageSpec
 from explorer.runtime.targets.table import TARGETS
@@ -73,11 +74,13 @@ FILL = CodeLine(0, Markup(""), (), "", "", "fill")
 
 @dataclass(frozen=True)
 class Code:
-    """The lines of a text in chunks; `total` counts those left out too."""
+    """The lines of a text in chunks; `total` counts those left out too. The lines of `folded` are behind them, the
+    first of which says what they are."""
 
     chunks: tuple[tuple[CodeLine, ...], ...]
     total: int
     has_units: bool
+    folded: tuple[CodeLine, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -299,7 +302,7 @@ def _build_pane(index: int, state: PaneState, stage: Mapping[str, Any] | None, l
     if state.drawn and pane.drawable:
         return replace(pane, drawing=draw(shown))
     lines = _lines(state.stage, shown, labels)
-    return replace(pane, code=_code(lines), units=_by_unit(lines))
+    return replace(pane, code=_code(lines, _folds_at(shown)), units=_by_unit(lines))
 
 
 def _pass_row(report: Mapping[str, Any]) -> PassRow:
@@ -336,10 +339,16 @@ def _shared(operations: Sequence[int], labels: Mapping[int, str]) -> str:
     return "shared: " + "  ".join(labels[operation] for operation in operations)
 
 
-def _code(lines: Sequence[CodeLine]) -> Code:
+def _code(lines: Sequence[CodeLine], folds_at: int | None = None) -> Code:
     kept = lines[:MOST_LINES]
-    chunks = tuple(tuple(kept[start : start + CHUNK]) for start in range(0, len(kept), CHUNK))
-    return Code(chunks, len(lines), any(line.unit for line in kept))
+    shown, folded = kept[:folds_at], () if folds_at is None else tuple(kept[folds_at:])
+    chunks = tuple(tuple(shown[start : start + CHUNK]) for start in range(0, len(shown), CHUNK))
+    return Code(chunks, len(lines), any(line.unit for line in kept), folded)
+
+
+def _folds_at(lines: Sequence[Mapping[str, Any]]) -> int | None:
+    """The line from which on a text has only what its kernels call; None where there is none."""
+    return next((place for place, line in enumerate(lines) if line["text"] == DEVICE_FUNCTIONS), None)
 
 
 def _by_unit(lines: Sequence[CodeLine]) -> tuple[Code, Code] | None:

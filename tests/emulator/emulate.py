@@ -44,7 +44,9 @@ MOST_THREADS, MOST_COLUMNS = 1024, 65_535
 
 DYNAMIC_SHARED = re.compile(r"extern __shared__(?: __align__\(\d+\))? (\w+) (\w+)\[\];")
 SCALAR = re.compile(r"\b(float[24]?) (\w+);")
-DEVICE_FUNCTION = re.compile(r"^(?:template <[^\n]*> )?__device__ (?:[^\n]*}\n|.*?^}\n)", re.DOTALL | re.MULTILINE)
+DEVICE_FUNCTION = re.compile(r"^(?:template <[^\n]*>\s)?__device__ (?:[^\n]*[};]\n|.*?^}\n)", re.DOTALL | re.MULTILINE)
+NAMED = re.compile(r"([^\s(]+)\(")
+"""What a device function is called, in its head."""
 
 Arrays = dict[str, npt.NDArray[Any]]
 
@@ -156,7 +158,13 @@ def as_cpp(code: Code) -> str:
 
     Device functions of inline PTX go, because the headers have them."""
     text = "".join(f"{line.text}\n" for line in code.lines)
-    text = DEVICE_FUNCTION.sub(lambda match: "\n" * match[0].count("\n") if "asm" in match[0] else match[0], text)
+    functions = DEVICE_FUNCTION.findall(text)
+    named = {NAMED.search(function)[1] for function in functions if "asm" in function}
+
+    def kept(match: re.Match[str]) -> str:
+        return "\n" * match[0].count("\n") if NAMED.search(match[0])[1] in named else match[0]
+
+    text = DEVICE_FUNCTION.sub(kept, text)
     text = DYNAMIC_SHARED.sub(r"\1* const \2 = static_cast<\1*>(emulator::dynamic_shared_memory());", text)
     text = SCALAR.sub(r"\1 \2 = emulator::Unset();", text)
     for launch in code.launches:

@@ -77,3 +77,13 @@ def test_negatives_are_scored(tmp_path: Path) -> None:
 
     path = next(path for path in EXAMPLES if path.stem == "transr")
     assert peers.eager(set_up(path.read_text(), tmp_path, negatives="tail:3", grad=False), "cpu").reason == ""
+
+
+def test_what_learns_nothing_has_no_gradients(tmp_path: Path) -> None:
+    """PyTorch refuses to differentiate a result without parameters; its time is that of the result."""
+    from explorer.runtime.peers import timed as peers
+
+    text = 'layer Degree(g: graph):\n    for n in g.nodes():\n        n["d"] = n.in_degree + 0.5\n    return n["d"]\n'
+    peer = peers.eager(set_up(text, tmp_path), "cpu")
+    assert peer.reason == ""
+    assert peer.outcome()[1] == {}

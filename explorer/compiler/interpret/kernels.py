@@ -115,6 +115,7 @@ class _Text(Text):
         nodes = tuple(walk(kernel))
         tiles = [node for node in nodes if isinstance(node, kernels.Tile)]
         arrays: list[loops.Buffer | kernels.Tile] = [*kernel.buffers, *tiles]
+        self.extents = {array.name: array.extents for array in arrays}
         self.widths = kernels.vector_indices(kernel)
         inside = (walk(loop) for loop in nodes if isinstance(loop, kernels.Loop) and loop.step > 1)
         self.vectors = {node.name for each in inside for node in each if isinstance(node, loops.Accumulator)}
@@ -139,6 +140,19 @@ class _Text(Text):
     def loaded(self, name: str, indices: tuple[Atom, ...]) -> str:
         """A number, an index, or a vector, which later stores must not change."""
         return f"{super().loaded(name, indices)}{'.copy()' if self.wide(indices) else ''}"
+
+    def load(self, load: loops.Load) -> str:
+        value = super().load(load)
+        if not isinstance(load, kernels.CheckedLoad):
+            return value
+        places = [(index, extent) for index, extent in zip(load.indices, self.extents[load.buffer], strict=True)]
+        inside = (
+            f"0 <= {self.atom(index)} <= {self.atom(extent)} - {self.widths.get(str(index), 1)}"
+            for index, extent in places
+            if index in load.checked
+        )
+        nothing = self.constant(0 if load.buffer in self.indices else np.float32(0))
+        return f"{value} if {' and '.join(inside)} else {nothing}"
 
     def statement(self, statement: Node) -> None:
         match statement:

@@ -120,6 +120,10 @@ class Text:
         element = self.element(name, indices)
         return f"int({element})" if name in self.indices else element
 
+    def load(self, load: loops.Load) -> str:
+        """The value of a load."""
+        return self.loaded(load.buffer, load.indices)
+
     def value(self, function: str, operands: tuple[Atom, ...]) -> str:
         """The value of an expression."""
         texts = [self.atom(operand) for operand in operands]
@@ -148,7 +152,7 @@ class Text:
             case loops.For():
                 self.loop(f"{self.atom(statement.lower)}, {self.atom(statement.extent)}", statement)
             case loops.Load():
-                self.line(f"{self.name(statement.result)} = {self.loaded(statement.buffer, statement.indices)}")
+                self.line(f"{self.name(statement.result)} = {self.load(statement)}")
             case loops.Index():
                 value = self.index_value(statement.function, statement.operands)
                 self.line(f"{self.name(statement.result)} = {value}")

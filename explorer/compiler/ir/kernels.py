@@ -20,7 +20,8 @@ tile lives (registers, shared memory), how wide an access is (a loop's step), an
   each warp. A register tile's dimensions are each indexed by one bound loop's variable, always of the same bounds,
   step and level (the element then lives with the thread that has that iteration), or by unrolled loops' variables and
   constants (each thread has all of them).
-- `index i = select(own, a, b)` is a where `own` is not 0, and b where it is.
+- `index i = select(own, a, b)` is a where `own` is not 0, and b where it is. `index less = a < b` is 1 where it holds,
+  else 0.
 - A Copy goes from memory into shared memory while its thread goes on; a barrier that waits for copies has them arrive.
 - A Multiply adds a product of matrices to a register tile: a warp does it together, on tensor cores.
 - What stands inside a loop over lanes is done by the lanes, each for its iterations; what stands outside is done by
@@ -32,14 +33,16 @@ Sources: cuKE §V and §VI, Hector §3.3 and §3.4.1, G-Sparse §III-B; the nota
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
-from typing import Literal
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from itertools import groupby
+from typing import Literal, TypeGuard
 
 from explorer.compiler.decisions import Chosen, print_chosen
 from explorer.compiler.ir import loops
 from explorer.compiler.ir.bounds.facts import Fact
 from explorer.compiler.ir.loops import (
+    COMPARISONS,
     INFIX_INDEX,
     REDUCTION_SIGNS,
     Accumulate,
@@ -70,6 +73,18 @@ Precision = Literal["tf32", "tf32x3"]
 TF32_PARTS = ("as_tf32", "below_tf32")
 """Functions of numbers: the nearest number of TF32's 11 bits, and what is left behind the first 11."""
 
+
+IN_PLACE = "$"
+"""What the names of indices begin with that stand where they are read: `out[b * 4 + w]`, of `index $1 = b * 4` and
+`index $2 = $1 + w`. One statement reads each, and there is nothing between them."""
+COMPARED, SUM, PRODUCT, CALL = range(4)
+"""How tightly index arithmetic binds."""
+BINDS = {"+": SUM, "-": SUM, "*": PRODUCT, "//": PRODUCT, "%": PRODUCT}
+SIGNS_OF_INDEX = {**INFIX_INDEX, **COMPARISONS}
+Text = tuple[str, int]
+"""Index arithmetic as it is written, and how tightly it binds."""
+LINE = 100
+"""Characters of a line, at most, that has several statements, behind its indentation."""
 
 ROLLED = -1
 """How many iterations of a loop stand side by side that the compiler may not unroll."""
@@ -200,6 +215,14 @@ class KeptLoad(Load):
 
 
 @dataclass(frozen=True, kw_only=True)
+class CheckedLoad(Load):
+    """`s = y[n, d] checked n`: a load that looks while the kernel runs whether those of its indices are inside, and is
+    0, and touches no memory, where one is not."""
+
+    checked: tuple[Atom, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
 class Search(Node):
     """`index r = last row_ptr[lower..upper] <= z`: the last place of ascending offsets that hold at most `value`."""
 
@@ -312,6 +335,14 @@ def result_of(statement: Node) -> str | None:
 
 
 @once
+def defined_in(node: Node) -> frozenset[str]:
+    """The names that a statement defines, and those inside it, or inside a kernel."""
+    name, body = result_of(node), node.body if isinstance(node, Loop | Where | ScheduledKernel) else ()
+    own = frozenset() if name is None else frozenset((name,))
+    return own.union(*map(defined_in, body)) if body else own
+
+
+@once
 def reads_of(statement: Node) -> tuple[str, ...]:
     """The names that a statement itself reads: atoms, buffers and tiles, not those of what is inside."""
     atoms: tuple[Atom, ...]
@@ -339,17 +370,90 @@ def reads_of(statement: Node) -> tuple[str, ...]:
     return tuple(atom for atom in atoms if isinstance(atom, str))
 
 
+def inputs_of(statement: Node) -> tuple[str, ...]:
+    """The names that a statement itself reads, but for the target that it accumulates into."""
+    return reads_of(statement)[isinstance(statement, loops.Accumulate) :]
+
+
 def vector_indices(kernel: ScheduledKernel) -> dict[str, int]:
     """The indices that stand for several consecutive ones, and for how many: the variables of vector loops, and what
-    a sum or difference makes of them."""
+    a sum or difference makes of them, or a rest by a number of whole vectors."""
     widths: dict[str, int] = {}
     for node in walk(kernel):
         if isinstance(node, Loop) and node.step > 1:
             widths[node.variable] = node.step
-        elif isinstance(node, Index) and node.function in ("add", "sub"):
+        elif isinstance(node, Index):
             wide = [widths[operand] for operand in node.operands if isinstance(operand, str) and operand in widths]
-            widths |= dict.fromkeys([node.result], wide[0]) if wide else {}
+            widths |= dict.fromkeys([node.result], wide[0]) if wide and stays_wide(node, wide[0]) else {}
     return widths
+
+
+def stays_wide(index: Index, width: int) -> bool:
+    """Whether arithmetic on an index of a vector gives one: of columns 8 to 11 those of a row of 12, but not the row,
+    which is the same for all."""
+    *_, by = index.operands
+    return index.function in ("add", "sub") or (index.function == "mod" and isinstance(by, int) and by % width == 0)
+
+
+def is_in_place(statement: Node) -> TypeGuard[Index]:
+    """Whether a statement has no line of its own: it stands where it is read."""
+    return isinstance(statement, Index) and statement.result.startswith(IN_PLACE)
+
+
+def note_in_place(index: Index, known: dict[str, Text]) -> None:
+    """Notes what stands in the place of an index."""
+    known[index.result] = print_index(index.function, index.operands, known)
+
+
+def print_index(function: str, operands: tuple[Atom, ...], known: Mapping[str, Text]) -> Text:
+    """The text of index arithmetic with what is known in the place of names, and how tightly that binds."""
+    texts = [known.get(str(operand), (str(operand), CALL)) for operand in operands]
+    sign = SIGNS_OF_INDEX.get(function)
+    if sign is None:
+        return f"{function}({', '.join(text for text, _ in texts)})", CALL
+    binds = BINDS.get(sign, COMPARED)
+    (left, of_left), (right, of_right) = texts
+    left = left if of_left >= max(binds, SUM) else f"({left})"
+    right = right if of_right > binds else f"({right})"
+    return f"{left} {sign} {right}", binds
+
+
+def with_texts(statement: Statement, known: Mapping[str, Text]) -> Statement:
+    """A statement with what is known in the place of names, for its text."""
+    read = {name: known[name] for name in reads_of(statement) if name in known}
+    compares = isinstance(statement, Where)
+    return with_atoms(
+        statement,
+        {name: f"({text})" if compares and binds == COMPARED else text for name, (text, binds) in read.items()},
+    )
+
+
+def with_atoms(statement: Statement, names: Mapping[str, str]) -> Statement:
+    """A statement with names exchanged in the places where index arithmetic may stand."""
+    if names.keys().isdisjoint(reads_of(statement)):
+        return statement
+
+    def of(atoms: tuple[Atom, ...]) -> tuple[Atom, ...]:
+        return tuple(names.get(atom, atom) if isinstance(atom, str) else atom for atom in atoms)
+
+    match statement:
+        case Where():
+            left, right = of((statement.left, statement.right))
+            return replace(statement, left=left, right=right)
+        case Search():
+            lower, upper, value = of((statement.lower, statement.upper, statement.value))
+            return replace(statement, lower=lower, upper=upper, value=value)
+        case Copy():
+            return replace(statement, indices=of(statement.indices), buffer_indices=of(statement.buffer_indices))
+        case KeptLoad():
+            return replace(statement, indices=of(statement.indices), kept=of((statement.kept,))[0])
+        case Load():
+            return replace(statement, indices=of(statement.indices))
+        case Index():
+            return replace(statement, operands=of(statement.operands))
+        case Store() | Accumulate():
+            return replace(statement, indices=of(statement.indices), operands=of(statement.operands))
+    return statement
 
 
 def print_step(statement: Node) -> str:
@@ -379,6 +483,8 @@ def print_step(statement: Node) -> str:
             return f"copy {target} = {element(statement.buffer, statement.buffer_indices)}"
         case KeptLoad():
             return f"{print_statement(statement)} kept {statement.kept}"
+        case CheckedLoad():
+            return f"{print_statement(statement)} checked {', '.join(map(str, statement.checked))}"
         case Search():
             return (
                 f"index {statement.result} = last {statement.buffer}[{statement.lower}..{statement.upper}]"
@@ -398,17 +504,73 @@ def print_step(statement: Node) -> str:
             value = print_expression(statement.function, statement.operands)
             result = f"{statement.result} = " if statement.result else ""
             return f"{result}atomic {target} {REDUCTION_SIGNS[statement.reduction]} {value}"
-        case Index() if statement.function not in INFIX_INDEX:
-            return f"index {statement.result} = {print_expression(statement.function, statement.operands)}"
+        case Index():
+            return f"index {statement.result} = {print_index(statement.function, statement.operands, {})[0]}"
     return print_statement(statement)
 
 
-def print_steps(body: tuple[Statement, ...], depth: int) -> Iterator[Line]:
-    """The lines of statements, two spaces a level."""
+def print_steps(body: tuple[Statement, ...], depth: int, known: dict[str, Text]) -> list[Line]:
+    """The lines of statements, two spaces a level. What is `known` stands where it is read; declarations, loads and
+    stores that follow one another share a line, if they are of one origin."""
+    lines: list[Line] = []
+    before = ""
     for statement in body:
-        yield Line("  " * depth + print_step(statement), statement.origin)
-        if isinstance(statement, Loop | Where):
-            yield from print_steps(statement.body, depth + 1)
+        if is_in_place(statement):
+            note_in_place(statement, known)
+            continue
+        text, last = _head(statement, known)
+        word = _declares(statement)
+        beside = f"{lines[-1].text}, {text.removeprefix(f'{word} ')}" if word and word == before else ""
+        before = word
+        if beside and lines[-1].origin == statement.origin and len(beside) <= LINE + 2 * depth:
+            lines[-1] = Line(beside, statement.origin)
+        else:
+            lines.append(Line("  " * depth + text, statement.origin))
+        if isinstance(last, Loop | Where):
+            lines += print_steps(last.body, depth + 1, known)
+    return lines
+
+
+def _head(statement: Statement, known: dict[str, Text]) -> tuple[str, Statement]:
+    """The text of a statement, and of the loops and conditions in it that have nothing but one another inside; and the
+    innermost of these."""
+    text = _text(statement, known)
+    while isinstance(statement, Loop | Where) and (inner := _only(statement, known)) is not None:
+        shown = _text(inner, known)
+        longer = f"{text}, {shown.partition(' ')[2]}" if type(inner) is type(statement) else f"{text} {shown}"
+        if len(longer) > LINE:
+            break
+        text, statement = longer, inner
+    return text, statement
+
+
+def _text(statement: Statement, known: Mapping[str, Text]) -> str:
+    if isinstance(statement, Index):
+        return f"index {statement.result} = {print_index(statement.function, statement.operands, known)[0]}"
+    return print_step(with_texts(statement, known))
+
+
+def _only(around: Loop | Where, known: dict[str, Text]) -> Loop | Where | None:
+    """The loop or condition of the same origin that is all there is in another; conditions have no loops beside
+    them."""
+    *before, last = around.body or (around,)
+    if (
+        last is around
+        or not isinstance(last, Where if isinstance(around, Where) else Loop | Where)
+        or last.origin != around.origin
+    ):
+        return None
+    if not all(map(is_in_place, before)):
+        return None
+    for statement in before:
+        note_in_place(statement, known)
+    return last
+
+
+def _declares(statement: Statement) -> str:
+    """The word that statements share which may stand in one line; "" for all others."""
+    words = {Index: "index", Load: "load", Store: "store", Accumulator: "acc"}
+    return statement.memory if isinstance(statement, Tile) else words.get(type(statement), "")
 
 
 def print_scheduled(kernel: ScheduledKernel) -> tuple[Line, ...]:
@@ -424,5 +586,6 @@ def print_scheduled(kernel: ScheduledKernel) -> tuple[Line, ...]:
     if kernel.sizes:
         lines.append(Line("  size " + ", ".join(f"{name} = {size}" for name, size in kernel.sizes)))
     lines += [Line(f"  count {name} = {count}") for name, count in kernel.counts]
-    lines += [Line(f"  {buffer.kind} {element(buffer.name, buffer.extents)}") for buffer in kernel.buffers]
-    return (*lines, *print_steps(kernel.body, 1))
+    for kind, buffers in groupby(kernel.buffers, lambda buffer: buffer.kind):
+        lines.append(Line(f"  {kind} " + ", ".join(element(buffer.name, buffer.extents) for buffer in buffers)))
+    return (*lines, *print_steps(kernel.body, 1, {}))

@@ -12,6 +12,8 @@ from explorer.compiler.ir.functions import SIGNS
 from explorer.compiler.ir.node import Atom, Extent, Line, Node, VerificationError, once, walk
 
 INFIX_INDEX = {"add": "+", "sub": "-", "mul": "*", "div": "//", "mod": "%"}
+COMPARISONS = {"less": "<", "at_most": "<=", "equal": "=="}
+"""Comparisons of indices, 1 where they hold and else 0: of scheduled kernels."""
 REDUCTION_SIGNS = {"sum": "+=", "product": "*=", "max": "max=", "min": "min="}
 SEGMENT_ENDS = ("unless_empty", "segment_mean")
 """What a segment's reduction ends in, of its value and the segment's bounds: 0 where it is empty, its mean."""

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from explorer.compiler.ir.kernels import (
+    AtomicAccumulate,
     Level,
     Loop,
     ScheduledKernel,
@@ -130,13 +131,13 @@ def dependences(kernel: ScheduledKernel) -> dict[str, frozenset[str]]:
     for statement, path in statements(kernel):
         name = result_of(statement)
         around = frozenset(loop.variable for loop in path if isinstance(loop, Loop))
-        if isinstance(statement, Accumulate):
+        if isinstance(statement, AtomicAccumulate):
             if name is not None:
                 found[name] = around
             continue
         comes_from = frozenset().union(*(found.get(read, frozenset()) for read in reads_of(statement)))
         if name is not None:
             found[name] = comes_from | {name} if isinstance(statement, Loop) else comes_from
-        elif isinstance(statement, Store) and statement.target in kept:
+        elif isinstance(statement, Store | Accumulate) and statement.target in kept:
             found[statement.target] = found.get(statement.target, frozenset()) | comes_from
     return found

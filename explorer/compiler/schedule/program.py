@@ -9,6 +9,7 @@ from typing import TypeVar
 
 from explorer.compiler.decisions import grouped
 from explorer.compiler.ir import loops
+from explorer.compiler.ir.in_place import written_in_place
 from explorer.compiler.ir.index_sets import STARTS
 from explorer.compiler.ir.kernels import Count, ScheduledKernel, reads_of
 from explorer.compiler.ir.module import Module
@@ -26,8 +27,8 @@ from explorer.compiler.schedule.distribute.join_sums import joined, sums_togethe
 from explorer.compiler.schedule.distribute.long_sums import added, sum_in_pieces
 from explorer.compiler.schedule.distribute.products.cut_products import cut_products
 from explorer.compiler.schedule.distribute.scatter import scatter_sums
-from explorer.compiler.schedule.distribute.segment_parts import in_parts
 from explorer.compiler.schedule.distribute.split_rows import split_rows
+from explorer.compiler.schedule.distribute.split_segments import split_segments
 from explorer.compiler.schedule.distribute.split_sums import split_sums
 from explorer.compiler.schedule.distribute.unit_rows import clear_together, rows_of_one
 from explorer.compiler.schedule.edit.dead_code import without_unread
@@ -35,6 +36,7 @@ from explorer.compiler.schedule.edit.guards import within_extents
 from explorer.compiler.schedule.gemm.outer_products import schedule_outer_products
 from explorer.compiler.schedule.gemm.strategy import Groupings, schedule_pairs, schedule_products
 from explorer.compiler.schedule.match.outer_products import find_outer_sum
+from explorer.compiler.schedule.segments.by_parts import OF_PARTS, in_parts
 from explorer.compiler.schedule.segments.by_rows import schedule_rows
 from explorer.compiler.schedule.segments.strategy import OF_SUMS, usual_of_sums
 from explorer.compiler.schedule.shared_out import is_shared_out
@@ -50,6 +52,7 @@ from explorer.compiler.schedule.strategies import (
     SEGMENT_PARTS,
     SPLIT_ELEMENTS,
     SPLIT_ROWS,
+    SPLIT_SEGMENTS,
     SPLIT_SUMS,
     STAGES,
     STRATEGY,
@@ -61,6 +64,8 @@ from explorer.compiler.schedule.warps.strategy import SHARED_BYTES, RowsTooLarge
 from explorer.compiler.target import FLOAT_BYTES
 from explorer.compiler.unsupported import Unsupported
 
+PARTS = (CUT_PRODUCTS, SPLIT_SUMS, STAGES, SPLIT_ROWS, SEGMENT_PARTS, SPLIT_SEGMENTS, SPLIT_ELEMENTS)
+"""The strategies that take a nest apart, whose kernels are scheduled in their turn."""
 Made = ScheduledKernel | loops.Kernel
 Step = TypeVar("Step", ScheduledKernel, Made)
 """A scheduled kernel, or one that may still be to schedule."""
@@ -92,7 +97,7 @@ def _a_warp(kernel: loops.Kernel, report: Report, most_bytes: int, names: Names)
 def schedule(program: loops.Kernel | Module, report: Report) -> ScheduledKernel | Module:
     """The program's kernels scheduled; raises Unsupported, with a sentence, for one that no template fits."""
     if isinstance(program, loops.Kernel):
-        kernels = within_extents((program,), _scheduled((program,), (), None, report), report)
+        kernels = _finished((program,), _scheduled((program,), (), None, report), report)
         say_unread(program, kernels, report)
         result = next(buffer.name for buffer in program.buffers if buffer.kind == "output")
         if len(kernels) == 1 and all(b.kind != "output" or b.name == result for b in kernels[0].buffers):
@@ -101,9 +106,16 @@ def schedule(program: loops.Kernel | Module, report: Report) -> ScheduledKernel 
         return Module(origin=program.origin, name=program.name, result=result, gradients=(), programs=steps)
     nests = tuple(kernel for kernel in program.programs if isinstance(kernel, loops.Kernel))
     kept = (program.result, *(name for _, name in program.gradients))
-    steps = within_extents(nests, _scheduled(nests, kept, program, report), report)
+    steps = _finished(nests, _scheduled(nests, kept, program, report), report)
     say_unread(program, steps, report)
     return replace(program, programs=_streaming(program.result, steps), inverses=(), products=())
+
+
+def _finished(
+    nests: tuple[loops.Kernel, ...], kernels: tuple[ScheduledKernel, ...], report: Report
+) -> tuple[ScheduledKernel, ...]:
+    """The kernels as they are printed: shown to stay inside their arrays, index arithmetic where it is read."""
+    return tuple(map(written_in_place, within_extents(nests, kernels, report)))
 
 
 def _scheduled(
@@ -222,7 +234,7 @@ class _Scheduling:
             report.settle(kernel.name, STRATEGY, strategy)
             if steps := self._attempt(strategy, kernel, strategy == wanted):
                 report.settle(kernel.name, STRATEGY, strategy, "it does not fit" if wanted else "")
-                parts = strategy in (CUT_PRODUCTS, SPLIT_SUMS, STAGES, SPLIT_ROWS, SPLIT_ELEMENTS, SEGMENT_PARTS)
+                parts = strategy in PARTS
                 following = self._part if parts else self.kernels
                 each = ((step,) if isinstance(step, ScheduledKernel) else following(step) for step in steps)
                 found = tuple(self._counted(kernel) for kernels in each for kernel in kernels)
@@ -242,7 +254,10 @@ class _Scheduling:
         yield from sums[-1:]
         if walked_by_few(kernel):
             yield from (SPLIT_ELEMENTS, ELEMENTS)
-        yield from (SEGMENT_PARTS, WARPS)
+        yield SEGMENT_PARTS
+        if kernel.template != OF_PARTS:  # whose iterations are short, and alike
+            yield SPLIT_SEGMENTS
+        yield WARPS
 
     def _attempt(self, strategy: str, kernel: loops.Kernel, wanted: bool) -> tuple[Made, ...]:
         """What a strategy makes of a nest, shown to be right; nothing, and nothing grouped, done or chosen, where it
@@ -282,6 +297,8 @@ class _Scheduling:
                 return split_rows(kernel, names, self.maps)
             case "long_sums":
                 return self._in_pieces(kernel)
+            case "split_segments":
+                return self._segments_apart(kernel)
             case "split_elements":
                 return split_rows(kernel, names, self.maps, always=True)
             case "elements":
@@ -326,6 +343,14 @@ class _Scheduling:
         """Whether lanes can share the rows of sums that are taken together."""
         found = sum_in_pieces(kernel, self.groupings.names, self.report)
         return found is not None and bool(schedule_rows(join_segments(found.storing), self.report.like(None)))
+
+    def _segments_apart(self, kernel: loops.Kernel) -> tuple[loops.Kernel, ...]:
+        """The kernels of a nest's first segment and of the rest, where a strategy of sums is for the segment."""
+        for parts in split_segments(kernel, self.groupings.names):
+            sums, trial = join_segments(parts.sums), self.report.like(None)
+            if any(_shown_right(sums, OF_SUMS[each](sums, trial), trial) for each in usual_of_sums(sums, trial)):
+                return parts.kernels
+        return ()
 
     def _in_pieces(self, kernel: loops.Kernel) -> tuple[ScheduledKernel, ...]:
         """The kernels of sums over a whole set; none where a nest is something else."""

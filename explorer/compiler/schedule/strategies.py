@@ -17,6 +17,7 @@ DOTS = "dots"
 ROW_PIECES = "row_pieces"
 NONZEROS = "nonzeros"
 ROWS = "rows"
+SPLIT_SEGMENTS = "split_segments"
 SPLIT_ELEMENTS = "split_elements"
 ELEMENTS = "elements"
 SEGMENT_PARTS = "segment_parts"
@@ -26,7 +27,7 @@ STRATEGY = Decision(
     domain=(
         *(CHUNKS, GEMM, GEMM_OF_SUMS, CUT_PRODUCTS, SPLIT_SUMS, STAGES, SPLIT_ROWS),
         *(OUTER_PRODUCTS, LONG_SUMS, DOTS, ROW_PIECES, NONZEROS, ROWS, SPLIT_ELEMENTS, ELEMENTS),
-        *(SEGMENT_PARTS, WARPS),
+        *(SEGMENT_PARTS, SPLIT_SEGMENTS, WARPS),
     ),
     why="what a block, a warp and a lane have of the nest; the first of these that fits is usual",
     source="cuKE §V and §VI, Hector §3.3.1, G-Sparse §III-B; measured on an H100",

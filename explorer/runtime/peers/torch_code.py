@@ -62,6 +62,8 @@ class TorchModel:
         if upstream is None:
             return result, {}
         learnt = [self._tensors[name] for name in self._learnt]
+        if not result.requires_grad:  # nothing that is learnt is in it
+            return result, {name: torch.zeros_like(self._tensors[name]) for name in self._learnt}
         gradients = torch.autograd.grad(result, learnt, upstream, allow_unused=True, materialize_grads=True)
         return result.detach(), dict(zip(self._learnt, gradients, strict=True))
 

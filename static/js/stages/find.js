@@ -151,6 +151,7 @@ function paint(form) {
   marks?.set("found-now", new Highlight(match.range));
   const body = match.line.closest(".body");
   if (!body) return;
+  match.line.closest("details")?.setAttribute("open", "");
   const top = match.line.getBoundingClientRect().top - body.getBoundingClientRect().top;
   // The bar covers the first two lines.
   if (top < 2 * ROW || top + ROW > body.clientHeight) body.scrollTop += top - Math.floor(body.clientHeight / 3 / ROW) * ROW;

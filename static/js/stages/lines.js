@@ -76,8 +76,8 @@ function indexPane(element) {
   const counted = isDifference ? bodies.slice(-1) : bodies;
   /** @type {IndexedPane} */
   const pane = { pill: need(element, "[data-lit]"), ruler: need(element, ".ruler"), texts: [] };
-  // A narrow screen does not show the rows that only fill a difference up.
-  const shown = matchMedia("(max-width: 699px)").matches ? ".l:not(.fill)" : ".l";
+  // A narrow screen does not show the rows that only fill a difference up; what is folded has no place of its own.
+  const shown = `.l:not(.behind .l${matchMedia("(max-width: 699px)").matches ? ", .fill" : ""})`;
   pane.texts = bodies.map((body) => {
     const lines = queryAll(body, shown);
     const text = { body, height: 0, rows: lines.length, isCounted: counted.includes(body), isDrawn: false };

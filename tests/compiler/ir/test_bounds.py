@@ -116,23 +116,23 @@ def module_of(path: Path, grad: bool) -> tuple[tuple[Fact, ...], tuple[Scheduled
 @pytest.mark.parametrize(
     ("name", "grad", "right", "wrong"),
     [
-        ("rgnn/gcn", False, "where n < nodes", "where n <= nodes"),
+        ("rgnn/gcn", False, ", n < nodes", ", n <= nodes"),
         ("rgnn/gcn", False, "where position < end", "where position <= end"),
         ("rgnn/gcn", False, "shared isrc_tile[128] i32", "shared isrc_tile[127] i32"),
-        ("rgnn/gcn", False, "index last = end - 1", "index last = end + 0"),
+        ("rgnn/gcn", False, ", last = end - 1", ", last = end + 0"),
         ("rgnn/gcn", False, "where following < 64", "where following <= 64"),
-        ("rgnn/gcn", False, "index e2 = min(ahead, end1)", "index e2 = max(ahead, end1)"),
-        ("rgnn/gcn", False, "index boundary = next * 128", "index boundary = next * 136"),
+        ("rgnn/gcn", False, "min(own1 + slot * 2, end1)", "max(own1 + slot * 2, end1)"),
+        ("rgnn/gcn", False, "(piece1 + 1) * 128", "(piece1 + 1) * 136"),
         ("rgnn/gcn", False, "shared left[2, 64, 16]", "shared left[1, 64, 16]"),
         ("rgnn/gcn", False, "register y3[8, 1, 8, 1, 64]", "register y3[8, 1, 7, 1, 64]"),
-        ("rgnn/gcn", True, "index end = min(past, nodes)", "index end = max(past, nodes)"),
+        ("rgnn/gcn", True, "end = min(begin + 64, nodes)", "end = max(begin + 64, nodes)"),
         ("rgnn/gcn", True, "shared a[2, 16, 64]", "shared a[2, 15, 64]"),
         ("kge/distmult", True, "where b < B", "where b <= B"),
         ("kge/distmult", True, "e = E[ih, d]", "e = E[ir, d]"),
-        ("kge/rescal", False, "where k1 < 2048", "where k1 <= 2048"),
+        ("kge/rescal", False, ", k1 < 2048", ", k1 <= 2048"),
         ("kge/rescal", False, "shared counts[2048] i32", "shared counts[2047] i32"),
-        ("kge/rescal", False, "index more = n + 63", "index more = n + 64"),
-        ("embedding/bag_dot", False, "index p1 = min(ahead, end1)", "index p1 = min(ahead, end)"),
+        ("kge/rescal", False, "(n + 63) // 64", "(n + 64) // 64"),
+        ("embedding/bag_dot", False, "index p1 = min(own + slot * 2, end1)", "index p1 = min(own + slot * 2, end)"),
     ],
 )
 def test_a_mutant_of_an_example_is_found(name: str, grad: bool, right: str, wrong: str) -> None:
@@ -167,7 +167,7 @@ def test_what_is_not_shown_is_looked_at_while_the_kernel_runs() -> None:
     (guarded,) = within_extents((), (replace_facts(kernel),), report)
     printed = text_of(print_scheduled(guarded))
     assert "where other < nodes" in printed
-    assert "min(other, last)" in printed
+    assert "z = x[other, k] checked other" in printed
     assert "guard far" in printed
     assert "guard x" in printed
     assert any("Gather looks while it runs" in line for line in report.done)
@@ -177,6 +177,57 @@ def replace_facts(kernel: ScheduledKernel) -> ScheduledKernel:
     """The kernel with the facts of its arrays, as one that made them has."""
     object.__setattr__(kernel, "facts", FACTS)
     return kernel
+
+
+MIRRORED = (
+    """\
+scheduled Marks  template rows  threads 32
+  input x[nodes]
+  index chosen[edges]
+  index marks[edges]
+  for e in 0..edges @block
+    n = chosen[e]
+    marks[e] = n
+    where e < 5
+      index mirrored = -1 - n
+      marks[e] = mirrored
+""",
+    """\
+scheduled Marked  template rows  threads 32
+  input x[nodes]
+  index marks[edges]
+  output out[edges]
+  for e in 0..edges @block
+    mark = marks[e]
+    where mark < 0
+      index own = -1 - mark
+      s = x[own]
+      out[e] = s
+    where 0 <= mark
+      s1 = x[mark]
+      out[e] = s1
+""",
+)
+OF_CHOSEN = (Fact("0 <= chosen[_0]", "given"), Fact("chosen[_0] < nodes", "given"))
+
+
+@pytest.mark.parametrize(
+    ("right", "wrong", "missing"),
+    [
+        ("", "", []),
+        ("mirrored = -1 - n", "mirrored = -2 - n", ["own"]),
+        ("mirrored = -1 - n", "mirrored = -1 - e", ["own", "mark"]),
+        ("own = -1 - mark", "own = 0 - mark", ["own"]),
+        ("marks[e] = n\n", "marks[e] = e\n", ["mark"]),
+        ("marks[e] = n\n", "marks[e] = -1\n", ["own"]),
+    ],
+)
+def test_what_is_mirrored_below_0_is_shown_when_it_is_mirrored_back(right: str, wrong: str, missing: list[str]) -> None:
+    """A row of a piece that alone is added to it. -1 is a row mirrored too, but for graphs that have none."""
+    extents = Extents(OF_CHOSEN)
+    first, second = (parse_scheduled(text.replace(right, wrong)) for text in MIRRORED)
+    assert extents.unproved(first) == ()
+    assert [each.index for each in extents.unproved(second)] == missing
 
 
 COUNTED = """\

@@ -18,8 +18,7 @@ scheduled Norms  template batch  threads 128
   size D = 64
   index h[B]
   param E[N, D]
-  output out[B]
-  output rows[B, D]
+  output out[B], rows[B, D]
   for b0 in 0..ceil(B / 4) @block
     for w in 0..4 @warp
       index b1 = b0 * 4
@@ -50,8 +49,7 @@ TILES = """\
 scheduled Products  template gemm  threads 64
   size K = 8
   size_extent
-  param P[K, 64]
-  param X[R, K]
+  param P[K, 64], X[R, K]
   output out[R, 64]
   for r0 in 0..ceil(R / 8) @block
     register acc1[8, 8, 8]
@@ -99,12 +97,9 @@ scheduled Products  template gemm  threads 64
 GROUPS = """\
 scheduled Sums  template traversal  threads 64
   size D = 32
-  index ptr[B1]
-  index idx[N]
+  index ptr[B1], idx[N]
   param E[V, D]
-  output out[B, D]
-  output taken[B, D]
-  output first[B]
+  output out[B, D], taken[B, D], first[B]
   for b0 in 0..ceil(B / 2) @block
     for w in 0..2 @warp
       index b1 = b0 * 2

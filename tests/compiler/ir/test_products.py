@@ -18,8 +18,7 @@ from tests.compiler.ir.test_round_trip import text_of
 
 PRODUCT = """\
 scheduled Product  template gemm  threads 64
-  param X[2, 8, 16]
-  param W[2, 8, 32]
+  param X[2, 8, 16], W[2, 8, 32]
   output out[B, 16, 32]
   for b in 0..B @block
     shared left[8, 16] padded 4
@@ -144,8 +143,7 @@ def test_a_product_of_nan_is_nan(precision: Precision) -> None:
 
 TOGETHER = """\
 scheduled Together  template gemm  threads 128
-  param X[2, 16, 32]
-  param W[2, 32, 128]
+  param X[2, 16, 32], W[2, 32, 128]
   output out[B, 16, 128]
   for b in 0..B @block
     shared left[16, 32] swizzled

@@ -133,5 +133,16 @@ layer Views(g: graph):
         n["h"] = sum(e.src["y"] for e in n.incoming_edges()) @ reshape(V, G, F)
     return n["h"]
 """,
+    "slices": """
+dim D = 20, K = 6
+score Slices(h: entity, r: relation, t: entity):
+    param E[entity, D], R[relation, K], W[K, D, D]
+    return dot(R[r] @ relu(E[h] @ W), 2 * E[t]) - dot(R[r], R[r])
+""",
+    "odd_slices": """
+dim D = 18, K = 5
+score OddSlices(h: entity, r: relation, t: entity):
+    param E[entity, D], R[relation, K], W[K, D, D]
+    return dot(R[r] @ (E[h] @ W), E[t]) / 3
+""",
 }
-"""By name: the text."""

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 from hashlib import sha256
 from pathlib import Path
 
+from explorer.compiler.codegen.cuda.program import DEVICE_FUNCTIONS
 from explorer.compiler.ir.module import Module
 from tests.compiler.swaps import EXAMPLES, compiled
 
@@ -72,6 +73,7 @@ def _hashes(path: Path, options: Options) -> list[tuple[str, str]]:
     stage = compiled(path, **options).stages["cuda"]
     if stage.program is None:
         return [("", f"none: {stage.reason}")]
-    shared, *parts = KERNEL.split(stage.text)
-    texts = [("functions", shared), *zip(parts[::2], parts[1::2], strict=True)]
+    text, _, functions = stage.text.partition(DEVICE_FUNCTIONS)
+    declarations, *parts = KERNEL.split(text)
+    texts = [("functions", declarations + functions), *zip(parts[::2], parts[1::2], strict=True)]
     return [(name, sha256(text.encode()).hexdigest()[:12]) for name, text in texts]

@@ -141,23 +141,3 @@ def test_rows_that_were_split_are_read_through_an_order():
     ordered = primitives.bind_buffer(primitives.split(nest(kernel), "b", 8, "b0", "b1"), "b", "order")
     text = lines(ordered)
     assert text[-4:] == ["index b_at = b_base + b1", "where b_at < B", "b = order[b_at]", "out[b] = 1.0"]
-
-
-def outer_product():
-    """`out[b] += 1` would not do: a sum into a matrix, an element a pair of iterations."""
-    rows = kernels.loop(
-        "i",
-        4,
-        kernels.loop("j", 6, kernels.load("w", "W", "i", "j"), kernels.accumulate("m", "copy", "w", at=("i", "j"))),
-    )
-    buffers = [kernels.buffer("param", "W", 4, 6), kernels.RESULT]
-    return kernels.kernel("Sums", {}, buffers, kernels.row("m", 4, 6), rows, kernels.store("out", ("b",), "copy", 0.0))
-
-
-def test_loops_that_only_add_may_change_places():
-    reordered = primitives.reorder(nest(outer_product()), "i", "j")
-    text = lines(reordered)
-    assert reordered.schedule == ("reorder i, j to j, i",)
-    assert text.index("for j in 0..6") + 1 == text.index("for i in 0..4")
-    with pytest.raises(ScheduleError, match="d is not all that b does"):
-        primitives.reorder(nest(kernels.transe(8)), "b", "d")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
 from explorer.compiler.codegen.cuda.caches import load_kept
@@ -35,6 +36,7 @@ from explorer.compiler.codegen.cuda.words import COPY, FUNCTIONS, REDUCTIONS, US
 from explorer.compiler.codegen.names import TargetNames
 from explorer.compiler.ir.kernels import (
     AtomicAccumulate,
+    CheckedLoad,
     Copy,
     KeptLoad,
     Loop,
@@ -44,13 +46,24 @@ from explorer.compiler.ir.kernels import (
     Tile,
     Where,
 )
-from explorer.compiler.ir.loops import INFIX_INDEX, REDUCTION_SIGNS, Accumulate, Compute, Index, Load, Store
+from explorer.compiler.ir.loops import (
+    COMPARISONS,
+    INFIX_INDEX,
+    REDUCTION_SIGNS,
+    Accumulate,
+    Compute,
+    Index,
+    Load,
+    Store,
+)
 from explorer.compiler.ir.node import Atom, Extent, Line, Node, Origin, merge, walk
 from explorer.compiler.target import GpuTarget
 from explorer.compiler.unsupported import Unsupported
 
 WIDTH = 120
 """Characters of a line, at most, that could be two."""
+DEFAULT = re.compile(r" = \w+")
+"""What a parameter is where nothing is given."""
 CHOICES = {"min": "<", "max": ">"}
 REDUCING = {"sum": "add", "product": "mul", "max": "max", "min": "min"}
 """The function that a reduction applies again and again."""
@@ -70,13 +83,19 @@ class Helpers:
 
     def lines(self) -> list[Line]:
         """The functions by name, each line with the origins of all that call it."""
-        ordered = sorted(self._origins.items(), key=lambda item: (item[0][0], item[0][1]))
         bare = ("}", "#pragma unroll")
         return [
             Line(line, () if line.strip() in bare else origin)
-            for (_, text), origin in ordered
-            for line in _on_one_line(text)
+            for (_, text), origin in self._ordered()
+            for line in _on_one_line(_without_defaults(text))
         ]
+
+    def declarations(self) -> list[Line]:
+        """What the functions take, for kernels that stand before them."""
+        return [Line(line) for (_, text), _ in self._ordered() for line in _declaration(text)]
+
+    def _ordered(self) -> list[tuple[tuple[str, tuple[str, ...]], Origin]]:
+        return sorted(self._origins.items(), key=lambda item: item[0])
 
 
 class Expressions:
@@ -156,6 +175,9 @@ class Expressions:
                 return kind, f"{index.function}({left}, {right})", CALL
             left, right = (self.atom(operand) for operand in index.operands)
             return kind, f"{left} {CHOICES[index.function]} {right} ? {left} : {right}", NAMED
+        if index.function in COMPARISONS:
+            left, right = (self.atom(operand, SUM) for operand in index.operands)
+            return kind, f"{left} {COMPARISONS[index.function]} {right}", LOOSE
         if index.function == "select":
             own, *choices = index.operands
             return kind, f"{self.atom(own)} ? {' : '.join(self.atom(each, LOOSE) for each in choices)}", NAMED
@@ -277,6 +299,25 @@ class Expressions:
 
     def load(self, load: Load) -> tuple[str, str]:
         """The type of what is loaded, and the expression."""
+        kind, text = self.plain_load(load)
+        if not isinstance(load, CheckedLoad):
+            return kind, text
+        inside = (
+            condition
+            for index, extent in zip(load.indices, self.extents[load.buffer], strict=True)
+            if index in load.checked
+            for condition in self.inside(index, extent)
+        )
+        return kind, f"{' && '.join(inside)} ? {text} : {kind}{{}}"
+
+    def inside(self, index: Atom, extent: Extent) -> tuple[str, str]:
+        """The conditions for an index, and all that a vector's stands for, to be inside."""
+        last = self.vectors.width(index) - 1
+        end = f"{self.atom(index)} + {last}" if last else self.atom(index)
+        return f"0 <= {self.atom(index)}", f"{end} < {self.atom(extent)}"
+
+    def plain_load(self, load: Load) -> tuple[str, str]:
+        """The same, wherever its indices are."""
         if load.buffer in self.integers:
             if self.vectors.width(load.result) > 1:
                 raise Unsupported(f"Indices of {load.buffer} are loaded one by one: its loop may have no step.")
@@ -356,6 +397,8 @@ class Expressions:
     def accumulate(self, statement: Accumulate) -> list[str]:
         """The assignment that adds to an element, a vector of them, or an accumulator."""
         indices = statement.indices
+        if statement.target in self.integers:
+            return [f"{self.element(statement.target, indices)} += {self.narrow(statement.operands[0])}"]
         width = self.vectors.width(indices[-1]) if indices else self.vectors.width(statement.target)
         target = self.element(statement.target, indices, width)
         values = self.vectors.width_of(statement.operands)
@@ -420,6 +463,28 @@ class Expressions:
         return f"copy_async(&{target}, &{self.element(statement.buffer, statement.buffer_indices)})"
 
 
+def _head(text: Sequence[str]) -> list[str]:
+    """The lines of a function up to its brace."""
+    brace = next(place for place, line in enumerate(text) if line.endswith("{"))
+    return [line.strip() for line in text[: brace + 1]]
+
+
+def _declaration(text: Sequence[str]) -> Sequence[str]:
+    """A function's declaration, its template in the same line where that is not too long."""
+    first, *rest = _head(text)
+    parameters = " ".join(rest if first.startswith("template") else (first, *rest))
+    declared = f"{parameters.removesuffix(' {').replace('( ', '(')};"
+    if not first.startswith("template"):
+        return (declared,)
+    return (f"{first} {declared}",) if len(first) + len(declared) < WIDTH else (first, declared)
+
+
+def _without_defaults(text: tuple[str, ...]) -> tuple[str, ...]:
+    """A function that has been declared: that has said what is taken where nothing is given."""
+    size = len(_head(text))
+    return (*(DEFAULT.sub("", line) for line in text[:size]), *text[size:])
+
+
 def _on_one_line(text: tuple[str, ...]) -> tuple[str, ...]:
     """A function with its template in the line of its head, and one that only returns something on one line, where
     those are not too long."""
@@ -461,6 +526,8 @@ def _other_atoms(node: Node) -> tuple[Atom, ...]:
             return (node.value, node.lower, node.upper)
         case KeptLoad():
             return (node.kept,)
+        case CheckedLoad():
+            return node.checked
         case Loop(extent=str(extent), lower=lower):
             return (lower, extent)
     return ()

@@ -15,6 +15,7 @@ from explorer.compiler.codegen.cuda.words import FUNCTIONS
 from explorer.compiler.ir.functions import SIGNS, TABLE
 from explorer.compiler.ir.kernels import (
     AtomicAccumulate,
+    CheckedLoad,
     Copy,
     KeptLoad,
     Loop,
@@ -197,7 +198,7 @@ def _may_move(
         case Search():
             between_indices = all(isinstance(node, Index) for node in between)
             return between_indices and (isinstance(user, Index) or _only_stores(user, statement, tiles))
-        case KeptLoad():
+        case KeptLoad() | CheckedLoad():
             return False
         case Load(buffer=buffer) if tiles.get(buffer) == "register":
             return quiet and not isinstance(user, Index)
@@ -229,6 +230,8 @@ def _takes(user: Node, name: str, vectors: set[str]) -> bool:
             return _once(function, operands, name)
         case KeptLoad(kept=kept) if kept == name:
             return True
+        case CheckedLoad(checked=checked) if name in checked:
+            return False
         case Load(indices=indices):
             return not vectors.intersection(map(str, indices[:-1]))
         case Copy():

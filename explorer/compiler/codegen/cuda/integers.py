@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from explorer.compiler.codegen.cuda.sharing import static_number
 from explorer.compiler.ir.kernels import Copy, Loop, ScheduledKernel, Search, Where
-from explorer.compiler.ir.loops import Accumulate, Index, Load, Store
+from explorer.compiler.ir.loops import COMPARISONS, Accumulate, Index, Load, Store
 from explorer.compiler.ir.node import Atom, walk
 
 INT_LIMIT = 2**31
@@ -53,6 +53,9 @@ class Integers:
 
     def define_result(self, index: Index) -> None:
         """What arithmetic makes: the rule that the file's docstring gives."""
+        if index.function in COMPARISONS:
+            self.define(index.result, 1)
+            return
         *_, left, right = (self.largest(operand) for operand in index.operands)
         largest = _largest_result(index.function, left, right)
         wide = any(map(self.is_wide, index.operands)) and not (index.function == "mod" and largest is not None)
@@ -89,8 +92,11 @@ def _positions(kernel: ScheduledKernel) -> frozenset[str]:
                 found |= {node.value, node.lower, node.upper}
             case Loop(extent=str(extent), lower=lower):
                 found |= {lower, extent}
-            case Index(function="min" | "max"):
+            case Index(function=function) if function in ("min", "max", *COMPARISONS):
                 found.update(node.operands)
+    for node in reversed(list(walk(kernel))):
+        if isinstance(node, Index) and node.function == "select" and node.result in found:
+            found.update(node.operands)
     return frozenset(atom for atom in found if isinstance(atom, str))
 
 

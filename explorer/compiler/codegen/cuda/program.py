@@ -1,6 +1,8 @@
 """From scheduled kernels to CUDA C++: syntax alone, an operation of the model a line; who does what and where is in the
 kernels. `cuda_places` says what has a name of its own, and what is written where it is used.
 
+The kernels come first, behind the declarations of the device functions that they call; those are behind them.
+
 The text includes no header, so NVRTC compiles it anywhere. How wide integers are, `cuda_integers` says.
 """
 
@@ -18,6 +20,9 @@ from explorer.compiler.ir.module import Module
 from explorer.compiler.ir.node import Line
 from explorer.compiler.report import Report
 
+DEVICE_FUNCTIONS = "// Device functions, declared above."
+"""The line behind the kernels, and before what they call."""
+
 
 def generate_cuda(program: ScheduledKernel | Module, report: Report) -> Code:
     """The CUDA C++ of one kernel or of a module's, each computing line with its origin; Unsupported says why there
@@ -34,12 +39,14 @@ def generate_cuda(program: ScheduledKernel | Module, report: Report) -> Code:
         made |= launch.writes
     counts = {name: count for kernel in kernels for name, count in kernel.counts}
     code = Code((), tuple(launches), kernel_buffers(kernels), tuple(counts.items()), frozenset(made))
+    called = helpers.lines()
+    behind = [Line(""), Line(DEVICE_FUNCTIONS), *called] if called else []
     if isinstance(program, ScheduledKernel):
         comment, *function = functions[0]
-        return replace(code, lines=(comment, *helpers.lines(), *function))
+        return replace(code, lines=(comment, *helpers.declarations(), *function, *behind))
     head = Line(f"// {program.name}: {len(kernels)} kernel{'s' if len(kernels) > 1 else ''}, run in order.")
     text = [line for function in functions for line in (Line(""), *function)]
-    return replace(code, lines=(head, *helpers.lines(), *text))
+    return replace(code, lines=(head, *helpers.declarations(), *text, *behind))
 
 
 def kernel_buffers(kernels: Sequence[ScheduledKernel]) -> tuple[Buffer, ...]:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from explorer.compiler.codegen.cuda.words import FUNCTIONS, REDUCTIONS
 from explorer.compiler.ir.functions import SIGNS
-from explorer.compiler.ir.kernels import Loop, ScheduledKernel, Statement, Where
+from explorer.compiler.ir.kernels import Loop, ScheduledKernel, Statement, Where, stays_wide
 from explorer.compiler.ir.loops import Accumulate, Accumulator, Compute, Index, Load
 from explorer.compiler.ir.node import Atom
 from explorer.compiler.target import GpuTarget
@@ -60,7 +60,7 @@ class Vectors:
                     self._visit(statement.body, around | {statement.variable})
                 case Loop() | Where():
                     self._visit(statement.body, around)
-                case Index() if statement.function in ("add", "sub"):
+                case Index() if stays_wide(statement, self.width_of(statement.operands)):
                     self._follow(statement.result, statement.operands)
                 case Load():
                     self._follow(statement.result, statement.indices)

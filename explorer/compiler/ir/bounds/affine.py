@@ -25,6 +25,8 @@ bring a later atom than the one that goes (what was made of it, or guards it), a
 before it is given up."""
 TRIES: Tries = ((0, 24), (1, 100), (0, 100), (1, 200), (2, 300), (3, 400))
 """How a proof is tried that a kernel needs."""
+SHOWN = 1 << 30
+"""More later forms than any try has: of goals that are shown."""
 
 
 @dataclass(eq=False)
@@ -53,13 +55,14 @@ def constant(number: int) -> Form:
 
 def plus(left: Form, right: Form, times: int = 1) -> Form:
     """`left + times * right`."""
-    total = dict(left)
+    total = left.copy()
     for atom, factor in right.items():
-        changed = total.get(atom, 0) + times * factor
-        if changed:
+        if atom not in total:
+            total[atom] = times * factor
+        elif changed := total[atom] + times * factor:
             total[atom] = changed
         else:
-            total.pop(atom, None)
+            del total[atom]
     return total
 
 
@@ -70,21 +73,15 @@ def scaled(form: Form, times: int) -> Form:
 
 def _less(goal: Form, known: Form, atom: int) -> Form:
     """A goal's multiple, and a known form taken away from it so often that an atom is gone."""
-    times, often = abs(known[atom]), abs(goal[atom])
-    total = dict(goal) if times == 1 else {other: times * factor for other, factor in goal.items()}
-    for other, factor in known.items():
-        changed = total.get(other, 0) - often * factor
-        if changed:
-            total[other] = changed
-        else:
-            del total[other]
-    return total
+    times, often = abs(known[atom]), -abs(goal[atom])
+    total = goal if times == 1 else {other: times * factor for other, factor in goal.items()}
+    return plus(total, known, often)
 
 
 def _with(goal: Form, atom: int, form: Form) -> Form:
     """A goal with a form in the place of an atom."""
-    without = {other: factor for other, factor in goal.items() if other != atom}
-    return plus(without, form, goal[atom])
+    without = goal.copy()
+    return plus(without, form, without.pop(atom))
 
 
 def is_number(form: Form) -> bool:
@@ -102,20 +99,14 @@ class _Search:
     def __init__(self, most: int) -> None:
         self.left = most
         self.looked_at: dict[Key, int] = {}
-        self.shown: set[Key] = set()
         self.asked: dict[int, int] = {}  # the atoms that it has eliminated, and what was known of them
         self.deeper = False  # whether there was more to look at with more later forms
 
-    def passes(self, key: Key, later: int) -> bool:
-        """Whether a goal is not worth a look: each is looked at but once with as many later forms."""
+    def is_over(self) -> bool:
+        """Whether no more goals are looked at; counts one more."""
         self.left -= 1
-        if self.left < 0:
-            self.deeper = True
-            return True
-        if self.looked_at.get(key, -1) >= later:
-            return True
-        self.looked_at[key] = later
-        return False
+        self.deeper |= self.left < 0
+        return self.left < 0
 
 
 class Affine:
@@ -320,11 +311,15 @@ class Affine:
         if latest == ONE:
             return False
         key = frozenset(goal.items())
-        if key in search.shown:
+        before = search.looked_at.get(key, -1)
+        if before == SHOWN:
             return True
-        if search.passes(key, later) or not self._eliminated(goal, latest, search, later):
+        if search.is_over() or before >= later:
             return False
-        search.shown.add(key)
+        search.looked_at[key] = later
+        if not self._eliminated(goal, latest, search, later):
+            return False
+        search.looked_at[key] = SHOWN
         return True
 
     def _eliminated(self, goal: Form, latest: int, search: _Search, later: int) -> bool:

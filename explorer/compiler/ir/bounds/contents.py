@@ -14,12 +14,14 @@ STORED = "all that kernels store there is"
 
 @dataclass(frozen=True)
 class Contents:
-    """What all elements of a tile are: `least` or more, if that is known, and less than each of some extents."""
+    """What all elements of a tile are: `least` or more, if that is known, less than each of some extents, and `above`
+    some mirrored below 0, `-nodes <= -1 - n`, as what is 0 or more is of all."""
 
     least: int | None = None
     most: int | None = None
     less_than: frozenset[Extent] = frozenset()
     at_most: frozenset[Extent] = frozenset()
+    above: frozenset[Extent] = frozenset()
     rank: int = 0
 
     def meet(self, other: Contents) -> Contents:
@@ -27,8 +29,17 @@ class Contents:
         least = None if self.least is None or other.least is None else min(self.least, other.least)
         most = None if self.most is None or other.most is None else max(self.most, other.most)
         return Contents(
-            least, most, self.less_than & other.less_than, self.at_most & other.at_most, max(self.rank, other.rank)
+            least,
+            most,
+            self.less_than & other.less_than,
+            self.at_most & other.at_most,
+            frozenset(each for each in self.above | other.above if self.is_above(each) and other.is_above(each)),
+            max(self.rank, other.rank),
         )
+
+    def is_above(self, extent: Extent) -> bool:
+        """Whether all elements are above an extent mirrored below 0."""
+        return extent in self.above or (self.least is not None and self.least >= 0)
 
     def within(self, rank: int) -> Contents:
         """The same, of an array of so many dimensions."""
@@ -43,5 +54,7 @@ class Contents:
             yield Fact(f"{element} <= {self.most}", STORED)
         for extent in sorted(self.less_than, key=str):
             yield Fact(f"{element} < {extent}", STORED)
+        for extent in sorted(self.above, key=str):
+            yield Fact(f"-{extent} <= {element}", STORED)
         for extent in sorted(self.at_most - self.less_than, key=str):
             yield Fact(f"{element} <= {extent}", STORED)

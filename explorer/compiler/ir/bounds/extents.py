@@ -12,6 +12,7 @@ from explorer.compiler.ir.bounds.facts import ANY, SOME, Fact, Sum, Term
 from explorer.compiler.ir.index_sets import ENDS, counted
 from explorer.compiler.ir.kernels import (
     AtomicAccumulate,
+    CheckedLoad,
     Copy,
     Count,
     Loop,
@@ -21,6 +22,7 @@ from explorer.compiler.ir.kernels import (
     Statement,
     Tile,
     Where,
+    defined_in,
     print_step,
     reads_of,
     result_of,
@@ -46,6 +48,10 @@ class Unproved:
     width: int
     below: bool
 
+    def is_same(self, other: Unproved) -> bool:
+        """Whether it is the same place of a kernel."""
+        return self.statement is other.statement and (self.index, self.below) == (other.index, other.below)
+
     def __str__(self) -> str:
         inside = f"0 <= {self.index}" if self.below else f"{self.index} <= {self.extent} - {self.width}"
         return f"{inside} in {self.array}: {print_step(self.statement)}"
@@ -58,7 +64,12 @@ class Bounds:
     """Follows the indices through a kernel."""
 
     def __init__(
-        self, kernel: ScheduledKernel, facts: tuple[Fact, ...], held: Mapping[str, Contents], checks: bool = True
+        self,
+        kernel: ScheduledKernel,
+        facts: tuple[Fact, ...],
+        earlier: Mapping[str, Contents],
+        held: Mapping[str, Contents],
+        checks: bool = True,
     ) -> None:
         nodes = list(walk(kernel))
         arrays: list[Buffer | Tile] = [*kernel.buffers, *(node for node in nodes if isinstance(node, Tile))]
@@ -75,22 +86,22 @@ class Bounds:
         for fact in facts:
             for array in fact.arrays:
                 self.facts.setdefault(array, []).append(fact)
-        own = {name for node in nodes if (name := result_of(node)) is not None}
-        self.named: dict[str, list[tuple[Fact, set[str]]]] = {}  # of the kernel's own names
+        own = defined_in(kernel)
+        self.named: dict[str, list[tuple[Fact, frozenset[str]]]] = {}  # of the kernel's own names
         for fact in kernel.facts:
-            spoken = {term[0] for term, _ in fact.sum if term is not None and not term[1]} & own
+            spoken = fact.names & own
             for name in spoken:
                 self.named.setdefault(name, []).append((fact, spoken))
-        self.spoken = {term[0] for fact in facts for term, _ in fact.sum if term is not None and not term[1]} - own
-        self.spoken = {name for name in self.spoken if not name.startswith("_") and name not in self.extents}
+        spoken_of = set().union(*(fact.names for fact in facts)) - own - self.extents.keys()
         named = {extent for buffer in kernel.buffers for extent in buffer.extents if isinstance(extent, str)}
-        self.every: set[Extent] = {*named, *(counted(name) for name in named if name.endswith(ENDS)), *self.spoken}
+        self.every: set[Extent] = {*named, *(counted(name) for name in named if name.endswith(ENDS)), *spoken_of}
         self.compared: dict[str, set[Extent]] = {}  # by tile the extents that its elements are held against
         self.forms: dict[str, Form] = {}
         self.atoms: dict[object, Form] = {}
         self.following: dict[tuple[str, _Key], tuple[Form, Form]] = {}
         self.divisors: set[int] = set()
         self.shown: dict[tuple[Atom, Extent, int], None] = {}
+        self.earlier = earlier  # what other kernels have stored
         self.held, self.contents = held, dict[str, Contents]()
         self.kept = self.indices & self.tiles if not checks else self.indices - self.tiles if held else self.indices
         self.checks = checks  # whether accesses are looked at, or only what is stored
@@ -115,7 +126,8 @@ class Bounds:
                     for array, indices in _accesses(statement):
                         self._access(statement, array, indices)
                     self._define(statement)
-            self._know(statement)
+            if self.named:
+                self._know(statement)
 
     def _know(self, statement: Statement) -> None:
         """What facts say of a name, once all are defined that they speak of."""
@@ -194,6 +206,8 @@ class Bounds:
                 return self._ratio(left, right)
             case "mod" if is_number(right) and right.get(ONE, 0) > 0:
                 return self._remainder(left, right[ONE])
+            case "less" | "at_most" | "equal":
+                return {affine.atom(0, 1): 1}
         return {affine.atom(): 1}
 
     def _selected(self, chosen: Form, left: Form, right: Form) -> Form:
@@ -302,7 +316,7 @@ class Bounds:
         first, last = self._element(search.buffer, (lower,)), self._element(search.buffer, (plus(upper, constant(-1)),))
         if affine.seen(plus(plus(last, value, -1), constant(-1))):
             affine.assume(plus(plus(upper, result, -1), constant(-2)))
-        if holds(plus(value, first, -1)) and holds(plus(plus(upper, lower, -1), constant(-1))):
+        if affine.seen(plus(value, first, -1)) and holds(plus(plus(upper, lower, -1), constant(-1))):
             affine.assume(plus(result, lower, -1))
             affine.assume(plus(value, self._element(search.buffer, (result,)), -1))
             return True
@@ -364,7 +378,10 @@ class Bounds:
         return form
 
     def _access(self, statement: Statement, array: str, indices: tuple[Atom, ...]) -> None:
+        checked = statement.checked if isinstance(statement, CheckedLoad) else ()
         for index, extent in zip(indices, self.extents[array] if self.checks else (), strict=False):
+            if index in checked:
+                continue
             width = self.widths.get(index, 1) if isinstance(index, str) else 1
             key = index, extent, width
             if key in self.shown:
@@ -395,16 +412,20 @@ class Bounds:
                     known = statement.target in self.tiles  # other kernels may have stored in an array
                     self.forms[statement.result] = self._kept(statement.target) if known else {self.affine.atom(): 1}
                 self._count_in(statement)
-            case Store() | Accumulate() if statement.target in self.kept and statement.indices:
+            case Accumulate() if statement.target in self.indices:
+                self._count_in(statement)
+            case Store() if statement.target in self.kept and statement.indices:
                 self._hold(statement)
 
-    def _count_in(self, add: AtomicAccumulate) -> None:
+    def _count_in(self, add: Accumulate) -> None:
         """Notes that something is added to what indices are."""
         (operand,) = add.operands
         grows = self.affine.holds(self._form(operand))
         self._keep(add.target, Contents(least=0 if grows else None))
 
     def _loaded(self, load: Load) -> Form:
+        if isinstance(load, CheckedLoad):
+            return {self.affine.atom(): 1}  # 0, where there is no element that facts speak of
         if load.buffer in self.tiles:
             (found,) = kept = self._kept(load.buffer)
             if load.buffer in self.facts:
@@ -415,19 +436,33 @@ class Bounds:
             return {self.affine.atom(): 1}
         return self._element(load.buffer, tuple(self._form(index) for index in load.indices))
 
-    def _hold(self, store: Store | Accumulate) -> None:
+    def _hold(self, store: Store) -> None:
         """Notes what is stored in an array or a tile of indices."""
         (operand,) = store.operands
-        assert isinstance(store, Store), "indices are only stored, or added to by atomics"
         affine, value, holds = self.affine, self._form(operand), self.affine.guessed
-        least = next((n for n in LEAST_CONTENTS if holds(plus(value, constant(-n)))), self.affine.low(value))
+        known = self.contents.get(store.target) or self.earlier.get(store.target)  # what is kept is no more than that
+        least = self._least(value, known)
         extents = self._compared(store.target)
         if not is_number(value):
             reached = self.affine.reached(value)
             extents = {extent for extent in extents if self._form(extent).keys() & reached - {ONE}}
-        less = {extent for extent in extents if holds(plus(plus(self._form(extent), value, -1), constant(-1)))}
-        most = {extent for extent in extents - less if affine.seen(plus(self._form(extent), value, -1))}
-        self._keep(store.target, Contents(least, self.affine.high(value), frozenset(less), frozenset(less | most)))
+        within = known.at_most & extents if known else extents
+        below = known.less_than & extents if known else extents
+        less = {extent for extent in below if holds(plus(plus(self._form(extent), value, -1), constant(-1)))}
+        most = {extent for extent in below - less if affine.seen(plus(self._form(extent), value, -1))}
+        most |= {extent for extent in within - below if holds(plus(self._form(extent), value, -1))}
+        beyond = [e for e in extents if least is None and (known is None or known.is_above(e))]
+        above = {extent for extent in beyond if holds(plus(value, self._form(extent)))}
+        high = self.affine.high(value)
+        self._keep(store.target, Contents(least, high, frozenset(less), frozenset(less | most), frozenset(above)))
+
+    def _least(self, value: Form, known: Contents | None) -> int | None:
+        """What a value is at least, if that is known of what is stored in the same array."""
+        if known is not None and known.least is None:
+            return None
+        tried = [n for n in LEAST_CONTENTS if known is None or known.least is None or n <= max(known.least, -1)]
+        found = (n for n in tried if self.affine.guessed(plus(value, constant(-n))))
+        return next(found, self.affine.low(value))
 
     def _compared(self, array: str) -> set[Extent]:
         """The extents that an array's elements are held against: of a tile, those of arrays that they are indices of,
@@ -461,6 +496,8 @@ class Bounds:
         for extent in known.at_most:
             room = plus(self._form(extent), form, -1)
             self.affine.assume(plus(room, constant(-1)) if extent in known.less_than else room)
+        for extent in known.above:
+            self.affine.assume(plus(form, self._form(extent)))
         return form
 
 

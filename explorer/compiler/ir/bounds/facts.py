@@ -36,6 +36,11 @@ class Fact:
         """The arrays that it speaks of."""
         return _spoken_of(self.text)
 
+    @property
+    def names(self) -> frozenset[str]:
+        """The extents, and other names that are no arrays and no indices, of which it speaks."""
+        return _named(self.text)
+
 
 @cache
 def _read(text: str) -> Sum:
@@ -49,6 +54,11 @@ def _read(text: str) -> Sum:
 @cache
 def _spoken_of(text: str) -> frozenset[str]:
     return frozenset(_arrays(_read(text)))
+
+
+@cache
+def _named(text: str) -> frozenset[str]:
+    return frozenset(term[0] for term, _ in _read(text) if term and not (term[1] or term[0].startswith(ANY)))
 
 
 def _sum(node: ast.expr, times: int) -> Sum:

@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, Literal, NamedTuple, cast
 
 from lark import v_args
 from lark.tree import Meta
 
-from explorer.compiler.decisions import Schedule, Value, grouped
+from explorer.compiler.decisions import Schedule, grouped
+from explorer.compiler.decisions import Value as Chosen
 from explorer.compiler.ir import kernels, loops
+from explorer.compiler.ir.in_place import numbered
 from explorer.compiler.ir.kernels import Count
 from explorer.compiler.ir.node import Atom, Extent
 from explorer.compiler.ir.parse.reader import read
 from explorer.compiler.ir.parse.statements import (
+    FUNCTIONS_OF_SIGNS,
     Element,
+    Expression,
+    Several,
     StatementBuilder,
     Step,
     buffers_of,
@@ -24,6 +30,9 @@ from explorer.compiler.ir.parse.statements import (
 
 INDEX_CALLS = {"min": 2, "max": 2, "select": 3}
 """Integer arithmetic that is written as a call, and of how many operands."""
+Value = Atom | Expression
+"""What stands where index arithmetic may: an operand of expressions may be one."""
+FUNCTIONS_OF_INDEX_SIGNS = {sign: function for function, sign in kernels.SIGNS_OF_INDEX.items()}
 
 
 class Named(NamedTuple):
@@ -37,7 +46,7 @@ class ChosenLine(NamedTuple):
     """The line `chosen SpMM_0: strategy = nonzeros, chunk = 256`."""
 
     kernel: str
-    choices: tuple[tuple[str, Value], ...]
+    choices: tuple[tuple[str, Chosen], ...]
 
 
 class Primitive(NamedTuple):
@@ -66,6 +75,20 @@ class Padding(NamedTuple):
     elements: int
 
 
+class Head(NamedTuple):
+    """A loop or a condition without its body, behind the index arithmetic in it."""
+
+    before: tuple[loops.Index, ...]
+    block: kernels.Loop | kernels.Where
+
+
+class Part(NamedTuple):
+    """An array, or an element of one, where arithmetic may stand."""
+
+    array: str
+    indices: tuple[Any, ...]
+
+
 class Resident(NamedTuple):
     """How many blocks a multiprocessor is to have at a time."""
 
@@ -91,11 +114,16 @@ class Busy(NamedTuple):
 def parse_scheduled(text: str) -> kernels.ScheduledKernel:
     """The scheduled kernel whose printed text this is; raises ParseError for a text that is none."""
     parsed: kernels.ScheduledKernel = read("kernels", text, _ScheduledBuilder(text))
-    return parsed
+    return numbered(parsed)
 
 
 @v_args(inline=True, meta=True)
 class _ScheduledBuilder(StatementBuilder):
+    def __init__(self, text: str) -> None:
+        super().__init__(text)
+        self._integers: set[str] = set()  # the arrays of indices
+        self._in_place = 0  # how much index arithmetic has been read without a name
+
     def program(self, meta: Meta, name: str, template: str, threads: int, *parts: object) -> kernels.ScheduledKernel:
         return kernels.ScheduledKernel(
             name=name,
@@ -148,11 +176,17 @@ class _ScheduledBuilder(StatementBuilder):
         ((extent, by), *rest) = count.terms
         return extent if by == 1 and not rest else count
 
-    def bound_loop(
-        self, meta: Meta, variable: str, lower: Extent, extent: Extent | Count, *rest: object
-    ) -> kernels.Loop:
+    def nest(self, meta: Meta, *parts: Any) -> Several:
+        """Loops and conditions, each all there is in the one before it."""
+        heads = [part for part in parts if isinstance(part, Head)]
+        body = statements_of(parts)
+        for head in reversed(heads):
+            body = (*head.before, replace(head.block, body=body))
+        return Several(body)
+
+    def bound_loop(self, meta: Meta, variable: str, lower: Extent, extent: Extent | Count, *rest: object) -> Head:
         bind = next((part for part in rest if isinstance(part, Bind)), Bind("", 0, 0))
-        return kernels.Loop(
+        loop = kernels.Loop(
             variable=variable,
             lower=lower,
             extent=extent,
@@ -161,9 +195,10 @@ class _ScheduledBuilder(StatementBuilder):
             width=bind.width,
             apart=bind.apart,
             unroll=next((part.iterations for part in rest if isinstance(part, Unroll)), 1),
-            body=statements_of(rest),
+            body=(),
             origin=self.origin(meta),
         )
+        return Head((), loop)
 
     def bind(self, meta: Meta, level: str, width: int = 0, apart: int = 0) -> Bind:
         return Bind(cast(kernels.Level, level[1:]), width, apart)
@@ -171,21 +206,42 @@ class _ScheduledBuilder(StatementBuilder):
     def unroll(self, meta: Meta, iterations: int | str = 0) -> Unroll:
         return Unroll(iterations if isinstance(iterations, int) else kernels.ROLLED)
 
-    def where(self, meta: Meta, left: Atom, comparison: str, right: Atom, *body: Any) -> kernels.Where:
-        return kernels.Where(left=left, comparison=comparison, right=right, body=body, origin=self.origin(meta))
+    def where(self, meta: Meta, left: Value, comparison: str, right: Value) -> Head:
+        before, (first, second) = self._placed(meta, (left, right))
+        where = kernels.Where(left=first, comparison=comparison, right=second, body=(), origin=self.origin(meta))
+        return Head(before, where)
 
-    def tile(self, meta: Meta, memory: str, name: str, *rest: Any) -> kernels.Tile:
+    def array(self, meta: Meta, name: str, extents: tuple[Extent, ...] = ()) -> tuple[str, tuple[Extent, ...]]:
+        return name, extents
+
+    def buffer(self, meta: Meta, kind: str, *arrays: tuple[str, tuple[Extent, ...]]) -> Several:
+        made = Several(tuple(super(_ScheduledBuilder, self).buffer(meta, kind, *array) for array in arrays))
+        self._integers |= {name for name, _ in arrays if kind == "index"}
+        return made
+
+    def tiles(self, meta: Meta, memory: str, *tiles: kernels.Tile) -> Several:
+        return Several(tuple(replace(tile, memory=cast(kernels.Memory, memory)) for tile in tiles))
+
+    def tile(self, meta: Meta, name: str, *rest: Any) -> kernels.Tile:
         self._arrays.add(name)
         self._written.add(name)
+        if "i32" in rest:
+            self._integers.add(name)
         return kernels.Tile(
             name=name,
             extents=next((part for part in rest if type(part) is tuple), ()),
-            memory=cast(kernels.Memory, memory),
+            memory="register",
             padding=next((part.elements for part in rest if isinstance(part, Padding)), 0),
             type="i32" if "i32" in rest else "f32",
             swizzled="swizzled" in rest,
             origin=self.origin(meta),
         )
+
+    def accumulator(self, meta: Meta, *starting: loops.Accumulator) -> Several:
+        return Several(starting)
+
+    def starting(self, meta: Meta, name: str, start: Atom) -> loops.Accumulator:
+        return super().accumulator(meta, name, start)
 
     def padding(self, meta: Meta, elements: int) -> Padding:
         return Padding(elements)
@@ -202,54 +258,76 @@ class _ScheduledBuilder(StatementBuilder):
             level=cast(Literal["block", "warp"], level), copies=bool(after), origin=self.origin(meta)
         )
 
-    def atomic(self, meta: Meta, added: loops.Accumulate) -> kernels.AtomicAccumulate:
-        return kernels.AtomicAccumulate(
-            target=added.target,
-            indices=added.indices,
-            reduction=added.reduction,
-            function=added.function,
-            operands=added.operands,
+    def atomic(self, meta: Meta, added: Several) -> Several:
+        *before, add = added.statements
+        assert isinstance(add, loops.Accumulate)
+        atomic = kernels.AtomicAccumulate(
+            target=add.target,
+            indices=add.indices,
+            reduction=add.reduction,
+            function=add.function,
+            operands=add.operands,
             origin=self.origin(meta),
         )
+        return Several((*before, atomic))
 
-    def ranked(self, meta: Meta, result: str, added: loops.Accumulate) -> kernels.AtomicAccumulate:
-        return replace(self.atomic(meta, added), result=result)
+    def ranked(self, meta: Meta, result: str, added: Several) -> Several:
+        *before, atomic = self.atomic(meta, added).statements
+        return Several((*before, replace(atomic, result=result)))
 
-    def kept(self, meta: Meta, result: str, buffer: str, indices: tuple[Atom, ...], kept: Atom) -> kernels.KeptLoad:
-        return kernels.KeptLoad(result=result, buffer=buffer, indices=indices, kept=kept, origin=self.origin(meta))
+    def kept(self, meta: Meta, result: str, buffer: str, indices: tuple[Value, ...], kept: Value) -> Several:
+        before, (*places, kept) = self._placed(meta, (*indices, kept))
+        load = kernels.KeptLoad(
+            result=result, buffer=buffer, indices=tuple(places), kept=kept, origin=self.origin(meta)
+        )
+        return Several((*before, load))
+
+    def checked(
+        self, meta: Meta, result: str, buffer: str, indices: tuple[Value, ...], *checked: Atom
+    ) -> Several:
+        before, places = self._placed(meta, indices)
+        load = kernels.CheckedLoad(
+            result=result, buffer=buffer, indices=places, checked=checked, origin=self.origin(meta)
+        )
+        return Several((*before, load))
 
     def search(
-        self, meta: Meta, word: str, result: str, buffer: str, lower: Atom, upper: Atom, value: Atom
-    ) -> kernels.Search:
-        return kernels.Search(
-            result=result, buffer=buffer, value=value, lower=lower, upper=upper, origin=self.origin(meta)
+        self, meta: Meta, word: str, result: str, buffer: str, lower: Value, upper: Value, value: Value
+    ) -> Several:
+        before, (first, last, sought) = self._placed(meta, (lower, upper, value))
+        search = kernels.Search(
+            result=result, buffer=buffer, value=sought, lower=first, upper=last, origin=self.origin(meta)
         )
+        return Several((*before, search))
 
-    def part(self, meta: Meta, name: str, indices: tuple[Atom, ...] = ()) -> Element:
-        return Element(name, indices)
+    def part(self, meta: Meta, name: str, indices: tuple[Value, ...] = ()) -> Part:
+        return Part(name, indices)
 
-    def copying(self, meta: Meta, target: Element, source: Element) -> kernels.Copy:
-        return kernels.Copy(
-            target=target.buffer,
-            indices=target.indices,
-            buffer=source.buffer,
-            buffer_indices=source.indices,
+    def copying(self, meta: Meta, target: Part, source: Part) -> Several:
+        before, places = self._placed(meta, (*target.indices, *source.indices))
+        copy = kernels.Copy(
+            target=target.array,
+            indices=places[: len(target.indices)],
+            buffer=source.array,
+            buffer_indices=places[len(target.indices) :],
             origin=self.origin(meta),
         )
+        return Several((*before, copy))
 
     def multiply(
-        self, meta: Meta, target: Element, sign: str, left: Element, times: str, right: Element, *over: Any
+        self, meta: Meta, target: Part, sign: str, left: Part, times: str, right: Part, *over: Any
     ) -> kernels.Multiply:
-        if (sign, times) != ("+=", "*"):
+        if sign != "+=":
             raise self.refuse(meta, "a product is added: 'multiply y += left * right'")
         column, rows, columns, depth, precision, *warps = over
+        places = [tuple(self._atom(meta, index) for index in part.indices) for part in (target, left, right)]
         return kernels.Multiply(
-            target=target.buffer,
-            indices=target.indices,
-            left=left.buffer,
-            left_indices=left.indices,
-            right=right.buffer,
-            right_indices=right.indices,
+            target=target.array,
+            indices=places[0],
+            left=left.array,
+            left_indices=places[1],
+            right=right.array,
+            right_indices=places[2],
             column=column,
             rows=rows,
             columns=columns,
@@ -259,10 +337,87 @@ class _ScheduledBuilder(StatementBuilder):
             origin=self.origin(meta),
         )
 
-    def index_call(self, meta: Meta, word: str, result: str, function: str, *operands: Atom) -> loops.Index:
-        if INDEX_CALLS.get(function) != len(operands):
+    def indices_named(self, meta: Meta, word: str, *named: Several) -> Several:
+        return Several(tuple(statement for each in named for statement in each.statements))
+
+    def named(self, meta: Meta, result: str, value: Value) -> Several:
+        if not isinstance(value, Expression):
+            raise self.refuse(meta, f"{result} is not computed: an index is 'index n = i + 4'")
+        before, operands = self._placed(meta, value.operands)
+        return Several((*before, self._index(meta, result, value.function, operands)))
+
+    def assignments(self, meta: Meta, *assignments: Several) -> Several:
+        return Several(tuple(statement for each in assignments for statement in each.statements))
+
+    def assignment(self, meta: Meta, target: str, *rest: Any) -> Several:
+        indices, right = rest if len(rest) == 2 else ((), *rest)
+        before, places = self._placed(meta, indices)
+        if isinstance(right, Element):
+            inside, places_read = self._placed(meta, right.indices)
+            before, right = (*before, *inside), Element(right.buffer, places_read)
+        elif target in self._integers:
+            inside, (value,) = self._placed(meta, (right,))
+            before, right = (*before, *inside), Expression("copy", (value,))
+        else:
+            right = self._number(meta, right)
+        return Several((*before, self.assign(meta, target, *([places] if places else []), right)))
+
+    def accumulate(self, meta: Meta, target: str, *rest: Any) -> Several:
+        indices, sign, right = rest if len(rest) == 3 else ((), *rest)
+        before, places = self._placed(meta, indices)
+        if target in self._integers:
+            inside, (value,) = self._placed(meta, (right,))
+            before, right = (*before, *inside), Expression("copy", (value,))
+        else:
+            right = self._number(meta, right)
+        added = super().accumulate(meta, target, *([places] if places else []), sign, right)
+        return Several((*before, added))
+
+    def arithmetic(self, meta: Meta, left: Value, sign: str, right: Value) -> Expression:
+        return Expression(sign, (left, right))
+
+    def applied(self, meta: Meta, function: str, *operands: Value) -> Expression:
+        return Expression(function, operands)
+
+    def atom(self, meta: Meta, atom: Atom) -> Atom:
+        return atom
+
+    def _number(self, meta: Meta, value: Value) -> Expression:
+        """An expression of numbers, of which none is in another."""
+        if not isinstance(value, Expression):
+            return Expression("copy", (self.operand(meta, value),))
+        operands = [self.operand(meta, self._atom(meta, operand)) for operand in value.operands]
+        if value.function in FUNCTIONS_OF_SIGNS:
+            return self.infix(meta, operands[0], value.function, operands[1])
+        return self.call(meta, value.function, *operands)
+
+    def _atom(self, meta: Meta, value: Value) -> Atom:
+        if isinstance(value, Expression):
+            raise self.refuse(meta, "this names its operands, as none of index arithmetic need")
+        return value
+
+    def _placed(self, meta: Meta, values: Sequence[Value]) -> tuple[tuple[loops.Index, ...], tuple[Atom, ...]]:
+        """The index arithmetic that is written in some places, innermost first, and what then stands there."""
+        before: list[loops.Index] = []
+        atoms: list[Atom] = []
+        for value in values:
+            if isinstance(value, Expression):
+                inside, operands = self._placed(meta, value.operands)
+                self._in_place += 1
+                name = f"{kernels.IN_PLACE}{self._in_place}"
+                before += (*inside, self._index(meta, name, value.function, operands))
+                atoms.append(name)
+            else:
+                atoms.append(value)
+        return tuple(before), tuple(atoms)
+
+    def _index(self, meta: Meta, result: str, function: str, operands: tuple[Atom, ...]) -> loops.Index:
+        of_sign = FUNCTIONS_OF_INDEX_SIGNS.get(function)
+        if of_sign is None and INDEX_CALLS.get(function) != len(operands):
             raise self.refuse(meta, f"there is no function {function} of {len(operands)} indices")
-        return loops.Index(result=result, function=function, operands=operands, origin=self.origin(meta))
+        return loops.Index(
+            result=result, function=of_sign or function, operands=operands, origin=self.origin(meta)
+        )
 
 
 def _count(terms: tuple[tuple[Extent, int] | str, ...]) -> Count:

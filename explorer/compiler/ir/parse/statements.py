@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -61,7 +62,13 @@ class Expression(NamedTuple):
     """`u * p`, `sqrt(s)`, or an atom, which is a copy."""
 
     function: str
-    operands: tuple[Atom, ...]
+    operands: tuple[Any, ...]
+
+
+class Several(NamedTuple):
+    """What one line has."""
+
+    statements: tuple[Any, ...]
 
 
 @v_args(inline=True, meta=True)
@@ -202,12 +209,17 @@ def sizes_of(parts: tuple[object, ...]) -> tuple[tuple[str, int], ...]:
 
 def buffers_of(parts: tuple[object, ...]) -> tuple[loops.Buffer, ...]:
     """The buffers among the parts of a program."""
-    return tuple(part for part in parts if isinstance(part, loops.Buffer))
+    return tuple(part for part in _each(parts) if isinstance(part, loops.Buffer))
 
 
 def statements_of(parts: tuple[object, ...]) -> tuple[Any, ...]:
     """The statements among the parts of a program, a loop or a callback."""
-    return tuple(part for part in parts if isinstance(part, Node) and not isinstance(part, loops.Buffer))
+    return tuple(part for part in _each(parts) if isinstance(part, Node) and not isinstance(part, loops.Buffer))
+
+
+def _each(parts: tuple[object, ...]) -> Iterator[object]:
+    for part in parts:
+        yield from part.statements if isinstance(part, Several) else (part,)
 
 
 def width_of(parts: tuple[object, ...]) -> int:

@@ -9,6 +9,7 @@ from explorer.compiler.ir.kernels import (
     ROLLED,
     AtomicAccumulate,
     Barrier,
+    CheckedLoad,
     Copy,
     Count,
     KeptLoad,
@@ -155,6 +156,8 @@ def _verify_form(kernel: ScheduledKernel, statement: Statement) -> None:
             raise broken(statement, "caches keep what is loaded from an array of numbers")
         case KeptLoad() if any(getattr(node, "target", "") == statement.buffer for node in walk(kernel)):
             raise broken(statement, f"{statement.buffer} is written in this kernel, so caches may hold old elements")
+        case CheckedLoad() if not (statement.checked and set(statement.checked) <= set(statement.indices)):
+            raise broken(statement, "what is looked at is some of its indices")
         case Reduce():
             _verify_reduce(statement)
         case Copy():
@@ -271,8 +274,14 @@ class _Vectors:
         *_, left, right = (self._factor(operand) for operand in index.operands)
         if index.function == "mul":
             self.factors[index.result] = left * right
-        elif index.function in ("add", "sub", "min", "max", "select"):
+        elif index.function in ("add", "sub", "min", "max", "select", "mod"):
             self.factors[index.result] = gcd(left, right)
+        if (
+            index.function == "div"
+            and (width := self.wide.get(str(index.operands[0]), 1)) > 1
+            and gcd(left, right) % width
+        ):
+            raise broken(index, f"the {width} elements of {index.operands[0]} may have different results")
 
     def _factor(self, atom: Atom) -> int:
         return self.factors.get(atom, 1) if isinstance(atom, str) else int(atom)

@@ -7,7 +7,7 @@ from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 
 from explorer.compiler.ir import loops
-from explorer.compiler.ir.kernels import Reduce
+from explorer.compiler.ir.kernels import Reduce, inputs_of
 from explorer.compiler.ir.loops import Accumulate
 from explorer.compiler.ir.node import Atom, Extent
 from explorer.compiler.ir.statements import slice_for
@@ -104,7 +104,7 @@ class Edges:
         if plan.rows.variable in read:
             known[plan.rows.variable] = self.chunk.edge(there)
         for name, tile in self.sums.items():
-            if any(name in loops.reads_of(s)[isinstance(s, Accumulate) :] for s in (*needed, *readers)):
+            if any(name in inputs_of(s) for s in (*needed, *readers)):
                 known[name] = steps.load(name, tile, *edge.register)
         return steps.copy(needed, known)
 

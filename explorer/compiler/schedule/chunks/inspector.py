@@ -21,7 +21,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, fields
 
-from explorer.compiler.ir.node import Atom, Extent
+from explorer.compiler.ir.node import Extent
 from explorer.compiler.schedule.edit.builder import Steps
 from explorer.compiler.schedule.inspect import facts
 
@@ -32,8 +32,6 @@ REPEATED = 1
 
 EdgeAt = Callable[[Extent], Extent]
 """Writes which edge of the batch a place of the chunk has."""
-
-Condition = tuple[Atom, str, Atom]
 
 
 @dataclass(frozen=True)
@@ -86,6 +84,9 @@ class Inspector:
         names = {
             field.name: steps.tile(field.name, [arrays, chunk.most], "shared", type="i32") for field in fields(Tiles)
         }
+        for places in ("ord", "position", "cache_ord"):
+            steps.know(facts.of_places(names[places], chunk.most))
+        steps.know(facts.of_unique(names["unique"], chunk.most))
         for number, array in enumerate((*matrices, *rows)):
             steps.know(facts.of_chunk(number, array, names["sorted_cache"], names["buf_idx"], chunk.most))
         return cls(steps, chunk, tuple(matrices), tuple(rows), cached, Tiles(**names))
@@ -119,19 +120,14 @@ class Inspector:
         """What is written inside is done where a place of the cache has something. Gives its index in memory."""
         steps, row = self.steps, self._row(array)
         with steps.where(place, "<", steps.load("unique", self.tiles.unique, row, 0)):
-            holds, _ = self._limits(row, place, of_matrices=array in self.matrices)
-            with steps.where(*holds, needed=array in self.rows):
+            if array in self.matrices:
+                yield steps.load("row", self.tiles.sorted_cache, row, place)
+                return
+            with steps.where(REPEATED, "<", steps.load("count", self.tiles.sorted_count, row, place)):
                 yield steps.load("row", self.tiles.sorted_cache, row, place)
 
     def _row(self, array: str) -> int:
         return (*self.matrices, *self.rows).index(array)
-
-    def _limits(self, row: Extent, place: Extent, *, of_matrices: bool) -> tuple[Condition, Condition]:
-        """The conditions that the unique index at a place of `sorted_cache` is cached, and that it is not."""
-        if of_matrices:
-            return (place, "<", self.cached), (self.cached, "<=", place)
-        count = self.steps.load("count", self.tiles.sorted_count, row, place)
-        return (REPEATED, "<", count), (count, "<=", REPEATED)
 
     def _sort(self, row: str, place: str) -> None:
         steps, tiles, here = self.steps, self.tiles, self.chunk.here
@@ -143,28 +139,29 @@ class Inspector:
 
     def _rank(self, tile: str, at: tuple[str, str], key: str, past: Extent, *, falling: bool) -> str:
         """The place of a key among those before `past`."""
-        arrays = len(self.matrices) + len(self.rows)
-        others = tile, at[:1], (0, past)
-        return rank(self.steps, others, key, at, (arrays, self.chunk.most), falling=falling)
+        row, place = at
+        found = rank(self.steps, (tile, (row,), (0, past)), key, place, falling=falling)
+        self.steps.know(facts.of_rank(found, self.chunk.most))
+        return found
 
     def _mark(self, row: str, place: str) -> None:
         steps, tiles = self.steps, self.tiles
+        steps.store(tiles.is_uniq, [row, place], 1)
         with steps.where(0, "<", place), steps.where(place, "<", self.chunk.here):
-            value = steps.load("value", tiles.sorted, row, place)
             before = steps.load("last", tiles.sorted, row, steps.index("before", "sub", place, 1))
-            differs = flag(steps, "differs", steps.index("rise", "sub", value, before))
-            steps.store(tiles.is_uniq, [row, place], differs)
+            value = steps.load("value", tiles.sorted, row, place)
+            steps.store(tiles.is_uniq, [row, place], steps.index("differs", "less", before, value))
 
     def _number(self, row: str, place: str) -> str:
         """The prefix sum of `is_uniq`."""
         steps, tiles = self.steps, self.tiles
-        extents = len(self.matrices) + len(self.rows), self.chunk.most
-        total = steps.tile("total", extents, "register", type="i32")
-        steps.store(total, [row, place], 0)
+        total = steps.tile("total", [1], "register", type="i32")
+        steps.store(total, [0], 0)
         with steps.segment("j", 1, steps.index("past", "add", place, 1), unroll=UNROLLED) as other:
-            differs = steps.load("differs", tiles.is_uniq, row, other)
-            steps.store(total, [row, place], steps.index("n", "add", steps.load("n", total, row, place), differs))
-        return steps.load("u", total, row, place)
+            steps.count(total, [0], steps.load("differs", tiles.is_uniq, row, other))
+        which = steps.load("u", total, 0)
+        steps.know(facts.of_rank(which, self.chunk.most))
+        return which
 
     def _unique(self, row: str, place: str) -> None:
         """The first of each value says where it begins and what it is; the last edge, how many values there are."""
@@ -172,16 +169,9 @@ class Inspector:
         with steps.where(place, "<", self.chunk.here):
             which = self._number(row, place)
             steps.store(tiles.position, [row, place], which)
-            value = steps.load("value", tiles.sorted, row, place)
-
-            def begins() -> None:
+            with steps.where(steps.load("differs", tiles.is_uniq, row, place), "==", 1):
                 steps.store(tiles.pcount, [row, which], place)
-                steps.store(tiles.cache, [row, which], value)
-
-            with steps.where(place, "==", 0):
-                begins()
-            with steps.where(0, "<", place), steps.where(steps.load("differs", tiles.is_uniq, row, place), "==", 1):
-                begins()
+                steps.store(tiles.cache, [row, which], steps.load("value", tiles.sorted, row, place))
             with steps.where(place, "==", steps.index("last", "sub", self.chunk.here, 1)):
                 steps.store(tiles.unique, [row, 0], steps.index("n", "add", which, 1))
 
@@ -208,49 +198,38 @@ class Inspector:
 
     def _remap(self, row: str, place: str) -> None:
         """In the order of the edges again: `ord` says where an edge's value was."""
-        steps, tiles, matrices = self.steps, self.tiles, len(self.matrices)
+        steps, tiles = self.steps, self.tiles
         with steps.where(place, "<", self.chunk.here):
             which = steps.load("u", tiles.position, row, steps.load("place", tiles.ord, row, place))
             goes = steps.load("goes", tiles.cache_ord, row, which)
-            chosen = steps.load("chosen", tiles.idx, row, place)
-            elsewhere = steps.index("elsewhere", "add", self.chunk.most, chosen)
-            kinds = (((row, "<", matrices), True, self.matrices), ((matrices, "<=", row), False, self.rows))
-            for condition, of_matrices, arrays in kinds:
-                if arrays:
-                    with steps.where(*condition, needed=bool(self.matrices and self.rows)):
-                        holds, misses = self._limits(row, goes, of_matrices=of_matrices)
-                        with steps.where(*holds):
-                            steps.store(tiles.buf_idx, [row, place], goes)
-                        with steps.where(*misses):
-                            steps.store(tiles.buf_idx, [row, place], elsewhere)
+            elsewhere = steps.index("elsewhere", "add", self.chunk.most, steps.load("chosen", tiles.idx, row, place))
+            cached = self._is_cached(row, goes)
+            steps.store(tiles.buf_idx, [row, place], steps.select("at", cached, goes, elsewhere))
+
+    def _is_cached(self, row: str, place: Extent) -> Extent:
+        """Whether the unique index at a place of `sorted_cache` is cached."""
+        steps, matrices = self.steps, len(self.matrices)
+        first = steps.index("first", "less", place, self.cached)
+        if not self.rows:
+            return first
+        count = steps.load("count", self.tiles.sorted_count, row, place)
+        repeated = steps.index("repeated", "less", REPEATED, count)
+        of_matrices = steps.index("of_matrices", "less", row, matrices)
+        return steps.select("cached", of_matrices, first, repeated) if matrices else repeated
 
 
 def rank(
-    steps: Steps,
-    others: tuple[str, tuple[Extent, ...], tuple[Extent, Extent]],
-    key: str,
-    own: tuple[str, ...],
-    extents: tuple[int, ...],
-    *,
-    falling: bool,
+    steps: Steps, others: tuple[str, tuple[Extent, ...], tuple[Extent, Extent]], key: str, place: str, *, falling: bool
 ) -> str:
-    """How many of the keys in a tile come before one; of equal ones, those at lower places do.
+    """How many of the keys in a tile come before one, that of a place; of equal ones, those at lower places do.
 
-    `others` are the tile, what comes before the last of its indices, and that one's bounds. `own` are the bound loops
-    by which a thread has its key, `extents` their lengths; the last is the key's place."""
+    `others` are the tile, what comes before the last of its indices, and that one's bounds."""
     tile, outer, bounds = others
-    before = steps.tile("before", extents, "register", type="i32")
-    steps.store(before, own, 0)
+    before = steps.tile("before", [1], "register", type="i32")
+    steps.store(before, [0], 0)
     with steps.segment("j", *bounds, unroll=UNROLLED) as other:
         theirs = steps.load("other", tile, *outer, other)
-        larger, smaller = (theirs, key) if falling else (key, theirs)
-        earlier = flag(steps, "earlier", steps.index("distance", "sub", own[-1], other))
-        excess = steps.index("excess", "add", steps.index("excess", "sub", larger, smaller), earlier)
-        counted = steps.load("n", before, *own)
-        steps.store(before, own, steps.index("n", "add", counted, flag(steps, "precedes", excess)))
-    return steps.load("rank", before, *own)
-
-
-def flag(steps: Steps, hint: str, value: Extent) -> Extent:
-    """1 where an integer is above 0, else 0."""
-    return steps.index(hint, "min", steps.index("positive", "max", value, 0), 1)
+        smaller, larger = (key, theirs) if falling else (theirs, key)
+        bound = steps.index("bound", "add", larger, steps.index("earlier", "less", other, place))
+        steps.count(before, [0], steps.index("precedes", "less", smaller, bound))
+    return steps.load("rank", before, 0)

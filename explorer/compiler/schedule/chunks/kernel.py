@@ -4,6 +4,8 @@ their outer loops; §VI for the inspection)."""
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from explorer.compiler.ir import loops
 from explorer.compiler.ir.kernels import Count, ScheduledKernel
 from explorer.compiler.ir.node import Names
@@ -37,20 +39,9 @@ def write_chunks(plan: Plan, sizes: ChunkSizes, target: GpuTarget) -> ScheduledK
         inspector.inspect()
         steps.did(*(f"inspect {array} in shared memory" for array in plan.chosen))
         _phases(Elements(Edges(steps, plan, sizes, chunk), inspector))
-    used = steps.arrays()
     threads = LANES * sizes.warps
-    return ScheduledKernel(
-        name=kernel.name,
-        template="chunks",
-        sizes=kernel.sizes,
-        buffers=tuple(buffer for buffer in kernel.buffers if buffer.name in used),
-        threads=threads,
-        schedule=steps.log,
-        body=steps.body,
-        facts=tuple(steps.facts),
-        resident=target.resident(threads, REGISTERS_A_THREAD),
-        origin=plan.rows.origin,
-    )
+    made = steps.kernel(kernel.name, "chunks", threads, kernel.buffers, sizes=kernel.sizes)
+    return replace(made, resident=target.resident(threads, REGISTERS_A_THREAD))
 
 
 def _phases(elements: Elements) -> None:

@@ -11,8 +11,8 @@ from dataclasses import dataclass, replace
 
 from explorer.compiler.ir import loops
 from explorer.compiler.ir.node import Extent, walk
-from explorer.compiler.ir.statements import names_read, pure, written_names
-from explorer.compiler.schedule.match.matrix_products import Product, find_products
+from explorer.compiler.ir.statements import pure
+from explorer.compiler.schedule.match.matrix_products import Product, declared_late, find_products
 
 
 class Unfit(Exception):
@@ -87,7 +87,7 @@ def plan_of(kernel: loops.Kernel) -> Plan:
     rows = kernel.body[0] if len(kernel.body) == 1 else None
     if not isinstance(rows, loops.For) or not rows.parallel:
         raise Unfit("it is no loop over a batch")
-    rows = replace(rows, body=_rows_at_use(rows.body))
+    rows = replace(rows, body=declared_late(rows.body))
     found = find_products(replace(kernel, body=(rows,)))
     head, products, rest = (found.head, found.products, found.rest) if found else ((), (), rows.body)
     for product in products:
@@ -110,20 +110,6 @@ def plan_of(kernel: loops.Kernel) -> Plan:
     if not plan.chosen:
         raise Unfit("edges choose no rows or matrices")
     return plan
-
-
-def _rows_at_use(body: tuple[loops.Statement, ...]) -> tuple[loops.Statement, ...]:
-    """Statements with each row declared where it is first used, which is where products are looked for."""
-    waiting: dict[str, loops.Row] = {}
-    moved: list[loops.Statement] = []
-    for statement in body:
-        if isinstance(statement, loops.Row):
-            waiting[statement.name] = statement
-            continue
-        touched = names_read((statement,)) | written_names((statement,))
-        moved += [waiting.pop(name) for name in list(waiting) if name in touched]
-        moved.append(statement)
-    return tuple(moved)
 
 
 def _check_product(product: Product) -> None:

@@ -7,7 +7,7 @@ computed again, since gathered rows are no more to read.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 
@@ -92,22 +92,26 @@ class Products:
             with edges.of(warp) as edge:
                 self._row(block, edge)
             steps.add(Barrier(level="warp", origin=block.product.origin))
-            at = [self.inspector.at(array, edges.there(edges.edge(warp, which))) for which in range(self.sizes.each)]
-            spread = self._spread(at)
-            with steps.where(spread, "==", 0, needed=len(at) > 1):
-                self._sum(block, warp, edges.of, at[0])
-            if len(at) > 1:
-                with steps.where(0, "<", spread), edges.of(warp) as edge:
-                    its = self.inspector.at(array, edges.there(edge))
-                    self._sum(block, warp, lambda _: nullcontext(edge), its)
+            first = self.inspector.at(array, edges.there(edges.edge(warp, 0)))
+            if self.sizes.each == 1:
+                self._sum(block, warp, edges.of, first)
+                return
+            alike = self._alike(warp, array, first)
+            with steps.where(alike, "==", self.sizes.each):
+                self._sum(block, warp, edges.of, first)
+            with steps.where(alike, "<", self.sizes.each), edges.of(warp) as edge:
+                its = self.inspector.at(array, edges.there(edge))
+                self._sum(block, warp, lambda _: nullcontext(edge), its)
 
-    def _spread(self, at: Sequence[str]) -> Extent:
-        """How far apart the places of matrices are."""
-        low: Extent = at[0]
-        high: Extent = at[0]
-        for other in at[1:]:
-            low, high = self.steps.index("low", "min", low, other), self.steps.index("high", "max", high, other)
-        return self.steps.index("spread", "sub", high, low)
+    def _alike(self, warp: str, array: str, first: str) -> str:
+        """How many of a warp's edges have the same matrix as the first of them."""
+        steps, edges = self.steps, self.edges
+        total = steps.tile("alike", [self.sizes.warps], "register", type="i32")
+        steps.store(total, [warp], 0)
+        with edges.of(warp) as edge:
+            its = self.inspector.at(array, edges.there(edge))
+            steps.count(total, [warp], steps.index("same", "equal", its, first))
+        return steps.load("alike", total, warp)
 
     def _row(self, block: _Block, edge: Edge) -> None:
         """A block of an edge's row."""

@@ -18,7 +18,7 @@ from explorer.compiler.ir.index_sets import ORDER, few
 from explorer.compiler.ir.loops import Buffer
 from explorer.compiler.ir.statements import names_read, pure, slice_for, written_names
 from explorer.compiler.passes.loops.cleared import ADDS, clear_output
-from explorer.compiler.schedule.edit.nests import Body, only_loop, part
+from explorer.compiler.schedule.edit.nests import Body, map_of, only_loop, part
 
 
 def add_elements(kernel: loops.Kernel, maps: Mapping[str, Buffer]) -> tuple[loops.Kernel, ...]:
@@ -30,8 +30,7 @@ def add_elements(kernel: loops.Kernel, maps: Mapping[str, Buffer]) -> tuple[loop
     *scalars, segment = loop.body
     if not isinstance(segment, loops.For) or not all(map(pure, scalars)):
         return ()
-    begin = next((s for s in scalars if loops.result_of(s) == segment.lower), None)
-    index = maps.get(begin.buffer) if isinstance(begin, loops.Load) else None
+    index = map_of(maps, scalars, segment)
     outputs = [buffer for buffer in kernel.buffers if buffer.kind == "output"]
     if index is None or len(outputs) != len(written_names([segment]) & {buffer.name for buffer in outputs}):
         return ()

@@ -32,7 +32,16 @@ from explorer.compiler.ir.statements import (
 )
 from explorer.compiler.schedule.distribute.split_sums import without_copies
 from explorer.compiler.schedule.distribute.stored_sums import stored_sums
-from explorer.compiler.schedule.edit.nests import Body, clears, only_adds, only_loop, part, static_loop, stored_in
+from explorer.compiler.schedule.edit.nests import (
+    Body,
+    array_of_each,
+    clears,
+    only_adds,
+    only_loop,
+    part,
+    static_loop,
+    stored_in,
+)
 
 TOGETHER = "long_sums"
 """The template of a nest of several long sums that are to stay together."""
@@ -83,7 +92,7 @@ def _apart(kernel: loops.Kernel, body: Body) -> Body | None:
         assert isinstance(statement, loops.For)
         own = {name for node in walk(statement) if (name := loops.result_of(node)) is not None}
         targets = sorted(written_names([statement]) - own)
-        if not targets or not all(only_adds(statement, target) for target in targets):
+        if not targets or not all(only_adds([statement], target) for target in targets):
             return None
         for target in targets:
             alone = _of_one(statement.body, set(targets) - {target})
@@ -132,7 +141,11 @@ class _Fission:
         if set(sums) & written_names(others) or len(set(sums)) < len(sums) or any(starts):
             return ()
         groups = self._groups(body)
-        arrays = {name: self._array(s) for name, s in declared.items() if self._crosses(name, groups)}
+        arrays = {
+            name: array_of_each(self.kernel, s, self.loop.extent, self.names)
+            for name, s in declared.items()
+            if self._crosses(name, groups)
+        }
         scalars = tuple(s for s in body if pure(s))
         made = [self._kernel(group, place, arrays, declared, scalars) for place, group in enumerate(groups)]
         return tuple(made)
@@ -170,11 +183,6 @@ class _Fission:
             or name in names_read((*slice_for(scalars, group.statements), *group.statements))
         ]
         return len(touching) > 1 or any(group.long for group in touching)
-
-    def _array(self, statement: loops.Row | loops.Accumulator) -> Buffer:
-        extents = statement.extents if isinstance(statement, loops.Row) else ()
-        name = self.names.new(f"{self.kernel.name}_{statement.name}")
-        return Buffer(name=name, kind="output", extents=(self.loop.extent, *extents), origin=statement.origin)
 
     def _kernel(
         self,

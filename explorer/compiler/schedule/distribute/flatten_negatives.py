@@ -21,7 +21,7 @@ from explorer.compiler.report import Report
 from explorer.compiler.schedule.distribute.products.split_products import cut
 from explorer.compiler.schedule.distribute.split_sums import without_copies
 from explorer.compiler.schedule.edit.inline import inlined
-from explorer.compiler.schedule.edit.nests import Body, every_loop, multiplies, stored_in
+from explorer.compiler.schedule.edit.nests import Body, array_of_each, every_loop, multiplies, stored_in
 from explorer.compiler.unsupported import Unsupported
 
 
@@ -166,10 +166,8 @@ class _Flattening:
             writes = [n for s in loop.body for n in walk(s) if isinstance(n, loops.Store | loops.Accumulate)]
             stores = [isinstance(write, loops.Store) for write in writes if write.target == row.name]
             if row.name in names_read(second) and all(stores) and row.name not in written_names(second):
-                name = self.names.new(f"{kernel.name}_{row.name}")
-                extents = (loop.extent, *row.extents)
-                added.append(Buffer(name=name, kind="output", extents=extents, origin=row.origin))
-                body = tuple(stored_in(s, row.name, name, loop.variable) for s in body if s is not row)
+                added.append(array_of_each(kernel, row, loop.extent, self.names))
+                body = tuple(stored_in(s, row.name, added[-1].name, loop.variable) for s in body if s is not row)
         rows = replace(loop, body=body)
         return replace(kernel, buffers=(*kernel.buffers, *added), body=(rows,)), rows
 

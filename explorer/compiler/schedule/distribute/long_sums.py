@@ -20,11 +20,11 @@ from explorer.compiler.ir import loops
 from explorer.compiler.ir.index_sets import few
 from explorer.compiler.ir.kernels import Count, ScheduledKernel, Statement
 from explorer.compiler.ir.loops import Buffer
-from explorer.compiler.ir.node import Names, Node, rewrite, walk
+from explorer.compiler.ir.node import Names, Node, rewrite
 from explorer.compiler.ir.statements import pure, renamed
 from explorer.compiler.passes.loops.cleared import ADDS, clear_outputs
 from explorer.compiler.report import Report
-from explorer.compiler.schedule.edit.nests import Body, only_loop, part
+from explorer.compiler.schedule.edit.nests import Body, only_adds, only_loop, part
 from explorer.compiler.schedule.edit.queries import edit
 from explorer.compiler.schedule.edit.reductions import stores_added
 from explorer.compiler.schedule.edit.statement_writer import Writer
@@ -61,7 +61,7 @@ def sum_in_pieces(kernel: loops.Kernel, names: Names, report: Report) -> InPiece
     ((lower, extent),) = over
     if lower != 0 or not isinstance(extent, str) or few(extent) or extent in dict(kernel.sizes):
         return None
-    if not all(_only_adds(loop, name) for name in outputs):
+    if not all(only_adds([loop], name, loop.variable) for name in outputs):
         return None
     piece = piece_of(extent, report)
     count = names.new(f"{kernel.name}_pieces")
@@ -85,15 +85,6 @@ def added(kernel: ScheduledKernel, parts: Mapping[str, Buffer]) -> ScheduledKern
     buffers = tuple(parts.get(buffer.name, buffer) for buffer in kernel.buffers)
     line = f"add to {names} atomically, a row of a piece at a time"
     return replace(kernel, buffers=buffers, body=body, schedule=(*kernel.schedule, line))
-
-
-def _only_adds(loop: loops.For, name: str) -> bool:
-    """Whether a nest does nothing with an output but add to its one row."""
-    nodes = list(walk(loop))
-    writes = [n for n in nodes if isinstance(n, loops.Store | loops.Accumulate) and n.target == name]
-    return not any(isinstance(n, loops.Load) and n.buffer == name for n in nodes) and all(
-        isinstance(n, loops.Accumulate) and n.reduction == "sum" and n.indices[0] == loop.variable for n in writes
-    )
 
 
 def piece_of(extent: str, report: Report) -> int:
@@ -179,18 +170,15 @@ class _Nest:
         """A part, which begins with zeros."""
         if isinstance(row, loops.Accumulator):
             return (row,)
-        variables = self.write.over(row.extents)
-        return row, *self.write.nested(variables, row.extents, (self.write.store(row.name, 0.0, *variables),))
+        return row, *self.write.cleared(row.name, row.extents)
 
     def _ended(self, row: loops.Row | loops.Accumulator, target: str, stored: tuple[str, ...]) -> Body:
         """A part stored in a row of `target`, or added to its only one."""
-        variables = self.write.over(row.extents) if isinstance(row, loops.Row) else ()
-        value = self.write.load("s", row.name, *variables) if variables else None
-        atom = value.result if value is not None else row.name
-        last = (
-            self.write.store(target, atom, *stored, *variables)
-            if stored
-            else self.write.add(target, "sum", atom, 0, *variables)
-        )
-        body: Body = (last,) if value is None else (value, last)
-        return self.write.nested(variables, row.extents, body) if isinstance(row, loops.Row) else body
+        write, extents = self.write, row.extents if isinstance(row, loops.Row) else ()
+        if stored:
+            return write.stored(row.name, extents, "s", target, *stored)
+        variables = write.over(extents)
+        if not variables:
+            return (write.add(target, "sum", row.name, 0),)
+        value = write.load("s", row.name, *variables)
+        return write.nested(variables, extents, (value, write.add(target, "sum", value.result, 0, *variables)))

@@ -24,9 +24,18 @@ from explorer.compiler.ir.node import Extent, Names, Node, rewrite, walk
 from explorer.compiler.ir.statements import all_names, closure, names_read, pure, renamed, slice_for, written_names
 from explorer.compiler.passes.loops.cleared import ADDS, clear_output
 from explorer.compiler.report import Report
-from explorer.compiler.schedule.distribute.split_rows import products_first
+from explorer.compiler.schedule.distribute.split_rows import products_first, summed_first
 from explorer.compiler.schedule.distribute.split_sums import distribute_sums
-from explorer.compiler.schedule.edit.nests import Body, multiplies, only_loop, part, static_loop, stored_in
+from explorer.compiler.schedule.edit.nests import (
+    Body,
+    array_of_each,
+    multiplies,
+    only_adds,
+    only_loop,
+    part,
+    static_loop,
+    stored_in,
+)
 from explorer.compiler.schedule.edit.statement_writer import Writer
 
 Products = Sequence[tuple[str, tuple[tuple[str, Extent], ...]]]
@@ -102,7 +111,7 @@ class _Scatter:
         if order.indices != (segment.variable,) or segment.variable in names_read(body):
             return ()
         (output,) = outputs
-        if not _only_adds(body, output.name, loop.variable):
+        if not only_adds(body, output.name, loop.variable):
             return ()
         extent = next(buffer.extents[0] for buffer in kernel.buffers if buffer.name == order.buffer)
         own = (*slice_for(tuple(scalars), body), *_summed_first(kernel, tuple(body), output, loop.variable))
@@ -130,15 +139,15 @@ class _Scatter:
         if not any(map(multiplies, before)) or len(rows) != 1 or output.name in written_names(before):
             return (replace(part(kernel, kernel.name, elements), template=ADDS),)
         (row,) = rows
-        name = self.names.new(f"{kernel.name}_{row.name}")
-        array = Buffer(name=name, kind="output", extents=(elements.extent, *row.extents), origin=row.origin)
+        array = array_of_each(kernel, row, elements.extent, self.names)
         needed = [s for s in closure(before, {row.name}) if s is not row]
         if any(isinstance(n, loops.Accumulate) and n.target == row.name for s in needed for n in walk(s)):
-            needed = [row, *needed, *_copied(kernel, row, name, elements)]
+            writer = Writer(replace(kernel, body=(elements,)), row.origin)
+            needed = [row, *needed, *writer.stored(row.name, row.extents, "s", array.name, elements.variable)]
         else:
-            needed = [stored_in(s, row.name, name, elements.variable) for s in needed]
+            needed = [stored_in(s, row.name, array.name, elements.variable) for s in needed]
         first = part(kernel, f"{kernel.name}_rows", replace(elements, body=tuple(needed), parallel=True), array)
-        added = stored_in(add, row.name, name, elements.variable)
+        added = stored_in(add, row.name, array.name, elements.variable)
         scalars = slice_for(tuple(s for s in before if pure(s)), (added,))
         second = part(kernel, kernel.name, replace(elements, body=(*scalars, added)), array)
         return replace(first, template="gemm"), replace(second, template=ADDS)
@@ -198,16 +207,6 @@ def _added_in_place(loop: loops.For, outputs: set[str]) -> Body:
     return tuple(rewrite(statement, change) for statement in before if statement is not totals[0])
 
 
-def _only_adds(body: Sequence[loops.Statement], output: str, row: str) -> bool:
-    """Whether statements do nothing with an output but add to the row."""
-    nodes = [node for statement in body for node in walk(statement)]
-    writes = [n for n in nodes if isinstance(n, loops.Store | loops.Accumulate) and n.target == output]
-    return output not in {n.buffer for n in nodes if isinstance(n, loops.Load)} and all(
-        isinstance(write, loops.Accumulate) and write.reduction == "sum" and write.indices[:1] == (row,)
-        for write in writes
-    )
-
-
 def _summed_first(kernel: loops.Kernel, body: Body, output: Buffer, row: str) -> Body:
     """An element's statements, where several iterations of a loop in them add to one row of numbers, with a row of
     their own for that sum."""
@@ -220,24 +219,8 @@ def _summed_first(kernel: loops.Kernel, body: Body, output: Buffer, row: str) ->
         return body
     if loop.variable in sums[0].indices:
         return body
-    writer = Writer(kernel, sums[0].origin)
-    total = loops.Row(name=writer.names.new("y"), extents=output.extents[1:], origin=sums[0].origin)
-    extents = total.extents
-    first, last = writer.over(extents), writer.over(extents)
-    clear = writer.nested(first, extents, (writer.store(total.name, 0.0, *first),))
-    value = writer.load("s", total.name, *last)
-    add = writer.add(output.name, "sum", value.result, row, *last)
-    inner = _into(loop, output.name, total.name)
-    return (*body[:at], total, *clear, inner, *writer.nested(last, extents, (value, add)), *body[at + 1 :])
-
-
-def _into(statement: loops.Statement, output: str, row: str) -> loops.Statement:
-    """A statement that adds to a row what it added to the row of an output."""
-    if isinstance(statement, loops.For):
-        return replace(statement, body=tuple(_into(child, output, row) for child in statement.body))
-    if isinstance(statement, loops.Accumulate) and statement.target == output:
-        return replace(statement, target=row, indices=statement.indices[1:])
-    return statement
+    origin = sums[0].origin
+    return (*body[:at], *summed_first(loop, output, row, Writer(kernel, origin), "y", origin), *body[at + 1 :])
 
 
 def _summed_in_place(parts: Sequence[loops.Kernel]) -> tuple[loops.Kernel, ...]:

@@ -13,12 +13,16 @@ from dataclasses import dataclass, replace
 from explorer.compiler.ir import loops
 from explorer.compiler.ir.index_sets import few
 from explorer.compiler.ir.loops import Buffer
-from explorer.compiler.ir.node import Extent, Names, Node, rewrite, walk
+from explorer.compiler.ir.node import Extent, Names, Node, Origin, rewrite, walk
 from explorer.compiler.ir.statements import closure, names_read, pure, slice_for, written_names
 from explorer.compiler.schedule.edit.nests import (
     Body,
+    array_of_each,
     first_extents,
     is_deep,
+    loaded,
+    map_of,
+    only_adds,
     only_loop,
     part,
     static_loop,
@@ -75,7 +79,7 @@ def _segments_first(kernel: loops.Kernel, body: Body, row: str, writer: Writer, 
             found.append(statement)
             continue
         assert isinstance(statement, loops.For)
-        found += _summed_first(statement, outputs[written.pop()], row, writer)
+        found += summed_first(statement, outputs[written.pop()], row, writer, "w", statement.origin)
     return tuple(found)
 
 
@@ -89,14 +93,12 @@ def _adds_up(loop: loops.For, outputs: set[str]) -> bool:
     return False
 
 
-def _summed_first(loop: loops.For, output: Buffer, row: str, writer: Writer) -> Body:
+def summed_first(loop: loops.For, output: Buffer, row: str, writer: Writer, hint: str, origin: Origin) -> Body:
     """A loop that adds to the row of an output, its sum taken in a row or an accumulator of its own; the loop itself
     where it does something else with the output."""
-    sums = [n for n in walk(loop) if isinstance(n, loops.Store | loops.Accumulate) and n.target == output.name]
-    plain = all(isinstance(n, loops.Accumulate) and (n.reduction, n.indices[0]) == ("sum", row) for n in sums)
-    if not plain or output.name in {n.buffer for n in walk(loop) if isinstance(n, loops.Load)}:
+    if not only_adds([loop], output.name, row):
         return (loop,)
-    extents, name = output.extents[1:], writer.names.new("w")
+    extents, name = output.extents[1:], writer.names.new(hint)
 
     def change(node: Node) -> Node:
         if isinstance(node, loops.Accumulate) and node.target == output.name:
@@ -105,13 +107,13 @@ def _summed_first(loop: loops.For, output: Buffer, row: str, writer: Writer) -> 
 
     inner = rewrite(loop, change)
     if not extents:
-        total = loops.Accumulator(name=name, start=0.0, origin=loop.origin)
+        total = loops.Accumulator(name=name, start=0.0, origin=origin)
         return total, inner, writer.add(output.name, "sum", name, row)
-    first, last = writer.over(extents), writer.over(extents)
+    cleared, last = writer.cleared(name, extents), writer.over(extents)
     value = writer.load("s", name, *last)
     return (
-        loops.Row(name=name, extents=extents, origin=loop.origin),
-        *writer.nested(first, extents, (writer.store(name, 0.0, *first),)),
+        loops.Row(name=name, extents=extents, origin=origin),
+        *cleared,
         inner,
         *writer.nested(last, extents, (value, writer.add(output.name, "sum", value.result, row, *last))),
     )
@@ -181,7 +183,7 @@ class _Rows:
             if known is None:
                 return ()
             rows = (known, *rows)
-        made = {s.name: self._array(s, extent) for s in crossing}
+        made = {s.name: array_of_each(self.kernel, s, extent, self.names) for s in crossing}
         sums = self._summing(used, made, element)
         if not always and not is_deep(self.kernel, rows) and find_outer_sum(sums) is None:
             return ()
@@ -199,8 +201,7 @@ class _Rows:
     def _segment_of(self, element: str, extent: Extent, rows: Body) -> loops.Load | None:
         """The load of which of few segments an element is in; None where no array says it, or where the segment begins
         and ends is needed too."""
-        begin = next((s for s in self.scalars if loops.result_of(s) == self.segment.lower), None)
-        index = self.maps.get(begin.buffer) if isinstance(begin, loops.Load) else None
+        index = map_of(self.maps, self.scalars, self.segment)
         needed = slice_for(self.scalars, rows)
         bounds = {self.segment.lower, self.segment.extent}
         if index is None or index.extents != (extent,) or not few(self.loop.extent):
@@ -227,11 +228,6 @@ class _Rows:
                     return order.result, extent, rest
         return segment.variable, extent, rows
 
-    def _array(self, statement: loops.Row | loops.Accumulator, extent: Extent) -> Buffer:
-        extents = statement.extents if isinstance(statement, loops.Row) else ()
-        name = self.names.new(f"{self.kernel.name}_{statement.name}")
-        return Buffer(name=name, kind="output", extents=(extent, *extents), origin=statement.origin)
-
     def _computing(
         self,
         rows: Body,
@@ -248,7 +244,8 @@ class _Rows:
             if isinstance(statement, loops.Row) and self._only_stored(body, statement.name):
                 body = [stored_in(s, statement.name, array, element) for s in body if s is not statement]
             else:
-                body += self._stores(statement, array, element)
+                extents = statement.extents if isinstance(statement, loops.Row) else ()
+                body += self.writer.stored(statement.name, extents, "y", array, element)
         loop = replace(self.loop, variable=element, extent=extent, body=tuple(body))
         arrays = {load.buffer for load in known if isinstance(load, loops.Load)}
         maps = [index for index in self.maps.values() if index.name in arrays and index not in self.kernel.buffers]
@@ -260,22 +257,9 @@ class _Rows:
         writes = [s for s in body if name in written_names([s])]
         return name not in names_read(body) and len(writes) == 1
 
-    def _stores(self, statement: loops.Row | loops.Accumulator, array: str, element: str) -> Body:
-        writer = self.writer
-        if isinstance(statement, loops.Accumulator):
-            return (writer.store(array, statement.name, element),)
-        variables = writer.over(statement.extents)
-        value = writer.load("y", statement.name, *variables)
-        store = writer.store(array, value.result, element, *variables)
-        return writer.nested(variables, statement.extents, (value, store))
-
     def _summing(self, used: list[loops.Statement], made: dict[str, Buffer], element: str) -> loops.Kernel:
         """The kernel of the sums."""
-        loads = tuple(
-            loops.Load(result=name, buffer=array.name, indices=(element,), origin=array.origin)
-            for name, array in made.items()
-            if len(array.extents) == 1
-        )
+        loads = loaded(made, element)
         body: list[loops.Statement] = [*used, self.sums]
         for name, array in made.items():
             body = [stored_in(statement, name, array.name, element) for statement in body]

@@ -26,6 +26,7 @@ from explorer.compiler.ir.statements import (
 )
 from explorer.compiler.schedule.edit.nests import (
     Body,
+    array_of_each,
     clears,
     is_deep,
     only_adds,
@@ -89,7 +90,7 @@ def _sums_of(kernel: loops.Kernel, body: Body) -> Iterator[_Sum]:
         (name,) = targets
         others = [s for s in writers[name] if s is not statement]
         target = declared.get(name)
-        if not only_adds(statement, name) or any(not clears(kernel, s, name) for s in others):
+        if not only_adds([statement], name) or any(not clears(kernel, s, name) for s in others):
             continue
         if isinstance(target, loops.Accumulator) and target.start != 0.0:
             continue
@@ -199,7 +200,7 @@ class _Split:
                     body, array = self._row_stored(body, row)
                     made |= {} if array in self.kernel.buffers else {array.name: array}
                 case loops.Accumulator() as total:
-                    array = self._array(total)
+                    array = array_of_each(self.kernel, total, self.loop.extent, self.names)
                     made[array.name] = array
                     body = self._total_loaded(body, total, array)
                     totals[each.loop.variable] = (total,), (self._total_stored(total, array),)
@@ -236,7 +237,10 @@ class _Split:
 
     def _row_stored(self, body: Body, target: loops.Row) -> tuple[Body, Buffer]:
         """An iteration that adds to an array instead of a row, and reads it from there."""
-        copy, array = self._output(body, target) or (None, self._array(target))
+        copy, array = self._output(body, target) or (
+            None,
+            array_of_each(self.kernel, target, self.loop.extent, self.names),
+        )
         found: list[loops.Statement] = []
         for statement in body:
             if statement is target or statement is copy:
@@ -244,11 +248,6 @@ class _Split:
             if is_segment(self.kernel, statement) or not clears(self.kernel, statement, target.name):
                 found.append(stored_in(statement, target.name, array.name, self.loop.variable))
         return tuple(found), array
-
-    def _array(self, target: loops.Row | loops.Accumulator) -> Buffer:
-        extents = target.extents if isinstance(target, loops.Row) else ()
-        name = self.names.new(f"{self.kernel.name}_{target.name}")
-        return Buffer(name=name, kind="output", extents=(self.loop.extent, *extents), origin=target.origin)
 
     def _output(self, body: Body, target: loops.Row) -> tuple[loops.Statement, Buffer] | None:
         """The statement that does nothing but store a row in an output, and that output, where there is no other use

@@ -28,6 +28,37 @@ class Steps:
         self.facts: list[Fact] = []
         self._log: dict[str, None] = {}
 
+    @classmethod
+    def over(cls, arrays: Iterable[loops.Buffer], origin: Origin, taken: Iterable[Extent] = ()) -> Steps:
+        """The statements of a kernel of these arrays, none yet; nothing is named as these, their extents, or what else
+        is `taken`."""
+        names = {name for buffer in arrays for name in (buffer.name, *buffer.extents)} | {*taken}
+        return cls(Names({name for name in names if isinstance(name, str)}), origin)
+
+    def kernel(
+        self,
+        name: str,
+        template: str,
+        threads: int,
+        arrays: Iterable[loops.Buffer],
+        *said: str,
+        sizes: tuple[tuple[str, int], ...] = (),
+    ) -> kernels.ScheduledKernel:
+        """The kernel of what has been written, which has those of the arrays that it accesses; its schedule is what has
+        been noted, and then `said`."""
+        accessed = self.arrays()
+        return kernels.ScheduledKernel(
+            name=name,
+            template=template,
+            sizes=sizes,
+            buffers=tuple(buffer for buffer in arrays if buffer.name in accessed),
+            threads=threads,
+            schedule=(*self.log, *said),
+            body=self.body,
+            facts=tuple(self.facts),
+            origin=self._origin,
+        )
+
     @property
     def body(self) -> tuple[kernels.Statement, ...]:
         """What has been written."""
@@ -41,6 +72,10 @@ class Steps:
     def log(self) -> tuple[str, ...]:
         """What has been noted, in order."""
         return tuple(self._log)
+
+    def count(self, target: str, indices: Sequence[Atom], value: Atom) -> None:
+        """Adds an index to an element of a tile of indices that is a thread's own."""
+        self.accumulate(target, indices, "copy", value)
 
     def add(self, statement: kernels.Statement) -> None:
         """Appends a statement as it is."""
@@ -61,8 +96,9 @@ class Steps:
         unroll: int = 1,
         width: int = 0,
         apart: int = 0,
+        lower: Extent = 0,
     ) -> Iterator[str]:
-        """A loop from 0; what is written inside is its body. Gives its variable."""
+        """A loop, usually from 0; what is written inside is its body. Gives its variable."""
         variable = self.names.new(hint)
         self._bodies.append([])
         yield variable
@@ -70,6 +106,7 @@ class Steps:
         self.add(
             kernels.Loop(
                 variable=variable,
+                lower=lower,
                 extent=extent,
                 body=body,
                 step=step,
@@ -103,13 +140,8 @@ class Steps:
     @contextmanager
     def segment(self, hint: str, lower: Extent, upper: Extent, unroll: int) -> Iterator[str]:
         """A loop over a segment, whose bounds are known at run time. Gives its variable."""
-        variable = self.names.new(hint)
-        self._bodies.append([])
-        yield variable
-        body = tuple(self._bodies.pop())
-        self.add(
-            kernels.Loop(variable=variable, lower=lower, extent=upper, body=body, unroll=unroll, origin=self._origin)
-        )
+        with self.loop(hint, upper, lower=lower, unroll=unroll) as variable:
+            yield variable
 
     @contextmanager
     def where(self, left: Atom, comparison: str, right: Atom, *, needed: bool = True) -> Iterator[None]:
@@ -134,6 +166,14 @@ class Steps:
             return right
         result = self.names.new(hint)
         self.add(loops.Index(result=result, function=function, operands=(left, right), origin=self._origin))
+        return result
+
+    def select(self, hint: str, chosen: Extent, own: Extent, other: Extent) -> Extent:
+        """One index where the chosen one is not 0, else the other."""
+        if isinstance(chosen, int):
+            return own if chosen else other
+        result = self.names.new(hint)
+        self.add(loops.Index(result=result, function="select", operands=(chosen, own, other), origin=self._origin))
         return result
 
     def load(self, hint: str, buffer: str, *indices: Atom) -> str:
@@ -174,6 +214,10 @@ class Steps:
                 origin=self._origin,
             )
         )
+
+    def increase(self, target: str, place: Extent, more: Extent) -> None:
+        """Adds to an integer that no other thread touches."""
+        self.store(target, [place], self.index("sum", "add", self.load("before", target, place), more))
 
     def atomic(self, target: str, indices: Sequence[Atom], value: Atom, hint: str = "") -> str:
         """Adds to an element that other threads add to; gives what it held before, where that has a name."""

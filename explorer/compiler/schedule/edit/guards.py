@@ -1,26 +1,28 @@
 """Every access inside its array: shown, or looked at while the kernel runs.
 
-    s = y[position, x]                  index last = nodes - 1
-                                        index within = min(position, last)
-                                        index inside = max(within, 0)
-                                        s = y[inside, x]
+    s = y[position, x]                  s = y[position, x] checked position
 
     out[position, x] = s                where position < nodes
                                           out[position, x] = s
 
-A place that is searched is one of those that there are, as a load is of an element that there is.
+    copy tile[q] = x[position, q]       s = x[position, q] checked position
+                                        tile[q] = s
+
+A place that is searched is one of those that there are. Of an index that a checked load gives nothing is known, so that
+what it is used for is looked at too. Arrays may be empty: nothing of them is touched.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
+from contextlib import ExitStack
 from dataclasses import replace
 from functools import partial
 
 from explorer.compiler.ir import loops
 from explorer.compiler.ir.bounds.extents import Unproved
 from explorer.compiler.ir.bounds.lookups import given_facts
-from explorer.compiler.ir.kernels import AtomicAccumulate, Copy, ScheduledKernel, Search, Statement, Where
+from explorer.compiler.ir.kernels import AtomicAccumulate, CheckedLoad, Copy, ScheduledKernel, Search, Statement
 from explorer.compiler.ir.node import Atom, Names, VerificationError
 from explorer.compiler.ir.verify.accesses import Extents
 from explorer.compiler.ir.verify.kernels import verify_scheduled
@@ -38,32 +40,35 @@ def within_extents(
     extents, found = Extents(given_facts(nests)), []
     for kernel in kernels:
         missing = extents.unproved(kernel)
-        if missing:
-            kernel = _guarded(kernel, missing, report)
-            if left := extents.unproved(kernel):
-                raise _refused(kernel, str(left[0]))
-        found.append(kernel)
+        found.append(_guarded(kernel, missing, extents, report) if missing else kernel)
     return tuple(found)
+
+
+def _guarded(
+    kernel: ScheduledKernel, missing: tuple[Unproved, ...], extents: Extents, report: Report
+) -> ScheduledKernel:
+    """The kernel with guards, which its schedule names."""
+    first, guarded, before = missing[0], kernel, list[Unproved]()
+    while missing:
+        if again := next((each for each in missing if any(map(each.is_same, before))), None):
+            raise _refused(kernel, str(again))
+        before += missing
+        body = edit(guarded.body, partial(_inside, missing=missing, names=names_of(guarded)))
+        guarded = replace(guarded, body=body)
+        missing = extents.unproved(guarded)
+    arrays = dict.fromkeys(each.array for each in before)
+    report.did(f"{kernel.name} looks while it runs whether it is inside {', '.join(arrays)}: nothing shows {first}")
+    said = tuple(f"guard {array}: nothing shows every access to be inside it" for array in arrays)
+    guarded = replace(guarded, schedule=(*guarded.schedule, *said))
+    try:
+        verify_scheduled(guarded)
+    except VerificationError as error:
+        raise _refused(kernel, f"{first} ({error})") from error
+    return guarded
 
 
 def _refused(kernel: ScheduledKernel, why: str) -> Unsupported:
     return Unsupported(f"{kernel.name} cannot be shown to stay inside its arrays: {why}.")
-
-
-def _guarded(kernel: ScheduledKernel, missing: tuple[Unproved, ...], report: Report) -> ScheduledKernel:
-    """The kernel with guards, which its schedule names."""
-    arrays = list(dict.fromkeys(each.array for each in missing))
-    report.did(
-        f"{kernel.name} looks while it runs whether it is inside {', '.join(arrays)}: nothing shows {missing[0]}"
-    )
-    said = tuple(f"guard {array}: nothing shows every access to be inside it" for array in arrays)
-    body = edit(kernel.body, partial(_inside, missing=missing, names=names_of(kernel)))
-    guarded = replace(kernel, schedule=(*kernel.schedule, *said), body=body)
-    try:
-        verify_scheduled(guarded)
-    except VerificationError as error:
-        raise _refused(kernel, f"{missing[0]} ({error})") from error
-    return guarded
 
 
 def _inside(statement: Statement, missing: tuple[Unproved, ...], names: Names) -> Body:
@@ -73,33 +78,50 @@ def _inside(statement: Statement, missing: tuple[Unproved, ...], names: Names) -
         return (statement,)
     match statement:
         case loops.Load():
-            return _clamped(statement, own, names)
+            return (_checked(statement, own),)
         case Search():
             return _narrowed(statement, own, names)
+        case Copy():
+            return _copied(statement, own, names)
         case AtomicAccumulate(result=str(result)) if result:
             return (statement,)
-        case loops.Store() | loops.Accumulate() if not isinstance(statement, Copy):
-            return (_where(statement, own),)
+        case loops.Store() | loops.Accumulate():
+            return _where(statement, own, names)
     return (statement,)
 
 
-def _where(statement: Statement, own: list[Unproved]) -> Statement:
+def _where(statement: Statement, own: list[Unproved], names: Names) -> Body:
     """A store only where it is inside."""
-    for each in own:
-        left, comparison, right = (0, "<=", each.index) if each.below else (each.index, "<", each.extent)
-        statement = Where(left=left, comparison=comparison, right=right, body=(statement,), origin=statement.origin)
-    return statement
-
-
-def _clamped(load: loops.Load, own: list[Unproved], names: Names) -> Body:
-    """A load of the nearest element that there is."""
-    steps, indices = Steps(names, load.origin), load.indices
-    for index, extent in {each.index: each.extent for each in own}.items():
-        within = steps.index("within", "min", _index(index), steps.index("last", "sub", extent, 1))
-        inside = steps.index("inside", "max", within, 0)
-        indices = tuple(inside if each == index else each for each in indices)
-    steps.add(replace(load, indices=indices))
+    steps = Steps(names, statement.origin)
+    with ExitStack() as conditions:
+        for each in own:
+            if each.below:
+                conditions.enter_context(steps.where(0, "<=", _index(each.index)))
+            elif each.width == 1:
+                conditions.enter_context(steps.where(_index(each.index), "<", each.extent))
+            else:
+                last = steps.index("last", "sub", each.extent, each.width)
+                conditions.enter_context(steps.where(_index(each.index), "<=", last))
+        steps.add(statement)
     return steps.body
+
+
+def _checked(load: loops.Load, own: list[Unproved]) -> CheckedLoad:
+    """A load of what there is."""
+    before = load.checked if isinstance(load, CheckedLoad) else ()
+    checked = tuple(dict.fromkeys((*before, *(each.index for each in own))))
+    return CheckedLoad(
+        result=load.result, buffer=load.buffer, indices=load.indices, checked=checked, origin=load.origin
+    )
+
+
+def _copied(copy: Copy, own: list[Unproved], names: Names) -> Body:
+    """A copy as the load and the store that it is as a sequential program, each inside."""
+    read, written = ([each for each in own if each.array == array] for array in (copy.buffer, copy.target))
+    name, origin = names.new(f"{copy.buffer}_copied"), copy.origin
+    load = loops.Load(result=name, buffer=copy.buffer, indices=copy.buffer_indices, origin=origin)
+    store = loops.Store(target=copy.target, indices=copy.indices, function="copy", operands=(name,), origin=origin)
+    return (_checked(load, read) if read else load, *_where(store, written, names))
 
 
 def _narrowed(search: Search, own: list[Unproved], names: Names) -> Body:

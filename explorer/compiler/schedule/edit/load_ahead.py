@@ -14,6 +14,7 @@ from explorer.compiler.ir import kernels, loops
 from explorer.compiler.ir.kernels import reads_of
 from explorer.compiler.ir.node import Atom, Names, walk
 from explorer.compiler.ir.statements import rename, slice_for
+from explorer.compiler.schedule.edit.statement_writer import Writer
 
 Guard = Callable[[tuple[kernels.Statement, ...]], tuple[kernels.Statement, ...]]
 """Makes the computing part of an iteration do nothing where it is past the last one."""
@@ -122,18 +123,16 @@ class Batch:
     ) -> tuple[kernels.Statement, ...]:
         """The two loops over a batch whose iterations are `first`, `first + apart`, ...: in the one clamped to `last`,
         in the other guarded against what is past it."""
-
-        def index(result: str, function: str, *operands: Atom) -> loops.Index:
-            return loops.Index(result=result, function=function, operands=operands, origin=loop.origin)
+        write = Writer.named(self.names, loop.origin)
 
         def places(slot: str, result: str) -> tuple[kernels.Statement, ...]:
             if apart == 1:
-                return (index(result, "add", first, slot),)
-            offset = index(self.names.new("offset"), "mul", slot, apart)
-            return offset, index(result, "add", first, offset.result)
+                return (write.define(result, "add", first, slot),)
+            offset = write.index("offset", "mul", slot, apart)
+            return offset, write.define(result, "add", first, offset.result)
 
         ahead = self.names.new("ahead")
-        clamped = (*places(self.slot, ahead), index(self.place, "min", ahead, last))
+        clamped = (*places(self.slot, ahead), write.define(self.place, "min", ahead, last))
         computing = (*places(self.other, self.variable), *guard(tuple(self.parts.rest)))
         slots = kernels.Loop(variable=self.slot, extent=self.size, body=(), unroll=0, origin=loop.origin)
         return (
@@ -153,27 +152,24 @@ def in_batches(
     assert isinstance(loop.extent, str | int)
     extent = loop.extent
 
-    def guard(body: tuple[kernels.Statement, ...]) -> tuple[kernels.Statement, ...]:
-        return (kernels.Where(left=loop.variable, comparison="<", right=extent, body=body, origin=loop.origin),)
+    write = Writer.named(names, loop.origin)
 
-    def index(hint: str, function: str, *operands: Atom) -> loops.Index:
-        return loops.Index(result=names.new(hint), function=function, operands=operands, origin=loop.origin)
+    def guard(body: tuple[kernels.Statement, ...]) -> tuple[kernels.Statement, ...]:
+        return (write.where(loop.variable, "<", extent, *body),)
 
     whole = size * groups
-    span = index("span", "sub", loop.extent, loop.lower)
-    padded = index("padded", "add", span.result, whole - 1)
-    count = index("batches", "div", padded.result, whole)
-    last = index("end", "sub", loop.extent, 1)
+    span = write.index("span", "sub", loop.extent, loop.lower)
+    padded = write.index("padded", "add", span.result, whole - 1)
+    count = write.index("batches", "div", padded.result, whole)
+    last = write.index("end", "sub", loop.extent, 1)
     number = names.new("batch")
-    done = index("done" if loop.lower else "first", "mul", number, whole)
-    first = index("first", "add", loop.lower, done.result) if loop.lower else done
+    done = write.index("done" if loop.lower else "first", "mul", number, whole)
+    first = write.index("first", "add", loop.lower, done.result) if loop.lower else done
     if groups == 1:
         body = (*dict.fromkeys((done, first)), *batch.statements(first.result, 1, last.result, loop, guard))
     else:
         group = names.new("group")
-        own = index("own", "add", first.result, group)
+        own = write.index("own", "add", first.result, group)
         steps = (own, *batch.statements(own.result, groups, last.result, loop, guard))
-        shared = kernels.Loop(variable=group, extent=groups, body=steps, bind="lane", width=groups, origin=loop.origin)
-        body = (*dict.fromkeys((done, first)), shared)
-    batches = kernels.Loop(variable=number, extent=count.result, body=body, origin=loop.origin)
-    return span, padded, count, last, batches
+        body = (*dict.fromkeys((done, first)), write.loop(group, groups, *steps, bind="lane", width=groups))
+    return span, padded, count, last, write.loop(number, count.result, *body)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
 from explorer.compiler.ir import loops
+from explorer.compiler.ir.kernels import ElementType, inputs_of
 from explorer.compiler.ir.loops import Buffer
-from explorer.compiler.ir.node import Extent, Node, merge, rewrite, walk
+from explorer.compiler.ir.node import Extent, Names, Node, Origin, merge, rewrite, walk
 from explorer.compiler.ir.statements import is_segment, names_read, read_in, written_in, written_names
 
 Body = tuple[loops.Statement, ...]
@@ -24,9 +26,9 @@ def only_loop(kernel: loops.Kernel) -> loops.For | None:
     return loop if loop is not None and loop.parallel else None
 
 
-def part(kernel: loops.Kernel, name: str, loop: loops.For, *made: Buffer) -> loops.Kernel:
+def part(kernel: loops.Kernel, name: str, loop: loops.For, *made: Buffer, origin: Origin = ()) -> loops.Kernel:
     """A part of a kernel: its buffers are those that the loop accesses, of the kernel and of what was `made` for the
-    parts; outputs that others write are temporary."""
+    parts; outputs that others write are temporary. Its origin is that of its statements, if no other is given."""
     written = written_names([loop])
     used = written | names_read([loop])
     buffers = tuple(
@@ -34,8 +36,25 @@ def part(kernel: loops.Kernel, name: str, loop: loops.For, *made: Buffer) -> loo
         for buffer in (*kernel.buffers, *made)
         if buffer.name in used
     )
-    origin = merge(*(statement.origin for statement in loop.body))
+    origin = origin or merge(*(statement.origin for statement in loop.body))
     return replace(kernel, name=name, buffers=buffers, body=(replace(loop, origin=origin),), origin=origin)
+
+
+def array_of_each(kernel: loops.Kernel, statement: loops.Statement, extent: Extent, names: Names) -> Buffer:
+    """An array for what a statement of a kernel's iteration names, a row, an accumulator or another scalar: for that of
+    each of so many iterations."""
+    name = names.new(f"{kernel.name}_{loops.result_of(statement)}")
+    extents = statement.extents if isinstance(statement, loops.Row) else ()
+    return Buffer(name=name, kind="output", extents=(extent, *extents), origin=statement.origin)
+
+
+def loaded(arrays: Mapping[str, Buffer], index: str) -> tuple[loops.Load, ...]:
+    """Loads of one's number, by its name, from each of the arrays that have one for each iteration."""
+    return tuple(
+        loops.Load(result=name, buffer=array.name, indices=(index,), origin=array.origin)
+        for name, array in arrays.items()
+        if len(array.extents) == 1
+    )
 
 
 def stored_in(statement: loops.Statement, name: str, buffer: str, row: str) -> loops.Statement:
@@ -90,6 +109,25 @@ def static_loop(kernel: loops.Kernel, statement: loops.Statement) -> bool:
     )
 
 
+def offsets_of(scalars: Iterable[loops.Statement], segment: loops.For, row: str) -> str | None:
+    """The array of where segments begin, if the segment of a row lies between `ptr[row]` and `ptr[row + 1]`, as these
+    scalars say: "" where it is another row's, None where it has no offsets."""
+    named = {loops.result_of(statement): statement for statement in scalars}
+    begin, end = named.get(str(segment.lower)), named.get(str(segment.extent))
+    if not isinstance(begin, loops.Load) or not isinstance(end, loops.Load) or begin.buffer != end.buffer:
+        return None
+    following = named.get(str(end.indices[0]))
+    is_next = isinstance(following, loops.Index) and (following.function, following.operands) == ("add", (row, 1))
+    return begin.buffer if is_next and begin.indices == (row,) else ""
+
+
+def map_of(maps: Mapping[str, Buffer], scalars: Iterable[loops.Statement], segment: loops.For) -> Buffer | None:
+    """The array that says of each element in which segment it is, of `maps` by that of where segments begin; None where
+    the segment begins elsewhere."""
+    begin = next((s for s in scalars if loops.result_of(s) == segment.lower), None)
+    return maps.get(begin.buffer) if isinstance(begin, loops.Load) else None
+
+
 def first_extents(kernel: loops.Kernel, body: Body, index: str) -> set[Extent]:
     """The lengths of the arrays that an index is the first of, but for those of where segments begin, which are read
     at the next index too and have one element more."""
@@ -103,13 +141,14 @@ def first_extents(kernel: loops.Kernel, body: Body, index: str) -> set[Extent]:
     return {extents[load.buffer] for load in loads if load.indices[:1] == (index,) and load.buffer not in offsets}
 
 
-def only_adds(loop: loops.For, target: str) -> bool:
-    """Whether all that a loop does with a target is to sum in it."""
-    nodes = list(walk(loop))
+def only_adds(body: Iterable[loops.Statement], target: str, row: str = "") -> bool:
+    """Whether all that statements do with a target is to sum in it; in its `row`, where one is given."""
+    nodes = [node for statement in body for node in walk(statement)]
     writes = [n for n in nodes if isinstance(n, loops.Store | loops.Accumulate) and n.target == target]
-    # an accumulation reads its own target first
-    read = {r for n in nodes for r in (loops.reads_of(n)[1:] if isinstance(n, loops.Accumulate) else loops.reads_of(n))}
-    return target not in read and all(isinstance(n, loops.Accumulate) and n.reduction == "sum" for n in writes)
+    return target not in {name for node in nodes for name in inputs_of(node)} and all(
+        isinstance(n, loops.Accumulate) and n.reduction == "sum" and (not row or n.indices[:1] == (row,))
+        for n in writes
+    )
 
 
 def clears(kernel: loops.Kernel, statement: loops.Statement, name: str) -> bool:
@@ -117,3 +156,10 @@ def clears(kernel: loops.Kernel, statement: loops.Statement, name: str) -> bool:
     while isinstance(statement, loops.For) and static_loop(kernel, statement) and len(statement.body) == 1:
         (statement,) = statement.body
     return isinstance(statement, loops.Store) and (statement.target, statement.operands) == (name, (0.0,))
+
+
+def element_type(kernel: loops.Kernel, scalar: loops.Statement) -> ElementType:
+    """What a tile holds for a scalar of a kernel: an index, or a number."""
+    indices = {buffer.name for buffer in kernel.buffers if buffer.type == "i32"}
+    of_index = isinstance(scalar, loops.Load) and scalar.buffer in indices
+    return "i32" if of_index or isinstance(scalar, loops.Index) else "f32"

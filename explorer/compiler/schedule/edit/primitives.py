@@ -9,7 +9,6 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import TypeGuard
 
-from explorer.compiler.ir import loops
 from explorer.compiler.ir.kernels import (
     Count,
     Level,
@@ -33,10 +32,10 @@ from explorer.compiler.schedule.edit.queries import (
     find_tile,
     loops_in,
     names_of,
+    places,
     scheduled,
     static_extent,
     tiles_of,
-    touched_in,
 )
 
 LEVEL_ORDER: tuple[Level, ...] = ("block", "column", "warp", "lane", "thread")
@@ -228,42 +227,10 @@ def why_not_private(kernel: ScheduledKernel, tile: Tile) -> str:
     return f"the loops over {tile.name} differ in their steps" if len(steps) > 1 else ""
 
 
-def accesses_in_lanes(
-    body: Body, array: str, loop: Loop | None = None
-) -> Iterator[tuple[Loop | None, tuple[Atom, ...]]]:
+def accesses_in_lanes(body: Body, array: str) -> Iterator[tuple[Loop | None, tuple[Atom, ...]]]:
     """Each access to an array: the loop around it that lanes share, if any, and the indices."""
-    for statement in body:
-        if array not in touched_in(statement):
-            continue
-        access = access_of(statement)
-        if access is not None:
-            yield loop, access.indices
-        if isinstance(statement, Loop | Where):
-            shared = isinstance(statement, Loop) and statement.bind == "lane"
-            yield from accesses_in_lanes(
-                statement.body, array, statement if shared and isinstance(statement, Loop) else loop
-            )
-
-
-def reorder(kernel: ScheduledKernel, outer: str, inner: str) -> ScheduledKernel:
-    """Two loops, one directly in the other, exchanged: where all that they do is add, each to its own element."""
-    around, inside = find_loop(kernel, outer), find_loop(kernel, inner)
-    if around.body != (inside,):
-        raise ScheduleError(f"{inner} is not all that {outer} does")
-    if {inside.lower, inside.extent} & {outer}:
-        raise ScheduleError(f"the bounds of {inner} depend on {outer}")
-    for statement in inside.body:
-        if isinstance(statement, Accumulate | Load | Index | Compute):
-            continue
-        if isinstance(statement, Store) and {outer, inner} <= set(statement.indices):
-            continue
-        raise ScheduleError(f"there is {type(statement).__name__.lower()} in the loop {inner}")
-    sums = [s for s in inside.body if isinstance(s, Store | Accumulate)]
-    read = {name for s in inside.body for name in (*loops.reads_of(s)[isinstance(s, Accumulate) :],)}
-    if len({s.target for s in sums}) < len(sums) or read & {s.target for s in sums}:
-        raise ScheduleError(f"the order in which the loop {inner} changes its targets matters")
-    changed = replace(inside, body=(replace(around, body=inside.body),))
-    return scheduled(edit_loop(kernel, outer, lambda _: changed), f"reorder {outer}, {inner} to {inner}, {outer}")
+    for around, access in places(body, array):
+        yield next((loop for loop in reversed(around) if loop.bind == "lane"), None), access.indices
 
 
 def bind_buffer(kernel: ScheduledKernel, variable: str, order: str) -> ScheduledKernel:

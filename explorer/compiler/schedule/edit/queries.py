@@ -8,7 +8,7 @@ from itertools import chain
 from operator import is_not
 
 from explorer.compiler.ir import loops
-from explorer.compiler.ir.kernels import Loop, ScheduledKernel, Statement, Tile, Where, result_of
+from explorer.compiler.ir.kernels import Loop, ScheduledKernel, Statement, Tile, Where, defined_in
 from explorer.compiler.ir.node import Atom, Names, Node, once, walk
 
 Body = tuple[Statement, ...]
@@ -54,16 +54,8 @@ def _unshared(statement: loops.Statement) -> Statement:
 
 def names_of(kernel: ScheduledKernel) -> Names:
     """Allocates names that the kernel does not use."""
-    defined: set[str] = set().union(*map(_defined_in, kernel.body))
     buffers = {buffer.name for buffer in kernel.buffers}
-    return Names(defined | buffers | loops.fixed_names(kernel.sizes, kernel.buffers))
-
-
-@once
-def _defined_in(statement: Node) -> frozenset[str]:
-    name = result_of(statement)
-    inner = _union(_defined_in, statement)
-    return inner if name is None else inner | {name}
+    return Names(defined_in(kernel) | buffers | loops.fixed_names(kernel.sizes, kernel.buffers))
 
 
 def _union(names: Callable[[Node], frozenset[str]], node: Node) -> frozenset[str]:
@@ -202,6 +194,25 @@ def accesses(node: Node, array: str) -> list[Access]:
         return [access for child in node.body for access in accesses(child, array)]
     access = access_of(node)
     return [] if access is None else [access]
+
+
+Place = tuple[tuple[Loop, ...], Access]
+"""An access with the loops around it, outermost first."""
+
+
+def places(body: Body, array: str, around: tuple[Loop, ...] = ()) -> list[Place]:
+    """The accesses to an array, each with the loops around it, in program order."""
+    found: list[Place] = []
+    for statement in body:
+        if array not in touched_in(statement):
+            continue
+        access = access_of(statement)
+        if access is not None:
+            found.append((around, access))
+        if isinstance(statement, Loop | Where):
+            inner = (*around, statement) if isinstance(statement, Loop) else around
+            found += places(statement.body, array, inner)
+    return found
 
 
 def moved(statement: Statement, array: str, indices: tuple[Atom, ...]) -> Statement:

@@ -129,29 +129,31 @@ def _into_part(statement: Statement, parts: dict[tuple[str, tuple[Atom, ...]], s
 
 def make_atomic(kernel: ScheduledKernel, outputs: frozenset[str]) -> ScheduledKernel:
     """The sums in these outputs made atomic: other warps add to the same elements."""
-
-    def of(statement: Statement) -> Body:
-        if not isinstance(statement, Accumulate) or statement.target not in outputs:
-            return (statement,)
-        return (AtomicAccumulate(**{name: getattr(statement, name) for name in FIELDS}),)
-
     if not outputs:
         return kernel
-    return scheduled(kernel, f"add to {', '.join(sorted(outputs))} atomically", edit(kernel.body, of))
+    line = f"add to {', '.join(sorted(outputs))} atomically"
+    return scheduled(kernel, line, _atomic(kernel.body, outputs, Accumulate))
 
 
 def stores_added(body: Body, outputs: Collection[str]) -> Body:
     """The body with each store in these outputs as an atomic sum: others add to the same elements of what has been
     cleared."""
+    return _atomic(body, outputs, Store)
+
+
+def _atomic(body: Body, outputs: Collection[str], kind: type[Accumulate | Store]) -> Body:
+    """The body with statements of a kind in these outputs as atomic sums, or of the reduction that they are."""
 
     def of(statement: Statement) -> Body:
-        if not isinstance(statement, Store) or statement.target not in outputs:
+        if not isinstance(statement, Accumulate | Store) or not isinstance(statement, kind):
+            return (statement,)
+        if statement.target not in outputs:
             return (statement,)
         return (
             AtomicAccumulate(
                 target=statement.target,
                 indices=statement.indices,
-                reduction="sum",
+                reduction=statement.reduction if isinstance(statement, Accumulate) else "sum",
                 function=statement.function,
                 operands=statement.operands,
                 origin=statement.origin,
@@ -159,6 +161,3 @@ def stores_added(body: Body, outputs: Collection[str]) -> Body:
         )
 
     return edit(body, of)
-
-
-FIELDS = ("origin", "target", "indices", "reduction", "function", "operands")

@@ -16,9 +16,20 @@ class Writer:
         self.names = Names(all_names(kernel))
         self.origin = origin
 
+    @classmethod
+    def named(cls, names: Names, origin: Origin) -> Writer:
+        """One whose statements are named by these."""
+        writer = cls.__new__(cls)
+        writer.names, writer.origin = names, origin
+        return writer
+
+    def define(self, result: str, function: str, *operands: Atom) -> loops.Index:
+        """Integer arithmetic of a name that is known."""
+        return loops.Index(result=result, function=function, operands=operands, origin=self.origin)
+
     def index(self, hint: str, function: str, *operands: Atom) -> loops.Index:
         """Integer arithmetic, named after the hint."""
-        return loops.Index(result=self.names.new(hint), function=function, operands=operands, origin=self.origin)
+        return self.define(self.names.new(hint), function, *operands)
 
     def compute(self, hint: str, function: str, *operands: Atom) -> loops.Compute:
         """A scalar, named after the hint."""
@@ -63,6 +74,21 @@ class Writer:
         """A loop from 0."""
         made = kernels.Loop(variable=variable, extent=extent, body=body, origin=self.origin)
         return replace(made, bind=bind, width=width)
+
+    def cleared(self, row: str, extents: tuple[str | int, ...]) -> tuple[loops.Statement, ...]:
+        """`for d in 0..D { y[d] = 0.0 }`: a row of these extents."""
+        variables = self.over(extents)
+        return self.nested(variables, extents, (self.store(row, 0.0, *variables),))
+
+    def stored(
+        self, row: str, extents: tuple[str | int, ...], hint: str, target: str, *place: Atom
+    ) -> tuple[loops.Statement, ...]:
+        """`for d in 0..D { s = y[d]; out[b, d] = s }`: a row of these extents, or a scalar, at a place of an array."""
+        variables = self.over(extents)
+        if not variables:
+            return (self.store(target, row, *place),)
+        value = self.load(hint, row, *variables)
+        return self.nested(variables, extents, (value, self.store(target, value.result, *place, *variables)))
 
     def over(self, extents: tuple[str | int, ...]) -> tuple[str, ...]:
         """New variables for loops over these extents."""

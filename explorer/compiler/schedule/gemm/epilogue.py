@@ -18,8 +18,7 @@ from explorer.compiler.ir.node import Atom, Extent
 from explorer.compiler.ir.statements import names_read, slice_for
 from explorer.compiler.schedule.edit.builder import Steps
 from explorer.compiler.schedule.gemm.on_cuda_cores import ThreadSums
-from explorer.compiler.schedule.gemm.on_mma import TensorSums
-from explorer.compiler.schedule.gemm.on_wgmma import WarpgroupSums
+from explorer.compiler.schedule.gemm.on_tensor_cores import TensorSums, WarpgroupSums
 from explorer.compiler.schedule.gemm.row_epilogues import Ending, add_part
 from explorer.compiler.schedule.gemm.tiling import TilePlace, Tiling
 from explorer.compiler.schedule.match.matrix_products import Product

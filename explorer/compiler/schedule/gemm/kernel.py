@@ -10,33 +10,24 @@ the registers, and what they do behind them too, where one block has all columns
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from explorer.compiler.decisions import Decision
 from explorer.compiler.ir import loops
 from explorer.compiler.ir.kernels import Count, ScheduledKernel
 from explorer.compiler.ir.loops import Buffer
 from explorer.compiler.ir.node import Atom, Extent, Names
 from explorer.compiler.report import Report
 from explorer.compiler.schedule.edit.builder import Steps
+from explorer.compiler.schedule.fitting import blocks_at_a_time
 from explorer.compiler.schedule.gemm.epilogue import Epilogue
 from explorer.compiler.schedule.gemm.on_cuda_cores import ThreadSums
-from explorer.compiler.schedule.gemm.on_mma import TensorSums
-from explorer.compiler.schedule.gemm.on_wgmma import WarpgroupSums
+from explorer.compiler.schedule.gemm.on_tensor_cores import TensorSums, WarpgroupSums
 from explorer.compiler.schedule.gemm.operands import LeftOperand, RightOperand
 from explorer.compiler.schedule.gemm.row_epilogues import Ending
 from explorer.compiler.schedule.gemm.segment_operand import SegmentOperand
 from explorer.compiler.schedule.gemm.tiling import TilePlace, Tiling, choose_tiling
 from explorer.compiler.schedule.inspect.group_by_matrix import HEIGHTS, ROWS_A_TILE, Grouping
 from explorer.compiler.schedule.match.matrix_products import Product
-
-RESIDENT = Decision(
-    name="resident",
-    domain=tuple(range(33)),
-    why="blocks that a multiprocessor is to have at a time, which leaves each thread so many registers; 0 leaves it to"
-    " the assembler",
-    source="as many as leave a thread its sums and operands in registers; measured on an H100",
-)
 
 
 @dataclass(frozen=True)
@@ -85,8 +76,9 @@ def _operands(kernel: loops.Kernel, product: Product, tiling: Tiling) -> _Operan
     return _Operands(SegmentOperand(kernel, product, product.segment, tiling, depth), right, depth)
 
 
-class _Writer:
-    """Writes one product's kernel."""
+class ProductWriter:
+    """Writes the kernel of one of a kernel's products, in a precision of the options where rows of the columns are
+    whole vectors, with what ends its rows where that can be. `names` are those of the module's buffers."""
 
     def __init__(
         self,
@@ -96,7 +88,7 @@ class _Writer:
         name: str,
         names: Names,
         report: Report,
-        ending: Ending | None,
+        ending: Ending | None = None,
     ) -> None:
         report.enter(name)
         self.name, self.report = name, report
@@ -124,8 +116,7 @@ class _Writer:
             for accumulator in (() if ending else product.accumulators)
         }
         self.ending = ending
-        taken = {name for name, _ in kernel.sizes} | loops.fixed_names(kernel.sizes, self._arrays())
-        self.steps = Steps(Names(taken | {buffer.name for buffer in self._arrays()}), product.origin)
+        self.steps = Steps.over(self._arrays(), product.origin, (name for name, _ in kernel.sizes))
         self.epilogue = Epilogue(kernel, product, self.tiling, self.sums, self.steps, self.parts, ending)
 
     def _arrays(self) -> tuple[Buffer, ...]:
@@ -147,30 +138,12 @@ class _Writer:
                 steps.did(f"tile {product.column} by {self.tiling.columns} @column")
                 with steps.loop("column", self.blocks * heads, "column") as column:
                     self._tile(tile, column)
-        used = steps.arrays()
-        kernel = ScheduledKernel(
-            name=self.name,
-            template="gemm",
-            sizes=self.kernel.sizes,
-            buffers=tuple(buffer for buffer in self._arrays() if buffer.name in used),
-            threads=self.tiling.threads,
-            resident=self._resident(),
-            schedule=steps.log,
-            body=steps.body,
-            counts=self.grouping.counts if self.grouping else (),
-            busy=self.grouping.used if self.grouping else "",
-            origin=product.origin,
-        )
+        made = steps.kernel(self.name, "gemm", self.tiling.threads, self._arrays(), sizes=self.kernel.sizes)
+        counts, busy = (self.grouping.counts, self.grouping.used) if self.grouping else ((), "")
+        threads = self.tiling.threads
+        resident = blocks_at_a_time(self.name, self._usual_resident(), threads, self.report)
+        kernel = replace(made, resident=resident, counts=counts, busy=busy)
         return ProductKernel(kernel, self.parts, self.count, self.ending is not None, self.tiling.precision is not None)
-
-    def _resident(self) -> int:
-        """Blocks that a multiprocessor is to have at a time."""
-        usual = self._usual_resident()
-        most = self.report.target.threads // self.tiling.threads
-        resident = self.report.number(self.name, RESIDENT, usual, lambda: tuple(range(min(most, 16) + 1)))
-        if resident > most:
-            self.report.settle(self.name, RESIDENT, most, f"a multiprocessor has {most} blocks of so many threads")
-        return min(resident, most)
 
     def _usual_resident(self) -> int:
         """As many as have room where rows are sums, whose loads wait for one another. For other products on tensor
@@ -303,17 +276,3 @@ class _Writer:
 def _stored(product: Product) -> set[str]:
     """The arrays that the epilogue stores in."""
     return {statement.target for statement in product.epilogue if isinstance(statement, loops.Store)}
-
-
-def write_product(
-    kernel: loops.Kernel,
-    product: Product,
-    grouping: Grouping | None,
-    name: str,
-    names: Names,
-    report: Report,
-    ending: Ending | None = None,
-) -> ProductKernel:
-    """The kernel of one of a kernel's products, in a precision of the options where rows of the columns are whole
-    vectors, with what ends its rows where that can be. `names` are those of the module's buffers."""
-    return _Writer(kernel, product, grouping, name, names, report, ending).write()

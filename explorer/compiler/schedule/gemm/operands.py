@@ -11,10 +11,10 @@ from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 
 from explorer.compiler.ir import loops
-from explorer.compiler.ir.kernels import ElementType
 from explorer.compiler.ir.node import Atom, Extent
 from explorer.compiler.ir.statements import slice_for
 from explorer.compiler.schedule.edit.builder import Steps
+from explorer.compiler.schedule.edit.nests import element_type
 from explorer.compiler.schedule.gemm.tiling import TilePlace, Tiling
 from explorer.compiler.schedule.inspect.group_by_matrix import GRANULE, ROWS_A_TILE
 from explorer.compiler.schedule.match.matrix_products import Product
@@ -33,7 +33,7 @@ class LeftOperand:
     schedule: tuple[str, ...] = ()
 
     def __init__(self, kernel: loops.Kernel, product: Product, tiling: Tiling, depth: int) -> None:
-        self._product, self._depth, self._tiling = product, depth, tiling
+        self._kernel, self._product, self._depth, self._tiling = kernel, product, depth, tiling
         self._step = tiling.depth_step
         self._across = tiling.depth // tiling.depth_step
         self._down = tiling.threads // self._across
@@ -49,7 +49,6 @@ class LeftOperand:
             else:
                 self._arithmetic.append(statement)
         read = {name for s in product.prologue for name in loops.reads_of(s)} | {product.factor}
-        self._index_arrays = {buffer.name for buffer in kernel.buffers if buffer.type == "i32"}
         self._head = tuple(s for s in product.head if s is not product.matrix_index)
         self._scalars = [s for s in self._head if loops.result_of(s) in read]
         self._row_read = product.rows.variable in read
@@ -85,13 +84,9 @@ class LeftOperand:
         for scalar in self._scalars:
             name = loops.result_of(scalar)
             assert name is not None
-            self._kept[name] = steps.tile("kept", rows, "register", type=self._type(scalar))
+            self._kept[name] = steps.tile("kept", rows, "register", type=element_type(self._kernel, scalar))
         for load in () if self.copied else self._loads:
             self._loaded[load.result] = steps.tile("next", [*rows, self._tiling.depth], "register")
-
-    def _type(self, scalar: loops.Statement) -> ElementType:
-        of_index = isinstance(scalar, loops.Load) and scalar.buffer in self._index_arrays
-        return "i32" if of_index or isinstance(scalar, loops.Index) else "f32"
 
     @contextmanager
     def _each(self, steps: Steps) -> Iterator[tuple[Extent, str, str]]:

@@ -11,6 +11,10 @@ Rows that say themselves which matrix they add to are grouped by the inspector; 
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+
 from explorer.compiler.decisions import Decision
 from explorer.compiler.ir import loops
 from explorer.compiler.ir.kernels import Count, ScheduledKernel
@@ -19,7 +23,7 @@ from explorer.compiler.ir.statements import all_names
 from explorer.compiler.passes.loops.cleared import clear_output, clearing_kernel
 from explorer.compiler.report import Report
 from explorer.compiler.schedule.edit.builder import ALL, Steps
-from explorer.compiler.schedule.gemm.kernel import RESIDENT
+from explorer.compiler.schedule.fitting import RESIDENT
 from explorer.compiler.schedule.gemm.outer_operands import SLAB, STAGES, OuterOperand, SegmentRows
 from explorer.compiler.schedule.gemm.strategy import Groupings
 from explorer.compiler.schedule.gemm.tiling import vector_step
@@ -137,19 +141,9 @@ class _Writer:
                     first = steps.index("down", "mul", steps.index("t", "div", tile, acrosses), self.tiles[0])
                     left = steps.index("across", "mul", steps.index("t", "mod", tile, acrosses), self.tiles[1])
                     self._piece(piece, head, first, left)
-        used = steps.arrays()
-        return ScheduledKernel(
-            name=self.kernel.name,
-            template="outer_products",
-            sizes=self.kernel.sizes,
-            buffers=tuple(buffer for buffer in self.buffers if buffer.name in used),
-            threads=self.threads,
-            resident=self.resident,
-            schedule=steps.log,
-            body=steps.body,
-            counts=self.grouping.counts if self.grouping else (),
-            origin=self.kernel.origin,
-        )
+        kernel, counts = self.kernel, self.grouping.counts if self.grouping else ()
+        made = steps.kernel(kernel.name, "outer_products", self.threads, self.buffers, sizes=kernel.sizes)
+        return replace(made, resident=self.resident, counts=counts, origin=kernel.origin)
 
     def _piece(self, piece: Extent, head: Extent, down: Extent, across: Extent) -> None:
         """The segments that a piece of rows meets."""
@@ -185,17 +179,23 @@ class _Writer:
         """Sums the rows of a segment from `lower` to `upper`, and adds the sums to its matrix."""
         steps, (high, wide) = self.steps, self.tiles
         self.sums = steps.tile("y", [high // self.height, self.height, wide], "register")
-        with (
-            steps.loop("ty", high // self.height, "thread") as ty,
-            steps.loop("x", wide, "thread", step=self.step) as x,
-            steps.loop("i", self.height, unroll=ALL) as i,
-        ):
+        with self._threads() as (ty, x), steps.loop("i", self.height, unroll=ALL) as i:
             steps.store(self.sums, [ty, i, x], 0.0)
         steps.did(f"keep {self.height} x {self.step} sums a thread in registers")
         rows = steps.index("rows", "sub", upper, lower)
         slabs = steps.index("slabs", "div", steps.index("more", "add", rows, SLAB - 1), SLAB)
         self._slabs(SegmentRows(upper, known, (down, across)), lower, slabs)
         self._add(known, down, across)
+
+    @contextmanager
+    def _threads(self) -> Iterator[tuple[str, str]]:
+        """The threads of a block: their rows of the tile, and their vectors of its columns."""
+        high, wide = self.tiles
+        with (
+            self.steps.loop("ty", high // self.height, "thread") as ty,
+            self.steps.loop("x", wide, "thread", step=self.step) as x,
+        ):
+            yield ty, x
 
     def _slabs(self, rows: SegmentRows, lower: Extent, slabs: Extent) -> None:
         """The slabs of a segment's rows from `lower` on: while one is multiplied, the next is on its way."""
@@ -221,11 +221,8 @@ class _Writer:
 
     def _multiply(self, stage: Extent) -> None:
         """A slab's part of the sums."""
-        steps, (high, wide), (left, right) = self.steps, self.tiles, self.operands
-        with (
-            steps.loop("ty", high // self.height, "thread") as ty,
-            steps.loop("x", wide, "thread", step=self.step) as x,
-        ):
+        steps, (left, right) = self.steps, self.operands
+        with self._threads() as (ty, x):
             first = steps.index("first", "mul", ty, self.height)
             with steps.loop("k", SLAB, unroll=ALL) as k:
                 beside = steps.load("v", right.name, stage, k, x)
@@ -236,10 +233,7 @@ class _Writer:
     def _add(self, known: dict[str, Atom], down: Extent, across: Extent) -> None:
         """The sums of a segment into its matrix."""
         steps, found, (high, wide) = self.steps, self.found, self.tiles
-        with (
-            steps.loop("ty", high // self.height, "thread") as ty,
-            steps.loop("x", wide, "thread", step=self.step) as x,
-        ):
+        with self._threads() as (ty, x):
             first = steps.index("first", "add", down, steps.index("before", "mul", ty, self.height))
             column = steps.index("column", "add", across, x)
             with (

@@ -14,6 +14,7 @@ from explorer.compiler.ir.loops import Buffer
 from explorer.compiler.ir.node import Atom, Extent, Names, merge, walk
 from explorer.compiler.ir.statements import names_read, pure, slice_for
 from explorer.compiler.schedule.edit.builder import Steps, arrays_of
+from explorer.compiler.schedule.edit.nests import part
 from explorer.compiler.schedule.match.matrix_products import Found, Product
 
 THREADS = 128
@@ -56,16 +57,9 @@ class Rest:
             return ()
         head, found = slice_for(self.found.head, self.after), self.found
         origin = merge(*(statement.origin for statement in self.after))
-        rows = replace(found.rows, body=(*head, *self.loads, *self.after), origin=origin)
-        accessed = {name for node in walk(rows) for name in arrays_of(node)}
-        written = {node.target for node in walk(rows) if isinstance(node, loops.Store | loops.Accumulate)}
+        rows = replace(found.rows, body=(*head, *self.loads, *self.after))
         added = self.ending.added if self.ending else ()
-        buffers = tuple(
-            replace(buffer, kind="temporary") if buffer.kind == "output" and buffer.name not in written else buffer
-            for buffer in (*kernel.buffers, *added)
-            if buffer.name in accessed
-        )
-        return (replace(kernel, name=f"{kernel.name}_rest", buffers=buffers, body=(rows,), origin=rows.origin),)
+        return (part(kernel, f"{kernel.name}_rest", rows, *added, origin=origin),)
 
 
 def find_rest(found: Found, names: Names) -> Rest:
@@ -142,8 +136,8 @@ def ending_kernel(
     and the code that ends them."""
     product = found.products[-1]
     arrays = (*kernel.buffers, *(replace(buffer, kind="temporary") for buffer in stored.values()), *ending.added)
-    taken = {buffer.name for buffer in arrays} | loops.fixed_names(kernel.sizes, arrays)
-    steps = Steps(Names(taken), merge(product.origin, *(s.origin for s in ending.statements)))
+    origin = merge(product.origin, *(s.origin for s in ending.statements))
+    steps = Steps.over(arrays, origin, (name for name, _ in kernel.sizes))
     with steps.loop("block", Count(((found.rows.extent, THREADS),)), "block") as block:
         start = steps.index("first", "mul", block, THREADS)
         with steps.loop("thread", THREADS, "thread") as thread:
@@ -154,18 +148,10 @@ def ending_kernel(
                     name = steps.names.new(accumulator.name)
                     steps.add(replace(accumulator, name=name))
                     with steps.all("column", count) as column:
-                        part = steps.load("part", stored[accumulator.name].name, column, row)
-                        add_part(steps, product, accumulator, name, part)
+                        block = steps.load("part", stored[accumulator.name].name, column, row)
+                        add_part(steps, product, accumulator, name, block)
                     known[accumulator.name] = name
                 ending.write(steps, known, row)
-    used = steps.arrays()
-    return ScheduledKernel(
-        name=f"{kernel.name}_ending",
-        template="rows",
-        sizes=kernel.sizes,
-        buffers=tuple(buffer for buffer in arrays if buffer.name in used),
-        threads=THREADS,
-        schedule=(f"bind {found.rows.variable} @block @thread",),
-        body=steps.body,
-        origin=kernel.origin,
-    )
+    line = f"bind {found.rows.variable} @block @thread"
+    made = steps.kernel(f"{kernel.name}_ending", "rows", THREADS, arrays, line, sizes=kernel.sizes)
+    return replace(made, origin=kernel.origin)

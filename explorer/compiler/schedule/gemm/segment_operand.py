@@ -12,10 +12,10 @@ from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, replace
 
 from explorer.compiler.ir import loops
-from explorer.compiler.ir.kernels import ElementType
 from explorer.compiler.ir.node import Extent
 from explorer.compiler.ir.statements import names_read
 from explorer.compiler.schedule.edit.builder import Steps
+from explorer.compiler.schedule.edit.nests import element_type
 from explorer.compiler.schedule.gemm.operands import PADDING
 from explorer.compiler.schedule.gemm.tiling import TilePlace, Tiling
 from explorer.compiler.schedule.inspect.group_by_matrix import ROWS_A_TILE
@@ -47,7 +47,8 @@ class SegmentOperand:
     copied = False
 
     def __init__(self, kernel: loops.Kernel, product: Product, segment: Segment, tiling: Tiling, depth: int) -> None:
-        self._product, self._segment, self._tiling, self._depth = product, segment, tiling, depth
+        self._kernel, self._product, self._segment, self._tiling = kernel, product, segment, tiling
+        self._depth = depth
         self._down = tiling.threads // (tiling.depth // tiling.depth_step)
         passes = ROWS_A_TILE // self._down
         self._side = min(DISTANT_SIDE_BY_SIDE if segment.distant else SIDE_BY_SIDE, passes)
@@ -55,7 +56,6 @@ class SegmentOperand:
         self.registers = 2 * passes
         read = names_read(product.prologue)
         self._looked_up = [s for s in segment.scalars if loops.result_of(s) in read]
-        self._index_arrays = {buffer.name for buffer in kernel.buffers if buffer.type == "i32"}
         self._begins = self._stops = self.name = ""
 
     @property
@@ -105,7 +105,7 @@ class SegmentOperand:
         """Takes the sums and stores them; what lies behind the depth is 0."""
         tiling = self._tiling
         sums = steps.tile("sums", [self._side, self._down, tiling.depth], "register")
-        names = {str(loops.result_of(scalar)): self._type(scalar) for scalar in self._looked_up}
+        names = {str(loops.result_of(scalar)): element_type(self._kernel, scalar) for scalar in self._looked_up}
         rows = [self._side, self._down]
         found = {name: steps.tile(f"{name}_ahead", rows, "register", type=kind) for name, kind in names.items()}
         with self._threads(steps) as (down, along), steps.all("group", self._groups) as group:
@@ -124,11 +124,6 @@ class SegmentOperand:
         with steps.segment("step", 0, self._longest(steps, rows), 1) as step:
             self._add(steps, rows, step, depth)
             self._find(steps, rows, steps.index("next", "add", step, 1))
-
-    def _type(self, scalar: loops.Statement) -> ElementType:
-        """What a scalar of an element is."""
-        of_index = isinstance(scalar, loops.Load) and scalar.buffer in self._index_arrays
-        return "i32" if of_index or isinstance(scalar, loops.Index) else "f32"
 
     def _longest(self, steps: Steps, rows: _Group) -> Extent:
         """The most elements that a row of a group has."""

@@ -17,6 +17,7 @@ from explorer.compiler.ir.loops import Buffer
 from explorer.compiler.ir.node import Extent, Names, Origin, merge, walk
 from explorer.compiler.ir.statements import names_read, pure, rename, slice_for
 from explorer.compiler.report import Report
+from explorer.compiler.schedule.edit.nests import part, stored_in
 from explorer.compiler.schedule.inspect.last_pieces import LastPieces
 from explorer.compiler.schedule.inspect.piece_groups import PlacedPieces
 from explorer.compiler.schedule.match.matrix_products import Product, Segment
@@ -253,23 +254,12 @@ def rest_of(kernel: loops.Kernel, found: Pairs, sums: Buffer) -> loops.Kernel:
         begun = replace(added, result=whole.result, origin=merge(added.origin, whole.origin))
         after: tuple[loops.Statement, ...] = (replace(elements, body=(begun, *rest)),)
     else:
-        after = tuple(_reading(statement, found, sums.name) for statement in found.after)
+        after = tuple(
+            stored_in(statement, found.total.name, sums.name, found.rows.variable) for statement in found.after
+        )
     head = slice_for(tuple(statement for statement in found.rows.body if pure(statement)), after)
-    rows = replace(found.rows, body=(*head, *after), origin=merge(*(s.origin for s in after)))
-    accessed = {name for node in walk(rows) for name in loops.reads_of(node)}
-    written = {node.target for node in walk(rows) if isinstance(node, loops.Store | loops.Accumulate)}
-    buffers = tuple(buffer for buffer in kernel.buffers if buffer.name in accessed | written)
-    read = replace(sums, kind="temporary")
-    return replace(kernel, name=f"{kernel.name}_rest", buffers=(*buffers, read), body=(rows,), origin=rows.origin)
-
-
-def _reading(statement: loops.Statement, found: Pairs, sums: str) -> loops.Statement:
-    """A statement with what it loads from the total's row loaded from memory."""
-    if isinstance(statement, loops.For):
-        return replace(statement, body=tuple(_reading(child, found, sums) for child in statement.body))
-    if isinstance(statement, loops.Load) and statement.buffer == found.total.name:
-        return replace(statement, buffer=sums, indices=(found.rows.variable, *statement.indices))
-    return statement
+    rows, origin = replace(found.rows, body=(*head, *after)), merge(*(s.origin for s in after))
+    return part(kernel, f"{kernel.name}_rest", rows, sums, origin=origin)
 
 
 def cleared_rows(kernel: loops.Kernel, sums: Buffer, names: Names) -> loops.Kernel:

@@ -14,7 +14,7 @@ from explorer.compiler.ir.node import Extent, Names, Origin, walk
 from explorer.compiler.ir.set_maps import SORTED_MAPS
 from explorer.compiler.ir.statements import all_names
 from explorer.compiler.report import Report
-from explorer.compiler.schedule.gemm.kernel import ProductKernel, write_product
+from explorer.compiler.schedule.gemm.kernel import ProductKernel, ProductWriter
 from explorer.compiler.schedule.gemm.row_epilogues import ending_kernel, find_rest
 from explorer.compiler.schedule.gemm.segment_products import (
     Pairs,
@@ -103,7 +103,7 @@ def schedule_products(
             kernels += grouping.kernels if new else ()
         name = f"{kernel.name}_product{place if len(found.products) > 1 else ''}"
         ending = rest.ending if product is found.products[-1] else None
-        written = write_product(kernel, product, grouping, name, groupings.names, report, ending)
+        written = ProductWriter(kernel, product, grouping, name, groupings.names, report, ending).write()
         kernels.append(written.kernel)
         grouped = f"grouped by {chosen.buffer}" if chosen else "that share it"
         report.did(f"{kernel.name}: rows {grouped} times {product.matrix.buffer}, a tile a block (gemm)")
@@ -182,7 +182,7 @@ class _Summed:
         pieces = place_pieces(f"{name}_pieces", self.pairs, row_bytes, report.target, self.names, origin, last)
         product = product_of(found, pieces, self.pairs.edges, self.sums, mirrored=last is not None)
         among = replace(kernel, buffers=(*kernel.buffers, *pieces.arrays, self.sums))
-        written = write_product(among, product, pieces.grouping, f"{name}_product", self.names, report)
+        written = ProductWriter(among, product, pieces.grouping, f"{name}_product", self.names, report).write()
         _say_precision(kernel, product, written, report)
         return (*pieces.grouping.kernels, written.kernel)
 
@@ -201,7 +201,7 @@ class _Summed:
         among = replace(rest, buffers=(*rest.buffers, *others, *last.arrays))
         ending = ending_of(self.found, last, product, self.sums)
         grouping = last.pieces.grouping
-        written = write_product(among, ending, grouping, f"{kernel.name}_ending_product", names, self.report)
+        written = ProductWriter(among, ending, grouping, f"{kernel.name}_ending_product", names, self.report).write()
         _say_precision(rest, product, written, self.report)
         return (*grouping.kernels, cleared, *self.pieces(last), written.kernel)
 

@@ -13,6 +13,7 @@ from explorer.compiler.ir.verify.products import ROW
 from explorer.compiler.options import PRECISIONS as OPTION_PRECISIONS
 from explorer.compiler.report import Report
 from explorer.compiler.schedule.edit.builder import Steps
+from explorer.compiler.schedule.fitting import nearest
 from explorer.compiler.schedule.inspect.group_by_matrix import GRANULE, HEIGHTS, ROWS_A_TILE, Grouping
 from explorer.compiler.schedule.match.matrix_products import Product
 from explorer.compiler.target import VECTOR
@@ -173,11 +174,7 @@ def _precision(name: str, step: int, report: Report) -> Precision | None:
 
 def _chosen(name: str, decision: Decision, usual: int, fitting: tuple[int, ...], report: Report) -> int:
     """What is chosen of the numbers that fit, or the nearest of them."""
-    value = report.number(name, decision, usual, lambda: fitting)
-    if value not in fitting:
-        value = max((each for each in fitting if each < value), default=min(fitting))
-        report.settle(name, decision, value, f"its shape leaves {', '.join(map(str, fitting))}")
-    return value
+    return nearest(name, decision, usual, fitting, report, f"its shape leaves {', '.join(map(str, fitting))}")
 
 
 def _slab(
@@ -213,21 +210,34 @@ def _together(columns: int, depth: int, precision: Precision) -> Tiling:
 
 
 def vector_step(kernel: loops.Kernel, statements: Sequence[loops.Statement], variable: str, extent: int) -> int:
-    """How many elements accesses by the variable may be of: a vector where it is always the last index."""
+    """How many elements accesses by the variable may be of: a vector where it, or its rest by a number of whole
+    vectors, is always the last index."""
     last_extents = {buffer.name: buffer.extents[-1] for buffer in kernel.buffers}
+    wide = {variable}
     if extent % VECTOR:
         return 1
     for statement in statements:
-        if isinstance(statement, loops.Index) and variable in statement.operands:
-            return 1
-        if not isinstance(statement, loops.Load | loops.Store | loops.Accumulate) or variable not in statement.indices:
+        if isinstance(statement, loops.Index) and wide & set(map(str, statement.operands)):
+            if statement.function not in ("mod", "div") or _rest_of(statement) % VECTOR:
+                return 1
+            wide |= {statement.result} if statement.function == "mod" else set()
+        if not isinstance(statement, loops.Load | loops.Store | loops.Accumulate):
             continue
         name = statement.buffer if isinstance(statement, loops.Load) else statement.target
-        if variable in statement.indices[:-1]:
+        *before, last = map(str, statement.indices or ("",))
+        if wide & set(before):
             return 1
+        if last not in wide:
+            continue
         if name in last_extents and kernel.size(last_extents[name]) % VECTOR:
             return 1
     return VECTOR
+
+
+def _rest_of(index: loops.Index) -> int:
+    """The number that an index is divided by; 1 where that is not known."""
+    by = index.operands[-1]
+    return by if isinstance(by, int) else 1
 
 
 @dataclass(frozen=True)

@@ -12,10 +12,11 @@ from dataclasses import replace
 
 from explorer.compiler.ir import loops
 from explorer.compiler.ir.kernels import ScheduledKernel
-from explorer.compiler.ir.node import Extent, Names, Origin
+from explorer.compiler.ir.node import Extent
 from explorer.compiler.schedule.edit.builder import Steps
 from explorer.compiler.schedule.edit.primitives import bind_buffer
 from explorer.compiler.schedule.inspect import facts
+from explorer.compiler.schedule.inspect.inspection import Inspection
 
 LONGEST = 1024
 """Rows of as many elements, less one, or more count as equally long."""
@@ -27,15 +28,17 @@ THREADS = 1024
 def balanced(kernel: ScheduledKernel, row: str, rows: Extent, offsets: str) -> tuple[ScheduledKernel, ScheduledKernel]:
     """The inspector, which runs once for a graph, and the kernel with its rows in the inspector's order."""
     order = loops.Buffer(name=f"{kernel.name}_balanced", kind="index", extents=(rows,), origin=kernel.origin)
-    inspector = _inspector(kernel.name, next(b for b in kernel.buffers if b.name == offsets), order, kernel.origin)
-    return inspector, bind_buffer(replace(kernel, buffers=(*kernel.buffers, order)), row, order.name)
+    lengths = next(buffer for buffer in kernel.buffers if buffer.name == offsets)
+    inspection = Inspection(kernel.name, (lengths,), {"order": order}, (), once=True, origin=kernel.origin)
+    reading = bind_buffer(replace(kernel, buffers=(*kernel.buffers, order)), row, order.name)
+    return _inspector(inspection, lengths, order), reading
 
 
-def _inspector(name: str, offsets: loops.Buffer, order: loops.Buffer, origin: Origin) -> ScheduledKernel:
+def _inspector(inspection: Inspection, offsets: loops.Buffer, order: loops.Buffer) -> ScheduledKernel:
     """One block, so that its threads can wait for one another: rows by length, where those of a length begin in the
     order, and each row in its place."""
     (rows,) = order.extents
-    steps = Steps(Names({offsets.name, order.name, str(rows), str(offsets.extents[0])}), origin)
+    steps = inspection.steps()
     groups = LONGEST // GROUP
     with steps.loop("block", 1, "block"):
         of_length = steps.tile("of_length", [LONGEST], "shared", type="i32")
@@ -62,18 +65,9 @@ def _inspector(name: str, offsets: loops.Buffer, order: loops.Buffer, origin: Or
             again = _missing(steps, offsets.name, row)
             place = steps.atomic(first, [again], 1, "place")
             steps.store(order.name, [place], row)
-    return ScheduledKernel(
-        name=f"{name}_balance",
-        template="inspector",
-        sizes=(),
-        buffers=(offsets, order),
-        threads=THREADS,
-        schedule=(f"sort the rows by how many elements {offsets.name} gives them, the longest first, in one block",),
-        body=steps.body,
-        once=True,
-        facts=(*facts.of_lack(missing, LONGEST), *facts.of_lack(again, LONGEST), *facts.of_places(place, rows)),
-        origin=origin,
-    )
+    steps.know((*facts.of_lack(missing, LONGEST), *facts.of_lack(again, LONGEST), *facts.of_place(place, rows)))
+    line = f"sort the rows by how many elements {offsets.name} gives them, the longest first, in one block"
+    return inspection.kernel("balance", steps, THREADS, line)
 
 
 def _missing(steps: Steps, offsets: str, row: str) -> Extent:

@@ -45,7 +45,7 @@ def of_segments(first: str, population: str, rows: Extent, tile: str, tiles: str
     )
 
 
-def of_places(place: str, rows: Extent) -> tuple[Fact, ...]:
+def of_place(place: str, rows: Extent) -> tuple[Fact, ...]:
     """Of the place of a row in an order."""
     return (
         Fact(f"0 <= {place}", "places are counted from 0"),
@@ -72,6 +72,19 @@ def of_rank(place: str, size: int) -> tuple[Fact, ...]:
         Fact(f"0 <= {place}", "keys are counted from 0"),
         Fact(f"{place} < {size}", "there are fewer other keys than places"),
     )
+
+
+def of_places(tile: str, most: int) -> tuple[Fact, ...]:
+    """Of a tile of the places that a chunk's edges have among themselves, by array and edge."""
+    return (
+        Fact(f"0 <= {tile}[_a, _i]", "places are counted from 0"),
+        Fact(f"{tile}[_a, _i] < {most}", "a chunk has no more places than edges"),
+    )
+
+
+def of_unique(tile: str, most: int) -> tuple[Fact, ...]:
+    """Of how many different indices a chunk has, by array."""
+    return (Fact(f"{tile}[_a, _i] <= {most}", "edges choose one index each"),)
 
 
 def of_run(begin: Extent, end: Extent, size: int) -> tuple[Fact, ...]:

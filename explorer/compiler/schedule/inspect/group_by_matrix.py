@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from explorer.compiler.counts import SETS
 from explorer.compiler.ir.kernels import ROLLED, Count, ScheduledKernel
@@ -17,6 +17,7 @@ from explorer.compiler.ir.loops import Buffer
 from explorer.compiler.ir.node import Extent, Names, Origin
 from explorer.compiler.schedule.edit.builder import ALL, Steps
 from explorer.compiler.schedule.inspect import facts
+from explorer.compiler.schedule.inspect.inspection import Inspection, index_arrays
 
 ROWS_A_TILE = 64
 GRANULE = 8
@@ -74,119 +75,68 @@ class Chosen:
 
 
 @dataclass(frozen=True)
-class _Arrays:
-    """What the inspector's kernels share. `rank` is the place in its group of the first row of what is counted,
-    `population` the rows of a matrix, `first` the place of its first row in the order, `first_tile` its first tile."""
+class _Groups(Inspection):
+    """`rank` is the place in its group of the first row of what is counted, `population` the rows of a matrix, `first`
+    the place of its first row in the order, `first_tile` its first tile."""
 
     chosen: Chosen
-    rank: Buffer
-    population: Buffer
-    first: Buffer
-    first_tile: Buffer
-    order: Buffer
-    matrix: Buffer
-    begin: Buffer
-    end: Buffer
-    tiles: tuple[str, Count]
+    matrices: Extent
 
-    @property
-    def rows(self) -> Extent:
-        """How many rows there are."""
-        return self.chosen.rows
-
-    @property
-    def matrices(self) -> Extent:
-        """How many matrices there are."""
-        return self.population.extents[0]
+    def begun(self) -> Steps:
+        """The statements of one of its kernels, with what is known of its arrays."""
+        steps = self.steps()
+        ((tiles, _),) = self.counts
+        steps.know(
+            facts.of_groups(
+                index=self.chosen.index.name,
+                rank=self["rank"],
+                population=self["population"],
+                first=self["first"],
+                first_tile=self["first_tile"],
+                rows=self.chosen.rows,
+                tiles=tiles,
+                times=self.chosen.times,
+                high=ROWS_A_TILE,
+            )
+        )
+        return steps
 
 
 def group_rows(name: str, chosen: Chosen, matrices: Extent, names: Names, origin: Origin) -> Grouping:
     """The inspector for rows of which each has chosen one of the matrices. `names` are those of the module.
 
     Where the rows are a set of a graph, its kernels need run but once, when the graph is given."""
-    rows = chosen.rows
-    tiles = names.new("tiles")
-
-    def array(hint: str, extent: Extent) -> Buffer:
-        return Buffer(name=names.new(hint), kind="index", extents=(extent,), origin=origin)
-
-    arrays = _Arrays(
-        chosen=chosen,
-        rank=array("rank", chosen.counted),
-        population=array("population", matrices),
-        first=array("first", matrices),
-        first_tile=array("first_tile", matrices),
-        order=array("order", rows),
-        matrix=array("tile_matrix", tiles),
-        begin=array("tile_begin", tiles),
-        end=array("tile_end", tiles),
-        tiles=(tiles, Count(((rows, ROWS_A_TILE), (matrices, 1)))),
-    )
-    builders = (_tile, _order)
-    kernels = tuple(replace(build(name, arrays, origin), once=rows in SETS) for build in builders)
-    return Grouping(kernels, arrays.order, arrays.matrix, arrays.begin, arrays.end, (arrays.tiles,))
+    rows, tiles = chosen.rows, names.new("tiles")
+    extents = {
+        "rank": chosen.counted,
+        **dict.fromkeys(("population", "first", "first_tile"), matrices),
+        "order": rows,
+        **dict.fromkeys(("tile_matrix", "tile_begin", "tile_end"), tiles),
+    }
+    of, count = index_arrays(extents, names, origin), (tiles, Count(((rows, ROWS_A_TILE), (matrices, 1))))
+    groups = _Groups(name, (chosen.index,), of, (count,), rows in SETS, origin, chosen, matrices)
+    tiled = of["tile_matrix"], of["tile_begin"], of["tile_end"]
+    return Grouping((_tile(groups), _order(groups)), of["order"], *tiled, groups.counts)
 
 
-def _steps(arrays: _Arrays, origin: Origin) -> Steps:
-    taken = {arrays.tiles[0], arrays.rows, arrays.matrices}
-    buffers = (*vars(arrays).values(), *vars(arrays.chosen).values())
-    taken |= {buffer.name for buffer in buffers if isinstance(buffer, Buffer)}
-    taken |= set(arrays.chosen.index.extents)
-    return Steps(Names({name for name in taken if isinstance(name, str)}), origin)
-
-
-def _kernel(
-    name: str,
-    schedule: tuple[str, ...],
-    threads: int,
-    used: tuple[Buffer, ...],
-    arrays: _Arrays,
-    steps: Steps,
-    origin: Origin,
-) -> ScheduledKernel:
-    touched = steps.arrays()
-    return ScheduledKernel(
-        name=name,
-        template="inspector",
-        sizes=(),
-        buffers=tuple(buffer for buffer in used if buffer.name in touched),
-        threads=threads,
-        schedule=schedule,
-        body=steps.body,
-        facts=facts.of_groups(
-            index=arrays.chosen.index.name,
-            rank=arrays.rank.name,
-            population=arrays.population.name,
-            first=arrays.first.name,
-            first_tile=arrays.first_tile.name,
-            rows=arrays.rows,
-            tiles=arrays.tiles[0],
-            times=arrays.chosen.times,
-            high=ROWS_A_TILE,
-        ),
-        counts=(arrays.tiles,) if arrays.tiles[0] in {e for buffer in used for e in buffer.extents} else (),
-        origin=origin,
-    )
-
-
-def _tile(name: str, arrays: _Arrays, origin: Origin) -> ScheduledKernel:
+def _tile(groups: _Groups) -> ScheduledKernel:
     """The rows of every matrix, the tiles by height, and where each matrix's rows begin in the order.
 
     One block does it, so that its threads can wait for one another and count in shared memory, where the rows of a
     popular matrix wait the least: for a batch that costs less than the launches of the kernels that many blocks need
     (measured: 16,384 rows of 237 matrices)."""
-    steps = _steps(arrays, origin)
+    steps = groups.begun()
     with steps.loop("block", 1, "block"):
         tiles_of, rows_of = (steps.tile(hint, [HEIGHTS], "shared", type="i32") for hint in ("tiles_of", "rows_of"))
         next_tile, next_row = (steps.tile(hint, [HEIGHTS], "shared", type="i32") for hint in ("next_tile", "next_row"))
         with steps.loop("c", HEIGHTS, "thread") as each:
             for counter in (tiles_of, rows_of, next_tile, next_row):
                 steps.store(counter, [each], 0)
-        with steps.loop("z", arrays.tiles[0], "thread", unroll=ROLLED) as place:
-            steps.store(arrays.begin.name, [place], 0)
-            steps.store(arrays.end.name, [place], 0)
+        with steps.loop("z", groups.of["tile_begin"].extents[0], "thread", unroll=ROLLED) as place:
+            steps.store(groups["tile_begin"], [place], 0)
+            steps.store(groups["tile_end"], [place], 0)
         steps.barrier()
-        _count(steps, arrays, tiles_of, rows_of)
+        _count(steps, groups, tiles_of, rows_of)
         with (
             steps.loop("c", HEIGHTS, "thread") as each,
             steps.loop("larger", HEIGHTS, unroll=ALL) as larger,
@@ -196,41 +146,41 @@ def _tile(name: str, arrays: _Arrays, origin: Origin) -> ScheduledKernel:
                 added, before = steps.load(hint, total, larger), steps.load(hint, following, each)
                 steps.store(following, [each], steps.index(hint, "add", before, added))
         steps.barrier()
-        with steps.loop("m", arrays.matrices, "thread", unroll=ROLLED) as matrix:
-            population = steps.load("n", arrays.population.name, matrix)
+        with steps.loop("m", groups.matrices, "thread", unroll=ROLLED) as matrix:
+            population = steps.load("n", groups["population"], matrix)
             with _with_tiles(steps, population) as (tiles, height):
-                steps.store(arrays.first_tile.name, [matrix], steps.atomic(next_tile, [height], tiles, "tile"))
-                steps.store(arrays.first.name, [matrix], steps.atomic(next_row, [height], population, "row"))
-    used = (arrays.chosen.index, arrays.rank, arrays.population)
-    schedule = (
-        f"count the rows by {arrays.chosen.index.name} in shared memory, {WINDOW} matrices at a time: "
+                steps.store(groups["first_tile"], [matrix], steps.atomic(next_tile, [height], tiles, "tile"))
+                steps.store(groups["first"], [matrix], steps.atomic(next_row, [height], population, "row"))
+    return groups.kernel(
+        "tile",
+        steps,
+        MOST_THREADS,
+        f"count the rows by {groups.chosen.index.name} in shared memory, {WINDOW} matrices at a time: "
         "the atomic gives a row's rank",
         f"find room for tiles of at most {ROWS_A_TILE} rows, a matrix's of equal height, the highest first",
     )
-    found = (arrays.first, arrays.first_tile, arrays.begin, arrays.end)
-    return _kernel(f"{name}_tile", schedule, MOST_THREADS, (*used, *found), arrays, steps, origin)
 
 
-def _count(steps: Steps, arrays: _Arrays, tiles_of: str, rows_of: str) -> None:
+def _count(steps: Steps, groups: _Groups, tiles_of: str, rows_of: str) -> None:
     """How many rows each matrix has, each row's place among them, and how many tiles and rows have each height."""
     counts = steps.tile("counts", [WINDOW], "shared", type="i32")
-    windows = divide_up(steps, "windows", arrays.matrices, WINDOW)
+    windows = divide_up(steps, "windows", groups.matrices, WINDOW)
     with steps.loop("window", windows, unroll=ROLLED) as window:
         first = steps.index("first", "mul", window, WINDOW)
         with steps.loop("k", WINDOW, "thread", unroll=ROLLED) as each:
             steps.store(counts, [each], 0)
         steps.barrier()
-        with steps.loop("b", arrays.chosen.counted, "thread", unroll=SIDE_BY_SIDE) as row:
-            matrix = steps.load("m", arrays.chosen.index.name, row)
+        with steps.loop("b", groups.chosen.counted, "thread", unroll=SIDE_BY_SIDE) as row:
+            matrix = steps.load("m", groups.chosen.index.name, row)
             place = steps.index("k", "sub", matrix, first)
             with steps.where(0, "<=", place), steps.where(place, "<", WINDOW):
-                steps.store(arrays.rank.name, [row], steps.atomic(counts, [place], 1, "rank"))
+                steps.store(groups["rank"], [row], steps.atomic(counts, [place], 1, "rank"))
         steps.barrier()
         with steps.loop("k", WINDOW, "thread", unroll=ROLLED) as each:
             counted = steps.index("m", "add", first, each)
-            with steps.where(counted, "<", arrays.matrices):
-                population = steps.index("n", "mul", steps.load("n", counts, each), arrays.chosen.times)
-                steps.store(arrays.population.name, [counted], population)
+            with steps.where(counted, "<", groups.matrices):
+                population = steps.index("n", "mul", steps.load("n", counts, each), groups.chosen.times)
+                steps.store(groups["population"], [counted], population)
                 with _with_tiles(steps, population) as (tiles, height):
                     steps.atomic(tiles_of, [height], tiles)
                     steps.atomic(rows_of, [height], population)
@@ -259,36 +209,36 @@ def divide_up(steps: Steps, hint: str, dividend: Extent, divisor: Extent) -> Ext
     return steps.index(hint, "div", steps.index("less", "sub", more, 1), divisor)
 
 
-def _order(name: str, arrays: _Arrays, origin: Origin) -> ScheduledKernel:
+def _order(groups: _Groups) -> ScheduledKernel:
     """Every row to its place; the first row of a tile says where the tile is."""
-    steps = _steps(arrays, origin)
-    with steps.loop("block", Count(((arrays.rows, THREADS),)), "block") as block:
+    steps = groups.begun()
+    with steps.loop("block", Count(((groups.chosen.rows, THREADS),)), "block") as block:
         first = steps.index("place", "mul", block, THREADS)
         with steps.loop("thread", THREADS, "thread") as thread:
             row = steps.index("b", "add", first, thread)
-            with steps.where(row, "<", arrays.rows):
-                _place(steps, arrays, row)
-    tiles = (arrays.population, arrays.first_tile, arrays.matrix, arrays.begin, arrays.end)
-    used = (arrays.chosen.index, arrays.rank, arrays.first, arrays.order, *tiles)
-    return _kernel(f"{name}_order", ("write the rows group by group",), THREADS, used, arrays, steps, origin)
+            with steps.where(row, "<", groups.chosen.rows):
+                _place(steps, groups, row)
+    held = ("rank", "first", "order", "population", "first_tile", "tile_matrix", "tile_begin", "tile_end")
+    arrays = (groups.chosen.index, *(groups.of[each] for each in held))
+    return groups.kernel("order", steps, THREADS, "write the rows group by group", arrays=arrays)
 
 
-def _place(steps: Steps, arrays: _Arrays, row: Extent) -> None:
-    times = arrays.chosen.times
+def _place(steps: Steps, groups: _Groups, row: Extent) -> None:
+    times = groups.chosen.times
     counted = steps.index("b", "div", row, times)
-    rank = steps.load("rank", arrays.rank.name, counted)
-    matrix = steps.load("m", arrays.chosen.index.name, counted)
-    start = steps.load("start", arrays.first.name, matrix)
+    rank = steps.load("rank", groups["rank"], counted)
+    matrix = steps.load("m", groups.chosen.index.name, counted)
+    start = steps.load("start", groups["first"], matrix)
     before = steps.index("before", "mul", rank, times)
     own = steps.index("rank", "add", before, steps.index("j", "mod", row, times))
     place = steps.index("place", "add", start, own)
-    steps.store(arrays.order.name, [place], row)
-    population = steps.load("n", arrays.population.name, matrix)
+    steps.store(groups["order"], [place], row)
+    population = steps.load("n", groups["population"], matrix)
     _, rows = tiles_and_rows(steps, population)
     which = steps.index("u", "div", own, rows)
     with steps.where(steps.index("before", "mul", which, rows), "==", own):
-        tile = steps.index("z", "add", steps.load("tile", arrays.first_tile.name, matrix), which)
-        steps.store(arrays.matrix.name, [tile], matrix)
-        steps.store(arrays.begin.name, [tile], place)
+        tile = steps.index("z", "add", steps.load("tile", groups["first_tile"], matrix), which)
+        steps.store(groups["tile_matrix"], [tile], matrix)
+        steps.store(groups["tile_begin"], [tile], place)
         past, end = steps.index("past", "add", place, rows), steps.index("end", "add", start, population)
-        steps.store(arrays.end.name, [tile], steps.index("until", "min", past, end))
+        steps.store(groups["tile_end"], [tile], steps.index("until", "min", past, end))

@@ -51,7 +51,7 @@ def place_last_pieces(name: str, pairs: PairArrays, names: Names, origin: Origin
 
 def _count(inspector: Inspector) -> ScheduledKernel:
     """Finds each node's shortest piece, and counts how many each group and each bin has."""
-    steps, pairs, of = inspector.steps(), inspector.pairs, inspector.of
+    steps, pairs = inspector.begun(), inspector.pairs
     with steps.each("n", pairs.nodes, THREADS) as node:
         hints = ("length", "first", "group", "pieces")
         none = steps.index("none", "sub", inspector.choices, 1)
@@ -66,11 +66,12 @@ def _count(inspector: Inspector) -> ScheduledKernel:
         room = steps.index("room", "max", steps.index("most", "mul", pieces, PIECE), 1)  # 1 for a node without a piece
         own = steps.index("own", "min", steps.index("some", "min", length, PIECE), room)
         shorter = steps.index("shorter", "sub", PIECE, own)
-        rank, chosen = inspector.count(steps, group, shorter, of["node_bin"])
+        rank, chosen = inspector.count(steps, group, shorter, inspector.of["node_bin"])
         added = steps.index("added", "max", steps.index("others", "sub", pieces, 1), 0)
         for hint, value in (("rank", rank), ("bin", chosen), ("first", first), ("added", added)):
-            steps.store(of[f"node_{hint}"].name, [node], value)
-    return inspector.kernel("count", "find each node's shortest piece, and count those of each group and length", steps)
+            steps.store(inspector[f"node_{hint}"], [node], value)
+    said = "find each node's shortest piece, and count those of each group and length"
+    return inspector.kernel("count", steps, THREADS, said)
 
 
 def _shorter(steps: Steps, inspector: Inspector, pair: Extent, found: dict[str, str]) -> None:
@@ -94,16 +95,16 @@ def _shorter(steps: Steps, inspector: Inspector, pair: Extent, found: dict[str, 
 
 def _place(inspector: Inspector) -> ScheduledKernel:
     """Each node's piece to its place. Nobody reads where one begins that is not there."""
-    steps, of = inspector.steps(), inspector.of
+    steps = inspector.begun()
     with steps.each("n", inspector.pairs.nodes, THREADS) as node:
         hints = ("rank", "bin", "first", "added")
-        rank, chosen, first, added = (steps.load(hint, of[f"node_{hint}"].name, node) for hint in hints)
+        rank, chosen, first, added = (steps.load(hint, inspector[f"node_{hint}"], node) for hint in hints)
         place = inspector.place(steps, chosen, rank)
         length = steps.index("length", "sub", PIECE, steps.index("shorter", "mod", chosen, PIECE))
         stop = steps.index("stop", "add", first, length)
         for hint, value in (("begin", first), ("stop", stop), ("node", node), ("others", added)):
-            steps.store(of[f"piece_{hint}"].name, [place], value)
-    return inspector.kernel("place", "write the pieces group by group, the longest of a group first", steps)
+            steps.store(inspector[f"piece_{hint}"], [place], value)
+    return inspector.kernel("place", steps, THREADS, "write the pieces group by group, the longest of a group first")
 
 
 def clear_rows(
@@ -115,8 +116,7 @@ def clear_rows(
     step = 1 if columns % VECTOR else VECTOR
     wide = THREADS_ACROSS * step
     down = THREADS // THREADS_ACROSS
-    taken = {sums.name, *sums.extents, added.name, *added.extents}
-    steps = Steps(Names({each for each in taken if isinstance(each, str)}), sums.origin)
+    steps = Steps.over((sums, added), sums.origin)
     with steps.loop("block", Count(((nodes, down * CLEARED),)), "block") as block:
         first = steps.index("first", "mul", block, down * CLEARED)
         counted = steps.tile("pieces", [CLEARED, down], "register", type="i32")
@@ -138,13 +138,5 @@ def clear_rows(
                     steps.where(column, "<", columns, needed=bool(columns % wide)),
                 ):
                     steps.store(sums.name, [node, column], 0.0)
-    return ScheduledKernel(
-        name=name,
-        template="rows",
-        sizes=sizes,
-        buffers=(sums, added),
-        threads=THREADS,
-        schedule=(f"clear rows of {sums.name} that several pieces are added to, {down} a block",),
-        body=steps.body,
-        origin=sums.origin,
-    )
+    line = f"clear rows of {sums.name} that several pieces are added to, {down} a block"
+    return steps.kernel(name, "rows", THREADS, (sums, added), line, sizes=sizes)

@@ -21,6 +21,7 @@ from explorer.compiler.ir.node import Extent, Names, Origin
 from explorer.compiler.schedule.edit.builder import Steps
 from explorer.compiler.schedule.inspect import facts
 from explorer.compiler.schedule.inspect.group_by_matrix import ROWS_A_TILE, THREADS, Grouping, divide_up, tiles_and_rows
+from explorer.compiler.schedule.inspect.inspection import Inspection, index_arrays
 
 PIECE = 16
 """Edges of a piece, at most: long sums are cut, so that no thread has to take thousands."""
@@ -58,23 +59,17 @@ class PlacedPieces:
 
 
 @dataclass(frozen=True)
-class Inspector:
-    """What an inspector's kernels share. A group is all pieces of a block of destinations and one of the `choices`; a
-    bin is those of one length, the longest first. `of` are arrays by what they hold: of bins and groups (how many rows
-    there are, where the first is, and the numbers of its heavy and its light tiles, less their places among the
-    group's), of tiles, how many of these are used, and those that the inspector itself adds. `groups` and the like
-    name counts."""
+class Inspector(Inspection):
+    """A group is all pieces of a block of destinations and one of the `choices`; a bin is those of one length, the
+    longest first. It finds of bins and groups how many rows there are, where the first is, and the numbers of its heavy
+    and its light tiles, less their places among the group's; of tiles, how many of these are used; and what else an
+    inspector adds. `groups` and the like name counts."""
 
-    name: str
     pairs: PairArrays
     blocks: str
     choices: str
     groups: str
     tiles: str
-    counts: tuple[tuple[str, Count], ...]
-    of: dict[str, Buffer]
-    others: tuple[Buffer, ...]
-    origin: Origin
 
     @classmethod
     def of_pieces(
@@ -90,13 +85,13 @@ class Inspector:
         """One whose `counts` are choices, blocks of destinations, and tiles besides one for each group, and which has
         `arrays` of its own, by their extents. It reads the `others` too. `names` are those of the module."""
         choices, blocks, groups, tiles = (names.new(hint) for hint in ("choices", "blocks", "groups", "tiles"))
-        extents: dict[str, tuple[Extent, ...]] = {
-            **{hint: (extent,) for hint, extent in arrays.items()},
+        extents: dict[str, Extent | tuple[Extent, ...]] = {
+            **arrays,
             **dict.fromkeys(("bin_rows", "bin_first"), (groups, PIECE)),
-            "group_rows": (groups,),
+            "group_rows": groups,
             "group_tile": (groups, 2),
-            **dict.fromkeys(("tile_matrix", "tile_begin", "tile_end"), (tiles,)),
-            "tiles_used": (1,),
+            **dict.fromkeys(("tile_matrix", "tile_begin", "tile_end"), tiles),
+            "tiles_used": 1,
         }
         of_choices, of_blocks, of_tiles = counts
         named = (
@@ -105,43 +100,20 @@ class Inspector:
             (groups, Count(((choices, 1),), blocks)),
             (tiles, Count((*of_tiles.terms, (groups, 1)))),
         )
-        of = {hint: Buffer(name=names.new(hint), kind="index", extents=e, origin=origin) for hint, e in extents.items()}
-        return cls(name, pairs, blocks, choices, groups, tiles, named, of, others, origin)
+        given, of = (pairs.offsets, pairs.starts, pairs.matrices, *others), index_arrays(extents, names, origin)
+        return cls(name, given, of, named, pairs.edges in SETS, origin, pairs, blocks, choices, groups, tiles)
 
     def placed(self, count: ScheduledKernel, place: ScheduledKernel) -> PlacedPieces:
         """The inspector whole, with the kernels that count its pieces and that put them in their places."""
         of = self.of
         kernels = (_clear_groups(self), _clear_tiles(self), count, _divide(self), place)
         tiles = (of["tile_matrix"], of["tile_begin"], of["tile_end"])
-        grouping = Grouping(kernels, None, *tiles, self.counts, of["tiles_used"].name)
+        grouping = Grouping(kernels, None, *tiles, self.counts, self["tiles_used"])
         return PlacedPieces(grouping, of["piece_begin"], of["piece_stop"], of["piece_node"])
 
-    def steps(self) -> Steps:
-        """The statements of a kernel, none yet."""
-        buffers = self._buffers()
-        taken = {name for name, _ in self.counts} | {self.pairs.edges, self.pairs.nodes, self.pairs.choices}
-        taken |= {name for buffer in buffers for name in (buffer.name, *buffer.extents)}
-        return Steps(Names({name for name in taken if isinstance(name, str)}), self.origin)
-
-    def kernel(self, name: str, said: str, steps: Steps) -> ScheduledKernel:
-        """A kernel of what has been written. It runs once if the edges are those of a graph."""
-        touched = steps.arrays()
-        return ScheduledKernel(
-            name=f"{self.name}_{name}",
-            template="inspector",
-            sizes=(),
-            buffers=tuple(buffer for buffer in self._buffers() if buffer.name in touched),
-            threads=THREADS,
-            schedule=(said,),
-            body=steps.body,
-            counts=self.counts,
-            once=self.pairs.edges in SETS,
-            facts=tuple(steps.facts),
-            origin=self.origin,
-        )
-
-    def _buffers(self) -> tuple[Buffer, ...]:
-        return (self.pairs.offsets, self.pairs.starts, self.pairs.matrices, *self.others, *self.of.values())
+    def begun(self) -> Steps:
+        """The statements of one of its kernels, none yet."""
+        return self.steps(self.pairs.edges, self.pairs.nodes, self.pairs.choices)
 
     @property
     def most_pieces(self) -> Extent:
@@ -152,18 +124,18 @@ class Inspector:
         """Counts a piece that is so much shorter than the longest: the atomic gives its rank in its bin. Gives that
         and the bin, which the caller keeps in the array of `bins`."""
         chosen = steps.index("bin", "add", steps.index("before", "mul", group, PIECE), shorter)
-        rank = steps.atomic(self.of["bin_rows"].name, [group, shorter], 1, "rank")
+        rank = steps.atomic(self["bin_rows"], [group, shorter], 1, "rank")
         steps.know(facts.of_piece_bins(bins.name, self.groups, PIECE))
-        steps.atomic(self.of["group_rows"].name, [group], 1)
+        steps.atomic(self["group_rows"], [group], 1)
         return rank, chosen
 
     def place(self, steps: Steps, chosen: Extent, rank: Extent) -> Extent:
         """The place of a piece of a bin; the first of a tile says what the tile is."""
         group = steps.index("g", "div", chosen, PIECE)
         shorter = steps.index("shorter", "mod", chosen, PIECE)
-        place = steps.index("place", "add", steps.load("first", self.of["bin_first"].name, group, shorter), rank)
+        place = steps.index("place", "add", steps.load("first", self["bin_first"], group, shorter), rank)
         steps.know(facts.of_piece_places(str(place), self.most_pieces))
-        begin, stop = self.of["piece_begin"].name, self.of["piece_stop"].name
+        begin, stop = self["piece_begin"], self["piece_stop"]
         steps.know(facts.of_placed_pieces(begin, stop, self.pairs.edges))
         _tile(steps, self, group, place)
         return place
@@ -175,28 +147,28 @@ def mirrored(steps: Steps, node: Extent) -> Extent:
 
 
 def _clear_groups(inspector: Inspector) -> ScheduledKernel:
-    steps, of = inspector.steps(), inspector.of
+    steps = inspector.begun()
     with steps.each("g", inspector.groups, THREADS) as group:
-        steps.store(of["group_rows"].name, [group], 0)
+        steps.store(inspector["group_rows"], [group], 0)
         with steps.loop("shorter", PIECE) as shorter:
-            steps.store(of["bin_rows"].name, [group, shorter], 0)
-    return inspector.kernel("clear", "no group has a piece yet", steps)
+            steps.store(inspector["bin_rows"], [group, shorter], 0)
+    return inspector.kernel("clear", steps, THREADS, "no group has a piece yet")
 
 
 def _clear_tiles(inspector: Inspector) -> ScheduledKernel:
-    steps, of = inspector.steps(), inspector.of
+    steps = inspector.begun()
     with steps.each("z", inspector.tiles, THREADS) as tile:
         for hint in ("tile_matrix", "tile_begin", "tile_end"):
-            steps.store(of[hint].name, [tile], 0)
-    tiles = of["tile_matrix"].name, of["tile_end"].name
+            steps.store(inspector[hint], [tile], 0)
+    tiles = inspector["tile_matrix"], inspector["tile_end"]
     steps.know(facts.of_piece_groups(*tiles, inspector.choices, inspector.most_pieces))
-    return inspector.kernel("tiles", "no tile has a row yet", steps)
+    return inspector.kernel("tiles", steps, THREADS, "no tile has a row yet")
 
 
 def _divide(inspector: Inspector) -> ScheduledKernel:
     """Where each group's pieces and tiles begin: behind those of all groups before it; and how many tiles are used.
     Threads of one block share the groups: each adds up its own, and then begins behind those of all before it."""
-    steps = inspector.steps()
+    steps = inspector.begun()
     with steps.loop("block", 1, "block"):
         rows, heavy, light = (
             steps.tile(hint, [SHARES], "shared", type="i32") for hint in ("rows_of", "heavy_of", "light_of")
@@ -206,14 +178,14 @@ def _divide(inspector: Inspector) -> ScheduledKernel:
             for total in (rows, heavy, light):
                 steps.store(total, [own], 0)
             with _each_group(steps, inspector, own, share) as (_, more_rows, more_heavy, more_light):
-                _add(steps, rows, own, more_rows)
-                _add(steps, heavy, own, more_heavy)
-                _add(steps, light, own, more_light)
+                steps.increase(rows, own, more_rows)
+                steps.increase(heavy, own, more_heavy)
+                steps.increase(light, own, more_light)
         steps.barrier()
         with steps.loop("own", SHARES, "thread") as own:
             _begin(steps, inspector, own, share, rows, heavy, light)
     said = f"find room for tiles of at most {ROWS_A_TILE} rows, a group's of equal height, those of single edges last"
-    return inspector.kernel("divide", said, steps)
+    return inspector.kernel("divide", steps, THREADS, said)
 
 
 def _begin(
@@ -221,28 +193,27 @@ def _begin(
 ) -> None:
     """Where the groups of a share begin, of what all shares have: heavy tiles come first, and behind all of them the
     others."""
-    of = inspector.of
     rows, heavy, all_heavy, light = (
         steps.tile(hint, [1], "register", type="i32") for hint in ("place", "heavy", "all_heavy", "light")
     )
     for total in (rows, heavy, all_heavy, light):
         steps.store(total, [0], 0)
     with steps.loop("other", SHARES) as other:
-        _add(steps, all_heavy, 0, steps.load("n", heavy_of, other))
+        steps.increase(all_heavy, 0, steps.load("n", heavy_of, other))
         with steps.where(other, "<", own):
             for total, share_of in ((rows, rows_of), (heavy, heavy_of), (light, light_of)):
-                _add(steps, total, 0, steps.load("n", share_of, other))
+                steps.increase(total, 0, steps.load("n", share_of, other))
     with _each_group(steps, inspector, own, share) as (group, _, more_heavy, more_light):
-        steps.store(of["group_tile"].name, [group, 0], steps.load("tile", heavy, 0))
+        steps.store(inspector["group_tile"], [group, 0], steps.load("tile", heavy, 0))
         place = steps.index("tile", "sub", _behind(steps, all_heavy, light), more_heavy)
-        steps.store(of["group_tile"].name, [group, 1], place)
-        _add(steps, heavy, 0, more_heavy)
-        _add(steps, light, 0, more_light)
+        steps.store(inspector["group_tile"], [group, 1], place)
+        steps.increase(heavy, 0, more_heavy)
+        steps.increase(light, 0, more_light)
         with steps.loop("shorter", PIECE) as shorter:
-            steps.store(of["bin_first"].name, [group, shorter], steps.load("first", rows, 0))
-            _add(steps, rows, 0, steps.load("n", of["bin_rows"].name, group, shorter))
+            steps.store(inspector["bin_first"], [group, shorter], steps.load("first", rows, 0))
+            steps.increase(rows, 0, steps.load("n", inspector["bin_rows"], group, shorter))
     with steps.where(own, "==", SHARES - 1):
-        steps.store(of["tiles_used"].name, [0], _behind(steps, all_heavy, light))
+        steps.store(inspector["tiles_used"], [0], _behind(steps, all_heavy, light))
 
 
 def _behind(steps: Steps, all_heavy: str, light: str) -> Extent:
@@ -256,7 +227,7 @@ def _each_group(steps: Steps, inspector: Inspector, own: Extent, share: Extent) 
     first = steps.index("first", "mul", own, share)
     stop = steps.index("stop", "min", steps.index("past", "add", first, share), inspector.groups)
     with steps.segment("g", first, stop, 1) as group:
-        counted = steps.load("n", inspector.of["group_rows"].name, group)
+        counted = steps.load("n", inspector["group_rows"], group)
         with steps.where(0, "<", counted):
             tiles, _, heavy = _tiles(steps, inspector, group, counted)
             yield group, counted, heavy, steps.index("lighter", "sub", tiles, heavy)
@@ -269,20 +240,15 @@ def _tiles(steps: Steps, inspector: Inspector, group: Extent, total: Extent) -> 
     block = steps.index("block", "div", group, inspector.choices)
     past = steps.index("past", "sub", steps.index("b", "add", block, 2), inspector.blocks)
     in_last = steps.index("in_last", "max", past, 0)
-    singles = steps.load("n", inspector.of["bin_rows"].name, group, PIECE - 1)
+    singles = steps.load("n", inspector["bin_rows"], group, PIECE - 1)
     longer = steps.index("longer", "sub", total, steps.index("light", "mul", in_last, singles))
     return tiles, rows, divide_up(steps, "heavy", longer, rows)
 
 
-def _add(steps: Steps, totals: str, place: Extent, more: Extent) -> None:
-    steps.store(totals, [place], steps.index("sum", "add", steps.load("before", totals, place), more))
-
-
 def _tile(steps: Steps, inspector: Inspector, group: Extent, place: Extent) -> None:
     """What a piece of a group, at a place, says of the tile that it is the first of, if it is."""
-    of = inspector.of
-    total = steps.load("total", of["group_rows"].name, group)
-    start = steps.load("start", of["bin_first"].name, group, 0)
+    total = steps.load("total", inspector["group_rows"], group)
+    start = steps.load("start", inspector["bin_first"], group, 0)
     _, rows, heavy = _tiles(steps, inspector, group, total)
     own = steps.index("own", "sub", place, start)
     which = steps.index("u", "div", own, rows)
@@ -292,7 +258,7 @@ def _tile(steps: Steps, inspector: Inspector, group: Extent, place: Extent) -> N
         matrix = steps.index("m", "mod", group, inspector.choices)
         beyond = steps.index("beyond", "sub", steps.index("v", "add", which, 1), heavy)
         is_light = steps.index("is_light", "min", steps.index("behind", "max", beyond, 0), 1)
-        tile = steps.index("z", "add", steps.load("tile", of["group_tile"].name, group, is_light), which)
+        tile = steps.index("z", "add", steps.load("tile", inspector["group_tile"], group, is_light), which)
         steps.know(facts.of_piece_tiles(str(tile), str(start), str(total), inspector.most_pieces, inspector.tiles))
         for hint, value in (("tile_matrix", matrix), ("tile_begin", place), ("tile_end", until)):
-            steps.store(of[hint].name, [tile], value)
+            steps.store(inspector[hint], [tile], value)

@@ -49,12 +49,12 @@ def place_pieces(
 def _count(inspector: Inspector, nodes: int, last: LastPieces | None) -> ScheduledKernel:
     """Finds pieces, and counts how many each group and each bin has, where a block has so many nodes. Keeps of a
     piece, by its first edge, its rank in its bin, that bin, and the node that it belongs to."""
-    steps, pairs, of = inspector.steps(), inspector.pairs, inspector.of
+    steps, pairs = inspector.begun(), inspector.pairs
     with steps.each("e", pairs.edges, THREADS) as edge:
         pair = steps.search("d", pairs.offsets.name, edge, pairs.offsets.extents[0])
         begin = steps.load("begin", pairs.offsets.name, pair)
         inside = steps.index("inside", "mod", steps.index("before", "sub", edge, begin), PIECE)
-        steps.store(of["edge_rank"].name, [edge], -1)
+        steps.store(inspector["edge_rank"], [edge], -1)
         with steps.where(inside, "==", 0):
             node = steps.search("n", pairs.starts.name, pair, pairs.starts.extents[0])
             with _apart(steps, edge, node, last):
@@ -64,11 +64,11 @@ def _count(inspector: Inspector, nodes: int, last: LastPieces | None) -> Schedul
                 shorter = steps.index("shorter", "sub", PIECE, length)
                 block = steps.index("block", "div", node, nodes)
                 group = steps.index("g", "add", steps.index("before", "mul", block, inspector.choices), matrix)
-                rank, chosen = inspector.count(steps, group, shorter, of["edge_bin"])
+                rank, chosen = inspector.count(steps, group, shorter, inspector.of["edge_bin"])
                 for hint, value in (("edge_rank", rank), ("edge_bin", chosen), ("edge_node", node)):
-                    steps.store(of[hint].name, [edge], value)
+                    steps.store(inspector[hint], [edge], value)
     return inspector.kernel(
-        "count", "count the pieces of each group and length: the atomic gives a piece's rank", steps
+        "count", steps, THREADS, "count the pieces of each group and length: the atomic gives a piece's rank"
     )
 
 
@@ -86,18 +86,18 @@ def _apart(steps: Steps, edge: Extent, node: Extent, last: LastPieces | None) ->
 
 def _place(inspector: Inspector, last: LastPieces | None) -> ScheduledKernel:
     """Each piece to its place."""
-    steps, of = inspector.steps(), inspector.of
+    steps = inspector.begun()
     with steps.each("e", inspector.pairs.edges, THREADS) as edge:
-        rank = steps.load("rank", of["edge_rank"].name, edge)
+        rank = steps.load("rank", inspector["edge_rank"], edge)
         with steps.where(0, "<=", rank):
-            chosen = steps.load("bin", of["edge_bin"].name, edge)
+            chosen = steps.load("bin", inspector["edge_bin"], edge)
             place = inspector.place(steps, chosen, rank)
             length = steps.index("length", "sub", PIECE, steps.index("shorter", "mod", chosen, PIECE))
             stop = steps.index("stop", "add", edge, length)
-            node = steps.load("node", of["edge_node"].name, edge)
+            node = steps.load("node", inspector["edge_node"], edge)
             for hint, value in (("piece_begin", edge), ("piece_stop", stop), ("piece_node", node)):
-                steps.store(of[hint].name, [place], value)
+                steps.store(inspector[hint], [place], value)
             if last is not None:
                 with steps.where(steps.load("added", last.added.name, node), "==", 1):
-                    steps.store(of["piece_node"].name, [place], mirrored(steps, node))
-    return inspector.kernel("place", "write the pieces group by group, the longest of a group first", steps)
+                    steps.store(inspector["piece_node"], [place], mirrored(steps, node))
+    return inspector.kernel("place", steps, THREADS, "write the pieces group by group, the longest of a group first")

@@ -17,14 +17,15 @@ from math import prod
 from explorer.compiler.decisions import Decision
 from explorer.compiler.ir import kernels, loops
 from explorer.compiler.ir.kernels import KeptLoad, ScheduledKernel
-from explorer.compiler.ir.node import Extent, Names, Origin, walk
+from explorer.compiler.ir.node import Extent, Origin, walk
 from explorer.compiler.ir.set_maps import SORTED_MAPS
 from explorer.compiler.report import Report
 from explorer.compiler.schedule.edit.builder import Steps
 from explorer.compiler.schedule.edit.queries import edit, names_of, scheduled
 from explorer.compiler.schedule.inspect import facts
+from explorer.compiler.schedule.inspect.inspection import Inspection
 from explorer.compiler.schedule.lanes.mapping import Unfit
-from explorer.compiler.target import GpuTarget
+from explorer.compiler.target import FLOAT_BYTES, GpuTarget
 
 POPULAR = Decision(
     name="popular",
@@ -35,8 +36,6 @@ POPULAR = Decision(
 CACHE_SHARE = 1 / 2
 """Of the L2 cache for rows that it is asked to keep. With 12 of an H100's 50 MB SpMM takes 1.5 % longer on a table of
 1 GB, with 20, 25 or 30 the same."""
-BYTES = 4
-"""Of an element of a table."""
 LONGEST = 4096
 """Rows that are gathered as often as this, less one, or more often count as equally popular."""
 GROUP = 64
@@ -77,12 +76,12 @@ def keep_popular(kernel: ScheduledKernel, target: GpuTarget) -> tuple[ScheduledK
     """The inspector's kernels, and the kernel that reads what they wrote; raises Unfit where it gathers otherwise."""
     gathers = _gathers_of(kernel)
     room = int(target.l2_bytes * CACHE_SHARE) // sum(
-        BYTES * prod(map(kernel.size, table.extents[1:])) for table in gathers.tables
+        FLOAT_BYTES * prod(map(kernel.size, table.extents[1:])) for table in gathers.tables
     )
-    inspector = _Inspector.of(kernel.name, gathers, max(1, room), kernel.origin)
+    inspector = _Inspector.of_gathers(kernel.name, gathers, max(1, room), kernel.origin)
     tables = ", ".join(table.name for table in gathers.tables)
     line = f"keep rows of {tables} in the L2 cache: those that {gathers.index.name} names most often, at most {room:,}"
-    return *inspector.kernels(), scheduled(_reading(kernel, gathers, inspector.marked), line)
+    return *inspector.kernels(), scheduled(_reading(kernel, gathers, inspector.of["marked"]), line)
 
 
 def _gathers_of(kernel: ScheduledKernel) -> _Gathers:
@@ -162,77 +161,58 @@ def _reading(kernel: ScheduledKernel, gathers: _Gathers, marked: loops.Buffer) -
 
 
 @dataclass(frozen=True)
-class _Inspector:
-    """What the inspector's kernels share: how often each row is named, how often at least a popular one is, `room` of
-    them at most, and the marked copy."""
+class _Inspector(Inspection):
+    """How often each row is named (`gathered`), how often at least a popular one is, `room` of them at most (`least`),
+    and the `marked` copy."""
 
-    name: str
-    index: loops.Buffer
-    count: loops.Buffer
-    least: loops.Buffer
-    marked: loops.Buffer
     room: int
-    origin: Origin
 
     @classmethod
-    def of(cls, name: str, gathers: _Gathers, room: int, origin: Origin) -> _Inspector:
+    def of_gathers(cls, name: str, gathers: _Gathers, room: int, origin: Origin) -> _Inspector:
         """The inspector of a kernel of this name."""
+        extents = {"gathered": gathers.rows, "least": 1, "marked": gathers.index.extents[0]}
+        of = {
+            held: loops.Buffer(name=f"{name}_{held}", kind="index", extents=(extent,), origin=origin)
+            for held, extent in extents.items()
+        }
+        return cls(name, (gathers.index,), of, (), True, origin, room)
 
-        def array(hint: str, extent: Extent) -> loops.Buffer:
-            return loops.Buffer(name=f"{name}_{hint}", kind="index", extents=(extent,), origin=origin)
-
-        elements = gathers.index.extents[0]
-        arrays = array("gathered", gathers.rows), array("least", 1), array("marked", elements)
-        return cls(name, gathers.index, *arrays, room, origin)
+    @property
+    def index(self) -> str:
+        """The array whose elements name rows."""
+        return self.given[0].name
 
     @property
     def rows(self) -> Extent:
         """How many rows there are."""
-        return self.count.extents[0]
+        return self.of["gathered"].extents[0]
 
     @property
     def elements(self) -> Extent:
         """How many elements name one."""
-        return self.index.extents[0]
+        return self.given[0].extents[0]
 
     def kernels(self) -> tuple[ScheduledKernel, ...]:
         """The inspector's kernels in order, which run once for a graph."""
         return self._clear(), self._count(), self._choose(), self._mark()
 
-    def _steps(self) -> Steps:
-        taken = {self.index.name, self.count.name, self.least.name, self.marked.name, str(self.rows)}
-        return Steps(Names(taken | {str(self.elements)}), self.origin)
-
-    def _kernel(self, hint: str, line: str, steps: Steps, *buffers: loops.Buffer) -> ScheduledKernel:
-        return ScheduledKernel(
-            name=f"{self.name}_{hint}",
-            template="inspector",
-            sizes=(),
-            buffers=buffers,
-            threads=MOST_THREADS if buffers[-1] is self.least else THREADS,
-            schedule=(line,),
-            body=steps.body,
-            once=True,
-            origin=self.origin,
-        )
-
     def _clear(self) -> ScheduledKernel:
-        steps = self._steps()
+        steps = self.steps()
         with steps.each("i", self.rows, THREADS) as row:
-            steps.store(self.count.name, [row], 0)
-        return self._kernel("clear", f"clear how often each of {self.rows} is gathered", steps, self.count)
+            steps.store(self["gathered"], [row], 0)
+        return self.kernel("clear", steps, THREADS, f"clear how often each of {self.rows} is gathered")
 
     def _count(self) -> ScheduledKernel:
-        steps = self._steps()
+        steps = self.steps()
         with steps.each("z", self.elements, THREADS) as element:
-            steps.atomic(self.count.name, [steps.load("i", self.index.name, element)], 1)
-        line = f"count how often {self.index.name} names each of {self.rows}"
-        return self._kernel("count", line, steps, self.index, self.count)
+            steps.atomic(self["gathered"], [steps.load("i", self.index, element)], 1)
+        line = f"count how often {self.index} names each of {self.rows}"
+        return self.kernel("count", steps, THREADS, line)
 
     def _choose(self) -> ScheduledKernel:
         """One block, so that its threads can wait for one another: rows by how often they are named, and the smallest
         number of times that no more than `room` rows are named at least."""
-        steps = self._steps()
+        steps = self.steps()
         with steps.loop("block", 1, "block"):
             named = steps.tile("named", [LONGEST], "shared", type="i32")
             some = steps.tile("some", [GROUPS + 1], "shared", type="i32")
@@ -241,10 +221,10 @@ class _Inspector:
                 with steps.loop("n", size, "thread") as each:
                     steps.store(tile, [each], 0)
             with steps.loop("k", 1, "thread") as only:
-                steps.store(self.least.name, [only], 1)
+                steps.store(self["least"], [only], 1)
             steps.barrier()
             with steps.loop("i", self.rows, "thread", unroll=4) as row:
-                times = steps.index("times", "min", steps.load("n", self.count.name, row), LONGEST - 1)
+                times = steps.index("times", "min", steps.load("n", self["gathered"], row), LONGEST - 1)
                 steps.atomic(named, [times], 1)
                 steps.atomic(some, [steps.index("g", "div", times, GROUP)], 1)
             steps.barrier()
@@ -252,7 +232,7 @@ class _Inspector:
             steps.barrier()
             self._raise_least(steps, named, later, above)
         line = f"find how often the {self.room:,} most popular rows are named at least, in one block"
-        return self._kernel("choose", line, steps, self.count, self.least)
+        return self.kernel("choose", steps, MOST_THREADS, line)
 
     def _sums_of_groups(self, steps: Steps, some: str) -> str:
         """How many rows are named as often as in a group of numbers of times, or more often."""
@@ -260,7 +240,7 @@ class _Inspector:
         with steps.loop("g", GROUPS + 1, "thread") as group:
             steps.store(later, [group], 0)
             with steps.segment("more", group, GROUPS + 1, 1) as more:
-                _add(steps, later, group, steps.load("rows", some, more))
+                steps.increase(later, group, steps.load("rows", some, more))
         return later
 
     def _raise_least(self, steps: Steps, named: str, later: str, above: str) -> None:
@@ -272,28 +252,23 @@ class _Inspector:
             with steps.where(number, "<", LONGEST - 1):
                 behind, whole = steps.load("behind", later, following), steps.load("whole", later, group)
                 with steps.where(self.room, "<", behind):
-                    steps.atomic(self.least.name, [0], 1)
+                    steps.atomic(self["least"], [0], 1)
                 with steps.where(behind, "<=", self.room), steps.where(self.room, "<", whole):
                     end = steps.index("end", "mul", following, GROUP)
                     steps.store(above, [number], behind)
                     with steps.segment("more", number, end, 1) as more:
-                        _add(steps, above, number, steps.load("rows", named, more))
+                        steps.increase(above, number, steps.load("rows", named, more))
                     with steps.where(self.room, "<", steps.load("rows", above, number)):
-                        steps.atomic(self.least.name, [0], 1)
+                        steps.atomic(self["least"], [0], 1)
 
     def _mark(self) -> ScheduledKernel:
-        steps = self._steps()
+        steps = self.steps()
         with steps.each("z", self.elements, THREADS) as element:
-            row = steps.load("i", self.index.name, element)
-            times, least = steps.load("n", self.count.name, row), steps.load("least", self.least.name, 0)
+            row = steps.load("i", self.index, element)
+            times, least = steps.load("n", self["gathered"], row), steps.load("least", self["least"], 0)
             with steps.where(least, "<=", times):
-                steps.store(self.marked.name, [element], row)
+                steps.store(self["marked"], [element], row)
             with steps.where(times, "<", least):
-                steps.store(self.marked.name, [element], steps.index("mark", "sub", -1, row))
-        line = f"copy {self.index.name}, i as -1 - i where its row is not popular"
-        return self._kernel("mark", line, steps, self.index, self.count, self.least, self.marked)
-
-
-def _add(steps: Steps, tile: str, place: str, more: str) -> None:
-    """Adds to an element that no other thread touches."""
-    steps.store(tile, [place], steps.index("sum", "add", steps.load("before", tile, place), more))
+                steps.store(self["marked"], [element], steps.index("mark", "sub", -1, row))
+        line = f"copy {self.index}, i as -1 - i where its row is not popular"
+        return self.kernel("mark", steps, THREADS, line)

@@ -7,7 +7,7 @@ Nothing need be counted or moved: two searches find a matrix's rows (Hector's se
 from __future__ import annotations
 
 from explorer.compiler.counts import SETS
-from explorer.compiler.ir.kernels import ROLLED, Count, ScheduledKernel
+from explorer.compiler.ir.kernels import ROLLED, Count
 from explorer.compiler.ir.loops import Buffer
 from explorer.compiler.ir.node import Extent, Names, Origin
 from explorer.compiler.schedule.edit.builder import Steps
@@ -20,6 +20,7 @@ from explorer.compiler.schedule.inspect.group_by_matrix import (
     Grouping,
     divide_up,
 )
+from explorer.compiler.schedule.inspect.inspection import Inspection, index_arrays
 
 
 def tile_segments(name: str, index: Buffer, matrices: Extent, names: Names, origin: Origin) -> Grouping:
@@ -27,42 +28,31 @@ def tile_segments(name: str, index: Buffer, matrices: Extent, names: Names, orig
 
     Where the rows are a set of a graph, the kernel needs run but once, when the graph is given."""
     tiles, rows = names.new("tiles"), index.extents[0]
-
-    def array(hint: str, extent: Extent) -> Buffer:
-        return Buffer(name=names.new(hint), kind="index", extents=(extent,), origin=origin)
-
-    segments = array("first", matrices), array("population", matrices)
-    found = array("tile_matrix", tiles), array("tile_begin", tiles), array("tile_end", tiles)
-    buffers = (index, *segments, *found)
-    taken = {tiles, rows, matrices, *(buffer.name for buffer in buffers)}
-    steps = Steps(Names({each for each in taken if isinstance(each, str)}), origin)
+    extents = {"first": matrices, "population": matrices, "tile_matrix": tiles, "tile_begin": tiles, "tile_end": tiles}
+    of = index_arrays(extents, names, origin)
+    first, population, matrix, begin, end = of.values()
+    segments, tiled = (first, population), (matrix, begin, end)
+    count = tiles, Count(((rows, ROWS_A_TILE), (matrices, 1)))
+    inspection = Inspection(name, (index,), of, (count,), once=rows in SETS, origin=origin)
+    steps = inspection.steps()
     with steps.loop("block", 1, "block"):
         following = steps.tile("next_tile", [1], "shared", type="i32")
         steps.store(following, [0], 0)
         _find_segments(steps, index, segments)
         with steps.loop("z", tiles, "thread", unroll=ROLLED) as place:
-            for buffer in found[1:]:
+            for buffer in tiled[1:]:
                 steps.store(buffer.name, [place], 0)
         steps.barrier()
-        tile = _tile(steps, segments, found, following)
-    count = tiles, Count(((rows, ROWS_A_TILE), (matrices, 1)))
-    kernel = ScheduledKernel(
-        name=f"{name}_tiles",
-        template="inspector",
-        sizes=(),
-        buffers=buffers,
-        threads=MOST_THREADS,
-        schedule=(
-            f"search {index.name} for the rows of each matrix @thread",
-            f"tile them by at most {ROWS_A_TILE}, a matrix's of equal height, the highest first",
-        ),
-        body=steps.body,
-        counts=(count,),
-        once=rows in SETS,
-        facts=facts.of_segments(segments[0].name, segments[1].name, rows, tile, tiles),
-        origin=origin,
+        tile = _tile(steps, segments, tiled, following)
+    steps.know(facts.of_segments(first.name, population.name, rows, tile, tiles))
+    kernel = inspection.kernel(
+        "tiles",
+        steps,
+        MOST_THREADS,
+        f"search {index.name} for the rows of each matrix @thread",
+        f"tile them by at most {ROWS_A_TILE}, a matrix's of equal height, the highest first",
     )
-    return Grouping((kernel,), None, *found, (count,))
+    return Grouping((kernel,), None, *tiled, (count,))
 
 
 def _find_segments(steps: Steps, index: Buffer, segments: tuple[Buffer, Buffer]) -> None:

@@ -20,9 +20,16 @@ from explorer.compiler.schedule.lanes.output_rows import sums_in_rows
 
 
 def rows_nest(kernel: loops.Kernel) -> Nest:
-    """A kernel with its sums in rows, and of one head where it has heads, as lanes can share it; raises Unfit."""
+    """A kernel with its sums in rows, and of one head where it has heads, as lanes can share it; raises Unfit, with
+    why it has no heads where a lane cannot have its part of all rows either."""
     nest = sums_in_rows(nest_of_any(kernel))
-    moved = heads_outside(nest)
+    try:
+        moved = heads_outside(nest)
+    except Unfit as reason:
+        try:
+            return nest_of(computed_once(nest.kernel))
+        except Unfit:
+            raise reason from None
     if moved is None:
         return nest_of(computed_once(nest.kernel))
     several = nest.kernel.size(moved[1].extent) > 1

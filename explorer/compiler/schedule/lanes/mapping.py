@@ -18,6 +18,7 @@ from explorer.compiler.ir import kernels, loops
 from explorer.compiler.ir.functions import COSTLY
 from explorer.compiler.ir.node import Names, Node, walk
 from explorer.compiler.schedule.edit.load_ahead import in_batches
+from explorer.compiler.schedule.edit.nests import static_loop
 from explorer.compiler.schedule.lanes.log import LaneLog
 from explorer.compiler.target import VECTOR, WARP, GpuTarget
 
@@ -79,8 +80,7 @@ class Nest:
 
     def static(self, loop: loops.For) -> bool:
         """Whether a loop's bounds are known when the kernel is compiled."""
-        sizes = dict(self.kernel.sizes)
-        return loop.lower == 0 and (isinstance(loop.extent, int) or loop.extent in sizes)
+        return static_loop(self.kernel, loop)
 
     def over_row(self, loop: loops.For) -> bool:
         """Whether a loop goes over a row's elements: of static bounds, and no loop in it."""
@@ -146,7 +146,7 @@ def _check_write(nest: Nest, statement: loops.Statement, loop: loops.For | None)
     local = any(loops.result_of(child) == written for child in loop.body)
     if not isinstance(statement, loops.Accumulate) or (statement.indices and not local):
         raise Unfit(f"the lanes of a row all write {loops.print_statement(statement)}")
-    if not local and any(written in _operands(child) for child in loop.body):
+    if not local and any(written in kernels.inputs_of(child) for child in loop.body):
         raise Unfit(f"the lanes of a row read {written} while they sum in it")
 
 
@@ -154,12 +154,6 @@ def _own(loop: loops.For) -> set[str]:
     """The indices that tell the iterations of a loop apart: its variable, and what it is added to."""
     shifted = (node for node in loop.body if isinstance(node, loops.Index) and node.function == "add")
     return {loop.variable} | {node.result for node in shifted if node.operands[1] == loop.variable}
-
-
-def _operands(statement: loops.Statement) -> tuple[str, ...]:
-    """What a statement reads, an accumulation's own target apart."""
-    reads = loops.reads_of(statement)
-    return reads[1:] if isinstance(statement, loops.Accumulate) else reads
 
 
 def spread_rows(nest: Nest, most: int = LANES) -> Spread:
@@ -448,7 +442,7 @@ def _working(kernel: kernels.ScheduledKernel) -> int:
 
 def _reads(statement: loops.Statement, name: str) -> bool:
     """Whether a statement or one below reads a name, additions to it apart."""
-    return any(name in _operands(node) for node in walk(statement))  # type: ignore[arg-type]
+    return any(name in kernels.inputs_of(node) for node in walk(statement))
 
 
 def of_heads(nest: Nest, body: tuple[kernels.Statement, ...], spread: Spread) -> tuple[kernels.Statement, ...]:

@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 
 from explorer.compiler.ir import loops
-from explorer.compiler.ir.node import Names, Node, Origin, merge, walk
+from explorer.compiler.ir.node import Names, Node, merge, walk
 from explorer.compiler.ir.statements import all_names
+from explorer.compiler.schedule.edit.statement_writer import Writer
 from explorer.compiler.schedule.lanes.mapping import Nest, Unfit
 
 Access = loops.Load | loops.Store | loops.Accumulate
@@ -17,35 +18,40 @@ def sums_in_rows(nest: Nest) -> Nest:
 
     An output starts as zeros in the loops, and so does the row where the nest does not fill it itself."""
     for buffer in nest.kernel.buffers:
-        accesses = [node for node in walk(nest.loop) if loops.array_of(node) == buffer.name]
-        if buffer.kind == "output" and any(not isinstance(node, loops.Store) for node in accesses):
-            nest = _in_row(nest, buffer, accesses)
+        if buffer.kind == "output" and any(not isinstance(node, loops.Store) for node in _accesses(nest, buffer)):
+            nest = output_in_row(nest, buffer, Names(all_names(nest.kernel)))
     return nest
 
 
-def _in_row(nest: Nest, buffer: loops.Buffer, accesses: list[Node]) -> Nest:
-    kernel, loop = nest.kernel, nest.loop
+def _accesses(nest: Nest, buffer: loops.Buffer) -> list[Node]:
+    return [node for node in walk(nest.loop) if loops.array_of(node) == buffer.name]
+
+
+def output_in_row(nest: Nest, buffer: loops.Buffer, names: Names) -> Nest:
+    """The nest with a row, or an accumulator, for an output, of new `names`; raises Unfit."""
+    kernel, loop, accesses = nest.kernel, nest.loop, _accesses(nest, buffer)
     extents = buffer.extents[1:]
     own = all(isinstance(node, Access) and node.indices[:1] == (loop.variable,) for node in accesses)
     if own and not extents and all(isinstance(node, loops.Accumulate) for node in accesses):
-        return _in_scalar(nest, buffer, accesses)
+        return _in_scalar(nest, buffer, accesses, names)
     if not extents or not own or any(isinstance(e, str) and e not in dict(kernel.sizes) for e in extents):
         raise Unfit(f"it goes back to elements of {buffer.name} that no row holds")
-    names, origin = Names(all_names(kernel)), merge(*(node.origin for node in accesses))
+    write = Writer(kernel, merge(*(node.origin for node in accesses)))
+    write.names = names
     row = names.new("y")
     changed = tuple(_redirected(statement, buffer.name, row) for statement in loop.body)
-    declared: list[loops.Statement] = [loops.Row(name=row, extents=extents, origin=origin)]
+    declared: list[loops.Statement] = [loops.Row(name=row, extents=extents, origin=write.origin)]
     if not _fills_first(nest, buffer.name):
-        declared.append(_each(names, extents, origin, row, (), None))
-    stored = _each(names, extents, origin, buffer.name, (loop.variable,), row)
-    nested = replace(loop, body=(*declared, *changed, stored))
+        declared += write.cleared(row, extents)
+    stored = write.stored(row, extents, row, buffer.name, loop.variable)
+    nested = replace(loop, body=(*declared, *changed, *stored))
     return Nest(replace(kernel, body=(nested,)), nested)
 
 
-def _in_scalar(nest: Nest, buffer: loops.Buffer, accesses: list[Node]) -> Nest:
+def _in_scalar(nest: Nest, buffer: loops.Buffer, accesses: list[Node], names: Names) -> Nest:
     """The nest with an accumulator for an output of one number an iteration, which it only adds to."""
     loop, origin = nest.loop, merge(*(node.origin for node in accesses))
-    total = loops.Accumulator(name=Names(all_names(nest.kernel)).new("s"), start=0.0, origin=origin)
+    total = loops.Accumulator(name=names.new("s"), start=0.0, origin=origin)
     changed = tuple(_redirected(statement, buffer.name, total.name) for statement in loop.body)
     stored = loops.Store(
         target=buffer.name, indices=(loop.variable,), function="copy", operands=(total.name,), origin=origin
@@ -73,26 +79,3 @@ def _fills_first(nest: Nest, buffer: str) -> bool:
         if found:
             return isinstance(found[0], loops.Store) and isinstance(statement, loops.For) and nest.static(statement)
     return False
-
-
-def _each(
-    names: Names,
-    extents: tuple[str | int, ...],
-    origin: Origin,
-    target: str,
-    prefix: tuple[str, ...],
-    source: str | None,
-) -> loops.Statement:
-    """`for d in 0..D: y[d] = 0.0`, or `for d in 0..D { y1 = y[d]; out[r, d] = y1 }`."""
-    variables = [names.new(extent.lower() if isinstance(extent, str) else "i") for extent in extents]
-    body: tuple[loops.Statement, ...] = ()
-    value: str | float = 0.0
-    if source is not None:
-        value = names.new(source)
-        body = (loops.Load(result=value, buffer=source, indices=tuple(variables), origin=origin),)
-    indices = (*prefix, *variables)
-    store = loops.Store(target=target, indices=indices, function="copy", operands=(value,), origin=origin)
-    body = (*body, store)
-    for variable, extent in zip(reversed(variables), reversed(extents), strict=True):
-        body = (loops.For(variable=variable, extent=extent, body=body, origin=origin),)
-    return body[0]

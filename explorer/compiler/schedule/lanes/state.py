@@ -14,6 +14,7 @@ from explorer.compiler.counts import Counts
 from explorer.compiler.ir import loops
 from explorer.compiler.ir.node import walk
 from explorer.compiler.ir.statements import written_in
+from explorer.compiler.schedule.edit.nests import offsets_of
 from explorer.compiler.schedule.lanes.mapping import Nest, Unfit
 
 
@@ -139,19 +140,11 @@ def elements_of(nest: Nest) -> Segment:
 
 
 def _offsets(nest: Nest, before: tuple[loops.Statement, ...], loop: loops.For) -> str:
-    """The array of offsets: the segment lies between `ptr[r]` and `ptr[r + 1]`."""
-    found = {node.result: node for node in before if isinstance(node, loops.Load)}
-    begin, end = (found.get(str(bound)) for bound in (loop.lower, loop.extent))
-    following = {node.result for node in before if isinstance(node, loops.Index) and _is_next(node, nest)}
-    if begin is None or end is None or begin.buffer != end.buffer:
-        raise Unfit("its segment has no offsets")
-    if begin.indices != (nest.loop.variable,) or end.indices[0] not in following:
-        raise Unfit("its segment is not that of its own row")
-    return begin.buffer
-
-
-def _is_next(node: loops.Index, nest: Nest) -> bool:
-    return (node.function, node.operands) == ("add", (nest.loop.variable, 1))
+    """The array of where segments begin; raises Unfit."""
+    found = offsets_of(before, loop, nest.loop.variable)
+    if not found:
+        raise Unfit("its segment has no offsets" if found is None else "its segment is not that of its own row")
+    return found
 
 
 def _elements(nest: Nest, loop: loops.For) -> str:

@@ -142,7 +142,7 @@ def find_products(kernel: loops.Kernel) -> Found | None:
     """The products that each iteration of the kernel's parallel loop starts with; None where there are none."""
     if len(kernel.body) != 1 or not isinstance(rows := kernel.body[0], loops.For) or not rows.parallel:
         return None
-    rows = replace(rows, body=_declared_late(rows.body))
+    rows = replace(rows, body=declared_late(rows.body))
     search, at = _Search(kernel, rows, {buffer.name for buffer in kernel.buffers if buffer.kind == "output"}), 0
     while at < len(rows.body):
         taken = _take(search, rows.body[at:])
@@ -155,7 +155,7 @@ def find_products(kernel: loops.Kernel) -> Found | None:
     return None if rest is None else Found(rows, tuple(search.head), tuple(search.products), rest)
 
 
-def _declared_late(body: Sequence[loops.Statement]) -> tuple[loops.Statement, ...]:
+def declared_late(body: Sequence[loops.Statement]) -> tuple[loops.Statement, ...]:
     """An iteration's statements with rows declared where they are first used."""
     found: list[loops.Statement] = []
     waiting: dict[str, loops.Row] = {}

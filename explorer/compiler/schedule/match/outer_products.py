@@ -9,7 +9,7 @@ from explorer.compiler.ir.loops import Buffer
 from explorer.compiler.ir.node import Atom, Extent, Names, Origin, walk
 from explorer.compiler.ir.statements import all_names, pure, slice_for
 from explorer.compiler.schedule.edit.inline import inlined
-from explorer.compiler.schedule.edit.nests import every_loop
+from explorer.compiler.schedule.edit.nests import every_loop, offsets_of
 
 MATRIX_INDICES = 3
 """Of an element of a matrix: which one it is in, its row and its column."""
@@ -90,19 +90,13 @@ def segments_of(
     """How many rows there are in all segments, and where those begin; None where rows are not in segments."""
     if (loop.extent, row.lower) == (1, 0):
         return row.extent, None
-    named = {loops.result_of(statement): statement for statement in before}
-    begin, end = named.get(str(row.lower)), named.get(str(row.extent))
-    if not isinstance(begin, loops.Load) or not isinstance(end, loops.Load) or begin.buffer != end.buffer:
-        return None
-    following = named.get(str(end.indices[0]))
-    if begin.indices != (loop.variable,) or not isinstance(following, loops.Index):
-        return None
-    if (following.function, following.operands) != ("add", (loop.variable, 1)):
+    offsets = offsets_of(before, row, loop.variable)
+    if not offsets:
         return None
     buffers = {buffer.name: buffer for buffer in kernel.buffers}
     loads = [node for node in walk(row) if isinstance(node, loops.Load) and node.buffer in buffers]
     extents = {buffers[load.buffer].extents[0] for load in loads if load.indices[:1] == (row.variable,)}
-    return (extents.pop(), buffers[begin.buffer]) if len(extents) == 1 else None
+    return (extents.pop(), buffers[offsets]) if len(extents) == 1 else None
 
 
 def _sum_in(

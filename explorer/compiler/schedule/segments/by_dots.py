@@ -155,7 +155,7 @@ class _Dots:
         block, warp = write.names.new("block"), write.names.new("warp")
         base = write.index("base", "mul", block, self.warps)
         own = write.index("own", "add", base.result, warp)
-        start = replace(write.index("", "mul", own.result, ELEMENTS), result=self.staging.start)
+        start = write.define(self.staging.start, "mul", own.result, ELEMENTS)
         last = write.index("last", "sub", extent, 1)
         turns = self._turns(last.result)
         if self.staging.kept:

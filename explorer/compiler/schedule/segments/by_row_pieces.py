@@ -95,8 +95,8 @@ def _fitting(segment: Segment, report: Report) -> tuple[Value, ...]:
 
 def _bytes(segment: Segment, size: int) -> int:
     """The shared memory of a block whose warps have so many elements each."""
-    tiles = RowElements(segment, size, Writer(segment.nest.kernel, segment.loop.origin)).declared
-    return WARPS * size * FLOAT_BYTES * len(tiles)
+    elements = RowElements(segment, size, Writer(segment.nest.kernel, segment.loop.origin))
+    return WARPS * size * FLOAT_BYTES * len(elements.tiles.kept)
 
 
 class _Summing:
@@ -132,7 +132,7 @@ class _Summing:
         block, warp = write.names.new("block"), write.names.new("warp")
         base = write.index("base", "mul", block, WARPS)
         own = write.index("own", "add", base.result, warp)
-        inner = (own, *self.elements.declared, *self._found(own.result))
+        inner = (own, *self.elements.tiles.declared(), *self._found(own.result))
         blocks = kernels.Count(((count, WARPS), (self.segment.rows, WARPS)))
         return write.loop(block, blocks, base, write.loop(warp, WARPS, *inner, bind="warp"), bind="block")
 
@@ -157,7 +157,7 @@ class _Summing:
         upper = write.index("upper", "max", among.result, 1)
         cut = write.search("cut", segment.offsets, first.result, 0, upper.result)
         number = write.index("number", "max", past.result, 0)
-        row = replace(write.index("", "add", cut.result, number.result), result=segment.row)
+        row = write.define(segment.row, "add", cut.result, number.result)
         most = write.index("most", "max", segment.elements, 1)
         known = write.where(own, "<", self.pieces.count, *self._last_row(own, first.result, cut.result))
         begins = write.load("begins", segment.offsets, segment.row)
@@ -189,29 +189,11 @@ class _Summing:
             phases += [*([kernels.Barrier(level="warp", origin=write.origin)] if phases else []), loop]
         found = (piece, following, boundary, upper)
         head = self._on_lanes((*segment.before, *found, *phases))  # type: ignore[arg-type]
-        mine = write.index("mine", "sub", upper.result, start)
-        length = write.index("length", "sub", self.end, self.begin)
-        missed = write.index("missed", "sub", start, self.begin)
-        whole = write.where(mine.result, "==", length.result, *self._ended())
-        part = write.where(mine.result, "<", length.result, missed, *self._stored(piece.result, missed.result))
-        return (*head, mine, length, whole, write.where(0, "<", mine.result, part))
+        return (*head, *self.pieces.left(self.spread, piece.result, start, upper.result))
 
     def _on_lanes(self, body: tuple[loops.Statement, ...]) -> tuple[kernels.Statement, ...]:
         """Statements of a row on lanes, its loops over elements shared by all of the warp."""
         kernel = self.nest.kernel
-        kernel = replace(kernel, buffers=(*kernel.buffers, *self.elements.arrays))
+        kernel = replace(kernel, buffers=(*kernel.buffers, *self.elements.tiles.arrays))
         nest = Nest(kernel, replace(self.nest.loop, body=(*body, *self.segment.after)))
-        return on_lanes(nest, body, self.spread, self.write.names)
-
-    def _ended(self) -> tuple[kernels.Statement, ...]:
-        """The statements of a row behind its segment's loop, on lanes."""
-        return on_lanes(self.nest, self.segment.after, self.spread, self.write.names)
-
-    def _stored(self, piece: str, missed: str) -> tuple[kernels.Statement, ...]:
-        """The state of a row that is cut, in a piece's first place where the row begins in it, else in its second."""
-        place = self.write.index("place", "min", missed, 1)
-        body: list[loops.Statement] = [place]
-        for part in self.segment.state:
-            body += self.pieces.stored(part, self.pieces.stores[part.name], (piece, place.result))
-        nest = Nest(self.pieces.kernel, replace(self.nest.loop, body=(*self.segment.before, *body)))
         return on_lanes(nest, body, self.spread, self.write.names)

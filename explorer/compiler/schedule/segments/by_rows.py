@@ -16,6 +16,7 @@ from explorer.compiler.ir.node import Names
 from explorer.compiler.ir.statements import all_names
 from explorer.compiler.options import PRELOADS
 from explorer.compiler.report import Report
+from explorer.compiler.schedule.edit.statement_writer import Writer
 from explorer.compiler.schedule.inspect.balance_rows import balanced
 from explorer.compiler.schedule.lanes.hoist_heads import rows_nest
 from explorer.compiler.schedule.lanes.mapping import (
@@ -216,33 +217,21 @@ def in_blocks(
 ) -> kernels.Statement:
     """The loops over blocks, `warps` warps and `groups` groups of lanes around one iteration of the parallel loop, with
     that over `tiles`."""
-    origin = loop.origin
-
-    def index(hint: str, function: str, *operands: str | int) -> loops.Index:
-        return loops.Index(result=names.new(hint), function=function, operands=operands, origin=origin)
-
+    write = Writer.named(names, loop.origin)
     block, warp = names.new("block"), names.new("warp")
-    first = index("first", "mul", block, warps)
+    first = write.index("first", "mul", block, warps)
+    guarded = write.where(loop.variable, "<", loop.extent, *body)
     if groups == 1:
-        row = loops.Index(result=loop.variable, function="add", operands=(first.result, warp), origin=origin)
-        inner: tuple[kernels.Statement, ...] = (first, row)
+        inner: tuple[kernels.Statement, ...] = (first, write.define(loop.variable, "add", first.result, warp), guarded)
     else:
         group = names.new("group")
-        number = index("number", "add", first.result, warp)
-        start = index("start", "mul", number.result, groups)
-        row = loops.Index(result=loop.variable, function="add", operands=(start.result, group), origin=origin)
-        inner = (first, number, start)
-    guarded = kernels.Where(left=loop.variable, comparison="<", right=loop.extent, body=body, origin=origin)
-    if groups == 1:
-        inner = (*inner, guarded)
-    else:
-        shared = kernels.Loop(
-            variable=group, extent=groups, body=(row, guarded), bind="lane", width=groups, origin=origin
-        )
-        inner = (*inner, shared)
-    shared_out: kernels.Statement = kernels.Loop(variable=warp, extent=warps, body=inner, bind="warp", origin=origin)
+        number = write.index("number", "add", first.result, warp)
+        start = write.index("start", "mul", number.result, groups)
+        row = write.define(loop.variable, "add", start.result, group)
+        inner = (first, number, start, write.loop(group, groups, row, guarded, bind="lane", width=groups))
+    shared_out: kernels.Statement = write.loop(warp, warps, *inner, bind="warp")
     if tiles:
         shared_out = tiles.around(shared_out)
     rows = warps * groups
     blocks = kernels.Count(((loop.extent, rows),)) if rows > 1 else loop.extent
-    return kernels.Loop(variable=block, extent=blocks, body=(shared_out,), bind="block", origin=origin)
+    return write.loop(block, blocks, shared_out, bind="block")

@@ -6,11 +6,13 @@ stored in one of two places: that of a row that begins in it, and that of one th
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from explorer.compiler.ir import kernels, loops
 from explorer.compiler.report import Report
 from explorer.compiler.schedule.edit.statement_writer import Writer
 from explorer.compiler.schedule.inspect import facts
-from explorer.compiler.schedule.lanes.mapping import LANES, Spread
+from explorer.compiler.schedule.lanes.mapping import LANES, Nest, Spread, on_lanes
 from explorer.compiler.schedule.lanes.state import Part, Segment
 from explorer.compiler.schedule.segments.by_rows import WARPS
 
@@ -81,8 +83,28 @@ class Pieces:
 
     def stored(self, part: Part, array: str, place: tuple[str, ...]) -> tuple[loops.Statement, ...]:
         """The statements that store what a piece has of a part in a place of an array."""
-        write, variables = self.write, self.write.over(part.extents)
-        if not variables:
-            return (write.store(array, part.name, *place),)
-        value = write.load(part.name, part.name, *variables)
-        return write.nested(variables, part.extents, (value, write.store(array, value.result, *place, *variables)))
+        return self.write.stored(part.name, part.extents, part.name, array, *place)
+
+    def ended(self, spread: Spread) -> tuple[kernels.Statement, ...]:
+        """The statements of a row behind its segment's loop, on lanes."""
+        return on_lanes(self.nest, self.segment.after, spread, self.write.names)
+
+    def left(self, spread: Spread, piece: str, start: str, upto: str) -> tuple[kernels.Statement, ...]:
+        """What a piece, with a row's elements from `start` up to `upto`, leaves of the row: its end where those are
+        all, else their state."""
+        write, begin, end = self.write, self.segment.loop.lower, self.segment.loop.extent
+        mine = write.index("mine", "sub", upto, start)
+        length = write.index("length", "sub", end, begin)
+        missed = write.index("missed", "sub", start, begin)
+        whole = write.where(mine.result, "==", length.result, *self.ended(spread))
+        part = write.where(mine.result, "<", length.result, missed, *self._cut(spread, piece, missed))
+        return mine, length, whole, write.where(0, "<", mine.result, part)
+
+    def _cut(self, spread: Spread, piece: str, missed: loops.Index) -> tuple[kernels.Statement, ...]:
+        """The state of a row that is cut, in a piece's first place where the row begins in it, else in its second."""
+        place = self.write.index("place", "min", missed.result, 1)
+        body: list[loops.Statement] = [place]
+        for part in self.segment.state:
+            body += self.stored(part, self.stores[part.name], (piece, place.result, *self.head))
+        nest = Nest(self.kernel, replace(self.nest.loop, body=(*self.segment.before, *body)))
+        return on_lanes(nest, body, spread, self.write.names)

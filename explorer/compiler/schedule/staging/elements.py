@@ -18,13 +18,11 @@ from explorer.compiler.ir.statements import names_read, rename, slice_for
 from explorer.compiler.schedule.edit.statement_writer import Writer
 from explorer.compiler.schedule.lanes.mapping import LANES
 from explorer.compiler.schedule.lanes.state import Segment
+from explorer.compiler.schedule.staging.tiles import Scalar, ScalarTiles
+from explorer.compiler.target import FLOAT_BYTES
 
 MOST_BYTES = 32 * 1024
 """Shared memory of a block: with five of them a multiprocessor still has a third of its 256 KB for its cache."""
-BYTES = 4
-"""Of an element of a tile."""
-
-Scalar = loops.Load | loops.Index | loops.Compute
 
 
 class Staging:
@@ -43,10 +41,11 @@ class Staging:
         self.kept: tuple[Scalar, ...] = ()
         for scalars in (self._closed(), self._direct()):
             kept = self._read_outside(scalars)
-            if len(kept) * chunk * BYTES * warps <= MOST_BYTES:
+            if len(kept) * chunk * FLOAT_BYTES * warps <= MOST_BYTES:
                 self.scalars, self.kept = scalars, kept
                 break
-        self.tiles = {each.result: write.names.new(f"{_hint(each)}_tile") for each in self.kept}
+        names = {each.result: write.names.new(f"{_hint(each)}_tile") for each in self.kept}
+        self.tiles = ScalarTiles(segment.nest.kernel, self.kept, names, chunk)
         self.start, self.place = write.names.new("start"), write.names.new("at")
 
     def _closed(self) -> tuple[Scalar, ...]:
@@ -89,22 +88,7 @@ class Staging:
     def kernel(self) -> loops.Kernel:
         """The kernel with the tiles as arrays."""
         kernel = self.segment.nest.kernel
-        tiles = tuple(
-            loops.Buffer(
-                name=self.tiles[each.result],
-                kind="index" if self._type(each) == "i32" else "temporary",
-                extents=(self.chunk,),
-                origin=each.origin,
-            )
-            for each in self.kept
-        )
-        return replace(kernel, buffers=(*kernel.buffers, *tiles))
-
-    def _type(self, scalar: Scalar) -> kernels.ElementType:
-        if isinstance(scalar, loops.Load):
-            types = {buffer.name: buffer.type for buffer in self.segment.nest.kernel.buffers}
-            return "i32" if types[scalar.buffer] == "i32" else "f32"
-        return "i32" if isinstance(scalar, loops.Index) else "f32"
+        return replace(kernel, buffers=(*kernel.buffers, *self.tiles.arrays))
 
     @property
     def loop(self) -> loops.For:
@@ -112,12 +96,8 @@ class Staging:
         loop = self.segment.loop
         if not self.kept:
             return loop
-        place = replace(self.write.index("", "sub", loop.variable, self.start), result=self.place)
-        loads = (
-            loops.Load(result=each.result, buffer=self.tiles[each.result], indices=(self.place,), origin=each.origin)
-            for each in self.kept
-        )
-        return replace(loop, body=(place, *loads, *self._rest(self.scalars)))
+        place = self.write.define(self.place, "sub", loop.variable, self.start)
+        return replace(loop, body=(place, *self.tiles.loads(self.place), *self._rest(self.scalars)))
 
     def fill(self, warp: str) -> tuple[kernels.Statement, ...]:
         """The tiles, filled with what the elements of the warp of this number have; past the end with the last one
@@ -125,7 +105,7 @@ class Staging:
         if not self.kept:
             return ()
         write, elements = self.write, self.segment.elements
-        start = replace(write.index("", "mul", warp, self.chunk), result=self.start)
+        start = write.define(self.start, "mul", warp, self.chunk)
         final = write.index("final", "sub", elements, 1)
         filled = write.where(self.start, "<", elements, final, self.filling(final.result))
         return (start, *self.declared, filled, kernels.Barrier(level="warp", origin=write.origin))
@@ -133,16 +113,7 @@ class Staging:
     @property
     def declared(self) -> tuple[kernels.Tile, ...]:
         """The tiles."""
-        return tuple(
-            kernels.Tile(
-                name=self.tiles[each.result],
-                extents=(self.chunk,),
-                memory="shared",
-                type=self._type(each),
-                origin=self.write.origin,
-            )
-            for each in self.kept
-        )
+        return self.tiles.declared(self.write.origin)
 
     def filling(self, final: str) -> kernels.Loop:
         """The loop that fills the tiles from the element `start` on: past the last one, `final`, with that again."""
@@ -157,7 +128,7 @@ class Staging:
         }
         scalars = [rename(each, names) for each in (*constants, *self.scalars)]
         assert not any(isinstance(each, loops.For | loops.Row) for each in scalars)
-        stores = (write.store(self.tiles[each.result], names[each.result], t) for each in self.kept)
+        stores = (write.store(self.tiles.names[each.result], names[each.result], t) for each in self.kept)
         each = write.loop(t, self.chunk, ahead, element, *scalars, *stores, bind="lane", width=LANES)  # type: ignore[arg-type]
         return replace(each, unroll=0)
 

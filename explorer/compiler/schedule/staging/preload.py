@@ -15,8 +15,9 @@ from explorer.compiler.schedule.edit.statement_writer import Writer
 from explorer.compiler.schedule.lanes.log import LaneLog
 from explorer.compiler.schedule.lanes.mapping import Nest, Spread, Unfit
 from explorer.compiler.schedule.lanes.state import segment_of
-from explorer.compiler.schedule.staging.elements import BYTES, MOST_BYTES, Staging
+from explorer.compiler.schedule.staging.elements import MOST_BYTES, Staging
 from explorer.compiler.schedule.staging.tile_bounds import UNBOUNDED, Interval, tile_bounds
+from explorer.compiler.target import FLOAT_BYTES
 
 
 class Rounds:
@@ -39,9 +40,9 @@ class Rounds:
         padded = write.index("padded", "add", span.result, size - 1)
         rounds = write.index("tiles", "div", padded.result, size)
         done = write.index("done", "mul", self.round, size)
-        first = replace(write.index("", "add", self.begin, done.result), result=self.staging.start)
+        first = write.define(self.staging.start, "add", self.begin, done.result)
         after = write.index("after", "add", first.result, size)
-        upto = replace(write.index("", "min", after.result, self.end), result=self.upto)
+        upto = write.define(self.upto, "min", after.result, self.end)
         final = write.index("final", "sub", upto.result, 1)
         wait = kernels.Barrier(level="warp", origin=write.origin)
         fetched = (done, first, after, upto, final, self.staging.filling(final.result), wait)
@@ -94,7 +95,7 @@ class Preload:
         lines += [f"bound {', '.join(others)}: {UNBOUNDED}, by elements that are loaded"] if others else []
         extent = f"min({self.end} - {self.begin} - {size} {self.rounds.round}, {size})"
         each = f"{self.warps} x {size} of {', '.join(self.staging.arrays)}"
-        needed = self.warps * size * BYTES * len(self.staging.kept)
+        needed = self.warps * size * FLOAT_BYTES * len(self.staging.kept)
         lines.append(
             f"preload {self.segment.loop.variable} by kNnzTile = {size} into shared memory: {extent} elements of a row,"
             f" allocated {each}, {needed:,} bytes a block"

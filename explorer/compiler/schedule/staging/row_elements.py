@@ -12,12 +12,13 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
-from explorer.compiler.ir import kernels, loops
+from explorer.compiler.ir import loops
 from explorer.compiler.ir.statements import alive, names_read, renamed, written_names
 from explorer.compiler.schedule.edit.statement_writer import Writer
 from explorer.compiler.schedule.lanes.mapping import Unfit
 from explorer.compiler.schedule.lanes.state import Segment
-from explorer.compiler.schedule.staging.elements import Scalar, read_once
+from explorer.compiler.schedule.staging.elements import read_once
+from explorer.compiler.schedule.staging.tiles import Scalar, ScalarTiles
 
 Body = tuple[loops.Statement, ...]
 
@@ -32,7 +33,7 @@ class _Phase:
 
 class RowElements:
     """The phases of a segment whose elements are `first` to `upto`, at most `size`: scalars of elements and sums of
-    them, those that need a maximum of all elements, and rows. `tiles` are the arrays of scalars by name."""
+    them, those that need a maximum of all elements, and rows. `tiles` have the scalars."""
 
     def __init__(self, segment: Segment, size: int, write: Writer) -> None:
         self.segment, self.size, self.write = segment, size, write
@@ -46,7 +47,9 @@ class RowElements:
             phase for phase in (_phase(body, late, False), _phase(body, late, True)) if phase.scalars or phase.sums
         )
         self._check(body, maxima)
-        self.tiles = {each.result: write.names.new(f"{each.result}_tile") for each in self._kept()}
+        kept = self._kept()
+        names = {each.result: write.names.new(f"{each.result}_tile") for each in kept}
+        self.tiles = ScalarTiles(segment.nest.kernel, kept, names, size)
 
     def _check(self, body: Body, maxima: set[str]) -> None:
         """Raises Unfit where an element's statements are not scalars, sums of them, and rows that need no sum."""
@@ -73,42 +76,9 @@ class RowElements:
         return tuple(kept)
 
     @property
-    def arrays(self) -> tuple[loops.Buffer, ...]:
-        """The tiles as arrays, [size]."""
-        return tuple(
-            loops.Buffer(
-                name=self.tiles[each.result],
-                kind="index" if self._type(each) == "i32" else "temporary",
-                extents=(self.size,),
-                origin=each.origin,
-            )
-            for each in self._kept()
-        )
-
-    @property
-    def declared(self) -> tuple[kernels.Tile, ...]:
-        """The tiles, of a warp."""
-        return tuple(
-            kernels.Tile(
-                name=self.tiles[each.result],
-                extents=(self.size,),
-                memory="shared",
-                type=self._type(each),
-                origin=each.origin,
-            )
-            for each in self._kept()
-        )
-
-    @property
     def streamed(self) -> tuple[str, ...]:
         """Of the arrays that scalars are loaded from, those that are read once."""
         return read_once(self.segment, tuple(each for phase in self.phases for each in phase.scalars))
-
-    def _type(self, scalar: Scalar) -> kernels.ElementType:
-        if isinstance(scalar, loops.Load):
-            types = {buffer.name: buffer.type for buffer in self.segment.nest.kernel.buffers}
-            return "i32" if types.get(scalar.buffer) == "i32" else "f32"
-        return "i32" if isinstance(scalar, loops.Index) else "f32"
 
     def phased(self, first: str, upto: str) -> tuple[loops.For, ...]:
         """The loops over the elements, one a phase, of which the last is over rows."""
@@ -118,18 +88,18 @@ class RowElements:
             made.append(self._scalars(phase, before, first, upto))
             before |= {each.result for each in phase.scalars}
         place = self.write.index("at", "sub", self.element, first)
-        loads = self._loads(names_read(self.rows), place.result)
+        loads = self.tiles.loads(place.result, names_read(self.rows))
         body: Body = (place, *loads, *self.rows) if loads else self.rows
         return (*made, replace(self.segment.loop, lower=first, extent=upto, body=body))
 
     def _scalars(self, phase: _Phase, before: set[str], first: str, upto: str) -> loops.For:
         """The loop of one phase, with names of its own: what earlier ones had is loaded from its tile."""
         place = self.write.index("at", "sub", self.element, first)
-        loads = self._loads(names_read((*phase.scalars, *phase.sums)) & before, place.result)
+        loads = self.tiles.loads(place.result, names_read((*phase.scalars, *phase.sums)) & before)
         stores = tuple(
-            self.write.store(self.tiles[each.result], each.result, place.result)
+            self.write.store(self.tiles.names[each.result], each.result, place.result)
             for each in phase.scalars
-            if each.result in self.tiles
+            if each.result in self.tiles.names
         )
         body: Body = (place, *loads, *phase.scalars, *stores, *phase.sums)
         own = [place.result, self.element, *(str(each.result) for each in (*loads, *phase.scalars))]
@@ -138,13 +108,6 @@ class RowElements:
         (made,) = renamed((loop,), names)
         assert isinstance(made, loops.For)
         return made
-
-    def _loads(self, wanted: set[str], place: str) -> tuple[loops.Load, ...]:
-        return tuple(
-            loops.Load(result=each.result, buffer=self.tiles[each.result], indices=(place,), origin=each.origin)
-            for each in self._kept()
-            if each.result in wanted
-        )
 
 
 def _unscaled(body: Iterable[loops.Statement], scaled: set[str]) -> Body:

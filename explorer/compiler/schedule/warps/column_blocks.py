@@ -15,6 +15,7 @@ from explorer.compiler.ir.node import walk
 from explorer.compiler.report import Report
 from explorer.compiler.schedule.edit.primitives import split, unroll
 from explorer.compiler.schedule.edit.queries import edit, names_of, scheduled, static_extent
+from explorer.compiler.schedule.fitting import nearest
 
 ROWS = Decision(
     name="rows",
@@ -33,11 +34,8 @@ def in_columns(nest: ScheduledKernel, outputs: set[str], report: Report) -> Sche
     size = static_extent(nest, loop.extent) if loop is not None else None
     if loop is None or size is None or size < FEWEST or not _apart(loop, outputs):
         return nest
-    fitting = tuple(rows for rows in ROWS.domain if not rows or size % int(rows) == 0)
-    rows = report.number(nest.name, ROWS, int(fitting[-1]), lambda: fitting)
-    if rows not in fitting:
-        rows = max(int(each) for each in fitting if int(each) < rows)
-        report.settle(nest.name, ROWS, rows, f"{loop.variable} has {size} iterations")
+    fitting = tuple(rows for rows in map(int, ROWS.domain) if not rows or size % rows == 0)
+    rows = nearest(nest.name, ROWS, fitting[-1], fitting, report, f"{loop.variable} has {size} iterations")
     if not rows:
         return nest
     names = names_of(nest)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from explorer.compiler.ir.kernels import Loop, ScheduledKernel, Tile, Where, reads_of, result_of
+from explorer.compiler.ir.kernels import Loop, ScheduledKernel, Tile, Where, inputs_of, reads_of, result_of
 from explorer.compiler.ir.loops import Accumulate, Accumulator, Index, Load, Store
 from explorer.compiler.ir.node import Atom, Node, walk
 from explorer.compiler.schedule.edit.queries import Body, access_of, accesses, array_of, static_extent
@@ -137,7 +137,7 @@ def _steady(nodes: Sequence[Node], variables: set[str]) -> set[str]:
 def spreads(loop: Loop, outputs: set[str]) -> bool:
     """Whether lanes may share the iterations: each writes elements of its own, or all reduce into one."""
     nodes = [node for statement in loop.body for node in walk(statement)]
-    places, read = _Places.of(loop), {name for node in nodes for name in _operands(node)}
+    places, read = _Places.of(loop), {name for node in nodes for name in inputs_of(node)}
     made = {name for node in nodes if (name := result_of(node)) is not None}
     for statement in nodes:
         if isinstance(statement, Tile):
@@ -155,12 +155,6 @@ def spreads(loop: Loop, outputs: set[str]) -> bool:
         if not mine:
             return False
     return True
-
-
-def _operands(statement: Node) -> tuple[str, ...]:
-    """What a statement reads, an accumulation's own target apart."""
-    reads = reads_of(statement)
-    return reads[1:] if isinstance(statement, Accumulate) else reads
 
 
 def _only_reduced(nodes: Sequence[Node], write: Accumulate) -> bool:

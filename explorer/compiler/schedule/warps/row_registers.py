@@ -18,28 +18,10 @@ from explorer.compiler.schedule.edit.queries import (
     edit_loops,
     moved,
     names_of,
+    places,
     scheduled,
     static_extent,
-    touched_in,
 )
-
-Place = tuple[tuple[Loop, ...], Access]
-"""An access with the loops around it, outermost first."""
-
-
-def places(body: Body, array: str, around: tuple[Loop, ...] = ()) -> list[Place]:
-    """The accesses to an array, each with the loops around it, in program order."""
-    found: list[Place] = []
-    for statement in body:
-        if array not in touched_in(statement):
-            continue
-        access = access_of(statement)
-        if access is not None:
-            found.append((around, access))
-        if isinstance(statement, Loop | Where):
-            inner = (*around, statement) if isinstance(statement, Loop) else around
-            found += places(statement.body, array, inner)
-    return found
 
 
 def stage(kernel: ScheduledKernel, buffer: str, row: tuple[Atom, ...], tile: str) -> ScheduledKernel:

@@ -15,7 +15,7 @@ from dataclasses import replace
 from explorer.compiler.ir import loops
 from explorer.compiler.ir.loops import Buffer
 from explorer.compiler.ir.node import Names, walk
-from explorer.compiler.schedule.edit.nests import Body, stored_in
+from explorer.compiler.schedule.edit.nests import Body, array_of_each, stored_in
 
 
 def rows_to_move(sizes: Mapping[str, int], most: int) -> tuple[str, ...]:
@@ -37,9 +37,8 @@ def rows_in_memory(kernel: loops.Kernel, rows: Collection[str], names: Names) ->
     body: Body = (*before, *loop.body)
     made: list[Buffer] = []
     for row in declared:
-        name = names.new(f"{kernel.name}_{row.name}")
-        made.append(Buffer(name=name, kind="output", extents=(loop.extent, *row.extents), origin=row.origin))
-        body = tuple(stored_in(statement, row.name, name, loop.variable) for statement in body)
+        made.append(array_of_each(kernel, row, loop.extent, names))
+        body = tuple(stored_in(statement, row.name, made[-1].name, loop.variable) for statement in body)
     kept = _without(body, {row.name for row in declared})
     return replace(kernel, buffers=(*kernel.buffers, *made), body=(replace(loop, body=kept),))
 

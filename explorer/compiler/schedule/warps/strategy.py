@@ -39,15 +39,17 @@ from explorer.compiler.schedule.edit.queries import (
     find_loop,
     floats,
     names_of,
+    places,
     scheduled,
     static_extent,
     tiles_of,
     touched_in,
 )
 from explorer.compiler.schedule.edit.reductions import make_atomic, reduce_parts
+from explorer.compiler.schedule.fitting import blocks_at_a_time
 from explorer.compiler.schedule.warps.column_blocks import in_columns
 from explorer.compiler.schedule.warps.lane_safety import shared_by_lanes
-from explorer.compiler.schedule.warps.row_registers import accumulate_in, places, stage
+from explorer.compiler.schedule.warps.row_registers import accumulate_in, stage
 from explorer.compiler.target import FLOAT_BYTES, STATIC_SHARED_BYTES, WARP
 from explorer.compiler.unsupported import Unsupported
 
@@ -68,13 +70,6 @@ ROW_LANES = Decision(
 REGISTERS_A_THREAD = 128
 """Registers for a lane that keeps rows. Left alone, the assembler waits for some rows before it asks for others: on an
 H100 TransH takes 54 registers for 71, and 6 % more time, TransF 38 for 56, and 5 %."""
-RESIDENT = Decision(
-    name="resident",
-    domain=tuple(range(33)),
-    why="blocks that a multiprocessor is to have at a time, which leaves each thread so many registers; 0 leaves it to"
-    " the assembler",
-    source="128 registers where lanes keep rows and no loop comes back to them; measured on an H100",
-)
 KEPT = Decision(
     name="kept",
     domain=(0, 16, 32, 64, 128),
@@ -167,11 +162,7 @@ def _resident(nest: ScheduledKernel, threads: int, report: Report) -> int:
     keeps_rows = any(isinstance(node, Tile) and node.memory == "register" for node in inside)
     comes_back = any(isinstance(node, Loop) and not node.bind for node in inside)
     usual = report.target.resident(threads, REGISTERS_A_THREAD) if keeps_rows and not comes_back else 0
-    most = min(report.target.threads // threads, report.target.blocks)
-    resident = report.number(nest.name, RESIDENT, usual, lambda: tuple(range(min(most, 16) + 1)))
-    if resident > most:
-        report.settle(nest.name, RESIDENT, most, f"a multiprocessor has {most} blocks of so many threads")
-    return min(resident, most)
+    return blocks_at_a_time(nest.name, usual, threads, report)
 
 
 def _tell(

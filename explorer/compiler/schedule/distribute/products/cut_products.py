@@ -17,9 +17,11 @@ from collections.abc import Iterator, Sequence, Set
 from dataclasses import dataclass, replace
 
 from explorer.compiler.ir import loops
+from explorer.compiler.ir.loops import Buffer
 from explorer.compiler.ir.node import Atom, Names, walk
 from explorer.compiler.ir.statements import alive, closure, is_segment, names_read, pure, written_names
 from explorer.compiler.report import Report
+from explorer.compiler.schedule.distribute.products.one_sum import joined, one_sum
 from explorer.compiler.schedule.distribute.products.product_parts import ProductParts, Sums
 from explorer.compiler.schedule.distribute.products.separate_rows import fissioned
 from explorer.compiler.schedule.distribute.products.split_products import cut
@@ -110,7 +112,36 @@ class _CutOut:
         product = parts.product(sums, matrix[0] if matrix else None)
         made = tuple(buffer for buffer in (sums.array, matrix and matrix[0]) if buffer)
         before, after = _Rest(parts, sums).body()
-        after = _pruned(after)
+        return cls._of(parts, sums, product, matrix, made, before, _pruned(after))
+
+    @classmethod
+    def in_one_sum(cls, kernel: loops.Kernel, rows: loops.For, found: Contraction, names: Names) -> _CutOut | None:
+        """The product with all its columns in a row, which one loop adds up; None where more is done with them."""
+        whole = joined(found)
+        if whole is None:
+            return None
+        parts = ProductParts(kernel, rows, whole, names)
+        sums, matrix = parts.sums(in_row=True), parts.matrix()
+        product = parts.product(sums, matrix[0])
+        sizes = [kernel.size(whole.loop(name).extent) for name in whole.columns]
+        added = one_sum(whole, sizes, sums.name, parts.writer)
+        if added is None:
+            return None
+        after = (added, *rows.body[found.place + 1 :])
+        return cls._of(parts, sums, product, matrix, (matrix[0],), rows.body[: found.place], after)
+
+    @classmethod
+    def _of(
+        cls,
+        parts: ProductParts,
+        sums: Sums,
+        product: Body,
+        matrix: tuple[Buffer, loops.Kernel] | None,
+        made: tuple[Buffer, ...],
+        before: Body,
+        after: Body,
+    ) -> _CutOut:
+        kernel, names = parts.kernel, parts.writer.names
         before = fissioned(kernel, _pruned(before, names_read((*product, *after))), names)
         needed = closure(before, names_read(product))
         others = (*(s for s in before if not any(s is other for other in needed)), *fissioned(kernel, after, names))
@@ -122,8 +153,9 @@ def _ways(
     kernel: loops.Kernel, rows: loops.For, found: Contraction, names: Names
 ) -> Iterator[tuple[loops.Kernel, ...]]:
     """The kernels with the product's sums in a row, which nobody stores, and with them in an array."""
-    for in_row in (True, False)[bool(found.heads) :]:
-        cut_out = _CutOut.of(kernel, rows, found, names, in_row)
+    whole_sum = _CutOut.in_one_sum(kernel, rows, found, names)
+    others = (_CutOut.of(kernel, rows, found, names, in_row) for in_row in (True, False)[bool(found.heads) :])
+    for cut_out in (*((whole_sum,) if whole_sum else ()), *others):
         whole, needed = cut_out.whole, cut_out.needed
         behind = (*cut_out.product, *_reading_first(cut_out.others, cut_out.sums))
         if all(map(pure, needed)):

@@ -33,8 +33,7 @@ class ProductParts:
 
     def __init__(self, kernel: loops.Kernel, rows: loops.For, found: Contraction, names: Names) -> None:
         self.kernel, self.rows, self.found = kernel, rows, found
-        self.writer = Writer(kernel, found.add.origin)
-        self.writer.names = names
+        self.writer = Writer.named(names, found.add.origin)
         self.load = None if found.constant else direct(found)
 
     def size(self, variables: Sequence[str]) -> Extent:
@@ -106,24 +105,31 @@ class ProductParts:
         return writer.nested((*heads, column), extents, body)
 
     def matrix(self) -> tuple[Buffer, loops.Kernel]:
-        """An array of the matrix as tiles read it, by heads, depth and columns, and the kernel that writes it."""
+        """An array of the matrix as tiles read it, by heads, depth and columns, and the kernel that writes it: an
+        iteration for each matrix, or for each row of the only one."""
         found, writer = self.found, self.writer
         changes = self._changes(found.matrix.code)
         chosen = tuple(sorted(found.matrix.matrices))
         changes |= {name: writer.names.new(name) for name in chosen}
-        body = [rename(statement, changes) for statement in found.matrix.code]
-        indices: list[Atom] = [changes[name] for name in chosen]
         extents = list(self._matrices(chosen))
-        walked = [(changes[name], extent) for name, extent in zip(chosen, extents, strict=True)]
+        outer = [(changes[name], extent) for name, extent in zip(chosen, extents, strict=True)]
+        inner: tuple[str, ...] = (*found.heads, found.depth, *found.columns)
+        of_row: list[loops.Statement] = []
+        of_element: list[loops.Statement] = []
+        if not chosen:
+            outer = [(self._as_one(inner[:-1], changes, of_row)[0], self.size(inner[:-1]))]
+            inner = inner[-1:]
+        (element,) = self._as_one(inner, changes, of_element)
+        body = [*of_element, *(rename(statement, changes) for statement in found.matrix.code)]
+        indices: list[Atom] = [changes[name] for name in chosen]
         for group in (found.heads, (found.depth,), found.columns):
             indices += self.flat(group, [changes[name] for name in group], body)
             extents += [self.size(group)] if group else []
-            walked += [(changes[name], found.loop(name).extent) for name in group]
         name = writer.names.new(f"{self.kernel.name}_matrix")
         array = Buffer(name=name, kind="output", extents=tuple(extents), origin=writer.origin)
-        value = changes.get(str(found.matrix.value), found.matrix.value)
-        body.append(writer.store(name, value, *indices))
-        (nest,) = self._nested(walked, tuple(body))
+        body.append(writer.store(name, changes.get(str(found.matrix.value), found.matrix.value), *indices))
+        row = (*of_row, *self._nested([(element, self.size(inner))], tuple(body)))
+        (nest,) = self._nested(outer, row)
         assert isinstance(nest, loops.For)
         whole = replace(self.kernel, template="rows", buffers=(*self.kernel.buffers, array))
         return array, part(whole, writer.names.new(f"{self.kernel.name}_weights"), replace(nest, parallel=True))

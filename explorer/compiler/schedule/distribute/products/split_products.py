@@ -8,12 +8,13 @@ these two kinds).
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 from explorer.compiler.ir import loops
 from explorer.compiler.ir.loops import Buffer
 from explorer.compiler.ir.module import Module
-from explorer.compiler.ir.node import Extent, Names, merge, rewrite
+from explorer.compiler.ir.node import Names, rewrite
 from explorer.compiler.ir.statements import (
     alive,
     all_names,
@@ -25,11 +26,11 @@ from explorer.compiler.ir.statements import (
     written_names,
 )
 from explorer.compiler.report import Report
+from explorer.compiler.schedule.edit.nests import Body, array_of_each, loaded, part
+from explorer.compiler.schedule.edit.statement_writer import Writer
 from explorer.compiler.schedule.gemm.segment_products import find_pairs
 from explorer.compiler.schedule.match.matrix_products import LEAST_COLUMNS
 from explorer.compiler.schedule.match.normal_order import in_normal_order
-
-Body = tuple[loops.Statement, ...]
 
 STATEMENTS = 3
 """Of a product: its row, what clears it, and the loop over the depth."""
@@ -40,7 +41,7 @@ def split_products(program: loops.Kernel | Module, report: Report) -> loops.Kern
     kernels = program.programs if isinstance(program, Module) else (program,)
     nests = [_in_normal_order(kernel, report) for kernel in kernels if isinstance(kernel, loops.Kernel)]
     names = Names({name for nest in nests for name in (*all_names(nest), nest.name)})
-    split = tuple(part for nest in nests for part in _split(nest, names, report))
+    split = tuple(each for nest in nests for each in _split(nest, names, report))
     if len(split) == len(kernels) and all(new is old for new, old in zip(split, kernels, strict=True)):
         return program
     if isinstance(program, Module):
@@ -75,7 +76,7 @@ def _split(kernel: loops.Kernel, names: Names, report: Report) -> tuple[loops.Ke
             report.refused(f"{kernel.name}: the product with {product} stays: its iteration writes what both need")
             continue
         report.did(f"{kernel.name}: the product with {product} in a kernel of its own")
-        return tuple(piece for part in parts for piece in _split(part, names, report))
+        return tuple(piece for each in parts for piece in _split(each, names, report))
     return (kernel,)
 
 
@@ -142,22 +143,16 @@ class _Cut:
         if both & (arrays | {loops.result_of(statement) for statement in crossing}):
             return None
         stored = {
-            str(loops.result_of(statement)): self._array(statement, f"{self.kernel.name}_{loops.result_of(statement)}")
+            str(loops.result_of(statement)): array_of_each(self.kernel, statement, self.rows.extent, self.names)
             for statement in crossing
         }
         ends = tuple(self._store(statement, stored) for statement in crossing)
-        loads = tuple(
-            loops.Load(result=name, buffer=buffer.name, indices=(self.rows.variable,), origin=buffer.origin)
-            for name, buffer in stored.items()
-            if len(buffer.extents) == 1
-        )
+        loads = loaded(stored, self.rows.variable)
         second = tuple(self._reading(statement, stored) for statement in self.second)
         name = self.names.new(f"{self.kernel.name}_{hint}")
         return (
-            self._kernel(name, (*self.first, *ends), {b.name: b for b in stored.values()}, "output"),
-            self._kernel(
-                self.kernel.name, (*again, *loads, *second), {b.name: b for b in stored.values()}, "temporary"
-            ),
+            self._kernel(name, (*self.first, *ends), stored.values()),
+            self._kernel(self.kernel.name, (*again, *loads, *second), stored.values()),
         )
 
     def _computed_again(self) -> Body:
@@ -183,32 +178,16 @@ class _Cut:
         wanted = names_read((*again, *self.second)) - own
         return tuple(s for s in self.first if loops.result_of(s) in wanted and not isinstance(s, loops.For))
 
-    def _array(self, statement: loops.Statement, hint: str) -> Buffer:
-        """Where a row, or a scalar, of each iteration is stored."""
-        inner: tuple[Extent, ...] = statement.extents if isinstance(statement, loops.Row) else ()
-        extents = (self.rows.extent, *inner)
-        return Buffer(name=self.names.new(hint), kind="output", extents=extents, origin=statement.origin)
-
     def _store(self, statement: loops.Statement, stored: dict[str, Buffer]) -> loops.Statement:
         """Stores what a statement names."""
-        name = str(loops.result_of(statement))
-        buffer = stored[name]
+        name, write = str(loops.result_of(statement)), Writer.named(self.names, statement.origin)
+        buffer, row = stored[name], self.rows.variable
         variables = tuple(self.names.new("k") for _ in buffer.extents[1:])
-        value = self.names.new("s") if variables else name
-        result: loops.Statement = loops.Store(
-            target=buffer.name,
-            indices=(self.rows.variable, *variables),
-            function="copy",
-            operands=(value,),
-            origin=statement.origin,
-        )
-        inner: Body = (result,)
-        if variables:
-            load = loops.Load(result=value, buffer=name, indices=variables, origin=statement.origin)
-            inner = (load, result)
-        for variable, extent in zip(reversed(variables), reversed(buffer.extents[1:]), strict=True):
-            inner = (loops.For(variable=variable, extent=extent, body=inner, origin=statement.origin),)
-        return inner[0]
+        if not variables:
+            return write.store(buffer.name, name, row)
+        value = write.load("s", name, *variables)
+        body = value, write.store(buffer.name, value.result, row, *variables)
+        return write.nested(variables, buffer.extents[1:], body)[0]
 
     def _reading(self, statement: loops.Statement, stored: dict[str, Buffer]) -> loops.Statement:
         """A statement that reads rows where they are stored."""
@@ -220,17 +199,9 @@ class _Cut:
 
         return rewrite(statement, change)
 
-    def _kernel(self, name: str, body: Body, added: dict[str, Buffer], kind: str) -> loops.Kernel:
+    def _kernel(self, name: str, body: Body, added: Iterable[Buffer]) -> loops.Kernel:
         """A kernel of some of the statements, with the buffers that it accesses."""
         kept = alive(body)
-        rows = replace(self.rows, body=kept, origin=merge(*(statement.origin for statement in kept)))
-        written = written_names(kept)
-        used = written | names_read(kept)
-        arrays = (*self.kernel.buffers, *(replace(buffer, kind=kind) for buffer in added.values()))
-        buffers = tuple(
-            replace(buffer, kind="temporary") if buffer.kind == "output" and buffer.name not in written else buffer
-            for buffer in arrays
-            if buffer.name in used
-        )
-        template = self.kernel.template if any(is_segment(self.kernel, s) for s in kept) else "gemm"
-        return replace(self.kernel, name=name, template=template, buffers=buffers, body=(rows,), origin=rows.origin)
+        made = part(self.kernel, name, replace(self.rows, body=kept), *added)
+        segments = any(is_segment(self.kernel, statement) for statement in kept)
+        return made if segments else replace(made, template="gemm")

@@ -32,7 +32,7 @@ from explorer.compiler.report import Report
 from explorer.compiler.schedule.edit.nests import Body, only_loop, part, static_loop
 from explorer.compiler.schedule.edit.statement_writer import Writer
 
-PARTS = "parts"
+OF_PARTS = "parts"
 """The template of a kernel whose iterations are parts of rows, or put parts together."""
 LONG = 32
 """Elements that rows have on average from which on they are worth parts."""
@@ -56,7 +56,7 @@ def in_parts(kernel: loops.Kernel, names: Names, report: Report) -> InParts | No
     """The kernels of a nest whose segments are shared out; None where rows are many or short, or nobody knows, or a
     loop over a segment does more than reduce."""
     loop = only_loop(kernel)
-    if loop is None or kernel.template == PARTS or not isinstance(loop.extent, str):
+    if loop is None or kernel.template == OF_PARTS or not isinstance(loop.extent, str):
         return None
     segments = [s for s in loop.body if isinstance(s, loops.For) and is_segment(kernel, s)]
     parts = _parts_of(kernel, loop.extent, segments, report)
@@ -230,7 +230,7 @@ class _Nest:
         places = {id(statement): at for at, statement in enumerate(whole)}
         made = [self._of_parts(group, number, states, arrays, places) for number, group in enumerate(groups)]
         rest = part(self.kernel, self.kernel.name, replace(self.loop, body=alive(whole)), *arrays.values())
-        return *made, replace(rest, template=PARTS)
+        return *made, replace(rest, template=OF_PARTS)
 
     def _array(self, state: _State) -> Buffer:
         name = self.names.new(f"{self.kernel.name}_{state.name}")
@@ -305,7 +305,7 @@ class _Nest:
                 )
         loop = replace(self.loop, variable=variable, extent=self.count, body=alive(body))
         name = self.names.new(f"{self.kernel.name}_parts{number}")
-        return replace(part(self.kernel, name, loop, *arrays.values()), template=PARTS)
+        return replace(part(self.kernel, name, loop, *arrays.values()), template=OF_PARTS)
 
     def _declared(self, state: _State, name: str) -> Body:
         """What a part has of an output's row, which begins with zeros."""

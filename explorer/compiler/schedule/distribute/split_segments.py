@@ -1,0 +1,215 @@
+"""Gives the segment of an iteration a kernel of its own, which leaves its sums to what the iteration does behind it.
+
+An iteration that mixes its row's columns behind the sum over its segment, with a small matrix, a norm or a softmax
+over heads, is not one that pieces of rows can end. The sum by itself is: its elements are shared out, however long the
+longest segment is.
+
+    parallel for n in 0..nodes                  parallel for n in 0..nodes
+      row y[G]                                    row y[G]
+      for g { y[g] = 0 }                          for g { y[g] = 0 }
+      for e in begin..end                         for e in begin..end
+        for g { y[g] += v[e, g] }          ->       for g { y[g] += v[e, g] }
+      for g                                       for g { s[n, g] = y[g] }
+        acc t = 0                               parallel for n in 0..nodes
+        for k { t += y[k] * W[k, g] }             for g
+        out[n, g] = t                               acc t = 0
+                                                    for k { t += s[n, k] * W[k, g] }
+                                                    out[n, g] = t
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from explorer.compiler.ir import loops
+from explorer.compiler.ir.index_sets import few
+from explorer.compiler.ir.loops import Buffer
+from explorer.compiler.ir.node import Names, walk
+from explorer.compiler.ir.statements import alive, closure, is_segment, names_read, pure, written_names
+from explorer.compiler.schedule.distribute.join_segments import join_segments
+from explorer.compiler.schedule.edit.nests import Body, only_loop, part, stored_in
+from explorer.compiler.schedule.edit.statement_writer import Writer
+from explorer.compiler.schedule.lanes.mapping import Nest, Unfit
+from explorer.compiler.schedule.lanes.output_rows import output_in_row
+
+State = loops.Row | loops.Accumulator
+
+
+@dataclass(frozen=True)
+class Parts:
+    """The kernels of a nest in order, of which the one at `at` is that of the first segment of each iteration."""
+
+    kernels: tuple[loops.Kernel, ...]
+    at: int
+
+    @property
+    def sums(self) -> loops.Kernel:
+        """The kernel of the segment."""
+        return self.kernels[self.at]
+
+
+def split_segments(kernel: loops.Kernel, names: Names) -> Iterator[Parts]:
+    """The ways to part a nest at the first segment of its iterations: the segment with all that it needs, and the rest;
+    and with a kernel ahead of both for the rows that an iteration computes before; all loops over that segment together,
+    or the first alone. None for nests without a segment, or of which nothing would be left."""
+    together = join_segments(kernel)
+    for whole in (together, kernel) if together is not kernel else (kernel,):
+        loop = only_loop(whole)
+        if loop is None or few(loop.extent) or _segment_at(whole, loop) is None:
+            continue
+        nest = _sums_apart(whole, loop, names)
+        if behind := _behind(nest, names):
+            yield Parts(behind, 0)
+        if ahead := _ahead(nest, names):
+            computing, left = ahead
+            rest = only_loop(left)
+            assert rest is not None
+            yield Parts((computing, *(_behind(Nest(left, rest), names) or (left,))), 1)
+
+
+def _segment_at(kernel: loops.Kernel, loop: loops.For) -> int | None:
+    """The place of an iteration's first loop over a segment."""
+    return next((place for place, statement in enumerate(loop.body) if is_segment(kernel, statement)), None)
+
+
+def _sums_apart(kernel: loops.Kernel, loop: loops.For, names: Names) -> Nest:
+    """The nest with a row for each output that the segment adds to and the iteration writes elsewhere too, where a row
+    can be: each of both kernels has outputs of its own."""
+    nest, segment = Nest(kernel, loop), loop.body[_segment_at(kernel, loop) or 0]
+    others = written_names(s for s in loop.body if s is not segment)
+    for buffer in kernel.buffers:
+        if buffer.kind == "output" and buffer.name in written_names([segment]) & others:
+            try:
+                nest = output_in_row(nest, buffer, names)
+            except Unfit:
+                continue
+    return nest
+
+
+def _behind(nest: Nest, names: Names) -> tuple[loops.Kernel, ...]:
+    """The kernel of the segment, and that of the rest; none where the rest would only copy."""
+    kernel, loop = nest.kernel, nest.loop
+    at = _segment_at(kernel, loop)
+    assert at is not None
+    before, segment, after = loop.body[:at], loop.body[at], loop.body[at + 1 :]
+    needed = closure(before, names_read([segment]) | written_names([segment]))
+    moved = tuple(s for s in before if pure(s) or not _among(s, needed))
+    if not any(map(_works, after)) and all(map(pure, moved)):
+        return ()
+    if not _may_follow(before, moved, written_names([segment])):
+        return ()
+    return _cut(nest, (*needed, segment), (*moved, *after), names, "segments")
+
+
+def _ahead(nest: Nest, names: Names) -> tuple[loops.Kernel, ...]:
+    """The kernel of the rows that an iteration computes before its segment, and that of the rest; none where it only
+    begins the segment's sums and copies."""
+    kernel, loop = nest.kernel, nest.loop
+    at = _segment_at(kernel, loop)
+    assert at is not None
+    before, rest = loop.body[:at], loop.body[at:]
+    outputs = {buffer.name for buffer in kernel.buffers if buffer.kind == "output"}
+    declared = [s.name for s in before if isinstance(s, State)]
+    summed = written_names([rest[0]])
+    stay = {name for name in declared if name in summed or not any(map(_works, _doing(before, name)))}
+    moved = tuple(s for s in before if pure(s) or loops.result_of(s) in stay or written_names([s]) & stay)
+    if any(written_names([s]) - stay for s in moved) or all(_among(s, moved) for s in before):
+        return ()
+    first = tuple(s for s in before if pure(s) or not _among(s, moved))
+    if outputs & summed & written_names(first) or not _may_follow(before, moved, set()):
+        return ()
+    return _cut(nest, first, (*moved, *rest), names, "ahead")
+
+
+def _doing(before: Body, name: str) -> Body:
+    """The statements that a row or an accumulator needs, its declaration apart."""
+    return tuple(s for s in closure(before, {name}) if not isinstance(s, State) and not pure(s))
+
+
+def _among(statement: loops.Statement, body: Sequence[loops.Statement]) -> bool:
+    return any(statement is each for each in body)
+
+
+def _works(statement: loops.Statement) -> bool:
+    """Whether a statement does more than to copy."""
+    copies = (loops.For, loops.Load)
+    return any(
+        not isinstance(node, copies) and not (isinstance(node, loops.Store) and node.function == "copy")
+        for node in walk(statement)
+    )
+
+
+def _may_follow(before: Body, moved: Sequence[loops.Statement], later: set[str]) -> bool:
+    """Whether statements may be done behind those of `before` that are not moved, and behind what writes `later`."""
+    written = set(later)
+    for statement in reversed(before):
+        if _among(statement, moved):
+            if written & (names_read([statement]) | written_names([statement])):
+                return False
+        else:
+            written |= written_names([statement])
+    return True
+
+
+def _cut(nest: Nest, first: Body, second: Body, names: Names, name: str) -> tuple[loops.Kernel, ...]:
+    """The kernels of both parts of an iteration; what the second needs of the first is stored. None where both write an
+    output, or the second goes on with a number."""
+    kernel, loop = nest.kernel, nest.loop
+    outputs = {buffer.name for buffer in kernel.buffers if buffer.kind == "output"}
+    declared = {s.name: s for s in first if isinstance(s, State)}
+    changed = written_names(second)
+    touched = names_read(second) | changed
+    crossing = {name: state for name, state in declared.items() if name in touched and not _declares(second, name)}
+    if outputs & written_names(first) & changed or not outputs & changed:
+        return ()
+    if any(name in changed and isinstance(state, loops.Accumulator) for name, state in crossing.items()):
+        return ()
+    cut = _Crossing(nest, {name: _array(kernel, loop, state, names) for name, state in crossing.items()}, names)
+    stored = tuple(s for name, state in crossing.items() for s in cut.stored(state))
+    loaded = tuple(s for name, state in crossing.items() for s in cut.loaded(state, name in changed))
+    for row in (name for name, state in crossing.items() if isinstance(state, loops.Row) and name not in changed):
+        second = tuple(stored_in(s, row, cut.arrays[row].name, loop.variable) for s in second)
+    done = closure(first, {*(outputs & written_names(first)), *crossing})
+    left = alive(closure((*loaded, *second), outputs & changed))
+    made = tuple(cut.arrays.values())
+    behind = replace(part(kernel, kernel.name, replace(loop, body=left), *made), template="rows")
+    return part(kernel, names.new(f"{kernel.name}_{name}"), replace(loop, body=(*done, *stored)), *made), behind
+
+
+def _declares(body: Body, name: str) -> bool:
+    return any(isinstance(s, State) and s.name == name for s in body)
+
+
+def _array(kernel: loops.Kernel, loop: loops.For, state: State, names: Names) -> Buffer:
+    extents = state.extents if isinstance(state, loops.Row) else ()
+    name = names.new(f"{kernel.name}_{state.name}")
+    return Buffer(name=name, kind="output", extents=(loop.extent, *extents), origin=state.origin)
+
+
+class _Crossing:
+    """What one part of an iteration leaves to the other, by name, in `arrays`."""
+
+    def __init__(self, nest: Nest, arrays: dict[str, Buffer], names: Names) -> None:
+        self.row, self.arrays, self.writer = nest.loop.variable, arrays, Writer(nest.kernel, nest.loop.origin)
+        self.writer.names = names
+
+    def stored(self, state: State) -> Body:
+        """What stores a row or a number at the end of the first part."""
+        array = self.arrays[state.name].name
+        if isinstance(state, loops.Accumulator):
+            return (self.writer.store(array, state.name, self.row),)
+        return self._copied(state, state.name, array)
+
+    def loaded(self, state: State, changed: bool) -> Body:
+        """What the second part begins with: a number, or a row that it changes; it reads others where they are."""
+        array = self.arrays[state.name].name
+        if isinstance(state, loops.Accumulator):
+            return (loops.Load(result=state.name, buffer=array, indices=(self.row,), origin=state.origin),)
+        return (state, *self._copied(state, array, state.name)) if changed else ()
+
+    def _copied(self, row: loops.Row, source: str, target: str) -> Body:
+        variables, prefix = self.writer.over(row.extents), {self.arrays[row.name].name: (self.row,)}
+        value = self.writer.load("s", source, *prefix.get(source, ()), *variables)
+        store = self.writer.store(target, value.result, *prefix.get(target, ()), *variables)
+        return self.writer.nested(variables, row.extents, (value, store))
