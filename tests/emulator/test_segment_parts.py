@@ -92,3 +92,22 @@ def test_only_rows_that_are_few_and_long_have_parts(text: str) -> None:
     assert parts(1, 100_000) == {f"64 * {rows}"}
     assert parts(1_000, 4_000) == set()
     assert parts(10_000, 1_000_000) == set()
+
+
+@pytest.mark.parametrize(
+    ("pooled", "rows", "parted"),
+    [
+        ("sum(T[i] for i in b)", 32, True),
+        ("sum(T[i] for i in b)", 256, False),  # a warp has all that it waits for in two loads
+        ("sum(sum(tanh(W * T[i])) * T[i] for i in b)", 64, True),
+        ("log(sum(exp(T[i]) for i in b))", 64, True),
+    ],
+)
+def test_lists_are_walked_where_few_loads_are_waited_for(pooled: str, rows: int, *, parted: bool) -> None:
+    text = f"""dim D = 128
+op Pooled(b: bag of row):
+    param T[row, D], W[D]
+    return {pooled}
+"""
+    counts = {"bags": rows, "rows": 32_768, "entries": 8_192}
+    assert ("strategy = segment_parts" in explorer.compile(text, counts=counts).stages["kernels"].text) == parted

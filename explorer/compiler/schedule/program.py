@@ -36,7 +36,7 @@ from explorer.compiler.schedule.edit.guards import within_extents
 from explorer.compiler.schedule.gemm.outer_products import schedule_outer_products
 from explorer.compiler.schedule.gemm.strategy import Groupings, schedule_pairs, schedule_products
 from explorer.compiler.schedule.match.outer_products import find_outer_sum
-from explorer.compiler.schedule.segments.by_parts import OF_PARTS, in_parts
+from explorer.compiler.schedule.segments.by_parts import OF_PARTS, in_parts, waits_long
 from explorer.compiler.schedule.segments.by_rows import schedule_rows
 from explorer.compiler.schedule.segments.strategy import OF_SUMS, usual_of_sums
 from explorer.compiler.schedule.shared_out import is_shared_out
@@ -49,6 +49,7 @@ from explorer.compiler.schedule.strategies import (
     LONG_SUMS,
     NONZEROS,
     OUTER_PRODUCTS,
+    ROWS,
     SEGMENT_PARTS,
     SPLIT_ELEMENTS,
     SPLIT_ROWS,
@@ -250,7 +251,8 @@ class _Scheduling:
         yield from (GEMM, GEMM_OF_SUMS, CUT_PRODUCTS, SPLIT_SUMS, STAGES, SPLIT_ROWS, OUTER_PRODUCTS, LONG_SUMS)
         sums = usual_of_sums(kernel, self.report)
         yield from sums[:-1]
-        yield from (SEGMENT_PARTS,) if NONZEROS in sums else ()
+        if NONZEROS in sums or (ROWS in sums and waits_long(kernel, self.report)):
+            yield SEGMENT_PARTS
         yield from sums[-1:]
         if walked_by_few(kernel):
             yield from (SPLIT_ELEMENTS, ELEMENTS)

@@ -29,8 +29,10 @@ from explorer.compiler.ir.loops import Buffer
 from explorer.compiler.ir.node import Extent, Names, Node, rewrite, walk
 from explorer.compiler.ir.statements import alive, closure, is_segment, names_read, written_in, written_names
 from explorer.compiler.report import Report
+from explorer.compiler.schedule.distribute.join_segments import join_segments
 from explorer.compiler.schedule.edit.nests import Body, only_loop, part, static_loop
 from explorer.compiler.schedule.edit.statement_writer import Writer
+from explorer.compiler.schedule.segments.by_rows import elements_in_flight
 
 OF_PARTS = "parts"
 """The template of a kernel whose iterations are parts of rows, or put parts together."""
@@ -40,6 +42,9 @@ SHORTEST = 8
 """Elements of a part, at least: each part's state is stored and read again."""
 MOST = 64
 """Parts of a row, which whoever puts them together takes one after another."""
+MOST_TURNS = 16
+"""Loads one after another from which on a row in parts is put together sooner than walked: each takes about 0.7 us on
+an H100, a kernel that puts parts together about 4."""
 NEUTRAL = {"sum": 0.0, "product": 1.0}
 """What begins so may begin in every part; maxima and minima may begin anywhere."""
 
@@ -59,7 +64,7 @@ def in_parts(kernel: loops.Kernel, names: Names, report: Report) -> InParts | No
     if loop is None or kernel.template == OF_PARTS or not isinstance(loop.extent, str):
         return None
     segments = [s for s in loop.body if isinstance(s, loops.For) and is_segment(kernel, s)]
-    parts = _parts_of(kernel, loop.extent, segments, report)
+    parts = _parts_of(kernel, loop, report)
     inner = [node for s in segments for node in walk(s) if isinstance(node, loops.For) and node is not s]
     if parts < 2 or any(is_segment(kernel, node) for node in inner):
         return None
@@ -72,18 +77,37 @@ def in_parts(kernel: loops.Kernel, names: Names, report: Report) -> InParts | No
     return InParts(made, (count, Count(((loop.extent, 1),), parts))) if made else None
 
 
-def _parts_of(kernel: loops.Kernel, rows: str, segments: Sequence[loops.For], report: Report) -> int:
+def waits_long(kernel: loops.Kernel, report: Report) -> bool:
+    """Whether whoever walks a row of a kernel by rows waits so often that parts are sooner done and put together: for
+    what each of the loops over an element's rows loads."""
+    loop = only_loop(kernel)
+    if loop is None or not isinstance(loop.extent, str):
+        return False
+    rows, elements = _counted(kernel, loop, report)
+    if not rows or elements < LONG * rows:
+        return False
+    together = elements_in_flight(join_segments(kernel), report.like(None))
+    segments = [node for s in loop.body if is_segment(kernel, s) for node in walk(s) if isinstance(node, loops.For)]
+    inside = sum(not is_segment(kernel, node) for node in segments)
+    return together > 0 and elements * max(1, inside) >= MOST_TURNS * together * rows
+
+
+def _counted(kernel: loops.Kernel, loop: loops.For, report: Report) -> tuple[int, int]:
+    """How many rows there are, and elements of all of their segments; 0 where nobody knows."""
+    extents = {buffer.name: buffer.extents for buffer in kernel.buffers}
+    elements = [
+        report.counts.of(str(extents[node.buffer][0])) or 0
+        for segment in loop.body
+        if isinstance(segment, loops.For) and is_segment(kernel, segment)
+        for node in walk(segment)
+        if isinstance(node, loops.Load) and node.indices[:1] == (segment.variable,) and node.buffer in extents
+    ]
+    return report.counts.of(str(loop.extent)) or 0, max(elements, default=0)
+
+
+def _parts_of(kernel: loops.Kernel, loop: loops.For, report: Report) -> int:
     """How many parts a row has, a power of 2: as many as keep all multiprocessors busy, if rows are that long."""
-    count, extents = report.counts.of(rows), {buffer.name: buffer.extents for buffer in kernel.buffers}
-    elements = max(
-        (
-            report.counts.of(str(extents[node.buffer][0])) or 0
-            for segment in segments
-            for node in walk(segment)
-            if isinstance(node, loops.Load) and node.indices[:1] == (segment.variable,) and node.buffer in extents
-        ),
-        default=0,
-    )
+    count, elements = _counted(kernel, loop, report)
     if not count or elements < LONG * count:
         return 1
     parts = 1
