@@ -180,29 +180,29 @@ def _state(
     if target in read and (target not in scales.values() or reduction != "max"):
         return None
     output = next((b for b in kernel.buffers if (b.name, b.kind) == (target, "output")), None)
-    if output is not None:
-        mine = all(write.indices[:1] == (loop.variable,) for write in writes)
-        others = [s for s in loop.body if target in written_in(s) or target in names_read([s])]
-        if not mine or reduction != "sum" or len(others) != 1:
-            return None
-        return _State(target, output.extents[1:], reduction, 0.0, of_output=True)
     declared = next((s for s in loop.body if loops.result_of(s) == target), None)
     before = [s for s in loop.body[: loop.body.index(segment)] if target in written_in(s)]
-    start = _start(kernel, before, declared)
+    start = _start(kernel, before, output or declared)
     if start is None or NEUTRAL.get(reduction, start) != start:
         return None
+    if output is not None:
+        mine = all(write.indices[:1] == (loop.variable,) for write in writes) and not scales[target]
+        known = mine and target not in scales.values() and (before or reduction == "sum")
+        return _State(target, output.extents[1:], reduction, start, of_output=True) if known else None
     extents = declared.extents if isinstance(declared, loops.Row) else ()
     if target in scales.values() and not isfinite(start):
         return None
     return _State(target, extents, reduction, start, scale=scales[target])
 
 
-def _start(kernel: loops.Kernel, before: list[loops.Statement], declared: loops.Statement | None) -> float | None:
-    """The constant that a row or an accumulator begins with, which these statements write; None for what begins
-    otherwise, or has more done to it before its segment."""
+def _start(kernel: loops.Kernel, before: list[loops.Statement], declared: Node | None) -> float | None:
+    """The constant that a row, an accumulator or an output's row begins with, which these statements write; None for
+    what begins otherwise, or has more done to it before its segment."""
     if isinstance(declared, loops.Accumulator):
         return declared.start if not before and isinstance(declared.start, float) else None
-    if not isinstance(declared, loops.Row) or len(before) != 1:
+    if isinstance(declared, Buffer) and not before:
+        return 0.0
+    if not isinstance(declared, loops.Row | Buffer) or len(before) != 1:
         return None
     (first,) = before
     while isinstance(first, loops.For) and static_loop(kernel, first) and len(first.body) == 1:
@@ -239,13 +239,14 @@ class _Nest:
                 continue
             assert isinstance(statement, loops.For)
             found = states[id(statement)]
-            needed = closure(whole, names_read([statement]) | {state.name for state in found if not state.of_output})
+            own = {state.name for state in found if not state.of_output}
+            needed = closure(whole, (names_read([statement]) | own) - {each.name for each in found if each.of_output})
             if not groups or not joins.isdisjoint(map(id, needed)):
                 groups.append([])
                 joins = set()
             groups[-1].append((statement, needed))
-            own = {state.name: arrays[id(statement), state.name] for state in found}
-            joined = [s for state in found for s in self._joined(state, own, first.result)]
+            mine = {state.name: arrays[id(statement), state.name] for state in found}
+            joined = [s for state in found for s in self._joined(state, mine, first.result)]
             whole += joined
             joins |= set(map(id, joined))
         outputs = {buffer.name for buffer in self.kernel.buffers if buffer.kind == "output"}
