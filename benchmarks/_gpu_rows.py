@@ -165,7 +165,7 @@ class LayerRow(Row):
 
     def program(self) -> TensorProgram:
         """The layer, with its backward pass if it trains."""
-        counts = graph_counts(self.graph) if self.graph else None
+        counts = graph_counts(self.graph or "fb15k")
         return self.compiled(f"rgnn/{self.model}", dict(self.sizes), counts, grad=self.training)
 
     def problem(self, device: str, data: str) -> Problem:

@@ -25,13 +25,12 @@ def compile(
     `explorer.compiler.compilation.compile_model`.
 
     `Compilation.run` takes the targets ("cpu", "gpu" and "dae") beside the stages that have interpreters."""
-    targets: dict[str, Target] = {}
-    compilation = compile_model(
+    return compile_model(
         text,
         sizes=sizes,
         options=options,
         name=name,
-        targets=targets,
+        targets_of=_targets_of,
         encode=_encode,
         make_module=_make_module,
         counts=counts,
@@ -39,8 +38,10 @@ def compile(
         on_demand=on_demand,
         schedule=schedule,
     )
-    targets |= {name: target.computing(compilation) for name, target in TARGETS.items()}
-    return compilation
+
+
+def _targets_of(compilation: Compilation) -> dict[str, Target]:
+    return {name: target.computing(compilation) for name, target in TARGETS.items()}
 
 
 def _encode(compilation: Compilation, inputs: Mapping[str, Any], grad: Any) -> Any:

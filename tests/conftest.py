@@ -80,13 +80,11 @@ def pytest_collection_finish() -> None:
 
 @pytest.fixture(scope="session", autouse=True)
 def _machine_code_once(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """Several modules look at the same examples as PTX and SASS: what NVRTC and nvdisasm make is kept for all workers.
-
-    The tests of their failures get past it: what fails is not kept, and they give texts of their own."""
-    from tests.machine_code import kept_in
-
+    """Several modules look at the same examples as PTX and SASS: what NVRTC and nvdisasm make is kept for all workers
+    of this run of the tests, and for the servers that they start."""
     base = tmp_path_factory.getbasetemp()
-    with kept_in(base.parent if "PYTEST_XDIST_WORKER" in os.environ else base):
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("EXPLORER_CACHE", str(base.parent if "PYTEST_XDIST_WORKER" in os.environ else base))
         yield
 
 

@@ -11,6 +11,7 @@ import numpy as np
 
 from explorer.compiler.interpret import run_program
 from explorer.compiler.ir.graph import Elementwise, verify_graph
+from explorer.compiler.ir.node import operations_of
 from explorer.compiler.ir.verify.kernels import verify_scheduled
 from explorer.compiler.report import Report
 from tests.compiler.models import compiled, draw_inputs
@@ -36,7 +37,7 @@ def test_the_pass_that_is_shown_does_what_it_says() -> None:
     left = [value.operator.function for value in after.values if isinstance(value.operator, Elementwise)]
     assert left == ["add", "mul"]
     assert len(report.done) == 2
-    origins = ({span for value in graph.values for span in value.origin} for graph in (before, after))
+    origins = (operations_of(*(value.origin for value in graph.values)) for graph in (before, after))
     assert next(origins) == next(origins)
 
 

@@ -102,10 +102,10 @@ def test_late_stages_come_on_request(client: TestClient) -> None:
 
 def test_sass_is_made_only_for_an_open_pane(client: TestClient) -> None:
     count = re.compile(r'data-open="sass"(?s:.*?)data-total="(\d*)"')
-    without = count.search(client.post("/late", data=form(TRANSR, [{"stage": "ptx"}])).text)
+    without = count.search(client.post("/best", data=form(TRANSR, [{"stage": "ptx"}])).text)
     assert without
     assert without[1] == ""
-    late = client.post("/late", data=form(TRANSR, [{"stage": "sass"}])).text
+    late = client.post("/best", data=form(TRANSR, [{"stage": "sass"}])).text
     counted = count.search(late)
     assert counted
     assert int(counted[1]) > 100
@@ -118,14 +118,14 @@ def test_what_kernels_take_stands_over_cuda_when_it_is_known(client: TestClient)
     rows = {"inspect": "false"}  # one kernel
     first = client.post("/compile", data=form(TRANSR, panes, options=rows)).text
     assert "registers" not in first
-    late = client.post("/late", data=form(TRANSR, panes, options=rows)).text
+    late = client.post("/best", data=form(TRANSR, panes, options=rows)).text
     assert 'id="meta-0"' not in late
     assert re.search(
         r'<span class="meta" id="meta-1" title="TransR_kernel: \d+ registers[^"]*" hx-swap-oob="true">', late
     )
     assert len(re.findall(r'sm_90<span class="w"> · \d+ registers, no spills · 64 of 64 warps</span>', late)) == 2
     rgat = next(example.text for example in examples() if example.name == "rgat")
-    several = client.post("/late", data=form(rgat, panes, options={"arch": "sm_80"})).text
+    several = client.post("/best", data=form(rgat, panes, options={"arch": "sm_80"})).text
     assert re.search(r"> · 6 kernels, at most \d+ registers, [^<]* spills · \d+ of 64 warps</span>", several)
 
 
@@ -208,7 +208,9 @@ def test_a_difference_of_nothing_names_the_pass_that_changed_something_before(cl
 
 
 def test_a_very_long_stage_is_cut() -> None:
-    lines = [{"text": f"line {number}", "operations": [], "origin": [], "unit": ""} for number in range(6_001)]
+    lines = [
+        {"text": f"line {number}", "operations": [], "made": None, "origin": [], "unit": ""} for number in range(6_001)
+    ]
     stage = {"name": "cuda", "available": True, "reason": "", "ms": 1.0, "lines": lines, "passes": [], "resources": []}
     (pane,) = views.build_panes({"operations": [], "stages": [stage]}, [views.PaneState(stage="cuda")])
     assert pane.code

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from hashlib import sha256
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
 from explorer.compiler.codegen.resources import Resources
 from explorer.compiler.codegen.text import Code
-from explorer.compiler.counts import ASSUMED, CountError, Counts, check_family, read_counts
+from explorer.compiler.counts import ASSUMED, CountError, check_family, read_counts
 from explorer.compiler.decisions import Pinned, Policy, Replay, Schedule, ScheduleTextError
 from explorer.compiler.decisions import Value as Chosen
 from explorer.compiler.ir.dlc import DlcProgram, verify_dlc
@@ -19,16 +19,17 @@ from explorer.compiler.ir.graph import Graph, Value, operator_name, print_graph,
 from explorer.compiler.ir.kernels import ScheduledKernel
 from explorer.compiler.ir.loops import Kernel, verify_kernel
 from explorer.compiler.ir.module import AnyProgram, Module, print_module, print_program
-from explorer.compiler.ir.node import Line, Span
+from explorer.compiler.ir.node import Line, Span, operations_of
 from explorer.compiler.ir.slc import SlcProgram, verify_slc
 from explorer.compiler.ir.verify.kernels import verify_scheduled
 from explorer.compiler.ir.work import work_by_set
+from explorer.compiler.kept import Kept
 from explorer.compiler.language.check import OperationSite, check
 from explorer.compiler.language.diagnostics import Diagnostic, DiagnosticsError
 from explorer.compiler.language.parse import parse
 from explorer.compiler.options import OptionError, Options, read_options
 from explorer.compiler.pipeline import STAGES, Pass, StageSpec
-from explorer.compiler.report import Report
+from explorer.compiler.report import Report, ScheduledNest
 from explorer.compiler.unsupported import Unsupported
 
 if TYPE_CHECKING:
@@ -36,6 +37,9 @@ if TYPE_CHECKING:
 
 DEEPEST_RECURSION = 20_000
 """Passes descend along chains of operations; the longest that a model may have needs less than this."""
+
+CHOSEN = ("kernels", "cuda", "ptx", "sass")
+"""The stages that decisions bear on: all others are the same with any schedule."""
 
 Program = Graph | AnyProgram | Module | Code
 
@@ -51,6 +55,10 @@ runtime, which knows the compiler and not the other way round."""
 ModuleMaker = Callable[["Compilation", Mapping[str, int], bool], Any]
 """Makes the PyTorch module of a compilation, of the sizes of sets and whether indices are checked; given, since the
 runtime makes it."""
+
+
+TargetsOf = Callable[["Compilation"], Mapping[str, Target]]
+"""What a compilation runs on; given, as the makers of modules are."""
 
 
 @dataclass(frozen=True)
@@ -78,6 +86,7 @@ class Stage:
     ms: float
     program: Program | None
     reason: str = ""
+    nests: tuple[ScheduledNest, ...] = field(default=(), repr=False)
 
     @property
     def available(self) -> bool:
@@ -120,7 +129,8 @@ class Operation:
 
 @dataclass(frozen=True)
 class Compilation:
-    """What `explorer.compile` returns. Without `ok` there are diagnostics and no stages."""
+    """What `explorer.compile` returns. Without `ok` there are diagnostics and no stages. Machine code is in its best
+    form, but for what `first_form` gives."""
 
     text: str
     name: str
@@ -131,11 +141,14 @@ class Compilation:
     operations: tuple[Operation, ...]
     stages: Mapping[str, Stage]
     targets: Mapping[str, Target] = field(default_factory=dict, repr=False)
+    targets_of: TargetsOf | None = field(default=None, repr=False)
     encode: Encoder | None = field(default=None, repr=False)
     make_module: ModuleMaker | None = field(default=None, repr=False)
     counts: Mapping[str, int] | None = field(default=None, repr=False)
     counted_on: str = field(default="", repr=False)
     asked: Schedule = field(default_factory=Schedule, repr=False)
+    plain: Compilation | None = field(default=None, repr=False)
+    first: bool = False
 
     @property
     def schedule(self) -> Schedule:
@@ -166,6 +179,12 @@ class Compilation:
         """Whether the text is a model."""
         return bool(self.stages)
 
+    def first_form(self) -> Compilation:
+        """The same with PTX and SASS in their first form, which is there in a third of the time: the same kernels,
+        whose loops are not unrolled. To be looked at until the best form is made, and not to be timed."""
+        assert isinstance(self.stages, _Stages)
+        return replace(self, stages=self.stages.first_form(), first=True)
+
     def with_options(self, **changed: str | int | bool) -> Compilation:
         """The same model compiled with some options changed, each stage when it is first asked for."""
         return compile_model(
@@ -173,7 +192,7 @@ class Compilation:
             sizes=self.sizes,
             options=self.options.to_json() | changed,
             name=self.name,
-            targets=self.targets,
+            targets_of=self.targets_of,
             encode=self.encode,
             make_module=self.make_module,
             counts=self.counts,
@@ -181,6 +200,27 @@ class Compilation:
             on_demand=True,
             schedule=self.asked,
         )
+
+    def with_schedule(self, schedule: Mapping[str, Chosen]) -> Compilation:
+        """The same model with another schedule, each stage when it is first asked for: of its nests only those are
+        scheduled again that would become something else. Raises ScheduleTextError."""
+        asked = Schedule.of(schedule)
+        stages = self.stages
+        assert isinstance(stages, _Stages)
+        stages = stages.with_policy(Replay(asked, Pinned(self.options)))
+        changed = replace(self, asked=asked, stages=stages, plain=self.plain or (None if self.asked else self))
+        return replace(changed, targets=self.targets_of(changed)) if self.targets_of else changed
+
+    @property
+    def usual(self) -> Schedule:
+        """What would be chosen if nobody asked for anything."""
+        return (self.plain or self.with_schedule({})).schedule if self.asked else self.schedule
+
+    @property
+    def nests(self) -> Kept[Any]:
+        """The nests that are kept of all schedules of this text, and how many had to be scheduled."""
+        assert isinstance(self.stages, _Stages)
+        return self.stages.kept
 
     def to_json(self, stages: Iterable[str] | None = None) -> dict[str, Any]:
         """The JSON of `explorer.compiler.to_json`, of all stages or of those named."""
@@ -243,7 +283,7 @@ def compile_model(
     sizes: Mapping[str, int] | None = None,
     options: Mapping[str, str | int | bool] | None = None,
     name: str | None = None,
-    targets: Mapping[str, Target] | None = None,
+    targets_of: TargetsOf | None = None,
     encode: Encoder | None = None,
     make_module: ModuleMaker | None = None,
     counts: Mapping[str, int] | None = None,
@@ -255,7 +295,7 @@ def compile_model(
     """Compiles a model text through every stage, or where it is `on_demand`, through each when it is first asked for.
 
     `sizes` override the model's dims, `options` are those of `explorer.compiler.options`, `name` picks a definition
-    (the last one otherwise), `targets` are what `Compilation.run` knows beside the interpreters, `encode` how it makes
+    (the last one otherwise), `targets_of` makes what `Compilation.run` knows beside the interpreters, `encode` makes
     the arrays of a layer, `make_module` its module of PyTorch, `counts` how many nodes, edges and so on
     (`explorer.compiler.counts`) the graph or the matrix has that costs are counted on, `counted_on` what to call it.
     `schedule` is what to choose for kernels of the GPU, by kernel and decision or as it is printed, and what it leaves
@@ -279,7 +319,7 @@ def compile_model(
         check_family(rows, graph.family)
     except CountError as error:
         return _failed(text, chosen, (Diagnostic(message=str(error), span=None),))
-    return Compilation(
+    compilation = Compilation(
         text=text,
         name=graph.name,
         family=graph.family,
@@ -287,14 +327,15 @@ def compile_model(
         options=chosen,
         diagnostics=checked.diagnostics,
         operations=_operations(graph, checked.operations),
-        stages=_Stages(graph, chosen, rows, on_demand, Replay(asked, policy or Pinned(chosen))),
-        targets={} if targets is None else targets,
+        stages=_Stages(graph, Report(chosen, rows, Replay(asked, policy or Pinned(chosen)), kept=Kept()), on_demand),
+        targets_of=targets_of,
         encode=encode,
         make_module=make_module,
         counts=counts,
         counted_on=counted_on,
         asked=asked,
     )
+    return replace(compilation, targets=targets_of(compilation)) if targets_of else compilation
 
 
 def _failed(text: str, options: Options, diagnostics: tuple[Diagnostic, ...]) -> Compilation:
@@ -304,17 +345,37 @@ def _failed(text: str, options: Options, diagnostics: tuple[Diagnostic, ...]) ->
 
 
 class _Stages(Mapping[str, Stage]):
-    """The stages by name, in the pipeline's order; those on demand are made when they are first asked for."""
+    """The stages by name, in the pipeline's order; those on demand are made when they are first asked for.
 
-    def __init__(self, graph: Graph, options: Options, counts: Counts, on_demand: bool, policy: Policy) -> None:
+    Nests that were scheduled are kept in the report, and `steps` are passes that nothing was chosen in, by name with
+    what they made: another schedule of the same text takes both."""
+
+    def __init__(self, graph: Graph, report: Report, on_demand: bool) -> None:
         self._graph = graph
-        self._policy = policy
-        self._options = options
-        self._counts = counts
+        self._report = report  # what that of each pass is like
+        self._steps: dict[str, tuple[PassReport, Program]] = {}
         self._made: dict[str, Stage] = {}
         for spec in STAGES:
             if not (on_demand or spec.on_demand):
                 self._made[spec.name] = self._make(spec)
+
+    def with_policy(self, policy: Policy) -> _Stages:
+        """The same model's stages where something else is chosen for a GPU, each when it is first asked for."""
+        stages = _Stages(self._graph, replace(self._report, policy=policy), on_demand=True)
+        stages._steps = self._steps
+        stages._made = {name: stage for name, stage in self._made.items() if name not in CHOSEN}
+        return stages
+
+    @property
+    def kept(self) -> Kept[Any]:
+        """The nests that were scheduled."""
+        return self._report.kept or Kept()
+
+    def first_form(self) -> _Stages:
+        """The stages, with those after the CUDA still to be made, in their first form."""
+        stages = _Stages(self._graph, replace(self._report, first=True), on_demand=True)
+        stages._made = {spec.name: self[spec.name] for spec in STAGES if not spec.on_demand}
+        return stages
 
     def __getitem__(self, name: str) -> Stage:
         if name not in self._made:
@@ -335,26 +396,33 @@ class _Stages(Mapping[str, Stage]):
 
     def _make(self, spec: StageSpec) -> Stage:
         if not spec.follows:
-            return _run_stage(spec, self._graph, self._options, self._counts, self._policy)
-        source = self[spec.source_of(self._options)]
+            return self._run(spec, self._graph)
+        source = self[spec.source_of(self._report.options)]
         if source.program is None:
             return Stage(spec.name, (), (), 0.0, None, source.reason)
-        return _run_stage(spec, source.program, self._options, self._counts, self._policy)
+        return self._run(spec, source.program)
 
-
-def _run_stage(spec: StageSpec, program: Program, options: Options, counts: Counts, policy: Policy) -> Stage:
-    """Runs a stage's passes; each result is printed and verified."""
-    begin = perf_counter()
-    lines = lines_of(program)
-    passes: list[PassReport] = []
-    try:
-        for step in spec.passes:
-            report, program = _run_pass(step, program, lines, Report(options, counts, policy))
-            passes.append(report)
-            lines = report.after
-    except Unsupported as error:
-        return Stage(spec.name, (), tuple(passes), _ms_since(begin), None, str(error))
-    return Stage(spec.name, lines, tuple(passes), _ms_since(begin), program)
+    def _run(self, spec: StageSpec, program: Program) -> Stage:
+        """Runs a stage's passes; each result is printed and verified."""
+        begin = perf_counter()
+        lines = lines_of(program)
+        passes: list[PassReport] = []
+        nests: tuple[ScheduledNest, ...] = ()
+        try:
+            for step in spec.passes:
+                done = self._steps.get(step.__name__)
+                if done is None:
+                    said = self._report.like(self._report.policy)
+                    done = _run_pass(step, program, lines, said)
+                    nests = tuple(said.scheduled)
+                if spec.name in CHOSEN and step is not spec.passes[-1]:
+                    self._steps[step.__name__] = done
+                report, program = done
+                passes.append(report)
+                lines = report.after
+        except Unsupported as error:
+            return Stage(spec.name, (), tuple(passes), _ms_since(begin), None, str(error))
+        return Stage(spec.name, lines, tuple(passes), _ms_since(begin), program, nests=nests)
 
 
 def _run_pass(step: Pass, program: Program, before: tuple[Line, ...], report: Report) -> tuple[PassReport, Program]:
@@ -419,7 +487,7 @@ def _operations(graph: Graph, sites: Iterable[OperationSite]) -> tuple[Operation
     """The operations that a graph computes, with the value that each ends in."""
     made: dict[Span, list[Value]] = {}
     for value in graph.values:
-        for span in value.origin:
+        for span in operations_of(value.origin):
             made.setdefault(span, []).append(value)
     last = {span: values[-1] for span, values in made.items()}
     found = [site for site in sites if site.span in last]

@@ -20,6 +20,11 @@ Domain = Callable[[], tuple[Value, ...]]
 """What a nest leaves of a decision's domain, found when somebody asks for it."""
 
 
+MOST_CHOICES = 10_000
+"""Of a schedule: more than any text has that is compiled in a minute."""
+LARGEST_VALUE = 2**31 - 1
+
+
 class ScheduleTextError(ValueError):
     """A text that is no schedule; the message is for the user."""
 
@@ -43,13 +48,15 @@ class Decision:
 
 @dataclass
 class Choice:
-    """That a value was taken for a decision of a kernel, of those `fitting`; `wanted` is what a policy asked for."""
+    """That a value was taken for a decision of a kernel, of those `fitting`; `wanted` is what a policy asked for, and
+    `refused` why something else was taken."""
 
     kernel: str
     decision: Decision
     value: Value
     fitting: Domain
     wanted: Value | None = None
+    refused: str = ""
 
     @property
     def key(self) -> str:
@@ -100,9 +107,13 @@ class Schedule(Mapping[str, Value]):
     @classmethod
     def of(cls, choices: Mapping[str, Value]) -> Schedule:
         """Of a mapping such as another one, or what JSON has, also that of a space. Raises ScheduleTextError."""
+        if len(choices) > MOST_CHOICES:
+            raise ScheduleTextError(f"a schedule has at most {MOST_CHOICES:,} values, and this has {len(choices):,}")
         for key, value in choices.items():
             if not all(key.rpartition(".")[::2]) or not isinstance(value, Value):
-                raise ScheduleTextError(f"a schedule has values by KERNEL.DECISION, not {key!r}: {value!r}")
+                raise ScheduleTextError(f"a schedule has values by KERNEL.DECISION, not {key!r:.80}: {value!r:.80}")
+            if type(value) is int and abs(value) > LARGEST_VALUE:
+                raise ScheduleTextError(f"{key:.80} is at most {LARGEST_VALUE:,}, and no number beyond that is chosen")
         return cls(tuple(choices.items()))
 
     @classmethod

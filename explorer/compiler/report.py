@@ -3,24 +3,55 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
+from typing import Any
 
 from explorer.compiler.counts import ASSUMED, Counts
 from explorer.compiler.decisions import Choice, Decision, Domain, Pinned, Policy, Value
+from explorer.compiler.kept import Kept
 from explorer.compiler.options import OF_SUMS, Options
 from explorer.compiler.target import TARGETS, GpuTarget
 
 Mark = tuple[int, int, int, int]
+Place = tuple[int, int, int, int, int]
+"""Where a report stands: what has been done, refused, chosen, told and asked of options so far."""
 SPLIT = ("row_pieces", "nonzeros", "rows")
 """The strategies that share a sum over segments out, which is what the option `split` speaks of."""
+
+
+@dataclass(frozen=True)
+class Said:
+    """What a report was told and asked from one place on, to be said again of the same nest."""
+
+    done: tuple[str, ...]
+    refusals: tuple[str, ...]
+    choices: tuple[Choice, ...]
+    told: int
+    options: tuple[str, ...]
+
+    @property
+    def kernels(self) -> frozenset[str]:
+        """The kernels that something was chosen for, as they are called without a number behind."""
+        return frozenset(choice.kernel.partition("#")[0] for choice in self.choices)
+
+
+@dataclass(frozen=True)
+class ScheduledNest:
+    """What has become of a nest: its kernels by name, and what was chosen for them."""
+
+    name: str
+    kernels: tuple[str, ...]
+    choices: tuple[Choice, ...]
 
 
 @dataclass
 class Report:
     """Handed to every pass: the options and sizes that it heeds, the policy that chooses, and where it says what it did
     or refused. `choices` are those that were asked for, in order, of which the first `told` are in a kernel already.
-    Where `nests` is no None, it gets what schedules each of a program's nests again, by itself."""
+    Where `nests` is no None, it gets what schedules each of a program's nests again, by itself. `kept` are nests that
+    were scheduled for the same text before, `scheduled` what became of each nest now. Machine code is to be made in its
+    `first` form, or the best (`codegen.binary.nvrtc`)."""
 
     options: Options
     counts: Counts = ASSUMED
@@ -30,6 +61,9 @@ class Report:
     choices: list[Choice] = field(default_factory=list)
     told: int = 0
     nests: dict[str, Callable[[Report], object]] | None = None
+    kept: Kept[Any] | None = None
+    scheduled: list[ScheduledNest] = field(default_factory=list)
+    first: bool = False
     _options: list[str] = field(default_factory=list)
     _known: dict[str, Choice] = field(default_factory=dict)
     _kernels: dict[str, str] = field(default_factory=dict)
@@ -50,7 +84,7 @@ class Report:
 
     def like(self, policy: Policy | None) -> Report:
         """A new report of the same, with another policy, for what is done again of what is named in this one."""
-        return Report(self.options, self.counts, policy)
+        return Report(self.options, self.counts, policy, kept=self.kept, first=self.first)
 
     def did(self, sentence: str) -> None:
         """Notes a change, for the pass list."""
@@ -78,12 +112,12 @@ class Report:
         assert self.policy is not None
         fitting = fitting or (lambda: decision.domain)
         wanted = self.policy.wanted(key, decision, fitting)
-        near = None if wanted is None else decision.nearest(wanted)
+        near, why = None if wanted is None else decision.nearest(wanted), ""
         if near != wanted:
             others = ", ".join(map(str, decision.domain))
-            taken = "nothing" if near is None else near
-            self.refused(f"{named}: {decision.name}={wanted}: {taken}, for it takes {others}")
-        self._known[key] = choice = Choice(named, decision, usual if near is None else near, fitting, near)
+            taken, why = "nothing" if near is None else near, f"it takes {others}"
+            self.refused(f"{named}: {decision.name}={wanted}: {taken}, for {why}")
+        self._known[key] = choice = Choice(named, decision, usual if near is None else near, fitting, near, why)
         self.choices.append(choice)
         self._asked[named] += 1
         return choice.value
@@ -117,7 +151,44 @@ class Report:
         choice = self._known[f"{self._kernels.get(kernel, kernel)}.{decision.name}"]
         if reason and choice.wanted is not None and value != choice.wanted:
             self.refused(f"{choice.kernel}: {decision.name}={choice.wanted}: {value}, for {reason}")
+            choice.refused = reason
         choice.value = value
+
+    @property
+    def place(self) -> Place:
+        """Where it stands."""
+        return len(self.done), len(self.refusals), len(self.choices), self.told, len(self._options)
+
+    def since(self, place: Place) -> Said:
+        """What has been said since it stood there."""
+        done, refusals, chosen, told, options = place
+        choices = tuple(self.choices[chosen:])
+        return Said(
+            tuple(self.done[done:]),
+            tuple(self.refusals[refusals:]),
+            choices,
+            self.told - told,
+            tuple(self._options[options:]),
+        )
+
+    def say_again(self, said: Said) -> None:
+        """Says it again, from where it stands now."""
+        self.done += said.done
+        self.refusals += said.refusals
+        self.choices += said.choices
+        self.told += said.told
+        self._options += said.options
+        self._known.update((choice.key, choice) for choice in said.choices)
+        self._asked.update(choice.kernel for choice in said.choices)
+
+    @property
+    def asked(self) -> frozenset[str]:
+        """The kernels that something was chosen for."""
+        return frozenset(choice.kernel for choice in self.choices)
+
+    def knows(self, kernels: Iterable[str]) -> bool:
+        """Whether something was chosen for one of these before, so that a further one of its name gets a number."""
+        return any(self._asked.get(kernel) for kernel in kernels)
 
     def mark(self) -> Mark:
         """How much has been done and chosen so far."""

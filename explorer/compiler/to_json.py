@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from hashlib import sha256
 from typing import Any
 
 from explorer.compiler.compilation import Compilation, Operation, PassReport, Stage
-from explorer.compiler.ir.node import Line, Span
+from explorer.compiler.decisions import Choice, Schedule
+from explorer.compiler.ir.kernels import ScheduledKernel, print_scheduled
+from explorer.compiler.ir.module import Module
+from explorer.compiler.ir.node import Line, Made, Span
 from explorer.compiler.pipeline import STAGES, StageSpec
 
 Json = dict[str, Any]
@@ -17,7 +21,7 @@ def compilation_json(compilation: Compilation, stages: Iterable[str] | None = No
     wanted = {spec.name for spec in STAGES} if stages is None else set(stages)
     numbers = {operation.span: operation.id for operation in compilation.operations}
     made = [
-        _stage_json(spec, compilation.stages[spec.name], numbers)
+        _stage_json(spec, compilation.stages[spec.name], numbers) | _nests_json(compilation, spec.name)
         for spec in STAGES
         if compilation.ok and spec.name in wanted
     ]
@@ -27,7 +31,9 @@ def compilation_json(compilation: Compilation, stages: Iterable[str] | None = No
         "family": compilation.family,
         "sizes": dict(compilation.sizes),
         "options": compilation.options.to_json(),
+        "schedule": compilation.asked.to_json(),
         "ms": sum(stage["ms"] for stage in made),
+        "first": compilation.first,
         "diagnostics": [diagnostic.to_json(compilation.text) for diagnostic in compilation.diagnostics],
         "operations": [_operation_json(operation) for operation in compilation.operations],
         "stages": made,
@@ -71,11 +77,74 @@ def _stage_json(spec: StageSpec, stage: Stage, numbers: Mapping[Span, int]) -> J
     }
 
 
+def _nests_json(compilation: Compilation, name: str) -> Json:
+    """Where a stage is of nests that something is chosen for, these with what may be."""
+    stage = compilation.stages[name]
+    if not stage.nests:
+        return {}
+    usual, refusals = compilation.usual, stage.passes[-1].refusals
+    nests = [
+        {
+            "name": nest.name,
+            "kernels": list(nest.kernels),
+            "digest": _digest(compilation, nest.kernels),
+            "decisions": [_decision_json(choice, compilation.asked, usual, refusals) for choice in nest.choices],
+        }
+        for nest in stage.nests
+    ]
+    known = {choice.key for nest in stage.nests for choice in nest.choices}
+    unasked = {key: value for key, value in compilation.asked.items() if key not in known}
+    return {"nests": nests, "unasked": unasked}
+
+
+def _digest(compilation: Compilation, names: Iterable[str]) -> str:
+    """What tells the text of some kernels from any other's, in 16 letters."""
+    program = compilation.stages["kernels"].program
+    texts = [str(print_scheduled(kernel)) for name in names for kernel in [kernel_of(program, name)] if kernel]
+    return sha256("".join(texts).encode()).hexdigest()[:16]
+
+
+def kernel_of(program: object, name: str) -> ScheduledKernel | None:
+    """The kernel of a name, of a program of one or of several."""
+    return next((kernel for kernel in kernels_of(program) if kernel.name == name), None)
+
+
+def kernels_of(program: object) -> list[ScheduledKernel]:
+    """The kernels of a program, of one or of several."""
+    programs = program.programs if isinstance(program, Module) else (program,)
+    return [each for each in programs if isinstance(each, ScheduledKernel)]
+
+
+def _decision_json(choice: Choice, asked: Schedule, usual: Schedule, refusals: Iterable[str]) -> Json:
+    """A decision, with what was `asked` for, and why that was `refused` where something else was taken."""
+    decision, wanted = choice.decision, asked.get(choice.key)
+    refused = "" if wanted is None or wanted == choice.value else choice.refused or "the nest leaves no such choice"
+    told = [text for text in refusals if text.startswith(f"{choice.kernel} is not scheduled by {wanted}: ")]
+    refused = told[0].partition(": ")[2] if refused and told else refused
+    values = choice.fitting()
+    return {
+        "kernel": choice.kernel,
+        "name": decision.name,
+        "value": choice.value,
+        "usual": usual.get(choice.key, choice.value),
+        "values": list(values if choice.value in values else (choice.value, *values)),
+        "asked": wanted,
+        "refused": refused,
+        "why": decision.why,
+        "source": decision.source,
+    }
+
+
 def _line_json(line: Line, numbers: Mapping[Span, int]) -> Json:
+    """`operations` are the line's primary one, and then those that contribute. Where a pass made the line for several,
+    `made` says what for, and by which pass, and all of them contribute."""
+    first = line.origin[0] if line.origin else None
+    spans = [each for each in line.origin if isinstance(each, Span)]
     return {
         "text": line.text,
-        "operations": sorted(numbers[span] for span in line.origin if span in numbers),
-        "origin": [[span.line, span.column, span.end_line, span.end_column] for span in line.origin],
+        "operations": [numbers[span] for span in spans if span in numbers],
+        "made": first._asdict() if isinstance(first, Made) else None,
+        "origin": [list(span) for span in spans],
         "unit": line.unit,
     }
 

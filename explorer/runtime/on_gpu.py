@@ -79,6 +79,7 @@ def _run(setup: Setup) -> Iterator[Event]:
             **figures,
             "cache": "cold",
             "repeat": setup.request.repeat,
+            "form": _form(setup, program),
             "compile_ms": setup.compilation.stages["ptx"].ms if program.code.binary else bind_ms,
             "peak_bytes": bound.made_bytes,
             "input_bytes": bound.given_bytes,
@@ -86,6 +87,14 @@ def _run(setup: Setup) -> Iterator[Event]:
             "peers": [peer.to_json(times) for peer in peers],
         }
     )
+
+
+def _form(setup: Setup, program: GpuProgram) -> str:
+    """Which form of the machine code is timed: the best, but for a compilation that is in its first; "" for what CuPy
+    compiles, which has one."""
+    if program.code.binary is None:
+        return ""
+    return "first" if setup.compilation.first else "best"
 
 
 def _checked(setup: Setup, bound: BoundProgram) -> tuple[Check, Mapping[str, Any]]:

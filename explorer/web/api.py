@@ -37,6 +37,7 @@ async def compile_model(request: Request) -> Response:
         sizes=message.sizes,
         default_sizes=message.default_sizes,
         options=message.options,
+        schedule=message.schedule,
         name=message.name,
         stages=message.stages,
         data=message.data,

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import re
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import aclosing, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -33,12 +34,18 @@ class CompileRequest:
     name: str | None
     sizes: tuple[tuple[str, int], ...]
     options: tuple[tuple[str, str | int | bool], ...]
+    schedule: str
+    """As JSON: of 1 and true, which are equal, each is another value."""
     stages: tuple[str, ...] | None
     default_sizes: tuple[tuple[str, int], ...] = ()
     data: str = ""
     data_dir: str | None = None
     data_changed: int = 0
     """The data that it is compiled for; if it is a file, where that is and when it changed."""
+    costs: tuple[str, ...] | None = None
+    """Where only the kernels' costs are asked for: the kernels whose machine code is made for them."""
+    first: bool = field(default=False, compare=False)
+    """Whether somebody wants to see the first form of what takes long before the best one."""
 
     def to_json(self) -> dict[str, Any]:
         return {
@@ -47,10 +54,21 @@ class CompileRequest:
             "sizes": dict(self.sizes),
             "default_sizes": dict(self.default_sizes),
             "options": dict(self.options),
+            "schedule": json.loads(self.schedule),
             "stages": self.stages,
             "data": self.data,
             "data_dir": self.data_dir,
+            "costs": self.costs,
+            "first": self.first,
         }
+
+
+@dataclass(frozen=True)
+class Flight:
+    """A compilation under way: its answer, and before it, where there is one, that in its first form."""
+
+    best: asyncio.Task[Compiled]
+    first: asyncio.Future[Compiled]
 
 
 def refusal(message: str, detail: str = "") -> Compiled:
@@ -67,29 +85,37 @@ class CompileService:
         self._seconds = seconds
         self._turn = asyncio.Semaphore(concurrent)
         self._cache: OrderedDict[CompileRequest, Compiled] = OrderedDict()
-        self._in_flight: dict[CompileRequest, asyncio.Task[Compiled]] = {}
+        self._in_flight: dict[CompileRequest, Flight] = {}
 
     async def compile(self, request: CompileRequest) -> Compiled:
-        """The compilation's JSON; `ok` is false for a bad model, and for one that hit a limit."""
+        """The compilation's JSON; `ok` is false for a bad model, and for one that hit a limit. What comes in a first
+        form before is that where `first` is asked for; the next time that is asked, it may be the best."""
         cached = self._cache.get(request)
         if cached is not None:
             self._cache.move_to_end(request)
             return cached
-        task = self._in_flight.get(request)
-        if task is None:
+        flight = self._in_flight.get(request)
+        if flight is None:
             if len(self._in_flight) >= limits.COMPILES_WAITING:
                 return refusal("The server is compiling as many models as it can.", "Try again in a few seconds.")
-            task = asyncio.create_task(self._compile(request))
-            self._in_flight[request] = task
-            task.add_done_callback(lambda _: self._in_flight.pop(request, None))
+            first: asyncio.Future[Compiled] = asyncio.get_running_loop().create_future()
+            flight = Flight(asyncio.create_task(self._compile(request, first)), first)
+            self._in_flight[request] = flight
+            flight.best.add_done_callback(lambda _: self._in_flight.pop(request, None))
+        if request.first:
+            await asyncio.wait({flight.best, flight.first}, return_when=asyncio.FIRST_COMPLETED)
+            if not flight.best.done():
+                return flight.first.result()
         # A client that leaves must not take the answer from the others who wait for it.
-        return await asyncio.shield(task)
+        return await asyncio.shield(flight.best)
 
-    async def _compile(self, request: CompileRequest) -> Compiled:
+    async def _compile(self, request: CompileRequest, first: asyncio.Future[Compiled]) -> Compiled:
         answer: Compiled = {}
         async with self._turn, aclosing(self._pool.stream(request.to_json(), self._seconds)) as stream:
             async for event in stream:
                 answer = event
+                if event["event"] == "first":
+                    first.set_result(event)
         if answer.pop("event") == "failed":
             return refusal(answer["message"], answer["hint"])
         self._cache[request] = answer
@@ -140,14 +166,19 @@ async def compile_cached(
     *,
     sizes: Mapping[str, int],
     options: Mapping[str, str | int | bool],
+    schedule: Mapping[str, str | int | bool],
     default_sizes: Mapping[str, int] | None = None,
     name: str | None = None,
     stages: Iterable[str] | None = None,
     data: str = "",
+    costs: tuple[str, ...] | None = None,
+    first: bool = False,
 ) -> Compiled:
-    """Compile for the page: the JSON of `runtime.fitting.Fitted.to_json(stages)`, from the application's service.
+    """Compile for the page: the JSON of `runtime.fitting.Fitted.to_json(stages)`, from the application's service; or
+    that of its `first` form, as `CompileService.compile` has it.
 
-    A layer or an op is compiled for `data`, or for none where the server has none of that name.
+    With `costs`, what its kernels cost in its place (`runtime.runs.costs`), in registers those named. A layer or an op
+    is compiled for `data`, or for none where the server has none of that name.
     """
     service: CompileService = app.state.compiler
     # A score is the same for all data, and kept once.
@@ -157,8 +188,11 @@ async def compile_cached(
         name,
         tuple(sorted(sizes.items())),
         tuple(sorted(options.items())),
+        json.dumps(schedule, sort_keys=True),
         None if stages is None else tuple(stages),
         tuple(sorted((default_sizes or {}).items())),
         *(found or ("", None, 0)),
+        costs=costs,
+        first=first,
     )
     return await service.compile(request)

@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError
 
-from explorer.compiler import options
+from explorer.compiler import decisions, options
 from explorer.compiler.pipeline import STAGES
 from explorer.machine.parameters import MachineParameters
 from explorer.runtime.targets.table import TargetName
@@ -17,8 +17,17 @@ from explorer.web import limits
 Name = Annotated[str, StringConstraints(max_length=200)]
 Options = Annotated[dict[Name, bool | int | Name], Field(max_length=len(fields(options.Options)))]
 """Of every option one value: what a compilation answers is taken back. The compiler says which names it knows."""
+MOST_CHOICES = 2_000
+"""Ten times what the largest example has."""
 Sizes = dict[Name, int]
 """As many as a text declares: the body's length is their bound."""
+
+
+Schedule = Annotated[
+    dict[Name, bool | Annotated[int, Field(ge=-decisions.LARGEST_VALUE, le=decisions.LARGEST_VALUE)] | Name],
+    Field(max_length=MOST_CHOICES),
+]
+"""Values by kernel and decision. The compiler says which of them it knows."""
 
 
 class _Message(BaseModel):
@@ -33,6 +42,7 @@ class CompileMessage(_Message):
     sizes: Sizes = {}
     default_sizes: Sizes = {}
     options: Options = {}
+    schedule: Schedule = {}
     stages: Annotated[list[Name], Field(max_length=len(STAGES))] | None = None
     data: Name = ""
 
@@ -55,6 +65,7 @@ class RunMessage(_Message):
     sizes: Sizes = {}
     default_sizes: Sizes = {}
     options: Options = {}
+    schedule: Schedule = {}
     data: Name = "FB15k-237"
     compiled: Shown | None = None
     batch: Annotated[int, Field(ge=1, le=limits.MAX_BATCH)] = 1_024

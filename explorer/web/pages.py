@@ -1,7 +1,8 @@
 """The page: rendered here in whole once, then in pieces that htmx swaps.
 
 The pieces are found by id. `POST /compile` answers an edit with everything that it changes, `POST /panes` shows the
-last good text in other panes, `POST /late` brings the stages that take too long to make at every keystroke.
+last good text in other panes, `POST /late` brings the stages that take too long to make at every keystroke. Where
+these two have a first form of such a stage, which its pane says, `POST /best` brings the best one.
 """
 
 from __future__ import annotations
@@ -20,12 +21,13 @@ from fastapi.templating import Jinja2Templates
 from pydantic import TypeAdapter, ValidationError
 
 from explorer.checkout import CHECKOUT
+from explorer.compiler.decisions import Value
 from explorer.compiler.options import ARCHITECTURES, LARGEST_NEGATIVE_COUNT, LONGEST_VECTOR, PRECISIONS, Options
 from explorer.compiler.pipeline import STAGES
 from explorer.runtime.data.lists import DEFAULT, DEFAULTS
 from explorer.runtime.targets.gpu import device as gpu_device
 from explorer.runtime.targets.table import TARGETS, USUAL
-from explorer.web import limits, messages, settings, views
+from explorer.web import decisions, limits, messages, settings, views
 from explorer.web.compiling import AVAILABLE, Compiled, compile_cached, runs_on_data
 from explorer.web.examples import Example, examples
 from explorer.web.highlight import quoted
@@ -44,6 +46,7 @@ _templates = Jinja2Templates(directory=Path(__file__).parent / "templates")
 _templates.env.trim_blocks = True
 _templates.env.lstrip_blocks = True
 _read_sizes = TypeAdapter(messages.Sizes)
+_read_schedule = TypeAdapter(messages.Schedule)
 _read_options = TypeAdapter(messages.Options)
 _read_panes = TypeAdapter(list[views.PaneState])
 _read_against = TypeAdapter(views.Choices | None)
@@ -54,7 +57,8 @@ class Edit:
     """What the page sends: a text under its sequence number, and how the reader looks at it.
 
     `good` is the newest edit that compiled, whose stages stay on show while a newer one does not; `against` are the
-    sizes and options of the side A that this edit, as B, is compared with. `sizes` were set since the data was chosen,
+    choices of the side A that this edit, as B, is compared with. `schedule` is what to choose for kernels, of which
+    `good_schedule` holds where that is refused. `sizes` were set since the data was chosen,
     and hold over what that fixes; `default_sizes` were set before, and hold where it fixes nothing.
     """
 
@@ -67,6 +71,8 @@ class Edit:
     data: str  # what a layer or an op is compiled for and runs on
     against: views.Choices | None = None
     default_sizes: Mapping[str, int] = field(default_factory=dict)
+    schedule: Mapping[str, Value] = field(default_factory=dict)
+    good_schedule: Mapping[str, Value] = field(default_factory=dict)
 
 
 def read_edit(
@@ -79,6 +85,8 @@ def read_edit(
     data: Annotated[str, Form(max_length=200)] = "",
     against: Annotated[str, Form()] = "null",
     default_sizes: Annotated[str, Form()] = "{}",
+    schedule: Annotated[str, Form()] = "{}",
+    good_schedule: Annotated[str, Form()] = "{}",
 ) -> Edit:
     """The form as an edit. Raises 422 where a field is not what the page would send."""
     try:
@@ -93,6 +101,8 @@ def read_edit(
             data,
             _read_against.validate_json(against, strict=True),
             _read_sizes.validate_json(default_sizes, strict=True),
+            _read_schedule.validate_json(schedule, strict=True),
+            _read_schedule.validate_json(good_schedule, strict=True),
         )
     except ValidationError as error:
         raise HTTPException(422, str(error.errors(include_url=False, include_input=False)[0]["msg"])) from None
@@ -129,13 +139,45 @@ async def compile_edit(request: Request, edit: SentEdit) -> HTMLResponse:
 @router.post("/panes", response_class=HTMLResponse)
 async def show_panes(request: Request, edit: SentEdit) -> HTMLResponse:
     """The panes for an edit that compiled before, with all its stages: those made late are mostly made by now."""
-    return await _answer(request, "panes.html", edit, _all_stages(edit))
+    return await _answer(request, "panes.html", edit, _all_stages(edit), first=_shows_late(edit))
 
 
 @router.post("/late", response_class=HTMLResponse)
 async def show_late(request: Request, edit: SentEdit) -> HTMLResponse:
     """The stages that an edit left for later: their panes, and their share of the counts."""
+    return await _answer(request, "late.html", edit, _all_stages(edit), first=_shows_late(edit))
+
+
+@router.post("/best", response_class=HTMLResponse)
+async def show_best(request: Request, edit: SentEdit) -> HTMLResponse:
+    """The same stages in their best form."""
     return await _answer(request, "late.html", edit, _all_stages(edit))
+
+
+@router.post("/costs", response_class=HTMLResponse)
+async def show_costs(request: Request, edit: SentEdit) -> HTMLResponse:
+    """What kernels take that an edit's schedule has changed, beside what they took before, and what all ask memory
+    for: fetched at once after a change, apart from the stages that are made late."""
+    sides = edit, replace(edit, schedule=edit.good_schedule)
+    stages = _prompt_stages()
+    compiled, before = [await _compile(request, side, stages) for side in sides]
+    context: dict[str, Any] = {"costs": {}, "panes": []}
+    if compiled["ok"] and before["ok"]:
+        changed = decisions.changed_kernels(compiled, before)
+        found = [await _costs(request, side, changed) for side in sides]
+        if all(each["ok"] for each in found):
+            context["costs"] = decisions.costs(found[0]["costs"], found[1]["costs"])
+        else:
+            context["costs"] = {kernel: decisions.Cost(reason=_first_problem(found)) for kernel in changed}
+        context["panes"] = _with_decisions(views.build_panes(compiled, edit.panes), compiled, {})
+    response = _templates.TemplateResponse(request, "costs.html", context)
+    response.headers["X-Edit"] = str(edit.number)
+    response.headers["HX-Reswap"] = "none"
+    return response
+
+
+def _first_problem(answers: Iterable[Compiled]) -> str:
+    return next(str(answer["diagnostics"][0]["message"]) for answer in answers if not answer["ok"])
 
 
 @router.get("/examples/{folder}/{name}", response_class=PlainTextResponse)
@@ -171,26 +213,45 @@ def _static(path: str) -> str:
     return f"/static/{path}?v={file.stat().st_mtime_ns:x}" if file.exists() else f"/static/{path}"
 
 
-async def _compile(request: Request, edit: Edit, stages: Iterable[str]) -> Compiled:
-    """The edit compiled for its data, or for what its family usually runs on where that is data of another family."""
+async def _costs(request: Request, edit: Edit, kernels: Iterable[str]) -> Compiled:
+    """What an edit's kernels cost, those named in registers as well."""
+    return await _compile(request, edit, [], costs=tuple(kernels))
+
+
+async def _compile(
+    request: Request, edit: Edit, stages: Iterable[str], first: bool = False, costs: tuple[str, ...] | None = None
+) -> Compiled:
+    """The edit compiled for its data, or for what its family usually runs on where that is data of another family; in
+    its `first` form, where that is asked for and the best takes long; with `costs`, in the place of its stages what its
+    kernels cost, in registers those named."""
     asked = replace(edit, options={**_device_options(), **edit.options})
     if not runs_on_data(edit.text):
-        return await _compile_for("", request, asked, stages)
-    compiled = await _compile_for("", request, asked, ["graph"])
+        return await _compile_for("", request, asked, stages, first, costs)
+    compiled = await _compile_for("", request, replace(asked, schedule={}), ["graph"])
     if not compiled["ok"] or compiled["family"] not in USUAL_DATA:
-        return await _compile_for("", request, asked, stages)
-    return await _compile_for(await _fitting_data(request, edit.data, compiled), request, asked, stages)
+        return await _compile_for("", request, asked, stages, first, costs)
+    return await _compile_for(await _fitting_data(request, edit.data, compiled), request, asked, stages, first, costs)
 
 
-async def _compile_for(data: str, request: Request, edit: Edit, stages: Iterable[str]) -> Compiled:
+async def _compile_for(
+    data: str,
+    request: Request,
+    edit: Edit,
+    stages: Iterable[str],
+    first: bool = False,
+    costs: tuple[str, ...] | None = None,
+) -> Compiled:
     return await compile_cached(
         request.app,
         edit.text,
         sizes=edit.sizes,
         default_sizes=edit.default_sizes,
         options=edit.options,
+        schedule=edit.schedule,
         stages=stages,
         data=data,
+        costs=costs,
+        first=first,
     )
 
 
@@ -218,23 +279,64 @@ def _all_stages(edit: Edit) -> list[str]:
     return [spec.name for spec in STAGES if not spec.when_open or spec.name in shown]
 
 
-async def _answer(request: Request, name: str, edit: Edit, stages: list[str]) -> HTMLResponse:
+def _shows_late(edit: Edit) -> bool:
+    """Whether a first form has a pane to be shown in; what is compared is in its best form."""
+    shown = {pane.stage for pane in edit.panes}
+    return edit.against is None and any(spec.on_demand and spec.name in shown for spec in STAGES)
+
+
+async def _answer(request: Request, name: str, edit: Edit, stages: list[str], first: bool = False) -> HTMLResponse:
     """A piece of the page for an edit, or its problems; beside side A where the reader compares."""
-    compiled = await _compile(request, edit, stages)
+    edit, compiled, refused = await _compile_what_fits(request, edit, stages, first)
     if not compiled["ok"]:
         name = "broken.html"
     context = _context(edit, compiled) | {"swapped": True}
     if edit.against is not None and compiled["ok"]:
-        sizes, options = edit.against.sizes, edit.against.options
-        other = await _compile(request, replace(edit, sizes=sizes, options=options), stages)
+        other = await _compile(request, replace(edit, **edit.against.model_dump()), stages)
         if other["ok"]:
             context["panes"] = views.build_panes(compiled, edit.panes, other)
+    if compiled["ok"]:
+        before = await _compile(request, replace(edit, schedule=edit.good_schedule), stages)
+        changed = decisions.changed_kernels(compiled, before) if before["ok"] else []
+        context["panes"] = _with_decisions(context["panes"], compiled, refused)
+        context["kernel_costs"] = decisions.known_costs(compiled, changed)
     response = _templates.TemplateResponse(request, name, context)
     response.headers["X-Edit"] = str(edit.number)
     if name in ("broken.html", "late.html"):
         # Only out-of-band pieces: the panes keep what they show.
         response.headers["HX-Reswap"] = "none"
     return response
+
+
+async def _compile_what_fits(
+    request: Request, edit: Edit, stages: list[str], first: bool
+) -> tuple[Edit, Compiled, dict[str, decisions.Refusal]]:
+    """An edit compiled; where a choice is refused, with what held before it, so that the last good kernel stays, and
+    why it was refused."""
+    compiled = await _compile(request, edit, stages, first)
+    refused = decisions.refusals(compiled)
+    if not refused:
+        return edit, compiled, {}
+    before = {key: edit.good_schedule[key] for key in refused if key in edit.good_schedule}
+    fitting = {key: value for key, value in edit.schedule.items() if key not in refused} | before
+    edit = replace(edit, schedule=fitting)
+    compiled = await _compile(request, edit, stages, first)
+    left = decisions.refusals(compiled)  # what held before another choice
+    if left:
+        edit = replace(edit, schedule={key: value for key, value in fitting.items() if key not in left})
+        compiled = await _compile(request, edit, stages, first)
+    return edit, compiled, left | refused
+
+
+def _with_decisions(
+    panes: Iterable[views.Pane], compiled: Compiled, refused: Mapping[str, decisions.Refusal]
+) -> tuple[views.Pane, ...]:
+    """The panes, those of the kernels with what may be chosen for them."""
+    nests, unasked = decisions.table(compiled, refused), decisions.unasked(compiled)
+    return tuple(
+        replace(pane, nests=nests, unasked=unasked) if decisions.is_of(compiled, pane.state.stage) else pane
+        for pane in panes
+    )
 
 
 def _context(edit: Edit, compiled: Compiled) -> dict[str, Any]:
@@ -255,7 +357,8 @@ def _context(edit: Edit, compiled: Compiled) -> dict[str, Any]:
             "source": None,
         }
     return context | {
-        "panes": views.build_panes(compiled, edit.panes),
+        "kernel_costs": decisions.known_costs(compiled, ()),
+        "panes": _with_decisions(views.build_panes(compiled, edit.panes), compiled, {}),
         "rail": views.build_rail(compiled, edit.panes),
         "counts": views.operation_counts(compiled),
         "source": views.source_line(edit.text, compiled),
@@ -273,7 +376,8 @@ def _empty_panes(edit: Edit) -> tuple[views.Pane, ...]:
 
 def _facts(edit: Edit, compiled: Compiled) -> dict[str, Any]:
     """What the page's scripts need to know of a compilation: where things stand in the text."""
-    keys = ("ok", "name", "family", "ms", "sizes", "sizes_from", "data", "options", "diagnostics", "operations")
+    keys = ["ok", "name", "family", "ms", "sizes", "sizes_from", "data"]
+    keys += ["options", "schedule", "diagnostics", "operations"]
     effects = settings.effects(compiled) if compiled["ok"] else {}
     heeded = settings.heeded(compiled) if compiled["ok"] else []
     own = {"edit": edit.number, "effects": effects, "heeded": heeded, "lists": views.kind_of_lists(compiled)}
@@ -308,6 +412,8 @@ _templates.env.globals.update(
     limits=limits,
     key_of=_key,
     about=_about,
+    shown=decisions.shown,
+    json_value=decisions.json_value,
     static=_static,
     quoted=quoted,
 )

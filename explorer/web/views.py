@@ -18,9 +18,10 @@ from explorer.compiler.language.diagnostics import with_article
 from explorer.compiler.pipeline import STAGES, StageSpec
 from explorer.runtime.targets.table import TARGETS
 from explorer.web import differences
+from explorer.web.decisions import Nest
 from explorer.web.drawing import DRAWABLE, Drawing, draw
 from explorer.web.highlight import highlight, highlight_words
-from explorer.web.messages import Options, Sizes
+from explorer.web.messages import Options, Schedule, Sizes
 
 MOST_LINES = 5_000
 """Lines of one text that the page shows; more would make it slow, and the whole is one download away."""
@@ -38,37 +39,51 @@ class PaneState(BaseModel):
     diff: bool = False
     passes: bool = False
     drawn: bool = False
+    decisions: bool = True
 
 
 class Choices(BaseModel):
-    """The sizes and options of one side of a comparison."""
+    """The sizes, options and schedule of one side of a comparison."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     sizes: Sizes = {}
     options: Options = {}
+    schedule: Schedule = {}
+
+
+@dataclass(frozen=True)
+class Maker:
+    """What a pass made a line for, and where that pass is: its stage, and its number there."""
+
+    name: str
+    by: str
+    stage: str
+    number: int
 
 
 @dataclass(frozen=True)
 class CodeLine:
-    """A line of a text. `mark` is "add", "cut" or "fill" in a difference."""
+    """A line of a text. `operations` are its own, and then those that contribute, which all do where a pass made it;
+    `of` names its own where there are others. `mark` is "add", "cut" or "fill" in a difference."""
 
     number: int
     html: Markup
-    operations: tuple[int, ...]
-    unit: str
-    shared: str
+    operations: tuple[int, ...] = ()
+    unit: str = ""
+    of: str = ""
+    made: Maker | None = None
     mark: str = ""
 
     @property
     def css(self) -> str:
-        """The line's classes: its unit, whether it is shared or comes from no operation, its mark."""
+        """The line's classes: its unit, whether a pass made it or it comes from no operation, its mark."""
         unit = {"access": "ua", "execute": "ux"}.get(self.unit, "")
-        origin = "" if self.operations else "none"
-        return " ".join(filter(None, ("l", unit, "shared" if self.shared else origin, self.mark)))
+        origin = "made" if self.made else "" if self.operations else "none"
+        return " ".join(filter(None, ("l", unit, origin, self.mark)))
 
 
-FILL = CodeLine(0, Markup(""), (), "", "", "fill")
+FILL = CodeLine(0, Markup(""), mark="fill")
 """A row of a difference that only the other side has."""
 
 
@@ -96,12 +111,14 @@ class PassRow:
 
 @dataclass(frozen=True)
 class Pane:
-    """A pane as the template shows it. `waiting` means that the stage is still to be made; `sides_are` says what the
-    sides of a difference are, and `same` that a comparison of two sides found none."""
+    """A pane as the template shows it. `waiting` means that the stage is still to be made, `first` that it is in its
+    first form and the best is still to be made; `sides_are` says what the sides of a difference are, and `same` that a
+    comparison of two sides found none."""
 
     index: int
     state: PaneState
     waiting: bool = False
+    first: bool = False
     reason: str = ""
     ms: float = 0.0
     code: Code | None = None
@@ -113,6 +130,8 @@ class Pane:
     passes: tuple[PassRow, ...] = ()
     current: int = -1
     resources: tuple[Mapping[str, Any], ...] = ()
+    nests: tuple[Nest, ...] = ()
+    unasked: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def resources_in_short(self) -> str:
@@ -155,8 +174,8 @@ class Pane:
 
 @dataclass(frozen=True)
 class RailStage:
-    """A stage on the rail. `combinations` counts its lines by the set of operations they come from; `aside` means that
-    a later stage is made of an earlier one, past this."""
+    """A stage on the rail. `own` counts its lines by the operation that is their own; `aside` means that a later stage
+    is made of an earlier one, past this."""
 
     name: str
     title: str
@@ -164,7 +183,7 @@ class RailStage:
     total: int | None
     open: bool
     aside: bool = False
-    combinations: dict[str, int] = field(default_factory=dict)
+    own: dict[int, int] = field(default_factory=dict)
 
     @property
     def short(self) -> str:
@@ -181,14 +200,26 @@ class Rail:
     branches: dict[str, tuple[RailStage, ...]]
 
 
+def _own_lines(lines: Iterable[Mapping[str, Any]]) -> Counter[int]:
+    """By operation, how many lines are its own."""
+    return Counter(line["operations"][0] for line in lines if line["operations"] and not line["made"])
+
+
 def labels_of(compiled: Mapping[str, Any]) -> dict[int, str]:
     """The operations' labels by their numbers."""
     return {operation["id"]: operation["label"] for operation in compiled["operations"]}
 
 
+def in_best_form(compiled: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
+    """A compilation's stages by name, without those in their first form: of these nothing is said but in their panes,
+    where it stands that they are."""
+    first = {spec.name for spec in STAGES if spec.on_demand and compiled.get("first")}
+    return {name: stage for name, stage in _by_name(compiled).items() if name not in first}
+
+
 def build_rail(compiled: Mapping[str, Any], panes: Sequence[PaneState]) -> Rail:
     """The rail for a compilation; stages that it lacks have no count yet."""
-    made = _by_name(compiled)
+    made = in_best_form(compiled)
     shown = {pane.stage for pane in panes}
     passed_by = _passed_by(compiled)
     trunk: list[RailStage] = []
@@ -202,7 +233,7 @@ def build_rail(compiled: Mapping[str, Any], panes: Sequence[PaneState]) -> Rail:
             None if lines is None else len(lines),
             spec.name in shown,
             spec.name in passed_by,
-            dict(Counter(" ".join(map(str, line["operations"])) for line in lines or () if line["operations"])),
+            _own_lines(lines or ()),
         )
         (trunk if _followers(spec.name) > 1 or not spec.follows else branches[_branch(spec)]).append(stage)
     return Rail(tuple(trunk), {target: tuple(stages) for target, stages in branches.items()})
@@ -234,9 +265,14 @@ def build_panes(
     """The panes for a compilation, those of a stage that it lacks wait; or, `against` another compilation of the same
     text, what differs from it."""
     made = _by_name(compiled)
+    best = in_best_form(compiled)
     labels = labels_of(compiled)
     panes = tuple(
-        replace(_build_pane(index, state, made.get(state.stage), labels), resources=_resources(state.stage, made))
+        replace(
+            _build_pane(index, state, made.get(state.stage), labels),
+            first=state.stage in made and state.stage not in best,
+            resources=_resources(state.stage, best),
+        )
         for index, state in enumerate(states)
     )
     if against is None:
@@ -267,12 +303,13 @@ def _compare(
 
 
 def _side_names(first: Mapping[str, Any], second: Mapping[str, Any]) -> tuple[str, str]:
-    """What sets each side apart: the sizes and options that differ."""
-    choices = [{**side["sizes"], **side["options"]} for side in (first, second)]
-    differing = [name for name in choices[1] if choices[0].get(name) != choices[1][name]]
+    """What sets each side apart: the sizes, options and decisions that differ."""
+    choices = [{**side["sizes"], **side["options"], **side["schedule"]} for side in (first, second)]
+    names = dict.fromkeys([*choices[1], *choices[0]])
+    differing = [name for name in names if choices[0].get(name) != choices[1].get(name)]
 
     def words(side: Mapping[str, Any]) -> str:
-        return ", ".join(f"{name} {str(side.get(name)).lower()}" for name in differing)
+        return ", ".join(f"{name} {str(side.get(name, 'usual')).lower()}" for name in differing)
 
     return words(choices[0]), words(choices[1])
 
@@ -326,17 +363,24 @@ def _lines(
     text = _text(lines)
     marked = highlight_words(language, text, words) if words else highlight(language, text)
     return [
-        CodeLine(number, html, tuple(line["operations"]), line["unit"], _shared(line["operations"], labels))
+        CodeLine(number, html, tuple(line["operations"]), line["unit"], _of(line, labels), _maker(line))
         for number, (line, html) in enumerate(zip(lines, marked, strict=True), start=1)
     ]
 
 
-def _shared(operations: Sequence[int], labels: Mapping[int, str]) -> str:
-    if len(operations) < 2:
-        return ""
-    if len(operations) > 3:
-        return f"shared: {len(operations)} operations"
-    return "shared: " + "  ".join(labels[operation] for operation in operations)
+def _of(line: Mapping[str, Any], labels: Mapping[int, str]) -> str:
+    """What a line says to the operations that contribute to it: whose it is."""
+    operations = line["operations"]
+    return "" if line["made"] or len(operations) < 2 else f"of {labels[operations[0]]}"
+
+
+PLACES = {step.__name__: (spec.name, number) for spec in STAGES for number, step in enumerate(spec.passes)}
+"""By the name of a pass its stage, and its number there."""
+
+
+def _maker(line: Mapping[str, Any]) -> Maker | None:
+    made = line["made"]
+    return None if made is None else Maker(made["name"], made["by"], *PLACES[made["by"]])
 
 
 def _code(lines: Sequence[CodeLine], folds_at: int | None = None) -> Code:
@@ -458,10 +502,9 @@ def programs(compiled: Mapping[str, Any]) -> dict[str, str]:
 
 
 def operation_counts(compiled: Mapping[str, Any]) -> dict[int, list[tuple[str, int]]]:
-    """For each operation the stages that have lines of it, with how many."""
+    """For each operation the stages that have lines of its own, with how many."""
     counts: dict[int, list[tuple[str, int]]] = {operation["id"]: [] for operation in compiled["operations"]}
-    for stage in compiled["stages"]:
-        tally = Counter(operation for line in stage["lines"] for operation in line["operations"])
-        for operation, count in tally.items():
+    for stage in in_best_form(compiled).values():
+        for operation, count in _own_lines(stage["lines"]).items():
             counts[operation].append((stage["name"], count))
     return counts

@@ -2,6 +2,7 @@
 import { edited, showTrouble, startCompiling } from "./model/compile.js";
 import { around, byId, h } from "./dom.js";
 import { makeEditor, replaceText } from "./model/editor.js";
+import { resetDecision, resetDecisions, startDecisions } from "./stages/decisions.js";
 import { startFind } from "./stages/find.js";
 import { startGraphs } from "./stages/graph.js";
 import { showProblem, startKeys } from "./keys.js";
@@ -18,12 +19,14 @@ import {
   download,
   exportJson,
   fitPanes,
+  openPass,
   openStage,
   paneElements,
   startPanes,
   step,
   toggle,
   toggleChangedOnly,
+  toggleDecisions,
 } from "./stages/panes.js";
 import { startQueues } from "./stages/queues.js";
 import { compareLevels, exportRun, run, setTarget, startRuns, stop } from "./run/run.js";
@@ -43,6 +46,9 @@ const actions = {
   copy: (element) => copy(paneOf(element)),
   compare: toggleComparison,
   "compare-levels": compareLevels,
+  "decision-reset": resetDecision,
+  decisions: (element) => toggleDecisions(paneOf(element)),
+  "decisions-reset": resetDecisions,
   diff: (element) => toggle("diff", paneOf(element)),
   drawn: (element) => changePane(paneOf(element), { drawn: true, diff: false }),
   dock: () => toggleDock(),
@@ -50,6 +56,7 @@ const actions = {
   export: exportJson,
   help: showHelp,
   level: chooseLevel,
+  "made-by": (element) => openPass(element.dataset.stage ?? "", Number(element.dataset.pass)),
   "machine-reset": resetMachine,
   open: (element) => openStage(element.dataset.open ?? ""),
   "operation-after": () => stepOperation(1),
@@ -99,6 +106,7 @@ async function loadExample(key) {
   if (text === null) return showTrouble("The example did not arrive. Your text is kept.");
   state.sizes = {};
   state.defaultSizes = {};
+  state.schedule = {};
   nameExample(key, text);
   replaceText(text);
 }
@@ -110,8 +118,8 @@ async function loadExample(key) {
 function adopt(kept) {
   const shown = state.text;
   if (kept.panes.length) state.panes = kept.panes;
-  const { text, sizes, defaultSizes, options, data, against } = kept;
-  Object.assign(state, { text, sizes, defaultSizes, options, data: data || state.data, against });
+  const { text, sizes, defaultSizes, options, schedule, data, against } = kept;
+  Object.assign(state, { text, sizes, defaultSizes, options, schedule, data: data || state.data, against });
   fitPanes();
   showOptions();
   if (kept.example && kept.example !== state.example) nameKept(kept.example);
@@ -156,6 +164,7 @@ function start() {
   makeEditor(editor, shown);
   startPage();
   startPanes();
+  startDecisions();
   startGraphs();
   startFind();
   startQueues();

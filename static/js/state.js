@@ -1,6 +1,6 @@
 // What the reader has chosen and what the page knows, in one place; kept in the URL's hash and in the tab's session
 // so that a reload loses nothing.
-/** @import { Events, Kept, Listener, Options, Pane, Sizes, State } from "./types.d.ts" */
+/** @import { Events, Kept, Listener, Options, Pane, Schedule, Sizes, State } from "./types.d.ts" */
 
 import { queryAll } from "./dom.js";
 
@@ -17,6 +17,8 @@ export const state = {
   sizes: {}, // set since the data was chosen: they hold over what that fixes
   defaultSizes: {}, // set before: they hold where the data fixes nothing
   options: {},
+  schedule: {}, // what to choose for kernels of a GPU, by kernel and decision
+  scheduleBefore: {}, // the same before its last change
   data: "", // what layers and ops are compiled for and run on
   against: null, // the sizes and options of side A, where the reader compares
   panes: [], // see freshPane
@@ -29,7 +31,7 @@ export const state = {
  * @param {string} stage
  * @returns {Pane}
  */
-export const freshPane = (stage) => ({ stage, at: null, diff: false, passes: false, drawn: false });
+export const freshPane = (stage) => ({ stage, at: null, diff: false, passes: false, drawn: false, decisions: true });
 
 export const isBroken = () => !!state.facts && !state.facts.ok;
 export const isCurrent = () => state.facts?.edit === state.edit;
@@ -90,6 +92,7 @@ const snapshot = () => ({
   sizes: state.sizes,
   defaultSizes: state.defaultSizes,
   options: state.options,
+  schedule: state.schedule,
   data: state.data,
   panes: state.panes,
   against: state.against,
@@ -149,6 +152,30 @@ const sizesIn = (value) =>
 const optionsIn = (value) =>
   Object.fromEntries(Object.entries(fieldsOf(value)).flatMap(([name, set]) => (isOption(name, set) ? [[name, set]] : [])));
 
+const MOST_CHOICES = 2000;
+const LARGEST_CHOICE = 2 ** 31 - 1;
+
+/**
+ * @param {unknown} value
+ * @returns {Schedule}
+ */
+const scheduleIn = (value) =>
+  Object.fromEntries(
+    Object.entries(fieldsOf(value))
+      .flatMap(([key, chosen]) => (isChoice(key, chosen) ? [[key, chosen]] : []))
+      .slice(0, MOST_CHOICES),
+  );
+
+/**
+ * @param {string} key
+ * @param {unknown} value
+ */
+function isChoice(key, value) {
+  if (!/^[^.]+\.[^.]+$/.test(key) || key.length > 200) return false;
+  if (typeof value === "string") return value.length <= 200;
+  return typeof value === "boolean" || (isWhole(value) && Math.abs(value) <= LARGEST_CHOICE);
+}
+
 /**
  * @param {unknown} size
  * @returns {size is number}
@@ -187,7 +214,7 @@ function isOption(name, value) {
  * @returns {Kept | null}
  */
 function checked(found) {
-  const { text, sizes, defaultSizes, options, data, against, panes, example } = fieldsOf(found);
+  const { text, sizes, defaultSizes, options, schedule, data, against, panes, example } = fieldsOf(found);
   if (typeof text !== "string") return null;
   const sides = fieldsOf(against);
   return {
@@ -195,8 +222,11 @@ function checked(found) {
     sizes: sizesIn(sizes),
     defaultSizes: sizesIn(defaultSizes),
     options: optionsIn(options),
+    schedule: scheduleIn(schedule),
     data: typeof data === "string" ? data.slice(0, 200) : "",
-    against: against ? { sizes: sizesIn(sides.sizes), options: optionsIn(sides.options) } : null,
+    against: against
+      ? { sizes: sizesIn(sides.sizes), options: optionsIn(sides.options), schedule: scheduleIn(sides.schedule) }
+      : null,
     panes: (Array.isArray(panes) ? panes : []).flatMap(paneIn).slice(0, 6),
     example: typeof example === "string" && /^[\w-]+\/[\w-]+$/.test(example) ? example : "",
   };
@@ -207,8 +237,9 @@ function checked(found) {
  * @returns {Pane[]}
  */
 function paneIn(found) {
-  const { stage, at, diff, passes, drawn } = fieldsOf(found);
+  const { stage, at, diff, passes, drawn, decisions } = fieldsOf(found);
   if (typeof stage !== "string" || stage.length > 40) return [];
   const isPass = isWhole(at) && at >= 0 && at <= 1000;
-  return [{ stage, at: isPass ? at : null, diff: diff === true, passes: passes === true, drawn: drawn === true }];
+  const views = { diff: diff === true, passes: passes === true, drawn: drawn === true, decisions: decisions !== false };
+  return [{ stage, at: isPass ? at : null, ...views }];
 }

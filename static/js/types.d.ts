@@ -24,6 +24,8 @@ export type Drawn = Child | Child[] | Child[][];
 
 export type Sizes = Record<string, number>;
 export type Options = Record<string, string | number | boolean>;
+/** What to choose for kernels, by kernel and decision: `SpMM_0.chunk`. */
+export type Schedule = Record<string, string | number | boolean>;
 
 export interface Pane {
   stage: string;
@@ -32,6 +34,8 @@ export interface Pane {
   diff: boolean;
   passes: boolean;
   drawn: boolean;
+  /** Whether the table of decisions is shown, where the stage has one. */
+  decisions: boolean;
 }
 
 /** What a compilation is made of. */
@@ -40,6 +44,7 @@ export interface Input {
   sizes: Sizes;
   defaultSizes: Sizes;
   options: Options;
+  schedule: Schedule;
   data: string;
 }
 
@@ -47,6 +52,7 @@ export interface Input {
 export interface Choices {
   sizes: Sizes;
   options: Options;
+  schedule: Schedule;
 }
 
 export interface Kept extends Input {
@@ -60,6 +66,7 @@ export interface State extends Kept {
   good: number;
   goodInput: Input | null;
   goodFacts: GoodFacts | null;
+  scheduleBefore: Schedule;
   active: number;
   facts: Facts | null;
 }
@@ -112,6 +119,7 @@ export interface GoodFacts extends AnyFacts {
   /** Empty where nothing depends on data. */
   data: string;
   options: Options;
+  schedule: Schedule;
   operations: Operation[];
   effects: Record<string, string>;
   heeded: string[];
@@ -318,6 +326,8 @@ export interface GpuResult extends Checked, Times {
   launch_ms: number;
   launch_note: string;
   ceilings: { bytes_per_s: number; flop_per_s: number };
+  /** Of the machine code, "best" or "first"; "" for what CuPy compiles. */
+  form: string;
   compile_ms: number;
   peak_bytes: number;
   input_bytes: number;
@@ -442,6 +452,7 @@ export type Order =
       sizes: Sizes;
       default_sizes: Sizes;
       options: Options;
+  schedule: Schedule;
       data: string;
       batch: number;
       compiled: { program: string; sizes: Sizes; options: Options } | null;

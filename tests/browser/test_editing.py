@@ -54,6 +54,32 @@ def test_a_broken_model_is_marked_and_explained_and_the_stages_stay(open_page: O
     expect(page.locator("#run-summary")).to_contain_text("Fix 1 error to run")
 
 
+def test_a_first_form_says_that_it_is_one_until_the_best_takes_its_place(open_page: OpenPage) -> None:
+    page = open_page()
+    page.locator("#pane-0 .body").click()
+    page.locator('.st[data-open="ptx"]').click()
+    ptx = pane(page, "ptx")
+    count = page.locator('.st[data-open="ptx"] .n')
+    expect(ptx).to_contain_text(".visible .entry")
+    expect(count).to_have_text(re.compile(r"^[\d,]+$"))
+    asked: list[Route] = []
+    page.route("**/best", lambda route: asked.append(route))  # and not answered yet
+    edit = edit_of(page)
+    change(page, "D = 64", "D = 52")  # which nobody has compiled before
+    expect_edit_after(page, edit)
+    expect(ptx).to_contain_text("first form, compiling the best")
+    expect(ptx).to_contain_text(".visible .entry")
+    expect(count).to_have_text("…")
+    first = ptx.locator(".code").inner_text()
+    while not asked:
+        page.wait_for_timeout(50)
+    asked[0].continue_()
+    expect(ptx).not_to_contain_text("first form")
+    expect(count).to_have_text(re.compile(r"^[\d,]+$"))
+    assert ptx.locator(".code").inner_text() != first
+    assert len(asked) == 1
+
+
 def test_the_words_of_an_op_stand_out(open_page: OpenPage) -> None:
     page = open_page()
     edit_of(page)

@@ -21,10 +21,13 @@ FOUR = ("graph", "loops", "slc", "cuda")
 
 
 def expect_lit(page: Page, stage: str, number: str) -> None:
-    """All lines of an operation are lit in a pane, and no line of another alone."""
-    mine = pane(page, stage).locator(f'[data-operations~="{number}"]')
+    """An operation's own lines are lit in a pane, those that it contributes to faintly, and no others."""
+    own = f':is([data-operations="{number}"], [data-operations^="{number} "]):not([data-made])'
+    mine, all_of_it = (pane(page, stage).locator(each) for each in (own, f'[data-operations~="{number}"]'))
     expect(mine).not_to_have_count(0)
-    expect(pane(page, stage).locator(f'.lit[data-operations~="{number}"]')).to_have_count(mine.count())
+    expect(pane(page, stage).locator(f".lit:not(.part){own}")).to_have_count(mine.count())
+    expect(pane(page, stage).locator(f'.lit[data-operations~="{number}"]')).to_have_count(all_of_it.count())
+    expect(pane(page, stage).locator(".lit.part")).to_have_count(all_of_it.count() - mine.count())
     expect(pane(page, stage).locator(f'.lit:not([data-operations~="{number}"])')).to_have_count(0)
     count = mine.count()
     expect(pane(page, stage).locator("[data-lit]")).to_have_text(f"{count} line{'s' if count > 1 else ''}")
@@ -51,6 +54,20 @@ def test_pointing_at_a_line_lights_the_model_and_the_other_panes(open_page: Open
     for stage in FOUR:
         expect_lit(page, stage, number)
     expect(page.locator(".cm-line .o-lit")).to_have_text("@")
+
+
+def test_a_line_of_no_operation_leads_to_the_pass_that_made_it(open_page: OpenPage) -> None:
+    page = open_page()
+    loops = pane(page, "loops")
+    line = loops.locator(".l.made", has_text="parallel for b")
+    line.hover()
+    expect(page.locator(".l.lit")).to_have_count(0)
+    maker = line.locator(".from button")
+    expect(maker).to_have_text("loop over B")
+    expect(maker).to_have_attribute("title", "no operation of its own: made by the pass fuse of loops")
+    maker.click()
+    expect(loops.locator(".pass[aria-current]")).to_contain_text("fuse")
+    expect(loops.locator(".at b")).to_have_text("fuse")
 
 
 def test_the_keyboard_moves_over_operations_and_pins_one(open_page: OpenPage) -> None:

@@ -76,7 +76,8 @@ COUNTS = {
 
 
 def compiled(text: str, size: int, counts: dict[str, int]) -> explorer.Compilation:
-    schedule = {"Softmax_0.strategy": "segment_parts"} if text == SOFTMAX else {}  # pieces of nonzeros are usual
+    kernel = {SOFTMAX: "Softmax_0", LOGS: "Logs_0"}.get(text)  # of which pieces of nonzeros are usual
+    schedule = {f"{kernel}.strategy": "segment_parts"} if kernel else {}
     return explorer.compile(text.format(D=size), counts=counts, schedule=schedule, on_demand=True)
 
 

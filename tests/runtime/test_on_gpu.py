@@ -10,7 +10,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+import explorer
 from explorer.compiler import compilation
+from explorer.compiler.codegen.text import Code
 from explorer.runtime import on_gpu
 from explorer.runtime.peers import timed as peers
 from explorer.runtime.reference.compare import Check
@@ -91,6 +93,17 @@ def test_cold_times_are_taken_after_a_flush_and_warm_ones_without(fake_cuda: Any
     assert last["bytes_limit_ms"] == pytest.approx(1e3 * last["limits"]["compulsory_bytes"] / 3e12)
     flush = fake_cuda.log.index("flush")
     assert fake_cuda.log[flush + 1] == "hold"
+
+
+def test_a_run_times_the_best_form_and_says_so(fake_cuda: Any) -> None:
+    best = explorer.compile(SCORE, sizes={"D": 4})
+    codes = [each.stages["ptx"].program for each in (best, best.first_form())]
+    sizes = [len(code.binary.cubin) for code in codes if isinstance(code, Code) and code.binary]
+    last = run("score")[-1]
+    assert last["form"] == "best"
+    assert "; timed is its best form" in summary(last)
+    assert f"load {sizes[0]} bytes" in fake_cuda.log
+    assert f"load {sizes[1]} bytes" not in fake_cuda.log
 
 
 def test_a_run_is_compiled_for_the_device(fake_cuda: Any) -> None:

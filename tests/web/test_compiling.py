@@ -30,7 +30,7 @@ class CountingPool:
 
 
 def request(text: str, **changes: Any) -> CompileRequest:
-    fields = {"name": None, "sizes": (), "options": (), "stages": None, **changes}
+    fields = {"name": None, "sizes": (), "options": (), "schedule": "{}", "stages": None, **changes}
     return CompileRequest(text, **fields)
 
 

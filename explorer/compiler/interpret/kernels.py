@@ -6,7 +6,7 @@ What a tile or an output holds before it is stored is NaN, so that nothing can c
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial, reduce
 
 import numpy as np
@@ -27,16 +27,11 @@ def run_scheduled(programs: Sequence[kernels.ScheduledKernel], inputs: Mapping[s
     given as the first that wrote it saw it."""
     written: Outputs = {}
     seen: dict[str, loops.Buffer] = {}  # by name, as the first kernel that wrote it saw it
-    extents = _extents(programs, inputs)
-    for kernel in programs:
-        known = {**inputs, **written}
-        own = {b.name: _shaped(b, known[b.name], extents) for b in kernel.buffers if b.name in known}
-        environment = _environment(kernel, {**inputs, **extents, **own}, {n: a for n, a in own.items() if n in written})
+    extents = given_extents(programs, inputs)
+    for kernel, environment in environments(programs, inputs, extents, written):
         _Text(kernel).function()(environment)
         writes = written_buffers(kernel)
-        written |= {name: environment[name] for name in writes}
         seen = {**{buffer.name: buffer for buffer in kernel.buffers if buffer.name in writes}, **seen}
-        extents |= {name: environment[name] for name, _ in kernel.counts}
     buffers = [buffer for kernel in programs for buffer in kernel.buffers]
     merged = {
         b.extents[0]: np.shape(inputs[b.name])[:2]
@@ -47,6 +42,20 @@ def run_scheduled(programs: Sequence[kernels.ScheduledKernel], inputs: Mapping[s
         name: _whole(_shaped(seen[name], array, extents), merged.get(seen[name].extents[0]) if array.ndim else None)
         for name, array in written.items()
     }
+
+
+def environments(
+    programs: Sequence[kernels.ScheduledKernel], inputs: Mapping[str, Number], extents: dict[str, int], written: Outputs
+) -> Iterator[tuple[kernels.ScheduledKernel, Environment]]:
+    """Each kernel with what its names stand for at its start; what it has `written` by the time that the next one is
+    asked for, and its counts, the later ones find."""
+    for kernel in programs:
+        known = {**inputs, **written}
+        own = {b.name: _shaped(b, known[b.name], extents) for b in kernel.buffers if b.name in known}
+        environment = bound(kernel, {**inputs, **extents, **own}, {n: a for n, a in own.items() if n in written})
+        yield kernel, environment
+        written |= {name: environment[name] for name in written_buffers(kernel)}
+        extents |= {name: environment[name] for name, _ in kernel.counts}
 
 
 def _whole(array: Number, ends: tuple[int, ...] | None) -> Number:
@@ -66,7 +75,7 @@ def _shaped(buffer: loops.Buffer, array: Number, extents: Mapping[str, int]) -> 
 
 def shared_tiles(kernel: kernels.ScheduledKernel, inputs: Mapping[str, Number]) -> Outputs:
     """What the shared tiles of a kernel hold when its last block has ended, by name: for looking into a program."""
-    environment = _environment(kernel, {**inputs, **_extents((kernel,), inputs)}, {})
+    environment = bound(kernel, {**inputs, **given_extents((kernel,), inputs)}, {})
     nodes = walk(kernel)
     names = [node.name for node in nodes if isinstance(node, kernels.Tile) and node.memory == "shared"]
     return dict(zip(names, _Text(kernel).function(names)(environment), strict=True))
@@ -78,7 +87,7 @@ def written_buffers(kernel: kernels.ScheduledKernel) -> tuple[str, ...]:
     return tuple(buffer.name for buffer in kernel.buffers if buffer.kind == "output" or buffer.name in targets)
 
 
-def _extents(programs: Sequence[kernels.ScheduledKernel], inputs: Mapping[str, Number]) -> dict[str, int]:
+def given_extents(programs: Sequence[kernels.ScheduledKernel], inputs: Mapping[str, Number]) -> dict[str, int]:
     """The extents that the given arrays bring, of all kernels: one may be launched on those of another's arrays."""
     given = [buffer for kernel in programs for buffer in kernel.buffers if buffer.name in inputs]
     shapes = ((buffer.extents, np.shape(_shaped(buffer, inputs[buffer.name], {}))) for buffer in given)
@@ -86,7 +95,7 @@ def _extents(programs: Sequence[kernels.ScheduledKernel], inputs: Mapping[str, N
     return {extent: length for extent, length in pairs if isinstance(extent, str)}
 
 
-def _environment(kernel: kernels.ScheduledKernel, inputs: Mapping[str, Number], written: Outputs) -> Environment:
+def bound(kernel: kernels.ScheduledKernel, inputs: Mapping[str, Number], written: Outputs) -> Environment:
     """What the kernel's names stand for at its start; an array of `written` goes on as it was left."""
     writes = written_buffers(kernel)
     read = tuple(buffer for buffer in kernel.buffers if buffer.name not in writes)

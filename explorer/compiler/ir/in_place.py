@@ -1,13 +1,15 @@
-"""Index arithmetic that is read once stands where it is read, as an expression does:
+"""Index arithmetic and loads that are read once stand where they are read, as expressions do:
 
-    index first = pass * 32             b = order[min(begin + (pass * 32 + row), last)]
+    index first = pass * 32             kept[pass, row] = order[min(begin + (pass * 32 + row), last)]
     index row1 = first + row
     index place = begin + row1
     index place1 = min(place, last)
     b = order[place1]
+    kept[pass, row] = b
 
 The statements are still there, right before the one that reads them, with names that nobody need read: `$1`, `$2`, in
-the order of the text. What another origin reads, or other statements in between need, keeps its name and its line.
+the order of the text. What another origin reads keeps its name and its line, as does a load with anything between it
+and its reader that may change what it loads.
 """
 
 from __future__ import annotations
@@ -16,10 +18,10 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
-from itertools import count
+from itertools import accumulate, count, groupby
 
+from explorer.compiler.ir.expressions import IN_PLACE, is_in_place, with_atoms
 from explorer.compiler.ir.kernels import (
-    IN_PLACE,
     CheckedLoad,
     Copy,
     KeptLoad,
@@ -29,63 +31,81 @@ from explorer.compiler.ir.kernels import (
     Statement,
     Tile,
     Where,
-    is_in_place,
     reads_of,
-    with_atoms,
+    result_of,
 )
-from explorer.compiler.ir.loops import Accumulate, Index, Load, Store
-from explorer.compiler.ir.node import Atom, walk
+from explorer.compiler.ir.loops import Accumulate, Buffer, Compute, Index, Load, Store
+from explorer.compiler.ir.node import Atom, once, same_operations, walk
+
+InPlace = Index | Load
 
 
+@once
 def written_in_place(kernel: ScheduledKernel) -> ScheduledKernel:
-    """The kernel with the index arithmetic in place that one statement beside it reads, of the same origin, and that no
-    fact speaks of."""
+    """The kernel with the index arithmetic and the loads in place that one statement beside them reads, of the same
+    origin, and that no fact speaks of."""
     uses = Counter(name for node in walk(kernel) for name in reads_of(node))
     spoken = {name for fact in kernel.facts for name in re.findall(r"\w+", fact.text)}
 
-    def may(index: Index, reader: Statement) -> bool:
-        return uses[index.result] == 1 and index.result not in spoken and index.origin == reader.origin
+    def may(read: InPlace, reader: Statement) -> bool:
+        return uses[read.result] == 1 and read.result not in spoken and same_operations(read.origin, reader.origin)
 
-    return _Placing(kernel, may).kernel()
+    return _Placing(_shared_first(kernel), may).kernel()
 
 
 def numbered(kernel: ScheduledKernel) -> ScheduledKernel:
     """The kernel, as it was read, with the names of what is in place in order."""
-    return _Placing(kernel, lambda index, _: is_in_place(index)).kernel()
+    return _Placing(kernel, lambda read, _: is_in_place(read)).kernel()
 
 
 class _Placing:
-    """Goes through a kernel; `may` says whether arithmetic may stand where a statement reads it."""
+    """Goes through a kernel; `may` says whether something may stand where a statement reads it."""
 
-    def __init__(self, kernel: ScheduledKernel, may: Callable[[Index, Statement], bool]) -> None:
+    def __init__(self, kernel: ScheduledKernel, may: Callable[[InPlace, Statement], bool]) -> None:
         self._kernel, self._may = kernel, may
         self._numbers, self._names = count(1), dict[str, str]()
-        arrays = [*kernel.buffers, *(node for node in walk(kernel) if isinstance(node, Tile))]
+        arrays: list[Buffer | Tile] = [*kernel.buffers, *(node for node in walk(kernel) if isinstance(node, Tile))]
         self._integers = {array.name for array in arrays if array.type == "i32"}
 
     def kernel(self) -> ScheduledKernel:
         return replace(self._kernel, body=self._body(self._kernel.body))
 
     def _body(self, body: Sequence[Statement]) -> tuple[Statement, ...]:
-        arithmetic = {statement.result: statement for statement in body if isinstance(statement, Index)}
-        taken = {
-            atom: arithmetic[atom]
-            for reader in (body if arithmetic else ())
-            for atom in self._places(reader)
-            if isinstance(atom, str) and atom in arithmetic and self._may(arithmetic[atom], reader)
-        }
+        taken = self._taken(body)
         found: list[Statement] = []
         for statement in body:
-            if not isinstance(statement, Index) or statement.result not in taken:
+            if not isinstance(statement, InPlace) or statement.result not in taken:
                 found += self._statement(statement, taken)
         return tuple(found)
 
-    def _statement(self, statement: Statement, taken: dict[str, Index]) -> Iterator[Statement]:
-        """A statement behind the arithmetic in it, in the order of the text."""
-        for atom in self._places(statement) if taken else ():
+    def _taken(self, body: Sequence[Statement]) -> dict[str, InPlace]:
+        """What goes where it is read, by name."""
+        defined = {s.result: place for place, s in enumerate(body) if isinstance(s, InPlace)}
+        changes = list(accumulate(not isinstance(s, InPlace | Compute) for s in body))
+        taken: dict[str, InPlace] = {}
+        ends: dict[str, int] = {}  # by name: where the statement is that it ends up in
+        for place in reversed(range(len(body))) if defined else ():
+            reader = body[place]
+            end = ends.get(result_of(reader) or "", place)
+            values = self._values(reader)
+            for atom in (*self._places(reader), *values):
+                at = defined.get(atom) if isinstance(atom, str) else None
+                if at is None:
+                    continue
+                read = body[at]
+                assert isinstance(read, InPlace)
+                fits = _moves(read) if isinstance(read, Load) else atom not in values
+                same = isinstance(read, Index) or changes[end - 1] == changes[at]
+                if fits and same and self._may(read, reader):
+                    taken[read.result], ends[read.result] = read, end
+        return taken
+
+    def _statement(self, statement: Statement, taken: dict[str, InPlace]) -> Iterator[Statement]:
+        """A statement behind what stands in it, in the order of the text."""
+        for atom in (*self._places(statement), *self._values(statement)) if taken else ():
             if isinstance(atom, str) and atom in taken:
                 yield from self._statement(taken[atom], taken)
-        if isinstance(statement, Index) and statement.result in taken:
+        if isinstance(statement, InPlace) and statement.result in taken:
             self._names[statement.result] = f"{IN_PLACE}{next(self._numbers)}"
             statement = replace(statement, result=self._names[statement.result])
         changed = with_atoms(statement, self._names)
@@ -94,6 +114,8 @@ class _Placing:
     def _places(self, statement: Statement) -> tuple[Atom, ...]:
         """What a statement reads where index arithmetic may stand, in the order of the text."""
         match statement:
+            case Loop():
+                return statement.lower, *((statement.extent,) if isinstance(statement.extent, str) else ())
             case Where():
                 return statement.left, statement.right
             case Search():
@@ -113,3 +135,35 @@ class _Placing:
             case Store() | Accumulate():
                 return statement.indices
         return ()
+
+    def _values(self, statement: Statement) -> tuple[Atom, ...]:
+        """The numbers that a statement reads, in the order of the text."""
+        match statement:
+            case Compute(function=function) if function != "copy":  # that of an element would be a load
+                return statement.operands
+            case Store() | Accumulate() if statement.target not in self._integers and not isinstance(statement, Copy):
+                return statement.operands
+        return ()
+
+
+def _shared_first(kernel: ScheduledKernel) -> ScheduledKernel:
+    """The kernel, where tiles that are declared one after another begin with the shared ones."""
+    return replace(kernel, body=_by_memory(kernel.body))
+
+
+def _by_memory(body: Sequence[Statement]) -> tuple[Statement, ...]:
+    runs = (sorted(run, key=_is_register) for _, run in groupby(body, lambda statement: isinstance(statement, Tile)))
+    return tuple(
+        replace(statement, body=_by_memory(statement.body)) if isinstance(statement, Loop | Where) else statement
+        for run in runs
+        for statement in run
+    )
+
+
+def _is_register(statement: Statement) -> bool:
+    return isinstance(statement, Tile) and statement.memory == "register"
+
+
+def _moves(load: Load) -> bool:
+    """Whether a load may stand where it is read: it is of an element, and as loads usually are."""
+    return type(load) is Load and bool(load.indices)

@@ -34,16 +34,24 @@ Sources: cuKE §V and §VI, Hector §3.3 and §3.4.1, G-Sparse §III-B; the nota
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from itertools import groupby
-from typing import Literal, TypeGuard
+from typing import Literal
 
 from explorer.compiler.decisions import Chosen, print_chosen
 from explorer.compiler.ir import loops
 from explorer.compiler.ir.bounds.facts import Fact
+from explorer.compiler.ir.expressions import (
+    CALL,
+    COMPARED,
+    SUM,
+    Text,
+    is_in_place,
+    note_in_place,
+    print_index,
+    with_atoms,
+)
 from explorer.compiler.ir.loops import (
-    COMPARISONS,
-    INFIX_INDEX,
     REDUCTION_SIGNS,
     Accumulate,
     Accumulator,
@@ -56,7 +64,7 @@ from explorer.compiler.ir.loops import (
     print_expression,
     print_statement,
 )
-from explorer.compiler.ir.node import Atom, Extent, Line, Node, once, walk
+from explorer.compiler.ir.node import Atom, Extent, Line, Node, once, same_operations, walk
 
 Level = Literal["", "block", "column", "warp", "lane", "thread"]
 """Who shares a loop's iterations: the grid's blocks (by x, or by y: a column), a block's warps, a warp's lanes, or all
@@ -74,16 +82,7 @@ TF32_PARTS = ("as_tf32", "below_tf32")
 """Functions of numbers: the nearest number of TF32's 11 bits, and what is left behind the first 11."""
 
 
-IN_PLACE = "$"
-"""What the names of indices begin with that stand where they are read: `out[b * 4 + w]`, of `index $1 = b * 4` and
-`index $2 = $1 + w`. One statement reads each, and there is nothing between them."""
-COMPARED, SUM, PRODUCT, CALL = range(4)
-"""How tightly index arithmetic binds."""
-BINDS = {"+": SUM, "-": SUM, "*": PRODUCT, "//": PRODUCT, "%": PRODUCT}
-SIGNS_OF_INDEX = {**INFIX_INDEX, **COMPARISONS}
-Text = tuple[str, int]
-"""Index arithmetic as it is written, and how tightly it binds."""
-LINE = 100
+LINE = 112
 """Characters of a line, at most, that has several statements, behind its indentation."""
 
 ROLLED = -1
@@ -375,7 +374,8 @@ def inputs_of(statement: Node) -> tuple[str, ...]:
     return reads_of(statement)[isinstance(statement, loops.Accumulate) :]
 
 
-def vector_indices(kernel: ScheduledKernel) -> dict[str, int]:
+@once
+def vector_indices(kernel: ScheduledKernel) -> Mapping[str, int]:
     """The indices that stand for several consecutive ones, and for how many: the variables of vector loops, and what
     a sum or difference makes of them, or a rest by a number of whole vectors."""
     widths: dict[str, int] = {}
@@ -395,65 +395,13 @@ def stays_wide(index: Index, width: int) -> bool:
     return index.function in ("add", "sub") or (index.function == "mod" and isinstance(by, int) and by % width == 0)
 
 
-def is_in_place(statement: Node) -> TypeGuard[Index]:
-    """Whether a statement has no line of its own: it stands where it is read."""
-    return isinstance(statement, Index) and statement.result.startswith(IN_PLACE)
-
-
-def note_in_place(index: Index, known: dict[str, Text]) -> None:
-    """Notes what stands in the place of an index."""
-    known[index.result] = print_index(index.function, index.operands, known)
-
-
-def print_index(function: str, operands: tuple[Atom, ...], known: Mapping[str, Text]) -> Text:
-    """The text of index arithmetic with what is known in the place of names, and how tightly that binds."""
-    texts = [known.get(str(operand), (str(operand), CALL)) for operand in operands]
-    sign = SIGNS_OF_INDEX.get(function)
-    if sign is None:
-        return f"{function}({', '.join(text for text, _ in texts)})", CALL
-    binds = BINDS.get(sign, COMPARED)
-    (left, of_left), (right, of_right) = texts
-    left = left if of_left >= max(binds, SUM) else f"({left})"
-    right = right if of_right > binds else f"({right})"
-    return f"{left} {sign} {right}", binds
-
-
 def with_texts(statement: Statement, known: Mapping[str, Text]) -> Statement:
     """A statement with what is known in the place of names, for its text."""
     read = {name: known[name] for name in reads_of(statement) if name in known}
-    compares = isinstance(statement, Where)
+    least = {Loop: CALL, Where: SUM}.get(type(statement), COMPARED)
     return with_atoms(
-        statement,
-        {name: f"({text})" if compares and binds == COMPARED else text for name, (text, binds) in read.items()},
+        statement, {name: text if binds >= least else f"({text})" for name, (text, binds) in read.items()}
     )
-
-
-def with_atoms(statement: Statement, names: Mapping[str, str]) -> Statement:
-    """A statement with names exchanged in the places where index arithmetic may stand."""
-    if names.keys().isdisjoint(reads_of(statement)):
-        return statement
-
-    def of(atoms: tuple[Atom, ...]) -> tuple[Atom, ...]:
-        return tuple(names.get(atom, atom) if isinstance(atom, str) else atom for atom in atoms)
-
-    match statement:
-        case Where():
-            left, right = of((statement.left, statement.right))
-            return replace(statement, left=left, right=right)
-        case Search():
-            lower, upper, value = of((statement.lower, statement.upper, statement.value))
-            return replace(statement, lower=lower, upper=upper, value=value)
-        case Copy():
-            return replace(statement, indices=of(statement.indices), buffer_indices=of(statement.buffer_indices))
-        case KeptLoad():
-            return replace(statement, indices=of(statement.indices), kept=of((statement.kept,))[0])
-        case Load():
-            return replace(statement, indices=of(statement.indices))
-        case Index():
-            return replace(statement, operands=of(statement.operands))
-        case Store() | Accumulate():
-            return replace(statement, indices=of(statement.indices), operands=of(statement.operands))
-    return statement
 
 
 def print_step(statement: Node) -> str:
@@ -511,7 +459,7 @@ def print_step(statement: Node) -> str:
 
 def print_steps(body: tuple[Statement, ...], depth: int, known: dict[str, Text]) -> list[Line]:
     """The lines of statements, two spaces a level. What is `known` stands where it is read; declarations, loads and
-    stores that follow one another share a line, if they are of one origin."""
+    stores that follow one another share a line, if they are of one origin, as does a line with the loop around it."""
     lines: list[Line] = []
     before = ""
     for statement in body:
@@ -522,12 +470,16 @@ def print_steps(body: tuple[Statement, ...], depth: int, known: dict[str, Text])
         word = _declares(statement)
         beside = f"{lines[-1].text}, {text.removeprefix(f'{word} ')}" if word and word == before else ""
         before = word
-        if beside and lines[-1].origin == statement.origin and len(beside) <= LINE + 2 * depth:
-            lines[-1] = Line(beside, statement.origin)
+        if beside and same_operations(lines[-1].origin, statement.origin) and len(beside) <= LINE + 2 * depth:
+            lines[-1] = Line(beside, lines[-1].origin)
         else:
             lines.append(Line("  " * depth + text, statement.origin))
         if isinstance(last, Loop | Where):
-            lines += print_steps(last.body, depth + 1, known)
+            inside = print_steps(last.body, depth + 1, known)
+            whole = f"{lines[-1].text}: {inside[0].text.lstrip()}" if len(inside) == 1 else ""
+            if whole and inside[0].origin == statement.origin and len(whole) <= LINE + 2 * depth:
+                lines[-1], inside = Line(whole, statement.origin), []
+            lines += inside
     return lines
 
 
@@ -554,23 +506,26 @@ def _only(around: Loop | Where, known: dict[str, Text]) -> Loop | Where | None:
     """The loop or condition of the same origin that is all there is in another; conditions have no loops beside
     them."""
     *before, last = around.body or (around,)
-    if (
-        last is around
-        or not isinstance(last, Where if isinstance(around, Where) else Loop | Where)
-        or last.origin != around.origin
-    ):
+    kinds = Where if isinstance(around, Where) else Loop | Where
+    if last is around or not isinstance(last, kinds) or not same_operations(last.origin, around.origin):
         return None
-    if not all(map(is_in_place, before)):
+    in_place = [statement for statement in before if is_in_place(statement)]
+    if len(in_place) < len(before):
         return None
-    for statement in before:
+    for statement in in_place:
         note_in_place(statement, known)
     return last
 
 
 def _declares(statement: Statement) -> str:
     """The word that statements share which may stand in one line; "" for all others."""
-    words = {Index: "index", Load: "load", Store: "store", Accumulator: "acc"}
-    return statement.memory if isinstance(statement, Tile) else words.get(type(statement), "")
+    words = {Index: "index", Load: "load", Store: "store", Accumulator: "acc", Accumulate: "add"}
+    match statement:
+        case Tile():
+            return statement.memory
+        case AtomicAccumulate(result=""):
+            return "atomic"
+    return words.get(type(statement), "")
 
 
 def print_scheduled(kernel: ScheduledKernel) -> tuple[Line, ...]:

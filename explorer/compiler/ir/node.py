@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, fields, replace
 from functools import wraps
 from itertools import chain
@@ -31,8 +31,17 @@ class Span(NamedTuple):
     end_column: int
 
 
-Origin = tuple[Span, ...]
-"""The operations of the model text that a node computes a part of, sorted. Empty: it computes nothing."""
+class Made(NamedTuple):
+    """What no single operation of the model asked for, but a pass made: `group the rows by r`, made `by` schedule."""
+
+    name: str
+    by: str
+
+
+Origin = tuple[Span | Made, ...]
+"""First the primary: the one operation of the model text that a node computes, or what a pass made it for where it
+serves several. Then, sorted, the operations that contribute: they are fused into it, or it is there for them too.
+Empty: it computes nothing."""
 
 
 class Line(NamedTuple):
@@ -55,12 +64,37 @@ AnyNode = TypeVar("AnyNode", bound=Node)
 Result = TypeVar("Result")
 
 
-def merge(*origins: Origin) -> Origin:
-    """The union of origins, sorted."""
-    different = {id(origin): origin for origin in origins if origin}
+def merge(own: Origin = (), *others: Origin) -> Origin:
+    """An origin with what others add to it: its primary stays, and all their operations contribute. In the place of one
+    that is empty stands the first that is not."""
+    different = {id(origin): origin for origin in (own, *others) if origin}
     if len(different) < 2:
         return next(iter(different.values()), ())
-    return tuple(sorted(set(chain.from_iterable(different.values()))))
+    primary = next(iter(different.values()))[0]
+    return (primary, *sorted(operations_of(*different.values()) - {primary}))
+
+
+def operations_of(*origins: Origin) -> set[Span]:
+    """The operations of the model text in origins, primary or contributing."""
+    return {each for each in chain.from_iterable(origins) if isinstance(each, Span)}
+
+
+def same_operations(one: Origin, other: Origin) -> bool:
+    """Whether the same operations are computed or contribute, whichever of them is the primary."""
+    return one is other or one == other or operations_of(one) == operations_of(other)
+
+
+def serving(name: str, by: str, origins: Iterable[Origin], own: Iterable[Origin] = ()) -> Origin:
+    """The origin of what serves others: their primary where they, or the `own` among them, have only one, else what the
+    pass `by` made it for."""
+    origins, own = tuple(origins), tuple(own)
+    primaries = {origin[0] for origin in own or origins if origin}
+    return merge((primaries.pop(),) if len(primaries) == 1 else (Made(name, by),), *origins)
+
+
+def made(name: str, by: str, *origins: Origin) -> Origin:
+    """The origin of what a pass makes for operations of which none is the one that it computes."""
+    return (Made(name, by), *sorted(operations_of(*origins)))
 
 
 def _members(node_class: type[Node]) -> tuple[str, ...]:
@@ -135,7 +169,7 @@ class Names:
     def __init__(self, taken: set[str]) -> None:
         self._taken = set(taken)
         self._numbers: dict[str, int] = {}
-        self._given: list[tuple[str, str, int]] = []
+        self._given: list[tuple[str, str, str, int]] = []
 
     def new(self, hint: str) -> str:
         """The hint itself where it is free, else its letters with the next free number."""
@@ -145,17 +179,29 @@ class Names:
             self._numbers[letters] = self._numbers.get(letters, 0) + 1
             name = f"{letters}{self._numbers[letters]}"
         self._taken.add(name)
-        self._given.append((name, letters, before))
+        self._given.append((hint, name, letters, before))
         return name
 
     def mark(self) -> int:
         """How many names have been given so far."""
         return len(self._given)
 
+    def since(self, mark: int) -> tuple[tuple[str, str], ...]:
+        """The names that were given since, each behind the hint that it was given for."""
+        return tuple((hint, name) for hint, name, _, _ in self._given[mark:])
+
+    def again(self, given: Sequence[tuple[str, str]]) -> bool:
+        """Gives names that were given before; gives none, and says so, where one is no more what its hint is given."""
+        mark = self.mark()
+        if all(self.new(hint) == name for hint, name in given):
+            return True
+        self.back_to(mark)
+        return False
+
     def back_to(self, mark: int) -> None:
         """Frees the names that were given since, for what they name has been given up."""
         while len(self._given) > mark:
-            name, letters, before = self._given.pop()
+            _, name, letters, before = self._given.pop()
             self._taken.discard(name)
             self._numbers[letters] = before
 

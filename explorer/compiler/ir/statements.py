@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import TypeVar
 
 from explorer.compiler.ir import loops
-from explorer.compiler.ir.node import Atom, Node, once, walk
+from explorer.compiler.ir.node import Atom, Extent, Node, Origin, once, serving, walk
 
 AnyStatement = TypeVar("AnyStatement", bound=Node)
 
@@ -29,7 +29,7 @@ def written_names(body: Iterable[loops.Statement]) -> set[str]:
 
 
 @once
-def written_in(statement: loops.Statement) -> frozenset[str]:
+def written_in(statement: Node) -> frozenset[str]:
     """The rows, accumulators and outputs that a statement writes, at any depth."""
     return frozenset(node.target for node in walk(statement) if isinstance(node, loops.Accumulate | loops.Store))
 
@@ -116,6 +116,21 @@ def alive(body: Sequence[loops.Statement]) -> tuple[loops.Statement, ...]:
             kept.append(statement)
             touched |= read_in(statement) | written_in(statement)
     return tuple(reversed(kept))
+
+
+def loop_origin(body: Sequence[Node], extent: Extent, *, rows: bool = False) -> Origin:
+    """The origin of a loop (`origin_around`), or of the loop over a kernel's `rows`, whatever leaves that: where more
+    than one operation is done for a row, it serves them all."""
+    name = f"loop over {extent}"
+    return serving(name, "fuse", [s.origin for s in body]) if rows else origin_around(body, name, "fuse")
+
+
+def origin_around(body: Sequence[Node], name: str, by: str) -> Origin:
+    """The origin of what holds some statements: of the operation whose values leave them, where it is one; else what
+    the pass `by` made it for."""
+    own = {s.name for s in body if isinstance(s, loops.Row | loops.Accumulator)}
+    leaving = (s.origin for s in body if not written_in(s) <= own)
+    return serving(name, by, [s.origin for s in body], leaving)
 
 
 def is_segment(kernel: loops.Kernel, statement: loops.Statement) -> bool:

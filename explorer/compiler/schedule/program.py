@@ -16,7 +16,7 @@ from explorer.compiler.ir.module import Module
 from explorer.compiler.ir.node import Names, VerificationError, walk
 from explorer.compiler.ir.verify.kernels import verify_scheduled
 from explorer.compiler.passes.loops.cleared import clearing_kernel
-from explorer.compiler.report import Report
+from explorer.compiler.report import Report, ScheduledNest
 from explorer.compiler.schedule.chunks.strategy import schedule_chunks
 from explorer.compiler.schedule.distribute.by_elements import add_elements
 from explorer.compiler.schedule.distribute.duplicates import Repeated
@@ -36,10 +36,11 @@ from explorer.compiler.schedule.edit.guards import within_extents
 from explorer.compiler.schedule.gemm.outer_products import schedule_outer_products
 from explorer.compiler.schedule.gemm.strategy import Groupings, schedule_pairs, schedule_products
 from explorer.compiler.schedule.match.outer_products import find_outer_sum
+from explorer.compiler.schedule.reuse import scheduled_once
 from explorer.compiler.schedule.segments.by_parts import OF_PARTS, in_parts, waits_long
 from explorer.compiler.schedule.segments.by_rows import schedule_rows
 from explorer.compiler.schedule.segments.strategy import OF_SUMS, usual_of_sums
-from explorer.compiler.schedule.shared_out import is_shared_out
+from explorer.compiler.schedule.shared_out import is_shared_out, is_soon_merged
 from explorer.compiler.schedule.strategies import (
     CHUNKS,
     CUT_PRODUCTS,
@@ -47,7 +48,6 @@ from explorer.compiler.schedule.strategies import (
     GEMM,
     GEMM_OF_SUMS,
     LONG_SUMS,
-    NONZEROS,
     OUTER_PRODUCTS,
     ROWS,
     SEGMENT_PARTS,
@@ -58,6 +58,7 @@ from explorer.compiler.schedule.strategies import (
     STAGES,
     STRATEGY,
     WARPS,
+    misfit,
 )
 from explorer.compiler.schedule.unread import say_unread
 from explorer.compiler.schedule.warps.rows_in_memory import rows_in_memory, rows_to_move
@@ -156,15 +157,23 @@ def _scattered(
 def _each_scheduled(
     nests: tuple[loops.Kernel, ...], kept: tuple[str, ...], report: Report, most_bytes: int
 ) -> tuple[ScheduledKernel, ...]:
-    scheduling = _Scheduling.of(nests, report, kept, most_bytes)
+    scheduling, first = _Scheduling.of(nests, report, kept, most_bytes), len(report.choices)
     if report.nests is not None:
         report.nests.clear()
+    made: list[tuple[int, int]] = []
     steps: list[ScheduledKernel] = []
     for nest in nests:
         if report.nests is not None:
             report.nests[nest.name] = partial(scheduling.copy().again, nest)
-        steps += scheduling.kernels(nest)
-    return _named_apart(steps)
+        steps += scheduling.kernels_once(nest)
+        made.append((len(steps), len(report.choices)))
+    named = _named_apart(steps)
+    begins = [(0, first), *made[:-1]]
+    report.scheduled = [
+        ScheduledNest(nest.name, tuple(kernel.name for kernel in named[a:b]), tuple(report.choices[c:d]))
+        for nest, (a, c), (b, d) in zip(nests, begins, made, strict=True)
+    ]
+    return named
 
 
 def _named_apart(kernels: Sequence[ScheduledKernel]) -> tuple[ScheduledKernel, ...]:
@@ -225,6 +234,12 @@ class _Scheduling:
         """A nest's kernels by themselves, chosen and reported elsewhere, with what was grouped before it."""
         return replace(self.copy(), report=report).kernels(kernel)
 
+    def kernels_once(self, kernel: loops.Kernel) -> tuple[ScheduledKernel, ...]:
+        """A nest's kernels, those of before where they would be the same."""
+        module = frozenset(self.maps.items()), self.repeated.wanted, self.groupings.handed
+        key = (kernel, self.most_bytes, *module)
+        return scheduled_once(key, self.report, self.groupings, self.repeated, lambda: self.kernels(kernel))
+
     def kernels(self, kernel: loops.Kernel) -> tuple[ScheduledKernel, ...]:
         """A nest's kernels, of the strategy that the policy wants, or the first of the usual ones that fits; those of
         what a strategy leaves of the nest, or splits it into, are scheduled in their turn."""
@@ -234,7 +249,7 @@ class _Scheduling:
         for strategy in (*filter(None, (wanted,)), *self._usual(kernel)):
             report.settle(kernel.name, STRATEGY, strategy)
             if steps := self._attempt(strategy, kernel, strategy == wanted):
-                report.settle(kernel.name, STRATEGY, strategy, "it does not fit" if wanted else "")
+                report.settle(kernel.name, STRATEGY, strategy, misfit(wanted) if wanted else "")
                 parts = strategy in PARTS
                 following = self._part if parts else self.kernels
                 each = ((step,) if isinstance(step, ScheduledKernel) else following(step) for step in steps)
@@ -249,11 +264,10 @@ class _Scheduling:
         if self.report.options.inspect == "chunks":
             yield CHUNKS
         yield from (GEMM, GEMM_OF_SUMS, CUT_PRODUCTS, SPLIT_SUMS, STAGES, SPLIT_ROWS, OUTER_PRODUCTS, LONG_SUMS)
-        sums = usual_of_sums(kernel, self.report)
-        yield from sums[:-1]
-        if NONZEROS in sums or (ROWS in sums and waits_long(kernel, self.report)):
-            yield SEGMENT_PARTS
-        yield from sums[-1:]
+        for strategy in usual_of_sums(kernel, self.report):
+            if strategy == ROWS:
+                yield from self._before_rows(kernel)
+            yield strategy
         if walked_by_few(kernel):
             yield from (SPLIT_ELEMENTS, ELEMENTS)
         yield SEGMENT_PARTS
@@ -261,10 +275,17 @@ class _Scheduling:
             yield SPLIT_SEGMENTS
         yield WARPS
 
+    def _before_rows(self, kernel: loops.Kernel) -> Iterator[str]:
+        """What is tried of a nest before its rows are walked from their first element to their last."""
+        if usual_of_sums(kernel, self.report)[:-1] or waits_long(kernel, self.report):
+            yield SEGMENT_PARTS
+        if self.report.options.split == "auto" and kernel.template != OF_PARTS:
+            yield SPLIT_SEGMENTS
+
     def _attempt(self, strategy: str, kernel: loops.Kernel, wanted: bool) -> tuple[Made, ...]:
         """What a strategy makes of a nest, shown to be right; nothing, and nothing grouped, done or chosen, where it
         does not fit."""
-        made, said, named = dict(self.groupings.made), self.report.mark(), self.groupings.names.mark()
+        made, said, named = self.groupings.made.copy(), self.report.mark(), self.groupings.names.mark()
         try:
             steps = self._told(self._made(strategy, kernel) or ())
         except Unsupported as error:
@@ -312,7 +333,7 @@ class _Scheduling:
             case "warps":
                 return warps(kernel, report, self.most_bytes, names)
         found = OF_SUMS[strategy](join_segments(kernel), report)
-        if walked_by_few(kernel) and not all(map(is_shared_out, found)):
+        if walked_by_few(kernel) and not all(is_shared_out(e) or is_soon_merged(e, report.counts) for e in found):
             report.refused(f"{kernel.name} is not scheduled by {strategy}: few blocks would go through all elements")
             return ()
         return found
@@ -347,12 +368,19 @@ class _Scheduling:
         return found is not None and bool(schedule_rows(join_segments(found.storing), self.report.like(None)))
 
     def _segments_apart(self, kernel: loops.Kernel) -> tuple[loops.Kernel, ...]:
-        """The kernels of a nest's first segment and of the rest, where a strategy of sums is for the segment."""
+        """The kernels of a nest's first segment and of the rest, where a strategy of sums is for the segment: one that
+        shares a long row out, where the nest as a whole can be done by rows."""
+        by_rows = self._fits(ROWS, kernel)
         for parts in split_segments(kernel, self.groupings.names):
-            sums, trial = join_segments(parts.sums), self.report.like(None)
-            if any(_shown_right(sums, OF_SUMS[each](sums, trial), trial) for each in usual_of_sums(sums, trial)):
+            ways = usual_of_sums(parts.sums, self.report.like(None))
+            if any(self._fits(way, parts.sums) for way in ways if way != ROWS or not by_rows):
                 return parts.kernels
         return ()
+
+    def _fits(self, strategy: str, kernel: loops.Kernel) -> bool:
+        """Whether a strategy of sums is for a nest."""
+        sums, trial = join_segments(kernel), self.report.like(None)
+        return bool(_shown_right(sums, OF_SUMS[strategy](sums, trial), trial))
 
     def _in_pieces(self, kernel: loops.Kernel) -> tuple[ScheduledKernel, ...]:
         """The kernels of sums over a whole set; none where a nest is something else."""

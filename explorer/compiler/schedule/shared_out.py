@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from explorer.compiler.counts import ASSUMED, Counts
 from explorer.compiler.ir.index_sets import few
 from explorer.compiler.ir.kernels import Count, Loop, ScheduledKernel
 from explorer.compiler.ir.node import Extent, walk
+
+SOON_MERGED = 1 << 18
+"""Pieces that one warp may merge: at most 1024 steps, if all are of one row."""
 
 
 def is_shared_out(kernel: ScheduledKernel) -> bool:
@@ -13,6 +17,15 @@ def is_shared_out(kernel: ScheduledKernel) -> bool:
     blocks = [node.extent for node in nodes if node.bind == "block"]
     bounds = [bound for node in nodes if node.bind != "block" for bound in (node.lower, node.extent)]
     return any(_grows(kernel, extent) for extent in blocks) or not any(_grows(kernel, bound) for bound in bounds)
+
+
+def is_soon_merged(kernel: ScheduledKernel, counts: Counts) -> bool:
+    """Whether a kernel merges pieces of which a graph that is given has so few that one warp may merge them all."""
+    known = {name: counts.of(name) for _, count in kernel.counts for name in count.names}
+    sizes = {name: size for name, size in known.items() if size is not None}
+    if counts is ASSUMED or kernel.template != "merge" or not kernel.counts or len(sizes) < len(known):
+        return False
+    return all(count.value(sizes) <= SOON_MERGED for _, count in kernel.counts)
 
 
 def _grows(kernel: ScheduledKernel, extent: Extent | Count) -> bool:

@@ -49,7 +49,8 @@ def summary(result: Mapping[str, Any]) -> str:
             f" least {_ms(result['least_ms'])}, of {_many(len(result['samples_ms']), 'repeat')}"
             f" with {result.get('cache', 'warm')} caches{_first(result)}"
         )
-        lines.append(f"  compile {result['compile_ms']:.0f} ms to machine code")
+        form = f"; timed is its {result['form']} form" if result.get("form") else ""
+        lines.append(f"  compile {result['compile_ms']:.0f} ms to machine code{form}")
         lines += _device_lines(result) if "ceilings" in result else []
     else:
         lines.append(f"  cycles  {result['cycles']:,.0f} of the core, {result['microseconds']:,.1f} us")

@@ -43,6 +43,11 @@ def machine_sample(sample: Mapping[str, Any]) -> Event:
     return {"event": "sample", **sample}
 
 
+def first(body: Mapping[str, Any]) -> Event:
+    """What a compilation shows until its `result` is there: the first form of what takes long."""
+    return {"event": "first", **body}
+
+
 def result(body: Mapping[str, Any]) -> Event:
     """The run's outcome: what `explorer run --json` prints."""
     return {"event": "result", **body}

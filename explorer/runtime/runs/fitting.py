@@ -6,16 +6,20 @@ are counted on. The page, the command line and every run compile for data here, 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, Protocol
 
+from explorer.compiler.codegen.binary.ptx import is_made
+from explorer.compiler.codegen.text import Code
 from explorer.compiler.compilation import Compilation
 from explorer.compiler.ir.graph import Gather, Graph
 from explorer.compiler.ir.index_sets import count_name
 from explorer.compiler.ir.node import Extent
+from explorer.compiler.pipeline import STAGES
 from explorer.runtime.data.graphs import graph_counts
 from explorer.runtime.encode.ops import Sets
 from explorer.runtime.runs.request import ModelRequest, attempt, sources
@@ -59,6 +63,28 @@ class Fitted:
         """The compilation's JSON, with the data that it is for and where its sizes are from."""
         found = self.compilation.to_json(stages)
         return {**found, "data": self.data, "sizes_from": dict(self.sizes_from)}
+
+    def forms(self, stages: list[str]) -> Iterator[dict[str, Any]]:
+        """Its JSON, and before it that of the first form of what NVRTC would keep a reader waiting for.
+
+        Both forms are made at once, each by one core: NVRTC lets go of Python's lock."""
+        late = [spec.name for spec in STAGES if spec.on_demand and spec.name in stages]
+        if not (late and self.compilation.ok and self._is_slow()):
+            yield self.to_json(stages)
+            return
+        first = replace(self, compilation=self.compilation.first_form())
+        with ThreadPoolExecutor(1) as behind:
+            best = behind.submit(lambda: [self.compilation.stages[name] for name in late])
+            shown = first.to_json(stages)
+            if not best.done() and all(first.compilation.stages[name].available for name in late):
+                yield shown
+            best.result()
+        yield self.to_json(stages)
+
+    def _is_slow(self) -> bool:
+        """Whether there are kernels whose best form nobody has made before."""
+        code = self.compilation.stages["cuda"].program
+        return isinstance(code, Code) and not is_made(code, self.compilation.options.arch)
 
 
 def fit(request: ModelRequest) -> Fitted:

@@ -18,8 +18,10 @@ import numpy.typing as npt
 
 import explorer
 from explorer.compiler.compilation import Compilation
+from explorer.compiler.decisions import ScheduleTextError
 from explorer.compiler.ir.kernels import Multiply, Precision
 from explorer.compiler.ir.node import walk
+from explorer.compiler.language.diagnostics import Diagnostic
 from explorer.runtime.encode.footprint import MEMORY_LIMIT
 from explorer.runtime.reference.compare import Check, compare, worst
 from explorer.runtime.reference.evaluate import Meaning
@@ -317,17 +319,35 @@ class Setup(ABC):
 
 
 def attempt(request: ModelRequest, counts: Mapping[str, int] | None = None, counted_on: str = "") -> Compilation:
-    """The request's model, its costs counted on a graph of these sizes, and of its stages those that are asked for."""
-    return explorer.compile(
+    """The request's model, its costs counted on a graph of these sizes, and of its stages those that are asked for.
+
+    The latest models are kept as they are without a schedule: with one, only what it changes is made."""
+    sizes = {**request.default_sizes, **request.sizes}
+    given = (sorted(sizes.items()), sorted(request.options.items()), request.name, counts, counted_on)
+    key = (request.text, repr(given))  # 1 and True are equal, but not as options
+    found = _LATEST.pop(key, None) or explorer.compile(
         request.text,
-        sizes={**request.default_sizes, **request.sizes},
+        sizes=sizes,
         options=request.options,
         name=request.name,
         counts=counts,
         counted_on=counted_on,
         on_demand=True,
-        schedule=request.schedule,
     )
+    _LATEST[key] = found
+    if len(_LATEST) > MOST_KEPT:
+        del _LATEST[next(iter(_LATEST))]
+    if not found.ok or not request.schedule:
+        return found
+    try:
+        return found.with_schedule(request.schedule)
+    except ScheduleTextError as error:
+        return replace(found, stages={}, operations=(), diagnostics=(Diagnostic(message=str(error), span=None),))
+
+
+_LATEST: dict[tuple[str, str], Compilation] = {}
+MOST_KEPT = 4
+"""A text for its data, once without it, and as much again for side A of a comparison."""
 
 
 def compile_request(

@@ -117,4 +117,5 @@ def _place(program: dlc.DlcProgram, message: str) -> Span | None:
 
 
 def _span(node: Node) -> Span | None:
-    return node.origin[0] if node.origin else None
+    first = node.origin[0] if node.origin else None
+    return first if isinstance(first, Span) else None

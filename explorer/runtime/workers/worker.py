@@ -23,18 +23,27 @@ from explorer.runtime.runs.events import Event
 
 
 def compile_model(request: Mapping[str, Any]) -> Iterator[Event]:
-    """Compile a text for its data; the result event carries the compilation's JSON."""
+    """Compile a text for its data; the result event carries the compilation's JSON, and where a `first` form was asked
+    for and the best takes long, an event before it that of the first one."""
     from explorer.runtime.data.triples import InputError
     from explorer.runtime.runs.fitting import fit
     from explorer.runtime.runs.request import ModelRequest
 
-    asked = {name: value for name, value in request.items() if name != "stages"}
+    asked = {name: value for name, value in request.items() if name not in ("stages", "first", "costs")}
+    model = ModelRequest(**asked)
     try:
-        found = fit(ModelRequest(**asked))
+        found = fit(model)
     except InputError as error:
         yield events.failed("refused", str(error))
         return
-    yield events.result(found.to_json(request["stages"]))
+    if request.get("costs") is not None and found.compilation.ok:
+        from explorer.runtime.runs.costs import costs_json
+
+        yield events.result({"ok": True, "costs": costs_json(found, model, request["costs"])})
+        return
+    wanted = request["stages"]
+    for body in found.forms(wanted) if request.get("first") else [found.to_json(wanted)]:
+        yield events.first(body) if body["first"] else events.result(body)
 
 
 def run_model(request: Mapping[str, Any]) -> Iterator[Event]:

@@ -45,8 +45,8 @@ export function repaint() {
 }
 
 const current = () => {
-  const { text, sizes, defaultSizes, options, data, edit } = state;
-  return { text, sizes, defaultSizes, options, data, edit };
+  const { text, sizes, defaultSizes, options, schedule, data, edit } = state;
+  return { text, sizes, defaultSizes, options, schedule, data, edit };
 };
 
 /**
@@ -77,7 +77,7 @@ function dropOldSizes(before, after) {
 }
 
 /**
- * @param {"/compile" | "/late" | "/panes"} path
+ * @param {"/compile" | "/late" | "/panes" | "/best"} path
  * @param {Input & { edit: number }} input
  */
 function post(path, input) {
@@ -89,6 +89,8 @@ function post(path, input) {
     sizes: JSON.stringify(input.sizes),
     default_sizes: JSON.stringify(input.defaultSizes),
     options: JSON.stringify(input.options),
+    schedule: JSON.stringify(input.schedule),
+    good_schedule: JSON.stringify(path === "/compile" ? goodSchedule() : state.scheduleBefore),
     panes: JSON.stringify(state.panes),
     data: input.data,
     against: JSON.stringify(state.against),
@@ -112,6 +114,14 @@ function later() {
     if (!isBroken() && isCurrent() && state.goodInput)
       post("/late", { ...state.goodInput, edit: state.edit });
   }, IDLE);
+}
+
+// What a refused choice gives way to: the choices that the stages show.
+const goodSchedule = () => state.goodInput?.schedule ?? {};
+
+// A pane that shows the first form of its stage is to show the best one as soon as that is made.
+function best() {
+  if (state.goodInput) post("/best", { ...state.goodInput, edit: state.edit });
 }
 
 /** @param {number} edit */
@@ -144,8 +154,12 @@ function readFacts() {
     state.good = facts.edit;
     state.goodFacts = facts;
     if (facts.data) state.data = facts.data; // what the server took, where the data was for another family
-    const { text, sizes, defaultSizes, options, data } = state;
-    state.goodInput = { text, sizes: { ...sizes }, defaultSizes: { ...defaultSizes }, options: { ...options }, data };
+    state.scheduleBefore = goodSchedule();
+    state.schedule = facts.schedule; // less what was refused
+    const { text, sizes, defaultSizes, options, schedule, data } = state;
+    const chosen = { options: { ...options }, schedule: { ...schedule } };
+    state.goodInput = { text, sizes: { ...sizes }, defaultSizes: { ...defaultSizes }, ...chosen, data };
+    keep();
   }
   emit("facts", facts);
 }
@@ -190,6 +204,7 @@ export function startCompiling() {
     emit("swapped", path);
     if (path === "/compile" && !isBroken()) later();
     if (path === "/panes" && document.querySelector("[data-waiting]")) later();
+    else if (path !== "/compile" && document.querySelector("[data-first]")) best();
   });
   body.addEventListener("htmx:responseError", (event) => refused(event.detail.xhr));
   body.addEventListener("htmx:sendError", () =>

@@ -170,7 +170,11 @@ function numberEvent({ target }) {
 
 // Side A is what was chosen when the comparison began; side B what the reader makes of it.
 export function toggleComparison() {
-  state.against = state.against ? null : { sizes: { ...state.sizes }, options: { ...state.options } };
+  state.against = state.against ? null : {
+    sizes: { ...state.sizes },
+    options: { ...state.options },
+    schedule: { ...state.schedule },
+  };
   showComparison();
   repaint();
 }

@@ -235,6 +235,7 @@ export function showKernels(result) {
       ["an empty kernel", `${ms(launch)} ms`],
       ["arrays made in the run", `${short(result.peak_bytes)}B`],
       ["inputs", `${short(result.input_bytes)}B`],
+      ["form that is timed", result.form || "CuPy's own"],
       ["to compile", `${ms(result.compile_ms)} ms`],
     ),
     ...sentences.map((text) => h("p.label", text)),

@@ -97,7 +97,7 @@ function start(changed, isComparison = false) {
  * @returns {Extract<Order, { type: "run" }>}
  */
 function orderOf(facts, changed) {
-  const { text, sizes, defaultSizes, edit } = state;
+  const { text, sizes, defaultSizes, schedule, edit } = state;
   const target = chosenTarget();
   // What the stages show, which the server holds the run against; a level that they do not show says its own name.
   const isShown = Object.entries(changed).every(([name, value]) => facts.options[name] === value);
@@ -109,6 +109,7 @@ function orderOf(facts, changed) {
     sizes,
     default_sizes: defaultSizes,
     options: { ...state.options, ...changed },
+    schedule,
     on: target,
     data: chosenData(),
     batch: batchSize(),

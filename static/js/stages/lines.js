@@ -21,11 +21,13 @@ import { ROW, bodiesOf, paneElements } from "./panes.js";
  * @property {HTMLElement} button
  * @property {HTMLElement} counter
  * @property {string} total
- * @property {{ ids: number[], lines: number }[]} combinations
+ * @property {Record<string, number>} own how many lines are an operation's own
  */
 
 /** @type {Map<number, Element[]>} by operation its lines, over all panes and the model's line on a phone */
 let linesOf = new Map();
+/** @type {Map<Element, number>} by line the operation that it is of; not those that a pass made for several */
+let ownOf = new Map();
 /** @type {Map<Element, LinePlace>} */
 let places = new Map();
 /** @type {IndexedPane[]} */
@@ -39,19 +41,28 @@ const numbers = (words) => words.split(" ").map(Number);
 /** @param {Element} line a line, or a node of a drawing */
 export const operationsOf = (line) => numbers(line.getAttribute("data-operations") ?? "");
 
+/**
+ * The operation that a line is of: the first of those that it names, if no pass made it for several.
+ * @param {Element} line
+ */
+export const ownOperation = (line) => (line.hasAttribute("data-made") ? null : operationsOf(line)[0]);
+
 export function indexLines() {
   linesOf = new Map();
+  ownOf = new Map();
   places = new Map();
   heights.disconnect();
   panes = paneElements().map(indexPane);
   for (const line of queryAll(document, "#panes [data-operations], #source [data-operations]", Element)) {
+    const own = ownOperation(line);
+    if (own !== null) ownOf.set(line, own);
     for (const id of operationsOf(line)) {
       const lines = linesOf.get(id) ?? [];
       linesOf.set(id, lines);
       lines.push(line);
     }
   }
-  stages = queryAll(document, ".st[data-combinations]").map(indexStage);
+  stages = queryAll(document, ".st[data-own]").map(indexStage);
 }
 
 /**
@@ -59,11 +70,8 @@ export function indexLines() {
  * @returns {Stage}
  */
 function indexStage(button) {
-  const { total = "", combinations = "{}" } = button.dataset;
-  /** @type {Record<string, number>} */
-  const counts = JSON.parse(combinations);
-  const counted = Object.entries(counts).map(([key, lines]) => ({ ids: numbers(key), lines }));
-  return { button, counter: need(button, ":scope > :last-child"), total, combinations: counted };
+  const { total = "", own = "{}" } = button.dataset;
+  return { button, counter: need(button, ":scope > :last-child"), total, own: JSON.parse(own) };
 }
 
 /**
@@ -102,8 +110,15 @@ const heights = new ResizeObserver((entries) => {
 export const linesOfOperations = (ids) => new Set(ids.flatMap((id) => linesOf.get(id) ?? []));
 
 /**
+ * Those of some lines to which the operations only contribute.
+ * @param {Element[]} lines
+ * @param {number[]} ids
+ */
+export const partsIn = (lines, ids) => new Set(lines.filter((line) => !ids.includes(ownOf.get(line) ?? -1)));
+
+/**
  * The count in each pane's header, and ticks at its right edge where the text is longer than the pane.
- * @param {Set<Element>} lines
+ * @param {Element[]} lines
  */
 export function paintCounts(lines) {
   /** @type {Map<IndexedPane, LinePlace[]>} */
@@ -138,9 +153,8 @@ function paintRuler(ruler, found) {
 
 /** @param {number[]} ids */
 export function paintRail(ids) {
-  for (const { button, counter, total, combinations } of stages) {
-    const touched = combinations.filter((combination) => combination.ids.some((id) => ids.includes(id)));
-    const count = touched.reduce((sum, { lines }) => sum + lines, 0);
+  for (const { button, counter, total, own } of stages) {
+    const count = ids.reduce((sum, id) => sum + (own[id] ?? 0), 0);
     button.classList.toggle("lit", count > 0);
     const words = count > 0 ? count : total === "" ? "…" : Number(total).toLocaleString("en");
     setText(counter, String(words));
@@ -158,24 +172,24 @@ export const scrolled = () =>
   new Map(panes.flatMap(({ texts }) => texts.map(({ body }) => [body, body.scrollTop])));
 
 /**
- * Bring a lit line into sight in every text that shows none; one of its own rather than one shared with others.
+ * Bring a lit line into sight in every text that shows none; one of its own rather than one that it contributes to.
  * @param {Set<Element>} lines
  * @param {Map<HTMLElement, number>} tops
  */
 export function reveal(lines, tops) {
-  /** @type {Map<Text, { row: number, isShared: boolean }[]>} */
+  /** @type {Map<Text, { row: number, isPart: boolean }[]>} */
   const byText = new Map();
   for (const line of lines) {
     const place = places.get(line);
     if (!place || place.text.isDrawn) continue;
     const rows = byText.get(place.text) ?? [];
     byText.set(place.text, rows);
-    rows.push({ row: place.row, isShared: line.classList.contains("shared") });
+    rows.push({ row: place.row, isPart: line.classList.contains("part") });
   }
   for (const [{ body, height }, rows] of byText) {
     const top = tops.get(body) ?? 0;
     if (rows.some(({ row }) => row * ROW + 4 >= top && (row + 1) * ROW + 4 <= top + height)) continue;
-    const { row } = rows.find(({ isShared }) => !isShared) ?? rows[0];
+    const { row } = rows.find(({ isPart }) => !isPart) ?? rows[0];
     body.scrollTop = Math.max(0, (row - Math.floor(height / 3 / ROW)) * ROW + 4);
   }
 }

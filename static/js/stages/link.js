@@ -1,9 +1,18 @@
 // One operation, lit everywhere: in the model, in every pane, in the counts. Only classes are toggled.
 import { around, byId, need, queryAll } from "../dom.js";
-import { indexLines, linesOfOperations, operationsOf, paintCounts, paintRail, reveal, scrolled } from "./lines.js";
+import {
+  indexLines,
+  linesOfOperations,
+  ownOperation,
+  paintCounts,
+  paintRail,
+  partsIn,
+  reveal,
+  scrolled,
+} from "./lines.js";
 import { activePane } from "./panes.js";
 import { emit, isBroken, on } from "../state.js";
-/** @typedef {Record<"lit" | "pin", Set<Element>>} Marked */
+/** @typedef {Record<"lit" | "pin" | "part", Set<Element>>} Marked */
 
 /** @type {number[]} the operations under the pointer or the keyboard */
 let lit = [];
@@ -14,14 +23,14 @@ let shown = null;
 /** @type {Map<number | null, HTMLElement>} by operation its facts in the panel, in the order of the text */
 let facts = new Map();
 /** @type {Marked} the lines that carry a class now */
-let marked = { lit: new Set(), pin: new Set() };
+let marked = { lit: new Set(), pin: new Set(), part: new Set() };
 /** @type {HTMLElement | null} the line that was stepped to */
 let cursor = null;
 
 export const pinned = () => pin;
 
 function index() {
-  mark({ lit: new Set(), pin: new Set() });
+  mark({ lit: new Set(), pin: new Set(), part: new Set() });
   indexLines();
   const all = queryAll(document, "#operations [data-operation]");
   facts = new Map([...all].map((element) => [Number(element.dataset.operation), element]));
@@ -32,7 +41,7 @@ function index() {
  * @param {Marked} wanted
  */
 function mark(wanted) {
-  for (const name of /** @type {const} */ (["lit", "pin"])) {
+  for (const name of /** @type {const} */ (["lit", "pin", "part"])) {
     for (const line of marked[name]) if (!wanted[name].has(line)) line.classList.remove(name);
     for (const line of wanted[name]) if (!marked[name].has(line)) line.classList.add(name);
   }
@@ -42,8 +51,10 @@ function mark(wanted) {
 function paint() {
   const shownLit = isBroken() ? [] : lit;
   const shownPin = isBroken() || pin === null || lit.includes(pin) ? [] : [pin];
-  mark({ lit: linesOfOperations(shownLit), pin: linesOfOperations(shownPin) });
-  paintCounts(marked.lit.size ? marked.lit : marked.pin);
+  const [litLines, pinLines] = [linesOfOperations(shownLit), linesOfOperations(shownPin)];
+  const part = partsIn([...litLines, ...pinLines], [...shownLit, ...shownPin]);
+  mark({ lit: litLines, pin: pinLines, part });
+  paintCounts([...(litLines.size ? litLines : pinLines)].filter((line) => !part.has(line)));
   paintRail(shownLit.length ? shownLit : shownPin);
   paintPanel((lit.length ? lit : pin === null ? [] : [pin]).at(-1) ?? shown);
   emit("marks", isBroken() ? { lit: [], pin: null } : { lit, pin });
@@ -104,7 +115,7 @@ export function stepOperation(by) {
 /** @param {number} by lines that are lit or pinned */
 export function stepLine(by) {
   const pane = activePane();
-  const lines = pane ? queryAll(pane, ".l.lit, .l.pin") : [];
+  const lines = pane ? queryAll(pane, ".l:is(.lit, .pin):not(.part)") : [];
   if (!lines.length) return;
   const at = lines.findIndex((line) => line === cursor);
   cursor?.classList.remove("at");
@@ -116,7 +127,8 @@ export function stepLine(by) {
 /** @param {EventTarget | null} target in a line, or in a node of a drawing */
 const idsOf = (target) => {
   const line = around(target, "[data-operations]", Element);
-  return line ? operationsOf(line) : [];
+  const own = line ? ownOperation(line) : null;
+  return own === null ? [] : [own];
 };
 
 export function startLink() {

@@ -46,6 +46,18 @@ export function openStage(stage) {
   changePane(state.active, { stage, at: null, diff: false });
 }
 
+/**
+ * A pass of a stage, in the list of its passes: in the pane that shows the stage, or in the active one.
+ * @param {string} stage
+ * @param {number} at
+ */
+export function openPass(stage, at) {
+  const shown = state.panes.findIndex((pane) => pane.stage === stage);
+  const index = shown < 0 ? state.active : shown;
+  activate(index);
+  changePane(index, { stage, at, passes: true, diff: false, drawn: false });
+}
+
 export function addPane() {
   const shown = new Set(state.panes.map((pane) => pane.stage));
   const all = [...need(root(), 'select[data-act="stage"]', HTMLSelectElement).options].map((option) => option.value);
@@ -78,6 +90,10 @@ export function step(by, index = state.active) {
   const at = Math.max(0, Math.min(last, Number(pane.dataset.at) + by));
   changePane(index, { at: at === last ? null : at });
 }
+
+/** @param {number} index */
+export const toggleDecisions = (index) =>
+  changePane(index, { decisions: !state.panes[index].decisions, passes: false });
 
 /** @param {"diff" | "passes"} what */
 export const toggle = (what, index = state.active) => {
@@ -144,12 +160,12 @@ export async function exportJson() {
  * @param {string[] | null} stages null for all
  * @returns {Promise<Compiled>}
  */
-async function fetchCompiled({ text, sizes, defaultSizes, options }, stages) {
+async function fetchCompiled({ text, sizes, defaultSizes, options, schedule }, stages) {
   const data = state.goodFacts?.data;
   const answer = await fetch("/api/compile", {
     method: "POST",
     headers: { "Content-Type": "application/json" },
-    body: JSON.stringify({ text, sizes, default_sizes: defaultSizes, options, stages, data }),
+    body: JSON.stringify({ text, sizes, default_sizes: defaultSizes, options, schedule, stages, data }),
   });
   return answer.json();
 }
@@ -177,8 +193,8 @@ let focused = ""; // a selector for what had the focus
 function remember() {
   const element = document.activeElement;
   const pane = around(element, ".pane");
-  const { act, pass, open } = element instanceof HTMLElement ? element.dataset : {};
-  const data = Object.entries({ act, pass, open }).map(([name, value]) =>
+  const { act, pass, open, decision } = element instanceof HTMLElement ? element.dataset : {};
+  const data = Object.entries({ act, pass, open, decision }).map(([name, value]) =>
     value ? `[data-${name}="${CSS.escape(value)}"]` : "",
   );
   focused = pane ? `#${pane.id} ${act ? data.join("") : ".body"}` : open ? data.join("") : "";

@@ -15,7 +15,7 @@ from explorer.compiler.codegen.text import Code
 from explorer.compiler.ir.functions import FUNCTIONS
 from explorer.compiler.ir.kernels import Tile
 from explorer.compiler.ir.loops import Accumulate, Compute, Kernel, Load, Row, Store
-from explorer.compiler.ir.node import Names, walk
+from explorer.compiler.ir.node import Names, operations_of, walk
 from explorer.compiler.options import Options
 from explorer.compiler.report import Report
 from explorer.compiler.schedule.program import schedule, warps
@@ -93,12 +93,12 @@ def test_every_operation_is_in_the_cuda_and_in_the_ptx(kernel: Kernel) -> None:
     code = cuda(kernel)
     ptx = generate_ptx(code, Report(Options()))
     computing = [node for node in walk(kernel) if isinstance(node, Load | Compute | Accumulate | Store)]
-    wanted = {span for node in computing for span in node.origin}
-    assert wanted <= {span for line in code.lines for span in line.origin}
-    found = {span for line in ptx.lines for span in line.origin}
-    loads = {span for node in computing if isinstance(node, Accumulate) for span in node.origin}
+    wanted = operations_of(*(node.origin for node in computing))
+    assert wanted <= operations_of(*(line.origin for line in code.lines))
+    found = operations_of(*(line.origin for line in ptx.lines))
+    loads = operations_of(*(node.origin for node in computing if isinstance(node, Accumulate)))
     assert loads <= found
-    assert found <= {span for node in walk(kernel) for span in node.origin}
+    assert found <= operations_of(*(node.origin for node in walk(kernel)))
 
 
 @every_kernel

@@ -13,7 +13,7 @@ from explorer.compiler.codegen.text import Code
 from explorer.compiler.ir.kernels import AtomicAccumulate, Count, ScheduledKernel
 from explorer.compiler.ir.loops import Accumulate, Compute, Load, Store
 from explorer.compiler.ir.module import Module
-from explorer.compiler.ir.node import walk
+from explorer.compiler.ir.node import operations_of, walk
 from explorer.compiler.options import ARCHITECTURES, Options
 from explorer.compiler.report import Report
 from explorer.compiler.unsupported import Unsupported
@@ -65,8 +65,8 @@ def test_compiles_and_keeps_tiles_out_of_local_memory(kernel: ScheduledKernel, a
 @every_kernel
 def test_every_operation_is_in_the_text(kernel: ScheduledKernel) -> None:
     computing = [node for node in walk(kernel) if isinstance(node, Load | Compute | Accumulate | Store)]
-    found = {span for line in cuda(kernel).lines for span in line.origin}
-    assert {span for node in computing for span in node.origin} <= found
+    found = operations_of(*(line.origin for line in cuda(kernel).lines))
+    assert operations_of(*(node.origin for node in computing)) <= found
     assert any(isinstance(node, AtomicAccumulate) for node in computing) == (
         "atomicAdd(" in text(cuda(kernel, "sm_80"))
     )

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 import explorer
+from explorer.compiler.ir.node import operations_of
 
 EXAMPLES = sorted((Path(__file__).resolve().parents[3] / "examples").glob("rgnn/*.emb"))
 
@@ -22,9 +23,9 @@ def test_ptx_leads_back_to_every_operation(path: Path, grad: bool) -> None:
     cuda, ptx = compilation.stages["cuda"], compilation.stages["ptx"]
     assert ptx.available, ptx.reason
     assert ptx.text.count(".entry") == cuda.text.count("__global__") == len(cuda.program.launches)
-    operations = {span for line in compilation.stages["loops"].lines for span in line.origin}
-    assert {span for line in cuda.lines for span in line.origin} == operations
-    assert {span for line in ptx.lines for span in line.origin} <= operations
+    operations = operations_of(*(line.origin for line in compilation.stages["loops"].lines))
+    assert operations_of(*(line.origin for line in cuda.lines)) == operations
+    assert operations_of(*(line.origin for line in ptx.lines)) <= operations
 
 
 def test_what_one_lane_stores_is_loaded_by_the_others_behind_the_barrier() -> None:

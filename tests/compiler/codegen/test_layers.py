@@ -15,7 +15,7 @@ from explorer.compiler.codegen.text import Code, Launch
 from explorer.compiler.ir.kernels import Count
 from explorer.compiler.ir.loops import Accumulate, Compute, Kernel, Load, Store
 from explorer.compiler.ir.module import Module
-from explorer.compiler.ir.node import Names, walk
+from explorer.compiler.ir.node import Names, operations_of, walk
 from explorer.compiler.options import Options
 from explorer.compiler.passes.access.decouple import decouple
 from explorer.compiler.passes.access.separate import separate
@@ -137,8 +137,10 @@ def test_nvrtc_compiles_a_module_with_its_rows_in_registers(
     assert ".local" not in text(ptx)
     nodes = [node for kernel in module.programs for node in walk(kernel)]
     computing = [n for n in nodes if isinstance(n, Load | Accumulate | Compute | Store) and not clears(n)]
-    shown = {span for line in code.lines for span in line.origin}
-    assert {span for node in computing for span in node.origin} <= shown <= {s for node in nodes for s in node.origin}
+    shown = operations_of(*(line.origin for line in code.lines))
+    assert (
+        operations_of(*(node.origin for node in computing)) <= shown <= operations_of(*(node.origin for node in nodes))
+    )
 
 
 def clears(node: Any) -> bool:

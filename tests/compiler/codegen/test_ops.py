@@ -8,6 +8,7 @@ import explorer
 from explorer.compiler.codegen.cpu.program import generate_host
 from explorer.compiler.ir.loops import Kernel
 from explorer.compiler.ir.module import Module
+from explorer.compiler.ir.node import operations_of
 from tests.compiler.ops import FOLDER, OPS
 
 every_op = pytest.mark.parametrize("path", OPS, ids=lambda path: path.stem)
@@ -22,9 +23,9 @@ def test_nvrtc_compiles_every_kernel_and_no_row_is_in_local_memory(path, grad):
     assert ptx.available, ptx.reason
     assert ptx.text.count(".entry") == cuda.text.count("__global__") == len(cuda.program.launches)
     assert ".local" not in ptx.text
-    operations = {span for line in compilation.stages["loops"].lines for span in line.origin}
-    assert {span for line in cuda.lines for span in line.origin} == operations
-    assert {span for line in ptx.lines for span in line.origin} <= operations
+    operations = operations_of(*(line.origin for line in compilation.stages["loops"].lines))
+    assert operations_of(*(line.origin for line in cuda.lines)) == operations
+    assert operations_of(*(line.origin for line in ptx.lines)) <= operations
 
 
 def coordinates() -> tuple[explorer.Compilation, Kernel]:

@@ -16,7 +16,7 @@ from explorer.compiler.codegen.binary.sass import generate_sass
 from explorer.compiler.codegen.text import Binary, Code, Launch
 from explorer.compiler.compilation import Stage
 from explorer.compiler.ir.kernels import Count
-from explorer.compiler.ir.node import Line, Span
+from explorer.compiler.ir.node import Line, Span, operations_of
 from explorer.compiler.options import ARCHITECTURES, Options
 from explorer.compiler.report import Report
 from explorer.compiler.unsupported import Unsupported
@@ -38,7 +38,7 @@ extern "C" __global__ void chain(float* out) {
 
 
 def spans(stage: Stage) -> set[Span]:
-    return {span for line in stage.lines for span in line.origin}
+    return operations_of(*(line.origin for line in stage.lines))
 
 
 def binary(text: str, arch: str = "sm_90", source: tuple[Line, ...] | None = None) -> Binary:
@@ -74,7 +74,7 @@ def test_every_instruction_belongs_to_an_operation_or_to_none(path: Path, arch: 
             assert line.origin, line.text
         if not INSTRUCTION.fullmatch(line.text):
             assert not line.origin
-    loads = {span for line in cuda.lines if not re.match(r"    \S.*\* ", line.text) for span in line.origin}
+    loads = operations_of(*(line.origin for line in cuda.lines if not re.match(r"    \S.*\* ", line.text)))
     assert len(spans(stage)) >= 0.8 * len(loads)
 
 
@@ -133,7 +133,7 @@ def test_without_the_package_there_is_a_sentence(monkeypatch: pytest.MonkeyPatch
     def not_found(package: str) -> None:
         raise importlib.metadata.PackageNotFoundError(package)
 
-    monkeypatch.setattr(nvdisasm, "files", not_found)
+    monkeypatch.setattr(nvdisasm, "distribution", not_found)
     nvdisasm.disassemble.cache_clear()
     compilation = explorer.compile(next(path for path in EXAMPLES if path.stem == "transr").read_text())
     stage = compilation.stages["sass"]

@@ -124,7 +124,7 @@ def module_of(path: Path, grad: bool) -> tuple[tuple[Fact, ...], tuple[Scheduled
         ("rgnn/gcn", False, "min(own1 + slot * 2, end1)", "max(own1 + slot * 2, end1)"),
         ("rgnn/gcn", False, "(piece1 + 1) * 128", "(piece1 + 1) * 136"),
         ("rgnn/gcn", False, "shared left[2, 64, 16]", "shared left[1, 64, 16]"),
-        ("rgnn/gcn", False, "register y3[8, 1, 8, 1, 64]", "register y3[8, 1, 7, 1, 64]"),
+        ("rgnn/gcn", False, "y3[8, 1, 8, 1, 64]", "y3[8, 1, 7, 1, 64]"),
         ("rgnn/gcn", True, "end = min(begin + 64, nodes)", "end = max(begin + 64, nodes)"),
         ("rgnn/gcn", True, "shared a[2, 16, 64]", "shared a[2, 15, 64]"),
         ("kge/distmult", True, "where b < B", "where b <= B"),
@@ -228,6 +228,44 @@ def test_what_is_mirrored_below_0_is_shown_when_it_is_mirrored_back(right: str, 
     first, second = (parse_scheduled(text.replace(right, wrong)) for text in MIRRORED)
     assert extents.unproved(first) == ()
     assert [each.index for each in extents.unproved(second)] == missing
+
+
+NAMED_ALIKE = (
+    """\
+scheduled Placed  template rows  threads 32
+  index given[edges]
+  output x[nodes]
+  for e in 0..edges @block
+    place = given[e]
+    where place < nodes
+      x[place] = 0.0
+""",
+    """\
+scheduled Cleared  template rows  threads 32
+  index marks[nodes]
+  for n in 0..nodes @block
+    marks[n] = 0
+""",
+    """\
+scheduled Before  template rows  threads 32
+  index marks[nodes]
+  output x[nodes]
+  for n in 0..nodes @block
+    index place = n - 5
+    mark = marks[n]
+    where mark < 5
+      x[place] = 0.0
+""",
+)
+
+
+def test_what_is_known_of_a_name_is_known_in_its_kernel_alone() -> None:
+    """Elsewhere another value has the name, and no array's elements are held against it."""
+    placed, cleared, before = (parse_scheduled(text) for text in NAMED_ALIKE)
+    object.__setattr__(placed, "facts", (Fact("0 <= place", "places are counted from 0"),))
+    extents = Extents()
+    assert extents.unproved(placed) == extents.unproved(cleared) == ()
+    assert [str(each.index) for each in extents.unproved(before)] == ["place"]
 
 
 COUNTED = """\

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import explorer
+from explorer.compiler.ir.node import operations_of
 from tests.compiler.models import compiled, draw_inputs
 
 TUCKER = """dim D = 6, K = 5
@@ -84,5 +85,5 @@ def test_it_computes_the_same(text: str, on: str):
 def test_every_operation_keeps_a_line():
     """What is a reshape of nothing any more is where the product is."""
     compilation = explorer.compile(TUCKER, on_demand=True)
-    lit = {span for line in compilation.stages["graph"].lines for span in line.origin}
+    lit = operations_of(*(line.origin for line in compilation.stages["graph"].lines))
     assert {each.span for each in compilation.operations} <= lit

@@ -188,7 +188,7 @@ def test_what_cannot_be_done_is_refused_with_the_reason() -> None:
         "SpMM_0 is not scheduled by dots: it walks segments",
         "SpMM_0: chunk=300: 256, for it takes 32, 64, 128, 256, 512, 1024, 2048, 4096",
         "SpMM_0: tile=256: 0, for a warp has 256 elements",
-        "SpMM_0: strategy=dots: nonzeros, for it does not fit",
+        "SpMM_0: strategy=dots: nonzeros, for it does not fit: dots is for dot products of rows that an element picks",
         "SpMM_0.preload=64: nothing, for SpMM_0 is scheduled by nonzeros",
         "Other.chunk=64: nothing, for no Other is made",
     )

@@ -2,7 +2,8 @@
 
 import pytest
 
-from explorer.compiler.ir.kernels import print_scheduled
+from explorer.compiler.ir.kernels import Statement, print_step
+from explorer.compiler.ir.node import walk
 from explorer.compiler.schedule.edit import primitives
 from explorer.compiler.schedule.edit.queries import ScheduleError, begin
 from explorer.compiler.schedule.edit.reductions import reduce_parts
@@ -15,7 +16,9 @@ def nest(kernel):
 
 
 def lines(scheduled):
-    return [line.text.strip() for line in print_scheduled(scheduled)]
+    """The schedule's lines, and each statement by itself."""
+    statements = [print_step(node) for node in walk(scheduled) if isinstance(node, Statement)]
+    return [*(f"schedule {line}" for line in scheduled.schedule), *statements]
 
 
 def test_a_split_computes_the_index_and_guards_what_is_too_much():

@@ -17,6 +17,7 @@ import explorer
 from explorer.compiler.ir import loops
 from explorer.compiler.ir.kernels import print_scheduled
 from explorer.compiler.ir.module import Module
+from explorer.compiler.ir.node import Span, rewrite
 from explorer.compiler.ir.parse import parse_kernel
 from explorer.compiler.report import Report
 from explorer.compiler.schedule.distribute.products.split_products import split_products
@@ -50,6 +51,14 @@ def kernels_text(program: swaps.Program) -> str:
         return str(error)
     steps = scheduled.programs if isinstance(scheduled, Module) else (scheduled,)
     return "\n".join(line.text for step in steps for line in print_scheduled(step))
+
+
+def of_one_origin(program: swaps.Program) -> swaps.Program:
+    """The program as if all of it came from one operation: what shares a line depends on that."""
+    one = (Span(1, 1, 1, 2),)
+    return with_nests(
+        program, tuple(rewrite(nest, lambda node: replace(node, origin=one)) for nest in nests_of(program))
+    )
 
 
 def in_any_order(program: swaps.Program, seed: int) -> swaps.Program:
@@ -92,7 +101,7 @@ def test_a_nest_that_a_person_wrote_in_another_order_gives_the_same_kernels(name
     written = ["".join(f"{line.text}\n" for line in loops.print_kernel(nest)) for nest in nests_of(moved)]
     parsed = with_nests(program, tuple(map(parse_kernel, written)))
     assert nests_of(parsed) != nests_of(program)
-    assert kernels_text(parsed) == kernels_text(program)
+    assert kernels_text(of_one_origin(parsed)) == kernels_text(of_one_origin(program))
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from explorer.compiler.ir.kernels import Loop, Tile, print_scheduled
-from explorer.compiler.ir.node import walk
+from explorer.compiler.ir.node import operations_of, walk
 from explorer.compiler.ir.verify.kernels import verify_scheduled
 from explorer.compiler.passes.loops.cleared import clearing_kernel
 from explorer.compiler.report import Report
@@ -45,8 +45,8 @@ def tiles(kernel, memory):
 
 @pytest.mark.parametrize("kernel", KERNELS.values(), ids=KERNELS)
 def test_every_statement_is_legal_and_keeps_its_origin(kernel):
-    origins = {span for node in walk(kernel) for span in node.origin}
-    assert {span for node in walk(scheduled(kernel)) for span in node.origin} == origins
+    origins = operations_of(*(node.origin for node in walk(kernel)))
+    assert operations_of(*(node.origin for node in walk(scheduled(kernel)))) == origins
 
 
 def test_the_schedule_reads_from_top_to_bottom():

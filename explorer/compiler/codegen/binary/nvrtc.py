@@ -2,18 +2,30 @@
 
 NVRTC is a package from PyPI (`nvidia-cuda-nvrtc`) and needs neither a GPU nor its driver. It is loaded on first use.
 `cuda-core`'s Program asks the driver for its version after compiling to PTX, so the bindings are called directly.
+
+A text has two forms: the best one, which is what runs and is timed, and a first one of the same kernels, in a third of
+the time, to look at until then. Both are kept on disk.
 """
 
 from __future__ import annotations
 
 import functools
 from dataclasses import dataclass, field
+from importlib.metadata import PackageNotFoundError
+from importlib.metadata import version as version_of
 from typing import Any
 
+from explorer.compiler.codegen.binary.kept import is_kept, kept
 from explorer.compiler.options import ARCHITECTURES
 from explorer.compiler.unsupported import Unsupported
 
+PACKAGE = "nvidia-cuda-nvrtc"
 FILE = "/kernel.cu"  # absolute, or NVRTC would write the working folder into the PTX
+# Minimal: without declarations of textures and the runtime, which a kernel has no use for; 40 ms less a text.
+FLAGS = ("-lineinfo", "--std=c++17", "--ptxas-options=-v", "-minimal")
+FAST = ("--Ofast-compile=mid",)
+"""What makes the first form: loops are not unrolled. `min` saves nothing to two fifths; `max` spills, and calls its
+functions."""
 
 
 @dataclass(frozen=True)
@@ -34,17 +46,46 @@ def version() -> str:
 
 
 @functools.lru_cache(maxsize=64)
-def compile_text(text: str, arch: str) -> Compiled:
-    """The PTX and the cubin of a translation unit, with line information; raises Unsupported.
+def compile_text(text: str, arch: str, first: bool = False) -> Compiled:
+    """The PTX and the cubin of a translation unit, with line information, in its `first` form or the best; raises
+    Unsupported.
 
     Compiling for a real architecture gives the same PTX as for the virtual one, and the front end is what takes time.
     """
     if arch not in ARCHITECTURES:
         raise Unsupported(f"There is no PTX for {arch}: choose one of {', '.join(ARCHITECTURES)}.")
     try:
-        return _compile(_bindings(), text, arch)
+        flags = _flags(arch, first)
+        ptx, cubin, log = kept(_key(text, flags), lambda: _compile(_bindings(), text, flags))
     except RuntimeError as error:  # the bindings are there, but not the library that they load
-        raise Unsupported(f"NVRTC does not load: {error}. The package nvidia-cuda-nvrtc brings it.") from None
+        raise Unsupported(f"NVRTC does not load: {error}. The package {PACKAGE} brings it.") from None
+    return Compiled(_text(ptx), cubin, _text(log))
+
+
+def is_compiled(text: str, arch: str) -> bool:
+    """Whether the best form is kept, so that nobody waits for it."""
+    try:
+        return is_kept(_key(text, _flags(arch, first=False)))
+    except (Unsupported, RuntimeError):
+        return False
+
+
+def _flags(arch: str, first: bool) -> tuple[str, ...]:
+    return (f"--gpu-architecture={arch}", *FLAGS, *(FAST if first else ()))
+
+
+def _key(text: str, flags: tuple[str, ...]) -> tuple[str, ...]:
+    """All that decides what NVRTC makes."""
+    return ("nvrtc", _build(), *flags, text)
+
+
+@functools.cache
+def _build() -> str:
+    """NVRTC's version, of the package too, whose builds NVRTC itself does not tell apart."""
+    try:
+        return f"{version()} {version_of(PACKAGE)}"
+    except PackageNotFoundError:
+        return version()
 
 
 def _bindings() -> Any:
@@ -55,20 +96,18 @@ def _bindings() -> Any:
     return nvrtc
 
 
-def _compile(nvrtc: Any, text: str, arch: str) -> Compiled:
+def _compile(nvrtc: Any, text: str, flags: tuple[str, ...]) -> tuple[bytes, bytes, bytes]:
+    """PTX, cubin and log."""
     status, program = nvrtc.nvrtcCreateProgram(text.encode(), FILE.encode(), 0, [], [])
     _check(nvrtc, status)
     try:
-        # Minimal: without declarations of textures and the runtime, which a kernel has no use for; 40 ms less a text.
-        flags = [f"--gpu-architecture={arch}", "-lineinfo", "--std=c++17", "--ptxas-options=-v", "-minimal"]
         (status,) = nvrtc.nvrtcCompileProgram(program, len(flags), [flag.encode() for flag in flags])
         log = _fetch(nvrtc, nvrtc.nvrtcGetProgramLogSize, nvrtc.nvrtcGetProgramLog, program)
         if status != nvrtc.nvrtcResult.NVRTC_SUCCESS:
             raise Unsupported(f"NVRTC refuses the kernel: {_text(log).strip()}")
         ptx = _fetch(nvrtc, nvrtc.nvrtcGetPTXSize, nvrtc.nvrtcGetPTX, program)
         # Whole: a cubin ends in zeros that belong to it, and without the last one nvdisasm calls it invalid.
-        cubin = _fetch(nvrtc, nvrtc.nvrtcGetCUBINSize, nvrtc.nvrtcGetCUBIN, program)
-        return Compiled(_text(ptx), cubin, _text(log))
+        return ptx, _fetch(nvrtc, nvrtc.nvrtcGetCUBINSize, nvrtc.nvrtcGetCUBIN, program), log
     finally:
         nvrtc.nvrtcDestroyProgram(program)
 

@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import replace
 
-from explorer.compiler.codegen.binary.nvrtc import compile_text
+from explorer.compiler.codegen.binary.nvrtc import compile_text, is_compiled
 from explorer.compiler.codegen.resources import read_resources
 from explorer.compiler.codegen.text import Binary, Code
 from explorer.compiler.ir.node import Line, Origin
@@ -21,14 +21,22 @@ def generate_ptx(code: Code, report: Report) -> Code:
 
     Raises Unsupported where NVRTC is not installed or refuses the text.
     """
-    text = "".join(f"{line.text}\n" for line in code.lines)
     arch = report.options.arch
-    compiled = compile_text(text, arch)
+    compiled = compile_text(_text(code), arch, report.first)
     lines = _with_origins(compiled.ptx, [line.origin for line in code.lines])
     threads = {launch.symbol: launch.threads for launch in code.launches}
-    report.did(f"compiled for {arch}")
+    report.did(f"compiled for {arch}{', the first form' if report.first else ''}")
     binary = Binary(compiled.cubin, code.lines, read_resources(compiled.log, arch, threads))
     return replace(code, lines=lines, binary=binary)
+
+
+def is_made(code: Code, arch: str) -> bool:
+    """Whether the best form of a translation unit was compiled before, by any process, and is kept."""
+    return is_compiled(_text(code), arch)
+
+
+def _text(code: Code) -> str:
+    return "".join(f"{line.text}\n" for line in code.lines)
 
 
 def _with_origins(text: str, origins: Sequence[Origin]) -> tuple[Line, ...]:

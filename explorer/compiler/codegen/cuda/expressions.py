@@ -56,7 +56,7 @@ from explorer.compiler.ir.loops import (
     Load,
     Store,
 )
-from explorer.compiler.ir.node import Atom, Extent, Line, Node, Origin, merge, walk
+from explorer.compiler.ir.node import Atom, Extent, Line, Node, Origin, serving, walk
 from explorer.compiler.target import GpuTarget
 from explorer.compiler.unsupported import Unsupported
 
@@ -79,10 +79,16 @@ class Helpers:
 
     def use(self, name: str, text: tuple[str, ...], origin: Origin) -> None:
         """Notes a function that a line of this origin calls; those of one name may differ in what they take."""
-        self._origins[name, text] = merge(self._origins.get((name, text), ()), origin)
+        others = self._origins.get((name, text), ())
+        self._origins[name, text] = serving(f"function {name}", "generate_cuda", (others, origin))
+
+    def add(self, others: Helpers) -> None:
+        """Notes those that another text calls."""
+        for (name, text), origin in others._origins.items():
+            self.use(name, text, origin)
 
     def lines(self) -> list[Line]:
-        """The functions by name, each line with the origins of all that call it."""
+        """The functions by name, each line with the origins of all that call it: for whom it is, if they are of one."""
         bare = ("}", "#pragma unroll")
         return [
             Line(line, () if line.strip() in bare else origin)

@@ -29,7 +29,7 @@ from explorer.compiler.ir.kernels import (
     vector_indices,
 )
 from explorer.compiler.ir.loops import Accumulate, Accumulator, Compute, Index, Load, Store
-from explorer.compiler.ir.node import Atom, Node, Origin, walk
+from explorer.compiler.ir.node import Atom, Node, Origin, same_operations, walk
 
 NAMED, LOOSE, BITS, SUM, PRODUCT, CALL, PRIMARY = range(-1, 6)
 """How tightly an expression's operator binds: of a choice or a comparison, a shift, a sum, a product; a call has none,
@@ -208,7 +208,7 @@ def _may_move(
             adds = isinstance(user, Accumulate) and user.target in registers
             return quiet and not adds and (not isinstance(user, Store) or _only_stores(user, statement, tiles))
         case Compute():  # of the same operation of the model, or of none but the schedule's
-            return statement.origin == user.origin and quiet
+            return _of_same(statement, user) and quiet
     return False
 
 
@@ -216,7 +216,14 @@ def _only_stores(user: Statement, statement: Statement, tiles: Mapping[str, str]
     """Whether a value is only put elsewhere, which is no operation of the model besides that which made it."""
     if not isinstance(user, Store) or isinstance(user, Copy) or user.function != "copy":
         return False
-    return user.target in tiles or user.origin == statement.origin
+    return user.target in tiles or _of_same(statement, user)
+
+
+def _of_same(statement: Statement, user: Statement) -> bool:
+    """Whether what reads a value is of the operations that made it; numbers that this takes contribute to it alone."""
+    made, reads = statement.origin, user.origin
+    takes_numbers = isinstance(statement, Compute) and any(isinstance(each, float) for each in statement.operands)
+    return same_operations(made, reads) or (takes_numbers and made[0] == reads[0] and {*reads} <= {*made})
 
 
 def _takes(user: Node, name: str, vectors: set[str]) -> bool:

@@ -10,7 +10,7 @@ from dataclasses import replace
 from explorer.compiler.codegen.cuda.expressions import WIDTH, Expressions, Helpers
 from explorer.compiler.codegen.cuda.inlining import PRIMARY, Scopes, Value
 from explorer.compiler.ir.kernels import ScheduledKernel
-from explorer.compiler.ir.node import Line, Origin, merge
+from explorer.compiler.ir.node import Line, Origin, merge, serving
 from explorer.compiler.target import GpuTarget
 
 CHANGED, STARTED = re.compile(r"(\w+) = (.*);"), re.compile(r"float (\w+) = ([\w.]+);")
@@ -43,7 +43,7 @@ class Lines(Expressions):
         before = self.lines[-1] if self.lines else Line("")
         if DECLARED.fullmatch(before.text) and before.text.endswith(f" {text.partition(' = ')[0]};") and " = " in text:
             kind = before.text.rpartition(" ")[0]
-            self.lines[-1] = Line(f"{kind} {text}", merge(before.origin, origin))
+            self.lines[-1] = Line(f"{kind} {text}", merge(origin, before.origin))
         else:
             self.lines.append(Line("  " * self.depth + text, origin))
 
@@ -65,7 +65,7 @@ class Lines(Expressions):
             return text, origin
         del self.lines[place]
         value = re.sub(rf"\b{change[1]}\b", start[2], change[2])
-        return f"float {change[1]} = {value};", merge(line.origin, origin)
+        return f"float {change[1]} = {value};", merge(origin, line.origin)
 
     def with_taken(self, origin: Origin) -> Origin:
         """An origin, and those of what is written in the place of names."""
@@ -80,12 +80,12 @@ class Lines(Expressions):
                 break
             beside = before.text.startswith(f"{'  ' * self.depth}{kind} ")
             if beside and len(before.text) + len(declared) < WIDTH:
-                self.lines[place] = Line(f"{before.text[:-1]}, {declared};", merge(before.origin, origin))
+                self.lines[place] = Line(f"{before.text[:-1]}, {declared};", _declaring(before.origin, origin))
                 return
         before = self.lines[-1] if self.lines else Line("")
         beside = before.text.startswith(f"{'  ' * self.depth}{kind} ") and "[" not in before.text + declared
         if beside and len(before.text) + len(declared) < WIDTH:
-            self.lines[-1] = Line(f"{before.text[:-1]}, {declared};", merge(before.origin, origin))
+            self.lines[-1] = Line(f"{before.text[:-1]}, {declared};", _declaring(before.origin, origin))
         else:
             self.write(f"{kind} {declared};", origin)
 
@@ -121,9 +121,9 @@ class Lines(Expressions):
         if not texts:
             self.write("}")
             return
-        origins = [self.lines[first - 1].origin, merge(*(line.origin for line in self.lines[first:]))]
+        origins = [self.lines[first - 1].origin, merge(*(line.origin for line in reversed(self.lines[first:])))]
         if len(texts) == 1:
-            origins = [merge(*origins)]
+            origins = [merge(*reversed(origins))]
         indents = ("  " * self.depth, "  " * (self.depth + 1))
         self.lines[first - 1 :] = [
             Line(indent + text, origin) for indent, text, origin in zip(indents, texts, origins, strict=False)
@@ -134,6 +134,11 @@ class Lines(Expressions):
         body, indent = self.lines[first:], "  " * (self.depth + 1)
         inside = all(line.text.startswith(f"{indent}  ") for line in body[1:-1])
         return len(body) > 2 and inside and body[0].text.startswith(f"{indent}if (") and body[-1].text == f"{indent}}}"
+
+
+def _declaring(*origins: Origin) -> Origin:
+    """The origin of a line that declares several names."""
+    return serving("declarations", "generate_cuda", origins)
 
 
 def _without_braces(head: str, body: list[str], width: int) -> list[str]:
@@ -156,7 +161,7 @@ def joined_starts(lines: Sequence[Line]) -> list[Line]:
         first, second = START.fullmatch(before.text), START.fullmatch(line.text)
         if first and second and first[1] == second[1]:
             text = f"{before.text[:-1]}, {line.text.removeprefix(second[1])}"
-            joined[-1] = Line(text, merge(before.origin, line.origin))
+            joined[-1] = Line(text, _declaring(before.origin, line.origin))
         else:
             joined.append(line)
     return joined

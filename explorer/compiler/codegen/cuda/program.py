@@ -19,6 +19,7 @@ from explorer.compiler.ir.loops import Buffer
 from explorer.compiler.ir.module import Module
 from explorer.compiler.ir.node import Line
 from explorer.compiler.report import Report
+from explorer.compiler.target import GpuTarget
 
 DEVICE_FUNCTIONS = "// Device functions, declared above."
 """The line behind the kernels, and before what they call."""
@@ -32,8 +33,8 @@ def generate_cuda(program: ScheduledKernel | Module, report: Report) -> Code:
     helpers = Helpers()
     functions, launches, made = [], [], set[str]()
     for kernel in kernels:
-        writer = Writer(kernel, helpers, report.target)
-        lines, launch = _function(kernel, writer)
+        lines, launch, used = _written(kernel, report.target)
+        helpers.add(used)
         functions.append(lines)
         launches.append(launch)
         made |= launch.writes
@@ -52,6 +53,17 @@ def generate_cuda(program: ScheduledKernel | Module, report: Report) -> Code:
 def kernel_buffers(kernels: Sequence[ScheduledKernel]) -> tuple[Buffer, ...]:
     """All buffers that the kernels name, each once and as the first kernel has it: an output before a temporary."""
     return tuple({buffer.name: buffer for kernel in reversed(kernels) for buffer in kernel.buffers}.values())
+
+
+def _written(kernel: ScheduledKernel, target: GpuTarget) -> tuple[list[Line], Launch, Helpers]:
+    """One kernel's function, its launch and what it calls: kept with the kernel, which other schedules of a text have
+    as well."""
+    kept = kernel.__dict__.setdefault("_written", {})
+    if target not in kept:
+        helpers = Helpers()
+        kept[target] = (*_function(kernel, Writer(kernel, helpers, target)), helpers)
+    found: tuple[list[Line], Launch, Helpers] = kept[target]
+    return found
 
 
 def _function(kernel: ScheduledKernel, writer: Writer) -> tuple[list[Line], Launch]:

@@ -38,7 +38,7 @@ from explorer.compiler.ir.kernels import (
     Where,
 )
 from explorer.compiler.ir.loops import Accumulate, Accumulator, Compute, Index, Load, Store
-from explorer.compiler.ir.node import Atom, Extent, Line, Node, Origin, merge, walk
+from explorer.compiler.ir.node import Atom, Extent, Line, Node, Origin, merge, serving, walk
 from explorer.compiler.target import WARP, GpuTarget
 from explorer.compiler.unsupported import Unsupported
 
@@ -326,7 +326,7 @@ class Writer(Lines):
         if text == loop.bind:
             return text
         name, origin = self.positions.get(text, (self.names[loop.variable], ()))
-        self.positions[text] = name, merge(origin, loop.origin)
+        self.positions[text] = name, serving("place of a thread", "generate_cuda", (origin, loop.origin))
         return name
 
     def may_be_done_again(self, loop: Loop) -> bool:

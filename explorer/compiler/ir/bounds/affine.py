@@ -94,19 +94,13 @@ Key = frozenset[tuple[int, int]]
 
 
 class _Search:
-    """The goals that one proof has looked at."""
+    """The goals that one proof has looked at, and how many more it may."""
 
     def __init__(self, most: int) -> None:
         self.left = most
         self.looked_at: dict[Key, int] = {}
         self.asked: dict[int, int] = {}  # the atoms that it has eliminated, and what was known of them
         self.deeper = False  # whether there was more to look at with more later forms
-
-    def is_over(self) -> bool:
-        """Whether no more goals are looked at; counts one more."""
-        self.left -= 1
-        self.deeper |= self.left < 0
-        return self.left < 0
 
 
 class Affine:
@@ -201,9 +195,10 @@ class Affine:
 
     def low(self, form: Form) -> int | None:
         """The least number that a form is, of what is known at once."""
-        total = 0
-        for atom, factor in form.items():
-            bound = self._atoms[atom].low if factor > 0 else self._atoms[atom].high
+        total, atoms = 0, self._atoms
+        for number, factor in form.items():
+            atom = atoms[number]
+            bound = atom.low if factor > 0 else atom.high
             if bound is None:
                 return None
             total += factor * bound
@@ -216,7 +211,7 @@ class Affine:
 
     def assume(self, form: Form) -> None:
         """From here on, to the end of the scope, a form is not negative."""
-        common = gcd(*(factor for atom, factor in form.items() if atom != ONE))
+        common = gcd(*[factor for atom, factor in form.items() if atom != ONE])
         if common > 1:  # of integers, so is the quotient rounded down
             form = {atom: factor // common for atom, factor in form.items() if factor // common}
         latest = max(form)
@@ -314,7 +309,10 @@ class Affine:
         before = search.looked_at.get(key, -1)
         if before == SHOWN:
             return True
-        if search.is_over() or before >= later:
+        search.left -= 1
+        if search.left < 0:
+            search.deeper = True
+        if search.left < 0 or before >= later:
             return False
         search.looked_at[key] = later
         if not self._eliminated(goal, latest, search, later):
@@ -326,7 +324,8 @@ class Affine:
         """Whether a goal follows from one without its latest atom: by what the atom was made from, whichever of some
         forms it is, or by what was made of it."""
         factor, atom = goal[latest], self._atoms[latest]
-        self._ask(atom)
+        if atom.learn is not None:
+            self._ask(atom)
         search.asked.setdefault(latest, atom.known)
         for form in atom.above if factor > 0 else atom.below:
             if self._positive(_less(goal, form, latest), search, later):

@@ -443,7 +443,7 @@ class Bounds:
         known = self.contents.get(store.target) or self.earlier.get(store.target)  # what is kept is no more than that
         least = self._least(value, known)
         extents = self._compared(store.target)
-        if not is_number(value):
+        if not is_number(value) and (least is None or known is None or known.at_most):
             reached = self.affine.reached(value)
             extents = {extent for extent in extents if self._form(extent).keys() & reached - {ONE}}
         within = known.at_most & extents if known else extents

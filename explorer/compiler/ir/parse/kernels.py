@@ -12,6 +12,7 @@ from lark.tree import Meta
 from explorer.compiler.decisions import Schedule, grouped
 from explorer.compiler.decisions import Value as Chosen
 from explorer.compiler.ir import kernels, loops
+from explorer.compiler.ir.expressions import IN_PLACE, SIGNS_OF_INDEX
 from explorer.compiler.ir.in_place import numbered
 from explorer.compiler.ir.kernels import Count
 from explorer.compiler.ir.node import Atom, Extent
@@ -30,9 +31,10 @@ from explorer.compiler.ir.parse.statements import (
 
 INDEX_CALLS = {"min": 2, "max": 2, "select": 3}
 """Integer arithmetic that is written as a call, and of how many operands."""
-Value = Atom | Expression
-"""What stands where index arithmetic may: an operand of expressions may be one."""
-FUNCTIONS_OF_INDEX_SIGNS = {sign: function for function, sign in kernels.SIGNS_OF_INDEX.items()}
+Operand = Atom | Expression | Element
+"""What stands where an operand does: index arithmetic, or an element."""
+InPlace = loops.Index | loops.Load
+FUNCTIONS_OF_INDEX_SIGNS = {sign: function for function, sign in SIGNS_OF_INDEX.items()}
 
 
 class Named(NamedTuple):
@@ -76,9 +78,9 @@ class Padding(NamedTuple):
 
 
 class Head(NamedTuple):
-    """A loop or a condition without its body, behind the index arithmetic in it."""
+    """A loop or a condition without its body, behind what stands in it."""
 
-    before: tuple[loops.Index, ...]
+    before: tuple[InPlace, ...]
     block: kernels.Loop | kernels.Where
 
 
@@ -184,12 +186,13 @@ class _ScheduledBuilder(StatementBuilder):
             body = (*head.before, replace(head.block, body=body))
         return Several(body)
 
-    def bound_loop(self, meta: Meta, variable: str, lower: Extent, extent: Extent | Count, *rest: object) -> Head:
+    def bound_loop(self, meta: Meta, variable: str, lower: Operand, extent: Operand | Count, *rest: object) -> Head:
+        before, (first, *past) = self._placed(meta, (lower, *(() if isinstance(extent, Count) else (extent,))))
         bind = next((part for part in rest if isinstance(part, Bind)), Bind("", 0, 0))
         loop = kernels.Loop(
             variable=variable,
-            lower=lower,
-            extent=extent,
+            lower=cast(Extent, first),
+            extent=extent if isinstance(extent, Count) else cast(Extent, past[0]),
             step=next((part.lanes for part in rest if isinstance(part, Step)), 1),
             bind=bind.level,
             width=bind.width,
@@ -198,7 +201,7 @@ class _ScheduledBuilder(StatementBuilder):
             body=(),
             origin=self.origin(meta),
         )
-        return Head((), loop)
+        return Head(before, loop)
 
     def bind(self, meta: Meta, level: str, width: int = 0, apart: int = 0) -> Bind:
         return Bind(cast(kernels.Level, level[1:]), width, apart)
@@ -206,7 +209,7 @@ class _ScheduledBuilder(StatementBuilder):
     def unroll(self, meta: Meta, iterations: int | str = 0) -> Unroll:
         return Unroll(iterations if isinstance(iterations, int) else kernels.ROLLED)
 
-    def where(self, meta: Meta, left: Value, comparison: str, right: Value) -> Head:
+    def where(self, meta: Meta, left: Operand, comparison: str, right: Operand) -> Head:
         before, (first, second) = self._placed(meta, (left, right))
         where = kernels.Where(left=first, comparison=comparison, right=second, body=(), origin=self.origin(meta))
         return Head(before, where)
@@ -214,8 +217,8 @@ class _ScheduledBuilder(StatementBuilder):
     def array(self, meta: Meta, name: str, extents: tuple[Extent, ...] = ()) -> tuple[str, tuple[Extent, ...]]:
         return name, extents
 
-    def buffer(self, meta: Meta, kind: str, *arrays: tuple[str, tuple[Extent, ...]]) -> Several:
-        made = Several(tuple(super(_ScheduledBuilder, self).buffer(meta, kind, *array) for array in arrays))
+    def buffers(self, meta: Meta, kind: str, *arrays: tuple[str, tuple[Extent, ...]]) -> Several:
+        made = Several(tuple(self.buffer(meta, kind, *array) for array in arrays))
         self._integers |= {name for name, _ in arrays if kind == "index"}
         return made
 
@@ -237,11 +240,8 @@ class _ScheduledBuilder(StatementBuilder):
             origin=self.origin(meta),
         )
 
-    def accumulator(self, meta: Meta, *starting: loops.Accumulator) -> Several:
+    def accumulators(self, meta: Meta, *starting: loops.Accumulator) -> Several:
         return Several(starting)
-
-    def starting(self, meta: Meta, name: str, start: Atom) -> loops.Accumulator:
-        return super().accumulator(meta, name, start)
 
     def padding(self, meta: Meta, elements: int) -> Padding:
         return Padding(elements)
@@ -258,24 +258,30 @@ class _ScheduledBuilder(StatementBuilder):
             level=cast(Literal["block", "warp"], level), copies=bool(after), origin=self.origin(meta)
         )
 
-    def atomic(self, meta: Meta, added: Several) -> Several:
-        *before, add = added.statements
-        assert isinstance(add, loops.Accumulate)
-        atomic = kernels.AtomicAccumulate(
+    def accumulates(self, meta: Meta, *added: Several) -> Several:
+        return Several(tuple(statement for each in added for statement in each.statements))
+
+    def atomic(self, meta: Meta, *added: Several) -> Several:
+        return Several(tuple(self._atomic(statement, "") for each in added for statement in each.statements))
+
+    def ranked(self, meta: Meta, result: str, added: Several) -> Several:
+        return Several(tuple(self._atomic(statement, result) for statement in added.statements))
+
+    def _atomic(self, add: Any, result: str) -> Any:
+        """A sum as an atomic one; what stands in it stays."""
+        if not isinstance(add, loops.Accumulate):
+            return add
+        return kernels.AtomicAccumulate(
             target=add.target,
             indices=add.indices,
             reduction=add.reduction,
             function=add.function,
             operands=add.operands,
-            origin=self.origin(meta),
+            result=result,
+            origin=add.origin,
         )
-        return Several((*before, atomic))
 
-    def ranked(self, meta: Meta, result: str, added: Several) -> Several:
-        *before, atomic = self.atomic(meta, added).statements
-        return Several((*before, replace(atomic, result=result)))
-
-    def kept(self, meta: Meta, result: str, buffer: str, indices: tuple[Value, ...], kept: Value) -> Several:
+    def kept(self, meta: Meta, result: str, buffer: str, indices: tuple[Operand, ...], kept: Operand) -> Several:
         before, (*places, kept) = self._placed(meta, (*indices, kept))
         load = kernels.KeptLoad(
             result=result, buffer=buffer, indices=tuple(places), kept=kept, origin=self.origin(meta)
@@ -283,7 +289,7 @@ class _ScheduledBuilder(StatementBuilder):
         return Several((*before, load))
 
     def checked(
-        self, meta: Meta, result: str, buffer: str, indices: tuple[Value, ...], *checked: Atom
+        self, meta: Meta, result: str, buffer: str, indices: tuple[Operand, ...], *checked: Atom
     ) -> Several:
         before, places = self._placed(meta, indices)
         load = kernels.CheckedLoad(
@@ -292,7 +298,7 @@ class _ScheduledBuilder(StatementBuilder):
         return Several((*before, load))
 
     def search(
-        self, meta: Meta, word: str, result: str, buffer: str, lower: Value, upper: Value, value: Value
+        self, meta: Meta, word: str, result: str, buffer: str, lower: Operand, upper: Operand, value: Operand
     ) -> Several:
         before, (first, last, sought) = self._placed(meta, (lower, upper, value))
         search = kernels.Search(
@@ -300,7 +306,7 @@ class _ScheduledBuilder(StatementBuilder):
         )
         return Several((*before, search))
 
-    def part(self, meta: Meta, name: str, indices: tuple[Value, ...] = ()) -> Part:
+    def part(self, meta: Meta, name: str, indices: tuple[Operand, ...] = ()) -> Part:
         return Part(name, indices)
 
     def copying(self, meta: Meta, target: Part, source: Part) -> Several:
@@ -340,7 +346,7 @@ class _ScheduledBuilder(StatementBuilder):
     def indices_named(self, meta: Meta, word: str, *named: Several) -> Several:
         return Several(tuple(statement for each in named for statement in each.statements))
 
-    def named(self, meta: Meta, result: str, value: Value) -> Several:
+    def named(self, meta: Meta, result: str, value: Operand) -> Several:
         if not isinstance(value, Expression):
             raise self.refuse(meta, f"{result} is not computed: an index is 'index n = i + 4'")
         before, operands = self._placed(meta, value.operands)
@@ -352,72 +358,73 @@ class _ScheduledBuilder(StatementBuilder):
     def assignment(self, meta: Meta, target: str, *rest: Any) -> Several:
         indices, right = rest if len(rest) == 2 else ((), *rest)
         before, places = self._placed(meta, indices)
-        if isinstance(right, Element):
-            inside, places_read = self._placed(meta, right.indices)
-            before, right = (*before, *inside), Element(right.buffer, places_read)
-        elif target in self._integers:
-            inside, (value,) = self._placed(meta, (right,))
-            before, right = (*before, *inside), Expression("copy", (value,))
+        if isinstance(right, Element) and not (indices or target in self._written):
+            inside, at = self._placed(meta, right.indices)
+            right = Element(right.buffer, at)
         else:
-            right = self._number(meta, right)
-        return Several((*before, self.assign(meta, target, *([places] if places else []), right)))
+            inside, right = self._right(meta, target, right)
+        return Several((*before, *inside, self.assign(meta, target, *([places] if places else []), right)))
 
-    def accumulate(self, meta: Meta, target: str, *rest: Any) -> Several:
+    def added(self, meta: Meta, target: str, *rest: Any) -> Several:
         indices, sign, right = rest if len(rest) == 3 else ((), *rest)
         before, places = self._placed(meta, indices)
-        if target in self._integers:
-            inside, (value,) = self._placed(meta, (right,))
-            before, right = (*before, *inside), Expression("copy", (value,))
-        else:
-            right = self._number(meta, right)
-        added = super().accumulate(meta, target, *([places] if places else []), sign, right)
-        return Several((*before, added))
+        inside, value = self._right(meta, target, right)
+        added = self.accumulate(meta, target, *([places] if places else []), sign, value)
+        return Several((*before, *inside, added))
 
-    def arithmetic(self, meta: Meta, left: Value, sign: str, right: Value) -> Expression:
+    def _right(self, meta: Meta, target: str, right: Operand) -> tuple[tuple[InPlace, ...], Expression]:
+        """What is stored or computed, of indices or of numbers, behind what stands in it."""
+        if target in self._integers:
+            before, (value,) = self._placed(meta, (right,))
+            return before, Expression("copy", (value,))
+        function, operands = (right.function, right.operands) if isinstance(right, Expression) else ("copy", (right,))
+        if any(isinstance(operand, Expression) for operand in operands):
+            raise self.refuse(meta, "numbers are computed one by one: name what is in parentheses first")
+        before, atoms = self._placed(meta, operands)
+        numbers = [self.operand(meta, atom) for atom in atoms]
+        if function == "copy":
+            return before, Expression("copy", tuple(numbers))
+        if function in FUNCTIONS_OF_SIGNS:
+            return before, self.infix(meta, numbers[0], function, numbers[1])
+        return before, self.call(meta, function, *numbers)
+
+    def arithmetic(self, meta: Meta, left: Operand, sign: str, right: Operand) -> Expression:
         return Expression(sign, (left, right))
 
-    def applied(self, meta: Meta, function: str, *operands: Value) -> Expression:
+    def applied(self, meta: Meta, function: str, *operands: Operand) -> Expression:
         return Expression(function, operands)
 
     def atom(self, meta: Meta, atom: Atom) -> Atom:
         return atom
 
-    def _number(self, meta: Meta, value: Value) -> Expression:
-        """An expression of numbers, of which none is in another."""
-        if not isinstance(value, Expression):
-            return Expression("copy", (self.operand(meta, value),))
-        operands = [self.operand(meta, self._atom(meta, operand)) for operand in value.operands]
-        if value.function in FUNCTIONS_OF_SIGNS:
-            return self.infix(meta, operands[0], value.function, operands[1])
-        return self.call(meta, value.function, *operands)
-
-    def _atom(self, meta: Meta, value: Value) -> Atom:
-        if isinstance(value, Expression):
+    def _atom(self, meta: Meta, value: Operand) -> Atom:
+        if isinstance(value, Expression | Element):
             raise self.refuse(meta, "this names its operands, as none of index arithmetic need")
         return value
 
-    def _placed(self, meta: Meta, values: Sequence[Value]) -> tuple[tuple[loops.Index, ...], tuple[Atom, ...]]:
-        """The index arithmetic that is written in some places, innermost first, and what then stands there."""
-        before: list[loops.Index] = []
+    def _placed(self, meta: Meta, values: Sequence[Operand]) -> tuple[tuple[InPlace, ...], tuple[Atom, ...]]:
+        """What is written in some places, innermost first, and what then stands there."""
+        before: list[InPlace] = []
         atoms: list[Atom] = []
         for value in values:
-            if isinstance(value, Expression):
-                inside, operands = self._placed(meta, value.operands)
-                self._in_place += 1
-                name = f"{kernels.IN_PLACE}{self._in_place}"
-                before += (*inside, self._index(meta, name, value.function, operands))
-                atoms.append(name)
-            else:
+            if not isinstance(value, Expression | Element):
                 atoms.append(value)
+                continue
+            inside, own = self._placed(meta, value.operands if isinstance(value, Expression) else value.indices)
+            self._in_place += 1
+            atoms.append(name := f"{IN_PLACE}{self._in_place}")
+            if isinstance(value, Expression):
+                before += (*inside, self._index(meta, name, value.function, own))
+            else:
+                load = loops.Load(result=name, buffer=value.buffer, indices=own, origin=self.origin(meta))
+                before += (*inside, load)
         return tuple(before), tuple(atoms)
 
     def _index(self, meta: Meta, result: str, function: str, operands: tuple[Atom, ...]) -> loops.Index:
         of_sign = FUNCTIONS_OF_INDEX_SIGNS.get(function)
         if of_sign is None and INDEX_CALLS.get(function) != len(operands):
             raise self.refuse(meta, f"there is no function {function} of {len(operands)} indices")
-        return loops.Index(
-            result=result, function=of_sign or function, operands=operands, origin=self.origin(meta)
-        )
+        return loops.Index(result=result, function=of_sign or function, operands=operands, origin=self.origin(meta))
 
 
 def _count(terms: tuple[tuple[Extent, int] | str, ...]) -> Count:

@@ -55,7 +55,7 @@ class Element(NamedTuple):
     """`E[ih, d]` on the right of an assignment."""
 
     buffer: str
-    indices: tuple[Atom, ...]
+    indices: tuple[Any, ...]
 
 
 class Expression(NamedTuple):

@@ -26,12 +26,12 @@ class Extents:
     def unproved(self, kernel: ScheduledKernel) -> tuple[Unproved, ...]:
         """The accesses of the next kernel that are not shown to be inside their arrays."""
         own = defined_in(kernel)  # what others call so is something else
-        known = (*self._facts, *(fact for array, held in self._contents.items() for fact in held.facts(array)))
-        facts = tuple(dict.fromkeys((*(fact for fact in known if own.isdisjoint(fact.names)), *kernel.facts)))
+        facts = [*self._facts, *(fact for array, held in self._contents.items() for fact in held.facts(array))]
+        facts = [*(fact for fact in facts if own.isdisjoint(fact.names)), *kernel.facts]
         self._facts |= dict.fromkeys(fact for fact in kernel.facts if own.isdisjoint(fact.names))
         arrays = [buffer.name for buffer in kernel.buffers]
         earlier = tuple((name, self._contents[name]) for name in arrays if name in self._contents)
-        missing, contents = _followed(kernel, facts, earlier)
+        missing, contents = _followed(kernel, tuple(dict.fromkeys(facts)), earlier)
         for buffer in kernel.buffers:
             if buffer.name in contents:
                 held = contents[buffer.name].within(len(buffer.extents))
@@ -73,7 +73,7 @@ def _late(kernel: ScheduledKernel) -> bool:
     """Whether a tile of indices is read before something else is stored in it."""
     tiles = {node.name for node in walk(kernel) if isinstance(node, Tile) and node.type == "i32"}
     read: set[str] = set()
-    for node in walk(kernel):
+    for node in walk(kernel) if tiles else ():
         match node:
             case Load() if node.buffer in tiles:
                 read.add(node.buffer)

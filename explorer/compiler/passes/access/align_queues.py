@@ -14,7 +14,7 @@ from explorer.compiler.ir import loops, slc
 from explorer.compiler.ir.execute import Increment, Reset
 from explorer.compiler.ir.module import each_program
 from explorer.compiler.ir.node import Names, Node, merge, rewrite, walk
-from explorer.compiler.ir.statements import rename
+from explorer.compiler.ir.statements import origin_around, rename
 from explorer.compiler.passes.access.records import QUEUE_WORDS, scalar_words, vector_words
 from explorer.compiler.report import Report
 
@@ -124,7 +124,7 @@ def _closed(items: list[slc.Item], called: int | None, due: tuple[Node, ...]) ->
     if not due:
         return tuple(items)
     if called is None:
-        callback = slc.Callback(body=due, origin=merge(*(s.origin for s in due)))
+        callback = slc.Callback(body=due, origin=origin_around(due, "callback", "align_queues"))
         return (*items, callback)
     last = items[called]
     assert isinstance(last, slc.Callback)

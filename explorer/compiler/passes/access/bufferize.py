@@ -23,7 +23,8 @@ from typing import cast
 from explorer.compiler.ir import loops, slc
 from explorer.compiler.ir.execute import Lanes
 from explorer.compiler.ir.module import each_program
-from explorer.compiler.ir.node import Names, Node, merge, walk
+from explorer.compiler.ir.node import Names, Node, serving, walk
+from explorer.compiler.ir.statements import loop_origin
 from explorer.compiler.passes.access.records import QUEUE_WORDS, Parts, number_of_parts, scalar_words
 from explorer.compiler.report import Report
 
@@ -140,7 +141,7 @@ def _callback(loop: slc.SlcFor, callback: slc.Callback, buffers: dict[str, slc.B
     if isinstance(rest[0], Lanes):
         rest = rest[0].body
     body = cast("tuple[loops.Statement, ...]", (*loads, *rest))
-    origin = merge(*(s.origin for s in body))
+    origin = loop_origin(body, extent)
     over = loops.For(variable=variable, lower=lower, extent=extent, body=body, step=loop.vector, origin=origin)
     return replace(callback, body=(*scalars, *arrays, over))
 
@@ -171,4 +172,5 @@ def _join(first: slc.Callback, second: slc.Callback, buffers: set[str]) -> slc.C
     received = [s for s in (*first.body, *second.body) if isinstance(s, slc.ToVal)]
     received.sort(key=lambda s: s.stream in buffers)
     statements = [s for s in (*first.body, *second.body) if not isinstance(s, slc.ToVal)]
-    return slc.Callback(body=(*received, *statements), origin=merge(first.origin, second.origin))
+    origin = serving("callback", "bufferize", (first.origin, second.origin))
+    return slc.Callback(body=(*received, *statements), origin=origin)

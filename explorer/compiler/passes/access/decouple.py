@@ -15,7 +15,8 @@ from dataclasses import dataclass, field
 
 from explorer.compiler.ir import loops, slc
 from explorer.compiler.ir.module import each_program
-from explorer.compiler.ir.node import Atom, Node, Origin, merge, walk
+from explorer.compiler.ir.node import Atom, Made, Node, Origin, merge, serving, walk
+from explorer.compiler.ir.statements import origin_around
 from explorer.compiler.report import Report
 
 Location = tuple[str, tuple[Atom, ...]]
@@ -128,13 +129,17 @@ class _Decoupling:
         fresh = [n for n in dict.fromkeys(read) if n in scope.streams and n not in scope.converted]
         scope.converted.update(fresh)
         conversions = [
-            slc.ToVal(result=name, stream=f"%{name}", origin=self._reader_origin(name, compute)) for name in fresh
+            slc.ToVal(result=name, stream=f"%{name}", origin=_conversion_origin(name, scope.streams[name], compute))
+            for name in fresh
         ]
         body: tuple[Node, ...] = (*conversions, *compute)
-        result.append(slc.Callback(body=body, origin=merge(*(s.origin for s in body))))
+        result.append(slc.Callback(body=body, origin=origin_around(body, "callback", "decouple")))
         compute.clear()
 
-    def _reader_origin(self, name: str, compute: list[loops.Statement]) -> Origin:
-        """A conversion belongs to the operations that read the value."""
-        readers = [node for s in compute for node in walk(s) if name in loops.reads_of(node)]
-        return merge(*(node.origin for node in readers))
+
+def _conversion_origin(name: str, stream: Origin, compute: list[loops.Statement]) -> Origin:
+    """A conversion belongs to the operation whose value comes, or where that is a position, to those that read it."""
+    readers = [node.origin for s in compute for node in walk(s) if name in loops.reads_of(node)]
+    if isinstance(stream[0], Made):
+        return serving(f"position {name}", "decouple", readers)
+    return merge(stream, *readers)

@@ -13,7 +13,7 @@ from typing import cast
 from explorer.compiler.ir import dlc, loops, slc
 from explorer.compiler.ir.execute import Counter
 from explorer.compiler.ir.module import each_program
-from explorer.compiler.ir.node import Atom, Names, Node, Origin, merge
+from explorer.compiler.ir.node import Atom, Names, Node, Origin, serving
 from explorer.compiler.report import Report
 
 
@@ -82,7 +82,8 @@ class _Separation:
         """The outermost loops; where anything stands in no loop, one around all that runs once."""
         found = [item for item in items if isinstance(item, slc.SlcFor)]
         if len(found) < len(items):
-            found = [slc.SlcFor(stream="%once", extent=1, body=items, origin=merge(*(i.origin for i in items)))]
+            origin = serving("run once", "separate", [item.origin for item in items])
+            found = [slc.SlcFor(stream="%once", extent=1, body=items, origin=origin)]
         return [self.traversal(loop, None) for loop in found]
 
     def traversal(self, loop: slc.SlcFor, parent: _Traversal | None) -> _Traversal:

@@ -14,7 +14,8 @@ from typing import cast
 from explorer.compiler.ir import loops, slc
 from explorer.compiler.ir.execute import Lanes
 from explorer.compiler.ir.module import each_program
-from explorer.compiler.ir.node import Atom, Names, Node, merge, walk
+from explorer.compiler.ir.node import Atom, Names, Node, walk
+from explorer.compiler.ir.statements import origin_around
 from explorer.compiler.passes.access.lanes import LaneTest
 from explorer.compiler.passes.access.records import QUEUE_WORDS
 from explorer.compiler.report import Report
@@ -130,7 +131,7 @@ class _Vectorization:
         reason = test.statements(statements)
         if any(name.startswith("%") for index in computed for name in loops.reads_of(index)):
             reason = reason or "an index that the callback needs is shifted by another stream"
-        origin = merge(*(s.origin for s in statements))
+        origin = origin_around(statements, "vector", "vectorize")
         extent = loop.extent
         if isinstance(extent, str) and extent.startswith("%"):
             extent = extent.removeprefix("%")

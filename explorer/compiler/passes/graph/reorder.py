@@ -201,20 +201,20 @@ def _rewritten(writer: ValueWriter, value: Value, pair: _Pair) -> Value:
     kept = [letter for letter in dict.fromkeys(matrix + factor) if letter in row + out]
     extents = dict(zip(matrix + factor, pair.matrix.shape + pair.factor.shape, strict=True))
     shape: Shape = tuple(extents[letter] for letter in kept)
-    origin = merge(value.origin, pair.product.origin)
+    origin, folded = merge(value.origin, pair.product.origin), merge(pair.product.origin, value.origin)
     pair = _brought(writer, value, pair)
     left, right = (_weight_on(writer, weight, pair.index_set) for weight in (pair.matrix, pair.factor))
     fold = writer.add(
-        Contract(signature=_named(f"{matrix},{factor}->{''.join(kept)}"), left=left, right=right, origin=origin),
+        Contract(signature=_named(f"{matrix},{factor}->{''.join(kept)}"), left=left, right=right, origin=folded),
         pair.index_set,
         shape,
         sorted({name for weight in (left, right) for name in writer.values[weight].depends}),
-        origin,
+        folded,
     )
     weights = fold
     if pair.index_set not in ("unit", value.index_set) and not pair.via:
-        gather = Gather(tensor=fold.name, indices=(pair.index_set,), origin=origin)
-        weights = writer.add(gather, value.index_set, shape, (pair.index_set,), origin)
+        gather = Gather(tensor=fold.name, indices=(pair.index_set,), origin=folded)
+        weights = writer.add(gather, value.index_set, shape, (pair.index_set,), folded)
     contract = Contract(
         signature=_named(f"{row},{''.join(kept)}->{out}"), left=pair.row.name, right=weights.name, origin=origin
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from explorer.compiler.ir import loops
-from explorer.compiler.ir.node import Names, Origin, merge, walk
+from explorer.compiler.ir.node import Names, Origin, made, merge, walk
 from explorer.compiler.ir.statements import all_names
 
 ADDS = "adds"
@@ -44,7 +44,7 @@ def clear_output(kernel: loops.Kernel, output: loops.Buffer) -> loops.Kernel:
 
 def clear_outputs(kernel: loops.Kernel, *outputs: loops.Buffer) -> loops.Kernel:
     """The kernel that clears outputs of one number of rows which another one sums in."""
-    names, origin = Names(all_names(kernel)), kernel.body[0].origin
+    names, origin = Names(all_names(kernel)), made("zero the sums", "schedule", kernel.body[0].origin)
     row, rows = names.new("i"), outputs[0].extents[0]
     body = tuple(_clear(output, row, names, origin) for output in outputs)
     clear = loops.For(variable=row, extent=rows, body=body, parallel=True, origin=origin)

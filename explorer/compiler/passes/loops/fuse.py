@@ -63,7 +63,7 @@ def _fuse_score(graph: g.Graph, report: Report) -> loops.Kernel:
         inner.close(negatives.count)
     shapes: dict[str, tuple[Extent, ...]] = {"batch": (batch,), "negative": extents}
     output = loops.Buffer(name=out, kind="output", extents=extents, origin=())
-    loop = replace(top.close(batch), parallel=True)
+    loop = replace(top.close(batch, rows=True), parallel=True)
     return _kernel(graph, graph.name, "batch", loop, shapes, (), (output,))
 
 
@@ -137,7 +137,7 @@ def _module_kernel(
         if scope is not top:
             scope.close(nest.contained)
             nest.computing -= set(stores)  # what follows in this iteration reads them where they are stored
-    loop = replace(top.close(count), parallel=not plan.scatters)
+    loop = replace(top.close(count, rows=True), parallel=not plan.scatters)
     template = "scatter" if plan.scatters else _template(loop)
     shapes = {index_set: _rows(nest.sets, index_set, nest.contained) for index_set in CONTAINERS}
     return _kernel(graph, name, template, loop, shapes, tuple(temporaries), tuple(outputs)), tuple(outputs)

@@ -6,8 +6,7 @@ from dataclasses import replace
 
 from explorer.compiler.ir import loops
 from explorer.compiler.ir.module import each_program
-from explorer.compiler.ir.node import merge
-from explorer.compiler.ir.statements import pure, written_names
+from explorer.compiler.ir.statements import loop_origin, pure, written_names
 from explorer.compiler.report import Report
 
 
@@ -46,4 +45,4 @@ def _hoist_loop(loop: loops.For, report: Report) -> tuple[list[loops.Statement],
             name = loops.result_of(statement)
             if name is not None:
                 changing.add(name)
-    return moved, replace(loop, body=tuple(stays), origin=merge(*(s.origin for s in stays)))
+    return moved, replace(loop, body=tuple(stays), origin=loop_origin(stays, loop.extent))

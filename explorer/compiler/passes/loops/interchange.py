@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from explorer.compiler.ir import loops
 from explorer.compiler.ir.module import each_program
 from explorer.compiler.ir.node import Names, merge, walk
-from explorer.compiler.ir.statements import all_names, pure, rename, slice_for
+from explorer.compiler.ir.statements import all_names, loop_origin, pure, rename, slice_for
 from explorer.compiler.report import Report
 
 
@@ -109,7 +109,7 @@ def _exchange(product: _Product, names: Names) -> list[loops.Statement]:
     if direct is None:
         read = loops.Load(result=total.name, buffer=row, indices=(outer.variable,), origin=total.origin)
         body = (*product.before, read, *product.after)
-        result.append(replace(outer, body=body, origin=merge(*(s.origin for s in body))))
+        result.append(replace(outer, body=body, origin=loop_origin(body, outer.extent)))
     return result
 
 
@@ -134,7 +134,7 @@ def _sum_loop(product: _Product, row: str, names: Names) -> loops.For:
         if isinstance(renamed, loops.Accumulate):
             renamed = replace(renamed, target=row, indices=(column,))
         body.append(renamed)
-    origin = merge(*(s.origin for s in body))
+    origin = loop_origin(body, product.outer.extent)
     columns = loops.For(
         variable=column, extent=product.outer.extent, body=tuple(body), note="along the rows", origin=origin
     )

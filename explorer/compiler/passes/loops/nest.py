@@ -12,7 +12,7 @@ from dataclasses import replace
 from explorer.compiler.ir import graph as g
 from explorer.compiler.ir import loops
 from explorer.compiler.ir.index_sets import CONTAINERS, SetNames, containment
-from explorer.compiler.ir.node import Atom, Extent, Names, Origin, merge
+from explorer.compiler.ir.node import Atom, Extent, Names, Origin, merge, serving
 from explorer.compiler.ir.set_maps import SORTED_MAPS, THROUGH
 from explorer.compiler.passes.loops.scope import Scope, Target, close_all, position_name
 
@@ -32,7 +32,7 @@ class Nest:
         self.names = names
         self.rows_needed = rows
         self.stored = stored
-        self.values = {value.name: value for value in graph.values}
+        self.values = _values(graph)
         self.maps = {entry.name: entry for entry in graph.maps}
         self.targets: dict[tuple[str, Scope], Target] = {}
         self.computing: set[str] = set()  # the stored values that this kernel computes itself
@@ -353,7 +353,7 @@ class Nest:
             key = (f"map {step}", at)
             if key not in home.known:
                 result = self.names.new("i" + step)
-                origin = merge(*(v.origin for v in self.values.values() if _follows(v, step)))
+                origin = serving(f"index {step}", "fuse", (v.origin for v in self.values.values() if _follows(v, step)))
                 home.add(loops.Load(result=result, buffer=step, indices=at, origin=origin))
                 home.known[key] = result
             at = (home.known[key],)
@@ -421,6 +421,16 @@ class Nest:
             source.insert(0, self._index("mod", (flat, size), place, value.origin))
             flat = self._index("div", (flat, size), place, value.origin)
         return self.element(operand, (flat, *source) if operand.shape else (), place)
+
+
+def _values(graph: g.Graph) -> dict[str, g.Value]:
+    """The values by name; constants, which have no statement of their own, contribute to those that read them."""
+    constants = {value.name: value.origin for value in graph.values if isinstance(value.operator, g.Constant)}
+    values = {value.name: value for value in graph.values}
+    for value in graph.values if constants else ():
+        if read := [constants[name] for name in g.operands(value.operator) if name in constants]:
+            values[value.name] = replace(value, origin=merge(value.origin, *read))
+    return values
 
 
 def _follows(value: g.Value, step: str) -> bool:

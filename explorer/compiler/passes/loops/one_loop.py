@@ -10,8 +10,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
 from explorer.compiler.ir import loops
-from explorer.compiler.ir.node import Atom, Names, Origin, merge, once, walk
-from explorer.compiler.ir.statements import names_read, rename, written_names
+from explorer.compiler.ir.node import Atom, Names, Origin, once, walk
+from explorer.compiler.ir.statements import loop_origin, names_read, rename, written_names
 
 
 class Refusal(Exception):
@@ -136,7 +136,7 @@ class Merging:
             _, shrink = self.rescale(block, earlier, (), origin)
             after = _rescaling(after, sums, shrink)
         block.body += after
-        return replace(loop, body=tuple(block.body), origin=merge(*(s.origin for s in block.body)))
+        return replace(loop, body=tuple(block.body), origin=loop_origin(block.body, loop.extent))
 
     def read_maximum(self, result: str, indices: tuple[Atom, ...], origin: Origin) -> loops.Statement:
         if indices:
@@ -171,9 +171,9 @@ class Merging:
                 self.append(statement, block)
         if self.heads is not None:
             loop, body = self.heads[0], self.heads[1].body
-            made = replace(loop, body=tuple(body), origin=merge(*(s.origin for s in body)))
+            made = replace(loop, body=tuple(body), origin=loop_origin(body, loop.extent))
             block.body = [made if s is loop else s for s in block.body]
-        return replace(inner, body=tuple(block.body), origin=merge(*(s.origin for s in block.body)))
+        return replace(inner, body=tuple(block.body), origin=loop_origin(block.body, inner.extent))
 
     def maximum(self) -> str:
         """`before = m; m max= x; now = m; shrink = exp(before - now)`, in the loop over the heads if there is one;

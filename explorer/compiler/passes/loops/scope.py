@@ -6,7 +6,8 @@ from dataclasses import dataclass, field
 
 from explorer.compiler.ir import graph as g
 from explorer.compiler.ir import loops
-from explorer.compiler.ir.node import Atom, Extent, merge
+from explorer.compiler.ir.node import Atom, Extent
+from explorer.compiler.ir.statements import loop_origin
 
 
 def position_name(index_set: str) -> str:
@@ -43,9 +44,9 @@ class Scope:
         if name is not None:
             self.defined.add(name)
 
-    def close(self, extent: Extent, lower: Extent = 0) -> loops.For:
-        """The loop, finished, added to the scope around it."""
-        origin = merge(*(statement.origin for statement in self.body))
+    def close(self, extent: Extent, lower: Extent = 0, *, rows: bool = False) -> loops.For:
+        """The loop, finished, added to the scope around it; that over a kernel's `rows` has none around it."""
+        origin = loop_origin(self.body, extent, rows=rows)
         loop = loops.For(variable=self.variable, lower=lower, extent=extent, body=tuple(self.body), origin=origin)
         if self.parent is not None:
             self.parent.add(loop)

@@ -4,8 +4,8 @@ For each index array that edges choose rows or matrices by, after the paper's na
 
     idx 1 3 1 3 4 2           what the edges chose
     sorted 1 1 2 3 3 4        the same, sorted; ord 0 3 1 4 5 2 is where each edge's went
-    is_uniq x 0 1 1 0 1       1 where a value differs from the one before
-    position 0 0 1 2 2 3      its prefix sum: which of the unique ones a sorted value is
+    is_uniq 1 0 1 1 0 1       1 where a value differs from the one before, and for the first
+    position 0 0 1 2 2 3      its prefix sum behind the first: which of the unique ones a sorted value is
     pcount 0 2 3 5            where each unique one's values begin, hence count 2 1 2 1
     cache 1 2 3 4             the unique ones; most frequent first: sorted_cache 1 3 2 4, by cache_ord 0 2 1 3
     buf_idx 0 1 0 1 10 8      by edge: its place among the cached, or the chunk's edges + its index
@@ -85,7 +85,7 @@ class Inspector:
             field.name: steps.tile(field.name, [arrays, chunk.most], "shared", type="i32") for field in fields(Tiles)
         }
         for places in ("ord", "position", "cache_ord"):
-            steps.know(facts.of_places(names[places], chunk.most))
+            steps.know(facts.of_chunk_places(names[places], chunk.most))
         steps.know(facts.of_unique(names["unique"], chunk.most))
         for number, array in enumerate((*matrices, *rows)):
             steps.know(facts.of_chunk(number, array, names["sorted_cache"], names["buf_idx"], chunk.most))
@@ -146,11 +146,11 @@ class Inspector:
 
     def _mark(self, row: str, place: str) -> None:
         steps, tiles = self.steps, self.tiles
-        steps.store(tiles.is_uniq, [row, place], 1)
-        with steps.where(0, "<", place), steps.where(place, "<", self.chunk.here):
-            before = steps.load("last", tiles.sorted, row, steps.index("before", "sub", place, 1))
-            value = steps.load("value", tiles.sorted, row, place)
-            steps.store(tiles.is_uniq, [row, place], steps.index("differs", "less", before, value))
+        with steps.where(place, "<", self.chunk.here):
+            before = steps.index("before", "max", steps.index("before", "sub", place, 1), 0)
+            last, value = steps.load("last", tiles.sorted, row, before), steps.load("value", tiles.sorted, row, place)
+            begins, differs = steps.index("begins", "equal", place, 0), steps.index("differs", "less", last, value)
+            steps.store(tiles.is_uniq, [row, place], steps.select("is_uniq", begins, 1, differs))
 
     def _number(self, row: str, place: str) -> str:
         """The prefix sum of `is_uniq`."""

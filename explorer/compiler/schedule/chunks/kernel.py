@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from explorer.compiler.ir import loops
 from explorer.compiler.ir.kernels import Count, ScheduledKernel
-from explorer.compiler.ir.node import Names
+from explorer.compiler.ir.node import Names, made
 from explorer.compiler.ir.statements import all_names
 from explorer.compiler.schedule.chunks.edges import LANES, ChunkSizes, Edges, chunk_of
 from explorer.compiler.schedule.chunks.elements import Elements
@@ -35,13 +35,14 @@ def write_chunks(plan: Plan, sizes: ChunkSizes, target: GpuTarget) -> ScheduledK
         steps.did(f"split {edge} by {sizes.edges} @block, by {sizes.each} @warp", f"split rows by {sizes.block} @lane")
         # An array that chooses rows and matrices is inspected once: the rows are cached with their matrices.
         rows = [array for array in plan.chosen if array not in plan.matrices]
-        inspector = Inspector.declare(steps, chunk, tuple(plan.matrices), rows, sizes.cached)
-        inspector.inspect()
+        with steps.of(made("inspect a chunk", "schedule", plan.rows.origin)):
+            inspector = Inspector.declare(steps, chunk, tuple(plan.matrices), rows, sizes.cached)
+            inspector.inspect()
         steps.did(*(f"inspect {array} in shared memory" for array in plan.chosen))
         _phases(Elements(Edges(steps, plan, sizes, chunk), inspector))
     threads = LANES * sizes.warps
-    made = steps.kernel(kernel.name, "chunks", threads, kernel.buffers, sizes=kernel.sizes)
-    return replace(made, resident=target.resident(threads, REGISTERS_A_THREAD))
+    scheduled = steps.kernel(kernel.name, "chunks", threads, kernel.buffers, sizes=kernel.sizes)
+    return replace(scheduled, resident=target.resident(threads, REGISTERS_A_THREAD))
 
 
 def _phases(elements: Elements) -> None:

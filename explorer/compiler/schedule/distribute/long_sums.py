@@ -20,11 +20,11 @@ from explorer.compiler.ir import loops
 from explorer.compiler.ir.index_sets import few
 from explorer.compiler.ir.kernels import Count, ScheduledKernel, Statement
 from explorer.compiler.ir.loops import Buffer
-from explorer.compiler.ir.node import Names, Node, rewrite
+from explorer.compiler.ir.node import Names
 from explorer.compiler.ir.statements import pure, renamed
 from explorer.compiler.passes.loops.cleared import ADDS, clear_outputs
 from explorer.compiler.report import Report
-from explorer.compiler.schedule.edit.nests import Body, only_adds, only_loop, part
+from explorer.compiler.schedule.edit.nests import Body, kept_in, only_adds, only_loop, part
 from explorer.compiler.schedule.edit.queries import edit
 from explorer.compiler.schedule.edit.reductions import stores_added
 from explorer.compiler.schedule.edit.statement_writer import Writer
@@ -156,15 +156,9 @@ class _Nest:
         self, statement: loops.Statement, own: Mapping[str, loops.Row | loops.Accumulator], begin: str, end: str
     ) -> loops.Statement:
         """A loop over all elements as one over those of a piece, which adds to its parts."""
-
-        def change(node: Node) -> Node:
-            if isinstance(node, loops.Accumulate) and node.target in own:
-                return replace(node, target=own[node.target].name, indices=node.indices[1:])
-            return node
-
-        if not isinstance(statement, loops.For):
-            return statement
-        return replace(rewrite(statement, change), lower=begin, extent=end)
+        for name, row in own.items():
+            statement = kept_in(statement, name, row.name)
+        return replace(statement, lower=begin, extent=end) if isinstance(statement, loops.For) else statement
 
     def _declared(self, row: loops.Row | loops.Accumulator) -> Body:
         """A part, which begins with zeros."""

@@ -181,15 +181,6 @@ def _in_row(statement: loops.Statement, output: str, rows: tuple[str, ...]) -> l
     return statement
 
 
-def _copied(kernel: loops.Kernel, row: loops.Row, array: str, elements: loops.For) -> Body:
-    """Stores an element's row in an array."""
-    writer = Writer(replace(kernel, body=(elements,)), row.origin)
-    variables = writer.over(row.extents)
-    value = writer.load("s", row.name, *variables)
-    store = writer.store(array, value.result, elements.variable, *variables)
-    return writer.nested(variables, row.extents, (value, store))
-
-
 def _added_in_place(loop: loops.For, outputs: set[str]) -> Body:
     """An iteration that sums a number and stores it last as one that adds to where it is stored."""
     *before, last = loop.body

@@ -13,13 +13,14 @@ from dataclasses import dataclass, replace
 from explorer.compiler.ir import loops
 from explorer.compiler.ir.index_sets import few
 from explorer.compiler.ir.loops import Buffer
-from explorer.compiler.ir.node import Extent, Names, Node, Origin, rewrite, walk
+from explorer.compiler.ir.node import Extent, Names, Origin, walk
 from explorer.compiler.ir.statements import closure, names_read, pure, slice_for, written_names
 from explorer.compiler.schedule.edit.nests import (
     Body,
     array_of_each,
     first_extents,
     is_deep,
+    kept_in,
     loaded,
     map_of,
     only_adds,
@@ -99,13 +100,7 @@ def summed_first(loop: loops.For, output: Buffer, row: str, writer: Writer, hint
     if not only_adds([loop], output.name, row):
         return (loop,)
     extents, name = output.extents[1:], writer.names.new(hint)
-
-    def change(node: Node) -> Node:
-        if isinstance(node, loops.Accumulate) and node.target == output.name:
-            return replace(node, target=name, indices=node.indices[1:])
-        return node
-
-    inner = rewrite(loop, change)
+    inner = kept_in(loop, output.name, name)
     if not extents:
         total = loops.Accumulator(name=name, start=0.0, origin=origin)
         return total, inner, writer.add(output.name, "sum", name, row)

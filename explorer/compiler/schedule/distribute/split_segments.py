@@ -28,7 +28,7 @@ from explorer.compiler.ir.loops import Buffer
 from explorer.compiler.ir.node import Names, walk
 from explorer.compiler.ir.statements import alive, closure, is_segment, names_read, pure, written_names
 from explorer.compiler.schedule.distribute.join_segments import join_segments
-from explorer.compiler.schedule.edit.nests import Body, only_loop, part, stored_in
+from explorer.compiler.schedule.edit.nests import Body, array_of_each, loaded, only_loop, part, stored_in
 from explorer.compiler.schedule.edit.statement_writer import Writer
 from explorer.compiler.schedule.lanes.mapping import Nest, Unfit
 from explorer.compiler.schedule.lanes.output_rows import output_in_row
@@ -50,9 +50,9 @@ class Parts:
 
 
 def split_segments(kernel: loops.Kernel, names: Names) -> Iterator[Parts]:
-    """The ways to part a nest at the first segment of its iterations: the segment with all that it needs, and the rest;
-    and with a kernel ahead of both for the rows that an iteration computes before; all loops over that segment together,
-    or the first alone. None for nests without a segment, or of which nothing would be left."""
+    """The ways to part a nest at the first segment of its iterations: the segment with all that it needs, and the
+    rest; and with a kernel ahead of both for the rows that an iteration computes before; all loops over that segment
+    together, or the first alone. None for nests without a segment, or of which nothing would be left."""
     together = join_segments(kernel)
     for whole in (together, kernel) if together is not kernel else (kernel,):
         loop = only_loop(whole)
@@ -165,7 +165,8 @@ def _cut(nest: Nest, first: Body, second: Body, names: Names, name: str) -> tupl
         return ()
     if any(name in changed and isinstance(state, loops.Accumulator) for name, state in crossing.items()):
         return ()
-    cut = _Crossing(nest, {name: _array(kernel, loop, state, names) for name, state in crossing.items()}, names)
+    arrays = {name: array_of_each(kernel, state, loop.extent, names) for name, state in crossing.items()}
+    cut = _Crossing(nest, arrays, names)
     stored = tuple(s for name, state in crossing.items() for s in cut.stored(state))
     loaded = tuple(s for name, state in crossing.items() for s in cut.loaded(state, name in changed))
     for row in (name for name, state in crossing.items() if isinstance(state, loops.Row) and name not in changed):
@@ -181,35 +182,26 @@ def _declares(body: Body, name: str) -> bool:
     return any(isinstance(s, State) and s.name == name for s in body)
 
 
-def _array(kernel: loops.Kernel, loop: loops.For, state: State, names: Names) -> Buffer:
-    extents = state.extents if isinstance(state, loops.Row) else ()
-    name = names.new(f"{kernel.name}_{state.name}")
-    return Buffer(name=name, kind="output", extents=(loop.extent, *extents), origin=state.origin)
-
-
 class _Crossing:
     """What one part of an iteration leaves to the other, by name, in `arrays`."""
 
     def __init__(self, nest: Nest, arrays: dict[str, Buffer], names: Names) -> None:
-        self.row, self.arrays, self.writer = nest.loop.variable, arrays, Writer(nest.kernel, nest.loop.origin)
-        self.writer.names = names
+        self.row, self.arrays, self.writer = nest.loop.variable, arrays, Writer.named(names, nest.loop.origin)
 
     def stored(self, state: State) -> Body:
         """What stores a row or a number at the end of the first part."""
-        array = self.arrays[state.name].name
-        if isinstance(state, loops.Accumulator):
-            return (self.writer.store(array, state.name, self.row),)
-        return self._copied(state, state.name, array)
+        array = self.arrays[state.name]
+        return self.writer.stored(state.name, array.extents[1:], "s", array.name, self.row)
 
     def loaded(self, state: State, changed: bool) -> Body:
         """What the second part begins with: a number, or a row that it changes; it reads others where they are."""
-        array = self.arrays[state.name].name
+        array, write = self.arrays[state.name], self.writer
         if isinstance(state, loops.Accumulator):
-            return (loops.Load(result=state.name, buffer=array, indices=(self.row,), origin=state.origin),)
-        return (state, *self._copied(state, array, state.name)) if changed else ()
-
-    def _copied(self, row: loops.Row, source: str, target: str) -> Body:
-        variables, prefix = self.writer.over(row.extents), {self.arrays[row.name].name: (self.row,)}
-        value = self.writer.load("s", source, *prefix.get(source, ()), *variables)
-        store = self.writer.store(target, value.result, *prefix.get(target, ()), *variables)
-        return self.writer.nested(variables, row.extents, (value, store))
+            return loaded({state.name: array}, self.row)
+        if not changed:
+            return ()
+        variables = write.over(state.extents)
+        value = write.load("s", array.name, self.row, *variables)
+        return state, *write.nested(
+            variables, state.extents, (value, write.store(state.name, value.result, *variables))
+        )

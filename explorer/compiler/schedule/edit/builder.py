@@ -9,8 +9,9 @@ from typing import cast
 from explorer.compiler.ir import kernels, loops
 from explorer.compiler.ir.bounds.facts import Fact
 from explorer.compiler.ir.index_functions import INDEX_FUNCTIONS
-from explorer.compiler.ir.node import Atom, Extent, Names, Node, Origin, walk
+from explorer.compiler.ir.node import Atom, Extent, Names, Node, Origin, merge, walk
 from explorer.compiler.ir.statements import rename
+from explorer.compiler.schedule.edit.origins import around
 
 ALL = 0
 """Unrolls all iterations of a loop."""
@@ -19,11 +20,13 @@ ALL = 0
 class Steps:
     """The statements of a kernel, appended in order; what they name is new in the kernel.
 
-    All get the origin given here, but for those copied from the loops, which keep theirs."""
+    All get the origin given here, but for those copied from the loops, which keep theirs, for what stores those values,
+    and for what does nothing but serve them (`edit.origins`)."""
 
     def __init__(self, names: Names, origin: Origin) -> None:
         self.names = names
         self._origin = origin
+        self._of: dict[Atom, Origin] = {}  # by name, what has been copied from the loops
         self._bodies: list[list[kernels.Statement]] = [[]]
         self.facts: list[Fact] = []
         self._log: dict[str, None] = {}
@@ -73,6 +76,13 @@ class Steps:
         """What has been noted, in order."""
         return tuple(self._log)
 
+    @contextmanager
+    def of(self, origin: Origin) -> Iterator[None]:
+        """What is written meanwhile has another origin."""
+        before, self._origin = self._origin, origin
+        yield
+        self._origin = before
+
     def count(self, target: str, indices: Sequence[Atom], value: Atom) -> None:
         """Adds an index to an element of a tile of indices that is a thread's own."""
         self.accumulate(target, indices, "copy", value)
@@ -102,7 +112,7 @@ class Steps:
         variable = self.names.new(hint)
         self._bodies.append([])
         yield variable
-        body = tuple(self._bodies.pop())
+        body, origin = around(self._bodies.pop(), self._origin)
         self.add(
             kernels.Loop(
                 variable=variable,
@@ -114,7 +124,7 @@ class Steps:
                 unroll=unroll,
                 width=width,
                 apart=apart,
-                origin=self._origin,
+                origin=origin,
             )
         )
 
@@ -130,12 +140,11 @@ class Steps:
     @contextmanager
     def each(self, hint: str, extent: Extent, threads: int) -> Iterator[str]:
         """An element a thread, in as many blocks of `threads` as it takes. Gives the element."""
-        with self.loop("block", kernels.Count(((extent, threads),)), "block") as block:
-            first = self.index("first", "mul", block, threads)
-            with self.loop("thread", threads, "thread") as thread:
-                element = self.index(hint, "add", first, thread)
-                with self.where(element, "<", extent):
-                    yield str(element)
+        blocks = kernels.Count(((extent, threads),))
+        with self.loop("block", blocks, "block") as block, self.loop("thread", threads, "thread") as thread:
+            element = self.index(hint, "add", self.index("first", "mul", block, threads), thread)
+            with self.where(element, "<", extent):
+                yield str(element)
 
     @contextmanager
     def segment(self, hint: str, lower: Extent, upper: Extent, unroll: int) -> Iterator[str]:
@@ -151,8 +160,8 @@ class Steps:
             return
         self._bodies.append([])
         yield
-        body = tuple(self._bodies.pop())
-        self.add(kernels.Where(left=left, comparison=comparison, right=right, body=body, origin=self._origin))
+        body, origin = around(self._bodies.pop(), self._origin)
+        self.add(kernels.Where(left=left, comparison=comparison, right=right, body=body, origin=origin))
 
     def index(self, hint: str, function: str, left: Extent, right: Extent) -> Extent:
         """Integer arithmetic; of numbers, and with 0 or 1 where that changes nothing, there is nothing to do."""
@@ -198,9 +207,9 @@ class Steps:
 
     def store(self, target: str, indices: Sequence[Atom], value: Atom) -> None:
         """A store of a value as it is."""
-        self.add(
-            loops.Store(target=target, indices=tuple(indices), function="copy", operands=(value,), origin=self._origin)
-        )
+        primary = self._of.get(value, ())[:1]
+        origin = merge(primary, self._origin) if {*primary} <= {*self._origin} else self._origin
+        self.add(loops.Store(target=target, indices=tuple(indices), function="copy", operands=(value,), origin=origin))
 
     def accumulate(self, target: str, indices: Sequence[Atom], function: str, *operands: Atom) -> None:
         """Adds to an element or an accumulator."""
@@ -285,7 +294,8 @@ class Steps:
         for statement in statements:
             result = loops.result_of(statement)
             if result is not None:
-                names[result] = self.names.new(result)
+                name = names[result] = self.names.new(result)
+                self._of[name] = statement.origin
             self.add(_exchange(statement, names))
         return names
 

@@ -8,8 +8,8 @@ from dataclasses import replace
 from explorer.compiler.ir import loops
 from explorer.compiler.ir.kernels import ElementType, inputs_of
 from explorer.compiler.ir.loops import Buffer
-from explorer.compiler.ir.node import Extent, Names, Node, Origin, merge, rewrite, walk
-from explorer.compiler.ir.statements import is_segment, names_read, read_in, written_in, written_names
+from explorer.compiler.ir.node import Extent, Names, Node, Origin, rewrite, walk
+from explorer.compiler.ir.statements import is_segment, loop_origin, names_read, read_in, written_in, written_names
 
 Body = tuple[loops.Statement, ...]
 
@@ -36,7 +36,7 @@ def part(kernel: loops.Kernel, name: str, loop: loops.For, *made: Buffer, origin
         for buffer in (*kernel.buffers, *made)
         if buffer.name in used
     )
-    origin = origin or merge(*(statement.origin for statement in loop.body))
+    origin = origin or loop_origin(loop.body, loop.extent, rows=True)
     return replace(kernel, name=name, buffers=buffers, body=(replace(loop, origin=origin),), origin=origin)
 
 
@@ -70,6 +70,20 @@ def stored_in(statement: loops.Statement, name: str, buffer: str, row: str) -> l
 
     touched = name in read_in(statement) or name in written_in(statement)
     return rewrite(statement, change) if touched else statement
+
+
+def kept_in(statement: loops.Statement, buffer: str, row: str) -> loops.Statement:
+    """A statement that accesses `row[...]` where it accessed a row of a buffer: `stored_in` undone."""
+
+    def change(node: Node) -> Node:
+        match node:
+            case loops.Load() if node.buffer == buffer:
+                return replace(node, buffer=row, indices=node.indices[1:])
+            case loops.Store() | loops.Accumulate() if node.target == buffer:
+                return replace(node, target=row, indices=node.indices[1:])
+        return node
+
+    return rewrite(statement, change)
 
 
 def multiplies(statement: loops.Statement, outer: str = "") -> bool:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from itertools import chain
 from operator import is_not
 
 from explorer.compiler.ir import loops
 from explorer.compiler.ir.kernels import Loop, ScheduledKernel, Statement, Tile, Where, defined_in
-from explorer.compiler.ir.node import Atom, Names, Node, once, walk
+from explorer.compiler.ir.node import Atom, Names, Node, once
 
 Body = tuple[Statement, ...]
 
@@ -55,7 +55,7 @@ def _unshared(statement: loops.Statement) -> Statement:
 def names_of(kernel: ScheduledKernel) -> Names:
     """Allocates names that the kernel does not use."""
     buffers = {buffer.name for buffer in kernel.buffers}
-    return Names(defined_in(kernel) | buffers | loops.fixed_names(kernel.sizes, kernel.buffers))
+    return Names(buffers.union(defined_in(kernel), loops.fixed_names(kernel.sizes, kernel.buffers)))
 
 
 def _union(names: Callable[[Node], frozenset[str]], node: Node) -> frozenset[str]:
@@ -223,12 +223,3 @@ def moved(statement: Statement, array: str, indices: tuple[Atom, ...]) -> Statem
         case loops.Store() | loops.Accumulate():
             return replace(statement, target=array, indices=indices)
     return statement
-
-
-def innermost(body: Iterable[Statement]) -> Iterator[Loop]:
-    """The loops that hold no loop, in program order."""
-    for statement in body:
-        if isinstance(statement, Loop) and not any(isinstance(node, Loop) for c in statement.body for node in walk(c)):
-            yield statement
-        elif isinstance(statement, Loop | Where):
-            yield from innermost(statement.body)

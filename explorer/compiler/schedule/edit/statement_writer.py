@@ -1,4 +1,5 @@
-"""Writes statements of scheduled kernels: of one origin, with names that are free."""
+"""Writes statements of scheduled kernels with names that are free: of one origin, but for what is there for others
+alone."""
 
 from __future__ import annotations
 
@@ -7,6 +8,7 @@ from dataclasses import replace
 from explorer.compiler.ir import kernels, loops
 from explorer.compiler.ir.node import Atom, Names, Origin
 from explorer.compiler.ir.statements import all_names
+from explorer.compiler.schedule.edit.origins import around
 
 
 class Writer:
@@ -61,7 +63,8 @@ class Writer:
 
     def where(self, left: Atom, comparison: str, right: Atom, *body: kernels.Statement) -> kernels.Where:
         """A condition."""
-        return kernels.Where(left=left, comparison=comparison, right=right, body=body, origin=self.origin)
+        body, origin = around(body, self.origin)
+        return kernels.Where(left=left, comparison=comparison, right=right, body=body, origin=origin)
 
     def loop(
         self,
@@ -72,7 +75,8 @@ class Writer:
         width: int = 0,
     ) -> kernels.Loop:
         """A loop from 0."""
-        made = kernels.Loop(variable=variable, extent=extent, body=body, origin=self.origin)
+        body, origin = around(body, self.origin)
+        made = kernels.Loop(variable=variable, extent=extent, body=body, origin=origin)
         return replace(made, bind=bind, width=width)
 
     def cleared(self, row: str, extents: tuple[str | int, ...]) -> tuple[loops.Statement, ...]:

@@ -174,10 +174,10 @@ class ProductWriter:
                 self._rows(begin, end, HEIGHTS, column, {chosen.result: matrix})
             return
         with steps.where(begin, "<", end):
+            matrix = steps.load(chosen.result, grouping.matrix.name, tile)
             height: Extent = HEIGHTS  # by four warps together, all tiles alike: small ones wait for their matrix anyway
             if not isinstance(self.sums, WarpgroupSums):
                 height = self.sums.height(steps, steps.index("rows", "sub", end, begin))
-            matrix = steps.load(chosen.result, grouping.matrix.name, tile)
             self._rows(begin, end, height, column, {chosen.result: matrix})
 
     def _rows(self, begin: Extent, end: Extent, height: Extent, column: Extent, known: dict[str, Atom]) -> None:

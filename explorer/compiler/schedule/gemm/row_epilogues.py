@@ -12,7 +12,7 @@ from explorer.compiler.ir import loops
 from explorer.compiler.ir.kernels import Count, ScheduledKernel
 from explorer.compiler.ir.loops import Buffer
 from explorer.compiler.ir.node import Atom, Extent, Names, merge, walk
-from explorer.compiler.ir.statements import names_read, pure, slice_for
+from explorer.compiler.ir.statements import loop_origin, names_read, pure, slice_for
 from explorer.compiler.schedule.edit.builder import Steps, arrays_of
 from explorer.compiler.schedule.edit.nests import part
 from explorer.compiler.schedule.match.matrix_products import Found, Product
@@ -56,7 +56,7 @@ class Rest:
         if not self.after:
             return ()
         head, found = slice_for(self.found.head, self.after), self.found
-        origin = merge(*(statement.origin for statement in self.after))
+        origin = loop_origin(self.after, found.rows.extent, rows=True)
         rows = replace(found.rows, body=(*head, *self.loads, *self.after))
         added = self.ending.added if self.ending else ()
         return (part(kernel, f"{kernel.name}_rest", rows, *added, origin=origin),)

@@ -14,8 +14,8 @@ from explorer.compiler.counts import SETS
 from explorer.compiler.ir import loops
 from explorer.compiler.ir.kernels import AtomicAccumulate
 from explorer.compiler.ir.loops import Buffer
-from explorer.compiler.ir.node import Extent, Names, Origin, merge, walk
-from explorer.compiler.ir.statements import names_read, pure, rename, slice_for
+from explorer.compiler.ir.node import Extent, Names, Origin, made, merge, walk
+from explorer.compiler.ir.statements import loop_origin, names_read, pure, rename, slice_for
 from explorer.compiler.report import Report
 from explorer.compiler.schedule.edit.nests import part, stored_in
 from explorer.compiler.schedule.inspect.last_pieces import LastPieces
@@ -258,14 +258,14 @@ def rest_of(kernel: loops.Kernel, found: Pairs, sums: Buffer) -> loops.Kernel:
             stored_in(statement, found.total.name, sums.name, found.rows.variable) for statement in found.after
         )
     head = slice_for(tuple(statement for statement in found.rows.body if pure(statement)), after)
-    rows, origin = replace(found.rows, body=(*head, *after)), merge(*(s.origin for s in after))
+    rows, origin = replace(found.rows, body=(*head, *after)), loop_origin(after, found.rows.extent, rows=True)
     return part(kernel, f"{kernel.name}_rest", rows, sums, origin=origin)
 
 
 def cleared_rows(kernel: loops.Kernel, sums: Buffer, names: Names) -> loops.Kernel:
     """The kernel that sets the sums to 0."""
-    row, column = names.new("i"), names.new("j")
-    store = loops.Store(target=sums.name, indices=(row, column), function="copy", operands=(0.0,), origin=sums.origin)
-    inner = loops.For(variable=column, extent=sums.extents[1], body=(store,), origin=sums.origin)
-    loop = loops.For(variable=row, extent=sums.extents[0], body=(inner,), parallel=True, origin=sums.origin)
+    row, column, origin = names.new("i"), names.new("j"), made("zero the sums", "schedule", sums.origin)
+    store = loops.Store(target=sums.name, indices=(row, column), function="copy", operands=(0.0,), origin=origin)
+    inner = loops.For(variable=column, extent=sums.extents[1], body=(store,), origin=origin)
+    loop = loops.For(variable=row, extent=sums.extents[0], body=(inner,), parallel=True, origin=origin)
     return replace(kernel, name=f"{kernel.name}_clear", template="rows", buffers=(sums,), body=(loop,))

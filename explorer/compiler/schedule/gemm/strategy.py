@@ -10,7 +10,7 @@ from explorer.compiler.decisions import Decision
 from explorer.compiler.ir import loops
 from explorer.compiler.ir.kernels import ScheduledKernel
 from explorer.compiler.ir.loops import Buffer
-from explorer.compiler.ir.node import Extent, Names, Origin, walk
+from explorer.compiler.ir.node import Extent, Names, Origin, made, walk
 from explorer.compiler.ir.set_maps import SORTED_MAPS
 from explorer.compiler.ir.statements import all_names
 from explorer.compiler.report import Report
@@ -68,9 +68,11 @@ class Groupings:
         if key in self.made:
             return self.made[key], False
         if chosen.index.name in SORTED_MAPS and chosen.times == 1:
-            self.made[key] = tile_segments(kernel, chosen.index, matrices, self.names, origin)
+            by = made(f"tiles of rows by {chosen.index.name}", "schedule", origin)
+            self.made[key] = tile_segments(kernel, chosen.index, matrices, self.names, by)
         else:
-            self.made[key] = group_rows(f"{kernel}_group", chosen, matrices, self.names, origin)
+            by = made(f"group the rows by {chosen.index.name}", "schedule", origin)
+            self.made[key] = group_rows(f"{kernel}_group", chosen, matrices, self.names, by)
         return self.made[key], True
 
 
@@ -178,7 +180,8 @@ class _Summed:
         """The inspector and the product of all pieces, or of all but the last ones."""
         kernel, found, report = self.kernel, self.found, self.report
         name = f"{kernel.name}_others" if last else kernel.name
-        row_bytes, origin = found.row_bytes(kernel), found.pairs.origin
+        row_bytes = found.row_bytes(kernel)
+        origin = made(f"group the pieces by {found.chosen.buffer}", "schedule", found.pairs.origin)
         pieces = place_pieces(f"{name}_pieces", self.pairs, row_bytes, report.target, self.names, origin, last)
         product = product_of(found, pieces, self.pairs.edges, self.sums, mirrored=last is not None)
         among = replace(kernel, buffers=(*kernel.buffers, *pieces.arrays, self.sums))
@@ -193,7 +196,8 @@ class _Summed:
         if product is None:
             return None
         kernel, names = self.kernel, self.names
-        last = place_last_pieces(f"{kernel.name}_last_pieces", self.pairs, names, product.origin)
+        origin = made(f"group the last pieces by {self.found.chosen.buffer}", "schedule", product.origin)
+        last = place_last_pieces(f"{kernel.name}_last_pieces", self.pairs, names, origin)
         columns = kernel.size(self.sums.extents[1])
         cleared = clear_rows(f"{kernel.name}_clear", self.sums, last.added, columns, kernel.sizes)
         own = {buffer.name for buffer in rest.buffers}

@@ -12,7 +12,7 @@ from dataclasses import replace
 
 from explorer.compiler.ir import loops
 from explorer.compiler.ir.kernels import ScheduledKernel
-from explorer.compiler.ir.node import Extent
+from explorer.compiler.ir.node import Extent, made
 from explorer.compiler.schedule.edit.builder import Steps
 from explorer.compiler.schedule.edit.primitives import bind_buffer
 from explorer.compiler.schedule.inspect import facts
@@ -27,9 +27,10 @@ THREADS = 1024
 
 def balanced(kernel: ScheduledKernel, row: str, rows: Extent, offsets: str) -> tuple[ScheduledKernel, ScheduledKernel]:
     """The inspector, which runs once for a graph, and the kernel with its rows in the inspector's order."""
-    order = loops.Buffer(name=f"{kernel.name}_balanced", kind="index", extents=(rows,), origin=kernel.origin)
+    origin = made("order the rows by their length", "schedule", kernel.origin)
+    order = loops.Buffer(name=f"{kernel.name}_balanced", kind="index", extents=(rows,), origin=origin)
     lengths = next(buffer for buffer in kernel.buffers if buffer.name == offsets)
-    inspection = Inspection(kernel.name, (lengths,), {"order": order}, (), once=True, origin=kernel.origin)
+    inspection = Inspection(kernel.name, (lengths,), {"order": order}, (), once=True, origin=origin)
     reading = bind_buffer(replace(kernel, buffers=(*kernel.buffers, order)), row, order.name)
     return _inspector(inspection, lengths, order), reading
 

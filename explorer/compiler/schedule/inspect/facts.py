@@ -74,7 +74,7 @@ def of_rank(place: str, size: int) -> tuple[Fact, ...]:
     )
 
 
-def of_places(tile: str, most: int) -> tuple[Fact, ...]:
+def of_chunk_places(tile: str, most: int) -> tuple[Fact, ...]:
     """Of a tile of the places that a chunk's edges have among themselves, by array and edge."""
     return (
         Fact(f"0 <= {tile}[_a, _i]", "places are counted from 0"),

@@ -143,8 +143,7 @@ def _tile(groups: _Groups) -> ScheduledKernel:
             steps.where(larger, "<", each),
         ):
             for total, following, hint in ((tiles_of, next_tile, "t"), (rows_of, next_row, "n")):
-                added, before = steps.load(hint, total, larger), steps.load(hint, following, each)
-                steps.store(following, [each], steps.index(hint, "add", before, added))
+                steps.count(following, [each], steps.load(hint, total, larger))
         steps.barrier()
         with steps.loop("m", groups.matrices, "thread", unroll=ROLLED) as matrix:
             population = steps.load("n", groups["population"], matrix)
@@ -212,12 +211,8 @@ def divide_up(steps: Steps, hint: str, dividend: Extent, divisor: Extent) -> Ext
 def _order(groups: _Groups) -> ScheduledKernel:
     """Every row to its place; the first row of a tile says where the tile is."""
     steps = groups.begun()
-    with steps.loop("block", Count(((groups.chosen.rows, THREADS),)), "block") as block:
-        first = steps.index("place", "mul", block, THREADS)
-        with steps.loop("thread", THREADS, "thread") as thread:
-            row = steps.index("b", "add", first, thread)
-            with steps.where(row, "<", groups.chosen.rows):
-                _place(steps, groups, row)
+    with steps.each("b", groups.chosen.rows, THREADS) as row:
+        _place(steps, groups, row)
     held = ("rank", "first", "order", "population", "first_tile", "tile_matrix", "tile_begin", "tile_end")
     arrays = (groups.chosen.index, *(groups.of[each] for each in held))
     return groups.kernel("order", steps, THREADS, "write the rows group by group", arrays=arrays)
@@ -229,13 +224,13 @@ def _place(steps: Steps, groups: _Groups, row: Extent) -> None:
     rank = steps.load("rank", groups["rank"], counted)
     matrix = steps.load("m", groups.chosen.index.name, counted)
     start = steps.load("start", groups["first"], matrix)
+    population = steps.load("n", groups["population"], matrix)
     before = steps.index("before", "mul", rank, times)
     own = steps.index("rank", "add", before, steps.index("j", "mod", row, times))
     place = steps.index("place", "add", start, own)
-    steps.store(groups["order"], [place], row)
-    population = steps.load("n", groups["population"], matrix)
     _, rows = tiles_and_rows(steps, population)
     which = steps.index("u", "div", own, rows)
+    steps.store(groups["order"], [place], row)
     with steps.where(steps.index("before", "mul", which, rows), "==", own):
         tile = steps.index("z", "add", steps.load("tile", groups["first_tile"], matrix), which)
         steps.store(groups["tile_matrix"], [tile], matrix)

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from explorer.compiler.ir.kernels import Count, ScheduledKernel
 from explorer.compiler.ir.loops import Buffer
-from explorer.compiler.ir.node import Extent, Names, Origin
+from explorer.compiler.ir.node import Extent, Names, Origin, made
 from explorer.compiler.schedule.edit.builder import Steps
 from explorer.compiler.schedule.gemm.tiling import THREADS_ACROSS
 from explorer.compiler.schedule.inspect.group_by_matrix import ROWS_A_TILE, THREADS
@@ -116,7 +116,7 @@ def clear_rows(
     step = 1 if columns % VECTOR else VECTOR
     wide = THREADS_ACROSS * step
     down = THREADS // THREADS_ACROSS
-    steps = Steps.over((sums, added), sums.origin)
+    steps = Steps.over((sums, added), made("zero the sums", "schedule", sums.origin))
     with steps.loop("block", Count(((nodes, down * CLEARED),)), "block") as block:
         first = steps.index("first", "mul", block, down * CLEARED)
         counted = steps.tile("pieces", [CLEARED, down], "register", type="i32")

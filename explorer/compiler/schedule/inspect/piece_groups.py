@@ -238,10 +238,9 @@ def _tiles(steps: Steps, inspector: Inspector, group: Extent, total: Extent) -> 
     the last block of destinations those that do not have single edges alone, in others all."""
     tiles, rows = tiles_and_rows(steps, total)
     block = steps.index("block", "div", group, inspector.choices)
-    past = steps.index("past", "sub", steps.index("b", "add", block, 2), inspector.blocks)
-    in_last = steps.index("in_last", "max", past, 0)
+    in_last = steps.index("in_last", "equal", steps.index("b", "add", block, 1), inspector.blocks)
     singles = steps.load("n", inspector["bin_rows"], group, PIECE - 1)
-    longer = steps.index("longer", "sub", total, steps.index("light", "mul", in_last, singles))
+    longer = steps.index("longer", "sub", total, steps.select("light", in_last, singles, 0))
     return tiles, rows, divide_up(steps, "heavy", longer, rows)
 
 
@@ -256,8 +255,7 @@ def _tile(steps: Steps, inspector: Inspector, group: Extent, place: Extent) -> N
         end = steps.index("end", "add", start, total)
         until = steps.index("until", "min", steps.index("past", "add", place, rows), end)
         matrix = steps.index("m", "mod", group, inspector.choices)
-        beyond = steps.index("beyond", "sub", steps.index("v", "add", which, 1), heavy)
-        is_light = steps.index("is_light", "min", steps.index("behind", "max", beyond, 0), 1)
+        is_light = steps.index("is_light", "at_most", heavy, which)
         tile = steps.index("z", "add", steps.load("tile", inspector["group_tile"], group, is_light), which)
         steps.know(facts.of_piece_tiles(str(tile), str(start), str(total), inspector.most_pieces, inspector.tiles))
         for hint, value in (("tile_matrix", matrix), ("tile_begin", place), ("tile_end", until)):

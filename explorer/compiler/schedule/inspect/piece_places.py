@@ -79,8 +79,7 @@ def _apart(steps: Steps, edge: Extent, node: Extent, last: LastPieces | None) ->
         yield
         return
     other = steps.load("other", last.first.name, node)
-    below, above = steps.index("below", "sub", other, edge), steps.index("above", "sub", edge, other)
-    with steps.where(0, "<", steps.index("apart", "max", below, above)):
+    with steps.where(steps.index("same", "equal", other, edge), "==", 0):
         yield
 
 

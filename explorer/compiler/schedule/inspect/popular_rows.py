@@ -17,7 +17,7 @@ from math import prod
 from explorer.compiler.decisions import Decision
 from explorer.compiler.ir import kernels, loops
 from explorer.compiler.ir.kernels import KeptLoad, ScheduledKernel
-from explorer.compiler.ir.node import Extent, Origin, walk
+from explorer.compiler.ir.node import Extent, Origin, made, walk
 from explorer.compiler.ir.set_maps import SORTED_MAPS
 from explorer.compiler.report import Report
 from explorer.compiler.schedule.edit.builder import Steps
@@ -78,7 +78,8 @@ def keep_popular(kernel: ScheduledKernel, target: GpuTarget) -> tuple[ScheduledK
     room = int(target.l2_bytes * CACHE_SHARE) // sum(
         FLOAT_BYTES * prod(map(kernel.size, table.extents[1:])) for table in gathers.tables
     )
-    inspector = _Inspector.of_gathers(kernel.name, gathers, max(1, room), kernel.origin)
+    origin = made(f"mark the popular rows of {gathers.index.name}", "schedule", kernel.origin)
+    inspector = _Inspector.of_gathers(kernel.name, gathers, max(1, room), origin)
     tables = ", ".join(table.name for table in gathers.tables)
     line = f"keep rows of {tables} in the L2 cache: those that {gathers.index.name} names most often, at most {room:,}"
     return *inspector.kernels(), scheduled(_reading(kernel, gathers, inspector.of["marked"]), line)

@@ -7,6 +7,7 @@ from dataclasses import replace
 from explorer.compiler.ir import loops
 from explorer.compiler.ir.node import Names, Node, merge, walk
 from explorer.compiler.ir.statements import all_names
+from explorer.compiler.schedule.edit.nests import kept_in
 from explorer.compiler.schedule.edit.statement_writer import Writer
 from explorer.compiler.schedule.lanes.mapping import Nest, Unfit
 
@@ -39,7 +40,7 @@ def output_in_row(nest: Nest, buffer: loops.Buffer, names: Names) -> Nest:
     write = Writer(kernel, merge(*(node.origin for node in accesses)))
     write.names = names
     row = names.new("y")
-    changed = tuple(_redirected(statement, buffer.name, row) for statement in loop.body)
+    changed = tuple(kept_in(statement, buffer.name, row) for statement in loop.body)
     declared: list[loops.Statement] = [loops.Row(name=row, extents=extents, origin=write.origin)]
     if not _fills_first(nest, buffer.name):
         declared += write.cleared(row, extents)
@@ -52,24 +53,12 @@ def _in_scalar(nest: Nest, buffer: loops.Buffer, accesses: list[Node], names: Na
     """The nest with an accumulator for an output of one number an iteration, which it only adds to."""
     loop, origin = nest.loop, merge(*(node.origin for node in accesses))
     total = loops.Accumulator(name=names.new("s"), start=0.0, origin=origin)
-    changed = tuple(_redirected(statement, buffer.name, total.name) for statement in loop.body)
+    changed = tuple(kept_in(statement, buffer.name, total.name) for statement in loop.body)
     stored = loops.Store(
         target=buffer.name, indices=(loop.variable,), function="copy", operands=(total.name,), origin=origin
     )
     nested = replace(loop, body=(total, *changed, stored))
     return Nest(replace(nest.kernel, body=(nested,)), nested)
-
-
-def _redirected(statement: loops.Statement, buffer: str, row: str) -> loops.Statement:
-    """The statement with its accesses to a buffer's row of this iteration to a row instead."""
-    match statement:
-        case loops.For():
-            return replace(statement, body=tuple(_redirected(child, buffer, row) for child in statement.body))
-        case loops.Load() if statement.buffer == buffer:
-            return replace(statement, buffer=row, indices=statement.indices[1:])
-        case loops.Store() | loops.Accumulate() if statement.target == buffer:
-            return replace(statement, target=row, indices=statement.indices[1:])
-    return statement
 
 
 def _fills_first(nest: Nest, buffer: str) -> bool:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from explorer.compiler.counts import Counts
 from explorer.compiler.ir import loops
-from explorer.compiler.ir.node import walk
+from explorer.compiler.ir.node import Origin, serving, walk
 from explorer.compiler.ir.statements import written_in
 from explorer.compiler.schedule.edit.nests import offsets_of
 from explorer.compiler.schedule.lanes.mapping import Nest, Unfit
@@ -21,7 +21,7 @@ from explorer.compiler.schedule.lanes.mapping import Nest, Unfit
 @dataclass(frozen=True)
 class Part:
     """A row or an accumulator that a segment's elements add to: by one reduction, or as a sum that is kept relative
-    to exp of the accumulator `scale`."""
+    to exp of the maximum `scale`: an accumulator, or a row with one for each column."""
 
     target: loops.Row | loops.Accumulator
     reduction: str
@@ -51,6 +51,12 @@ class Segment:
     offsets: str
     elements: str
     state: tuple[Part, ...]
+
+    @property
+    def origin(self) -> Origin:
+        """Of what shares the segment out: of the sums that it is done for, those of rows if there are some."""
+        sums = [part for part in self.state if part.extents] or self.state
+        return serving("sums over segments", "schedule", (self.nest.loop.origin,), (s.target.origin for s in sums))
 
     @property
     def row(self) -> str:
@@ -120,8 +126,10 @@ def _part(
 
 
 def _scale(write: loops.Accumulate | loops.Store, loop: loops.For) -> str:
-    """The accumulator m of `before = m; ...; now = m; d = before - now; shrink = exp(d); y *= shrink`, or ""."""
+    """The maximum m of `before = m; ...; now = m; d = before - now; shrink = exp(d); y *= shrink`, or "": an
+    accumulator, or a row of which each column shrinks that column of y."""
     computed = {node.result: node for node in walk(loop) if isinstance(node, loops.Compute)}
+    own = {n.result: n.buffer for n in walk(loop) if isinstance(n, loops.Load) and n.indices == write.indices}
 
     def operands(name: object, function: str) -> tuple[object, ...]:
         node = computed.get(str(name))
@@ -131,6 +139,7 @@ def _scale(write: loops.Accumulate | loops.Store, loop: loops.For) -> str:
     for function in ("exp", "sub"):
         names = operands(names[0], function) if len(names) == 1 else ()
     maxima = {source for name in names for source in operands(name, "copy")}
+    maxima |= {own[str(name)] for name in names if str(name) in own}
     return str(maxima.pop()) if len(names) == 2 and len(maxima) == 1 else ""
 
 

@@ -11,7 +11,7 @@ from dataclasses import replace
 
 from explorer.compiler.decisions import Decision
 from explorer.compiler.ir import kernels, loops
-from explorer.compiler.ir.node import walk
+from explorer.compiler.ir.node import serving, walk
 from explorer.compiler.ir.statements import rename
 from explorer.compiler.report import Report
 from explorer.compiler.schedule.edit.load_ahead import Batch
@@ -116,7 +116,8 @@ class _Dots:
         self.loads = report.number(nest.kernel.name, LOADS, 8)
         self.unroll = report.number(nest.kernel.name, UNROLL, 2) if spread.groups > 1 else 0
         self.warps = warps_for(nest.kernel.name, ELEMENTS, WARPS, report)
-        self.write = Writer(nest.kernel, nest.loop.origin)
+        sums = (node.origin for node in walk(nest.loop) if isinstance(node, loops.Accumulate))
+        self.write = Writer(nest.kernel, serving("dots of elements", "schedule", (nest.loop.origin,), sums))
         self.staging = Staging(elements_of(nest), ELEMENTS, self.write, self.warps)
         self.nest = Nest(self.staging.kernel, self.staging.loop)
         self.buffers = {buffer.name: buffer for buffer in self.staging.kernel.buffers}

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from explorer.compiler.counts import ASSUMED
 from explorer.compiler.decisions import Decision
 from explorer.compiler.ir import kernels, loops
 from explorer.compiler.ir.index_sets import few
@@ -79,12 +80,15 @@ LONG = 2 * USUAL_TILE
 """Elements that rows have on average from which on they are long; of shorter ones many are in a piece, and it is
 fetched whole."""
 SELDOM = 32
-"""Elements of a group of lanes at least, before it adds to one of few rows. Its neighbours add to the same one, and
-that takes turns: HGT's gradient of 272 thousand edges by 237 relations took 43 us longer with 4, on an H100."""
+"""Elements of a group of lanes at least, before it adds to one of few rows: its neighbours add to the same one."""
 IN_ORDER = 8
 """Elements of a lane at least, whose states are put together in order: with one each nearly every row is cut, and what
 puts it together takes longer than to sum it. A softmax of 148 thousand edges by 24 thousand nodes: 10 us for the sums,
 36 to put them together, on an H100."""
+NARROW, SOON = 8, 1 << 20
+"""Groups of a warp from which on they have few numbers each, and elements up to which those are merged: HGT's gradient
+of 272 thousand edges by 237 relations, a number each, took 43 us longer with atomics every 4 elements, and 88 with 32,
+where a lane then has many short rows; measured on an H100."""
 FEW = 16
 """Elements that a row has on average up to which pieces add to its sum, where that is a number."""
 
@@ -100,10 +104,10 @@ def schedule_nonzeros(kernel: loops.Kernel, report: Report) -> tuple[kernels.Sch
         warps = report.number(kernel.name, BLOCK_WARPS, WARPS if spread.groups > 1 else WARPS // 2)
 
         def pieces_of(chunk: int) -> Pieces:
-            return Pieces(segment, spread, chunk, Writer(nest.kernel, nest.loop.origin), report, warps)
+            return Pieces(segment, spread, chunk, Writer(nest.kernel, segment.origin), report, warps)
 
         pieces = pieces_of(chunk)
-        if _few_rows(pieces):
+        if _few_rows(pieces) and not _soon_merged(pieces, report):
             return _added(pieces_of(_at_least(SELDOM, pieces, report)), report)
         if _only_adds(pieces, report):
             return _added(pieces, report)
@@ -118,6 +122,13 @@ def schedule_nonzeros(kernel: loops.Kernel, report: Report) -> tuple[kernels.Sch
     each = f"{pieces.chunk} {segment.elements}"
     report.did(f"{kernel.name} by nonzeros, since rows differ in length: {each} a warp, {why}")
     return *with_popular(summing, report), merged
+
+
+def _soon_merged(pieces: Pieces, report: Report) -> bool:
+    """Whether a warp merges what there is of a row in no time, where lanes have few numbers each, and would take turns
+    to add them."""
+    count = None if report.counts is ASSUMED else report.counts.of(pieces.segment.elements)
+    return pieces.spread.groups >= NARROW and count is not None and count <= SOON
 
 
 def _at_least(elements: int, pieces: Pieces, report: Report) -> int:

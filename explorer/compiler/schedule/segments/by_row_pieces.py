@@ -31,7 +31,7 @@ from explorer.compiler.schedule.segments.merge import merging
 from explorer.compiler.schedule.segments.partials import Pieces
 from explorer.compiler.schedule.staging.row_elements import RowElements
 from explorer.compiler.schedule.strategies import ROW_PIECES, STRATEGY
-from explorer.compiler.target import EXTENT_LIMIT, FLOAT_BYTES
+from explorer.compiler.target import FLOAT_BYTES
 
 PIECE = 128
 """Elements of a piece."""
@@ -55,7 +55,7 @@ def schedule_row_pieces(kernel: loops.Kernel, report: Report) -> tuple[kernels.S
             return ()
         wanted = report.number(kernel.name, CHUNK, PIECE, lambda: _fitting(segment, report))
         size = _size(segment, wanted, report)
-        pieces = Pieces(segment, spread, size * spread.groups, Writer(nest.kernel, nest.loop.origin), report)
+        pieces = Pieces(segment, spread, size * spread.groups, Writer(nest.kernel, segment.origin), report)
         scheduled = _Summing(pieces).kernel(), merging(pieces, STATES_IN_FLIGHT)
     except Unfit:
         return ()
@@ -138,35 +138,30 @@ class _Summing:
 
     def _found(self, own: str) -> tuple[kernels.Statement, ...]:
         """The row of a warp, and the first element that it has of it. A warp past those of the pieces has a row of its
-        own, another one has the row that is cut where its piece begins: `limit` is 0 for the one and above everything
-        for the other, so what is not the smaller of it and something else is of the one or the other alone."""
+        own, another one has the row that is cut where its piece begins, if it does not begin there."""
         write, segment, rows = self.write, self.segment, self.segment.rows
         padded = write.index("padded", "add", self.pieces.count, WARPS - 1)
         blocks = write.index("blocks", "div", padded.result, WARPS)
         cuts = write.index("cuts", "mul", blocks.result, WARPS)
         past = write.index("past", "sub", own, cuts.result)
-        after = write.index("after", "add", past.result, 1)
-        behind = write.index("behind", "max", after.result, 0)
-        of_row = write.index("of_row", "min", behind.result, 1)
-        of_cut = write.index("of_cut", "sub", 1, of_row.result)
-        limit = write.index("limit", "mul", of_cut.result, EXTENT_LIMIT)
+        of_row = write.index("of_row", "at_most", 0, past.result)
         piece = write.index("piece", "min", own, self.pieces.count)
         place = write.index("place", "mul", piece.result, self.size)
-        first = write.index("first", "min", place.result, limit.result)
-        among = write.index("among", "min", rows, limit.result)
-        upper = write.index("upper", "max", among.result, 1)
+        first = write.index("first", "select", of_row.result, 0, place.result)
+        among = write.index("among", "max", rows, 1)
+        upper = write.index("upper", "select", of_row.result, 1, among.result)
         cut = write.search("cut", segment.offsets, first.result, 0, upper.result)
         number = write.index("number", "max", past.result, 0)
         row = write.define(segment.row, "add", cut.result, number.result)
         most = write.index("most", "max", segment.elements, 1)
         known = write.where(own, "<", self.pieces.count, *self._last_row(own, first.result, cut.result))
         begins = write.load("begins", segment.offsets, segment.row)
-        key = write.index("key", "min", begins.result, limit.result)
-        bound = write.index("bound", "add", first.result, of_row.result)
+        before = write.index("before", "less", begins.result, first.result)
+        own_row = write.index("mine", "select", of_row.result, 1, before.result)
         start = write.index("from", "max", begins.result, first.result)
-        mine = write.where(key.result, "<", bound.result, start, *self._row(start.result))
-        inside = write.where(segment.row, "<", rows, known, begins, key, bound, mine)
-        counted = (padded, blocks, cuts, past, after, behind, of_row, of_cut, limit, piece, place, first, among, upper)
+        mine = write.where(own_row.result, "==", 1, start, *self._row(start.result))
+        inside = write.where(segment.row, "<", rows, known, begins, before, own_row, mine)
+        counted = (padded, blocks, cuts, past, of_row, piece, place, first, among, upper)
         return (*counted, cut, number, row, most, write.where(first.result, "<", most.result, inside))
 
     def _last_row(self, piece: str, first: str, row: str) -> tuple[kernels.Statement, ...]:

@@ -8,12 +8,13 @@ states: a share of those that go on past the block's pieces, and then those of a
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
 from explorer.compiler.decisions import Decision
 from explorer.compiler.ir import kernels, loops
 from explorer.compiler.ir.node import walk
+from explorer.compiler.schedule.edit.statement_writer import Writer
 from explorer.compiler.schedule.lanes.log import LaneLog
 from explorer.compiler.schedule.lanes.mapping import of_heads, on_lanes, with_resident
 from explorer.compiler.schedule.lanes.state import Part
@@ -142,7 +143,7 @@ class _Merging:
         ]
         reach = write.index("reach", "mul", turn.past, pieces.size)
         gone = write.index("gone", "sub", turn.end, reach.result)
-        any_past = write.index("any", "max", gone.result, 0)
+        any_past = write.index("any", "less", 0, gone.result)
         members = write.index("members", "select", any_past.result, pieces.in_block, 0)
         far = self._sum(0, members.result, self.joined, lambda other: ((), (other,)))
         ended = (reach, gone, any_past, members, far, *segment.after)
@@ -191,11 +192,8 @@ class _Merging:
         """The loop over states, each with its parts in the arrays by their names."""
         other = self.write.names.new("other")
         found, indices = place(other)
-        body = [*found]
-        grown: dict[str, tuple[str, str]] = {}
-        for part in self.segment.state:
-            body += merge_part(self.pieces, part, arrays[part.name], (*indices, *self.pieces.head), grown)
-        return loops.For(variable=other, lower=lower, extent=stop, body=tuple(body), origin=self.write.origin)
+        body = (*found, *merge_states(self.pieces, arrays, (*indices, *self.pieces.head)))
+        return loops.For(variable=other, lower=lower, extent=stop, body=body, origin=self.write.origin)
 
     def _on_lanes(self, body: tuple[loops.Statement, ...], in_flight: int) -> tuple[kernels.Statement, ...]:
         """Statements of a row on lanes."""
@@ -206,28 +204,58 @@ class _Merging:
         return on_lanes(nest, body, replace(self.spread, unroll=in_flight), self.write.names)
 
 
-def merge_part(
-    pieces: Pieces, part: Part, array: str, place: tuple[str | int, ...], grown: dict[str, tuple[str, str]]
+def merge_states(
+    pieces: Pieces, arrays: Mapping[str, str], place: tuple[str | int, ...]
 ) -> tuple[loops.Statement, ...]:
-    """One target's part from its place; `grown` has, by maximum, what shrinks the old and the new to its growth."""
-    write, variables = pieces.write, pieces.write.over(part.extents)
-    value = write.load(part.name, array, *place, *variables)
-    if part.scale:
-        shrink, grow = grown[part.scale]
-        scaled = write.compute("scaled", "mul", value.result, grow)
-        shrunk = write.add(part.name, "product", shrink, *variables)
-        body = (value, scaled, shrunk, write.add(part.name, "sum", scaled.result, *variables))
-        return write.nested(variables, part.extents, body)
-    add = write.add(part.name, part.reduction, value.result, *variables)
-    if all(other.scale != part.name for other in pieces.segment.state):
-        return write.nested(variables, part.extents, (value, add))
-    now = write.compute("now", "max", part.name, value.result)
-    fallen = write.compute("fallen", "sub", part.name, now.result)
+    """Every target's part from its place in its array, by the targets' names: what is kept relative to a maximum
+    behind that, column by column where that is a row."""
+    write, state = pieces.write, pieces.segment.state
+    body: list[loops.Statement] = []
+    behind: list[loops.Statement] = []
+    for part in (part for part in state if not part.scale):
+        scaled = [other for other in state if other.scale == part.name]
+        variables = write.over(part.extents)
+        value = write.load(part.name, arrays[part.name], *place, *variables)
+        add = write.add(part.name, part.reduction, value.result, *variables)
+        if not scaled:
+            body += write.nested(variables, part.extents, (value, add))
+            continue
+        old, grown, shrink, grow = _grown(write, part, value.result, variables)
+        inside: list[loops.Statement] = []
+        for other in scaled:
+            own = variables or write.over(other.extents)
+            merged = _scaled(write, other, (arrays[other.name], *place, *own), own, shrink, grow)
+            if variables:
+                inside += merged
+            else:
+                behind += write.nested(own, other.extents, merged)
+        body += write.nested(variables, part.extents, (value, *old, *grown, add, *inside))
+    return *body, *behind
+
+
+def _grown(
+    write: Writer, part: Part, value: str, variables: tuple[str, ...]
+) -> tuple[tuple[loops.Statement, ...], tuple[loops.Statement, ...], str, str]:
+    """The loads of a maximum, what its growth by a value shrinks the old and the new by, and the names of both."""
+    old = (write.load(part.name, part.name, *variables),) if variables else ()
+    name = old[0].result if old else part.name
+    now = write.compute("now", "max", name, value)
+    fallen = write.compute("fallen", "sub", name, now.result)
     shrink_by = write.compute("shrink", "exp", fallen.result)
-    below = write.compute("below", "sub", value.result, now.result)
+    below = write.compute("below", "sub", value, now.result)
     grow_by = write.compute("grow", "exp", below.result)
-    grown[part.name] = shrink_by.result, grow_by.result
-    return value, now, fallen, shrink_by, below, grow_by, add
+    return old, (now, fallen, shrink_by, below, grow_by), shrink_by.result, grow_by.result
+
+
+def _scaled(
+    write: Writer, part: Part, place: tuple[str | int, ...], variables: tuple[str, ...], shrink: str, grow: str
+) -> tuple[loops.Statement, ...]:
+    """A sum that is kept relative to a maximum with its part, from its place, once that has grown."""
+    array, *indices = place
+    value = write.load(part.name, str(array), *indices)
+    scaled = write.compute("scaled", "mul", value.result, grow)
+    shrunk = write.add(part.name, "product", shrink, *variables)
+    return value, scaled, shrunk, write.add(part.name, "sum", scaled.result, *variables)
 
 
 def merged_arrays(pieces: Pieces) -> tuple[loops.Buffer, ...]:

@@ -13,7 +13,7 @@ from explorer.compiler.ir import kernels, loops
 from explorer.compiler.schedule.lanes.log import LaneLog
 from explorer.compiler.schedule.lanes.mapping import Nest, Spread, Unfit, on_lanes, with_resident
 from explorer.compiler.schedule.segments.by_rows import in_blocks
-from explorer.compiler.schedule.segments.merge import STATES_IN_FLIGHT, merge_part, merged_arrays, merging
+from explorer.compiler.schedule.segments.merge import STATES_IN_FLIGHT, merge_states, merged_arrays, merging
 from explorer.compiler.schedule.segments.partials import Pieces
 
 MERGE = Decision(
@@ -71,10 +71,8 @@ def _merged(pieces: Pieces, spread: Spread, first: loops.Index, last: loops.Inde
     other = write.names.new("other")
     missed = write.index("missed", "sub", other, first.result)
     place = write.index("place", "min", missed.result, 1)
-    body: list[loops.Statement] = [missed, place]
-    for part in segment.state:
-        body += merge_part(pieces, part, pieces.stores[part.name], (other, place.result), {})
-    states = loops.For(variable=other, lower=first.result, extent=stop.result, body=tuple(body), origin=write.origin)
+    body = (missed, place, *merge_states(pieces, pieces.stores, (other, place.result)))
+    states = loops.For(variable=other, lower=first.result, extent=stop.result, body=body, origin=write.origin)
     everything = (*segment.before, stop, states, *segment.after)
     kernel = replace(pieces.kernel, buffers=(*pieces.kernel.buffers, *pieces.states("temporary")))
     nest = Nest(kernel, replace(pieces.nest.loop, body=everything))

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from explorer.compiler.ir.kernels import Loop, ScheduledKernel, Tile, Where, inputs_of, reads_of, result_of
 from explorer.compiler.ir.loops import Accumulate, Accumulator, Index, Load, Store
 from explorer.compiler.ir.node import Atom, Node, walk
-from explorer.compiler.schedule.edit.queries import Body, access_of, accesses, array_of, static_extent
+from explorer.compiler.schedule.edit.queries import Body, accesses, array_of, static_extent, touched_in
 from explorer.compiler.target import WARP
 
 JOINING = 5
@@ -62,11 +62,7 @@ def _takes_sums(kernel: ScheduledKernel, outer: Loop, outputs: set[str]) -> bool
     joined = sum(-(-(trip or 0) // WARP) + JOINING for trip in trips)
     if None in trips or -(-iterations // WARP) * each >= iterations * joined:
         return False
-    return all(_lies_together(kernel, outer, access) for name in _arrays(outer) for access in accesses(outer, name))
-
-
-def _arrays(loop: Loop) -> set[str]:
-    return {array_of(access) for node in walk(loop) if (access := access_of(node)) is not None}
+    return all(_lies_together(kernel, outer, access) for name in touched_in(outer) for access in accesses(outer, name))
 
 
 def _lies_together(kernel: ScheduledKernel, loop: Loop, access: Load | Store | Accumulate) -> bool:

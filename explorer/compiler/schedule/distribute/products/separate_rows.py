@@ -12,8 +12,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from explorer.compiler.ir import loops
-from explorer.compiler.ir.node import Names, merge, walk
-from explorer.compiler.ir.statements import names_read, pure, renamed, slice_for, written_names
+from explorer.compiler.ir.node import Names, walk
+from explorer.compiler.ir.statements import loop_origin, names_read, pure, renamed, slice_for, written_names
 from explorer.compiler.schedule.edit.nests import Body, static_loop
 
 
@@ -37,7 +37,7 @@ def _parts(loop: loops.Statement, names: Names) -> Body:
     for group in groups:
         needed = slice_for(scalars, group)
         body = tuple(s for s in loop.body if any(s is member for member in (*needed, *group)))
-        part = replace(loop, body=body, origin=merge(*(s.origin for s in body)))
+        part = replace(loop, body=body, origin=loop_origin(body, loop.extent))
         parts += renamed((part,), _fresh(part, names)) if parts else (part,)
     return tuple(parts)
 
