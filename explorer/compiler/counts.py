@@ -17,7 +17,10 @@ SETS = {
 }
 """What a caller names of a graph, and the index set that it counts; a pair is a node with the type of an edge at it."""
 MATRIX_SETS = {"rows": "row", "cols": "col", "nonzeros": "nonzero"}
-"""What a caller names of a matrix; the rows of one of nodes by nodes are `nodes`."""
+"""What a caller names of a matrix; the rows of one of nodes by nodes are `nodes`, and an op that calls its sets
+otherwise names them so: `words`, `contexts`."""
+LISTS = "entries"
+"""What a caller names of lists, beside the op's own sets."""
 ALL_SETS = {**SETS, **MATRIX_SETS}
 LARGEST = 10**12
 
@@ -39,7 +42,7 @@ class Counts:
 
     def of(self, extent: str) -> int | None:
         """The rows of the set whose size loops call so; None where nobody knows."""
-        return self.rows.get(ALL_SETS.get(extent, ""))
+        return self.rows.get(ALL_SETS.get(extent, extent))
 
     @property
     def about(self) -> str:
@@ -55,16 +58,20 @@ def read_counts(given: Mapping[str, int], name: str = "") -> Counts:
     """Counts from numbers by the names of SETS, of a graph, or of MATRIX_SETS, of a matrix, called `name`.
 
     `nodes` and `edges` must be there, types are 1 and pairs are estimated where they are not; of a matrix `nonzeros`
-    and `rows` or `nodes`. Raises CountError.
+    and `rows`, `nodes` or what an op calls its rows; of lists `entries`. Raises CountError.
     """
+    of_op = LISTS in given or not given.keys().isdisjoint(MATRIX_SETS)
+    own = given.keys() - ALL_SETS.keys()
     for key, value in given.items():
-        if key not in ALL_SETS:
+        if key in own and not of_op:
             raise CountError(f"there is nothing called '{key}' to count: counts are of {', '.join(ALL_SETS)}")
         if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= LARGEST:
             raise CountError(f"the count of {key} is a whole number from 0 to {LARGEST:,}, not {value!r}")
-    if given.keys() & MATRIX_SETS.keys():
-        _check_there(given, "nodes" if "nodes" in given else "rows", "nonzeros")
-        return Counts(name or "the given matrix", MappingProxyType({ALL_SETS[key]: given[key] for key in given}))
+    if of_op:
+        owner = () if own else ("nodes",) if "nodes" in given else ("rows",)
+        _check_there(given, *owner, *(() if LISTS in given else ("nonzeros",)))
+        named = {ALL_SETS.get(key, key): number for key, number in given.items()}
+        return Counts(name or "the given matrix", MappingProxyType(named))
     _check_there(given, "nodes", "edges")
     rows = {"etype": 1, "ntype": 1, **{SETS[key]: value for key, value in given.items()}}
     guess = min(rows["edge"], rows["node"] * rows["etype"], round(_ASSUMED_SHARE * rows["edge"]))

@@ -78,6 +78,9 @@ def test_a_matrix_has_counts_of_its_own() -> None:
     counts = read_counts({"rows": 10, "nonzeros": 100}, "a matrix")
     assert [counts.of(extent) for extent in ("rows", "nonzeros", "cols", "edges", "D")] == [10, 100, None, None, None]
     assert read_counts({"nodes": 10, "nonzeros": 100}).of("nodes") == 10
+    words = read_counts({"words": 10, "contexts": 20, "nonzeros": 100})
+    assert [words.of(extent) for extent in ("words", "contexts", "nonzeros", "rows")] == [10, 20, 100, None]
+    assert read_counts({"bags": 10, "rows": 5, "entries": 100}).of("bags") == 10
     assert (ASSUMED.of("nonzeros"), ASSUMED.of("edges")) == (None, ASSUMED["edge"])
 
 

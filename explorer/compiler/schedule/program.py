@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TypeVar
 
@@ -37,6 +37,7 @@ from explorer.compiler.schedule.gemm.outer_products import schedule_outer_produc
 from explorer.compiler.schedule.gemm.strategy import Groupings, schedule_pairs, schedule_products
 from explorer.compiler.schedule.match.outer_products import find_outer_sum
 from explorer.compiler.schedule.reuse import scheduled_once
+from explorer.compiler.schedule.segments.by_parts import OF_PARTS, in_parts, waits_long
 from explorer.compiler.schedule.segments.by_rows import schedule_rows
 from explorer.compiler.schedule.segments.strategy import OF_SUMS, usual_of_sums
 from explorer.compiler.schedule.shared_out import is_shared_out, is_soon_merged
@@ -49,6 +50,7 @@ from explorer.compiler.schedule.strategies import (
     LONG_SUMS,
     OUTER_PRODUCTS,
     ROWS,
+    SEGMENT_PARTS,
     SPLIT_ELEMENTS,
     SPLIT_ROWS,
     SPLIT_SEGMENTS,
@@ -64,7 +66,7 @@ from explorer.compiler.schedule.warps.strategy import SHARED_BYTES, RowsTooLarge
 from explorer.compiler.target import FLOAT_BYTES
 from explorer.compiler.unsupported import Unsupported
 
-PARTS = (CUT_PRODUCTS, SPLIT_SUMS, STAGES, SPLIT_ROWS, SPLIT_SEGMENTS, SPLIT_ELEMENTS)
+PARTS = (CUT_PRODUCTS, SPLIT_SUMS, STAGES, SPLIT_ROWS, SEGMENT_PARTS, SPLIT_SEGMENTS, SPLIT_ELEMENTS)
 """The strategies that take a nest apart, whose kernels are scheduled in their turn."""
 Made = ScheduledKernel | loops.Kernel
 Step = TypeVar("Step", ScheduledKernel, Made)
@@ -188,6 +190,7 @@ def _with_count(kernel: ScheduledKernel, count: tuple[str, Count] | None) -> Sch
     named = {extent for buffer in kernel.buffers for extent in buffer.extents}
     named |= {name for node in walk(kernel) for name in reads_of(node)}
     named |= {extent for _, number in kernel.counts for extent in number.names}
+    named -= {name for name, _ in kernel.counts}
     return replace(kernel, counts=(count, *kernel.counts)) if count is not None and count[0] in named else kernel
 
 
@@ -214,6 +217,7 @@ class _Scheduling:
     maps: Mapping[str, loops.Buffer]
     report: Report
     most_bytes: int
+    counts: dict[str, Count] = field(default_factory=dict)
 
     @classmethod
     def of(cls, nests: Sequence[loops.Kernel], report: Report, kept: Sequence[str], most_bytes: int) -> _Scheduling:
@@ -249,7 +253,7 @@ class _Scheduling:
                 parts = strategy in PARTS
                 following = self._part if parts else self.kernels
                 each = ((step,) if isinstance(step, ScheduledKernel) else following(step) for step in steps)
-                found = tuple(kernel for kernels in each for kernel in kernels)
+                found = tuple(self._counted(kernel) for kernels in each for kernel in kernels)
                 return self._cleared_together(kernel, found) if strategy == STAGES else found
         raise Unsupported(f"No strategy's kernels for {kernel.name} can be shown to be right.")
 
@@ -261,12 +265,22 @@ class _Scheduling:
             yield CHUNKS
         yield from (GEMM, GEMM_OF_SUMS, CUT_PRODUCTS, SPLIT_SUMS, STAGES, SPLIT_ROWS, OUTER_PRODUCTS, LONG_SUMS)
         for strategy in usual_of_sums(kernel, self.report):
-            if strategy == ROWS and self.report.options.split == "auto":
-                yield SPLIT_SEGMENTS
+            if strategy == ROWS:
+                yield from self._before_rows(kernel)
             yield strategy
         if walked_by_few(kernel):
             yield from (SPLIT_ELEMENTS, ELEMENTS)
-        yield from (SPLIT_SEGMENTS, WARPS)
+        yield SEGMENT_PARTS
+        if kernel.template != OF_PARTS:  # whose iterations are short, and alike
+            yield SPLIT_SEGMENTS
+        yield WARPS
+
+    def _before_rows(self, kernel: loops.Kernel) -> Iterator[str]:
+        """What is tried of a nest before its rows are walked from their first element to their last."""
+        if usual_of_sums(kernel, self.report)[:-1] or waits_long(kernel, self.report):
+            yield SEGMENT_PARTS
+        if self.report.options.split == "auto" and kernel.template != OF_PARTS:
+            yield SPLIT_SEGMENTS
 
     def _attempt(self, strategy: str, kernel: loops.Kernel, wanted: bool) -> tuple[Made, ...]:
         """What a strategy makes of a nest, shown to be right; nothing, and nothing grouped, done or chosen, where it
@@ -312,6 +326,8 @@ class _Scheduling:
                 return split_rows(kernel, names, self.maps, always=True)
             case "elements":
                 return [self._warps_of(each, kernel) for each in add_elements(kernel, self.maps)]
+            case "segment_parts":
+                return self._in_segment_parts(kernel)
             case "outer_products":
                 return schedule_outer_products(kernel, groupings, report)
             case "warps":
@@ -380,6 +396,20 @@ class _Scheduling:
             adding = (self._warps_of(found.adding, kernel),)
         steps = (clearing, *adding)
         return tuple(_with_count(step, found.count) for step in steps)
+
+    def _in_segment_parts(self, kernel: loops.Kernel) -> tuple[loops.Kernel, ...]:
+        """The kernels of parts of few long rows; none where a nest is something else."""
+        found = in_parts(kernel, self.groupings.names, self.report)
+        if found is None:
+            return ()
+        self.counts[found.count[0]] = found.count[1]
+        return found.kernels
+
+    def _counted(self, kernel: ScheduledKernel) -> ScheduledKernel:
+        """A kernel with how many parts there are, where its arrays need that."""
+        for count in self.counts.items():
+            kernel = _with_count(kernel, count)
+        return kernel
 
     def _cleared_together(self, kernel: loops.Kernel, steps: Sequence[ScheduledKernel]) -> tuple[ScheduledKernel, ...]:
         """The kernels of a nest's stages, those that only clear arrays in as few as can be, ahead of all."""

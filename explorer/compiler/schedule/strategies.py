@@ -20,6 +20,7 @@ ROWS = "rows"
 SPLIT_SEGMENTS = "split_segments"
 SPLIT_ELEMENTS = "split_elements"
 ELEMENTS = "elements"
+SEGMENT_PARTS = "segment_parts"
 WARPS = "warps"
 FITS = {
     CHUNKS: "a score of a batch, without gradients and negatives",
@@ -37,6 +38,7 @@ FITS = {
     ROWS: "sums over segments",
     SPLIT_ELEMENTS: "a nest of few iterations that go through all elements",
     ELEMENTS: "a nest of few iterations that go through all elements",
+    SEGMENT_PARTS: "few rows of long segments, of data whose numbers are known",
     SPLIT_SEGMENTS: "a nest that takes sums over segments one after another",
     WARPS: "a nest whose rows a block has room for",
 }

@@ -16,7 +16,6 @@ from typing import Any, Protocol
 from explorer.compiler.codegen.binary.ptx import is_made
 from explorer.compiler.codegen.text import Code
 from explorer.compiler.compilation import Compilation
-from explorer.compiler.counts import ALL_SETS
 from explorer.compiler.ir.graph import Gather, Graph
 from explorer.compiler.ir.index_sets import count_name
 from explorer.compiler.ir.node import Extent
@@ -110,11 +109,10 @@ def fit_op(request: ModelRequest, compilation: Compilation, lists: Lists) -> Fit
     graph = compilation.stages["graph"].program
     assert isinstance(graph, Graph)
     brought = {dim: size for dim, size in sizes_brought(graph, lists.row_shape).items() if dim not in request.sizes}
-    counts = matrix_counts(graph, lists)
+    counts = op_counts(graph, lists)
     for fixed in (brought, {}):
         sized = replace(request, sizes={**request.sizes, **fixed})
-        changed = any(compilation.sizes[dim] != size for dim, size in fixed.items())
-        found = attempt(sized, counts, lists.name) if changed or counts else compilation
+        found = attempt(sized, counts, lists.name)
         if found.ok:
             break
     misfits = {dim: f"the text, for {dim} = {size} of {lists.name} does not fit it" for dim, size in brought.items()}
@@ -131,12 +129,11 @@ def sizes_brought(graph: Graph, row_shape: tuple[int, ...]) -> dict[str, int]:
     return brought
 
 
-def matrix_counts(graph: Graph, lists: Lists) -> dict[str, int] | None:
-    """A matrix's sizes as `explorer.compile` takes them; None for lists, and where the op calls its sets otherwise."""
+def op_counts(graph: Graph, lists: Lists) -> dict[str, int]:
+    """The sizes of a matrix or of lists as `explorer.compile` takes them, by what the op calls its sets."""
     sets = Sets.of(graph)
     sizes = {sets.picked: lists.num_cols, sets.owner: lists.num_rows, sets.entry: lists.num_entries}
-    found = {str(count_name(index_set)): size for index_set, size in sizes.items()}
-    return found if "nonzeros" in found and found.keys() <= ALL_SETS.keys() else None
+    return {str(count_name(index_set)): size for index_set, size in sizes.items()}
 
 
 def picked_dims(graph: Graph) -> tuple[Extent, ...]:

@@ -290,6 +290,24 @@ def test_long_rows_by_tiles_are_what_the_loops_sum(example: str, lengths: Sequen
     assert largest_error(kernel, pieces, arrays_for(kernel, lengths)) < 1e-5
 
 
+@pytest.mark.parametrize(("what", "elements"), [("sum(exp(w[j] * a - top) for j, a in A.row(i))", 8), ("0", 1)])
+def test_a_lane_has_some_elements_of_what_is_put_together_in_order(what: str, elements: int) -> None:
+    """Sums that are scaled while their maximum grows; maxima alone are shared out among as many lanes as there are."""
+    text = f"""op Softmax(A: csr[row, col]):
+    param w[col]
+    for i in A.rows():
+        top = max(w[j] * a for j, a in A.row(i))
+        i["y"] = top + {what}
+    return i["y"]
+"""
+    counts = {"rows": 24_000, "cols": 24_000, "nonzeros": 148_000}
+    program = compile_model(text, counts=counts).stages["kernels"].program
+    assert isinstance(program, Module)
+    pieces = program.programs[0]
+    assert isinstance(pieces, ScheduledKernel)
+    assert f"share a warp's among 32 groups of 1 lanes, {elements} each" in pieces.schedule
+
+
 def streamed(text: str, counts: dict[str, int] | None = None, **options: bool) -> list[tuple[str, ...]]:
     """What each kernel of a program streams, where it streams anything."""
     program = compile_model(text, options=options, counts=counts).stages["kernels"].program

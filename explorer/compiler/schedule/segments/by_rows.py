@@ -108,6 +108,16 @@ def loads_in_flight(nest: Nest) -> int:
     return LOADS_OF_LISTS if lists else LOADS_OF_ROWS
 
 
+def elements_in_flight(kernel: loops.Kernel, report: Report) -> int:
+    """How many elements of a row's segment are loaded together; 0 where the kernel cannot be scheduled by rows."""
+    try:
+        nest = rows_nest(kernel)
+        _, spread = _on_lanes(nest, spread_rows(nest, lanes_for(nest, report)), _names(nest))
+    except Unfit:
+        return 0
+    return loads_in_flight(nest) * (spread.groups if spread.split else 1)
+
+
 class _Rows:
     """The kernel in which a group of lanes, or a warp whose groups share a segment, has a row."""
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from explorer.compiler.ir.kernels import Loop, ScheduledKernel, Tile, Where, inputs_of, result_of
+from explorer.compiler.ir.kernels import Loop, ScheduledKernel, Tile, Where, inputs_of, reads_of, result_of
 from explorer.compiler.ir.loops import Accumulate, Accumulator, Index, Load, Store
 from explorer.compiler.ir.node import Atom, Node, walk
 from explorer.compiler.schedule.edit.queries import Body, accesses, array_of, static_extent, touched_in
@@ -78,10 +78,10 @@ def _lies_together(kernel: ScheduledKernel, loop: Loop, access: Load | Store | A
 @dataclass(frozen=True)
 class _Places:
     """Names in a loop's body: `apart` those that are the loop's variable and something that is the same in all
-    iterations, so that each iteration has its own; `local` all that are computed there."""
+    iterations, so that each iteration has its own; `following` those that the variable is part of in any way."""
 
     apart: frozenset[str]
-    local: frozenset[str]
+    following: frozenset[str]
 
     @classmethod
     def of(cls, loop: Loop) -> _Places:
@@ -94,7 +94,7 @@ class _Places:
                 others = [operand for operand in node.operands if operand not in apart]
                 if len(others) == 1 and (others[0] not in local or others[0] in steady):
                     apart.add(node.result)
-        return cls(frozenset(apart), frozenset(local - steady))
+        return cls(frozenset(apart), frozenset(_following(nodes, loop.variable)))
 
     def tell(self, indices: tuple[Atom, ...]) -> bool:
         """Whether an index is another one in each iteration."""
@@ -102,7 +102,17 @@ class _Places:
 
     def follow(self, index: Atom) -> bool:
         """Whether an index may be another one in each iteration."""
-        return index in self.apart or index in self.local
+        return index in self.following
+
+
+def _following(nodes: Sequence[Node], variable: str) -> set[str]:
+    """The names that a loop's variable is part of in any way."""
+    found = {variable}
+    for node in nodes:
+        name = result_of(node)
+        if name is not None and not found.isdisjoint(reads_of(node)):
+            found.add(name)
+    return found
 
 
 def _steady(nodes: Sequence[Node], variables: set[str]) -> set[str]:
