@@ -110,7 +110,7 @@ class _Flattening:
         loop = every_loop(kernel)
         if loop is not None and not loop.parallel:
             *before, last = inlined(loop.body, self.names)
-            adds = _of_candidates(kernel, loop, last, self.count) and all(map(pure, before))
+            adds = self._of_candidates(kernel, loop, last) and all(map(pure, before))
             return (self._spread(kernel, loop, tuple(before), last) if adds else self._in_place(kernel),)
         if loop is not None:
             body = without_copies(kernel, loop)
@@ -125,14 +125,18 @@ class _Flattening:
     def _behind_product(self, kernel: loops.Kernel, loop: loops.For) -> int | None:
         """Where the candidates' loop is, if it reads a row that is a product of the triple's own."""
         body = loop.body
-        at = next((p for p, s in enumerate(body) if _of_candidates(kernel, loop, s, self.count)), None)
+        at = next((p for p, s in enumerate(body) if self._of_candidates(kernel, loop, s)), None)
         if at is None or not any(map(multiplies, body[:at])):
             return None
         rows = {statement.name for statement in body[:at] if isinstance(statement, loops.Row)}
         return at if rows & names_read(body[at:]) else None
 
+    def _of_candidates(self, kernel: loops.Kernel, loop: loops.For, statement: loops.Statement) -> bool:
+        """The same of a loop over triples: one over all candidates may have rows of as many numbers."""
+        return loop.extent == self.batch and _of_candidates(kernel, loop, statement, self.count)
+
     def _is_product(self, kernel: loops.Kernel, loop: loops.For, statement: loops.Statement) -> bool:
-        return _of_candidates(kernel, loop, statement, self.count) and multiplies(statement)
+        return self._of_candidates(kernel, loop, statement) and multiplies(statement)
 
     def _cut(self, kernel: loops.Kernel, loop: loops.For, at: int) -> tuple[loops.Kernel, ...]:
         """The kernel with the loop at a place in a kernel of its own: over all candidates, if nothing else is in it."""
@@ -156,7 +160,7 @@ class _Flattening:
         """How many of an iteration's statements go over candidates, or multiply."""
         loop = every_loop(kernel)
         body = loop.body if loop else ()
-        return sum(multiplies(s) or _of_candidates(kernel, loop, s, self.count) for s in body if loop)
+        return sum(multiplies(s) or self._of_candidates(kernel, loop, s) for s in body if loop)
 
     def _with_rows_stored(self, kernel: loops.Kernel, loop: loops.For, at: int) -> tuple[loops.Kernel, loops.For]:
         """The kernel with the rows that are filled in front of a place, and read behind it, in arrays."""

@@ -11,9 +11,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from explorer.compiler.ir import loops
-from explorer.compiler.ir.index_sets import few
+from explorer.compiler.ir.index_sets import ORDER, few
 from explorer.compiler.ir.loops import Buffer
 from explorer.compiler.ir.node import Extent, Names, Origin, walk
+from explorer.compiler.ir.set_maps import SORTED_MAPS
 from explorer.compiler.ir.statements import closure, names_read, pure, slice_for, written_names
 from explorer.compiler.schedule.edit.nests import (
     Body,
@@ -175,9 +176,9 @@ class _Rows:
         element, extent, rows = place
         if self._outside(rows):
             known = self._segment_of(element, extent, rows)
-            if known is None:
+            if not known:
                 return ()
-            rows = (known, *rows)
+            rows = (*known, *(s for s in rows if s not in known))
         made = {s.name: array_of_each(self.kernel, s, extent, self.names) for s in crossing}
         sums = self._summing(used, made, element)
         if not always and not is_deep(self.kernel, rows) and find_outer_sum(sums) is None:
@@ -193,17 +194,25 @@ class _Rows:
                 own.add(str(loops.result_of(scalar)))
         return bool(own & names_read(rows))
 
-    def _segment_of(self, element: str, extent: Extent, rows: Body) -> loops.Load | None:
-        """The load of which of few segments an element is in; None where no array says it, or where the segment begins
-        and ends is needed too."""
+    def _segment_of(self, element: str, extent: Extent, rows: Body) -> Body:
+        """The load of which of few segments an element is in, behind that of the element where it is told apart by its
+        place in an order; none where no array says it, or where the segment begins and ends is needed too."""
         index = map_of(self.maps, self.scalars, self.segment)
         needed = slice_for(self.scalars, rows)
         bounds = {self.segment.lower, self.segment.extent}
         if index is None or index.extents != (extent,) or not few(self.loop.extent):
-            return None
+            return ()
         if bounds & {loops.result_of(s) for s in needed}:
-            return None
-        return loops.Load(result=self.loop.variable, buffer=index.name, indices=(element,), origin=rows[0].origin)
+            return ()
+        found: Body = ()
+        if element == self.segment.variable and index.name not in SORTED_MAPS:
+            order = f"{index.name}{ORDER}", (element,)
+            found = tuple(s for s in rows if isinstance(s, loops.Load) and (s.buffer, s.indices) == order)[:1]
+            if not found:
+                return ()
+            element = str(loops.result_of(found[0]))
+        load = loops.Load(result=self.loop.variable, buffer=index.name, indices=(element,), origin=rows[0].origin)
+        return *found, load
 
     def _place(self, rows: Body) -> tuple[str, Extent, Body] | None:
         """What tells elements apart, how many there are, and the rows' statements: an element that is only looked up
@@ -232,7 +241,7 @@ class _Rows:
         extent: Extent,
     ) -> loops.Kernel:
         """The kernel of the rows."""
-        known = [s for s in rows if loops.result_of(s) == self.loop.variable]
+        known = closure(rows, {self.loop.variable})
         body = [*known, *slice_for(self.scalars, rows), *(s for s in rows if s not in known)]
         for statement in crossing:
             array = made[statement.name].name
