@@ -16,7 +16,7 @@ from explorer.compiler.ir.module import Module
 from explorer.compiler.ir.node import Names, VerificationError, walk
 from explorer.compiler.ir.verify.kernels import verify_scheduled
 from explorer.compiler.passes.loops.cleared import clearing_kernel
-from explorer.compiler.report import Report, ScheduledNest
+from explorer.compiler.report import Mark, Report, ScheduledNest
 from explorer.compiler.schedule.chunks.strategy import schedule_chunks
 from explorer.compiler.schedule.distribute.by_elements import add_elements
 from explorer.compiler.schedule.distribute.duplicates import Repeated
@@ -248,14 +248,29 @@ class _Scheduling:
         wanted = str(report.choose(kernel.name, STRATEGY, ""))
         for strategy in (*filter(None, (wanted,)), *self._usual(kernel)):
             report.settle(kernel.name, STRATEGY, strategy)
+            before, said = self.copy(), (report.mark(), self.groupings.names.mark())
             if steps := self._attempt(strategy, kernel, strategy == wanted):
                 report.settle(kernel.name, STRATEGY, strategy, misfit(wanted) if wanted else "")
                 parts = strategy in PARTS
                 following = self._part if parts else self.kernels
                 each = ((step,) if isinstance(step, ScheduledKernel) else following(step) for step in steps)
-                found = tuple(self._counted(kernel) for kernels in each for kernel in kernels)
+                try:
+                    found = tuple(self._counted(kernel) for kernels in each for kernel in kernels)
+                except RowsTooLarge:
+                    raise
+                except Unsupported as error:  # of a part: the nest is whole again for the next strategy
+                    report.refused(f"{kernel.name} is not scheduled by {strategy}: {error}")
+                    self._back_to(before, *said)
+                    continue
                 return self._cleared_together(kernel, found) if strategy == STAGES else found
         raise Unsupported(f"No strategy's kernels for {kernel.name} can be shown to be right.")
+
+    def _back_to(self, before: _Scheduling, said: Mark, named: int) -> None:
+        """Forgets what has been scheduled since."""
+        self.groupings.made = before.groupings.made
+        self.groupings.names.back_to(named)
+        self.repeated.made, self.repeated.names = before.repeated.made, before.repeated.names
+        self.report.back_to(said)
 
     def _usual(self, kernel: loops.Kernel) -> Iterator[str]:
         """The strategies that a nest may have, the best first: by chunks, where the options ask for it; by its
