@@ -202,4 +202,7 @@ class Report:
         for choice in self.choices[chosen:]:
             del self._known[choice.key]
             self._asked[choice.kernel] -= 1
+            whole, _, number = choice.kernel.partition("#")
+            if number and not self._asked[choice.kernel]:  # nothing is left of the nest that had this name
+                self._kernels[whole] = whole if number == "2" else f"{whole}#{int(number) - 1}"
         del self.choices[chosen:]

@@ -227,8 +227,8 @@ class _Scheduling:
 
     def copy(self) -> _Scheduling:
         """The same, which what is done from here on does not change."""
-        repeated = replace(self.repeated, made=dict(self.repeated.made), names=dict(self.repeated.names))
-        return replace(self, groupings=replace(self.groupings, made=dict(self.groupings.made)), repeated=repeated)
+        repeated = replace(self.repeated, made=self.repeated.made.copy(), names=self.repeated.names.copy())
+        return replace(self, groupings=replace(self.groupings, made=self.groupings.made.copy()), repeated=repeated)
 
     def again(self, kernel: loops.Kernel, report: Report) -> tuple[ScheduledKernel, ...]:
         """A nest's kernels by themselves, chosen and reported elsewhere, with what was grouped before it."""
