@@ -104,7 +104,7 @@ def test_every_operation_is_in_the_cuda_and_in_the_ptx(kernel: Kernel) -> None:
 @every_kernel
 def test_only_declarations_and_braces_have_no_origin(kernel: Kernel) -> None:
     structure = re.compile(
-        r"\s*(|}|#pragma unroll( 4)?|constexpr int .*|//.*|extern .*|\w+_kernel\("
+        r"\s*(|}|#pragma unroll( 4)?|constexpr int .*|//.*|extern .*|\w+_kernel\(|(template <.*> )?__device__ .*;"
         r"|((const (int|float)\* __restrict__|int\*|float\*|int) \w+(, ?|\) {))+)"
     )
     for line in cuda(kernel).lines:
@@ -120,7 +120,9 @@ def test_ptx_gives_origins_to_instructions_alone(kernel: Kernel) -> None:
 
 
 def test_the_text_of_transr_reads_like_the_loops() -> None:
-    body = text(cuda(kernels.transr(64, 33))).partition("return;\n")[2]
+    kernel, _, functions = text(cuda(kernels.transr(64, 33))).partition("\n// Device functions")
+    body = kernel.partition("return;\n")[2]
+    assert "lanes_sum" in functions
     assert (
         body
         == """\
@@ -253,7 +255,7 @@ def test_names_of_the_language_are_renamed() -> None:
 def test_launch_names_the_arguments_in_order() -> None:
     (launch,) = cuda(kernels.halves(20)).launches
     assert launch.arguments == ("h", "r", "t", "E", "W", "out", "B", "relation")
-    assert (launch.symbol, str(launch.blocks), launch.threads) == ("Halves_kernel", "ceil(B / 4)", 128)
+    assert (launch.symbol, str(launch.blocks), launch.threads) == ("Halves_kernel", "ceil(B / 16)", 128)
 
 
 def test_a_refused_text_is_unsupported_with_the_log() -> None:
