@@ -46,14 +46,17 @@ def test_no_stage_reads_an_option_of_the_other_side(monkeypatch):
             return getattr(self.options, name)
 
     stage = []
-    run_stage = compilation._run_stage
+    run, run_pass = compilation._Stages._run, compilation._run_pass
 
-    def named(spec, *arguments):
+    def named(stages, spec, *arguments):
         stage.append(spec.name)
-        return run_stage(spec, *arguments)
+        return run(stages, spec, *arguments)
 
-    monkeypatch.setattr(compilation, "_run_stage", named)
-    monkeypatch.setattr(compilation, "Report", lambda options, counts, _: Report(Recording(options, stage[-1]), counts))
+    def recorded(step, program, before, report):
+        return run_pass(step, program, before, Report(Recording(report.options, stage[-1]), report.counts))
+
+    monkeypatch.setattr(compilation._Stages, "_run", named)
+    monkeypatch.setattr(compilation, "_run_pass", recorded)
     sides = {"slc": "decoupled", "dlc": "decoupled", "kernels": "scheduled", "cuda": "scheduled"}
     for model in ("kge/transr", "rgnn/rgat", "embedding/spmm"):
         made = explorer.compile((EXAMPLES / f"{model}.emb").read_text(), options={"grad": True}, on_demand=True)

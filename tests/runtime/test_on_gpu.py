@@ -199,8 +199,13 @@ def test_a_peer_that_fails_says_why_and_has_no_times(error: Any, matches: bool, 
 
 def test_a_run_compiles_what_it_needs_once(fake_cuda: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     made: list[str] = []
-    make = compilation._run_stage
-    monkeypatch.setattr(compilation, "_run_stage", lambda spec, *rest: made.append(spec.name) or make(spec, *rest))
+    make = compilation._Stages._run
+
+    def noted(stages: Any, spec: Any, program: Any) -> Any:
+        made.append(spec.name)
+        return make(stages, spec, program)
+
+    monkeypatch.setattr(compilation._Stages, "_run", noted)
     text = (EXAMPLES / "rgnn" / "rgat.emb").read_text()
     assert run("layer", text=text, sizes={"F": 4, "G": 3})[-1]["matches_reference"]
     assert sorted(made) == sorted(["graph", "loops", "kernels", "cuda", "ptx"])

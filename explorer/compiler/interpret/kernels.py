@@ -64,13 +64,14 @@ def _whole(array: Number, ends: tuple[int, ...] | None) -> Number:
 
 
 def _shaped(buffer: loops.Buffer, array: Number, extents: Mapping[str, int]) -> Number:
-    """An array with as many dimensions as a kernel's buffer has: a kernel may see the first two as one."""
-    if np.ndim(array) == len(buffer.extents) + 1:
-        return np.reshape(array, (-1, *np.shape(array)[2:]))
-    if 0 < np.ndim(array) == len(buffer.extents) - 1:
-        inner = buffer.extents[1]
-        return np.reshape(array, (-1, extents[inner] if isinstance(inner, str) else inner, *np.shape(array)[1:]))
-    return array
+    """An array with as many dimensions as a kernel's buffer has: a kernel may see the first ones as one."""
+    more = len(buffer.extents) - np.ndim(array)
+    if not np.ndim(array) or not more:
+        return array
+    if more < 0:
+        return np.reshape(array, (-1, *np.shape(array)[1 - more :]))
+    inner = (extents[extent] if isinstance(extent, str) else extent for extent in buffer.extents[1 : more + 1])
+    return np.reshape(array, (-1, *inner, *np.shape(array)[1:]))
 
 
 def shared_tiles(kernel: kernels.ScheduledKernel, inputs: Mapping[str, Number]) -> Outputs:

@@ -2,6 +2,8 @@
 import { need, queryAll } from "../dom.js";
 import { ROW, bodiesOf, paneElements } from "./panes.js";
 
+const FOLDED = -1; // the row of a line that is counted, but has no place of its own
+
 /**
  * @typedef {object} Text a text in a pane
  * @property {HTMLElement} body
@@ -90,6 +92,7 @@ function indexPane(element) {
     const lines = queryAll(body, shown);
     const text = { body, height: 0, rows: lines.length, isCounted: counted.includes(body), isDrawn: false };
     lines.forEach((line, row) => places.set(line, { pane, text, row }));
+    for (const line of queryAll(body, ".behind .l")) places.set(line, { pane, text, row: FOLDED });
     return text;
   });
   for (const body of bodies) heights.observe(body);
@@ -143,7 +146,7 @@ export function paintCounts(lines) {
 function paintRuler(ruler, found) {
   const ticks = found.slice(0, 400).flatMap(({ text, row }) => {
     const height = text.rows * ROW + 12;
-    if (height <= text.height + 1) return [];
+    if (row === FOLDED || height <= text.height + 1) return [];
     const tick = document.createElement("i");
     tick.style.top = `${((row * ROW + 14) / height) * 100}%`;
     return [tick];
@@ -181,7 +184,7 @@ export function reveal(lines, tops) {
   const byText = new Map();
   for (const line of lines) {
     const place = places.get(line);
-    if (!place || place.text.isDrawn) continue;
+    if (!place || place.text.isDrawn || place.row === FOLDED) continue;
     const rows = byText.get(place.text) ?? [];
     byText.set(place.text, rows);
     rows.push({ row: place.row, isPart: line.classList.contains("part") });

@@ -157,7 +157,7 @@ def test_segments_are_walked_by_the_lanes_together_or_shared_among_them() -> Non
     assert "m = lanes_max<32>(m);" in code
     assert "const float top = begin < end ? m : 0.0f;" in code
     assert "for (int e2 = begin; e2 < end; e2++) {" in code
-    assert len(re.findall("__device__ __forceinline__ float lanes_", code)) == 2
+    assert len(re.findall(r"__device__ __forceinline__ float lanes_\w+\(.*\) {", code)) == 2
 
 
 def test_launches_name_the_kernels_in_order() -> None:
