@@ -91,7 +91,8 @@ def written_buffers(kernel: kernels.ScheduledKernel) -> tuple[str, ...]:
 def given_extents(programs: Sequence[kernels.ScheduledKernel], inputs: Mapping[str, Number]) -> dict[str, int]:
     """The extents that the given arrays bring, of all kernels: one may be launched on those of another's arrays."""
     given = [buffer for kernel in programs for buffer in kernel.buffers if buffer.name in inputs]
-    shapes = ((buffer.extents, np.shape(_shaped(buffer, inputs[buffer.name], {}))) for buffer in given)
+    whole = (buffer for buffer in given if np.ndim(inputs[buffer.name]) >= len(buffer.extents))
+    shapes = ((buffer.extents, np.shape(_shaped(buffer, inputs[buffer.name], {}))) for buffer in whole)
     pairs = (pair for names, shape in shapes for pair in zip(names, shape, strict=True))
     return {extent: length for extent, length in pairs if isinstance(extent, str)}
 

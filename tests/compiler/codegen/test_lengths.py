@@ -12,8 +12,8 @@ import explorer
 EXAMPLES = Path(__file__).parents[3] / "examples" / "rgnn"
 
 
-DECLARED = re.compile(r"(template <.*> )?__device__ .*;$")
-"""The functions that stand behind the kernels, declared before."""
+DECLARED = re.compile(r"(template <.*> )?__device__ .*;$|// Device functions.*|$")
+"""What is there because functions stand behind the kernels, and empty lines."""
 
 
 def cuda(layer: str) -> list[str]:
