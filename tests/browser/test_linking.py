@@ -22,6 +22,7 @@ FOUR = ("graph", "loops", "slc", "cuda")
 
 def expect_lit(page: Page, stage: str, number: str) -> None:
     """An operation's own lines are lit in a pane, those that it contributes to faintly, and no others."""
+    expect(page.locator("[data-first]")).to_have_count(0)  # the best form of machine code comes behind the first
     own = f':is([data-operations="{number}"], [data-operations^="{number} "]):not([data-made])'
     mine, all_of_it = (pane(page, stage).locator(each) for each in (own, f'[data-operations~="{number}"]'))
     expect(mine).not_to_have_count(0)
