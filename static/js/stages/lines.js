@@ -117,7 +117,7 @@ export const linesOfOperations = (ids) => new Set(ids.flatMap((id) => linesOf.ge
  * @param {Element[]} lines
  * @param {number[]} ids
  */
-export const partsIn = (lines, ids) => new Set(lines.filter((line) => !ids.includes(ownOf.get(line) ?? -1)));
+export const partsIn = (lines, ids) => lines.filter((line) => !ids.includes(ownOf.get(line) ?? -1));
 
 /**
  * The count in each pane's header, and ticks at its right edge where the text is longer than the pane.

@@ -52,7 +52,9 @@ function paint() {
   const shownLit = isBroken() ? [] : lit;
   const shownPin = isBroken() || pin === null || lit.includes(pin) ? [] : [pin];
   const [litLines, pinLines] = [linesOfOperations(shownLit), linesOfOperations(shownPin)];
-  const part = partsIn([...litLines, ...pinLines], [...shownLit, ...shownPin]);
+  // A pinned operation's own line that only adds to the one pointed at is lit faintly, and not counted.
+  const onlyPinned = [...pinLines].filter((line) => !litLines.has(line));
+  const part = new Set([...partsIn([...litLines], shownLit), ...partsIn(onlyPinned, shownPin)]);
   mark({ lit: litLines, pin: pinLines, part });
   paintCounts([...(litLines.size ? litLines : pinLines)].filter((line) => !part.has(line)));
   paintRail(shownLit.length ? shownLit : shownPin);

@@ -1,6 +1,6 @@
 // What lies in the queues, beside the two units' programs: the records that a run told one by one, as the cursor
 // finds them; and the lines that push and pop them.
-import { h, queryAll, whole } from "../dom.js";
+import { h, need, queryAll, whole } from "../dom.js";
 import { on } from "../state.js";
 /** @import { QueueRecord } from "../types.d.ts" */
 
@@ -64,7 +64,10 @@ function paintLines() {
  * @param {string} begin
  */
 function mark(lines, end, begin) {
-  const found = lines.filter(({ lastElementChild: code }) => [begin, end].every((part) => code?.textContent.includes(part)));
+  const found = lines.filter((line) => {
+    const code = need(line, ".t").textContent;
+    return code.includes(begin) && code.includes(end);
+  });
   if (found.length === 1) found[0].classList.add("here");
 }
 

@@ -28,10 +28,14 @@ def test_ptx_leads_back_to_every_operation(path: Path, grad: bool) -> None:
     assert operations_of(*(line.origin for line in ptx.lines)) <= operations
 
 
-def test_what_one_lane_stores_is_loaded_by_the_others_behind_the_barrier() -> None:
-    """A node's mean is lane 0's, which all lanes multiply: none may go on with what it loaded for its own share."""
-    text = next(path for path in EXAMPLES if path.stem == "gcn").read_text()
-    compilation = explorer.compile(text, sizes={"F": 1, "G": 4}, options={"grad": True})
-    before, _, behind = compilation.stages["ptx"].text.partition("bar.warp.sync")
-    address = re.findall(r"st\.global\.f32\s+(\[%\w+\])", before)[-1]
-    assert re.search(rf"ld\.global\.f32\s+%\w+, {re.escape(address)}", behind.partition(".entry")[0])
+@pytest.mark.sampled(2)
+@every_example
+@pytest.mark.parametrize("grad", [False, True], ids=["forward", "backward"])
+def test_only_what_a_kernel_does_not_write_is_restricted(path: Path, grad: bool) -> None:
+    """Else a lane could go on with what it loaded before another lane's store, across the barrier between them."""
+    compilation = explorer.compile(path.read_text(), options={"grad": grad})
+    kernels = compilation.stages["cuda"].text.split("__global__")[1:]
+    parameters = "".join(kernel.partition("{")[0] for kernel in kernels)
+    pointers = re.findall(r"(const )?\w+\* (__restrict__ )?\w+[,)]", parameters)
+    assert pointers
+    assert all(bool(is_read) == bool(is_restricted) for is_read, is_restricted in pointers)
