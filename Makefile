@@ -85,7 +85,7 @@ $(PACKAGES): pyproject.toml constraints.txt | .venv/bin/pip
 	@touch $@
 
 # Numba compiles the simulator once and keeps it beside the sources; done here, nobody's first run waits for it.
-$(SIMULATOR): $(PACKAGES) $(wildcard explorer/machine/*.py)
+$(SIMULATOR): $(PACKAGES) $(wildcard explorer/machine/*.py explorer/machine/*/*.py)
 	@echo "compiling the simulator"
 	@$(BIN)/python -c 'from explorer.runtime.workers.worker import warm_run; warm_run()'
 	@touch $@

@@ -8,11 +8,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from explorer.machine import opcodes as op
-from explorer.machine.assembly import Assembly
-from explorer.machine.costs import CLASSES, class_cycles
-from explorer.machine.interpreter import Machine
+from explorer.machine.assembly import opcodes as op
+from explorer.machine.assembly.assembly import Assembly
+from explorer.machine.assembly.costs import CLASSES, class_cycles
 from explorer.machine.parameters import LINE_BYTES, WORD_BYTES, MachineParameters
+from explorer.machine.units.interpreter import Machine
 
 TIMES = frozenset({"cycles", "busy", "queue_full", "queue_empty", "storage", "mshrs", "memory", "starts"})
 ALIKE = frozenset({"capacity", "capacity_bytes"})

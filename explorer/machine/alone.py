@@ -1,9 +1,8 @@
 """Either unit alone.
 
-The same kernel on the core, without an access unit (Ember Fig. 7): what its clock found (`explorer.machine.core`). An
-assumed baseline: as much of it as Ember's Figure 3 tells is fitted to that, and the rest is not in the paper.
-
-And each unit of the machine with the other infinitely fast (Fig. 17).
+The same kernel on the core, without an access unit (Ember Fig. 7): what its clock found
+(`explorer.machine.core.core`). An assumed baseline: as much of it as Ember's Figure 3 tells is fitted to that, and
+the rest is not in the paper. And each unit of the machine with the other infinitely fast (Fig. 17).
 """
 
 from __future__ import annotations
@@ -15,8 +14,8 @@ from typing import Any
 from numpy.typing import NDArray
 
 from explorer.compiler.ir.dlc import DlcProgram
-from explorer.machine.core import Core
-from explorer.machine.costs import CLASSES
+from explorer.machine.assembly.costs import CLASSES
+from explorer.machine.core.core import Core
 from explorer.machine.parameters import LINE_BYTES, MachineParameters
 from explorer.machine.records import numbers
 from explorer.machine.simulation import Simulation

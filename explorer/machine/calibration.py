@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from explorer.compiler.ir.dlc import DlcProgram
 from explorer.machine.account import class_counts
 from explorer.machine.alone import access_alone
-from explorer.machine.costs import CLASSES
+from explorer.machine.assembly.costs import CLASSES
 from explorer.machine.parameters import LINE_BYTES, MachineParameters
 from explorer.machine.simulation import Simulation
 

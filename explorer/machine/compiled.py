@@ -43,6 +43,6 @@ def entry(function: AnyFunction) -> AnyFunction:
 def fingerprint(*texts: str) -> str:
     """A hash of this package's sources and of texts that it compiles. Numba looks only at the file of an entry to see
     whether kept code is stale, but opcodes and parts of other files are frozen into it as well."""
-    sources = sorted(Path(__file__).parent.glob("*.py"))
+    sources = sorted(Path(__file__).parent.rglob("*.py"))
     parts = [*(source.read_bytes() for source in sources), *(text.encode() for text in texts)]
     return hashlib.sha256(b"\0".join(parts)).hexdigest()

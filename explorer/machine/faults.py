@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from explorer.compiler.ir import dlc, execute
 from explorer.compiler.ir.node import Node
-from explorer.machine import opcodes as op
-from explorer.machine.access import AccessState
-from explorer.machine.assembly import Assembly
-from explorer.machine.execute import ExecuteState
-from explorer.machine.interpreter import ACCESS, Machine
+from explorer.machine.assembly import opcodes as op
+from explorer.machine.assembly.assembly import Assembly
 from explorer.machine.parameters import WORD_BYTES, MachineParameters
+from explorer.machine.units.access import AccessState
+from explorer.machine.units.execute import ExecuteState
+from explorer.machine.units.interpreter import ACCESS, Machine
 
 
 class QueueError(ValueError):

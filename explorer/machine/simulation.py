@@ -10,18 +10,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from explorer.compiler.ir.dlc import DlcProgram
-from explorer.machine import opcodes as op
-from explorer.machine.access import make_access
 from explorer.machine.account import account_of
-from explorer.machine.assemble import assemble
-from explorer.machine.binding import bind
-from explorer.machine.core import make_core
-from explorer.machine.execute import make_execute
+from explorer.machine.assembly import opcodes as op
+from explorer.machine.assembly.assemble import assemble
+from explorer.machine.assembly.binding import bind
+from explorer.machine.core.core import make_core
 from explorer.machine.faults import MachineError, check_queues, fault
-from explorer.machine.interpreter import Machine, advance
-from explorer.machine.memory import make_memory, make_shared
+from explorer.machine.memory.memory import make_memory, make_shared
 from explorer.machine.parameters import WORD_BYTES, MachineParameters
-from explorer.machine.queues import make_queues
+from explorer.machine.units.access import make_access
+from explorer.machine.units.execute import make_execute
+from explorer.machine.units.interpreter import Machine, advance
+from explorer.machine.units.queues import make_queues
 
 APART = 50.0
 """ns that a core's requests run ahead of another's: what they share, they share in nearly the order of time."""

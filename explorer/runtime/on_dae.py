@@ -6,7 +6,7 @@ from collections.abc import Generator, Iterator, Mapping
 from typing import Any
 
 from explorer.compiler.language.diagnostics import DiagnosticsError
-from explorer.machine.assembly import AssemblyError
+from explorer.machine.assembly.assembly import AssemblyError
 from explorer.machine.faults import MachineError
 from explorer.machine.parameters import MachineParameters
 from explorer.machine.summary import share

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 from numba.core import caching
 
-from explorer.machine import interpreter
-from explorer.machine.arithmetic import SOURCES
+from explorer.machine.assembly import opcodes
 from explorer.machine.compiled import entry, fingerprint
+from explorer.machine.core import core_memory
+from explorer.machine.units import access, interpreter
+from explorer.machine.units.arithmetic import SOURCES
 from explorer.runtime.targets.dae import simulate
 from tests.machine import programs as make
 
@@ -26,6 +30,14 @@ def test_kept_code_belongs_to_these_sources() -> None:
     in the compiler's table, is a new key."""
     closed_over = [cell.cell_contents for cell in interpreter.advance.py_func.__closure__]
     assert closed_over == [fingerprint(*SOURCES.values())]
+
+
+def test_the_hash_is_of_the_sources_in_every_folder(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An opcode's number and the parts of both units are frozen into the machine code from folders of their own."""
+    read: list[str | None] = []
+    monkeypatch.setattr(Path, "read_bytes", lambda path: read.append(str(path)) or b"")
+    fingerprint()
+    assert {opcodes.__file__, access.__file__, core_memory.__file__} <= set(read)
 
 
 def test_nothing_is_compiled_for_a_program() -> None:

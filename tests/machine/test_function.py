@@ -12,7 +12,7 @@ import pytest
 
 from explorer.compiler.ir import loops
 from explorer.compiler.ir.dlc import DlcProgram, verify_dlc
-from explorer.machine.binding import InputError
+from explorer.machine.assembly.binding import InputError
 from explorer.machine.faults import MachineError, QueueError
 from explorer.machine.parameters import MachineParameters, ParameterError
 from explorer.runtime.targets.dae import simulate

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from explorer.compiler.ir import dlc
-from explorer.machine.costs import CLASSES
+from explorer.machine.assembly.costs import CLASSES
 from explorer.machine.parameters import MachineParameters
 from explorer.machine.simulation import Simulation
 from tests.machine import programs as make

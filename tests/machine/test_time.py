@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from explorer.machine.alone import access_alone, execute_alone
-from explorer.machine.costs import CLASSES
-from explorer.machine.memory import find, make_cache, put_first
+from explorer.machine.assembly.costs import CLASSES
+from explorer.machine.memory.memory import find, make_cache, put_first
 from explorer.machine.parameters import MachineParameters
 from explorer.machine.simulation import Simulation
 from explorer.runtime.targets.dae import simulate

@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 
 from explorer.compiler.language.builtins import BUILTINS, ELEMENTWISE
-from explorer.machine import arithmetic, opcodes
+from explorer.machine.assembly import opcodes
+from explorer.machine.units import arithmetic
 from explorer.runtime.reference import evaluate as reference
 from explorer.runtime.reference import functions as reference_functions
 from explorer.runtime.reference.compare import compare, error_over_bound

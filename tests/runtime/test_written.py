@@ -11,7 +11,7 @@ import pytest
 
 import explorer
 from explorer.compiler.language.diagnostics import DiagnosticsError
-from explorer.machine.assembly import AssemblyError
+from explorer.machine.assembly.assembly import AssemblyError
 from explorer.machine.faults import MachineError
 from explorer.runtime.reference import evaluate as reference
 from explorer.runtime.run import RunRequest, execute

@@ -14,7 +14,7 @@ from explorer.compiler.ir.functions import FUNCTIONS, TABLE, Function
 from explorer.compiler.ir.graph import Elementwise
 from explorer.compiler.language.builtins import BUILTINS
 from explorer.compiler.passes.gradients.derivatives import derivative
-from explorer.machine.opcodes import VALUE_FUNCTIONS
+from explorer.machine.assembly.opcodes import VALUE_FUNCTIONS
 from explorer.runtime.reference import functions as reference
 from tests.functions import EXACT, OPERANDS, SLOPE
 

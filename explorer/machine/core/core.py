@@ -17,9 +17,9 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from explorer.machine.assembly import Assembly
+from explorer.machine.assembly.assembly import Assembly
 from explorer.machine.compiled import called, part
-from explorer.machine.core_code import (
+from explorer.machine.core.core_code import (
     BRANCH,
     FREE,
     GUARD,
@@ -34,7 +34,7 @@ from explorer.machine.core_code import (
     core_code,
     register_count,
 )
-from explorer.machine.core_memory import CoreMemory, fetch_load, fetch_store, make_core_memory
+from explorer.machine.core.core_memory import CoreMemory, fetch_load, fetch_store, make_core_memory
 from explorer.machine.parameters import LINE_WORDS, MachineParameters
 from explorer.machine.records import Table, make_record
 

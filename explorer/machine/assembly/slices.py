@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 from explorer.compiler.ir import dlc, execute
 from explorer.compiler.ir.node import Atom, Node
-from explorer.machine.binding import InputError
+from explorer.machine.assembly.binding import InputError
 
 
 def slice_traversals(

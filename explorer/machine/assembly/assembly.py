@@ -11,8 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from explorer.compiler.ir.node import Node
-from explorer.machine.costs import CLASSES, FREE
-from explorer.machine.instructions import Instruction
+from explorer.machine.assembly.costs import CLASSES, FREE
+from explorer.machine.assembly.instructions import Instruction
 from explorer.machine.records import AnyRecord, Table, make_table
 
 Integers = NDArray[np.int64]

@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 
 from explorer.compiler.ir import dlc
-from explorer.machine.assemble_access import AccessAssembler
-from explorer.machine.assemble_execute import ExecuteAssembler
-from explorer.machine.assembly import ArrayRow, Assembly, AssemblyError, LoadRow, PushRow, StoreRow, table_of
-from explorer.machine.binding import Binding, outputs
-from explorer.machine.slices import slice_counter, slice_traversals
+from explorer.machine.assembly.assemble_access import AccessAssembler
+from explorer.machine.assembly.assemble_execute import ExecuteAssembler
+from explorer.machine.assembly.assembly import ArrayRow, Assembly, AssemblyError, LoadRow, PushRow, StoreRow, table_of
+from explorer.machine.assembly.binding import Binding, outputs
+from explorer.machine.assembly.slices import slice_counter, slice_traversals
 
 
 def assemble(program: dlc.DlcProgram, binding: Binding, cores: int = 1) -> Assembly:

@@ -15,16 +15,16 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from explorer.machine import opcodes as op
-from explorer.machine.assembly import Assembly, LoadRow, PushRow, StoreRow
+from explorer.machine.assembly import opcodes as op
+from explorer.machine.assembly.assembly import Assembly, LoadRow, PushRow, StoreRow
+from explorer.machine.assembly.instructions import Instruction
 from explorer.machine.compiled import part
-from explorer.machine.core import LANES, Core, note
-from explorer.machine.execute import Execute
-from explorer.machine.instructions import Instruction
-from explorer.machine.memory import Memory, request, write_line
+from explorer.machine.core.core import LANES, Core, note
+from explorer.machine.memory.memory import Memory, request, write_line
 from explorer.machine.parameters import LINE_WORDS, WORD_BYTES, MachineParameters
-from explorer.machine.queues import Queues, has_room, observe, push_token, push_word, token_since, words_since
 from explorer.machine.records import Table, make_record, make_table
+from explorer.machine.units.execute import Execute
+from explorer.machine.units.queues import Queues, has_room, observe, push_token, push_word, token_since, words_since
 
 Integers = NDArray[np.int64]
 Times = NDArray[np.float64]

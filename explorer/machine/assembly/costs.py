@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from explorer.machine import opcodes as op
+from explorer.machine.assembly import opcodes as op
 from explorer.machine.parameters import LINE_WORDS, MachineParameters
 
 if TYPE_CHECKING:
-    from explorer.machine.assembly import Assembly
+    from explorer.machine.assembly.assembly import Assembly
 
 FREE = ""
 CLASSES = ("token", "pop", "scalar", "divide", "transcendental", "vector", "unbuffered", "misaligned", "traversal")

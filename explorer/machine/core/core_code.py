@@ -16,10 +16,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from explorer.machine import opcodes as op
-from explorer.machine.assembly import Assembly, table_of
-from explorer.machine.costs import REDUCTION
-from explorer.machine.instructions import Instruction
+from explorer.machine.assembly import opcodes as op
+from explorer.machine.assembly.assembly import Assembly, table_of
+from explorer.machine.assembly.costs import REDUCTION
+from explorer.machine.assembly.instructions import Instruction
 from explorer.machine.parameters import MachineParameters
 from explorer.machine.records import Table, make_table
 

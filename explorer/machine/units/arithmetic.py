@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from explorer.compiler.ir.functions import FUNCTIONS, callees
-from explorer.machine import opcodes as op
+from explorer.machine.assembly import opcodes as op
 from explorer.machine.compiled import called
 
 FROM_MATH = {name: getattr(math, name) for name in callees("python") if hasattr(math, name)}

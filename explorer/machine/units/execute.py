@@ -13,17 +13,17 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from explorer.machine import opcodes as op
-from explorer.machine.arithmetic import binary, compute, segment
-from explorer.machine.assembly import ArrayRow, Assembly
+from explorer.machine.assembly import opcodes as op
+from explorer.machine.assembly.assembly import ArrayRow, Assembly
+from explorer.machine.assembly.costs import instruction_times
+from explorer.machine.assembly.instructions import Instruction
 from explorer.machine.compiled import part
-from explorer.machine.core import LANES, Core, note
-from explorer.machine.costs import instruction_times
-from explorer.machine.instructions import Instruction
-from explorer.machine.memory import Memory, touch
+from explorer.machine.core.core import LANES, Core, note
+from explorer.machine.memory.memory import Memory, touch
 from explorer.machine.parameters import LINE_WORDS, MachineParameters
-from explorer.machine.queues import Queues, oldest, pop_words
 from explorer.machine.records import Table, make_record, make_table
+from explorer.machine.units.arithmetic import binary, compute, segment
+from explorer.machine.units.queues import Queues, oldest, pop_words
 
 Integers = NDArray[np.int64]
 Times = NDArray[np.float64]

@@ -12,8 +12,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from explorer.machine.cache import Cache, arrival_of, find, look_up, make_cache, put_first
 from explorer.machine.compiled import part
+from explorer.machine.memory.cache import Cache, arrival_of, find, look_up, make_cache, put_first
 from explorer.machine.parameters import LINE_BYTES, MachineParameters
 from explorer.machine.records import make_record
 

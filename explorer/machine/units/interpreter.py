@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NamedTuple
 
-from explorer.machine import opcodes as op
-from explorer.machine.access import Access, run_access
-from explorer.machine.arithmetic import SOURCES
+from explorer.machine.assembly import opcodes as op
 from explorer.machine.compiled import entry, fingerprint
-from explorer.machine.core import Core, run_clock
-from explorer.machine.execute import Execute, run_token
-from explorer.machine.memory import Memory
-from explorer.machine.queues import Queues
+from explorer.machine.core.core import Core, run_clock
+from explorer.machine.memory.memory import Memory
+from explorer.machine.units.access import Access, run_access
+from explorer.machine.units.arithmetic import SOURCES
+from explorer.machine.units.execute import Execute, run_token
+from explorer.machine.units.queues import Queues
 
 # Which unit a stop comes from.
 ACCESS, EXECUTE = 0, 1

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from explorer.compiler.ir import dlc
 from explorer.compiler.ir.node import Atom
-from explorer.machine import opcodes as op
-from explorer.machine.assembly import AssemblyError, Code, Registers
-from explorer.machine.binding import Binding
-from explorer.machine.costs import FREE, parts
-from explorer.machine.memory import LEVELS
+from explorer.machine.assembly import opcodes as op
+from explorer.machine.assembly.assembly import AssemblyError, Code, Registers
+from explorer.machine.assembly.binding import Binding
+from explorer.machine.assembly.costs import FREE, parts
+from explorer.machine.memory.memory import LEVELS
 
 KINDS = {"i32": 0, "f32": 1}
 

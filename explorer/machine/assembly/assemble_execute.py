@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from explorer.compiler.ir import dlc, execute, loops
 from explorer.compiler.ir.node import Atom, Node
-from explorer.machine import opcodes as op
-from explorer.machine.assembly import AssemblyError, Code, Registers
-from explorer.machine.binding import Binding
-from explorer.machine.costs import FREE, REDUCTION, UPDATE, arithmetic, parts
+from explorer.machine.assembly import opcodes as op
+from explorer.machine.assembly.assembly import AssemblyError, Code, Registers
+from explorer.machine.assembly.binding import Binding
+from explorer.machine.assembly.costs import FREE, REDUCTION, UPDATE, arithmetic, parts
 from explorer.machine.parameters import LINE_WORDS
 
 
