@@ -16,8 +16,8 @@ from typing import ClassVar
 from pygments.lexer import RegexLexer, bygroups, words
 from pygments.token import Comment, Keyword, Name, Number, Operator, Punctuation, String, Text, Whitespace
 
-from explorer.compiler.language.builtins import function_names
-from explorer.compiler.language.prelude import prelude
+from explorer.compiler.language.names.builtins import function_names
+from explorer.compiler.language.names.prelude import prelude
 
 __all__ = ["DlcLexer", "GraphLexer", "KernelsLexer", "LoopsLexer", "ModelLexer", "SassLexer", "SlcLexer"]
 

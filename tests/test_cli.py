@@ -17,8 +17,8 @@ import numpy as np
 import pytest
 
 from explorer.cli import main
-from explorer.compiler.language.builtins import BUILTINS
-from explorer.compiler.language.prelude import prelude
+from explorer.compiler.language.names.builtins import BUILTINS
+from explorer.compiler.language.names.prelude import prelude
 from explorer.compiler.options import Options
 
 TRANSE = """dim D = 64

@@ -24,9 +24,10 @@ from explorer.compiler.ir.slc import SlcProgram, verify_slc
 from explorer.compiler.ir.verify.kernels import verify_scheduled
 from explorer.compiler.ir.work import work_by_set
 from explorer.compiler.kept import Kept
-from explorer.compiler.language.check import OperationSite, check
+from explorer.compiler.language.check import check
 from explorer.compiler.language.diagnostics import Diagnostic, DiagnosticsError
-from explorer.compiler.language.parse import parse
+from explorer.compiler.language.elaborate.result import OperationSite
+from explorer.compiler.language.parsing.parse import parse
 from explorer.compiler.options import OptionError, Options, read_options
 from explorer.compiler.pipeline import STAGES, Pass, StageSpec
 from explorer.compiler.report import Report, ScheduledNest

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from explorer.compiler.language.builtins import BUILTINS, ELEMENTWISE
+from explorer.compiler.language.names.builtins import BUILTINS, ELEMENTWISE
 from explorer.machine.assembly import opcodes
 from explorer.machine.units import arithmetic
 from explorer.runtime.reference import evaluate as reference

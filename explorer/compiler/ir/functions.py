@@ -2,7 +2,7 @@
 
 This is the only list of them in the compiler, the machine and the language: parsing, checking, the interpreters, the
 derivatives, Numba's, the machine's and CUDA's code and the lists of names are all made from it. What is a composition
-of others (softplus, silu) is a helper in `language/prelude.emb` instead, and needs no entry.
+of others (softplus, silu) is a helper in `language/names/prelude.emb` instead, and needs no entry.
 
 Texts are patterns of operands, `{0}` and `{1}`; a parameter comes behind them. `CONTRIBUTING.md` adds one.
 """

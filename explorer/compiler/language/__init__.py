@@ -1,1 +1,1 @@
-"""The model language: text to syntax tree (`parse`), syntax tree to graph (`check`), and what is wrong with either."""
+"""The model language: text to tree (`parsing`), tree to graph (`check`), and what is wrong with either."""

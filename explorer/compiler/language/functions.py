@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from explorer.compiler.ir.functions import FUNCTIONS
-from explorer.compiler.language import syntax
-from explorer.compiler.language.builtins import ALIASES, BUILTINS
-from explorer.compiler.language.prelude import prelude
+from explorer.compiler.language.names.builtins import ALIASES, BUILTINS
+from explorer.compiler.language.names.prelude import prelude
+from explorer.compiler.language.parsing import syntax
 
 
 class Described(NamedTuple):

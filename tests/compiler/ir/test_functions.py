@@ -12,7 +12,7 @@ from explorer.compiler.codegen.cuda import words as cuda
 from explorer.compiler.interpret.functions import FUNCTIONS as INTERPRETED
 from explorer.compiler.ir.functions import FUNCTIONS, TABLE, Function
 from explorer.compiler.ir.graph import Elementwise
-from explorer.compiler.language.builtins import BUILTINS
+from explorer.compiler.language.names.builtins import BUILTINS
 from explorer.compiler.passes.gradients.derivatives import derivative
 from explorer.machine.assembly.opcodes import VALUE_FUNCTIONS
 from explorer.runtime.reference import functions as reference

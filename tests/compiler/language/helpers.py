@@ -1,10 +1,10 @@
 """What the tests of the language share: a header to write bodies under, and places in short form."""
 
 from explorer.compiler.ir.graph import Contract, Elementwise, Graph, Reshape, Value
-from explorer.compiler.language.check import CheckResult
 from explorer.compiler.language.check import check as check_program
 from explorer.compiler.language.diagnostics import DiagnosticsError
-from explorer.compiler.language.parse import parse
+from explorer.compiler.language.elaborate.result import CheckResult
+from explorer.compiler.language.parsing.parse import parse
 
 HEADER = """dim D = 8, K = 4, H = 2
 score f(h: entity, r: relation, t: entity):

@@ -4,7 +4,7 @@ import pytest
 
 from explorer.compiler.ir.graph import Gather
 from explorer.compiler.ir.node import Span
-from explorer.compiler.language.check import CheckResult
+from explorer.compiler.language.elaborate.result import CheckResult
 from explorer.compiler.options import Negatives
 
 from .helpers import HEADER, check, check_body, errors_of, found, graph_of, model, place

@@ -15,8 +15,8 @@ import pytest
 import explorer
 from explorer.checkout import CHECKOUT
 from explorer.compiler.ir.graph import print_graph
-from explorer.compiler.language.builtins import BUILTINS, FORMULAS, INSTEAD, LATER, MISSING
 from explorer.compiler.language.diagnostics import Diagnostic, Fix
+from explorer.compiler.language.names.builtins import BUILTINS, FORMULAS, INSTEAD, LATER, MISSING
 
 from .helpers import check
 

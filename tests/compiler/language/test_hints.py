@@ -4,9 +4,9 @@ import re
 
 import pytest
 
-from explorer.compiler.language.builtins import BUILTINS, INSTEAD
 from explorer.compiler.language.diagnostics import Diagnostic
-from explorer.compiler.language.prelude import prelude
+from explorer.compiler.language.names.builtins import BUILTINS, INSTEAD
+from explorer.compiler.language.names.prelude import prelude
 
 from .helpers import check
 

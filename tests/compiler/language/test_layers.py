@@ -6,8 +6,8 @@ import pytest
 
 from explorer.compiler.ir.graph import Graph, print_graph, verify_graph
 from explorer.compiler.ir.node import operations_of
-from explorer.compiler.language.check import CheckResult
 from explorer.compiler.language.diagnostics import slice_text
+from explorer.compiler.language.elaborate.result import CheckResult
 
 from .helpers import check
 from .layers import FIRST_LINE, LISTING_1, layer, layer_graph

@@ -3,7 +3,7 @@
 import pytest
 
 from explorer.compiler.ir.graph import Constant, Contract, Elementwise, Gather, Slice, Transpose, operands
-from explorer.compiler.language.builtins import ELEMENTWISE
+from explorer.compiler.language.names.builtins import ELEMENTWISE
 
 from .helpers import errors_of, graph_of, shape_of, signature_of, value_of
 

@@ -7,14 +7,14 @@ from operator import add, floordiv, mul, sub, truediv
 
 from explorer.compiler.ir import graph as ir
 from explorer.compiler.ir.node import Span
-from explorer.compiler.language import syntax
-from explorer.compiler.language.builder import GraphBuilder
-from explorer.compiler.language.check import OperationSite
-from explorer.compiler.language.dependency import Dependency
 from explorer.compiler.language.diagnostics import Collector, Fix, slice_text
-from explorer.compiler.language.entities import Constant, Index, Row, Table
-from explorer.compiler.language.mismatch import Operand, explain_elementwise, explain_product
-from explorer.compiler.language.shapes import Product, Shapes
+from explorer.compiler.language.elaborate.builder import GraphBuilder
+from explorer.compiler.language.elaborate.mismatch import Operand, explain_elementwise, explain_product
+from explorer.compiler.language.elaborate.result import OperationSite
+from explorer.compiler.language.names.dependency import Dependency
+from explorer.compiler.language.names.entities import Constant, Index, Row, Table
+from explorer.compiler.language.names.shapes import Product, Shapes
+from explorer.compiler.language.parsing import syntax
 
 LARGEST_F32 = 3.4028234663852886e38
 

@@ -6,14 +6,14 @@ from pathlib import Path
 import pytest
 
 from explorer.compiler.ir.node import Span
-from explorer.compiler.language import parse as parsing
-from explorer.compiler.language import syntax
 from explorer.compiler.language.diagnostics import DiagnosticsError
-from explorer.compiler.language.parse import LARGEST_TEXT, parse
+from explorer.compiler.language.parsing import parse as parsing
+from explorer.compiler.language.parsing import syntax
+from explorer.compiler.language.parsing.parse import LARGEST_TEXT, parse
 
-from .helpers import check, errors_of, found, graph_of, model, place
+from ..helpers import check, errors_of, found, graph_of, model, place
 
-EXAMPLES = Path(__file__).resolve().parents[3] / "examples"
+EXAMPLES = Path(__file__).resolve().parents[4] / "examples"
 SCORE = "score f(h: entity, r: relation, t: entity):\n"
 
 

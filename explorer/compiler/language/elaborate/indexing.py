@@ -5,14 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from explorer.compiler.ir import graph as ir
-from explorer.compiler.language import syntax
-from explorer.compiler.language.check import OperationSite
 from explorer.compiler.language.diagnostics import Fix, slice_text, with_article
-from explorer.compiler.language.entities import Constant, DataName, Entity, Index, Row, StructureArgument, Table
-from explorer.compiler.language.shapes import show
+from explorer.compiler.language.elaborate.result import OperationSite
+from explorer.compiler.language.names.entities import Constant, DataName, Entity, Index, Row, StructureArgument, Table
+from explorer.compiler.language.names.shapes import show
+from explorer.compiler.language.parsing import syntax
 
 if TYPE_CHECKING:
-    from explorer.compiler.language.elaborate import Elaborator
+    from explorer.compiler.language.elaborate.elaborate import Elaborator
 
 
 def take_rows(elaborator: Elaborator, node: syntax.Index, base: Entity | None) -> Row | Constant | None:

@@ -8,10 +8,10 @@ from lark import Lark, Token
 from lark.exceptions import UnexpectedToken
 
 from explorer.compiler.ir.node import Span
-from explorer.compiler.language import syntax
 from explorer.compiler.language.diagnostics import Collector
-from explorer.compiler.language.syntax_errors import describe
-from explorer.compiler.language.tree import join, span_of
+from explorer.compiler.language.parsing import syntax
+from explorer.compiler.language.parsing.syntax_errors import describe
+from explorer.compiler.language.parsing.tree import join, span_of
 
 DEFINITION_STARTS = frozenset(["DIM", "SCORE", "DEF", "LAYER", "OP"])
 BLOCK_STARTS = frozenset(["SCORE", "LAYER", "OP", "DEF", "FOR"])

@@ -6,10 +6,16 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 
-from explorer.compiler.language import syntax
-from explorer.compiler.language.binding import bind_builtin, bind_helper
-from explorer.compiler.language.builder import GraphBuilder
-from explorer.compiler.language.builtins import (
+from explorer.compiler.language.diagnostics import Collector, Fix, slice_text, suggestion, with_article
+from explorer.compiler.language.elaborate.binding import bind_builtin, bind_helper
+from explorer.compiler.language.elaborate.builder import GraphBuilder
+from explorer.compiler.language.elaborate.calls import call_builtin
+from explorer.compiler.language.elaborate.elements import Elements
+from explorer.compiler.language.elaborate.indexing import take_attribute, take_rows, take_slice
+from explorer.compiler.language.elaborate.loops import Loops
+from explorer.compiler.language.elaborate.operations import Operations
+from explorer.compiler.language.elaborate.result import OperationSite
+from explorer.compiler.language.names.builtins import (
     BUILTINS,
     FORMULAS,
     GRAPH_WORD,
@@ -18,11 +24,7 @@ from explorer.compiler.language.builtins import (
     MISSING,
     builtin,
 )
-from explorer.compiler.language.calls import call_builtin
-from explorer.compiler.language.check import OperationSite
-from explorer.compiler.language.diagnostics import Collector, Fix, slice_text, suggestion, with_article
-from explorer.compiler.language.elements import Elements
-from explorer.compiler.language.entities import (
+from explorer.compiler.language.names.entities import (
     Constant,
     DataName,
     Entity,
@@ -33,11 +35,9 @@ from explorer.compiler.language.entities import (
     StructureArgument,
     Table,
 )
-from explorer.compiler.language.indexing import take_attribute, take_rows, take_slice
-from explorer.compiler.language.loops import Loops
-from explorer.compiler.language.operations import Operations
-from explorer.compiler.language.prelude import is_of_prelude, prelude_text
-from explorer.compiler.language.structures import GRAPH, Structure
+from explorer.compiler.language.names.prelude import is_of_prelude, prelude_text
+from explorer.compiler.language.names.structures import GRAPH, Structure
+from explorer.compiler.language.parsing import syntax
 
 DEEPEST_RECURSION = 100
 """Of `expression` in itself: 20 brackets with four levels of precedence in each, and the helpers around them."""

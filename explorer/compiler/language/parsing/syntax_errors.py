@@ -6,7 +6,7 @@ from lark import Token
 
 from explorer.compiler.ir.node import Span
 from explorer.compiler.language.diagnostics import Fix, suggestion
-from explorer.compiler.language.tree import span_of
+from explorer.compiler.language.parsing.tree import span_of
 
 Description = tuple[str, Span, str, tuple[Fix, ...]]
 

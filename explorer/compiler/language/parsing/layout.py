@@ -10,7 +10,7 @@ from lark.indenter import Indenter
 
 from explorer.compiler.ir.node import Span
 from explorer.compiler.language.diagnostics import Collector
-from explorer.compiler.language.tree import span_of
+from explorer.compiler.language.parsing.tree import span_of
 
 DEEPEST_NESTING = 20
 LONGEST_NAME = 64

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from explorer.compiler.language import syntax
-from explorer.compiler.language.builtins import Builtin
 from explorer.compiler.language.diagnostics import Collector, suggestion
+from explorer.compiler.language.names.builtins import Builtin
+from explorer.compiler.language.parsing import syntax
 
 
 def bind_builtin(node: syntax.Call, function: Builtin, collector: Collector) -> list[int] | None:

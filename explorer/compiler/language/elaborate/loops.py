@@ -6,17 +6,17 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from explorer.compiler.ir.graph import plural
-from explorer.compiler.language import syntax
-from explorer.compiler.language.builtins import ALIASES
-from explorer.compiler.language.check import OperationSite
 from explorer.compiler.language.diagnostics import Fix, slice_text
-from explorer.compiler.language.elements import Elements
-from explorer.compiler.language.entities import Constant, DataName, Entity, Index, Row
-from explorer.compiler.language.iterators import Entered, Level, enter
-from explorer.compiler.language.structures import Structure
+from explorer.compiler.language.elaborate.elements import Elements
+from explorer.compiler.language.elaborate.iterators import Entered, Level, enter
+from explorer.compiler.language.elaborate.result import OperationSite
+from explorer.compiler.language.names.builtins import ALIASES
+from explorer.compiler.language.names.entities import Constant, DataName, Entity, Index, Row
+from explorer.compiler.language.names.structures import Structure
+from explorer.compiler.language.parsing import syntax
 
 if TYPE_CHECKING:
-    from explorer.compiler.language.elaborate import Elaborator
+    from explorer.compiler.language.elaborate.elaborate import Elaborator
 
 SEGMENT_FUNCTIONS = ("sum", "mean", "max", "min")
 

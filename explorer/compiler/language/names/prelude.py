@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
 
-from explorer.compiler.language import syntax
-from explorer.compiler.language.builtins import GRAPH_WORD
-from explorer.compiler.language.parse import parse
+from explorer.compiler.language.names.builtins import GRAPH_WORD
+from explorer.compiler.language.parsing import syntax
+from explorer.compiler.language.parsing.parse import parse
 
 
 @cache

@@ -6,14 +6,14 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from explorer.compiler.language import syntax
 from explorer.compiler.language.diagnostics import slice_text, suggestion
-from explorer.compiler.language.elements import ITERATORS
-from explorer.compiler.language.entities import Entity, Given, Index, StructureArgument
-from explorer.compiler.language.structures import GRAPH, Structure
+from explorer.compiler.language.elaborate.elements import ITERATORS
+from explorer.compiler.language.names.entities import Entity, Given, Index, StructureArgument
+from explorer.compiler.language.names.structures import GRAPH, Structure
+from explorer.compiler.language.parsing import syntax
 
 if TYPE_CHECKING:
-    from explorer.compiler.language.elaborate import Elaborator
+    from explorer.compiler.language.elaborate.elaborate import Elaborator
 
 GRAPH_ITERATORS = {"edges": "edge", "nodes": "node", "src_nodes": "node", "dst_nodes": "node"}
 ELSEWHERE = {"in_edges": "incoming_edges", "out_edges": "outgoing_edges"}

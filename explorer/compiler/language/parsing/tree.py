@@ -8,7 +8,7 @@ from typing import Any
 from lark import Token, Transformer
 
 from explorer.compiler.ir.node import Span
-from explorer.compiler.language import syntax
+from explorer.compiler.language.parsing import syntax
 
 
 def span_of(token: Token) -> Span:

@@ -6,11 +6,8 @@ from collections.abc import Mapping, Sequence
 
 from explorer.compiler.ir import graph as ir
 from explorer.compiler.ir.node import Span
-from explorer.compiler.language import syntax
-from explorer.compiler.language.builtins import GRAPH_WORD, INDEX_SETS, RUNNING_KINDS, SETS_OF_FAMILIES, builtin
-from explorer.compiler.language.check import CheckResult, OperationSite
 from explorer.compiler.language.diagnostics import Collector, slice_text, suggestion
-from explorer.compiler.language.families import (
+from explorer.compiler.language.elaborate.families import (
     LAYER_PARAMETERS,
     OP_PARAMETERS,
     SCORE_PARAMETERS,
@@ -19,6 +16,9 @@ from explorer.compiler.language.families import (
     Score,
     Source,
 )
+from explorer.compiler.language.elaborate.result import CheckResult, OperationSite
+from explorer.compiler.language.names.builtins import GRAPH_WORD, INDEX_SETS, RUNNING_KINDS, SETS_OF_FAMILIES, builtin
+from explorer.compiler.language.parsing import syntax
 from explorer.compiler.options import Negatives
 
 LARGEST_SIZE = 65_536

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from explorer.compiler.ir.graph import plural
-from explorer.compiler.language.dependency import Dependency
+from explorer.compiler.language.names.dependency import Dependency
 
 
 @dataclass(frozen=True)

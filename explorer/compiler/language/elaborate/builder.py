@@ -7,10 +7,10 @@ from dataclasses import replace
 
 from explorer.compiler.ir import graph as ir
 from explorer.compiler.ir.node import Span
-from explorer.compiler.language.check import OperationSite
-from explorer.compiler.language.dependency import Dependency
 from explorer.compiler.language.diagnostics import Collector
-from explorer.compiler.language.entities import Constant, Row, Stopped, Table
+from explorer.compiler.language.elaborate.result import OperationSite
+from explorer.compiler.language.names.dependency import Dependency
+from explorer.compiler.language.names.entities import Constant, Row, Stopped, Table
 
 LARGEST_OPERATION_COUNT = 1000
 

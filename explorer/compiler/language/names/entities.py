@@ -6,9 +6,9 @@ from dataclasses import dataclass
 
 from explorer.compiler.ir.graph import Shape, Tensor
 from explorer.compiler.ir.node import Span
-from explorer.compiler.language import syntax
-from explorer.compiler.language.dependency import Dependency
-from explorer.compiler.language.structures import Structure
+from explorer.compiler.language.names.dependency import Dependency
+from explorer.compiler.language.names.structures import Structure
+from explorer.compiler.language.parsing import syntax
 
 
 @dataclass(frozen=True, slots=True)

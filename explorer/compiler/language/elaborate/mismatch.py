@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from explorer.compiler.ir.graph import Shape
-from explorer.compiler.language import syntax
-from explorer.compiler.language.check import OperationSite
 from explorer.compiler.language.diagnostics import Collector, Fix, slice_text
-from explorer.compiler.language.entities import Row
-from explorer.compiler.language.shapes import Shapes, show
+from explorer.compiler.language.elaborate.result import OperationSite
+from explorer.compiler.language.names.entities import Row
+from explorer.compiler.language.names.shapes import Shapes, show
+from explorer.compiler.language.parsing import syntax
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,13 +5,13 @@ from __future__ import annotations
 from explorer.compiler.ir.graph import Tensor
 from explorer.compiler.ir.index_sets import count_name
 from explorer.compiler.ir.node import Extent, Span
-from explorer.compiler.language import syntax
-from explorer.compiler.language.builtins import INDEX_SETS, builtin
 from explorer.compiler.language.diagnostics import Fix, suggestion
-from explorer.compiler.language.elaborate import Elaborator
-from explorer.compiler.language.entities import Entity, Index, Table
-from explorer.compiler.language.shapes import LARGEST_EXTENT
-from explorer.compiler.language.structures import GRAPH, TRIPLES, Structure
+from explorer.compiler.language.elaborate.elaborate import Elaborator
+from explorer.compiler.language.names.builtins import INDEX_SETS, builtin
+from explorer.compiler.language.names.entities import Entity, Index, Table
+from explorer.compiler.language.names.shapes import LARGEST_EXTENT
+from explorer.compiler.language.names.structures import GRAPH, TRIPLES, Structure
+from explorer.compiler.language.parsing import syntax
 
 _PAIRS = tuple(f"{end}_pair{of}" for end in ("src", "dst") for of in ("", "_node", "_etype"))
 _GIVEN = {

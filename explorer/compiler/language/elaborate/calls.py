@@ -7,14 +7,14 @@ from collections.abc import Callable
 
 from explorer.compiler.ir import graph as ir
 from explorer.compiler.ir.functions import FUNCTIONS
-from explorer.compiler.language import syntax
-from explorer.compiler.language.builtins import ELEMENTWISE, Builtin
-from explorer.compiler.language.check import OperationSite
-from explorer.compiler.language.dependency import Dependency
-from explorer.compiler.language.entities import Constant, Row
-from explorer.compiler.language.mismatch import explain_pair
-from explorer.compiler.language.operations import Operations
-from explorer.compiler.language.shapes import LARGEST_EXTENT, show
+from explorer.compiler.language.elaborate.mismatch import explain_pair
+from explorer.compiler.language.elaborate.operations import Operations
+from explorer.compiler.language.elaborate.result import OperationSite
+from explorer.compiler.language.names.builtins import ELEMENTWISE, Builtin
+from explorer.compiler.language.names.dependency import Dependency
+from explorer.compiler.language.names.entities import Constant, Row
+from explorer.compiler.language.names.shapes import LARGEST_EXTENT, show
+from explorer.compiler.language.parsing import syntax
 
 FOLDED: dict[str, Callable[[float], float]] = {
     "abs": abs,

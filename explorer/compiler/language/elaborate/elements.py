@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING
 
 from explorer.compiler.ir.graph import plural
 from explorer.compiler.ir.node import Span
-from explorer.compiler.language import syntax
-from explorer.compiler.language.check import OperationSite
 from explorer.compiler.language.diagnostics import Fix, slice_text, suggestion, with_article
-from explorer.compiler.language.entities import Constant, Entity, Index, Row, Table
-from explorer.compiler.language.structures import GRAPH, Structure
+from explorer.compiler.language.elaborate.result import OperationSite
+from explorer.compiler.language.names.entities import Constant, Entity, Index, Row, Table
+from explorer.compiler.language.names.structures import GRAPH, Structure
+from explorer.compiler.language.parsing import syntax
 
 if TYPE_CHECKING:
-    from explorer.compiler.language.elaborate import Elaborator
+    from explorer.compiler.language.elaborate.elaborate import Elaborator
 
 ITERATORS = {"incoming_edges": "dst", "outgoing_edges": "src"}
 """The edges of a node of a graph, and the end at which it stands."""

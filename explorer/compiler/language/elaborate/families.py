@@ -7,18 +7,18 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from explorer.compiler.ir import graph as ir
-from explorer.compiler.language import syntax
-from explorer.compiler.language.builder import GraphBuilder
-from explorer.compiler.language.builtins import GRAPH_WORD, RUNNING_KINDS, SETS_OF_FAMILIES, builtin
-from explorer.compiler.language.check import OperationSite
-from explorer.compiler.language.declarations import declare_tensors, why_reserved
-from explorer.compiler.language.dependency import Dependency
 from explorer.compiler.language.diagnostics import Collector, Fix, slice_text, suggestion
-from explorer.compiler.language.elaborate import Elaborator
-from explorer.compiler.language.entities import Constant, Entity, Index, Row, Stopped, StructureArgument, Table
-from explorer.compiler.language.prelude import helpers_for
-from explorer.compiler.language.shapes import show
-from explorer.compiler.language.structures import GRAPH, TRIPLES, Structure, bags_of, blocks_of, matrix
+from explorer.compiler.language.elaborate.builder import GraphBuilder
+from explorer.compiler.language.elaborate.declarations import declare_tensors, why_reserved
+from explorer.compiler.language.elaborate.elaborate import Elaborator
+from explorer.compiler.language.elaborate.result import OperationSite
+from explorer.compiler.language.names.builtins import GRAPH_WORD, RUNNING_KINDS, SETS_OF_FAMILIES, builtin
+from explorer.compiler.language.names.dependency import Dependency
+from explorer.compiler.language.names.entities import Constant, Entity, Index, Row, Stopped, StructureArgument, Table
+from explorer.compiler.language.names.prelude import helpers_for
+from explorer.compiler.language.names.shapes import show
+from explorer.compiler.language.names.structures import GRAPH, TRIPLES, Structure, bags_of, blocks_of, matrix
+from explorer.compiler.language.parsing import syntax
 from explorer.compiler.options import Negatives
 
 SCORE_PARAMETERS = "(h: entity, r: relation, t: entity)"

@@ -14,7 +14,7 @@ from explorer.compiler.language.diagnostics import Collector, Diagnostic, Diagno
 if TYPE_CHECKING:
     from lark import Lark, Token
 
-    from explorer.compiler.language import syntax
+    from explorer.compiler.language.parsing import syntax
 
 LARGEST_TEXT = 64 * 1024
 """Bytes in UTF-8."""
@@ -29,8 +29,8 @@ def parse(text: str) -> syntax.Program:
         message = f"a text has at most {LARGEST_TEXT // 1024} KiB, this one {-(-size // 1024):,} KiB"
         raise DiagnosticsError([Diagnostic(message, None)])
     # Lark is loaded on the first text, so that importing the compiler stays cheap.
-    from explorer.compiler.language.layout import Layout, check_limits, join_lines, set_python_words_apart
-    from explorer.compiler.language.lines import LineParser
+    from explorer.compiler.language.parsing.layout import Layout, check_limits, join_lines, set_python_words_apart
+    from explorer.compiler.language.parsing.lines import LineParser
 
     collector = Collector()
     tokens = set_python_words_apart(list(_lark().lex(text)))
@@ -48,7 +48,7 @@ def _lark() -> Lark:
     them takes longer than to compile most models. Lark makes them anew where the grammar or its version has changed."""
     from lark import Lark
 
-    from explorer.compiler.language.tree import TreeBuilder
+    from explorer.compiler.language.parsing.tree import TreeBuilder
 
     class WholeTokens:
         """Keeps the terminals that no rule takes, and passes the tokens on: parse.py lays them out itself."""
