@@ -14,8 +14,8 @@ from pygments.token import Comment, Error, Keyword, Name, String, _TokenType
 
 import explorer
 from explorer.lexers import DlcLexer, GraphLexer, KernelsLexer, LoopsLexer, ModelLexer, SassLexer, SlcLexer
-from explorer.web.differences import rows
-from explorer.web.highlight import LEXERS, highlight, highlight_words
+from explorer.web.panes.differences import rows
+from explorer.web.panes.highlight import LEXERS, highlight, highlight_words
 
 LEXER_OF = {
     "graph": GraphLexer,

@@ -13,9 +13,9 @@ from fastapi.testclient import TestClient
 
 from explorer.compiler.pipeline import STAGES
 from explorer.runtime.targets.table import TARGETS
-from explorer.web import views
 from explorer.web.app import create_app
 from explorer.web.examples import examples
+from explorer.web.panes import code, views
 
 TRANSR = next(example.text for example in examples() if example.name == "transr")
 
@@ -215,7 +215,7 @@ def test_a_very_long_stage_is_cut() -> None:
     (pane,) = views.build_panes({"operations": [], "stages": [stage]}, [views.PaneState(stage="cuda")])
     assert pane.code
     assert pane.code.total == 6_001
-    assert sum(map(len, pane.code.chunks)) == views.MOST_LINES
+    assert sum(map(len, pane.code.chunks)) == code.MOST_LINES
 
 
 def test_an_unknown_stage_in_a_pane_is_no_fault(client: TestClient) -> None:

@@ -27,10 +27,11 @@ from explorer.compiler.pipeline import STAGES
 from explorer.runtime.data.lists import DEFAULT, DEFAULTS
 from explorer.runtime.targets.gpu import device as gpu_device
 from explorer.runtime.targets.table import TARGETS, USUAL
-from explorer.web import decisions, limits, messages, settings, views
+from explorer.web import limits, messages, settings
 from explorer.web.compiling import AVAILABLE, Compiled, compile_cached, runs_on_data
 from explorer.web.examples import Example, examples
-from explorer.web.highlight import quoted
+from explorer.web.panes import code, decisions, views
+from explorer.web.panes.highlight import quoted
 
 router = APIRouter(include_in_schema=False)
 
@@ -401,7 +402,7 @@ _templates.env.globals.update(
     stages=STAGES,
     targets=TARGETS,
     usual_target=USUAL,
-    most_lines=views.MOST_LINES,
+    most_lines=code.MOST_LINES,
     most_panes=MOST_PANES,
     architectures=ARCHITECTURES,
     precisions=PRECISIONS,

@@ -135,7 +135,7 @@ export interface Compiled {
   stages: { text: string; passes: { after: { text: string }[] }[] }[];
 }
 
-/** A graph that is drawn: web/drawing.py. */
+/** A graph that is drawn: web/panes/drawing.py. */
 export interface Drawing {
   nodes: DrawnNode[];
   edges: [string, string][];

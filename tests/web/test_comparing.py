@@ -8,8 +8,9 @@ import pytest
 from fastapi.testclient import TestClient
 
 import explorer
-from explorer.web import settings, views
-from explorer.web.drawing import draw
+from explorer.web import settings
+from explorer.web.panes import views
+from explorer.web.panes.drawing import draw
 
 SLS = """dim D = 8
 
@@ -76,7 +77,7 @@ def test_an_op_is_drawn_too() -> None:
 def test_a_graph_that_is_too_large_says_so(monkeypatch: pytest.MonkeyPatch, transe: str) -> None:
     lines = compiled(transe)["stages"][0]["lines"]
     count = len(draw(lines)["nodes"])
-    monkeypatch.setattr("explorer.web.drawing.MOST_NODES", count - 1)
+    monkeypatch.setattr("explorer.web.panes.drawing.MOST_NODES", count - 1)
     assert draw(lines) == {"nodes": [], "edges": [], "too_many": count}
 
 

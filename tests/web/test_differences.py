@@ -10,7 +10,7 @@ import pytest
 
 import explorer
 from explorer.checkout import CHECKOUT
-from explorer.web.differences import Row, rows
+from explorer.web.panes.differences import Row, rows
 
 EXAMPLES = sorted((CHECKOUT / "examples").glob("*/*.emb"))
 

@@ -18,7 +18,7 @@ from pygments.lexers import CudaLexer, PtxLexer
 from pygments.token import Comment, Keyword, Name, String
 
 from explorer.lexers import DlcLexer, GraphLexer, KernelsLexer, LoopsLexer, ModelLexer, SassLexer, SlcLexer
-from explorer.web.differences import Range
+from explorer.web.panes.differences import Range
 
 Piece = tuple[str, str]
 """Classes and text."""

@@ -10,7 +10,7 @@ from typing import Any
 
 from explorer.compiler.ir.graph import Gather, Graph, Value, operands, operator_name
 from explorer.compiler.ir.parse.graph import parse_graph
-from explorer.web.highlight import SET_COLOURS
+from explorer.web.panes.highlight import SET_COLOURS
 
 DRAWABLE = frozenset({"graph"})
 """The stages whose texts are graphs."""

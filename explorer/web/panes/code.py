@@ -1,0 +1,141 @@
+"""The lines of a stage's text as a pane shows them: coloured, in chunks, by unit, or beside those they differ from."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from markupsafe import Markup
+
+from explorer.compiler.codegen.cuda.program import DEVICE_FUNCTIONS
+from explorer.compiler.pipeline import STAGES
+from explorer.web.panes import differences
+from explorer.web.panes.highlight import highlight, highlight_words
+
+MOST_LINES = 5_000
+"""Lines of one text that the page shows; more would make it slow, and the whole is one download away."""
+CHUNK = 200
+"""Lines that the browser lays out together: it skips the chunks that are out of sight."""
+
+
+@dataclass(frozen=True)
+class Maker:
+    """What a pass made a line for, and where that pass is: its stage, and its number there."""
+
+    name: str
+    by: str
+    stage: str
+    number: int
+
+
+@dataclass(frozen=True)
+class CodeLine:
+    """A line of a text. `operations` are its own, and then those that contribute, which all do where a pass made it;
+    `of` names its own where there are others. `mark` is "add", "cut" or "fill" in a difference."""
+
+    number: int
+    html: Markup
+    operations: tuple[int, ...] = ()
+    unit: str = ""
+    of: str = ""
+    made: Maker | None = None
+    mark: str = ""
+
+    @property
+    def css(self) -> str:
+        """The line's classes: its unit, whether a pass made it or it comes from no operation, its mark."""
+        unit = {"access": "ua", "execute": "ux"}.get(self.unit, "")
+        origin = "made" if self.made else "" if self.operations else "none"
+        return " ".join(filter(None, ("l", unit, origin, self.mark)))
+
+
+FILL = CodeLine(0, Markup(""), mark="fill")
+"""A row of a difference that only the other side has."""
+
+
+@dataclass(frozen=True)
+class Code:
+    """The lines of a text in chunks; `total` counts those left out too. The lines of `folded` are behind them, the
+    first of which says what they are."""
+
+    chunks: tuple[tuple[CodeLine, ...], ...]
+    total: int
+    has_units: bool
+    folded: tuple[CodeLine, ...] = ()
+
+
+def _text(lines: Iterable[Mapping[str, Any]]) -> str:
+    return "\n".join(line["text"] for line in lines)
+
+
+def lines_of(
+    language: str,
+    lines: Sequence[Mapping[str, Any]],
+    labels: Mapping[int, str],
+    words: Mapping[int, Sequence[differences.Range]] | None = None,
+) -> list[CodeLine]:
+    """Lines with their colours; `words` are the columns to pick out, by the line's number from 0."""
+    if not lines:
+        return []
+    text = _text(lines)
+    marked = highlight_words(language, text, words) if words else highlight(language, text)
+    return [
+        CodeLine(number, html, tuple(line["operations"]), line["unit"], _of(line, labels), _maker(line))
+        for number, (line, html) in enumerate(zip(lines, marked, strict=True), start=1)
+    ]
+
+
+def _of(line: Mapping[str, Any], labels: Mapping[int, str]) -> str:
+    """What a line says to the operations that contribute to it: whose it is."""
+    operations = line["operations"]
+    return "" if line["made"] or len(operations) < 2 else f"of {labels[operations[0]]}"
+
+
+PLACES = {step.__name__: (spec.name, number) for spec in STAGES for number, step in enumerate(spec.passes)}
+"""By the name of a pass its stage, and its number there."""
+
+
+def _maker(line: Mapping[str, Any]) -> Maker | None:
+    made = line["made"]
+    return None if made is None else Maker(made["name"], made["by"], *PLACES[made["by"]])
+
+
+def in_chunks(lines: Sequence[CodeLine], fold: int | None = None) -> Code:
+    kept = lines[:MOST_LINES]
+    shown, folded = kept[:fold], () if fold is None else tuple(kept[fold:])
+    chunks = tuple(tuple(shown[start : start + CHUNK]) for start in range(0, len(shown), CHUNK))
+    return Code(chunks, len(lines), any(line.unit for line in kept), folded)
+
+
+def folds_at(lines: Sequence[Mapping[str, Any]]) -> int | None:
+    """The line from which on a text has only what its kernels call; None where there is none."""
+    return next((place for place, line in enumerate(lines) if line["text"] == DEVICE_FUNCTIONS), None)
+
+
+def by_unit(lines: Sequence[CodeLine]) -> tuple[Code, Code] | None:
+    """A text that has first all of the access unit and then all of the execute unit, as two programs."""
+    units = [line.unit for line in lines]
+    if not {"access", "execute"} <= set(units):
+        return None
+    start = units.index("execute")
+    return None if "access" in units[start:] else (in_chunks(lines[:start]), in_chunks(lines[start:]))
+
+
+def difference(
+    language: str,
+    before: Sequence[Mapping[str, Any]],
+    after: Sequence[Mapping[str, Any]],
+    labels: Mapping[int, str],
+) -> tuple[Code, Code]:
+    """Both sides line by line, filled up so that what is equal stands side by side."""
+    rows = tuple(differences.rows([line["text"] for line in before], [line["text"] for line in after]))
+    old = lines_of(language, before, labels, {row.old: row.old_words for row in rows if row.old is not None})
+    new = lines_of(language, after, labels, {row.new: row.new_words for row in rows if row.new is not None})
+
+    def side(lines: Sequence[CodeLine], number: int | None, mark: str) -> CodeLine:
+        return FILL if number is None else replace(lines[number], mark=mark)
+
+    left = [side(old, row.old, "cut" if row.differs else "") for row in rows]
+    right = [side(new, row.new, "add" if row.differs else "") for row in rows]
+    return in_chunks(left), in_chunks(right)
