@@ -477,12 +477,12 @@ def _maps_of(nests: Sequence[loops.Kernel]) -> dict[str, loops.Buffer]:
 
 def _shown_right(kernel: loops.Kernel, steps: Sequence[Step], report: Report) -> tuple[Step, ...]:
     """The steps, scheduled kernels without what nobody reads, if these keep the rules of the IR; none where one does
-    not, which is reported."""
+    not, which is reported. They are looked at as they are printed, so that the stage's own look finds it done."""
     shown = tuple(without_unread(step) if isinstance(step, ScheduledKernel) else step for step in steps)
     for step in shown:
         if isinstance(step, ScheduledKernel):
             try:
-                verify_scheduled(step)
+                verify_scheduled(written_in_place(step))
             except VerificationError as error:
                 report.refused(f"{kernel.name}: {step.name} ({step.template}) cannot be shown right: {error}")
                 return ()

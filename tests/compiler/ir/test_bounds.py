@@ -103,6 +103,71 @@ def test_each_fact_of_a_map_is_needed(fact: Fact) -> None:
     assert missing_of(GATHER, tuple(other for other in FACTS if other is not fact))
 
 
+GROWS = """\
+scheduled Grows  template rows  threads 32
+  input x[2]
+  output out[nodes, 8]
+  for n in 0..nodes @block
+    MEMORY at[1] i32, copied[1] i32
+    at[0] = 0
+    for k in 0..4
+      for e in 0..8
+        i = at[0]
+        s = x[i]
+        out[n, e] = s
+        STEP
+"""
+
+
+@pytest.mark.parametrize("memory", ["register", "shared"])
+@pytest.mark.parametrize(
+    ("step", "inside"),
+    [
+        ("index j = i + 1; at[0] = j", False),
+        ("index j = max(i + 1, 1); at[0] = j", False),
+        ("index j = i + 1; copied[0] = j; c = copied[0]; at[0] = c", False),
+        ("where i < 2;   index j = i + 1;   at[0] = j", False),
+        ("index j = i - 1, h = select(0, i, j); at[0] = h", False),
+        ("where i < 1;   index j = i + 1;   at[0] = j", True),
+        ("index j = min(i + 1, 1); at[0] = j", True),
+        ("index j = (i + 1) % 2; at[0] = j", True),
+        ("index j = 1 - i; at[0] = j", True),
+    ],
+)
+def test_what_grows_from_one_iteration_to_the_next(step: str, inside: bool, memory: str) -> None:
+    """What a tile holds is what any iteration before has stored, not only the statements above."""
+    text = GROWS.replace("MEMORY", memory).replace("STEP", step.replace("; ", "\n        "))
+    assert (missing_of(text, ()) == []) == inside
+
+
+CLEARS = """\
+scheduled Clear  template rows  threads 32
+  index at[1]
+  for n in 0..1 @block
+    at[n] = 0
+"""
+COUNTS_ON = """\
+scheduled CountsOn  template rows  threads 32
+  index at[1]
+  input x[2]
+  output out[nodes]
+  for n in 0..1 @block
+    for e in 0..nodes
+      i = at[n]
+      s = x[i]
+      out[e] = s
+      index j = STEP
+      at[n] = j
+"""
+
+
+@pytest.mark.parametrize(("step", "inside"), [("i + 1", False), ("i + 0", True)])
+def test_what_grows_in_an_array_that_an_earlier_kernel_has_cleared(step: str, inside: bool) -> None:
+    extents = Extents(())
+    assert not extents.unproved(parse_scheduled(CLEARS))
+    assert (extents.unproved(parse_scheduled(COUNTS_ON.replace("STEP", step))) == ()) == inside
+
+
 @cache
 def module_of(path: Path, grad: bool) -> tuple[tuple[Fact, ...], tuple[ScheduledKernel, ...]]:
     """What is known of an example's arrays, and its kernels."""

@@ -10,6 +10,8 @@ from explorer.compiler.ir.node import Extent
 
 STORED = "all that kernels store there is"
 """Why a fact holds of an array that kernels have made."""
+LEAST_CONTENTS = (1, 0, -1)
+"""What the elements of a tile of indices may be at least: places, or one that says that there is none."""
 
 
 @dataclass(frozen=True)
@@ -36,6 +38,13 @@ class Contents:
             frozenset(each for each in self.above | other.above if self.is_above(each) and other.is_above(each)),
             max(self.rank, other.rank),
         )
+
+    def widened(self, other: Contents) -> Contents:
+        """What holds of both, without numbers that go on falling or growing, so that it ends: in a loop, what is stored
+        may come from what was there before."""
+        both = self.meet(other)
+        least = both.least if both.least == self.least or both.least in LEAST_CONTENTS else None
+        return replace(both, least=least, most=both.most if both.most == self.most else None)
 
     def is_above(self, extent: Extent) -> bool:
         """Whether all elements are above an extent mirrored below 0."""

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from explorer.compiler.ir.bounds.affine import ONE, Affine, Form, constant, is_number, plus, scaled
-from explorer.compiler.ir.bounds.contents import Contents
+from explorer.compiler.ir.bounds.contents import LEAST_CONTENTS, Contents
 from explorer.compiler.ir.bounds.facts import ANY, SOME, Fact, Sum, Term
 from explorer.compiler.ir.index_sets import ENDS, counted
 from explorer.compiler.ir.kernels import (
@@ -32,8 +32,6 @@ from explorer.compiler.ir.loops import Accumulate, Buffer, Index, Load, Store
 from explorer.compiler.ir.node import Atom, Extent, walk
 
 NOTHING: Mapping[Term, Form] = {}
-LEAST_CONTENTS = (1, 0, -1)
-"""What the elements of a tile of indices may be at least: places, or one that says that there is none."""
 
 
 @dataclass(frozen=True)
@@ -103,7 +101,7 @@ class Bounds:
         self.shown: dict[tuple[Atom, Extent, int], None] = {}
         self.earlier = earlier  # what other kernels have stored
         self.held, self.contents = held, dict[str, Contents]()
-        self.kept = self.indices & self.tiles if not checks else self.indices - self.tiles if held else self.indices
+        self.kept = self.indices if checks else self.indices & self.tiles
         self.checks = checks  # whether accesses are looked at, or only what is stored
         self.unproved: list[Unproved] = []
 
@@ -420,7 +418,7 @@ class Bounds:
     def _count_in(self, add: Accumulate) -> None:
         """Notes that something is added to what indices are."""
         (operand,) = add.operands
-        grows = self.affine.holds(self._form(operand))
+        grows = add.reduction in ("sum", "max") and self.affine.holds(self._form(operand))
         self._keep(add.target, Contents(least=0 if grows else None))
 
     def _loaded(self, load: Load) -> Form:
@@ -453,8 +451,10 @@ class Bounds:
         most |= {extent for extent in within - below if holds(plus(self._form(extent), value, -1))}
         beyond = [e for e in extents if least is None and (known is None or known.is_above(e))]
         above = {extent for extent in beyond if holds(plus(value, self._form(extent)))}
-        high = self.affine.high(value)
-        self._keep(store.target, Contents(least, high, frozenset(less), frozenset(less | most), frozenset(above)))
+        most_of_all = self._most(value, self.held.get(store.target) or self.earlier.get(store.target))
+        self._keep(
+            store.target, Contents(least, most_of_all, frozenset(less), frozenset(less | most), frozenset(above))
+        )
 
     def _least(self, value: Form, known: Contents | None) -> int | None:
         """What a value is at least, if that is known of what is stored in the same array."""
@@ -463,6 +463,14 @@ class Bounds:
         tried = [n for n in LEAST_CONTENTS if known is None or known.least is None or n <= max(known.least, -1)]
         found = (n for n in tried if self.affine.guessed(plus(value, constant(-n))))
         return next(found, self.affine.low(value))
+
+    def _most(self, value: Form, held: Contents | None) -> int | None:
+        """What a value is at most, perhaps what an array is taken to hold at most."""
+        high = self.affine.high(value)
+        most = held.most if held is not None else None
+        if most is None or (high is not None and high <= most):
+            return high
+        return most if self.affine.guessed(plus(constant(most), value, -1)) else high
 
     def _compared(self, array: str) -> set[Extent]:
         """The extents that an array's elements are held against: of a tile, those of arrays that they are indices of,

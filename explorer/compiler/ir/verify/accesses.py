@@ -11,9 +11,9 @@ from collections.abc import Iterable, Mapping
 from explorer.compiler.ir.bounds.contents import Contents
 from explorer.compiler.ir.bounds.extents import Bounds, Unproved
 from explorer.compiler.ir.bounds.facts import Fact
-from explorer.compiler.ir.kernels import AtomicAccumulate, ScheduledKernel, Tile, defined_in
+from explorer.compiler.ir.kernels import AtomicAccumulate, ScheduledKernel, Search, Tile, defined_in
 from explorer.compiler.ir.loops import Accumulate, Load, Store
-from explorer.compiler.ir.node import walk
+from explorer.compiler.ir.node import Node, walk
 
 
 class Extents:
@@ -26,18 +26,35 @@ class Extents:
     def unproved(self, kernel: ScheduledKernel) -> tuple[Unproved, ...]:
         """The accesses of the next kernel that are not shown to be inside their arrays."""
         own = defined_in(kernel)  # what others call so is something else
-        facts = [*self._facts, *(fact for array, held in self._contents.items() for fact in held.facts(array))]
-        facts = [*(fact for fact in facts if own.isdisjoint(fact.names)), *kernel.facts]
-        self._facts |= dict.fromkeys(fact for fact in kernel.facts if own.isdisjoint(fact.names))
         arrays = [buffer.name for buffer in kernel.buffers]
         earlier = tuple((name, self._contents[name]) for name in arrays if name in self._contents)
-        missing, contents = _followed(kernel, tuple(dict.fromkeys(facts)), earlier)
+        given = [fact for fact in self._facts if own.isdisjoint(fact.names)]
+        self._facts |= dict.fromkeys(fact for fact in kernel.facts if own.isdisjoint(fact.names))
+        read = {name for node in walk(kernel) for name in _found_in(node)}
+        known, changed = dict(self._contents), True
+        while changed:  # what it reads where it has stored is what others have stored only if its own is no more
+            stored = [fact for array, held in known.items() for fact in held.facts(array) if own.isdisjoint(fact.names)]
+            facts = dict.fromkeys((*given, *stored, *kernel.facts))
+            missing, contents = _followed(kernel, tuple(facts), earlier)
+            changed = False
+            for array in read & contents.keys() & known.keys():
+                if known[array].meet(contents[array]) != known[array]:
+                    del known[array]
+                    changed = True
         for buffer in kernel.buffers:
             if buffer.name in contents:
                 held = contents[buffer.name].within(len(buffer.extents))
-                known = self._contents.get(buffer.name)
-                self._contents[buffer.name] = known.meet(held) if known else held
+                before = self._contents.get(buffer.name)
+                self._contents[buffer.name] = before.meet(held) if before else held
         return missing
+
+
+def _found_in(node: Node) -> tuple[str, ...]:
+    """The array of which a statement finds an element."""
+    match node:
+        case Load() | Search():
+            return (node.buffer,)
+    return ()
 
 
 Known = tuple[ScheduledKernel, tuple[Fact, ...], tuple[tuple[str, Contents], ...]]
@@ -55,18 +72,38 @@ def _followed(
     shown = _SHOWN.get((kernel, facts, earlier))
     if shown is not None:
         return (), shown
-    held: Mapping[str, Contents] = {}
+    held: dict[str, Contents] = {}
     if _late(kernel):  # what tiles of indices hold is known only after all stores
         first = Bounds(kernel, facts, dict(earlier), {}, checks=False)
         first.body(kernel.body)
         held = first.contents
-    found = Bounds(kernel, facts, dict(earlier), held)
-    found.body(kernel.body)
+    found = _stored(kernel, facts, earlier, held)
+    while (wider := _widened(held, found.contents)) != held:
+        held = wider
+        found = _stored(kernel, facts, earlier, held)
     if not found.unproved:
         if len(_SHOWN) == MOST_SHOWN:
             del _SHOWN[next(iter(_SHOWN))]
         _SHOWN[kernel, facts, earlier] = found.contents
     return tuple(found.unproved), found.contents
+
+
+def _stored(
+    kernel: ScheduledKernel,
+    facts: tuple[Fact, ...],
+    earlier: tuple[tuple[str, Contents], ...],
+    held: Mapping[str, Contents],
+) -> Bounds:
+    """A kernel followed, of whose tiles all elements are taken to be what `held` says."""
+    found = Bounds(kernel, facts, dict(earlier), held)
+    found.body(kernel.body)
+    return found
+
+
+def _widened(held: Mapping[str, Contents], stored: Mapping[str, Contents]) -> dict[str, Contents]:
+    """What tiles hold, where that was taken to be `held` when `stored` was found. It is shown if it is the same: what
+    is stored may come from what was there before, an iteration ago."""
+    return {tile: known.widened(stored[tile]) if tile in stored else known for tile, known in held.items()}
 
 
 def _late(kernel: ScheduledKernel) -> bool:
