@@ -19,7 +19,7 @@ longest segment is.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
 
@@ -190,8 +190,8 @@ def _cut(nest: Nest, first: Body, second: Body, names: Names, role: str) -> tupl
     cut = _Crossing(nest, arrays, names)
     stored = tuple(s for name, state in crossing.items() for s in cut.stored(state))
     loaded = tuple(s for name, state in crossing.items() for s in cut.loaded(state, name in changed))
-    for row in (name for name, state in crossing.items() if isinstance(state, loops.Row) and name not in changed):
-        second = tuple(stored_in(s, row, cut.arrays[row].name, loop.variable) for s in second)
+    rows = {name for name, state in crossing.items() if isinstance(state, loops.Row) and name not in changed}
+    second = tuple(cut.read(s, rows & read_in(s)) for s in second)
     done = closure(first, {*(outputs & written_names(first)), *crossing})
     left = alive(closure((*loaded, *second), outputs & changed))
     made = tuple(cut.arrays.values())
@@ -208,6 +208,12 @@ class _Crossing:
 
     def __init__(self, nest: Nest, arrays: dict[str, Buffer], names: Names) -> None:
         self.row, self.arrays, self.writer = nest.loop.variable, arrays, Writer.named(names, nest.loop.origin)
+
+    def read(self, statement: loops.Statement, rows: Iterable[str]) -> loops.Statement:
+        """A statement that reads rows of the first part where they are stored."""
+        for row in rows:
+            statement = stored_in(statement, row, self.arrays[row].name, self.row)
+        return statement
 
     def stored(self, state: State) -> Body:
         """What stores a row or a number at the end of the first part."""

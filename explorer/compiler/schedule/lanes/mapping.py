@@ -87,6 +87,18 @@ class Nest:
         return self.static(loop) and not any(isinstance(child, loops.For) for child in loop.body)
 
     @cached_property
+    def lengths(self) -> dict[str, tuple[int, int]]:
+        """Of each array and row that lanes may take in vectors, how many dimensions it has, and its last one's length:
+        1 where that is not known."""
+        sizes, arrays = dict(self.kernel.sizes), (buffer for buffer in self.kernel.buffers if buffer.kind != "index")
+        extents = {each.name: each.extents for each in (*arrays, *self.rows.values()) if each.extents}
+        lasts = {name: shape[-1] for name, shape in extents.items()}
+        return {
+            name: (len(extents[name]), sizes.get(last, 1) if isinstance(last, str) else last)
+            for name, last in lasts.items()
+        }
+
+    @cached_property
     def row_loops(self) -> list[loops.For]:
         """The loops over rows' elements."""
         return [node for node in walk(self.loop) if isinstance(node, loops.For) and self.over_row(node)]
@@ -190,13 +202,9 @@ def _floats(nest: Nest, row: loops.Row, step: int, width: int) -> int:
 
 def _in_vectors(nest: Nest, loop: loops.For) -> bool:
     """Whether four iterations of a loop touch four neighbouring floats, on a boundary of 16 bytes, or the same one."""
-    kernel, variable = nest.kernel, loop.variable
-    extents = {buffer.name: buffer.extents for buffer in kernel.buffers}
-    extents |= {row.name: row.extents for row in nest.rows.values()}
-    sizes = dict(kernel.sizes)
-    indices = {buffer.name for buffer in kernel.buffers if buffer.kind == "index"}
+    variable, lengths = loop.variable, nest.lengths
     shifted = {variable}
-    if kernel.size(loop.extent) % VECTOR:
+    if nest.kernel.size(loop.extent) % VECTOR:
         return False
     for statement in loop.body:
         if isinstance(statement, loops.Index):
@@ -207,10 +215,12 @@ def _in_vectors(nest: Nest, loop: loops.For) -> bool:
         if not isinstance(statement, loops.Load | loops.Store | loops.Accumulate) or not statement.indices:
             continue
         array = statement.buffer if isinstance(statement, loops.Load) else statement.target
+        if array not in lengths:  # indices, which have no vectors
+            return False
         *outer, last = statement.indices
-        length = extents[array][-1] if len(statement.indices) == len(extents[array]) else 1
-        length = sizes.get(length, 1) if isinstance(length, str) else length
-        if not shifted.isdisjoint(outer) or array in indices or (last in shifted and length % VECTOR):
+        dimensions, length = lengths[array]
+        length = length if len(statement.indices) == dimensions else 1
+        if not shifted.isdisjoint(outer) or (last in shifted and length % VECTOR):
             return False
     return True
 
