@@ -248,6 +248,10 @@ def on_lanes(
     return converted
 
 
+_Sum = tuple[int, loops.Accumulate, frozenset[str]]
+"""The place of a body at which something is added to, what adds, and the kinds of loops around it that lanes share."""
+
+
 @dataclass(frozen=True)
 class _Conversion:
     nest: Nest
@@ -258,9 +262,11 @@ class _Conversion:
     def body(self, statements: tuple[loops.Statement, ...]) -> tuple[kernels.Statement, ...]:
         """Statements with their loops shared and, after the last addition to a sum, its parts joined."""
         joins: dict[int, list[kernels.Reduce]] = {}
-        for at, statement in enumerate(statements):
-            if isinstance(statement, loops.Accumulator | loops.Row):
-                place, join = self._join(statement, statements, at)
+        targets = {at: each for at, each in enumerate(statements) if isinstance(each, loops.Accumulator | loops.Row)}
+        if targets:
+            sums = self._sums(statements)
+            for at, target in targets.items():
+                place, join = self._join(target, statements, at, sums.get(target.name, []))
                 joins.setdefault(place, []).extend(join)
         converted: list[kernels.Statement] = []
         for at, statement in enumerate(statements):
@@ -333,16 +339,19 @@ class _Conversion:
         rows = [*reads, *(node for node in writes if node.target in self.nest.rows)]
         return any(loop.variable in node.indices for node in rows)
 
+    def _sums(self, body: tuple[loops.Statement, ...]) -> dict[str, list[_Sum]]:
+        """By target the places of a body that add to it."""
+        found: dict[str, list[_Sum]] = {}
+        for place, statement in enumerate(body):
+            for node, levels in self._with_levels(statement, frozenset()):
+                if isinstance(node, loops.Accumulate):
+                    found.setdefault(node.target, []).append((place, node, levels))
+        return found
+
     def _join(
-        self, target: loops.Accumulator | loops.Row, body: tuple[loops.Statement, ...], at: int
+        self, target: loops.Accumulator | loops.Row, body: tuple[loops.Statement, ...], at: int, sums: list[_Sum]
     ) -> tuple[int, list[kernels.Reduce]]:
         """Where in a body the lanes' parts of a sum are put together, and how."""
-        sums = [
-            (place, node, levels)
-            for place, statement in enumerate(body)
-            for node, levels in self._with_levels(statement, frozenset())
-            if isinstance(node, loops.Accumulate) and node.target == target.name
-        ]
         own = frozenset({"row"}) if isinstance(target, loops.Row) else frozenset()
         levels = {found - own for _, _, found in sums}
         if not sums or levels == {frozenset()}:
