@@ -90,8 +90,9 @@ class Nest:
     def lengths(self) -> dict[str, tuple[int, int]]:
         """Of each array and row that lanes may take in vectors, how many dimensions it has, and its last one's length:
         1 where that is not known."""
-        sizes, arrays = dict(self.kernel.sizes), (buffer for buffer in self.kernel.buffers if buffer.kind != "index")
-        extents = {each.name: each.extents for each in (*arrays, *self.rows.values()) if each.extents}
+        sizes, arrays = dict(self.kernel.sizes), [buffer for buffer in self.kernel.buffers if buffer.kind != "index"]
+        extents = {array.name: array.extents for array in arrays if array.extents}
+        extents |= {row.name: row.extents for row in self.rows.values() if row.extents}
         lasts = {name: shape[-1] for name, shape in extents.items()}
         return {
             name: (len(extents[name]), sizes.get(last, 1) if isinstance(last, str) else last)
