@@ -171,6 +171,43 @@ def concatenations(count: int) -> str:
     )
 
 
+def bags_of_one(count: int) -> str:
+    """So many sums over a bag, all of rows of one table."""
+    total = " + ".join(f"sum(T[i] * {i + 1}.0 for i in b)" for i in range(count))
+    return f"dim D = 32\nop S(b: bag of row):\n    param T[row, D]\n    return {total}\n"
+
+
+def choices(count: int) -> str:
+    """A chain of so many choices between two values, each of the one before."""
+    steps = "".join(f"    v{i + 1} = max(v{i} * w, min(v{i}, w + {i + 1}.0))\n" for i in range(count))
+    return (
+        "dim D = 64\nscore S(h: entity, r: relation, t: entity):\n    param E[entity, D], R[relation, D]\n"
+        f"    w = E[t]\n    v0 = E[h]\n{steps}    return dot(v{count}, R[r])\n"
+    )
+
+
+def stored_side_by_side(count: int) -> str:
+    """So many values stored on the edges, whose sums are rows side by side."""
+    stores = "".join(f'        e["m{i}"] = e.src.x * e.dst.x + {i + 1}.0\n' for i in range(count))
+    sums = "".join(f'        s{i} = sum(e["m{i}"] for e in n.incoming_edges())\n' for i in range(count))
+    row = ", ".join(f"s{i}" for i in range(count))
+    return (
+        f"dim F = 8\n{LAYER}    for e in g.edges():\n{stores}    for n in g.dst_nodes():\n{sums}"
+        f'        n["h"] = concat({row})\n    return n["h"]\n'
+    )
+
+
+def dependent_sums(count: int) -> str:
+    """So many sums over a node's edges, each of what differs from the one before."""
+    steps = "".join(
+        f"        s{i + 1} = sum(tanh(x[e.src] - s{i}) for e in n.incoming_edges())\n" for i in range(count)
+    )
+    return (
+        f"dim F = 32\n{LAYER}    for n in g.dst_nodes():\n        s0 = n.x\n{steps}"
+        f'        n["h"] = s{count}\n    return n["h"]\n'
+    )
+
+
 GROWING: dict[str, tuple[Growing, int]] = {
     "chain": (chain, 240),
     "sum_of_rows": (sum_of_rows, 160),
@@ -186,5 +223,9 @@ GROWING: dict[str, tuple[Growing, int]] = {
     "bags": (bags, 40),
     "typed_products": (typed_products, 10),
     "concatenations": (concatenations, 40),
+    "bags_of_one": (bags_of_one, 40),
+    "choices": (choices, 80),
+    "stored_side_by_side": (stored_side_by_side, 20),
+    "dependent_sums": (dependent_sums, 12),
 }
 """The texts by name, each with a count at which it takes about a second."""

@@ -76,7 +76,8 @@ def merge(own: Origin = (), *others: Origin) -> Origin:
 
 def operations_of(*origins: Origin) -> set[Span]:
     """The operations of the model text in origins, primary or contributing."""
-    return {each for each in chain.from_iterable(origins) if isinstance(each, Span)}
+    found: set[Any] = set().union(*origins)
+    return found - {origin[0] for origin in origins if origin and isinstance(origin[0], Made)}
 
 
 def same_operations(one: Origin, other: Origin) -> bool:

@@ -142,13 +142,17 @@ def _scattered(
     most_bytes: int,
 ) -> tuple[ScheduledKernel, ...]:
     """With what a batch's sums are scattered, and its negatives flattened; where some kernel of those cannot be made,
-    as the nests are."""
-    said = report.mark()
+    as the nests are. Where there are none of either, no other way could need less shared memory than this one."""
+    said, changed = report.mark(), True
     try:
         inverses, products = (module.inverses, module.products) if module is not None else ((), ())
         flat = flatten_negatives(scatter_sums(nests, inverses, products, report), report)
-        return tuple(_with_count(step, flat.count) for step in _each_scheduled(flat.kernels, kept, report, most_bytes))
+        changed = flat.count is not None or list(map(id, flat.kernels)) != list(map(id, nests))
+        most = most_bytes if changed else report.target.shared_most
+        return tuple(_with_count(step, flat.count) for step in _each_scheduled(flat.kernels, kept, report, most))
     except Unsupported as error:
+        if not changed:
+            raise
         report.back_to(said)
         report.refused(f"{nests[0].name}: neither scattered nor flattened: {error}")
         return _each_scheduled(nests, kept, report, most_bytes)

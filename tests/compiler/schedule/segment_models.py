@@ -70,6 +70,19 @@ layer Model(g: graph):
         n["h"] = v / (1 + norm(v))
     return n["h"]
 """,
+    "sums_that_no_warp_has_room_for_together": """dim F = 160
+
+layer Model(g: graph):
+    input x[node, F], u[edge]
+    for n in g.nodes():
+        a = sum(relu(x[e.src]) for e in n.incoming_edges())
+        b = sum(abs(x[e.src]) for e in n.incoming_edges())
+        c = sum(u[e] * x[e.src] for e in n.incoming_edges())
+        d = sum(x[e.src] * x[e.src] for e in n.incoming_edges())
+        o = mean(tanh(x[e.src]) for e in n.incoming_edges())
+        n["h"] = (a + 2 * b) / (1 + norm(c)) + sigmoid(d) * o
+    return n["h"]
+""",
     "heads_of_two_dimensions": """dim A = 2, B = 3, D = 6, S = 4
 
 layer Model(g: graph):

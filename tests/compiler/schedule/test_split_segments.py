@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 import explorer
+from benchmarks._growing import GROWING
 from explorer.compiler.ir.index_sets import few
 from explorer.compiler.ir.kernels import Loop, ScheduledKernel
 from explorer.compiler.ir.module import Module
@@ -55,6 +56,12 @@ layer Model(g: graph):
 """
     names = [kernel.name for kernel in kernels_of(text)]
     assert not [name for name in names if "segments" in name], names
+
+
+def test_many_sums_are_parted_by_halves() -> None:
+    """As many as a warp has room for are one kernel: not each, because all of them are too many."""
+    text = GROWING["bags"][0]
+    assert len(kernels_of(text(24))) == 2
 
 
 @pytest.mark.parametrize("size", [8, 41, 100, 256])

@@ -9,6 +9,7 @@ from explorer.compiler.ir.node import operations_of, walk
 from explorer.compiler.ir.verify.kernels import verify_scheduled
 from explorer.compiler.passes.loops.cleared import clearing_kernel
 from explorer.compiler.report import Report
+from explorer.compiler.schedule import program
 from explorer.compiler.schedule.warps.strategy import schedule_warps
 from explorer.compiler.unsupported import Unsupported
 from tests.compiler.codegen import kernels
@@ -119,6 +120,18 @@ score Long(h: entity, r: relation, t: entity):
     # One nest, and two outputs, of which the first is the result: a module.
     assert longer["kernels"].text.startswith("module Long  result out\n")
     assert [launch.shared_bytes for launch in longer["cuda"].program.launches] == [0]
+
+
+def test_a_program_that_needs_more_than_any_gpu_has_is_scheduled_once(monkeypatch):
+    text = """dim D = 2, K = 13000
+score Long(h: entity, r: relation, t: entity):
+    param E[entity, D], P[relation, D, K], Q[relation, K, D]
+    return dot(tanh(E[h] @ P[r]) @ Q[r], E[t])
+"""
+    scheduled_nests, within = [], program._each_scheduled
+    monkeypatch.setattr(program, "_each_scheduled", lambda *given: scheduled_nests.append(given) or within(*given))
+    assert compiled(text).stages["kernels"].available
+    assert len(scheduled_nests) == 1
 
 
 def test_a_kernel_that_adds_to_rows_of_others_is_atomic_and_cleared_first():

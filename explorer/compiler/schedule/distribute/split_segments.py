@@ -19,14 +19,24 @@ longest segment is.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import islice
 
 from explorer.compiler.ir import loops
 from explorer.compiler.ir.index_sets import few
 from explorer.compiler.ir.loops import Buffer
 from explorer.compiler.ir.node import Names, walk
-from explorer.compiler.ir.statements import alive, closure, is_segment, names_read, pure, written_names
+from explorer.compiler.ir.statements import (
+    alive,
+    closure,
+    is_segment,
+    names_read,
+    pure,
+    read_in,
+    written_in,
+    written_names,
+)
 from explorer.compiler.schedule.distribute.join_segments import join_segments
 from explorer.compiler.schedule.edit.nests import Body, array_of_each, loaded, only_loop, part, stored_in
 from explorer.compiler.schedule.edit.statement_writer import Writer
@@ -38,21 +48,20 @@ State = loops.Row | loops.Accumulator
 
 @dataclass(frozen=True)
 class Parts:
-    """The kernels of a nest in order, of which the one at `at` is that of the first segment of each iteration."""
+    """The kernels of a nest in order, worth it where there is a strategy for `sums`: for the one of them that is that
+    of the first segment of each iteration, or for that segment alone where one is of many."""
 
     kernels: tuple[loops.Kernel, ...]
-    at: int
-
-    @property
-    def sums(self) -> loops.Kernel:
-        """The kernel of the segment."""
-        return self.kernels[self.at]
+    sums: loops.Kernel
 
 
 def split_segments(kernel: loops.Kernel, names: Names) -> Iterator[Parts]:
     """The ways to part a nest at the first segment of its iterations: the segment with all that it needs, and the
     rest; and with a kernel ahead of both for the rows that an iteration computes before; all loops over that segment
-    together, or the first alone. None for nests without a segment, or of which nothing would be left."""
+    together, or the first alone. None for nests without a segment, or of which nothing would be left.
+
+    A nest of many is parted behind the first half of them: behind the first each time, the rests would be as many nests
+    as there are loops, nearly all as long as the whole."""
     together = join_segments(kernel)
     for whole in (together, kernel) if together is not kernel else (kernel,):
         loop = only_loop(whole)
@@ -60,12 +69,20 @@ def split_segments(kernel: loops.Kernel, names: Names) -> Iterator[Parts]:
             continue
         nest = _sums_apart(whole, loop, names)
         if behind := _behind(nest, names):
-            yield Parts(behind, 0)
+            halves = _halves(kernel, loop, names) if whole is not together else ()
+            yield Parts(halves or behind, behind[0])
         if ahead := _ahead(nest, names):
             computing, left = ahead
             rest = only_loop(left)
             assert rest is not None
-            yield Parts((computing, *(_behind(Nest(left, rest), names) or (left,))), 1)
+            parts = _behind(Nest(left, rest), names) or (left,)
+            yield Parts((computing, *parts), parts[0])
+
+
+def _halves(kernel: loops.Kernel, loop: loops.For, names: Names) -> tuple[loops.Kernel, ...]:
+    """The kernel of the first half of a nest's segments, and that of the rest; none where they are few."""
+    half = sum(is_segment(kernel, statement) for statement in loop.body) // 2
+    return _behind(_sums_apart(kernel, loop, names, half), names, half) if half > 1 else ()
 
 
 def _segment_at(kernel: loops.Kernel, loop: loops.For) -> int | None:
@@ -73,13 +90,14 @@ def _segment_at(kernel: loops.Kernel, loop: loops.For) -> int | None:
     return next((place for place, statement in enumerate(loop.body) if is_segment(kernel, statement)), None)
 
 
-def _sums_apart(kernel: loops.Kernel, loop: loops.For, names: Names) -> Nest:
-    """The nest with a row for each output that the segment adds to and the iteration writes elsewhere too, where a row
-    can be: each of both kernels has outputs of its own."""
-    nest, segment = Nest(kernel, loop), loop.body[_segment_at(kernel, loop) or 0]
-    others = written_names(s for s in loop.body if s is not segment)
+def _sums_apart(kernel: loops.Kernel, loop: loops.For, names: Names, segments: int = 1) -> Nest:
+    """The nest with a row for each output that the first segments add to and the iteration writes elsewhere too, where
+    a row can be: each of both kernels has outputs of its own."""
+    nest, first = Nest(kernel, loop), _first(kernel, loop, segments)
+    among = set(map(id, first))
+    others = written_names(s for s in loop.body if id(s) not in among)
     for buffer in kernel.buffers:
-        if buffer.kind == "output" and buffer.name in written_names([segment]) & others:
+        if buffer.kind == "output" and buffer.name in written_names(first) & others:
             try:
                 nest = output_in_row(nest, buffer, names)
             except Unfit:
@@ -87,19 +105,25 @@ def _sums_apart(kernel: loops.Kernel, loop: loops.For, names: Names) -> Nest:
     return nest
 
 
-def _behind(nest: Nest, names: Names) -> tuple[loops.Kernel, ...]:
-    """The kernel of the segment, and that of the rest; none where the rest would only copy."""
+def _first(kernel: loops.Kernel, loop: loops.For, segments: int) -> Body:
+    """The first so many segments of an iteration."""
+    return tuple(islice((s for s in loop.body if is_segment(kernel, s)), segments))
+
+
+def _behind(nest: Nest, names: Names, segments: int = 1) -> tuple[loops.Kernel, ...]:
+    """The kernel of the first so many segments, and that of the rest; none where the rest would only copy."""
     kernel, loop = nest.kernel, nest.loop
-    at = _segment_at(kernel, loop)
-    assert at is not None
-    before, segment, after = loop.body[:at], loop.body[at], loop.body[at + 1 :]
-    needed = closure(before, names_read([segment]) | written_names([segment]))
-    moved = tuple(s for s in before if pure(s) or not _among(s, needed))
+    summed = _first(kernel, loop, segments)
+    at = next(place for place, statement in enumerate(loop.body, 1) if statement is summed[-1])
+    upto, after = loop.body[:at], loop.body[at:]
+    first = closure(upto, written_names(summed))
+    among = set(map(id, first))
+    moved = tuple(s for s in upto if pure(s) or id(s) not in among)
     if not any(map(_works, after)) and all(map(pure, moved)):
         return ()
-    if not _may_follow(before, moved, written_names([segment])):
+    if not _may_follow(upto, moved):
         return ()
-    return _cut(nest, (*needed, segment), (*moved, *after), names, "segments")
+    return _cut(nest, first, (*moved, *after), names, "segments")
 
 
 def _ahead(nest: Nest, names: Names) -> tuple[loops.Kernel, ...]:
@@ -113,11 +137,12 @@ def _ahead(nest: Nest, names: Names) -> tuple[loops.Kernel, ...]:
     declared = [s.name for s in before if isinstance(s, State)]
     summed = written_names([rest[0]])
     stay = {name for name in declared if name in summed or not any(map(_works, _doing(before, name)))}
-    moved = tuple(s for s in before if pure(s) or loops.result_of(s) in stay or written_names([s]) & stay)
-    if any(written_names([s]) - stay for s in moved) or all(_among(s, moved) for s in before):
+    moved = tuple(s for s in before if pure(s) or loops.result_of(s) in stay or not stay.isdisjoint(written_in(s)))
+    among = set(map(id, moved))
+    if any(written_in(s) - stay for s in moved) or all(id(s) in among for s in before):
         return ()
-    first = tuple(s for s in before if pure(s) or not _among(s, moved))
-    if outputs & summed & written_names(first) or not _may_follow(before, moved, set()):
+    first = tuple(s for s in before if pure(s) or id(s) not in among)
+    if outputs & summed & written_names(first) or not _may_follow(before, moved):
         return ()
     return _cut(nest, first, (*moved, *rest), names, "ahead")
 
@@ -125,10 +150,6 @@ def _ahead(nest: Nest, names: Names) -> tuple[loops.Kernel, ...]:
 def _doing(before: Body, name: str) -> Body:
     """The statements that a row or an accumulator needs, its declaration apart."""
     return tuple(s for s in closure(before, {name}) if not isinstance(s, State) and not pure(s))
-
-
-def _among(statement: loops.Statement, body: Sequence[loops.Statement]) -> bool:
-    return any(statement is each for each in body)
 
 
 def _works(statement: loops.Statement) -> bool:
@@ -140,15 +161,14 @@ def _works(statement: loops.Statement) -> bool:
     )
 
 
-def _may_follow(before: Body, moved: Sequence[loops.Statement], later: set[str]) -> bool:
-    """Whether statements may be done behind those of `before` that are not moved, and behind what writes `later`."""
-    written = set(later)
+def _may_follow(before: Body, moved: Sequence[loops.Statement]) -> bool:
+    """Whether statements may be done behind those of `before` that are not moved."""
+    written, among = set[str](), set(map(id, moved))
     for statement in reversed(before):
-        if _among(statement, moved):
-            if written & (names_read([statement]) | written_names([statement])):
-                return False
-        else:
-            written |= written_names([statement])
+        if id(statement) not in among:
+            written |= written_in(statement)
+        elif not (written.isdisjoint(read_in(statement)) and written.isdisjoint(written_in(statement))):
+            return False
     return True
 
 
@@ -170,8 +190,8 @@ def _cut(nest: Nest, first: Body, second: Body, names: Names, role: str) -> tupl
     cut = _Crossing(nest, arrays, names)
     stored = tuple(s for name, state in crossing.items() for s in cut.stored(state))
     loaded = tuple(s for name, state in crossing.items() for s in cut.loaded(state, name in changed))
-    for row in (name for name, state in crossing.items() if isinstance(state, loops.Row) and name not in changed):
-        second = tuple(stored_in(s, row, cut.arrays[row].name, loop.variable) for s in second)
+    rows = {name for name, state in crossing.items() if isinstance(state, loops.Row) and name not in changed}
+    second = tuple(cut.read(s, rows & read_in(s)) for s in second)
     done = closure(first, {*(outputs & written_names(first)), *crossing})
     left = alive(closure((*loaded, *second), outputs & changed))
     made = tuple(cut.arrays.values())
@@ -188,6 +208,12 @@ class _Crossing:
 
     def __init__(self, nest: Nest, arrays: dict[str, Buffer], names: Names) -> None:
         self.row, self.arrays, self.writer = nest.loop.variable, arrays, Writer.named(names, nest.loop.origin)
+
+    def read(self, statement: loops.Statement, rows: Iterable[str]) -> loops.Statement:
+        """A statement that reads rows of the first part where they are stored."""
+        for row in rows:
+            statement = stored_in(statement, row, self.arrays[row].name, self.row)
+        return statement
 
     def stored(self, state: State) -> Body:
         """What stores a row or a number at the end of the first part."""

@@ -7,7 +7,7 @@ can only be walked through. What follows the sums reads them where they are stor
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from math import prod
 
@@ -129,22 +129,33 @@ def _is_all(body: Body, total: _Sum) -> bool:
 def without_copies(kernel: loops.Kernel, loop: loops.For) -> Body:
     """The iteration with what it keeps of arrays in rows read where it lies: kernels of their own would each fill it
     again."""
-    body = loop.body
     outputs = {buffer.name for buffer in kernel.buffers if buffer.kind == "output"}
-    rows = [statement for statement in body if isinstance(statement, loops.Row)]
-    names = {row.name for row in rows}
-    for row in rows:
-        fills = [s for s in body if row.name in written_in(s)]
-        load = _copied(kernel, fills[0], row.name) if len(fills) == 1 else None
+    rows = {at: statement for at, statement in enumerate(loop.body) if isinstance(statement, loops.Row)}
+    names = {row.name for row in rows.values()}
+    fills, readers = _places(loop.body, written_in), _places(loop.body, read_in)
+    body = dict(enumerate(loop.body))
+    for at, row in rows.items():
+        filled = fills.get(row.name, [])
+        load = _copied(kernel, body[filled[0]], row.name) if len(filled) == 1 else None
         if load is None or load.buffer in outputs or load.buffer in names:
             continue
         names.remove(row.name)
         prefix = load.indices[: len(load.indices) - len(row.extents)]
-        kept = tuple(s for s in body if s is not row and s is not fills[0])
-        for index in reversed(prefix):
-            kept = tuple(stored_in(s, row.name, row.name, str(index)) for s in kept)
-        body = tuple(_from(s, row.name, load.buffer) if row.name in read_in(s) else s for s in kept)
-    return body
+        del body[at], body[filled[0]]
+        for place in readers.get(row.name, []):
+            for index in reversed(prefix):
+                body[place] = stored_in(body[place], row.name, row.name, str(index))
+            body[place] = _from(body[place], row.name, load.buffer)
+    return tuple(body.values())
+
+
+def _places(body: Body, of: Callable[[loops.Statement], Iterable[str]]) -> dict[str, list[int]]:
+    """By name the places of the statements that a function says have something of it."""
+    found: dict[str, list[int]] = {}
+    for place, statement in enumerate(body):
+        for name in of(statement):
+            found.setdefault(name, []).append(place)
+    return found
 
 
 def _copied(kernel: loops.Kernel, statement: loops.Statement, row: str) -> loops.Load | None:

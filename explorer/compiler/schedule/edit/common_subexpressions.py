@@ -9,11 +9,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from explorer.compiler.ir import loops
-from explorer.compiler.ir.node import walk
+from explorer.compiler.ir.node import once, walk
 from explorer.compiler.ir.statements import renamed
 from explorer.compiler.schedule.edit.nests import Body
 
 
+@once
 def computed_once(kernel: loops.Kernel) -> loops.Kernel:
     """The kernel with scalars that are equal, of what nothing in it changes, under one name."""
     given = frozenset(buffer.name for buffer in kernel.buffers if buffer.kind != "output")

@@ -83,7 +83,8 @@ def kept_in(statement: loops.Statement, buffer: str, row: str) -> loops.Statemen
                 return replace(node, target=row, indices=node.indices[1:])
         return node
 
-    return rewrite(statement, change)
+    touched = buffer in read_in(statement) or buffer in written_in(statement)
+    return rewrite(statement, change) if touched else statement
 
 
 def multiplies(statement: loops.Statement, outer: str = "") -> bool:

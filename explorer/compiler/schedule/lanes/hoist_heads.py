@@ -12,7 +12,7 @@ from dataclasses import replace
 from typing import cast
 
 from explorer.compiler.ir import loops
-from explorer.compiler.ir.node import Atom, Names, walk
+from explorer.compiler.ir.node import Atom, Names, once, walk
 from explorer.compiler.ir.statements import all_names, rename
 from explorer.compiler.schedule.edit.common_subexpressions import computed_once
 from explorer.compiler.schedule.lanes.flat_heads import flat_heads
@@ -20,6 +20,7 @@ from explorer.compiler.schedule.lanes.mapping import Nest, Unfit, nest_of, nest_
 from explorer.compiler.schedule.lanes.output_rows import sums_in_rows
 
 
+@once
 def rows_nest(kernel: loops.Kernel) -> Nest:
     """A kernel with its sums in rows, and of one head where it has heads, of one dimension or two, as lanes can share
     it; raises Unfit, with why it has no heads where a lane cannot have its part of all rows either."""

@@ -87,6 +87,19 @@ class Nest:
         return self.static(loop) and not any(isinstance(child, loops.For) for child in loop.body)
 
     @cached_property
+    def lengths(self) -> dict[str, tuple[int, int]]:
+        """Of each array and row that lanes may take in vectors, how many dimensions it has, and its last one's length:
+        1 where that is not known."""
+        sizes, arrays = dict(self.kernel.sizes), [buffer for buffer in self.kernel.buffers if buffer.kind != "index"]
+        extents = {array.name: array.extents for array in arrays if array.extents}
+        extents |= {row.name: row.extents for row in self.rows.values() if row.extents}
+        lasts = {name: shape[-1] for name, shape in extents.items()}
+        return {
+            name: (len(extents[name]), sizes.get(last, 1) if isinstance(last, str) else last)
+            for name, last in lasts.items()
+        }
+
+    @cached_property
     def row_loops(self) -> list[loops.For]:
         """The loops over rows' elements."""
         return [node for node in walk(self.loop) if isinstance(node, loops.For) and self.over_row(node)]
@@ -190,13 +203,9 @@ def _floats(nest: Nest, row: loops.Row, step: int, width: int) -> int:
 
 def _in_vectors(nest: Nest, loop: loops.For) -> bool:
     """Whether four iterations of a loop touch four neighbouring floats, on a boundary of 16 bytes, or the same one."""
-    kernel, variable = nest.kernel, loop.variable
-    extents = {buffer.name: buffer.extents for buffer in kernel.buffers}
-    extents |= {row.name: row.extents for row in nest.rows.values()}
-    sizes = dict(kernel.sizes)
-    indices = {buffer.name for buffer in kernel.buffers if buffer.kind == "index"}
+    variable, lengths = loop.variable, nest.lengths
     shifted = {variable}
-    if kernel.size(loop.extent) % VECTOR:
+    if nest.kernel.size(loop.extent) % VECTOR:
         return False
     for statement in loop.body:
         if isinstance(statement, loops.Index):
@@ -207,10 +216,12 @@ def _in_vectors(nest: Nest, loop: loops.For) -> bool:
         if not isinstance(statement, loops.Load | loops.Store | loops.Accumulate) or not statement.indices:
             continue
         array = statement.buffer if isinstance(statement, loops.Load) else statement.target
+        if array not in lengths:  # indices, which have no vectors
+            return False
         *outer, last = statement.indices
-        length = extents[array][-1] if len(statement.indices) == len(extents[array]) else 1
-        length = sizes.get(length, 1) if isinstance(length, str) else length
-        if not shifted.isdisjoint(outer) or array in indices or (last in shifted and length % VECTOR):
+        dimensions, length = lengths[array]
+        length = length if len(statement.indices) == dimensions else 1
+        if not shifted.isdisjoint(outer) or (last in shifted and length % VECTOR):
             return False
     return True
 
@@ -238,6 +249,10 @@ def on_lanes(
     return converted
 
 
+_Sum = tuple[int, loops.Accumulate, frozenset[str]]
+"""The place of a body at which something is added to, what adds, and the kinds of loops around it that lanes share."""
+
+
 @dataclass(frozen=True)
 class _Conversion:
     nest: Nest
@@ -248,9 +263,11 @@ class _Conversion:
     def body(self, statements: tuple[loops.Statement, ...]) -> tuple[kernels.Statement, ...]:
         """Statements with their loops shared and, after the last addition to a sum, its parts joined."""
         joins: dict[int, list[kernels.Reduce]] = {}
-        for at, statement in enumerate(statements):
-            if isinstance(statement, loops.Accumulator | loops.Row):
-                place, join = self._join(statement, statements, at)
+        targets = {at: each for at, each in enumerate(statements) if isinstance(each, loops.Accumulator | loops.Row)}
+        if targets:
+            sums = self._sums(statements)
+            for at, target in targets.items():
+                place, join = self._join(target, statements, at, sums.get(target.name, []))
                 joins.setdefault(place, []).extend(join)
         converted: list[kernels.Statement] = []
         for at, statement in enumerate(statements):
@@ -323,16 +340,19 @@ class _Conversion:
         rows = [*reads, *(node for node in writes if node.target in self.nest.rows)]
         return any(loop.variable in node.indices for node in rows)
 
+    def _sums(self, body: tuple[loops.Statement, ...]) -> dict[str, list[_Sum]]:
+        """By target the places of a body that add to it."""
+        found: dict[str, list[_Sum]] = {}
+        for place, statement in enumerate(body):
+            for node, levels in self._with_levels(statement, frozenset()):
+                if isinstance(node, loops.Accumulate):
+                    found.setdefault(node.target, []).append((place, node, levels))
+        return found
+
     def _join(
-        self, target: loops.Accumulator | loops.Row, body: tuple[loops.Statement, ...], at: int
+        self, target: loops.Accumulator | loops.Row, body: tuple[loops.Statement, ...], at: int, sums: list[_Sum]
     ) -> tuple[int, list[kernels.Reduce]]:
         """Where in a body the lanes' parts of a sum are put together, and how."""
-        sums = [
-            (place, node, levels)
-            for place, statement in enumerate(body)
-            for node, levels in self._with_levels(statement, frozenset())
-            if isinstance(node, loops.Accumulate) and node.target == target.name
-        ]
         own = frozenset({"row"}) if isinstance(target, loops.Row) else frozenset()
         levels = {found - own for _, _, found in sums}
         if not sums or levels == {frozenset()}:

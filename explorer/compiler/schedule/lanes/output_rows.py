@@ -18,8 +18,9 @@ def sums_in_rows(nest: Nest) -> Nest:
     """The nest with a row for each output that it adds to or reads again; raises Unfit.
 
     An output starts as zeros in the loops, and so does the row where the nest does not fill it itself."""
+    touched = {loops.array_of(node) for node in walk(nest.loop) if not isinstance(node, loops.Store)}
     for buffer in nest.kernel.buffers:
-        if buffer.kind == "output" and any(not isinstance(node, loops.Store) for node in _accesses(nest, buffer)):
+        if buffer.kind == "output" and buffer.name in touched:
             nest = output_in_row(nest, buffer, Names(all_names(nest.kernel)))
     return nest
 

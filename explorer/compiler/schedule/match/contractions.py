@@ -71,22 +71,27 @@ class Contraction:
 
 def contractions(kernel: loops.Kernel, rows: loops.For) -> Iterator[Contraction]:
     """The products in an iteration of a kernel's parallel loop, in order."""
+    buffers, outside = {buffer.name: buffer for buffer in kernel.buffers}, dict[str, loops.Statement]()
     for place, statement in enumerate(rows.body):
         if static_loop(kernel, statement):
-            yield from _Search(kernel, rows, place).found()
+            yield from _Search(kernel, rows, place, buffers, outside).found()
+        elif not isinstance(statement, loops.For) and (name := loops.result_of(statement)) is not None:
+            outside[name] = statement
 
 
 class _Search:
-    """Looks through one statement of an iteration."""
+    """Looks through one statement of an iteration; `outside` are those before it, by what they name."""
 
-    def __init__(self, kernel: loops.Kernel, rows: loops.For, place: int) -> None:
-        self.kernel, self.rows, self.place = kernel, rows, place
+    def __init__(
+        self,
+        kernel: loops.Kernel,
+        rows: loops.For,
+        place: int,
+        buffers: dict[str, loops.Buffer],
+        outside: dict[str, loops.Statement],
+    ) -> None:
+        self.kernel, self.rows, self.place, self.buffers, self.outside = kernel, rows, place, buffers, outside
         self.whole = rows.body[place]
-        self.buffers = {buffer.name: buffer for buffer in kernel.buffers}
-        self.outside: dict[str, loops.Statement] = {}
-        for statement in rows.body[:place]:
-            if (name := loops.result_of(statement)) is not None and not isinstance(statement, loops.For):
-                self.outside[name] = statement
         self.changed = written_names([self.whole])
 
     def found(self) -> Iterator[Contraction]:

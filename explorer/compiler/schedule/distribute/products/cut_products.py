@@ -15,11 +15,21 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence, Set
 from dataclasses import dataclass, replace
+from operator import is_
 
 from explorer.compiler.ir import loops
 from explorer.compiler.ir.loops import Buffer
 from explorer.compiler.ir.node import Atom, Names, walk
-from explorer.compiler.ir.statements import alive, closure, is_segment, names_read, pure, written_names
+from explorer.compiler.ir.statements import (
+    alive,
+    closure,
+    is_segment,
+    names_read,
+    pure,
+    read_in,
+    written_in,
+    written_names,
+)
 from explorer.compiler.report import Report
 from explorer.compiler.schedule.distribute.products.one_sum import joined, one_sum
 from explorer.compiler.schedule.distribute.products.product_parts import ProductParts, Sums
@@ -144,7 +154,8 @@ class _CutOut:
         kernel, names = parts.kernel, parts.writer.names
         before = fissioned(kernel, _pruned(before, names_read((*product, *after))), names)
         needed = closure(before, names_read(product))
-        others = (*(s for s in before if not any(s is other for other in needed)), *fissioned(kernel, after, names))
+        among = set(map(id, needed))
+        others = (*(s for s in before if id(s) not in among), *fissioned(kernel, after, names))
         whole = replace(kernel, buffers=(*kernel.buffers, *made))
         return cls(product, needed, others, sums.name, whole, (matrix[1],) if matrix else ())
 
@@ -192,6 +203,8 @@ class _Rest:
         if here and depth == found.outside and not self.replaced:
             yield from self._added()
         match statement:
+            case loops.For() if found.add.target not in read_in(statement) | written_in(statement):
+                yield statement
             case loops.For():
                 inner = depth + 1 if here else len(found.around)
                 yield replace(statement, body=tuple(s for child in statement.body for s in self._of(child, inner)))
@@ -246,21 +259,22 @@ def _reading_first(body: Body, sums: str) -> Body:
     first: list[loops.Statement] = []
     left: list[loops.Statement] = []
     held: dict[str, loops.Statement] = {}  # accumulators, each declared where it is first needed
-    following = {sums}
+    following, behind, changed = {sums}, set[str](), set[str]()
     for statement in body:
         touched, written = _touched(statement), written_names((statement,))
         if isinstance(statement, loops.Accumulator):
             held[statement.name] = statement
             continue
         declared = [held.pop(name) for name in list(held) if name in touched]
-        behind = {name for other in left for name in _touched(other)}
-        free = not behind & written and not touched & _changed(left)
+        free = not behind & written and not touched & changed
         follows = isinstance(statement, loops.For) and bool(touched & following)
         if free and (follows or isinstance(statement, loops.Row) or (pure(statement) and not declared)):
             first += (*declared, statement)
             following |= written
         else:
             left += (*declared, statement)
+            behind |= touched.union(*map(_touched, declared))
+            changed |= _changed((*declared, statement))
     return (*first, *left, *held.values())
 
 
@@ -289,5 +303,8 @@ def _pruned(body: Sequence[loops.Statement], wanted: Set[str] = frozenset()) -> 
 def _kept(statement: loops.Statement, read: set[str]) -> Body:
     if isinstance(statement, loops.For):
         body = tuple(s for child in statement.body for s in _kept(child, read))
-        return (replace(statement, body=body),) if body else ()
+        if not body:
+            return ()
+        same = len(body) == len(statement.body) and all(map(is_, body, statement.body))
+        return (statement if same else replace(statement, body=body),)
     return () if pure(statement) and loops.result_of(statement) not in read else (statement,)
