@@ -26,7 +26,7 @@ from explorer.compiler.schedule.lanes.mapping import Nest, Unfit, on_lanes, spre
 from explorer.compiler.schedule.lanes.state import Segment, mean_length, segment_of
 from explorer.compiler.schedule.lanes.widths import lanes_for, say_lanes
 from explorer.compiler.schedule.segments.by_nonzeros import BLOCK_WARPS, CHUNK
-from explorer.compiler.schedule.segments.by_rows import LOADS, LOADS_OF_ROWS, WARPS
+from explorer.compiler.schedule.segments.by_rows import LOADS_OF_ROWS, WARPS, waiting
 from explorer.compiler.schedule.segments.merge import merging
 from explorer.compiler.schedule.segments.partials import Pieces
 from explorer.compiler.schedule.staging.row_elements import RowElements
@@ -49,8 +49,7 @@ def schedule_row_pieces(kernel: loops.Kernel, report: Report) -> tuple[kernels.S
         segment = segment_of(nest)
         length = length_of(segment, report)
         wanted_here = report.wanted(kernel.name, STRATEGY) == ROW_PIECES
-        unroll = report.number(kernel.name, LOADS, LOADS_OF_ROWS)
-        spread = replace(spread_rows(nest, lanes_for(nest, report)), unroll=unroll)
+        spread = waiting(spread_rows(nest, lanes_for(nest, report)), nest, LOADS_OF_ROWS, report)
         if (length < LONG and not wanted_here) or nest.heads is not None or spread.width == 1:
             return ()
         warps = report.number(kernel.name, BLOCK_WARPS, WARPS)
