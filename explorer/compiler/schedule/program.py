@@ -375,7 +375,11 @@ class _Scheduling:
         numbers."""
         names = self.groupings.names
         rows = split_rows(kernel, names, self.maps)
-        return not rows and find_outer_sum(kernel) is None and sum_in_pieces(kernel, names, self.report.like(None)) is not None
+        return (
+            not rows
+            and find_outer_sum(kernel) is None
+            and sum_in_pieces(kernel, names, self.report.like(None)) is not None
+        )
 
     def _has_rows(self, kernel: loops.Kernel) -> bool:
         """Whether lanes can share the rows of sums that are taken together."""

@@ -94,7 +94,8 @@ def added(kernel: ScheduledKernel, parts: Mapping[str, Buffer]) -> ScheduledKern
 
 
 def _usual_piece(extent: str, report: Report) -> int:
-    """How many elements a piece usually has, a power of 2: as many as leave enough pieces, the fewest where nobody knows."""
+    """How many elements a piece usually has, a power of 2: as many as leave enough pieces, the fewest where
+    nobody knows."""
     count, piece = report.counts.of(extent) or 0, LONGEST
     while piece > SHORTEST and count // piece < FEWEST_PIECES:
         piece //= 2

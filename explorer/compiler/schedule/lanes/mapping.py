@@ -27,7 +27,7 @@ LANES = WARP
 MOST_FLOATS = 64
 """Floats of rows that a lane keeps: beside the loads in flight they leave 128 registers for everything."""
 OTHER_REGISTERS = 24
-"""Registers of a thread for what is no tile, as the assembler needs them: indices, addresses, what is being computed."""
+"""Registers of a thread for what is no tile, as assemblers need them: indices, addresses, what is being computed."""
 SUMMING_REGISTERS, FUNCTION_REGISTERS = 12, 16
 """Those for sums that lanes join in the midst of others, and for exp and its like."""
 FEWEST_FLOATS = 16

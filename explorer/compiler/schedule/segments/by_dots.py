@@ -1,8 +1,8 @@
 """Dots: lanes that share a row sum over it, for many rows a warp. What g-SDDMM is, and each edge's or pair's logit.
 
 G-Sparse §III-B, Algorithm 3: kLaneWidth lanes take an element of the parallel loop, each a part of its dot product,
-and a tree of shuffles joins them. A warp has 32 elements or more, whose indices and numbers its lanes fetch together, and a
-block as many as `block_rows` says (the edges of a block, G-Sparse §III-C).
+and a tree of shuffles joins them. A warp has 32 elements or more, whose indices and numbers its lanes fetch together,
+and a block as many as `block_rows` says (the edges of a block, G-Sparse §III-C).
 """
 
 from __future__ import annotations

@@ -58,8 +58,8 @@ BLOCK_WARPS = Decision(
     name="warps",
     domain=(1, 2, 4, 8, 16),
     why="warps of a block: its place on a multiprocessor is free when the last of them ends",
-    source="8, and 4 of nonzeros where a warp has one row at a time (SpMM of 1.2 million nonzeros, which all are under way at once:"
-    " -1 %; of 40 and 62 million: the same), measured on an H100",
+    source="8, and 4 of nonzeros where a warp has one row at a time (SpMM of 1.2 million nonzeros, which all are"
+    " under way at once: -1 %; of 40 and 62 million: the same), measured on an H100",
 )
 USUAL_TILE = 64
 TILE = Decision(

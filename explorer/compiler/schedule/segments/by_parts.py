@@ -112,7 +112,8 @@ def _counted(kernel: loops.Kernel, loop: loops.For, report: Report) -> tuple[int
 
 
 def _usual_parts(kernel: loops.Kernel, loop: loops.For, report: Report) -> int:
-    """How many parts a row usually has, a power of 2: as many as keep all multiprocessors busy, if rows are that long."""
+    """How many parts a row usually has, a power of 2: as many as keep all multiprocessors busy, if rows are that
+    long."""
     count, elements = _counted(kernel, loop, report)
     if not count or elements < LONG * count:
         return 1

@@ -106,7 +106,9 @@ def _fitting_order(nest: Nest) -> tuple[Value, ...]:
 def waiting(spread: Spread, nest: Nest, loads: int, report: Report) -> Spread:
     """The spread with the loads in flight that are chosen: of so many elements, usually."""
     name = nest.kernel.name
-    return replace(spread, unroll=report.number(name, LOADS, loads), floats=report.number(name, IN_FLIGHT, USUAL_IN_FLIGHT))
+    return replace(
+        spread, unroll=report.number(name, LOADS, loads), floats=report.number(name, IN_FLIGHT, USUAL_IN_FLIGHT)
+    )
 
 
 def loads_in_flight(nest: Nest) -> int:

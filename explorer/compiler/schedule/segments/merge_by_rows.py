@@ -23,7 +23,8 @@ MERGE = Decision(
     source="by rows where a lane has a piece of at most 16 elements, measured on an H100",
 )
 SMALL_PIECE = 16
-"""Elements of a piece up to which a row may have so many of them that a warp shares its states: what the usual `merge` is told by."""
+"""Elements of a piece up to which a row may have so many of them that a warp shares its states: what the usual
+`merge` is told by."""
 
 
 def merged_by(pieces: Pieces) -> kernels.ScheduledKernel:
