@@ -66,7 +66,8 @@ NEIGHBOURS = Decision(
     why="threads beside each other that have the same columns, of rows beside each other: shared memory answers half a"
     " warp's vectors at once where neighbours ask for the same one and no more than 8 differ",
     source="2, and 1 where a thread has one vector of columns: where half a warp has a row to itself, it takes two"
-    " turns, and in all as long as the multiply-adds (ncu on an H100, TransR of 1024: 157 million wavefronts in place of 104)",
+    " turns, and in all as long as the multiply-adds"
+    " (ncu on an H100, TransR of 1024: 157 million wavefronts in place of 104)",
 )
 PRECISION = Decision(
     name="precision",
