@@ -14,6 +14,8 @@ STATIC_SHARED_BYTES = 48 * 1024
 BLOCK_THREADS = 1024
 """Threads of the largest block, on every GPU."""
 FLOAT_BYTES = 4
+LINE_BYTES = 128
+"""Of a line of the caches, which neighbours read together, on every GPU."""
 WARP = 32
 """Threads of a warp, on every GPU: what `GpuTarget.warp` is, where the IR itself speaks of lanes."""
 VECTOR = 4

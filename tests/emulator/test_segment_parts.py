@@ -94,6 +94,22 @@ def test_the_numbers_of_rows_in_parts(emulated: Setting, text: str, size: int) -
     assert outcome["agrees"], outcome
 
 
+@pytest.mark.parametrize("parts", [2, 32])
+def test_other_parts_give_the_same_numbers(emulated: Setting, parts: int) -> None:
+    text = PAGED.format(D=6)
+    usual = compiled(PAGED, 6, COUNTS[PAGED]).schedule
+    wanted = {key: parts for key, value in usual.items() if key.endswith(".parts") and value != parts}
+    assert wanted
+    compilation = explorer.compile(text, counts=COUNTS[PAGED], schedule=wanted, on_demand=True)
+    assert wanted.items() <= dict(compilation.schedule).items()
+    given = op_inputs(emulated, compilation)
+    assert compilation.encode is not None
+    arrays, finish = compilation.encode(compilation, given, None)
+    got = finish(*launch(compilation, arrays))[0]
+    outcome = judged(compilation, [got], Meaning(text, given, compilation.sizes).result())
+    assert outcome["agrees"], outcome
+
+
 @pytest.mark.parametrize("text", [PAGED, LINEAR, LOGS, SOFTMAX], ids=["paged", "linear", "logs", "softmax"])
 def test_only_rows_that_are_few_and_long_have_parts(text: str) -> None:
     def parts(rows: int, elements: int) -> set[str]:

@@ -379,11 +379,15 @@ class _Scheduling:
         numbers."""
         names = self.groupings.names
         rows = split_rows(kernel, names, self.maps)
-        return not rows and find_outer_sum(kernel) is None and sum_in_pieces(kernel, names, self.report) is not None
+        return (
+            not rows
+            and find_outer_sum(kernel) is None
+            and sum_in_pieces(kernel, names, self.report.like(None)) is not None
+        )
 
     def _has_rows(self, kernel: loops.Kernel) -> bool:
         """Whether lanes can share the rows of sums that are taken together."""
-        found = sum_in_pieces(kernel, self.groupings.names, self.report)
+        found = sum_in_pieces(kernel, self.groupings.names, self.report.like(None))
         return found is not None and bool(schedule_rows(join_segments(found.storing), self.report.like(None)))
 
     def _segments_apart(self, kernel: loops.Kernel) -> tuple[loops.Kernel, ...]:

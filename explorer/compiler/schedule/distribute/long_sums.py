@@ -16,6 +16,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import cast
 
+from explorer.compiler.decisions import Decision
 from explorer.compiler.ir import loops
 from explorer.compiler.ir.index_sets import few
 from explorer.compiler.ir.kernels import Count, ScheduledKernel, Statement
@@ -30,9 +31,14 @@ from explorer.compiler.schedule.edit.reductions import stores_added
 from explorer.compiler.schedule.edit.statement_writer import Writer
 
 LONGEST, SHORTEST = 128, 32
-"""Elements of a piece: an atomic a number and piece is few beside their loads, and a batch of 4,096 has 128 pieces."""
+PIECE = Decision(
+    name="piece",
+    domain=(16, SHORTEST, 64, LONGEST, 256, 512),
+    why="elements of a piece: more add to the sums less often, an atomic a number and piece, and leave fewer warps",
+    source="128, or as few as leave 4,000 pieces, which keep an H100 busy, but 32 at least: a batch of 4,096 has 128",
+)
 FEWEST_PIECES = 4_000
-"""Pieces that keep all multiprocessors of an H100 busy, a warp each."""
+"""Pieces that keep all multiprocessors of an H100 busy, a warp each: what the usual `piece` is told by."""
 
 
 @dataclass(frozen=True)
@@ -63,7 +69,7 @@ def sum_in_pieces(kernel: loops.Kernel, names: Names, report: Report) -> InPiece
         return None
     if not all(only_adds([loop], name, loop.variable) for name in outputs):
         return None
-    piece = piece_of(extent, report)
+    piece = report.number(kernel.name, PIECE, _usual_piece(extent, report))
     count = names.new(f"{kernel.name}_pieces")
     parts = {names.new(f"{kernel.name}_parts"): buffer for buffer in outputs.values()}
     nest = _Nest(kernel, loop, extent, piece, count, Writer(kernel, loop.origin))
@@ -87,8 +93,9 @@ def added(kernel: ScheduledKernel, parts: Mapping[str, Buffer]) -> ScheduledKern
     return replace(kernel, buffers=buffers, body=body, schedule=(*kernel.schedule, line))
 
 
-def piece_of(extent: str, report: Report) -> int:
-    """How many elements a piece has, a power of 2: as many as leave enough pieces, the fewest where nobody knows."""
+def _usual_piece(extent: str, report: Report) -> int:
+    """How many elements a piece usually has, a power of 2: as many as leave enough pieces, the fewest where
+    nobody knows."""
     count, piece = report.counts.of(extent) or 0, LONGEST
     while piece > SHORTEST and count // piece < FEWEST_PIECES:
         piece //= 2

@@ -12,18 +12,8 @@ from explorer.compiler.schedule.gemm.tiling import Tiling
 from explorer.compiler.schedule.inspect.group_by_matrix import GRANULE, HEIGHTS
 from explorer.compiler.target import GpuTarget
 
-TOGETHER = 4
-"""Steps along the depth that are taken together: a thread loads a vector of each row, and holds the matrix's part."""
-
 OTHER_REGISTERS = 35
-"""Registers that a thread takes besides sums and operands."""
-
-
-NEIGHBOURS = 2
-"""Threads beside each other that have the same columns, of rows beside each other. Shared memory answers half a warp's
-vectors at once where neighbours ask for the same one and no more than 8 differ. Where half a warp has a row to itself,
-it takes two turns, and in all as long as the multiply-adds (ncu on an H100, TransR of 1024: 157 million wavefronts in
-place of 104). With one vector of columns a thread other things take the time, and it gains nothing."""
+"""Registers that a thread takes besides sums and operands, as the assembler needs them."""
 
 
 class ThreadSums:
@@ -35,7 +25,7 @@ class ThreadSums:
     def __init__(self, tiling: Tiling) -> None:
         self._tiling = tiling
         self.lanes = tiling.across
-        self.apart = NEIGHBOURS if tiling.pieces > 1 else 1
+        self.apart = tiling.neighbours
         self.name = ""
 
     @property
@@ -60,7 +50,7 @@ class ThreadSums:
         """Blocks that a multiprocessor is to have at a time, where a thread keeps so many registers of operands that
         are on their way. There is room for more, but then threads spill, or take their loads apart."""
         tiling = self._tiling
-        own = (HEIGHTS + TOGETHER) * tiling.pieces * tiling.step + OTHER_REGISTERS
+        own = (HEIGHTS + tiling.along) * tiling.pieces * tiling.step + OTHER_REGISTERS
         return target.resident(tiling.threads, own + staged)
 
     def height(self, steps: Steps, rows: Extent) -> Extent:
@@ -115,14 +105,15 @@ class ThreadSums:
     def _rectangle(self, steps: Steps, operands: tuple[str, str], stage: Extent, height: tuple[Extent, Extent]) -> None:
         """The sums of at most so many rows a thread, of those that are there."""
         tiling, (left, right), (rows, there) = self._tiling, operands, height
+        together = tiling.along
         with (
             self._down(steps) as down,
             self._across(steps) as across,
-            steps.loop("group", tiling.depth // TOGETHER, unroll=ROLLED) as group,
+            steps.loop("group", tiling.depth // together, unroll=ROLLED) as group,
         ):
-            first = steps.index("first", "mul", group, TOGETHER)
-            held = steps.tile("w", [TOGETHER, tiling.pieces, tiling.piece], "register")
-            with steps.all("q", TOGETHER) as following, steps.all("piece", tiling.pieces) as piece:
+            first = steps.index("first", "mul", group, together)
+            held = steps.tile("w", [together, tiling.pieces, tiling.piece], "register")
+            with steps.all("q", together) as following, steps.all("piece", tiling.pieces) as piece:
                 depth = steps.index("d", "add", first, following)
                 wide = steps.load("w", right, stage, depth, self._column(steps, piece, across))
                 steps.store(held, [following, piece, across], wide)
@@ -132,7 +123,7 @@ class ThreadSums:
                 steps.where(which, "<", there, needed=there != HEIGHTS),
             ):
                 row = self._row(steps, which, down)
-                with steps.all("q", TOGETHER) as following:
+                with steps.all("q", together) as following:
                     tall = steps.load("u", left, stage, row, steps.index("d", "add", first, following))
                     with steps.all("piece", tiling.pieces) as piece:
                         wide = steps.load("w", held, following, piece, across)

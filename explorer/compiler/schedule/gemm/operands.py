@@ -20,10 +20,10 @@ from explorer.compiler.schedule.inspect.group_by_matrix import GRANULE, ROWS_A_T
 from explorer.compiler.schedule.match.matrix_products import Product
 from explorer.compiler.target import VECTOR
 
-PADDING = 4
+PADDING = VECTOR
 """Elements behind each row of a tile that is stored by columns, or read in several at once: neighbours in a column
-fall into different banks."""
-PADDING_OF_VECTORS = 8
+fall into different banks, of which shared memory has 32 of 4 bytes. What they are decides it, so nobody need choose."""
+PADDING_OF_VECTORS = 2 * VECTOR
 """The same where lanes read vectors of two neighbours in each of four rows at once."""
 
 

@@ -18,8 +18,8 @@ from explorer.compiler.schedule.edit.builder import Steps
 from explorer.compiler.schedule.inspect.group_by_matrix import Grouping
 from explorer.compiler.schedule.match.outer_products import OuterSum
 
-SLAB, STAGES = 16, 2
-"""Rows of a slab, and slabs in shared memory."""
+STAGES = 2
+"""Slabs in shared memory: one barrier a slab needs two, and what comes after the next is in registers yet."""
 OWN = "row"
 """A row of a grouping, by its place."""
 
@@ -35,7 +35,8 @@ class SegmentRows:
 
 
 class OuterOperand:
-    """The operand of one `side`, of which a block has `tile` of `extent` elements, loaded by vectors of `step`."""
+    """The operand of one `side`, of which a block has `tile` of `extent` elements, loaded by vectors of `step`,
+    `slab` rows at a time."""
 
     def __init__(
         self,
@@ -43,11 +44,11 @@ class OuterOperand:
         found: OuterSum,
         grouping: Grouping | None,
         side: int,
-        sizes: tuple[int, int, int],
+        sizes: tuple[int, int, int, int],
     ) -> None:
         self._row, self._side, self._grouping = found.row.variable, side, grouping
         self._loop = (found.down, found.across)[side]
-        self._extent, self._tile, self._step = sizes
+        self._extent, self._tile, self._step, self._slab = sizes
         self._value = found.factors[side]
         statements = (found.of_down, found.of_across)[side]
         value = (replace(found.product, operands=(self._value,)),)
@@ -67,18 +68,18 @@ class OuterOperand:
 
     def declare(self, steps: Steps) -> None:
         """The slabs in shared memory, and registers for what comes while another is multiplied."""
-        self.name = steps.tile("ab"[self._side], [STAGES, SLAB, self._tile], "shared", padding=4)
+        self.name = steps.tile("ab"[self._side], [STAGES, self._slab, self._tile], "shared", padding=4)
         for load in self._loads:
-            extents = [SLAB, self._tile] if load.result in self._along else [SLAB]
+            extents = [self._slab, self._tile] if load.result in self._along else [self._slab]
             self._loaded[load.result] = steps.tile(f"{load.result}_next", extents, "register")
         for name in [OWN] if self._grouping else self._found:
-            self._places[name] = steps.tile(f"{name}_ahead", [SLAB], "register", type="i32")
+            self._places[name] = steps.tile(f"{name}_ahead", [self._slab], "register", type="i32")
 
     @contextmanager
     def _vectors(self, steps: Steps, start: Extent) -> Iterator[tuple[str, Extent, str]]:
         """Each vector of a slab: its row in the slab, the row, and its place along the row."""
         with (
-            steps.loop("k", SLAB, "thread") as k,
+            steps.loop("k", self._slab, "thread") as k,
             steps.loop("d", self._tile, "thread", step=self._step) as d,
         ):
             yield k, steps.index("row", "add", start, k), d

@@ -23,14 +23,15 @@ from explorer.compiler.ir.statements import all_names
 from explorer.compiler.passes.loops.cleared import clear_output, clearing_kernel
 from explorer.compiler.report import Report
 from explorer.compiler.schedule.edit.builder import ALL, Steps
-from explorer.compiler.schedule.fitting import RESIDENT
-from explorer.compiler.schedule.gemm.outer_operands import SLAB, STAGES, OuterOperand, SegmentRows
+from explorer.compiler.schedule.fitting import RESIDENT, nearest
+from explorer.compiler.schedule.gemm.outer_operands import STAGES, OuterOperand, SegmentRows
 from explorer.compiler.schedule.gemm.strategy import Groupings
 from explorer.compiler.schedule.gemm.tiling import vector_step
 from explorer.compiler.schedule.inspect.group_by_matrix import ROWS_A_TILE, Chosen, Grouping
 from explorer.compiler.schedule.match.matrix_products import rows_at
 from explorer.compiler.schedule.match.outer_products import OuterSum, find_outer_sum, find_scattered
 from explorer.compiler.schedule.warps.strategy import schedule_warps
+from explorer.compiler.target import BLOCK_THREADS, WARP
 
 PIECE = Decision(
     name="rows",
@@ -49,11 +50,21 @@ TILE_ROWS, TILE_COLUMNS = (
     )
     for name in ("tile_rows", "tile_columns")
 )
-HEIGHTS = (1, 2, 4, 8, 16)
-"""Rows of the tile that a thread may have."""
+SLAB = Decision(
+    name="depth",
+    domain=(8, 16, 32),
+    why="rows of a slab: more take more shared memory and registers, and fewer barriers",
+    source="16, as in a slab of other products",
+)
+HEIGHT = Decision(
+    name="height",
+    domain=(1, 2, 4, 8, 16),
+    why="rows of the tile that a thread has: more sums a thread, of operands that are loaded once, and fewer threads",
+    source="as few as leave a block 256 threads",
+)
 MOST_THREADS = 256
 REGISTERS_A_THREAD = 64
-"""Enough for whole tiles of the largest blocks, whose number a multiprocessor is to have of all blocks."""
+"""Enough for whole tiles of the largest blocks, whose number a multiprocessor is usually to have of all blocks."""
 
 
 def schedule_outer_products(kernel: loops.Kernel, groupings: Groupings, report: Report) -> tuple[ScheduledKernel, ...]:
@@ -98,6 +109,14 @@ def _tile_of(name: str, decision: Decision, extent: int, report: Report) -> int:
     return report.number(name, decision, usual)
 
 
+def _height(name: str, rows: int, width: int, report: Report) -> int:
+    """How many of a tile's rows a thread has, where a row takes so many threads: those of a block are whole warps."""
+    threads = {height: rows // height * width for height in map(int, HEIGHT.domain) if height <= rows}
+    fitting = tuple(height for height, each in threads.items() if each <= BLOCK_THREADS and each % WARP == 0)
+    usual = next(height for height, each in threads.items() if each <= MOST_THREADS)
+    return nearest(name, HEIGHT, usual, fitting, report, f"threads of a block are {WARP} to {BLOCK_THREADS:,}")
+
+
 class _Writer:
     """Writes the kernel of a sum of outer products."""
 
@@ -117,9 +136,10 @@ class _Writer:
         width = self.tiles[1] // self.step
         usual = report.target.resident(MOST_THREADS, REGISTERS_A_THREAD)
         self.resident = report.number(kernel.name, RESIDENT, usual, lambda: tuple(range(9)))
-        self.height = next(height for height in HEIGHTS if self.tiles[0] // height * width <= MOST_THREADS)
+        self.height = _height(kernel.name, self.tiles[0], width, report)
         self.threads = self.tiles[0] // self.height * width
-        sizes = zip(self.extents, self.tiles, (self.down_step, self.step), strict=True)
+        self.slab = report.number(kernel.name, SLAB, 16)
+        sizes = zip(self.extents, self.tiles, (self.down_step, self.step), (self.slab, self.slab), strict=True)
         self.operands = [OuterOperand(kernel, found, grouping, side, of) for side, of in enumerate(sizes)]
         self.sums = ""
 
@@ -151,7 +171,7 @@ class _Writer:
         known: dict[str, Atom] = {found.head.variable: head} if found.head else {}
         for operand in self.operands:
             operand.declare(steps)
-        steps.did(f"stage slabs of {SLAB} rows of both operands in shared memory, stages {STAGES}")
+        steps.did(f"stage slabs of {self.slab} rows of both operands in shared memory, stages {STAGES}")
         if grouping is not None:
             steps.did(f"tile {found.row.variable} by {ROWS_A_TILE} @block, grouped by {found.segment}")
             first_row, past_row = (steps.load(b.name, b.name, piece) for b in (grouping.begin, grouping.end))
@@ -183,7 +203,7 @@ class _Writer:
             steps.store(self.sums, [ty, i, x], 0.0)
         steps.did(f"keep {self.height} x {self.step} sums a thread in registers")
         rows = steps.index("rows", "sub", upper, lower)
-        slabs = steps.index("slabs", "div", steps.index("more", "add", rows, SLAB - 1), SLAB)
+        slabs = steps.index("slabs", "div", steps.index("more", "add", rows, self.slab - 1), self.slab)
         self._slabs(SegmentRows(upper, known, (down, across)), lower, slabs)
         self._add(known, down, across)
 
@@ -204,18 +224,18 @@ class _Writer:
             operand.look_up(steps, rows, lower)
         for operand in operands:
             operand.load(steps, rows, lower)
-            operand.look_up(steps, rows, lower, SLAB)
+            operand.look_up(steps, rows, lower, self.slab)
         steps.did("look a slab's rows up two slabs ahead, load them one ahead")
         with steps.segment("slab", 0, slabs, 1) as slab:
-            start = steps.index("start", "add", lower, steps.index("before", "mul", slab, SLAB))
+            start = steps.index("start", "add", lower, steps.index("before", "mul", slab, self.slab))
             stage = steps.index("stage", "mod", slab, STAGES)
             for operand in operands:
                 operand.store(steps, rows, start, stage)
             steps.barrier()
-            following = steps.index("following", "add", start, SLAB)
+            following = steps.index("following", "add", start, self.slab)
             for operand in operands:
                 operand.load(steps, rows, following)
-                operand.look_up(steps, rows, following, SLAB)
+                operand.look_up(steps, rows, following, self.slab)
             self._multiply(stage)
         steps.barrier()
 
@@ -224,7 +244,7 @@ class _Writer:
         steps, (left, right) = self.steps, self.operands
         with self._threads() as (ty, x):
             first = steps.index("first", "mul", ty, self.height)
-            with steps.loop("k", SLAB, unroll=ALL) as k:
+            with steps.loop("k", self.slab, unroll=ALL) as k:
                 beside = steps.load("v", right.name, stage, k, x)
                 with steps.loop("i", self.height, unroll=ALL) as i:
                     below = steps.load("u", left.name, stage, k, steps.index("row", "add", first, i))

@@ -16,7 +16,7 @@ from explorer.compiler.schedule.edit.builder import Steps
 from explorer.compiler.schedule.fitting import nearest
 from explorer.compiler.schedule.inspect.group_by_matrix import GRANULE, HEIGHTS, ROWS_A_TILE, Grouping
 from explorer.compiler.schedule.match.matrix_products import Product
-from explorer.compiler.target import VECTOR
+from explorer.compiler.target import VECTOR, WARP
 
 WIDTHS = (16, 32, 64, 128)
 """Columns that a tile may have."""
@@ -52,7 +52,23 @@ ACROSS = Decision(
     source="16, for blocks of 128 threads; measured on an H100",
 )
 SUMS_A_THREAD = 128
-"""Sums that a thread may have room for."""
+"""Sums that a thread may have room for, of the 255 registers that one can have."""
+ALONG = Decision(
+    name="along",
+    domain=(2, 4, 8),
+    why="steps along the depth that a thread takes together: it loads a vector of each row, and holds the matrix's part"
+    " in registers",
+    source="4, a vector",
+)
+NEIGHBOURS = Decision(
+    name="neighbours",
+    domain=(1, 2, 4),
+    why="threads beside each other that have the same columns, of rows beside each other: shared memory answers half a"
+    " warp's vectors at once where neighbours ask for the same one and no more than 8 differ",
+    source="2, and 1 where a thread has one vector of columns: where half a warp has a row to itself, it takes two"
+    " turns, and in all as long as the multiply-adds"
+    " (ncu on an H100, TransR of 1024: 157 million wavefronts in place of 104)",
+)
 PRECISION = Decision(
     name="precision",
     domain=tuple(OPTION_PRECISIONS),
@@ -74,6 +90,9 @@ class Tiling:
     short: conditions keep the loads of a slab apart (on an H100, 3 % of three passes, and 10 % of one with slabs of 16;
     with slabs of 32 it takes 3 % more, and up to 1 % more in float32).
 
+    Where threads multiply by themselves, they take `along` steps of the depth together, and so many `neighbours` have
+    the same columns.
+
     `together` says that four warps multiply together."""
 
     depth: int
@@ -86,6 +105,8 @@ class Tiling:
     matrix_step: int
     precision: Precision | None
     whole: bool
+    along: int = VECTOR
+    neighbours: int = 1
     together: bool = False
 
     @property
@@ -146,18 +167,30 @@ def choose_tiling(kernel: loops.Kernel, product: Product, name: str, report: Rep
     if product.transposed and width * slab < GRANULE * across * matrix_step:
         matrix_step = 1  # there are more threads than vectors in a slab of the matrix
     staged = product.segment is None and depth > slab
+    pieces = width // (across * step)
+    along, neighbours = _of_threads(name, across, pieces, report) if precision is None else (VECTOR, 1)
     return Tiling(
         depth=slab,
         stages=_chosen(name, STAGES, 2, (1, 2), report) if staged else 1,
         columns=width,
         across=across,
-        pieces=width // (across * step),
+        pieces=pieces,
         step=step,
         depth_step=depth_step,
         matrix_step=matrix_step,
         precision=precision,
         whole=precision is not None and slab == DEPTH,
+        along=along,
+        neighbours=neighbours,
     )
+
+
+def _of_threads(name: str, across: int, pieces: int, report: Report) -> tuple[int, int]:
+    """How many steps threads take together, and how many neighbours have the same columns: those that share a row are
+    of one warp."""
+    fitting = tuple(each for each in map(int, NEIGHBOURS.domain) if across * each <= WARP)
+    neighbours = _chosen(name, NEIGHBOURS, 2 if pieces > 1 else 1, fitting, report)
+    return report.number(name, ALONG, VECTOR), neighbours
 
 
 def _precision(name: str, step: int, report: Report) -> Precision | None:

@@ -17,12 +17,14 @@ from explorer.compiler.schedule.edit.builder import Steps
 from explorer.compiler.schedule.edit.primitives import bind_buffer
 from explorer.compiler.schedule.inspect import facts
 from explorer.compiler.schedule.inspect.inspection import Inspection
+from explorer.compiler.target import BLOCK_THREADS
 
 LONGEST = 1024
-"""Rows of as many elements, less one, or more count as equally long."""
+"""Rows of as many elements, less one, or more count as equally long. No decision, nor is what follows: rows are sorted
+once for a graph, and other numbers give the same order but of the longest."""
 GROUP = 32
 """Lengths that are added up together."""
-THREADS = 1024
+THREADS = BLOCK_THREADS
 
 
 def balanced(kernel: ScheduledKernel, row: str, rows: Extent, offsets: str) -> tuple[ScheduledKernel, ScheduledKernel]:

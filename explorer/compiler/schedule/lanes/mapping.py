@@ -14,6 +14,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from math import prod
 
+from explorer.compiler.decisions import Decision
 from explorer.compiler.ir import kernels, loops
 from explorer.compiler.ir.functions import COSTLY
 from explorer.compiler.ir.node import Names, Node, walk
@@ -26,13 +27,18 @@ LANES = WARP
 MOST_FLOATS = 64
 """Floats of rows that a lane keeps: beside the loads in flight they leave 128 registers for everything."""
 OTHER_REGISTERS = 24
-"""Registers of a thread for what is no tile: indices, addresses, what is being computed."""
+"""Registers of a thread for what is no tile, as assemblers need them: indices, addresses, what is being computed."""
 SUMMING_REGISTERS, FUNCTION_REGISTERS = 12, 16
 """Those for sums that lanes join in the midst of others, and for exp and its like."""
 FEWEST_FLOATS = 16
 """Floats in tiles from which on a thread needs more registers than the assembler gives it by itself."""
-MOST_IN_FLIGHT = 32
-"""Floats of gathered rows that a lane waits for at a time."""
+USUAL_IN_FLIGHT = 32
+IN_FLIGHT = Decision(
+    name="in_flight",
+    domain=(8, 16, USUAL_IN_FLIGHT, 64),
+    why="floats of gathered rows that a lane waits for at a time: how far loads of several elements go together",
+    source="32, which with rows of 64 leave 128 registers for everything",
+)
 NEUTRAL = {"sum": 0.0, "product": 1.0}
 """Where sums begin, so that many lanes may begin alike; a maximum of equals is their own."""
 
@@ -47,13 +53,14 @@ class Unfit(Exception):
 @dataclass(frozen=True)
 class Spread:
     """`width` lanes share a row, `step` floats each at a time; `unroll` iterations of a segment's loop have their loads
-    in flight together; with `split`, the groups of a warp share a segment; `heads` groups have one element's rows.
-    `log` is what was done so."""
+    in flight together, as far as those are no more than `floats` a lane; with `split`, the groups of a warp share a
+    segment; `heads` groups have one element's rows. `log` is what was done so."""
 
     step: int
     width: int
     rounds: int
     unroll: int = 1
+    floats: int = USUAL_IN_FLIGHT
     split: bool = False
     heads: int = 1
     log: LaneLog = field(default_factory=LaneLog, compare=False)
@@ -421,7 +428,7 @@ def batch_size(
 
 def in_flight(rows: int, spread: Spread, most: int = 0) -> int:
     """How many iterations that load so many rows each have them in registers at a time."""
-    return max(1, min(most or spread.unroll, MOST_IN_FLIGHT // (rows * spread.rounds * spread.step)))
+    return max(1, min(most or spread.unroll, spread.floats // (rows * spread.rounds * spread.step)))
 
 
 def with_resident(kernel: kernels.ScheduledKernel, spread: Spread, target: GpuTarget) -> kernels.ScheduledKernel:

@@ -1,8 +1,8 @@
 """Dots: lanes that share a row sum over it, for many rows a warp. What g-SDDMM is, and each edge's or pair's logit.
 
 G-Sparse §III-B, Algorithm 3: kLaneWidth lanes take an element of the parallel loop, each a part of its dot product,
-and a tree of shuffles joins them. A warp has 32 elements, whose indices and numbers its lanes fetch together, and a
-block as many as `block_rows` says (the edges of a block, G-Sparse §III-C).
+and a tree of shuffles joins them. A warp has 32 elements or more, whose indices and numbers its lanes fetch together,
+and a block as many as `block_rows` says (the edges of a block, G-Sparse §III-C).
 """
 
 from __future__ import annotations
@@ -18,7 +18,9 @@ from explorer.compiler.schedule.edit.load_ahead import Batch
 from explorer.compiler.schedule.edit.statement_writer import Writer
 from explorer.compiler.schedule.inspect.popular_rows import POPULAR, with_popular
 from explorer.compiler.schedule.lanes.mapping import (
+    IN_FLIGHT,
     LANES,
+    USUAL_IN_FLIGHT,
     Nest,
     Spread,
     Unfit,
@@ -33,14 +35,17 @@ from explorer.compiler.schedule.lanes.state import elements_of
 from explorer.compiler.schedule.lanes.widths import lanes_for, say_lanes
 from explorer.compiler.schedule.segments.by_rows import WARPS
 from explorer.compiler.schedule.staging.elements import Staging
-from explorer.compiler.target import VECTOR
+from explorer.compiler.target import FLOAT_BYTES, LINE_BYTES, VECTOR
 
-ELEMENTS = 32
-"""Elements of the parallel loop that a warp does."""
-LINE = 8
-"""Lanes that read 128 bytes, a line of memory."""
+ELEMENTS = Decision(
+    name="elements",
+    domain=(LANES, 2 * LANES, 4 * LANES),
+    why="elements of a warp, whose indices its lanes fetch together: more have fewer warps wait for their first rows,"
+    " and take more shared memory",
+    source="32, one for each lane",
+)
 VECTORS = 4
-"""Vectors of a row that a lane takes before more lanes share the row."""
+"""Vectors of a row that a lane takes before more lanes share the row: what the usual `lanes` is told by."""
 LOADS = Decision(
     name="loads",
     domain=(1, 2, 4, 8, 16),
@@ -54,7 +59,7 @@ UNROLL = Decision(
     source="2, but of rows as wide as a warp, of which a batch has enough; measured on an H100",
 )
 MOST_HEADS = 8
-"""The longest loop around the dot products for which a group of lanes is enough."""
+"""The longest loop around the dot products for which a group of lanes is enough: longer ones are no work of so few."""
 
 
 def schedule_dots(kernel: loops.Kernel, report: Report) -> tuple[kernels.ScheduledKernel, ...]:
@@ -104,7 +109,7 @@ def _is_output(nest: Nest, name: str) -> bool:
 def lane_width(nest: Nest) -> int:
     """kLaneWidth: lanes that read a line of memory together, more where a row is long, fewer where it is short."""
     longest = max(nest.kernel.size(loop.extent) for loop in nest.row_loops)
-    wanted = max(LINE, -(-longest // (VECTOR * VECTORS)))
+    wanted = max(LINE_BYTES // (FLOAT_BYTES * VECTOR), -(-longest // (VECTOR * VECTORS)))
     return min(LANES, 1 << (wanted - 1).bit_length())
 
 
@@ -112,28 +117,32 @@ class _Dots:
     """The kernel in which a group of lanes has an element at a time."""
 
     def __init__(self, nest: Nest, spread: Spread, report: Report) -> None:
-        self.whole, self.spread, self.report = nest, spread, report
-        self.loads = report.number(nest.kernel.name, LOADS, 8)
-        self.unroll = report.number(nest.kernel.name, UNROLL, 2) if spread.groups > 1 else 0
-        self.warps = warps_for(nest.kernel.name, ELEMENTS, WARPS, report)
+        name = nest.kernel.name
+        self.whole, self.report = nest, report
+        self.loads = report.number(name, LOADS, 8)
+        self.spread = replace(spread, floats=report.number(name, IN_FLIGHT, USUAL_IN_FLIGHT))
+        self.unroll = report.number(name, UNROLL, 2) if spread.groups > 1 else 0
+        self.elements = report.number(name, ELEMENTS, LANES)
+        self.warps = warps_for(name, self.elements, WARPS, report)
         sums = (node.origin for node in walk(nest.loop) if isinstance(node, loops.Accumulate))
         self.write = Writer(nest.kernel, serving("dots of elements", "schedule", (nest.loop.origin,), sums))
-        self.staging = Staging(elements_of(nest), ELEMENTS, self.write, self.warps)
+        self.staging = Staging(elements_of(nest), self.elements, self.write, self.warps)
         self.nest = Nest(self.staging.kernel, self.staging.loop)
         self.buffers = {buffer.name: buffer for buffer in self.staging.kernel.buffers}
 
     def kernel(self) -> kernels.ScheduledKernel:
         """The kernel, without an inspector."""
         kernel, loop, spread, warps = self.whole.kernel, self.whole.loop, self.spread, self.warps
+        each = self.elements
         body = (self._in_blocks(),)
         lines = [
-            f"split {loop.variable}: a block of {warps} warps has {warps * ELEMENTS} elements, a warp {ELEMENTS}",
+            f"split {loop.variable}: a block of {warps} warps has {warps * each} elements, a warp {each}",
             f"kLaneWidth = {spread.width}: a warp has {spread.groups} elements at a time",
             *spread.log.lines,
             f"clamp {loop.variable} to the last element",
         ]
         if self.staging.kept:
-            lines.insert(1, f"stage {', '.join(self.staging.arrays)} in shared memory, a warp's {ELEMENTS} together")
+            lines.insert(1, f"stage {', '.join(self.staging.arrays)} in shared memory, a warp's {each} together")
         self.report.did(f"{kernel.name} by dots: {', '.join(lines)}")
         scheduled = kernels.ScheduledKernel(
             name=kernel.name,
@@ -156,7 +165,7 @@ class _Dots:
         block, warp = write.names.new("block"), write.names.new("warp")
         base = write.index("base", "mul", block, self.warps)
         own = write.index("own", "add", base.result, warp)
-        start = write.define(self.staging.start, "mul", own.result, ELEMENTS)
+        start = write.define(self.staging.start, "mul", own.result, self.elements)
         last = write.index("last", "sub", extent, 1)
         turns = self._turns(last.result)
         if self.staging.kept:
@@ -165,7 +174,7 @@ class _Dots:
             inner: tuple[kernels.Statement, ...] = (own, start, *self.staging.declared, inside)
         else:
             inner = (own, start, last, turns)
-        blocks = kernels.Count(((extent, self.warps * ELEMENTS),))
+        blocks = kernels.Count(((extent, self.warps * self.elements),))
         return write.loop(block, blocks, base, write.loop(warp, self.warps, *inner, bind="warp"), bind="block")
 
     def _turns(self, last: str) -> kernels.Statement:
@@ -175,8 +184,9 @@ class _Dots:
         unrolled gather needs no condition."""
         spread, write = self.spread, self.write
         body = on_lanes(self.nest, self.nest.loop.body, spread, write.names)
-        size = min(self._in_flight(body), ELEMENTS // spread.groups)
-        turns = ELEMENTS // spread.groups // size
+        each = self.elements // spread.groups
+        size = min(self._in_flight(body), each)
+        turns = each // size
         turn, group = write.names.new("turn"), write.names.new("group")
         offset = write.index("offset", "mul", turn, spread.groups * size)
         first = write.index("first", "add", self.staging.start, offset.result)

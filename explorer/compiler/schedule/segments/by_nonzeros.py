@@ -38,7 +38,7 @@ from explorer.compiler.schedule.lanes.mapping import (
 )
 from explorer.compiler.schedule.lanes.state import mean_length, segment_of
 from explorer.compiler.schedule.lanes.widths import lanes_for, say_lanes
-from explorer.compiler.schedule.segments.by_rows import LOADS, LOADS_OF_ROWS, WARPS
+from explorer.compiler.schedule.segments.by_rows import LOADS_OF_ROWS, WARPS, waiting
 from explorer.compiler.schedule.segments.merge_by_rows import merged_by
 from explorer.compiler.schedule.segments.partials import Pieces
 from explorer.compiler.schedule.staging.elements import Staging
@@ -58,8 +58,8 @@ BLOCK_WARPS = Decision(
     name="warps",
     domain=(1, 2, 4, 8, 16),
     why="warps of a block: its place on a multiprocessor is free when the last of them ends",
-    source="8, and 4 where a warp has one row at a time (SpMM of 1.2 million nonzeros, which all are under way at once:"
-    " -1 %; of 40 and 62 million: the same), measured on an H100",
+    source="8, and 4 of nonzeros where a warp has one row at a time (SpMM of 1.2 million nonzeros, which all are"
+    " under way at once: -1 %; of 40 and 62 million: the same), measured on an H100",
 )
 USUAL_TILE = 64
 TILE = Decision(
@@ -99,8 +99,7 @@ def schedule_nonzeros(kernel: loops.Kernel, report: Report) -> tuple[kernels.Sch
         nest = rows_nest(kernel)
         segment = segment_of(nest)
         chunk, why = chunk_of(kernel.name, segment.elements, report)
-        unroll = report.number(kernel.name, LOADS, LOADS_OF_ROWS)
-        spread = replace(spread_rows(nest, lanes_for(nest, report)), unroll=unroll)
+        spread = waiting(spread_rows(nest, lanes_for(nest, report)), nest, LOADS_OF_ROWS, report)
         warps = report.number(kernel.name, BLOCK_WARPS, WARPS if spread.groups > 1 else WARPS // 2)
 
         def pieces_of(chunk: int) -> Pieces:

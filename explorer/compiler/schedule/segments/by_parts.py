@@ -23,6 +23,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import isfinite
 
+from explorer.compiler.decisions import Decision
 from explorer.compiler.ir import loops
 from explorer.compiler.ir.kernels import Count
 from explorer.compiler.ir.loops import Buffer
@@ -37,11 +38,16 @@ from explorer.compiler.schedule.segments.by_rows import elements_in_flight
 OF_PARTS = "parts"
 """The template of a kernel whose iterations are parts of rows, or put parts together."""
 LONG = 32
-"""Elements that rows have on average from which on they are worth parts."""
+"""Elements that rows have on average from which on they are worth parts: what the usual strategy is told by."""
 SHORTEST = 8
-"""Elements of a part, at least: each part's state is stored and read again."""
+"""Elements of a part, at least, usually: each part's state is stored and read again."""
 MOST = 64
-"""Parts of a row, which whoever puts them together takes one after another."""
+PARTS = Decision(
+    name="parts",
+    domain=(2, 4, 8, 16, 32, MOST),
+    why="parts of a row: more have more warps at work, and whoever puts them together takes one after another",
+    source="as many as keep all multiprocessors busy, of 8 elements or more, up to 64",
+)
 MOST_TURNS = 16
 """Loads one after another from which on a row in parts is put together sooner than walked: each takes about 0.7 us on
 an H100, a kernel that puts parts together about 4."""
@@ -64,14 +70,14 @@ def in_parts(kernel: loops.Kernel, names: Names, report: Report) -> InParts | No
     if loop is None or kernel.template == OF_PARTS or not isinstance(loop.extent, str):
         return None
     segments = [s for s in loop.body if isinstance(s, loops.For) and is_segment(kernel, s)]
-    parts = _parts_of(kernel, loop, report)
+    usual = _usual_parts(kernel, loop, report)
     inner = [node for s in segments for node in walk(s) if isinstance(node, loops.For) and node is not s]
-    if parts < 2 or any(is_segment(kernel, node) for node in inner):
+    if usual < 2 or any(is_segment(kernel, node) for node in inner):
         return None
     found = {id(segment): _reductions(kernel, loop, segment) for segment in segments}
     if not all(found.values()):
         return None
-    count = names.new(f"{kernel.name}_parts")
+    count, parts = names.new(f"{kernel.name}_parts"), report.number(kernel.name, PARTS, usual)
     nest = _Nest(kernel, loop, parts, count, Writer(kernel, loop.origin), names)
     made = nest.kernels(segments, {key: states for key, states in found.items() if states})
     return InParts(made, (count, Count(((loop.extent, 1),), parts))) if made else None
@@ -105,8 +111,9 @@ def _counted(kernel: loops.Kernel, loop: loops.For, report: Report) -> tuple[int
     return report.counts.of(str(loop.extent)) or 0, max(elements, default=0)
 
 
-def _parts_of(kernel: loops.Kernel, loop: loops.For, report: Report) -> int:
-    """How many parts a row has, a power of 2: as many as keep all multiprocessors busy, if rows are that long."""
+def _usual_parts(kernel: loops.Kernel, loop: loops.For, report: Report) -> int:
+    """How many parts a row usually has, a power of 2: as many as keep all multiprocessors busy, if rows are that
+    long."""
     count, elements = _counted(kernel, loop, report)
     if not count or elements < LONG * count:
         return 1

@@ -25,8 +25,8 @@ from explorer.compiler.schedule.lanes.hoist_heads import rows_nest
 from explorer.compiler.schedule.lanes.mapping import Nest, Unfit, on_lanes, spread_rows, with_resident
 from explorer.compiler.schedule.lanes.state import Segment, mean_length, segment_of
 from explorer.compiler.schedule.lanes.widths import lanes_for, say_lanes
-from explorer.compiler.schedule.segments.by_nonzeros import CHUNK
-from explorer.compiler.schedule.segments.by_rows import LOADS, LOADS_OF_ROWS, WARPS
+from explorer.compiler.schedule.segments.by_nonzeros import BLOCK_WARPS, CHUNK
+from explorer.compiler.schedule.segments.by_rows import LOADS_OF_ROWS, WARPS, waiting
 from explorer.compiler.schedule.segments.merge import merging
 from explorer.compiler.schedule.segments.partials import Pieces
 from explorer.compiler.schedule.staging.row_elements import RowElements
@@ -34,11 +34,11 @@ from explorer.compiler.schedule.strategies import ROW_PIECES, STRATEGY
 from explorer.compiler.target import FLOAT_BYTES
 
 PIECE = 128
-"""Elements of a piece."""
+"""The usual `chunk`."""
 STATES_IN_FLIGHT = 4
-"""States of a row that are merged at a time: most rows have two."""
+"""The usual `states`: most rows have two."""
 LONG = 16
-"""Elements that rows have on average from which on one is enough for a warp."""
+"""Elements that rows have on average from which on one is enough for a warp: what the usual strategy is told by."""
 
 
 def schedule_row_pieces(kernel: loops.Kernel, report: Report) -> tuple[kernels.ScheduledKernel, ...]:
@@ -49,18 +49,18 @@ def schedule_row_pieces(kernel: loops.Kernel, report: Report) -> tuple[kernels.S
         segment = segment_of(nest)
         length = length_of(segment, report)
         wanted_here = report.wanted(kernel.name, STRATEGY) == ROW_PIECES
-        unroll = report.number(kernel.name, LOADS, LOADS_OF_ROWS)
-        spread = replace(spread_rows(nest, lanes_for(nest, report)), unroll=unroll)
+        spread = waiting(spread_rows(nest, lanes_for(nest, report)), nest, LOADS_OF_ROWS, report)
         if (length < LONG and not wanted_here) or nest.heads is not None or spread.width == 1:
             return ()
-        wanted = report.number(kernel.name, CHUNK, PIECE, lambda: _fitting(segment, report))
-        size = _size(segment, wanted, report)
-        pieces = Pieces(segment, spread, size * spread.groups, Writer(nest.kernel, segment.origin), report)
+        warps = report.number(kernel.name, BLOCK_WARPS, WARPS)
+        wanted = report.number(kernel.name, CHUNK, PIECE, lambda: _fitting(segment, warps, report))
+        size = _size(segment, wanted, warps, report)
+        pieces = Pieces(segment, spread, size * spread.groups, Writer(nest.kernel, segment.origin), report, warps)
         scheduled = _Summing(pieces).kernel(), merging(pieces, STATES_IN_FLIGHT)
     except Unfit:
         return ()
     say_lanes(nest, spread, report)
-    report.settle(kernel.name, CHUNK, size, f"{_bytes(segment, wanted):,} bytes of shared memory are too many")
+    report.settle(kernel.name, CHUNK, size, f"{_bytes(segment, wanted, warps):,} bytes of shared memory are too many")
     if report.choose(kernel.name, POPULAR, False, lambda: (False,)):
         report.settle(kernel.name, POPULAR, False)
         report.refused(f"no rows that {kernel.name} gathers are marked as popular: a warp has one row (split=nonzeros)")
@@ -79,24 +79,25 @@ def length_of(segment: Segment, report: Report) -> float:
     return mean_length(segment, report.counts) if report.counts[SETS[segment.rows]] >= report.target.busy_warps else 0.0
 
 
-def _size(segment: Segment, wanted: int, report: Report) -> int:
+def _size(segment: Segment, wanted: int, warps: int, report: Report) -> int:
     """How many elements a piece has: as many as are wanted, if a block has shared memory for their scalars."""
     most = report.target.shared_most
-    size = lowered(wanted, CHUNKS, lambda each: _bytes(segment, each) <= most)
+    size = lowered(wanted, CHUNKS, lambda each: _bytes(segment, each, warps) <= most)
     if size is None:
         raise Unfit("a block has no shared memory for the scalars of its elements")
     return size
 
 
-def _fitting(segment: Segment, report: Report) -> tuple[Value, ...]:
+def _fitting(segment: Segment, warps: int, report: Report) -> tuple[Value, ...]:
     """The pieces for which a block has shared memory."""
-    return tuple(size for size in CHUNKS[1:] if _bytes(segment, size) <= report.target.shared_most) or (CHUNKS[1],)
+    most = report.target.shared_most
+    return tuple(size for size in CHUNKS[1:] if _bytes(segment, size, warps) <= most) or (CHUNKS[1],)
 
 
-def _bytes(segment: Segment, size: int) -> int:
-    """The shared memory of a block whose warps have so many elements each."""
+def _bytes(segment: Segment, size: int, warps: int) -> int:
+    """The shared memory of a block of so many warps, which have so many elements each."""
     elements = RowElements(segment, size, Writer(segment.nest.kernel, segment.loop.origin))
-    return WARPS * size * FLOAT_BYTES * len(elements.tiles.kept)
+    return warps * size * FLOAT_BYTES * len(elements.tiles.kept)
 
 
 class _Summing:
@@ -128,21 +129,21 @@ class _Summing:
 
     def _in_blocks(self) -> kernels.Statement:
         """The loops over blocks and warps: first the pieces, whole blocks of them, then the rows."""
-        write, count = self.write, self.pieces.count
+        write, count, warps = self.write, self.pieces.count, self.pieces.warps
         block, warp = write.names.new("block"), write.names.new("warp")
-        base = write.index("base", "mul", block, WARPS)
+        base = write.index("base", "mul", block, warps)
         own = write.index("own", "add", base.result, warp)
         inner = (own, *self.elements.tiles.declared(), *self._found(own.result))
-        blocks = kernels.Count(((count, WARPS), (self.segment.rows, WARPS)))
-        return write.loop(block, blocks, base, write.loop(warp, WARPS, *inner, bind="warp"), bind="block")
+        blocks = kernels.Count(((count, warps), (self.segment.rows, warps)))
+        return write.loop(block, blocks, base, write.loop(warp, warps, *inner, bind="warp"), bind="block")
 
     def _found(self, own: str) -> tuple[kernels.Statement, ...]:
         """The row of a warp, and the first element that it has of it. A warp past those of the pieces has a row of its
         own, another one has the row that is cut where its piece begins, if it does not begin there."""
-        write, segment, rows = self.write, self.segment, self.segment.rows
-        padded = write.index("padded", "add", self.pieces.count, WARPS - 1)
-        blocks = write.index("blocks", "div", padded.result, WARPS)
-        cuts = write.index("cuts", "mul", blocks.result, WARPS)
+        write, segment, rows, warps = self.write, self.segment, self.segment.rows, self.pieces.warps
+        padded = write.index("padded", "add", self.pieces.count, warps - 1)
+        blocks = write.index("blocks", "div", padded.result, warps)
+        cuts = write.index("cuts", "mul", blocks.result, warps)
         past = write.index("past", "sub", own, cuts.result)
         of_row = write.index("of_row", "at_most", 0, past.result)
         piece = write.index("piece", "min", own, self.pieces.count)

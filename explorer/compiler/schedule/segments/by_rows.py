@@ -20,7 +20,9 @@ from explorer.compiler.schedule.edit.statement_writer import Writer
 from explorer.compiler.schedule.inspect.balance_rows import balanced
 from explorer.compiler.schedule.lanes.hoist_heads import rows_nest
 from explorer.compiler.schedule.lanes.mapping import (
+    IN_FLIGHT,
     LANES,
+    USUAL_IN_FLIGHT,
     Nest,
     Spread,
     Unfit,
@@ -68,8 +70,7 @@ def schedule_rows(kernel: loops.Kernel, report: Report) -> tuple[kernels.Schedul
         whole = rows_nest(kernel)
         tiles = column_tiles(whole, report)
         nest = tiles.nest if tiles else whole
-        unroll = report.number(kernel.name, LOADS, loads_in_flight(nest))
-        spread = replace(spread_rows(nest, lanes_for(nest, report)), unroll=unroll)
+        spread = waiting(spread_rows(nest, lanes_for(nest, report)), nest, loads_in_flight(nest), report)
         made = _Rows(nest, spread, tiles, report).kernel()
     except Unfit as reason:
         report.refused(f"{kernel.name} is not scheduled by rows: {reason}")
@@ -100,6 +101,14 @@ def _fitting_order(nest: Nest) -> tuple[Value, ...]:
     except Unfit:
         return (False,)
     return False, True
+
+
+def waiting(spread: Spread, nest: Nest, loads: int, report: Report) -> Spread:
+    """The spread with the loads in flight that are chosen: of so many elements, usually."""
+    name = nest.kernel.name
+    return replace(
+        spread, unroll=report.number(name, LOADS, loads), floats=report.number(name, IN_FLIGHT, USUAL_IN_FLIGHT)
+    )
 
 
 def loads_in_flight(nest: Nest) -> int:

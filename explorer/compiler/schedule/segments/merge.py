@@ -21,14 +21,20 @@ from explorer.compiler.schedule.lanes.state import Part
 from explorer.compiler.schedule.segments.partials import Pieces
 
 STATES_IN_FLIGHT = 8
+"""The usual `states`, but for rows that have a warp."""
 STATES = Decision(
     name="states",
     domain=(1, 2, 4, 8, 16),
     why="states of a row that is cut whose loads from memory are under way together",
     source="8, and 4 where a row has a warp, for most such rows have two; measured on an H100",
 )
-JOINED_IN_FLIGHT = 4
-"""States whose loads from shared memory are under way together."""
+JOINED = Decision(
+    name="joined",
+    domain=(1, 2, 4, 8),
+    why="states of a row that goes on past a block whose loads from shared memory are under way together: more take"
+    " registers from those of `states`",
+    source="4, half of the usual `states`: shared memory answers sooner than the GPU's",
+)
 
 Found = tuple[tuple[loops.Statement, ...], tuple[str | int, ...]]
 """Where a state is: what finds the place, and its indices, those of its own elements apart."""
@@ -36,7 +42,8 @@ Found = tuple[tuple[loops.Statement, ...], tuple[str | int, ...]]
 
 def merging(pieces: Pieces, in_flight: int = STATES_IN_FLIGHT) -> kernels.ScheduledKernel:
     """The kernel that follows the one over pieces, usually with so many states of a row in flight."""
-    return _Merging(pieces, pieces.report.number(pieces.kernel.name, STATES, in_flight)).kernel()
+    name, report = pieces.kernel.name, pieces.report
+    return _Merging(pieces, report.number(name, STATES, in_flight), report.number(name, JOINED, 4)).kernel()
 
 
 @dataclass(frozen=True)
@@ -54,8 +61,8 @@ class _Turn:
 
 
 class _Merging:
-    def __init__(self, pieces: Pieces, in_flight: int) -> None:
-        self.in_flight = in_flight
+    def __init__(self, pieces: Pieces, in_flight: int, joined_in_flight: int) -> None:
+        self.in_flight, self.joined_in_flight = in_flight, joined_in_flight
         self.pieces, self.segment, self.write = pieces, pieces.segment, pieces.write
         self.spread = replace(pieces.spread, log=LaneLog())
         self.joined = {part.name: self.write.names.new(f"{part.name}_joined") for part in self.segment.state}
@@ -150,7 +157,7 @@ class _Merging:
         inside = (
             *self._on_lanes((*segment.before, *counted, loop), self.in_flight),
             write.where(turn.own, "==", 0, *self._on_lanes(tuple(left), 1)),
-            write.where(turn.own, "==", 1, *self._on_lanes(ended, JOINED_IN_FLIGHT)),
+            write.where(turn.own, "==", 1, *self._on_lanes(ended, self.joined_in_flight)),
         )
         return of_heads(pieces.nest, inside, self.spread)
 

@@ -13,7 +13,7 @@ from explorer.compiler.ir import kernels, loops
 from explorer.compiler.schedule.lanes.log import LaneLog
 from explorer.compiler.schedule.lanes.mapping import Nest, Spread, Unfit, on_lanes, with_resident
 from explorer.compiler.schedule.segments.by_rows import in_blocks
-from explorer.compiler.schedule.segments.merge import STATES_IN_FLIGHT, merge_states, merged_arrays, merging
+from explorer.compiler.schedule.segments.merge import STATES, STATES_IN_FLIGHT, merge_states, merged_arrays, merging
 from explorer.compiler.schedule.segments.partials import Pieces
 
 MERGE = Decision(
@@ -23,7 +23,8 @@ MERGE = Decision(
     source="by rows where a lane has a piece of at most 16 elements, measured on an H100",
 )
 SMALL_PIECE = 16
-"""Elements of a piece up to which a row may have so many of them that a warp shares its states."""
+"""Elements of a piece up to which a row may have so many of them that a warp shares its states: what the usual
+`merge` is told by."""
 
 
 def merged_by(pieces: Pieces) -> kernels.ScheduledKernel:
@@ -42,6 +43,7 @@ def merged_by(pieces: Pieces) -> kernels.ScheduledKernel:
 def merging_by_rows(pieces: Pieces) -> kernels.ScheduledKernel | None:
     """The kernel in which a warp has a row; None where its states must be put together in order."""
     write, loop, size = pieces.write, pieces.nest.loop, pieces.size
+    in_flight = pieces.report.number(pieces.kernel.name, STATES, STATES_IN_FLIGHT)
     begin = write.load("from", pieces.segment.offsets, loop.variable)
     following = write.index("next", "add", loop.variable, 1)
     end = write.load("upto", pieces.segment.offsets, following.result)
@@ -49,17 +51,17 @@ def merging_by_rows(pieces: Pieces) -> kernels.ScheduledKernel | None:
     first = write.index("first", "div", begin.result, size)
     last = write.index("last", "div", final.result, size)
     try:
-        spread = replace(pieces.spread, split=True, unroll=STATES_IN_FLIGHT, log=LaneLog())
+        spread = replace(pieces.spread, split=True, unroll=in_flight, log=LaneLog())
         merged = _merged(pieces, spread, first, last)
     except Unfit:
         return None
     body = (begin, following, end, final, first, last, write.where(first.result, "<", last.result, *merged))
     lines = [
-        f"a row of more than one piece: its warp shares the states, {STATES_IN_FLIGHT} a lane in flight",
+        f"a row of more than one piece: its warp shares the states, {in_flight} a lane in flight",
         *spread.log.lines,
     ]
     scheduled = pieces.scheduled(write.names.new(f"{pieces.kernel.name}_merge"), "merge", lines)
-    blocks = in_blocks(loop, body, write.names, 1)
+    blocks = in_blocks(loop, body, write.names, 1, pieces.warps)
     buffers = tuple(buffer for buffer in merged_arrays(pieces) if buffer.name != pieces.rows)
     return with_resident(replace(scheduled, buffers=buffers, body=(blocks,)), spread, pieces.report.target)
 

@@ -11,8 +11,8 @@ from explorer.compiler.ir.node import Atom, Node, walk
 from explorer.compiler.schedule.edit.queries import Body, accesses, array_of, static_extent, touched_in
 from explorer.compiler.target import WARP
 
-JOINING = 5
-"""Exchanges in which the lanes of a warp join their parts of a sum."""
+JOINING = WARP.bit_length() - 1
+"""Exchanges in which the lanes of a warp join their parts of a sum, by halves."""
 SHORT = 4
 """Elements of a row up to which lanes that read one row each still read memory that lies together."""
 

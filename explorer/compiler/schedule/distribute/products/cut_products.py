@@ -41,7 +41,8 @@ from explorer.compiler.schedule.match.contractions import Contraction, contracti
 
 IN_TURN = 8
 """Products of an iteration that are tried in turn. Of a longer chain the last comes first: all before it is stored, so
-that it fits at once, where each in turn would take a time that grows with the fourth power of their number."""
+that it fits at once, where each in turn would take a time that grows with the fourth power of their number. No
+decision: it bounds the time of compiling."""
 
 
 def cut_products(kernel: loops.Kernel, names: Names, report: Report) -> tuple[loops.Kernel, ...]:
