@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from hashlib import sha256
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
@@ -14,6 +14,7 @@ from explorer.compiler.codegen.text import Code
 from explorer.compiler.counts import ASSUMED, CountError, check_family, read_counts
 from explorer.compiler.decisions import Pinned, Policy, Replay, Schedule, ScheduleTextError
 from explorer.compiler.decisions import Value as Chosen
+from explorer.compiler.frozen import dataclass
 from explorer.compiler.ir.dlc import DlcProgram, verify_dlc
 from explorer.compiler.ir.graph import Graph, Value, operator_name, print_graph, verify_graph
 from explorer.compiler.ir.kernels import ScheduledKernel

@@ -34,11 +34,12 @@ Sources: cuKE §V and §VI, Hector §3.3 and §3.4.1, G-Sparse §III-B; the nota
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from itertools import groupby
 from typing import Literal
 
 from explorer.compiler.decisions import Chosen, print_chosen
+from explorer.compiler.frozen import dataclass
 from explorer.compiler.ir import loops
 from explorer.compiler.ir.bounds.facts import Fact
 from explorer.compiler.ir.expressions import (

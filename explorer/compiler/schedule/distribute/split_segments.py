@@ -20,8 +20,9 @@ longest segment is.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
+from explorer.compiler.frozen import dataclass
 from explorer.compiler.ir import loops
 from explorer.compiler.ir.index_sets import few
 from explorer.compiler.ir.loops import Buffer
