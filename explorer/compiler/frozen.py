@@ -15,7 +15,24 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 if TYPE_CHECKING:
     from dataclasses import dataclass as dataclass
+    from dataclasses import replace as replace
 else:
+
+    def replace(instance: Any, /, **changes: Any) -> Any:
+        """As `dataclasses.replace`, in a fifth of the time for the classes of this module: thousands of statements are
+        edited for a program. What is kept with an instance beside its fields is not handed on."""
+        made = type(instance)
+        names = getattr(made, "_plain", None)
+        if names is None:
+            return dataclasses.replace(instance, **changes)
+        known = instance.__dict__
+        values = {name: known[name] for name in names}
+        values.update(changes)
+        if len(values) > len(names):
+            raise TypeError(f"{made.__qualname__} has no {', '.join(changes.keys() - set(names))}")
+        changed = object.__new__(made)
+        object.__setattr__(changed, "__dict__", values)
+        return changed
 
     def dataclass(*, frozen: bool, kw_only: bool = False, eq: bool = True) -> Callable[[type], type]:
         """As `dataclasses.dataclass(frozen=True)`."""
@@ -25,6 +42,8 @@ else:
             plain.__doc__ = plain.__doc__ or plain.__name__  # else the standard library writes down a signature
             made = dataclasses.dataclass(init=False, repr=False, eq=False, kw_only=kw_only)(plain)
             made.__init__ = _first_init(made)
+            filled = all(field.init for field in dataclasses.fields(made)) and not hasattr(made, "__post_init__")
+            made._plain = tuple(field.name for field in dataclasses.fields(made)) if filled else None
             _define(made, __repr__=_repr, __setattr__=_refuse, __delattr__=_refuse)
             if eq:
                 compared = [field.name for field in dataclasses.fields(made) if field.compare]

@@ -135,3 +135,15 @@ def test_what_a_class_says_itself_stays() -> None:
     assert repr(Lengths("ab")) == "<2>"
     with pytest.raises(FrozenInstanceError):
         Own("a").name = "b"
+
+
+def test_a_copy_with_changes_has_the_other_fields_and_nothing_that_is_kept_with_the_first() -> None:
+    load = Kept(name="x", origin=(1,))
+    load.__dict__["_kept"] = 1
+    changed = frozen.replace(load, name="y")
+    assert (type(changed), changed.name, changed.places, changed.origin) == (Kept, "y", (), (1,))
+    assert "_kept" not in changed.__dict__
+    assert load.name == "x"
+    with pytest.raises(TypeError, match="other"):
+        frozen.replace(load, other=1)
+    assert frozen.replace(Counted(1), given=3).twice == [6]
