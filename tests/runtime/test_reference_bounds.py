@@ -312,3 +312,15 @@ def test_a_sum_may_be_taken_in_another_order() -> None:
     want = plain.add(plain.subtract(bounded(a), bounded(a)), bounded(c * np.float32(0.01)))
     got = (a + c * np.float32(0.01)) - a
     assert compare(got, want).matches
+
+
+def test_terms_of_parallel_edges_have_the_same_error() -> None:
+    """Forty edges from one node to another, and as many from others: what the forty lose does not cancel."""
+    random = np.random.default_rng(0)
+    x, w = (random.standard_normal(shape).astype(F32) for shape in ((41, 64), (64, 2000)))
+    picked = np.concatenate([np.zeros(40, int), np.arange(1, 41)])
+    rounded = [(values.view(np.uint32) + 0x1000 & 0xFFFFE000).view(F32) for values in (x, w)]
+    got = (rounded[0].astype(np.float64) @ rounded[1])[picked].sum(axis=0)
+    with products_coarser(2.0**13):
+        want = plain.segment_sum(plain.matmul(bounded(x[picked]), bounded(w)), np.zeros(80, int), 1)
+    assert 0.3 < largest(got, want[0]) <= 1

@@ -68,12 +68,12 @@ def _own_of(terms: Any, different: Any, magnitude: Part, squares: Floats) -> Par
 
 
 def segment_sum(x: Bounded, places: Numbers, count: int) -> Accumulated:
-    terms, different = (plain.widened(number, x.value.ndim) for number in _distinct(x.value, places, count))
+    terms, different, alike = (plain.widened(number, x.value.ndim) for number in _distinct(x.value, places, count))
     value, magnitude = (plain.segment_sum(part, places, count) for part in (x.value, size_of(x.value)))
     shared = x.shared if absent(x.shared) else plain.segment_sum(full(x.shared, x.shape), places, count)
     squares = np.zeros(value.shape)
     if not absent(x.own):
-        squares = plain.segment_sum(np.square(full(x.own, x.shape), dtype=np.float64), places, count)
+        squares = alike * plain.segment_sum(np.square(full(x.own, x.shape), dtype=np.float64), places, count)
     own = _own_of(terms, different, magnitude, squares)
     return Accumulated(value, own, shared, terms, different, magnitude, squares)
 
@@ -82,21 +82,25 @@ SAMPLED_COLUMNS = 3
 """By so many columns it is decided which rows of a sum are alike."""
 
 
-def _distinct(values: Floats, places: Numbers, count: int) -> tuple[Floats, Floats]:
-    """How many terms there are at each place, and how many of them differ in float32 and are not 0: by a few columns,
-    the fewest of them."""
+def _distinct(values: Floats, places: Numbers, count: int) -> tuple[Floats, Floats, Floats]:
+    """How many terms there are at each place, how many of them differ in float32 and are not 0, and how many are like
+    one of them in the mean: by a few columns, the fewest and the most of them.
+
+    Parallel edges have equal terms, whose errors are equal too: m of them have m^2 times the square of one's."""
     terms = np.bincount(places, minlength=count).astype(np.float64)
     flat = values.reshape(len(values), math.prod(values.shape[1:]))
-    different = terms
+    different, pairs = terms, terms
     for column in np.unique(np.linspace(0, flat.shape[1] - 1, SAMPLED_COLUMNS).astype(int)) if flat.size else ():
         taken = flat[:, column].astype(np.float32) + np.float32(0)
         keys = np.sort((places.astype(np.int64) << 32) | taken.view(np.uint32).astype(np.int64))
-        first = np.concatenate([[True], keys[1:] != keys[:-1]]) & (keys & 0xFFFFFFFF != 0)
-        zeros = np.bincount(places[taken == 0], minlength=count)
-        found = np.bincount(keys[first] >> 32, minlength=count)
+        first = np.flatnonzero(np.concatenate([[True], keys[1:] != keys[:-1]]))
+        copies = np.diff(first, append=len(keys))
         # Zeros are no error; counted as different terms, they leave the share of those that are alike.
-        different = np.minimum(different, found + zeros)
-    return terms, different
+        zero = keys[first] & 0xFFFFFFFF == 0
+        at = keys[first] >> 32
+        different = np.minimum(different, np.bincount(at, np.where(zero, copies, 1), count))
+        pairs = np.maximum(pairs, np.bincount(at, np.where(zero, copies, copies**2), count))
+    return terms, different, pairs / np.maximum(terms, 1)
 
 
 def accumulate(array: Any, ids: npt.NDArray[np.integer], values: Any) -> Bounded:
