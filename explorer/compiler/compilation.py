@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
+from functools import cached_property
 from hashlib import sha256
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
@@ -14,6 +15,7 @@ from explorer.compiler.codegen.text import Code
 from explorer.compiler.counts import ASSUMED, CountError, check_family, read_counts
 from explorer.compiler.decisions import Pinned, Policy, Replay, Schedule, ScheduleTextError
 from explorer.compiler.decisions import Value as Chosen
+from explorer.compiler.frozen import dataclass
 from explorer.compiler.ir.dlc import DlcProgram, verify_dlc
 from explorer.compiler.ir.graph import Graph, Value, operator_name, print_graph, verify_graph
 from explorer.compiler.ir.kernels import ScheduledKernel
@@ -65,16 +67,31 @@ TargetsOf = Callable[["Compilation"], Mapping[str, Target]]
 @dataclass(frozen=True)
 class PassReport:
     """What a pass did: `summary` says what changed, `refusals` why something did not; the texts before and after.
-    `heeded` are the options of a GPU's sums that it looked at (`schedule.unread` says what others are for)."""
+    `heeded` are the options of a GPU's sums that it looked at (`schedule.unread` says what others are for). The
+    programs, of which the texts are, are printed when somebody looks."""
 
     name: str
-    changed: bool
     ms: float
     summary: str
     refusals: tuple[str, ...]
-    before: tuple[Line, ...]
-    after: tuple[Line, ...]
+    read: Program = field(repr=False)
+    made: Program = field(repr=False)
     heeded: tuple[str, ...] = ()
+
+    @cached_property
+    def before(self) -> tuple[Line, ...]:
+        """The text of what it was given."""
+        return lines_of(self.read)
+
+    @cached_property
+    def after(self) -> tuple[Line, ...]:
+        """The text of what it made."""
+        return self.before if self.made is self.read else lines_of(self.made)
+
+    @cached_property
+    def changed(self) -> bool:
+        """Whether it made another text."""
+        return self.made is not self.read and [x.text for x in self.before] != [x.text for x in self.after]
 
 
 @dataclass(frozen=True)
@@ -82,12 +99,16 @@ class Stage:
     """A stage of a compilation. Where it could not be made, `available` is false and `reason` a sentence."""
 
     name: str
-    lines: tuple[Line, ...]
     passes: tuple[PassReport, ...]
     ms: float
     program: Program | None
     reason: str = ""
     nests: tuple[ScheduledNest, ...] = field(default=(), repr=False)
+
+    @cached_property
+    def lines(self) -> tuple[Line, ...]:
+        """The program as it is printed, when somebody first looks."""
+        return () if self.program is None else lines_of(self.program)
 
     @property
     def available(self) -> bool:
@@ -402,13 +423,12 @@ class _Stages(Mapping[str, Stage]):
             return self._run(spec, self._graph)
         source = self[spec.source_of(self._report.options)]
         if source.program is None:
-            return Stage(spec.name, (), (), 0.0, None, source.reason)
+            return Stage(spec.name, (), 0.0, None, source.reason)
         return self._run(spec, source.program)
 
     def _run(self, spec: StageSpec, program: Program) -> Stage:
-        """Runs a stage's passes; each result is printed and verified."""
+        """Runs a stage's passes; each result is verified."""
         begin = perf_counter()
-        lines = lines_of(program)
         passes: list[PassReport] = []
         nests: tuple[ScheduledNest, ...] = ()
         try:
@@ -416,35 +436,31 @@ class _Stages(Mapping[str, Stage]):
                 done = self._steps.get(step.__name__)
                 if done is None:
                     said = self._report.like(self._report.policy)
-                    done = _run_pass(step, program, lines, said)
+                    done = _run_pass(step, program, said)
                     nests = tuple(said.scheduled)
                 if spec.name in CHOSEN and step is not spec.passes[-1]:
                     self._steps[step.__name__] = done
                 report, program = done
                 passes.append(report)
-                lines = report.after
         except Unsupported as error:
-            return Stage(spec.name, (), tuple(passes), _ms_since(begin), None, str(error))
-        return Stage(spec.name, lines, tuple(passes), _ms_since(begin), program, nests=nests)
+            return Stage(spec.name, tuple(passes), _ms_since(begin), None, str(error))
+        return Stage(spec.name, tuple(passes), _ms_since(begin), program, nests=nests)
 
 
-def _run_pass(step: Pass, program: Program, before: tuple[Line, ...], report: Report) -> tuple[PassReport, Program]:
+def _run_pass(step: Pass, program: Program, report: Report) -> tuple[PassReport, Program]:
     begin = perf_counter()
     changed: Program = step(program, report)
     ms = _ms_since(begin)
-    after = before
     if changed is not program:
         verify(changed)
-        after = lines_of(changed)
     return (
         PassReport(
             name=step.__name__,
-            changed=after is not before and [line.text for line in before] != [line.text for line in after],
             ms=ms,
             summary="; ".join(report.done),
             refusals=tuple(report.refusals),
-            before=before,
-            after=after,
+            read=program,
+            made=changed,
             heeded=tuple(sorted(report.heeded)),
         ),
         changed,

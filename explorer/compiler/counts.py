@@ -4,8 +4,9 @@ schedules: those of the data that the user means, or of an assumed graph."""
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from types import MappingProxyType
+
+from explorer.compiler.frozen import dataclass
 
 SETS = {
     "nodes": "node",

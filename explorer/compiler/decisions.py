@@ -7,12 +7,14 @@ and no decisions; nor is a threshold one that a heuristic compares with: what it
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Protocol
 
+from explorer.compiler.frozen import dataclass
 from explorer.compiler.options import DECIDED, Options
 
 Value = int | str | bool
@@ -46,7 +48,7 @@ class Decision:
         return same[0] if same else max(below, default=None)
 
 
-@dataclass
+@dataclasses.dataclass
 class Choice:
     """That a value was taken for a decision of a kernel, of those `fitting`; `wanted` is what a policy asked for, and
     `refused` why something else was taken."""

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from typing import Any
 
+from explorer.compiler.frozen import dataclass
 from explorer.compiler.target import TARGETS
 
 LARGEST_NEGATIVE_COUNT = 4096

@@ -6,12 +6,12 @@ The page, the command line and the tests go through this one tuple.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 from explorer.compiler.codegen.binary.ptx import generate_ptx
 from explorer.compiler.codegen.binary.sass import generate_sass
 from explorer.compiler.codegen.cuda.program import generate_cuda
+from explorer.compiler.frozen import dataclass
 from explorer.compiler.options import Options
 from explorer.compiler.passes.access.accumulate_streams import accumulate_streams
 from explorer.compiler.passes.access.address_streams import address_streams

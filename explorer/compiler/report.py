@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections import Counter
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from explorer.compiler.counts import ASSUMED, Counts
 from explorer.compiler.decisions import Choice, Decision, Domain, Pinned, Policy, Value
+from explorer.compiler.frozen import dataclass
 from explorer.compiler.kept import Kept
 from explorer.compiler.options import OF_SUMS, Options
 from explorer.compiler.target import TARGETS, GpuTarget
@@ -45,7 +47,7 @@ class ScheduledNest:
     choices: tuple[Choice, ...]
 
 
-@dataclass
+@dataclasses.dataclass
 class Report:
     """Handed to every pass: the options and sizes that it heeds, the policy that chooses, and where it says what it did
     or refused. `choices` are those that were asked for, in order, of which the first `told` are in a kernel already.

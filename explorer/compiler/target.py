@@ -7,7 +7,7 @@ multiprocessors those of the A100 of 40 GB and the H100 SXM5 in their whitepaper
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from explorer.compiler.frozen import dataclass
 
 STATIC_SHARED_BYTES = 48 * 1024
 """What a block may declare on every GPU; more is given at the launch."""

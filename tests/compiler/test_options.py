@@ -52,8 +52,8 @@ def test_no_stage_reads_an_option_of_the_other_side(monkeypatch):
         stage.append(spec.name)
         return run(stages, spec, *arguments)
 
-    def recorded(step, program, before, report):
-        return run_pass(step, program, before, Report(Recording(report.options, stage[-1]), report.counts))
+    def recorded(step, program, report):
+        return run_pass(step, program, Report(Recording(report.options, stage[-1]), report.counts))
 
     monkeypatch.setattr(compilation._Stages, "_run", named)
     monkeypatch.setattr(compilation, "_run_pass", recorded)

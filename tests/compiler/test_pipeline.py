@@ -6,6 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from explorer.compiler import compilation as compilation_module
 from explorer.compiler.ir.node import operations_of
 from explorer.compiler.options import OptionError, read_options
 from explorer.compiler.pipeline import STAGES
@@ -86,6 +87,24 @@ def test_the_compiler_knows_no_model_by_name():
     for source in sources:
         if source.parts[-2] in layers or any(layer in source.parts for layer in layers):
             assert not re.search(rf"[\"']({names})[\"']", source.read_text(), re.IGNORECASE), source
+
+
+def test_a_text_is_printed_when_somebody_looks(monkeypatch):
+    printed = []
+
+    def lines_of(program):
+        printed.append(type(program).__name__)
+        return print_lines(program)
+
+    print_lines = compilation_module.lines_of
+    monkeypatch.setattr(compilation_module, "lines_of", lines_of)
+    compilation = compiled(TRANSR, on_demand=True)
+    assert compilation.stages["cuda"].text
+    assert printed == ["Code"]
+    assert compilation.stages["kernels"].text
+    assert compilation.stages["kernels"].lines is compilation.stages["kernels"].lines
+    assert printed == ["Code", "ScheduledKernel"]
+    assert [step.changed for step in compilation.stages["kernels"].passes][-1]
 
 
 def test_a_broken_text_has_diagnostics_and_no_stages():

@@ -10,9 +10,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any
 
+from explorer.compiler.frozen import dataclass
 from explorer.compiler.target import TARGETS
 
 PARTS = 4

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from explorer.compiler.codegen.resources import Resources
+from explorer.compiler.frozen import dataclass
 from explorer.compiler.ir.kernels import Count
 from explorer.compiler.ir.loops import Buffer
 from explorer.compiler.ir.node import Line

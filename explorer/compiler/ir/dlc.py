@@ -15,9 +15,9 @@ at or above the traversal's upper bound being 0 and not loaded.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Literal
 
+from explorer.compiler.frozen import dataclass
 from explorer.compiler.ir import loops
 from explorer.compiler.ir.execute import Counter, body_of, print_execute, print_head
 from explorer.compiler.ir.node import Atom, Level, Line, Node, VerificationError, once

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import fields
 from typing import Any, TypeGuard
 
+from explorer.compiler.frozen import replace
 from explorer.compiler.ir.loops import COMPARISONS, INFIX_INDEX, Index, Load, element
 from explorer.compiler.ir.node import AnyNode, Atom, Node
 
@@ -49,6 +50,17 @@ def print_index(function: str, operands: tuple[Atom, ...], known: Mapping[str, T
     return f"{left} {sign} {right}", binds
 
 
+def _places_of(of_class: type[Node]) -> tuple[str, ...]:
+    """The fields of a class where an expression may stand."""
+    if of_class not in _PLACES:
+        own = {member.name for member in fields(of_class)}
+        _PLACES[of_class] = tuple(name for name in PLACES if name in own)
+    return _PLACES[of_class]
+
+
+_PLACES: dict[type, tuple[str, ...]] = {}
+
+
 def with_atoms(statement: AnyNode, names: Mapping[str, str]) -> AnyNode:
     """A statement with names exchanged where expressions may stand."""
 
@@ -57,6 +69,6 @@ def with_atoms(statement: AnyNode, names: Mapping[str, str]) -> AnyNode:
             return tuple(names.get(atom, atom) if isinstance(atom, str) else atom for atom in value)
         return names.get(value, value) if isinstance(value, str) else value
 
-    before = {name: getattr(statement, name) for name in PLACES if hasattr(statement, name)} if names else {}
-    changes = {name: changed for name, value in before.items() if (changed := of(value)) != value}
+    before = [(name, getattr(statement, name)) for name in _places_of(type(statement))] if names else []
+    changes = {name: changed for name, value in before if (changed := of(value)) != value}
     return replace(statement, **changes) if changes else statement

@@ -17,9 +17,9 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
 from itertools import accumulate, count, groupby
 
+from explorer.compiler.frozen import replace
 from explorer.compiler.ir.expressions import IN_PLACE, is_in_place, with_atoms
 from explorer.compiler.ir.kernels import (
     CheckedLoad,

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from explorer.compiler.frozen import dataclass
 from explorer.compiler.ir.kernels import Loop, ScheduledKernel
 from explorer.compiler.ir.loops import Index, Load
 from explorer.compiler.ir.node import Atom, walk

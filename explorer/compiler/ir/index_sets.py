@@ -8,9 +8,9 @@ without asking each other.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from math import prod
 
+from explorer.compiler.frozen import dataclass
 from explorer.compiler.ir.graph import Graph, IndexMap, plural
 from explorer.compiler.ir.node import Extent, Names
 

@@ -34,11 +34,12 @@ Sources: cuKE §V and §VI, Hector §3.3 and §3.4.1, G-Sparse §III-B; the nota
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from itertools import groupby
 from typing import Literal
 
 from explorer.compiler.decisions import Chosen, print_chosen
+from explorer.compiler.frozen import dataclass
 from explorer.compiler.ir import loops
 from explorer.compiler.ir.bounds.facts import Fact
 from explorer.compiler.ir.expressions import (
@@ -321,16 +322,26 @@ class ScheduledKernel(Node):
 
 def result_of(statement: Node) -> str | None:
     """The name that a statement defines, if any."""
+    of_class = type(statement)
+    if of_class not in _RESULTS:
+        _RESULTS[of_class] = _result_field(statement)
+    field = _RESULTS[of_class]
+    return (getattr(statement, field) or None) if field else None
+
+
+_RESULTS: dict[type, str] = {}
+
+
+def _result_field(statement: Node) -> str:
+    """The field of a statement's class that has the name it defines; "" where there is none."""
     match statement:
-        case Loop():
-            return statement.variable
-        case Tile():
-            return statement.name
-        case Search():
-            return statement.result
-        case AtomicAccumulate():
-            return statement.result or None
-    return loops.result_of(statement)
+        case Loop() | loops.For():
+            return "variable"
+        case Tile() | loops.Row() | Accumulator():
+            return "name"
+        case Search() | AtomicAccumulate() | Load() | Index() | Compute():
+            return "result"
+    return ""
 
 
 @once

@@ -6,8 +6,8 @@ Operands are atoms. A `Compute` names a scalar once; an accumulator and a row ar
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
+from explorer.compiler.frozen import dataclass
 from explorer.compiler.ir.functions import SIGNS
 from explorer.compiler.ir.node import Atom, Extent, Line, Node, VerificationError, once, walk
 

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import wraps
 from typing import Any
 
+from explorer.compiler.frozen import dataclass
 from explorer.compiler.ir.dlc import DlcProgram, print_dlc
 from explorer.compiler.ir.instances import print_instances
 from explorer.compiler.ir.kernels import ScheduledKernel, print_scheduled

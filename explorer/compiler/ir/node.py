@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import field, fields
 from functools import wraps
 from itertools import chain
 from typing import Any, Literal, NamedTuple, TypeVar
+
+from explorer.compiler.frozen import dataclass, replace
 
 Extent = str | int
 """A dimension: the name of a declared size, or a number."""

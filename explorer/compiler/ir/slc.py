@@ -13,8 +13,8 @@ collects what a loop pushes into it; a callback behind the loop reads it as an a
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
+from explorer.compiler.frozen import dataclass
 from explorer.compiler.ir import loops
 from explorer.compiler.ir.execute import Lanes, body_of, print_execute, print_head, reads_of
 from explorer.compiler.ir.node import Atom, Extent, Level, Line, Node, VerificationError

@@ -8,10 +8,10 @@ when it is scheduled, and looked at before it is used again; so a program comes 
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from explorer.compiler.decisions import Decision, Domain, Policy, Value
+from explorer.compiler.frozen import dataclass
 from explorer.compiler.ir.kernels import ScheduledKernel
 from explorer.compiler.report import Report, Said
 from explorer.compiler.schedule.distribute.duplicates import Repeated

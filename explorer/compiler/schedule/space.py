@@ -7,11 +7,13 @@ change neither which other choices there are nor what these may be are counted a
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from explorer.compiler.decisions import Choice, Replay, Schedule, Value
+from explorer.compiler.frozen import dataclass
 from explorer.compiler.ir import loops
 from explorer.compiler.ir.module import Module
 from explorer.compiler.report import Report
@@ -75,7 +77,7 @@ def space(program: loops.Kernel | Module, report: Report) -> Space:
     return Space(dimensions, {name: nest.count(()) for name, nest in nests.items()})
 
 
-@dataclass
+@dataclasses.dataclass
 class _Nest:
     """One nest, which `again` schedules by itself and for the report that it is given."""
 

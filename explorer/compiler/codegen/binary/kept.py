@@ -15,7 +15,6 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from hashlib import sha256
 from pathlib import Path
-from tempfile import NamedTemporaryFile
 
 VARIABLE = "EXPLORER_CACHE"
 """The environment variable that names a folder in place of the platform's; where it is empty, nothing is kept."""
@@ -89,6 +88,8 @@ def _write(file: Path, parts: Sequence[bytes]) -> None:
     body = _packed(parts)
     if len(body) + _DIGEST > MOST_BYTES:
         return
+    from tempfile import NamedTemporaryFile  # here, since a compilation to CUDA needs none
+
     file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     with NamedTemporaryFile(dir=file.parent, delete=False) as part:
         part.write(sha256(body).digest() + body)

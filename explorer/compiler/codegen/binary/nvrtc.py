@@ -10,12 +10,11 @@ the time, to look at until then. Both are kept on disk.
 from __future__ import annotations
 
 import functools
-from dataclasses import dataclass, field
-from importlib.metadata import PackageNotFoundError
-from importlib.metadata import version as version_of
+from dataclasses import field
 from typing import Any
 
 from explorer.compiler.codegen.binary.kept import is_kept, kept
+from explorer.compiler.frozen import dataclass
 from explorer.compiler.options import ARCHITECTURES
 from explorer.compiler.unsupported import Unsupported
 
@@ -82,6 +81,9 @@ def _key(text: str, flags: tuple[str, ...]) -> tuple[str, ...]:
 @functools.cache
 def _build() -> str:
     """NVRTC's version, of the package too, whose builds NVRTC itself does not tell apart."""
+    from importlib.metadata import PackageNotFoundError  # here, since it takes longer to load than most of the compiler
+    from importlib.metadata import version as version_of
+
     try:
         return f"{version()} {version_of(PACKAGE)}"
     except PackageNotFoundError:

@@ -7,8 +7,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
+from explorer.compiler.frozen import dataclass
 from explorer.compiler.ir.loops import Accumulate, Compute, For, Index, Kernel, Statement, reads_of, result_of
 from explorer.compiler.ir.node import Names
 from explorer.compiler.ir.statements import all_names, pure, rename

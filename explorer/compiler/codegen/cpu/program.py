@@ -9,10 +9,10 @@ from __future__ import annotations
 import keyword
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from explorer.compiler.codegen.cpu.blocks import block_products
 from explorer.compiler.codegen.names import TargetNames
+from explorer.compiler.frozen import dataclass
 from explorer.compiler.ir import functions
 from explorer.compiler.ir.loops import (
     INFIX_INDEX,

@@ -6,12 +6,14 @@ only carries a value on: loads of a thread's own registers, loads that are store
 
 from __future__ import annotations
 
+import dataclasses
 import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from explorer.compiler.codegen.cuda.words import FUNCTIONS
+from explorer.compiler.frozen import dataclass
 from explorer.compiler.ir.functions import SIGNS, TABLE
 from explorer.compiler.ir.kernels import (
     AtomicAccumulate,
@@ -83,7 +85,7 @@ def binds(function: str) -> int:
     return PRIMARY if function == "copy" else CALL if function in CALLS else LOOSE
 
 
-@dataclass
+@dataclasses.dataclass
 class Scopes:
     """The names that are defined in the braces around a place, by the type and text of their values."""
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
 
 from explorer.compiler.codegen.cuda.expressions import WIDTH, Expressions, Helpers
 from explorer.compiler.codegen.cuda.inlining import PRIMARY, Scopes, Value
+from explorer.compiler.frozen import replace
 from explorer.compiler.ir.kernels import ScheduledKernel
 from explorer.compiler.ir.node import Line, Origin, merge, serving
 from explorer.compiler.target import GpuTarget

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
+from explorer.compiler.frozen import dataclass
 from explorer.compiler.ir.kernels import Count, Loop, ScheduledKernel, Statement, Where
 from explorer.compiler.ir.node import Extent
 from explorer.compiler.target import WARP

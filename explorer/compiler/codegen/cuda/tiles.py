@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from math import prod
 
 from explorer.compiler.codegen.cuda.sharing import Share
 from explorer.compiler.codegen.cuda.vectors import Vectors
+from explorer.compiler.frozen import dataclass
 from explorer.compiler.ir.kernels import Copy, Loop, Multiply, ScheduledKernel, Statement, Tile, Where
 from explorer.compiler.ir.loops import Accumulate, Load, Store
 from explorer.compiler.ir.node import Atom, walk

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
 
 from explorer.compiler.codegen.cuda.expressions import Helpers
 from explorer.compiler.codegen.cuda.inlining import BITS, LOOSE, PRIMARY, SUM, Value, binds
@@ -22,6 +21,7 @@ from explorer.compiler.codegen.cuda.words import (
     constant,
     lanes_reduction,
 )
+from explorer.compiler.frozen import replace
 from explorer.compiler.ir.kernels import (
     ROLLED,
     AtomicAccumulate,

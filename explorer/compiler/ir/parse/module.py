@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from lark import v_args
 from lark.tree import Meta
 
+from explorer.compiler.frozen import dataclass
 from explorer.compiler.ir.module import AnyProgram, Module
 from explorer.compiler.ir.node import Extent
 from explorer.compiler.ir.parse.dlc import parse_dlc

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 
+from explorer.compiler.frozen import dataclass
 from explorer.compiler.ir import graph as ir
 from explorer.compiler.language.diagnostics import Collector, Fix, slice_text, suggestion
 from explorer.compiler.language.elaborate.builder import GraphBuilder

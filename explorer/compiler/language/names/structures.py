@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from explorer.compiler.frozen import dataclass
 from explorer.compiler.ir.graph import plural
 from explorer.compiler.language.names.dependency import Dependency
 

@@ -7,8 +7,9 @@ where a segment begins, and adding its length where it ends. The array of length
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
+from explorer.compiler.frozen import dataclass
 from explorer.compiler.ir import loops, slc
 from explorer.compiler.ir.lengths import OFFSETS, lengths_name
 from explorer.compiler.ir.module import each_program

@@ -7,8 +7,8 @@ hold would never be finished.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator
-from dataclasses import dataclass
 
+from explorer.compiler.frozen import dataclass
 from explorer.compiler.ir import slc
 from explorer.compiler.ir.dlc import QUEUE_BYTES
 from explorer.compiler.ir.node import Extent, Names, Origin

@@ -6,9 +6,11 @@
 from __future__ import annotations
 
 import ast
-from dataclasses import dataclass, field
+import dataclasses
+from dataclasses import field
 from functools import cache
 
+from explorer.compiler.frozen import dataclass
 from explorer.compiler.ir.functions import FUNCTIONS
 from explorer.compiler.ir.graph import Elementwise
 
@@ -47,7 +49,7 @@ def _parsed(formula: str) -> ast.expr:
     return ast.parse(formula, mode="eval").body
 
 
-@dataclass
+@dataclasses.dataclass
 class _Steps:
     """The steps of a formula, operands first; what is known of numbers alone is computed now."""
 

@@ -7,8 +7,7 @@ denominator are alike proportional to exp(-m), and their quotient is the same fo
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from explorer.compiler.frozen import dataclass
 from explorer.compiler.ir.graph import Contract, Elementwise, Gather, Graph, Segment, Value, operands
 from explorer.compiler.ir.set_maps import THROUGH
 

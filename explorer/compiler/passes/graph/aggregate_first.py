@@ -12,9 +12,10 @@ the same time.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from explorer.compiler.counts import Counts
+from explorer.compiler.frozen import dataclass
 from explorer.compiler.ir.graph import Contract, Elementwise, Gather, Graph, Segment, Value, operands
 from explorer.compiler.ir.node import merge
 from explorer.compiler.ir.set_maps import with_pairs

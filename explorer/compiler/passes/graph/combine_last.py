@@ -11,9 +11,10 @@ and relations (TuckER) combine matrices like this, with a bias that is one more 
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from explorer.compiler.counts import Counts
+from explorer.compiler.frozen import dataclass
 from explorer.compiler.ir.graph import Contract, Elementwise, Graph, Reshape, Shape, Value, operands
 from explorer.compiler.ir.node import Origin, merge
 from explorer.compiler.passes.graph.dead_values import dead_values

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from explorer.compiler.counts import Counts
+from explorer.compiler.frozen import dataclass
 from explorer.compiler.ir.graph import Graph
 from explorer.compiler.ir.set_maps import total_work
 from explorer.compiler.ir.work import elements

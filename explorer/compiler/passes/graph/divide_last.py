@@ -7,8 +7,9 @@ for z, and both can be taken in one visit of the segment's elements (FlashAttent
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
+from explorer.compiler.frozen import dataclass
 from explorer.compiler.ir.graph import Contract, Elementwise, Gather, Graph, Segment, Value, operands
 from explorer.compiler.ir.set_maps import THROUGH
 from explorer.compiler.passes.graph.dead_values import dead_values

@@ -5,8 +5,9 @@ Everything else is computed where it is read, inside a kernel, and never leaves 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
+from explorer.compiler.frozen import dataclass
 from explorer.compiler.ir.graph import Elementwise, Gather, Graph, IndexMap, Segment, Value, operands
 from explorer.compiler.ir.index_sets import CONTAINERS, containment
 from explorer.compiler.ir.set_maps import THROUGH

@@ -6,9 +6,11 @@ the element is added to it.
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
+from explorer.compiler.frozen import dataclass
 from explorer.compiler.ir import loops
 from explorer.compiler.ir.node import Atom, Names, Origin, once, walk
 from explorer.compiler.ir.statements import loop_origin, names_read, rename, written_names
@@ -49,7 +51,7 @@ class Sums:
         return self.inner is not self.loop
 
 
-@dataclass
+@dataclasses.dataclass
 class _Block:
     """Statements that grow: what another loop has computed of the same element already is not computed again."""
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+import dataclasses
+from dataclasses import field
 
+from explorer.compiler.frozen import dataclass
 from explorer.compiler.ir import graph as g
 from explorer.compiler.ir import loops
 from explorer.compiler.ir.node import Atom, Extent
@@ -15,7 +17,7 @@ def position_name(index_set: str) -> str:
     return {"entry": "p", "nonzero": "z"}.get(index_set, index_set[0])
 
 
-@dataclass(eq=False)
+@dataclasses.dataclass(eq=False)
 class Scope:
     """The body of a loop while it grows; `known` are the elements that it has computed already.
 

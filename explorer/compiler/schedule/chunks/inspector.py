@@ -19,8 +19,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, fields
+from dataclasses import fields
 
+from explorer.compiler.frozen import dataclass
 from explorer.compiler.ir.node import Extent
 from explorer.compiler.schedule.edit.builder import Steps
 from explorer.compiler.schedule.inspect import facts

@@ -7,8 +7,9 @@ its scalars are computed again where they are needed.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
+from explorer.compiler.frozen import dataclass
 from explorer.compiler.ir import loops
 from explorer.compiler.ir.node import Extent, walk
 from explorer.compiler.ir.statements import pure

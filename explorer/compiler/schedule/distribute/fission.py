@@ -14,9 +14,11 @@ what, however the statements are ordered:
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
+from explorer.compiler.frozen import dataclass
 from explorer.compiler.ir import loops
 from explorer.compiler.ir.index_sets import few
 from explorer.compiler.ir.loops import Buffer
@@ -113,7 +115,7 @@ def _of_one(body: Iterable[loops.Statement], others: set[str]) -> Body:
     return alive(kept)
 
 
-@dataclass
+@dataclasses.dataclass
 class _Group:
     """What becomes a kernel: statements of one stage that are no sums, or one long sum."""
 

@@ -13,10 +13,11 @@ and piece. A kernel that merged parts from memory would be one launch more, and 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import cast
 
 from explorer.compiler.decisions import Decision
+from explorer.compiler.frozen import dataclass
 from explorer.compiler.ir import loops
 from explorer.compiler.ir.index_sets import few
 from explorer.compiler.ir.kernels import Count, ScheduledKernel, Statement

@@ -6,9 +6,9 @@ All raise ScheduleError, with the reason, where the change would not compute the
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 from typing import TypeGuard
 
+from explorer.compiler.frozen import replace
 from explorer.compiler.ir.kernels import (
     Count,
     Level,

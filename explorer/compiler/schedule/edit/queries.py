@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import replace
 from itertools import chain
 from operator import is_not
 
+from explorer.compiler.frozen import replace
 from explorer.compiler.ir import loops
 from explorer.compiler.ir.kernels import Loop, ScheduledKernel, Statement, Tile, Where, defined_in
 from explorer.compiler.ir.node import Atom, Names, Node, once

@@ -3,8 +3,7 @@ alone."""
 
 from __future__ import annotations
 
-from dataclasses import replace
-
+from explorer.compiler.frozen import replace
 from explorer.compiler.ir import kernels, loops
 from explorer.compiler.ir.node import Atom, Names, Origin
 from explorer.compiler.ir.statements import all_names

@@ -7,10 +7,11 @@ piece of at most `PIECE` edges is then a row of a product, grouped by matrix lik
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 
 from explorer.compiler.counts import SETS
+from explorer.compiler.frozen import dataclass
 from explorer.compiler.ir import loops
 from explorer.compiler.ir.kernels import AtomicAccumulate
 from explorer.compiler.ir.loops import Buffer

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from explorer.compiler.decisions import Decision
+from explorer.compiler.frozen import dataclass
 from explorer.compiler.ir import loops
 from explorer.compiler.ir.kernels import ScheduledKernel
 from explorer.compiler.ir.loops import Buffer
@@ -45,7 +47,7 @@ ROWS_END = Decision(
 )
 
 
-@dataclass
+@dataclasses.dataclass
 class Groupings:
     """The groupings of a module's rows: one for each array that rows choose their matrix by, and how many of them by
     each element. `handed` are the arrays that one of its kernels makes for one other alone."""

@@ -7,8 +7,7 @@ to gather: what ends a row has enough to load besides.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from explorer.compiler.frozen import dataclass
 from explorer.compiler.ir.kernels import Count, ScheduledKernel
 from explorer.compiler.ir.loops import Buffer
 from explorer.compiler.ir.node import Extent, Names, Origin, made

@@ -7,8 +7,9 @@ for g in 0..2                       for h in 0..6
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
+from explorer.compiler.frozen import dataclass
 from explorer.compiler.ir import loops
 from explorer.compiler.ir.node import Atom, Extent, Names
 from explorer.compiler.ir.statements import all_names, names_read

@@ -10,11 +10,12 @@ G-Sparse §III-B: its register tile over strided columns (kNRegTile) is a loop t
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field
 from functools import cached_property
 from math import prod
 
 from explorer.compiler.decisions import Decision
+from explorer.compiler.frozen import dataclass, replace
 from explorer.compiler.ir import kernels, loops
 from explorer.compiler.ir.functions import COSTLY
 from explorer.compiler.ir.node import Names, Node, walk

@@ -6,9 +6,10 @@ other blocks, which all read the row's elements.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from explorer.compiler.decisions import Decision, Value
+from explorer.compiler.frozen import dataclass
 from explorer.compiler.ir import kernels, loops
 from explorer.compiler.ir.node import Names, walk
 from explorer.compiler.ir.statements import all_names, rename

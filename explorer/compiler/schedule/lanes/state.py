@@ -8,9 +8,9 @@ and Gimelshein 2018).
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass
 
 from explorer.compiler.counts import Counts
+from explorer.compiler.frozen import dataclass
 from explorer.compiler.ir import loops
 from explorer.compiler.ir.node import Origin, serving, walk
 from explorer.compiler.ir.statements import written_in

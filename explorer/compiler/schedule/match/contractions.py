@@ -12,8 +12,8 @@ or that `u` alone needs, are heads.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
+from explorer.compiler.frozen import dataclass
 from explorer.compiler.ir import loops
 from explorer.compiler.ir.node import Atom
 from explorer.compiler.ir.statements import pure, written_names

@@ -7,9 +7,11 @@ by itself or inside a loop over heads, and the same with the sum innermost, wher
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
+from explorer.compiler.frozen import dataclass
 from explorer.compiler.ir import loops
 from explorer.compiler.ir.node import Atom, Extent, Origin
 from explorer.compiler.ir.statements import names_read, pure, rename, written_names
@@ -119,7 +121,7 @@ class Found:
     rest: tuple[loops.Statement, ...]
 
 
-@dataclass
+@dataclasses.dataclass
 class _Search:
     """What has been seen of an iteration: its scalars, its products, and the rows that are computed by element."""
 

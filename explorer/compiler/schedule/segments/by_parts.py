@@ -20,10 +20,11 @@ Loops that need nothing of one another have one kernel.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from math import isfinite
 
 from explorer.compiler.decisions import Decision
+from explorer.compiler.frozen import dataclass
 from explorer.compiler.ir import loops
 from explorer.compiler.ir.kernels import Count
 from explorer.compiler.ir.loops import Buffer

@@ -9,9 +9,10 @@ states: a share of those that go on past the block's pieces, and then those of a
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from explorer.compiler.decisions import Decision
+from explorer.compiler.frozen import dataclass
 from explorer.compiler.ir import kernels, loops
 from explorer.compiler.ir.node import walk
 from explorer.compiler.schedule.edit.statement_writer import Writer

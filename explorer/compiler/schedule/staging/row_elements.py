@@ -10,8 +10,9 @@ pieces are merged as they were).
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
+from explorer.compiler.frozen import dataclass
 from explorer.compiler.ir import loops
 from explorer.compiler.ir.statements import alive, names_read, renamed, written_names
 from explorer.compiler.schedule.edit.statement_writer import Writer

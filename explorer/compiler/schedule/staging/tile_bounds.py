@@ -9,8 +9,8 @@ row_ptr[r] + max z]. An array at an element that changes with the loop stays unb
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
+from explorer.compiler.frozen import dataclass
 from explorer.compiler.ir import loops
 from explorer.compiler.ir.node import Atom, walk
 

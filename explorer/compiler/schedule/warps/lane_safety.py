@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
+from explorer.compiler.frozen import dataclass
 from explorer.compiler.ir.kernels import Loop, ScheduledKernel, Tile, Where, inputs_of, reads_of, result_of
 from explorer.compiler.ir.loops import Accumulate, Accumulator, Index, Load, Store
 from explorer.compiler.ir.node import Atom, Node, walk
