@@ -89,6 +89,7 @@ class _Reassociation:
         assert isinstance(operator, Elementwise)
         if operator.function == "mul":
             factor, other = _constant_factor(operator, self.values)
+            self.apart += (name for name in operator.operands if name != other)
             return _scaled(factor, self._terms(other))
         signs = {"add": (1.0, 1.0), "sub": (1.0, -1.0), "neg": (-1.0,)}[operator.function]
         return [
