@@ -214,7 +214,7 @@ GROWING: dict[str, tuple[Growing, int]] = {
     "functions": (functions, 240),
     "products": (products, 40),
     "score_products": (score_products, 40),
-    "softmaxes": (softmaxes, 15),
+    "softmaxes": (softmaxes, 30),
     "params": (params, 80),
     "gates": (gates, 40),
     "stored": (stored, 40),

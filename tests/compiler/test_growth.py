@@ -10,7 +10,7 @@ from benchmarks._growing import GROWING
 from explorer.compiler.ir.node import walk
 
 MOST = 2.5
-CHEAP = ("chain", "sum_of_rows", "functions", "products", "gates", "concatenations", "params", "stored", "bags")
+CHEAP = ("chain", "sum_of_rows", "functions", "products", "gates", "concatenations", "params", "stored")
 CHEAP_GRADIENTS = ("bags",)
 
 

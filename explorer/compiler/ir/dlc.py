@@ -274,13 +274,18 @@ def verify_dlc(program: DlcProgram) -> None:
             raise VerificationError(f"no token follows {print_access(push)}")
 
 
+@once
+def _traversals(program: DlcProgram) -> dict[str, Traversal]:
+    """The traversals by name."""
+    return {each.name: each for each in program.access if isinstance(each, Traversal)}
+
+
 Words = tuple[object, ...]
 """A record's contents: a pair of type and words for each operand, and a loop's contents as one tuple of them."""
 
 
 def _record(program: DlcProgram, traversal: str, event: Event, types: dict[str, tuple[str, int]]) -> Words:
     """What a token's record holds: at the end of a traversal also what was pushed before, if no token took it."""
-    loops_ = [s for s in program.access if isinstance(s, Traversal) and s.name == traversal]
     at = {
         each: tuple((types[p.stream][0], types[p.stream][1] * p.splat) for p in program.pushes(traversal, each))
         for each in EVENTS
@@ -289,7 +294,7 @@ def _record(program: DlcProgram, traversal: str, event: Event, types: dict[str, 
         return at[event]
     before = at["beg"] if program.token(traversal, "beg") is None else ()
     buffered = at["ite"] if program.token(traversal, "ite") is None else ()
-    inside = ((loops_[0].stride, *buffered),) if buffered else ()
+    inside = ((_traversals(program)[traversal].stride, *buffered),) if buffered else ()
     return (*before, *inside, *at["end"])
 
 

@@ -7,6 +7,7 @@ lead to that node: what is gathered through the same map there is the node's own
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import replace
 
 from explorer.compiler.ir import graph as g
@@ -33,6 +34,7 @@ class Nest:
         self.rows_needed = rows
         self.stored = stored
         self.values = _values(graph)
+        self.takers = _takers(self.values.values())
         self.maps = {entry.name: entry for entry in graph.maps}
         self.targets: dict[tuple[str, Scope], Target] = {}
         self.computing: set[str] = set()  # the stored values that this kernel computes itself
@@ -353,7 +355,7 @@ class Nest:
             key = (f"map {step}", at)
             if key not in home.known:
                 result = self.names.new("i" + step)
-                origin = serving(f"index {step}", "fuse", (v.origin for v in self.values.values() if _follows(v, step)))
+                origin = serving(f"index {step}", "fuse", self.takers.get(step, ()))
                 home.add(loops.Load(result=result, buffer=step, indices=at, origin=origin))
                 home.known[key] = result
             at = (home.known[key],)
@@ -433,9 +435,13 @@ def _values(graph: g.Graph) -> dict[str, g.Value]:
     return values
 
 
-def _follows(value: g.Value, step: str) -> bool:
-    """Whether a value takes that map."""
-    paths = g.indices_of(value.operator)
-    return (isinstance(value.operator, g.Segment) and value.operator.map == step) or any(
-        step in path.split(".") for path in paths
-    )
+def _takers(values: Iterable[g.Value]) -> dict[str, list[Origin]]:
+    """The origins of the values that take a map, by its name."""
+    found: dict[str, list[Origin]] = {}
+    for value in values:
+        steps = {step for path in g.indices_of(value.operator) for step in path.split(".")}
+        if isinstance(value.operator, g.Segment):
+            steps.add(value.operator.map)
+        for step in steps:
+            found.setdefault(step, []).append(value.origin)
+    return found

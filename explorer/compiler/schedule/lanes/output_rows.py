@@ -19,9 +19,10 @@ def sums_in_rows(nest: Nest) -> Nest:
 
     An output starts as zeros in the loops, and so does the row where the nest does not fill it itself."""
     touched = {loops.array_of(node) for node in walk(nest.loop) if not isinstance(node, loops.Store)}
+    names = Names(all_names(nest.kernel))
     for buffer in nest.kernel.buffers:
         if buffer.kind == "output" and buffer.name in touched:
-            nest = output_in_row(nest, buffer, Names(all_names(nest.kernel)))
+            nest = output_in_row(nest, buffer, names)
     return nest
 
 

@@ -9,7 +9,8 @@ Sources: cuKE §V-A for the warp a triple; gather rows as vectors, kept in regis
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Mapping, Set
 from dataclasses import replace
 
 from explorer.compiler.decisions import Decision
@@ -112,7 +113,7 @@ def schedule_warps(kernel: loops.Kernel, report: Report, most_bytes: int = SHARE
     A block of several warps has SHARED_BYTES of shared memory; one warp whose rows need more may have `most_bytes`."""
     prologue, batch = _batch_loop(kernel)
     atomic = frozenset() if batch.parallel else frozenset(_only_sums(kernel))
-    reread = frozenset(name for name in _outputs(kernel) - atomic if _rereads(kernel, batch, name))
+    reread = _reread(kernel, batch, _outputs(kernel) - atomic)
     whole = replace(batch, body=(*prologue, *batch.body))
     own = replace(kernel, body=(whole,))
     nest = begin(kernel, own.body if atomic else clear_sums(own).body)
@@ -220,16 +221,20 @@ def _outputs(kernel: loops.Kernel) -> set[str]:
     return {buffer.name for buffer in kernel.buffers if buffer.kind == "output"}
 
 
-def _rereads(kernel: loops.Kernel, batch: loops.For, output: str) -> bool:
-    """Whether the kernel goes back to what it has written, or writes in several places: only ever to elements of its
-    own iteration."""
-    stores = [node for node in walk(kernel) if isinstance(node, Store) and node.target == output]
-    loads = [node for node in walk(kernel) if isinstance(node, Load) and node.buffer == output]
-    sums = [node for node in walk(kernel) if isinstance(node, Accumulate) and node.target == output]
-    again: list[Load | Accumulate] = [*loads, *sums]
-    if any(node.indices[:1] != (batch.variable,) for node in again):
-        raise Unsupported(f"The kernel goes back to elements of {output} that belong to other iterations.")
-    return bool(again) or len(stores) > 1
+def _reread(kernel: loops.Kernel, batch: loops.For, outputs: Set[str]) -> frozenset[str]:
+    """Those of some outputs to which the kernel goes back, or which it writes in several places: only ever elements of
+    its own iteration."""
+    stores: Counter[str] = Counter()
+    again: set[str] = set()
+    for node in walk(kernel):
+        if isinstance(node, Store):
+            stores[node.target] += 1
+        elif isinstance(node, Load | Accumulate):
+            array = node.buffer if isinstance(node, Load) else node.target
+            if array in outputs and node.indices[:1] != (batch.variable,):
+                raise Unsupported(f"The kernel goes back to elements of {array} that belong to other iterations.")
+            again.add(array)
+    return frozenset(name for name in outputs if name in again or stores[name] > 1)
 
 
 def _only_sums(kernel: loops.Kernel) -> set[str]:
