@@ -17,6 +17,7 @@ COPY pyproject.toml constraints.txt README.md ./
 COPY explorer explorer
 RUN /opt/explorer/bin/pip install --constraint constraints.txt --editable ".${EXTRAS:+[$EXTRAS]}"
 # The user of the image cannot write bytecode beside the sources, and every run's process imports them.
+# hadolint ignore=DL3059
 RUN /opt/explorer/bin/python -m compileall -q --invalidation-mode unchecked-hash explorer
 
 FROM python:3.12-slim
@@ -32,7 +33,8 @@ ENV PATH="/opt/explorer/bin:$PATH" \
     NUMBA_CACHE_DIR=/home/explorer/numba \
     NVIDIA_VISIBLE_DEVICES=all \
     NVIDIA_DRIVER_CAPABILITIES=compute,utility
-USER explorer
+# By number, which an orchestrator can tell from root's without the image's list of users.
+USER 10001
 # The simulator's machine code, so that nobody's first run waits for it; a processor of another kind makes its own.
 RUN python -c 'from explorer.runtime.workers.worker import warm_run; warm_run()'
 EXPOSE 8000

@@ -37,16 +37,17 @@ help: ## print this list
 run: setup ## serve the page on HOST:PORT, with the graphs in DATA if given
 	$(BIN)/explorer serve --host $(HOST) --port $(PORT) $(if $(DATA),--data-dir $(DATA))
 
-# Lint and types take a minute of one core, as do the parts of the set-up, some of which wait for the network.
+# Lint and types take a minute of one core, which tests leave where they wait for a browser or a server.
 test: ## lint, types and all tests but the sweep; ARGS goes to pytest
-	@$(MAKE) --no-print-directory --jobs=2 lint types setup
-	@$(MAKE) --no-print-directory pytest
+	@$(MAKE) --no-print-directory --jobs=3 lint types pytest
 
 # Tests start dozens of processes that import the explorer, so bytecode is kept whatever the environment says.
-PYTEST := PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest --numprocesses=auto
+PYTEST := PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest
+# One more than there are cores: a worker that waits for a browser or a server leaves its core to another.
+WORKERS := $(shell expr $$(getconf _NPROCESSORS_ONLN) + 1)
 
 sweep: setup ## the long tests, marked `sweep`: half an hour; ARGS goes to pytest
-	$(PYTEST) -m sweep --dist=worksteal --timeout=1800 $(ARGS)
+	$(PYTEST) --numprocesses=auto -m sweep --dist=worksteal --timeout=1800 $(ARGS)
 
 golden: setup ## record the examples' strategies and CUDA texts as they are now, on purpose: read the diff
 	$(BIN)/python -m pytest tests/compiler/schedule/test_examples_kept.py --update-golden $(ARGS)
@@ -60,7 +61,7 @@ types: $(PACKAGES) $(BROWSER_PACKAGES) ## mypy --strict on explorer/, tsc --chec
 	$(BIN)/mypy --strict explorer
 
 pytest: setup
-	$(PYTEST) --dist=loadscope $(ARGS)
+	$(PYTEST) --numprocesses=$(WORKERS) --dist=loadscope $(ARGS)
 
 bench: setup ## the benchmark table, or the one SUITE named
 	$(BIN)/explorer bench $(SUITE) $(ARGS)

@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from explorer.compiler.ir.dlc import DlcProgram
+from explorer.compiler.ir.access.dlc import DlcProgram
 from explorer.compiler.ir.module import Module
 from explorer.machine.parameters import LINE_WORDS, MachineParameters
 from explorer.runtime.data.locality import stack_mix

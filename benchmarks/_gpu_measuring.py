@@ -14,6 +14,7 @@ from benchmarks._gpu_timing import Clock, Samples, first_line, limited, measure_
 from explorer.compiler.codegen.binary import nvrtc
 from explorer.compiler.codegen.text import Code
 from explorer.runtime.encode.ops import Sets
+from explorer.runtime.encode.structure import Structure
 from explorer.runtime.limits import bounds
 from explorer.runtime.limits import layers as bounds_layer
 from explorer.runtime.targets.gpu.program import BoundProgram, GpuProgram
@@ -179,5 +180,5 @@ def counted_limits(problem: Problem) -> dict[str, Any]:
         if graph.family == "op":  # what entries belong to follows from where lists begin
             sets = Sets.of(graph)
             read[sets.home] = 4 * (counts[sets.owner] + 1)
-        counted = bounds_layer.limits(graph, bounds_layer.Structure(counts, maps, read))
+        counted = bounds_layer.limits(graph, Structure(counts, maps, read))
     return {key: int(value) for key, value in counted.items() if isinstance(value, int | np.integer)}

@@ -17,7 +17,7 @@ from typing import Any
 
 from benchmarks import _core
 from benchmarks.dae import prepared
-from explorer.compiler.ir.dlc import DlcProgram
+from explorer.compiler.ir.access.dlc import DlcProgram
 from explorer.compiler.ir.module import Module
 from explorer.machine.calibration import PUBLISHED, Calibration, Cases, calibrate
 from explorer.machine.parameters import MachineParameters

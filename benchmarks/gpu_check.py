@@ -45,7 +45,7 @@ from explorer.runtime.targets.gpu.device import current_device
 from explorer.runtime.targets.gpu.memory import shape_of
 from explorer.runtime.targets.gpu.program import GpuProgram
 
-NEEDS_GPU = True
+BY_NAME_ONLY = "needs a GPU"
 """`explorer bench` runs this suite only where it is named."""
 
 CHECKOUT = Path(__file__).resolve().parents[1]

@@ -75,7 +75,7 @@ def account(name: str, counts: Mapping[str, int], options: Mapping[str, bool]) -
     import explorer
     from explorer.runtime.arrays import extents_of
     from explorer.runtime.encode.layers import programs, tensor_shape
-    from explorer.runtime.encode.liveness import kept_to_the_end, peak_bytes
+    from explorer.runtime.liveness import kept_to_the_end, peak_bytes
 
     text = (CHECKOUT / "examples" / "rgnn" / f"{name}.emb").read_text()
     compilation = explorer.compile(text, options=options, on_demand=True)

@@ -23,6 +23,7 @@ _EXAMPLES = """examples:
   explorer run examples/kge/transh.emb --on gpu --batch 16384 --set D=512 --repeat 100
   explorer reuse --data RM1:L1
   explorer serve --port 8000
+  explorer worker --queue redis://queue.example.edu --only cpu,dae
 """
 
 _OPTIONS = """compiler options, as in --option lanes=8; the usual value stands first:
@@ -90,6 +91,9 @@ def make_parser() -> argparse.ArgumentParser:
     _add_reuse(commands)
     _add_bench(commands)
     _add_serve(commands)
+    _add_worker(commands)
+    told = "try what this host gives a server: what workers are kept to, and targets"
+    _command(commands, "doctor", told, "explorer doctor")
     return parser
 
 
@@ -251,12 +255,62 @@ def _add_serve(commands: Any) -> None:
     parser.add_argument("--port", type=int, default=8000, help="default 8000; 0 takes any that is free")
     parser.add_argument("--data-dir", metavar="DIR", help="a folder of .npz and tab-separated files to offer")
     parser.add_argument(
+        "--queue",
+        metavar="URL",
+        help="leave runs to workers (see `worker`) that take them from Redis or Valkey: redis://HOST:PORT, or "
+        "unix:///PATH of a socket; default: processes of the server's own",
+    )
+    parser.add_argument(
         "--allow-host",
         metavar="NAME",
         action="append",
         default=[],
-        help="a name in the address bar that leads here, besides localhost; may repeat",
+        help="a name in the address bar that leads here, besides localhost and, where --host listens to others, this "
+        "computer's name and addresses; may repeat; '*' for any",
     )
+    parser.add_argument(
+        "--proxy",
+        metavar="ADDRESS",
+        action="append",
+        default=[],
+        help="the address or network of a proxy before this server, whose X-Forwarded-For and -Proto are believed; may "
+        "repeat. It must forward the Host header as it is, with its port, and WebSockets",
+    )
+    told = "readable lines of faults alone, or a line of JSON for each answer and fault; default text"
+    parser.add_argument("--log-format", choices=("text", "json"), default="text", help=told)
+    parser.add_argument(
+        "--metrics-for",
+        metavar="ADDRESS",
+        action="append",
+        default=[],
+        help="an address or network that /metrics answers, besides this computer's own; may repeat. Never by a proxy",
+    )
+    _add_class(parser)
+
+
+def _add_class(parser: argparse.ArgumentParser) -> None:
+    group = parser.add_argument_group("for a class", "any of these turns on the instructor's page, /instructor")
+    told = "print the address of the instructor's page, with its token"
+    group.add_argument("--class", dest="with_class", action="store_true", help=told)
+    told = "what students are asked for once, with a name if they like; without it, whoever opens the page is one"
+    group.add_argument("--class-code", metavar="CODE", help=told)
+    told = "how many students a class with a code has room for; default 100"
+    group.add_argument("--class-size", metavar="N", type=int, help=told)
+    told = "a folder that hand-ins are written to; without it they are lost when the server stops"
+    group.add_argument("--hand-ins", metavar="DIR", help=told)
+    told = "a file with the instructor's token, of 16 characters or more, which is then not printed"
+    group.add_argument("--instructor-token-file", metavar="FILE", help=told)
+
+
+def _add_worker(commands: Any) -> None:
+    told = "take runs of a server's --queue, one at a time, and do them on this host"
+    parser = _command(commands, "worker", told, "explorer worker --queue redis://queue.example.edu --only cpu,dae")
+    parser.add_argument(
+        "--queue", metavar="URL", required=True, help="the server's: redis://HOST:PORT, or unix:///PATH of a socket"
+    )
+    parser.add_argument("--gpu", metavar="N", type=int, help="run on this GPU of the host's; default: all are seen")
+    parser.add_argument("--only", metavar="TARGETS", help="as in cpu,dae; default: all that this host has")
+    parser.add_argument("--data-dir", metavar="DIR", help="the same folder of files as the server's")
 
 
 def benchmark_suites() -> list[str]:

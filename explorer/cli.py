@@ -1,4 +1,5 @@
-"""The command line: `explorer stages | functions | compile | space | run | reuse | bench | serve`.
+"""The command line: `explorer stages | functions | compile | space | run | reuse | bench | serve |
+worker | doctor`.
 
 Bad input ends with its diagnostics on stderr and status 2, a run that fails or gives wrong scores with status 1,
 Ctrl-C with 130. Each command imports only what it needs, so that `--help` and `compile` start fast.
@@ -256,8 +257,8 @@ def _not_utf8(path: str, data: bytes, offset: int) -> BadInput:
 
 
 def _run(arguments: argparse.Namespace) -> int:
-    from explorer.runtime.encode.footprint import free_bytes
     from explorer.runtime.run import DEFAULT_DATA, RunRequest
+    from explorer.runtime.runs.footprint import free_bytes
     from explorer.runtime.runs.request import DEFAULT_BATCH
     from explorer.runtime.targets.table import TARGETS
     from explorer.runtime.workers.pool import RUN_MEMORY, stream_here
@@ -365,23 +366,76 @@ def _bench(arguments: argparse.Namespace) -> int:
     for suite in [arguments.suite] if arguments.suite else suites:
         module = importlib.import_module(f"benchmarks.{suite}")
         if not arguments.suite:
-            by_name_only = getattr(module, "NEEDS_GPU", False)
-            print(f"==== {suite}{': needs a GPU, run it by name' if by_name_only else ''} ====", flush=True)
+            by_name_only = getattr(module, "BY_NAME_ONLY", "")
+            print(f"==== {suite}{f': {by_name_only}, run it by name' if by_name_only else ''} ====", flush=True)
             if by_name_only:
                 continue
         status = module.main(arguments.arguments) or status
     return status
 
 
+def _doctor(arguments: argparse.Namespace) -> int:
+    from explorer.runtime.workers.isolation.doctor import findings
+
+    for finding in findings():
+        print(f"{'ok  ' if finding.fine else 'no  '} {finding.what:22} {finding.found}", flush=True)
+    return 0
+
+
 def _serve(arguments: argparse.Namespace) -> int:
-    from explorer.web.server import ServeError, serve
+    from explorer.web.server import ClassRequest, ServeError, serve
 
     data_dir = None if arguments.data_dir is None else Path(arguments.data_dir)
+    token_file = None if arguments.instructor_token_file is None else Path(arguments.instructor_token_file)
+    hand_ins = None if arguments.hand_ins is None else Path(arguments.hand_ins)
+    wanted = ClassRequest(arguments.with_class, arguments.class_code, arguments.class_size, token_file, hand_ins)
     try:
-        serve(arguments.host, arguments.port, data_dir, arguments.allow_host)
+        reached = arguments.allow_host, arguments.proxy, arguments.metrics_for
+        json_log = arguments.log_format == "json"
+        serve(
+            arguments.host, arguments.port, data_dir, *reached, arguments.queue or "", wanted, json_log=json_log
+        )
     except ServeError as error:
         raise BadInput(str(error)) from None
     return 0
+
+
+def _worker(arguments: argparse.Namespace) -> int:
+    import asyncio
+
+    from explorer.runtime.workers.pool import RUN_MEMORY
+
+    if arguments.gpu is not None:
+        os.environ["CUDA_VISIBLE_DEVICES"] = str(arguments.gpu)
+    data_dir = None if arguments.data_dir is None else Path(arguments.data_dir)
+    if data_dir is not None and not data_dir.is_dir():
+        raise BadInput(f"--data-dir {data_dir}: no such folder")
+    targets = _targets(arguments.only)
+    try:
+        from explorer.queue.supervisor import Offer, WorkerError, serve_queue
+    except ImportError:
+        raise BadInput("the worker needs the Python package redis: pip install 'explorer[queue]'") from None
+    try:
+        asyncio.run(serve_queue(arguments.queue, Offer(targets, data_dir), RUN_MEMORY))
+    except (WorkerError, ValueError) as error:
+        raise BadInput(f"--queue {arguments.queue[:80]}: {error}") from None
+    return 0
+
+
+def _targets(only: str | None) -> list[str]:
+    """The targets that `--only` names, or all that this host has; raises BadInput."""
+    from explorer.runtime.targets.table import TARGETS
+
+    if only is None:
+        return [name for name, target in TARGETS.items() if not target.missing()]
+    words = [word.strip() for word in only.split(",")]
+    for word in words:
+        target = next((target for name, target in TARGETS.items() if name == word), None)
+        if target is None:
+            raise BadInput(f"--only takes targets, of {', '.join(TARGETS)}, not '{word[:80]}'")
+        if missing := target.missing():
+            raise BadInput(f"--only {word}: {missing}")
+    return words
 
 
 _COMMANDS: dict[str, Callable[[argparse.Namespace], int]] = {
@@ -393,6 +447,8 @@ _COMMANDS: dict[str, Callable[[argparse.Namespace], int]] = {
     "reuse": _reuse,
     "bench": _bench,
     "serve": _serve,
+    "worker": _worker,
+    "doctor": _doctor,
 }
 
 if __name__ == "__main__":

@@ -32,6 +32,7 @@ def kinds(lexer: Lexer, text: str) -> list[tuple[_TokenType, str]]:
     return [(kind, value) for _, kind, value in lexer.get_tokens_unprocessed(text)]
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
 def test_every_example_and_its_stages_are_covered_without_errors(path: Path) -> None:
     text = path.read_text(encoding="utf-8")

@@ -3,27 +3,18 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import field, replace
-from functools import cached_property
-from hashlib import sha256
-from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
-from explorer.compiler.codegen.resources import Resources
-from explorer.compiler.codegen.text import Code
 from explorer.compiler.counts import ASSUMED, CountError, check_family, read_counts
 from explorer.compiler.decisions import Pinned, Policy, Replay, Schedule, ScheduleTextError
 from explorer.compiler.decisions import Value as Chosen
 from explorer.compiler.frozen import dataclass
-from explorer.compiler.ir.dlc import DlcProgram, verify_dlc
-from explorer.compiler.ir.graph import Graph, Value, operator_name, print_graph, verify_graph
+from explorer.compiler.ir.graph import Graph, Value, operator_name
 from explorer.compiler.ir.kernels import ScheduledKernel
-from explorer.compiler.ir.loops import Kernel, verify_kernel
-from explorer.compiler.ir.module import AnyProgram, Module, print_module, print_program
-from explorer.compiler.ir.node import Line, Span, operations_of
-from explorer.compiler.ir.slc import SlcProgram, verify_slc
-from explorer.compiler.ir.verify.kernels import verify_scheduled
+from explorer.compiler.ir.module import Module
+from explorer.compiler.ir.node import Span, operations_of
 from explorer.compiler.ir.work import work_by_set
 from explorer.compiler.kept import Kept
 from explorer.compiler.language.check import check
@@ -31,20 +22,15 @@ from explorer.compiler.language.diagnostics import Diagnostic, DiagnosticsError
 from explorer.compiler.language.elaborate.result import OperationSite
 from explorer.compiler.language.parsing.parse import parse
 from explorer.compiler.options import OptionError, Options, read_options
-from explorer.compiler.pipeline import STAGES, Pass, StageSpec
-from explorer.compiler.report import Report, ScheduledNest
-from explorer.compiler.unsupported import Unsupported
+from explorer.compiler.pipeline import STAGES
+from explorer.compiler.report import Report
+from explorer.compiler.stages import Stage, Stages
 
 if TYPE_CHECKING:
     from explorer.compiler.schedule.space import Space
 
 DEEPEST_RECURSION = 20_000
 """Passes descend along chains of operations; the longest that a model may have needs less than this."""
-
-CHOSEN = ("kernels", "cuda", "ptx", "sass")
-"""The stages that decisions bear on: all others are the same with any schedule."""
-
-Program = Graph | AnyProgram | Module | Code
 
 Target = Callable[[Any, Mapping[str, Any]], tuple[Any, dict[str, Any]]]
 """Runs the program of a target's stage on arrays by name: the result, and gradients by tensor."""
@@ -62,73 +48,6 @@ runtime makes it."""
 
 TargetsOf = Callable[["Compilation"], Mapping[str, Target]]
 """What a compilation runs on; given, as the makers of modules are."""
-
-
-@dataclass(frozen=True)
-class PassReport:
-    """What a pass did: `summary` says what changed, `refusals` why something did not; the texts before and after.
-    `heeded` are the options of a GPU's sums that it looked at (`schedule.unread` says what others are for). The
-    programs, of which the texts are, are printed when somebody looks."""
-
-    name: str
-    ms: float
-    summary: str
-    refusals: tuple[str, ...]
-    read: Program = field(repr=False)
-    made: Program = field(repr=False)
-    heeded: tuple[str, ...] = ()
-
-    @cached_property
-    def before(self) -> tuple[Line, ...]:
-        """The text of what it was given."""
-        return lines_of(self.read)
-
-    @cached_property
-    def after(self) -> tuple[Line, ...]:
-        """The text of what it made."""
-        return self.before if self.made is self.read else lines_of(self.made)
-
-    @cached_property
-    def changed(self) -> bool:
-        """Whether it made another text."""
-        return self.made is not self.read and [x.text for x in self.before] != [x.text for x in self.after]
-
-
-@dataclass(frozen=True)
-class Stage:
-    """A stage of a compilation. Where it could not be made, `available` is false and `reason` a sentence."""
-
-    name: str
-    passes: tuple[PassReport, ...]
-    ms: float
-    program: Program | None
-    reason: str = ""
-    nests: tuple[ScheduledNest, ...] = field(default=(), repr=False)
-
-    @cached_property
-    def lines(self) -> tuple[Line, ...]:
-        """The program as it is printed, when somebody first looks."""
-        return () if self.program is None else lines_of(self.program)
-
-    @property
-    def available(self) -> bool:
-        """Whether there is a program."""
-        return self.program is not None
-
-    @property
-    def resources(self) -> tuple[Resources, ...]:
-        """What each kernel takes of a GPU, where the stage has machine code."""
-        return self.program.binary.resources if isinstance(self.program, Code) and self.program.binary else ()
-
-    @property
-    def text(self) -> str:
-        """The lines, each ended by a newline."""
-        return "".join(f"{line.text}\n" for line in self.lines)
-
-    @property
-    def digest(self) -> str:
-        """What tells this text from any other, in 16 letters; "" where there is no program."""
-        return sha256(self.text.encode()).hexdigest()[:16] if self.available else ""
 
 
 @dataclass(frozen=True)
@@ -204,7 +123,7 @@ class Compilation:
     def first_form(self) -> Compilation:
         """The same with PTX and SASS in their first form, which is there in a third of the time: the same kernels,
         whose loops are not unrolled. To be looked at until the best form is made, and not to be timed."""
-        assert isinstance(self.stages, _Stages)
+        assert isinstance(self.stages, Stages)
         return replace(self, stages=self.stages.first_form(), first=True)
 
     def with_options(self, **changed: str | int | bool) -> Compilation:
@@ -228,7 +147,7 @@ class Compilation:
         scheduled again that would become something else. Raises ScheduleTextError."""
         asked = Schedule.of(schedule)
         stages = self.stages
-        assert isinstance(stages, _Stages)
+        assert isinstance(stages, Stages)
         stages = stages.with_policy(Replay(asked, Pinned(self.options)))
         changed = replace(self, asked=asked, stages=stages, plain=self.plain or (None if self.asked else self))
         return replace(changed, targets=self.targets_of(changed)) if self.targets_of else changed
@@ -241,14 +160,15 @@ class Compilation:
     @property
     def nests(self) -> Kept[Any]:
         """The nests that are kept of all schedules of this text, and how many had to be scheduled."""
-        assert isinstance(self.stages, _Stages)
+        assert isinstance(self.stages, Stages)
         return self.stages.kept
 
-    def to_json(self, stages: Iterable[str] | None = None) -> dict[str, Any]:
-        """The JSON of `explorer.compiler.to_json`, of all stages or of those named."""
+    def to_json(self, stages: Iterable[str] | None = None, snapshots: Iterable[str] | None = None) -> dict[str, Any]:
+        """The JSON of `explorer.compiler.to_json`, of all stages or of those named, with the lines before and after
+        each pass of these, or of those that `snapshots` names."""
         from explorer.compiler.to_json import compilation_json
 
-        return compilation_json(self, stages)
+        return compilation_json(self, stages, snapshots)
 
     def run(self, inputs: Mapping[str, Any], on: str, grad: Any = None) -> Any:
         """The result, float32: scores [B], or [B, N] with negatives; a layer's rows, one for each node or edge; an
@@ -281,6 +201,8 @@ class Compilation:
         else:
             arrays, finish = self.encode(self, inputs, grad)
             result, gradients = finish(*run(stage.program, arrays))
+        if self.options.negatives:  # which kernels of a GPU may see as one set with the triples
+            result = result.reshape(-1, self.options.negatives.count)
         return result if grad is None else (result, gradients)
 
     def torch(self, *, check_indices: bool = True, **sizes: int) -> Any:
@@ -349,7 +271,7 @@ def compile_model(
         options=chosen,
         diagnostics=checked.diagnostics,
         operations=_operations(graph, checked.operations),
-        stages=_Stages(graph, Report(chosen, rows, Replay(asked, policy or Pinned(chosen)), kept=Kept()), on_demand),
+        stages=Stages(graph, Report(chosen, rows, Replay(asked, policy or Pinned(chosen)), kept=Kept()), on_demand),
         targets_of=targets_of,
         encode=encode,
         make_module=make_module,
@@ -364,142 +286,6 @@ def _failed(text: str, options: Options, diagnostics: tuple[Diagnostic, ...]) ->
     return Compilation(
         text=text, name="", family="", sizes={}, options=options, diagnostics=diagnostics, operations=(), stages={}
     )
-
-
-class _Stages(Mapping[str, Stage]):
-    """The stages by name, in the pipeline's order; those on demand are made when they are first asked for.
-
-    Nests that were scheduled are kept in the report, and `steps` are passes that nothing was chosen in, by name with
-    what they made: another schedule of the same text takes both."""
-
-    def __init__(self, graph: Graph, report: Report, on_demand: bool) -> None:
-        self._graph = graph
-        self._report = report  # what that of each pass is like
-        self._steps: dict[str, tuple[PassReport, Program]] = {}
-        self._made: dict[str, Stage] = {}
-        self._shared: dict[str, Stage] = {}  # those that are the same with any schedule
-        for spec in STAGES:
-            if not (on_demand or spec.on_demand):
-                self.__getitem__(spec.name)
-
-    def with_policy(self, policy: Policy) -> _Stages:
-        """The same model's stages where something else is chosen for a GPU, each when it is first asked for."""
-        stages = _Stages(self._graph, replace(self._report, policy=policy), on_demand=True)
-        stages._steps, stages._shared = self._steps, self._shared
-        return stages
-
-    @property
-    def kept(self) -> Kept[Any]:
-        """The nests that were scheduled."""
-        return self._report.kept or Kept()
-
-    def first_form(self) -> _Stages:
-        """The stages, with those after the CUDA still to be made, in their first form."""
-        stages = _Stages(self._graph, replace(self._report, first=True), on_demand=True)
-        stages._steps, stages._shared = self._steps, self._shared
-        stages._made = {spec.name: self[spec.name] for spec in STAGES if not spec.on_demand and spec.name in CHOSEN}
-        return stages
-
-    def __getitem__(self, name: str) -> Stage:
-        made = self._made if name in CHOSEN else self._shared
-        if name not in made:
-            specs = [spec for spec in STAGES if spec.name == name]
-            if not specs:
-                raise KeyError(name)
-            made[name] = self._make(specs[0])
-        return made[name]
-
-    def __contains__(self, name: object) -> bool:
-        return any(spec.name == name for spec in STAGES)
-
-    def __iter__(self) -> Iterator[str]:
-        return (spec.name for spec in STAGES)
-
-    def __len__(self) -> int:
-        return len(STAGES)
-
-    def _make(self, spec: StageSpec) -> Stage:
-        if not spec.follows:
-            return self._run(spec, self._graph)
-        source = self[spec.source_of(self._report.options)]
-        if source.program is None:
-            return Stage(spec.name, (), 0.0, None, source.reason)
-        return self._run(spec, source.program)
-
-    def _run(self, spec: StageSpec, program: Program) -> Stage:
-        """Runs a stage's passes; each result is verified."""
-        begin = perf_counter()
-        passes: list[PassReport] = []
-        nests: tuple[ScheduledNest, ...] = ()
-        try:
-            for step in spec.passes:
-                done = self._steps.get(step.__name__)
-                if done is None:
-                    said = self._report.like(self._report.policy)
-                    done = _run_pass(step, program, said)
-                    nests = tuple(said.scheduled)
-                if spec.name in CHOSEN and step is not spec.passes[-1]:
-                    self._steps[step.__name__] = done
-                report, program = done
-                passes.append(report)
-        except Unsupported as error:
-            return Stage(spec.name, tuple(passes), _ms_since(begin), None, str(error))
-        return Stage(spec.name, tuple(passes), _ms_since(begin), program, nests=nests)
-
-
-def _run_pass(step: Pass, program: Program, report: Report) -> tuple[PassReport, Program]:
-    begin = perf_counter()
-    changed: Program = step(program, report)
-    ms = _ms_since(begin)
-    if changed is not program:
-        verify(changed)
-    return (
-        PassReport(
-            name=step.__name__,
-            ms=ms,
-            summary="; ".join(report.done),
-            refusals=tuple(report.refusals),
-            read=program,
-            made=changed,
-            heeded=tuple(sorted(report.heeded)),
-        ),
-        changed,
-    )
-
-
-def lines_of(program: Program) -> tuple[Line, ...]:
-    """A program as it is printed."""
-    match program:
-        case Graph():
-            return print_graph(program)
-        case Module():
-            return print_module(program)
-        case Code():
-            return program.lines
-        case _:
-            return print_program(program)
-
-
-def verify(program: Program) -> None:
-    """Raises VerificationError for a program that breaks a rule of its IR."""
-    match program:
-        case Graph():
-            verify_graph(program)
-        case Kernel():
-            verify_kernel(program)
-        case ScheduledKernel():
-            verify_scheduled(program)
-        case SlcProgram():
-            verify_slc(program)
-        case DlcProgram():
-            verify_dlc(program)
-        case Module():
-            for inner in program.programs:
-                verify(inner)
-
-
-def _ms_since(begin: float) -> float:
-    return (perf_counter() - begin) * 1e3
 
 
 def _operations(graph: Graph, sites: Iterable[OperationSite]) -> tuple[Operation, ...]:

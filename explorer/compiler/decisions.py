@@ -173,14 +173,6 @@ class Policy(Protocol):
         ...
 
 
-class Heuristic:
-    """Leaves everything to the heuristics."""
-
-    def wanted(self, key: str, decision: Decision, fitting: Domain) -> Value | None:
-        """None."""
-        return None
-
-
 @dataclass(frozen=True)
 class Pinned:
     """The options' values for all kernels, where a user chose them; the rest is left to the heuristics."""

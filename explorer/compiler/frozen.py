@@ -19,14 +19,15 @@ if TYPE_CHECKING:
 else:
 
     def replace(instance: Any, /, **changes: Any) -> Any:
-        """As `dataclasses.replace`, in a fifth of the time for the classes of this module: thousands of statements are
-        edited for a program. What is kept with an instance beside its fields is not handed on."""
+        """As `dataclasses.replace`, but for the classes of this module without a call of `__init__`, in a half to two
+        thirds of the time: thousands of statements are edited for a program. What is kept with an instance beside its
+        fields is not handed on."""
         made = type(instance)
         names = getattr(made, "_plain", None)
         if names is None:
             return dataclasses.replace(instance, **changes)
         known = instance.__dict__
-        values = {name: known[name] for name in names}
+        values = known.copy() if len(known) == len(names) else {name: known[name] for name in names}
         values.update(changes)
         if len(values) > len(names):
             raise TypeError(f"{made.__qualname__} has no {', '.join(changes.keys() - set(names))}")

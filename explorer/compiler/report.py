@@ -173,6 +173,11 @@ class Report:
             tuple(self._options[options:]),
         )
 
+    def may_say(self, said: Said, kernel: str) -> bool:
+        """Whether what was said of a kernel by itself would be said the same here: of nothing else, nor known yet."""
+        alone = all(choice.kernel == kernel for choice in said.choices) and self._kernels.get(kernel, kernel) == kernel
+        return alone and not any(choice.key in self._known for choice in said.choices)
+
     def say_again(self, said: Said) -> None:
         """Says it again, from where it stands now."""
         self.done += said.done

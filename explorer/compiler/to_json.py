@@ -4,24 +4,33 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from hashlib import sha256
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from explorer.compiler.compilation import Compilation, Operation, PassReport, Stage
 from explorer.compiler.decisions import Choice, Schedule
-from explorer.compiler.ir.kernels import ScheduledKernel, print_scheduled
+from explorer.compiler.ir.kernels import ScheduledKernel
 from explorer.compiler.ir.module import Module
-from explorer.compiler.ir.node import Line, Made, Span
+from explorer.compiler.ir.node import Line, Made, Origin, Span
+from explorer.compiler.ir.print.kernels import print_scheduled
 from explorer.compiler.pipeline import STAGES, StageSpec
+from explorer.compiler.stages import PassReport, Stage, Stages
+from explorer.compiler.unsupported import OutOfBudget
+
+if TYPE_CHECKING:
+    from explorer.compiler.compilation import Compilation, Operation
 
 Json = dict[str, Any]
 
 
-def compilation_json(compilation: Compilation, stages: Iterable[str] | None = None) -> Json:
-    """The whole compilation, or of its stages only those named (on-demand stages are made by being named)."""
+def compilation_json(
+    compilation: Compilation, stages: Iterable[str] | None = None, snapshots: Iterable[str] | None = None
+) -> Json:
+    """The whole compilation, or of its stages only those named (on-demand stages are made by being named), and the
+    lines before and after each pass of all of these, or of those that `snapshots` names: four fifths of the whole."""
+    taken = None if snapshots is None else set(snapshots)
     wanted = {spec.name for spec in STAGES} if stages is None else set(stages)
     numbers = {operation.span: operation.id for operation in compilation.operations}
     made = [
-        _stage_json(spec, compilation.stages[spec.name], numbers) | _nests_json(compilation, spec.name)
+        _bounded_json(compilation, spec, numbers, taken is None or spec.name in taken)
         for spec in STAGES
         if compilation.ok and spec.name in wanted
     ]
@@ -34,6 +43,7 @@ def compilation_json(compilation: Compilation, stages: Iterable[str] | None = No
         "schedule": compilation.asked.to_json(),
         "ms": sum(stage["ms"] for stage in made),
         "first": compilation.first,
+        "stopped": next((stage["name"] for stage in made if stage["stopped"]), ""),
         "diagnostics": [diagnostic.to_json(compilation.text) for diagnostic in compilation.diagnostics],
         "operations": [_operation_json(operation) for operation in compilation.operations],
         "stages": made,
@@ -62,24 +72,76 @@ def _operation_json(operation: Operation) -> Json:
     }
 
 
-def _stage_json(spec: StageSpec, stage: Stage, numbers: Mapping[Span, int]) -> Json:
+def _bounded_json(compilation: Compilation, spec: StageSpec, numbers: Mapping[Span, int], with_snapshots: bool) -> Json:
+    """A stage that is made and printed, unless that takes more than the compilation may."""
+    stage = compilation.stages[spec.name]
+    try:
+        return _stage_json(spec, stage, numbers, with_snapshots) | _nests_json(compilation, stage)
+    except (OutOfBudget, MemoryError) as error:
+        assert isinstance(compilation.stages, Stages)
+        return _stage_json(spec, compilation.stages.stop(spec.name, error), numbers, with_snapshots)
+
+
+def _stage_json(spec: StageSpec, stage: Stage, numbers: Mapping[Span, int], with_snapshots: bool) -> Json:
+    origins = _Origins(numbers)
     return {
         "name": spec.name,
         "title": spec.title,
         "ms": stage.ms,
         "available": stage.available,
+        "stopped": stage.stopped,
         "reason": stage.reason,
         "text": stage.text,
         "digest": stage.digest,
-        "lines": [_line_json(line, numbers) for line in stage.lines],
-        "passes": [_pass_json(report, numbers) for report in stage.passes],
+        "lines": origins.lines(stage.lines),
+        "passes": [
+            _pass_json(report)
+            | ({"before": origins.lines(report.before), "after": origins.lines(report.after)} if with_snapshots else {})
+            for report in stage.passes
+        ],
+        "origins": origins.table,
         "resources": [resources.to_json() for resources in stage.resources],
     }
 
 
-def _nests_json(compilation: Compilation, name: str) -> Json:
+class _Origins:
+    """The origins of a stage's lines, each said once: a sum of many operands has as many lines that come of all."""
+
+    def __init__(self, numbers: Mapping[Span, int]) -> None:
+        self.table: list[Json] = []
+        self._numbers = numbers
+        self._places: dict[Origin, int] = {}
+
+    def lines(self, lines: Iterable[Line]) -> list[Json]:
+        """Lines, each with the place of its origin in the table."""
+        return [{"text": line.text, "unit": line.unit, "origin": self._place(line.origin)} for line in lines]
+
+    def _place(self, origin: Origin) -> int:
+        if origin not in self._places:
+            self._places[origin] = len(self.table)
+            self.table.append(_origin_json(origin, self._numbers))
+        return self._places[origin]
+
+
+def _origin_json(origin: Origin, numbers: Mapping[Span, int]) -> Json:
+    """`operations` are a line's primary one, and then those that contribute. Where a pass made the line for several,
+    `made` says what for, and by which pass, and all of them contribute."""
+    spans = [each for each in origin if isinstance(each, Span)]
+    first = origin[0] if origin else None
+    return {
+        "operations": [numbers[span] for span in spans if span in numbers],
+        "made": first._asdict() if isinstance(first, Made) else None,
+        "spans": [list(span) for span in spans],
+    }
+
+
+def with_origins(stage: Mapping[str, Any], lines: Iterable[Mapping[str, Any]]) -> list[Json]:
+    """A stage's lines, or those of one of its snapshots, each with what the table says of its origin."""
+    return [{**line, **stage["origins"][line["origin"]]} for line in lines]
+
+
+def _nests_json(compilation: Compilation, stage: Stage) -> Json:
     """Where a stage is of nests that something is chosen for, these with what may be."""
-    stage = compilation.stages[name]
     if not stage.nests:
         return {}
     usual, refusals = compilation.usual, stage.passes[-1].refusals
@@ -135,21 +197,7 @@ def _decision_json(choice: Choice, asked: Schedule, usual: Schedule, refusals: I
     }
 
 
-def _line_json(line: Line, numbers: Mapping[Span, int]) -> Json:
-    """`operations` are the line's primary one, and then those that contribute. Where a pass made the line for several,
-    `made` says what for, and by which pass, and all of them contribute."""
-    first = line.origin[0] if line.origin else None
-    spans = [each for each in line.origin if isinstance(each, Span)]
-    return {
-        "text": line.text,
-        "operations": [numbers[span] for span in spans if span in numbers],
-        "made": first._asdict() if isinstance(first, Made) else None,
-        "origin": [list(span) for span in spans],
-        "unit": line.unit,
-    }
-
-
-def _pass_json(report: PassReport, numbers: Mapping[Span, int]) -> Json:
+def _pass_json(report: PassReport) -> Json:
     return {
         "name": report.name,
         "changed": report.changed,
@@ -157,6 +205,4 @@ def _pass_json(report: PassReport, numbers: Mapping[Span, int]) -> Json:
         "summary": report.summary,
         "refusals": list(report.refusals),
         "heeded": list(report.heeded),
-        "before": [_line_json(line, numbers) for line in report.before],
-        "after": [_line_json(line, numbers) for line in report.after],
     }

@@ -1,5 +1,10 @@
-"""The error of a stage that cannot be made: raised by schedules and code generators, told by the stage."""
+"""Why a stage cannot be made: raised by schedules and code generators, or by who bounds a compilation, and told by the
+stage."""
 
 
 class Unsupported(Exception):
     """A kernel for which a stage cannot be made; the message is a sentence that the user reads."""
+
+
+class OutOfBudget(Exception):
+    """A compilation has taken what it may, wherever it is; the message is a sentence that says what that was."""

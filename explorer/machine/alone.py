@@ -13,7 +13,7 @@ from typing import Any
 
 from numpy.typing import NDArray
 
-from explorer.compiler.ir.dlc import DlcProgram
+from explorer.compiler.ir.access.dlc import DlcProgram
 from explorer.machine.assembly.costs import CLASSES
 from explorer.machine.core.core import Core
 from explorer.machine.parameters import LINE_BYTES, MachineParameters

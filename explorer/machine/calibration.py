@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from explorer.compiler.ir.dlc import DlcProgram
+from explorer.compiler.ir.access.dlc import DlcProgram
 from explorer.machine.account import class_counts
 from explorer.machine.alone import access_alone
 from explorer.machine.assembly.costs import CLASSES

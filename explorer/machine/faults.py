@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from explorer.compiler.ir import dlc, execute
+from explorer.compiler.ir.access import dlc, execute
 from explorer.compiler.ir.node import Node
 from explorer.machine.assembly import opcodes as op
 from explorer.machine.assembly.assembly import Assembly

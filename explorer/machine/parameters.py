@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields
 from typing import Any
 
-from explorer.compiler.ir.dlc import QUEUE_BYTES
+from explorer.compiler.ir.access.dlc import QUEUE_BYTES
 
 FIG_5 = "Ember Fig. 5"
 ASSUMED = "assumed"

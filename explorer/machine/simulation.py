@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from explorer.compiler.ir.dlc import DlcProgram
+from explorer.compiler.ir.access.dlc import DlcProgram
 from explorer.machine.account import account_of
 from explorer.machine.assembly import opcodes as op
 from explorer.machine.assembly.assemble import assemble

@@ -146,7 +146,7 @@ def _check_indices(kernels: tuple[Kernel, ...], arrays: Arrays, extents: Extents
             raise InputError(f"{name} holds indices outside 0 to 2147483647.")
     _check_ends(kernels, arrays, extents)
     for lookup in lookups:
-        array, rows = arrays[lookup.index], extents[lookup.extent]
+        array, rows = arrays[lookup.index], extents[lookup.extent] - lookup.after
         if array.size and highest[lookup.index] // lookup.every >= rows + lookup.exclusive:
             place = np.unravel_index(int(array.argmax()), array.shape)
             at = ", ".join(str(int(position)) for position in place)

@@ -6,8 +6,9 @@ from collections.abc import Iterator
 from time import perf_counter
 
 from explorer.runtime.runs.events import Event, progress, result, started, timed_sample
-from explorer.runtime.runs.request import CHECKING, PREPARING, RUNNING, STEPS, RunRequest, Setup, statistics, worse
+from explorer.runtime.runs.request import CHECKING, PREPARING, RUNNING, STEPS, RunRequest, Setup, worse
 from explorer.runtime.targets import cpu
+from explorer.runtime.times import statistics
 
 
 def ready(request: RunRequest) -> RunRequest:

@@ -13,6 +13,7 @@ from importlib import import_module
 from explorer.compiler.compilation import Compilation
 from explorer.runtime.data.triples import InputError
 from explorer.runtime.runs.events import Event, failed, progress
+from explorer.runtime.runs.expected import both, refuse_other_meaning
 from explorer.runtime.runs.request import (
     DEFAULT_DATA,
     STEPS,
@@ -39,9 +40,15 @@ def execute(request: RunRequest) -> Iterator[Event]:
     try:
         request = target.ready(request)
         yield progress("compiling the model", 0, STEPS)
+        other: Setup | None = None
+        if request.expected:
+            request, expected = both(request)
+            other = yield from _prepare(expected, compile_request(expected))
         compilation = compile_request(request)
         setup = yield from _prepare(request, compilation)
         refuse_another(request, setup.compilation)
+        if other is not None:
+            refuse_other_meaning(setup, other)
         yield from run(setup)
     except Refused as refused:
         yield refused.event

@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 import asyncio
-from functools import lru_cache
-from pathlib import Path
 from typing import Any, Literal
 
 from fastapi import APIRouter, Request
 from fastapi.responses import JSONResponse, Response
 
 from explorer.compiler.pipeline import STAGES
-from explorer.runtime.data.lists import available_lists, load_lists
+from explorer.runtime.data.lists import available_lists
 from explorer.runtime.data.triples import InputError
-from explorer.runtime.workers.pool import WorkerPool
 from explorer.web.compiling import AVAILABLE, compile_cached, find_data, refusal
+from explorer.web.entrance.leaving import while_there
+from explorer.web.entrance.students import address
 from explorer.web.examples import examples
 from explorer.web.messages import CompileMessage, MessageError, parse_body
+from explorer.web.reuse import ReuseService
 
 router = APIRouter()
 
@@ -27,10 +27,19 @@ async def compile_model(request: Request) -> Response:
     try:
         message = parse_body(await request.body(), CompileMessage)
         _check_stages(message.stages)
+        locks = request.app.state.classroom.locks
+        if told := locks.told(message.options, message.stages or ()):
+            raise MessageError(told)
+        if locks.stages and message.stages is None:
+            message.stages = locks.open_stages(stage.name for stage in STAGES)
         if message.data and await find_data(request.app, message.data) is None:
             raise MessageError(f"There is no data '{message.data}' here to compile for; see /api/data?family=layer.")
     except MessageError as error:
         return JSONResponse(refusal(str(error)), 422)
+    return await while_there(request, _compiled(request, message))
+
+
+async def _compiled(request: Request, message: CompileMessage) -> Response:
     compiled = await compile_cached(
         request.app,
         message.text,
@@ -41,6 +50,7 @@ async def compile_model(request: Request) -> Response:
         name=message.name,
         stages=message.stages,
         data=message.data,
+        session=address(request),
     )
     return JSONResponse(compiled)
 
@@ -86,25 +96,12 @@ async def list_data(request: Request, family: Literal["score", "layer", "op"] = 
 @router.get("/api/locality", response_model=None)
 async def reuse_distances(request: Request, data: str) -> Response:
     """The reuse distances of the rows that a data set of ops picks, as a cumulative distribution (Ember Table 1)."""
-    folder = request.app.state.data_dir
-    offered = await asyncio.to_thread(available_lists, folder)
-    if data not in [entry["name"] for entry in offered]:
+    offered = await asyncio.to_thread(available_lists, request.app.state.data_dir)
+    found = await find_data(request.app, data)
+    if found is None or data not in [entry["name"] for entry in offered]:
         return JSONResponse(refusal(f"There is no data set '{data[:80]}' for ops here."), 404)
-    try:
-        return JSONResponse(await asyncio.to_thread(_reuse, data, folder))
-    except InputError as error:
-        return JSONResponse(refusal(str(error)), 500)
-
-
-@lru_cache(maxsize=32)
-def _reuse(data: str, folder: Path | None) -> dict[str, Any]:
-    from explorer.runtime.data.locality import reuse  # loads Numba, which only this needs
-
-    return reuse(load_lists(data, folder).idx)
-
-
-@router.get("/healthz")
-async def health(request: Request) -> dict[str, str | bool]:
-    """Whether the server answers, and whether a process for runs has come up (`warm`): then Run starts at once."""
-    runners: WorkerPool = request.app.state.runners
-    return {"status": "ok", "warm": runners.warm}
+    service: ReuseService = request.app.state.reuse
+    answer = await service.find(found)
+    if answer["event"] == "failed":
+        return JSONResponse(refusal(answer["message"], answer["hint"]), 504 if answer["kind"] == "timeout" else 500)
+    return JSONResponse({name: value for name, value in answer.items() if name != "event"})

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Collection, Container
 from contextlib import asynccontextmanager
+from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from fastapi import APIRouter, FastAPI, Request
 from fastapi.exceptions import RequestValidationError
@@ -17,10 +19,27 @@ from starlette.types import Scope
 
 from explorer.checkout import CHECKOUT
 from explorer.runtime.workers.pool import WorkerPool
-from explorer.web import api, limits, pages, runs
+from explorer.web import api, health, limits, pages, runs
 from explorer.web.compiling import CompileService, refusal
-from explorer.web.protection import LOOPBACK_NAMES, KnownHosts, RequestLimits, SecurityHeaders, security_headers
+from explorer.web.entrance.protection import (
+    LOOPBACK_NAMES,
+    KnownHosts,
+    RequestLimits,
+    SecurityHeaders,
+    security_headers,
+)
+from explorer.web.instructor import collecting, desk, students
+from explorer.web.instructor.checking import Checker
+from explorer.web.instructor.classroom import Classroom
+from explorer.web.monitoring import page as monitoring
+from explorer.web.monitoring.metrics import Metrics
+from explorer.web.monitoring.requests import CountRequests
 from explorer.web.queue import RunQueue
+from explorer.web.reuse import ReuseService
+
+if TYPE_CHECKING:
+    from explorer.queue.broker import Broker
+    from explorer.queue.client import StreamQueue
 
 
 class VersionedFiles(StaticFiles):
@@ -36,49 +55,78 @@ class VersionedFiles(StaticFiles):
 def create_app(
     data_dir: Path | None = None,
     *,
-    hosts: frozenset[str] | None = LOOPBACK_NAMES,
+    hosts: Container[str] | None = LOOPBACK_NAMES,
     concurrent_runs: int | None = None,
     run_seconds: float = limits.RUN_SECONDS,
     compile_seconds: float = limits.COMPILE_SECONDS,
     runs_waiting: int = limits.RUNS_WAITING,
+    broker: Broker | None = None,
+    classroom: Classroom | None = None,
+    metrics_for: Collection[str] = (),
+    quiet: bool = False,
 ) -> FastAPI:
     """The web application.
 
     `data_dir` is a folder of data files that runs may use beside the presets; `hosts` are the names that requests may
-    use for the server, None for any.
+    use for the server, None for any. Runs are done by processes of this one, or by workers of `broker`'s queue.
+    `classroom` is the class that it is for, where it is for one. `metrics_for` are the addresses and networks that
+    `/metrics` answers besides this computer's own. What `quiet` workers write to stderr is dropped.
     """
+    metrics = Metrics()
     concurrent = concurrent_runs or limits.concurrent_runs()
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
         at_once = limits.concurrent_compiles()
-        compilers = WorkerPool("compile", concurrent=at_once, spare=0, memory=limits.COMPILE_MEMORY)
-        runners = WorkerPool("run", concurrent=concurrent, memory=limits.RUN_MEMORY)
-        app.state.compiler = CompileService(compilers, at_once, compile_seconds)
-        app.state.runs = RunQueue(runners, concurrent, run_seconds, runs_waiting)
-        app.state.runners = runners
+        settings: dict[str, Any] = {"folders": [data_dir.resolve()] if data_dir else [], "quiet": quiet}
+        compilers = WorkerPool("compile", concurrent=at_once, memory=limits.COMPILE_MEMORY, **settings)
+        app.state.compilers = compilers
+        app.state.compiler = CompileService(compilers, at_once, compile_seconds, ended=metrics.compiled)
+        new_pool = partial(WorkerPool, "reuse", spare=0, memory=limits.RUN_MEMORY, **settings)
+        app.state.reuse = ReuseService(new_pool, run_seconds)
+        if broker is None:
+            runners = WorkerPool("run", concurrent=concurrent, memory=limits.RUN_MEMORY, **settings)
+            app.state.runs = RunQueue(runners, concurrent, run_seconds, runs_waiting, ended=metrics.ran)
+            app.state.runners = runners
+        else:
+            app.state.runs = app.state.runners = _over_streams(broker, run_seconds)
         compilers.open()
-        runners.open()
+        app.state.runners.open()
         try:
             yield
         finally:
+            await app.state.checker.close()
+            await app.state.reuse.close()
             await app.state.runs.close()
-            await runners.close()
+            await app.state.runners.close()
             await compilers.close()
 
     app = FastAPI(title="Embedding Compiler Explorer", openapi_url=None, lifespan=lifespan)
     app.state.data_dir = data_dir
+    app.state.classroom = classroom = classroom or Classroom()
+    app.state.students = classroom.admission
+    app.state.checker = Checker()
     app.state.sessions = set()
-    for router in (api.router, runs.router, pages.router):
+    app.state.metrics, app.state.metrics_for = metrics, tuple(metrics_for)
+    routers = health.router, monitoring.router, api.router, runs.router, students.joining, pages.router
+    for router in (*routers, students.router, collecting.students, desk.entry, desk.router, collecting.router):
         _answer_head(router)
         app.include_router(router)
     app.mount("/static", VersionedFiles(directory=CHECKOUT / "static", check_dir=False), name="static")
     app.add_exception_handler(Exception, _failed)
+    app.add_exception_handler(students.NotInClassError, students.not_in_class)
     app.add_exception_handler(RequestValidationError, _misunderstood)
     app.add_middleware(RequestLimits)
     app.add_middleware(KnownHosts, hosts=hosts)
     app.add_middleware(SecurityHeaders)
+    app.add_middleware(CountRequests, metrics=metrics)
     return app
+
+
+def _over_streams(broker: Broker, run_seconds: float) -> StreamQueue:
+    from explorer.queue.client import StreamQueue  # which needs redis-py
+
+    return StreamQueue(broker, run_seconds, tell_seconds=limits.TELL_SECONDS)
 
 
 def _answer_head(router: APIRouter) -> None:
@@ -99,6 +147,7 @@ async def _misunderstood(request: Request, error: Exception) -> Response:
 
 async def _failed(request: Request, error: Exception) -> Response:
     """A fault of the server's own: a sentence for the client, the traceback for the log."""
-    logging.getLogger(__name__).error("%s failed", request.url.path, exc_info=error)
+    route = request.scope.get("route")
+    logging.getLogger(__name__).error("%s failed", getattr(route, "path", "a request"), exc_info=error)
     answer = refusal("The server failed to answer this request.", "It is written in the server's log.")
     return JSONResponse(answer, 500, headers=security_headers(""))

@@ -18,9 +18,10 @@ from fastapi import FastAPI
 from explorer.runtime.data.graphs import available_graphs
 from explorer.runtime.data.lists import available_lists
 from explorer.runtime.data.triples import InputError, available, data_files
-from explorer.runtime.runs.events import sentence_diagnostic
+from explorer.runtime.runs.events import Event, sentence_diagnostic
 from explorer.runtime.workers.pool import Pool
 from explorer.web import limits
+from explorer.web.turns import Turn, Turns
 
 Compiled = dict[str, Any]
 """A compilation's JSON. Shared between requests: read it, never change it."""
@@ -37,6 +38,8 @@ class CompileRequest:
     schedule: str
     """As JSON: of 1 and true, which are equal, each is another value."""
     stages: tuple[str, ...] | None
+    snapshots: tuple[str, ...] | None = None
+    """The stages of which the lines before and after each pass are asked for; None for all."""
     default_sizes: tuple[tuple[str, int], ...] = ()
     data: str = ""
     data_dir: str | None = None
@@ -56,6 +59,7 @@ class CompileRequest:
             "options": dict(self.options),
             "schedule": json.loads(self.schedule),
             "stages": self.stages,
+            "snapshots": self.snapshots,
             "data": self.data,
             "data_dir": self.data_dir,
             "costs": self.costs,
@@ -63,12 +67,17 @@ class CompileRequest:
         }
 
 
-@dataclass(frozen=True)
+@dataclass(eq=False)
 class Flight:
-    """A compilation under way: its answer, and before it, where there is one, that in its first form."""
+    """A compilation that waits or is under way, for a session that asked first: its answer, and before it, where there
+    is one, that in its first form; and how many wait for them."""
 
-    best: asyncio.Task[Compiled]
-    first: asyncio.Future[Compiled]
+    request: CompileRequest
+    session: str
+    best: asyncio.Task[Compiled] = field(init=False)
+    first: asyncio.Future[Compiled] = field(default_factory=lambda: asyncio.get_running_loop().create_future())
+    waiting: int = 0
+    has_begun: bool = False
 
 
 def refusal(message: str, detail: str = "") -> Compiled:
@@ -78,50 +87,153 @@ def refusal(message: str, detail: str = "") -> Compiled:
 
 
 class CompileService:
-    """Compiles in a pool of workers, with single flight and a least-recently-used cache by content."""
+    """Compiles in a pool of workers, with single flight and a least-recently-used cache by content.
 
-    def __init__(self, pool: Pool, concurrent: int, seconds: float = limits.COMPILE_SECONDS) -> None:
+    Sessions take turns, and what nobody waits for any more ends."""
+
+    def __init__(
+        self,
+        pool: Pool,
+        concurrent: int,
+        seconds: float = limits.COMPILE_SECONDS,
+        *,
+        ended: Callable[[Event], None] = lambda _: None,
+    ) -> None:
+        """`ended` is told the last event of each compilation that a worker was asked for."""
         self._pool = pool
         self._seconds = seconds
-        self._turn = asyncio.Semaphore(concurrent)
-        self._cache: OrderedDict[CompileRequest, Compiled] = OrderedDict()
+        self._ended = ended
+        self.hits = 0
+        """Answers out of the cache."""
+        self._turns = Turns(concurrent)
+        self._cache: OrderedDict[CompileRequest, tuple[Compiled, int]] = OrderedDict()
+        self._kept_bytes = 0
         self._in_flight: dict[CompileRequest, Flight] = {}
+        self._slow: OrderedDict[str, None] = OrderedDict()
 
-    async def compile(self, request: CompileRequest) -> Compiled:
+    @property
+    def in_flight(self) -> int:
+        """How many compilations wait or are under way."""
+        return len(self._in_flight)
+
+    @property
+    def kept_bytes(self) -> int:
+        """The length of the JSON of what is kept."""
+        return self._kept_bytes
+
+    @property
+    def waiting(self) -> int:
+        """How many compilations wait for a place."""
+        return self._turns.waiting
+
+    @property
+    def running(self) -> int:
+        """How many are under way."""
+        return self._turns.working
+
+    async def compile(self, request: CompileRequest, session: str = "") -> Compiled:
         """The compilation's JSON; `ok` is false for a bad model, and for one that hit a limit. What comes in a first
         form before is that where `first` is asked for; the next time that is asked, it may be the best."""
         cached = self._cache.get(request)
         if cached is not None:
+            self.hits += 1
             self._cache.move_to_end(request)
-            return cached
+            return cached[0]
         flight = self._in_flight.get(request)
         if flight is None:
             if len(self._in_flight) >= limits.COMPILES_WAITING:
                 return refusal("The server is compiling as many models as it can.", "Try again in a few seconds.")
-            first: asyncio.Future[Compiled] = asyncio.get_running_loop().create_future()
-            flight = Flight(asyncio.create_task(self._compile(request, first)), first)
-            self._in_flight[request] = flight
-            flight.best.add_done_callback(lambda _: self._in_flight.pop(request, None))
-        if request.first:
-            await asyncio.wait({flight.best, flight.first}, return_when=asyncio.FIRST_COMPLETED)
-            if not flight.best.done():
-                return flight.first.result()
-        # A client that leaves must not take the answer from the others who wait for it.
-        return await asyncio.shield(flight.best)
+            flight = self._in_flight[request] = Flight(request, session)
+            flight.best = asyncio.create_task(self._compile(flight))
+            flight.best.add_done_callback(lambda _: self._land(flight))
+        flight.waiting += 1
+        try:
+            if request.first:
+                await asyncio.wait({flight.best, flight.first}, return_when=asyncio.FIRST_COMPLETED)
+                if not flight.best.done():
+                    return flight.first.result()
+            # A client that leaves must not take the answer from the others who wait for it.
+            return await asyncio.shield(flight.best)
+        finally:
+            flight.waiting -= 1
+            self._end_if_alone(flight)
 
-    async def _compile(self, request: CompileRequest, first: asyncio.Future[Compiled]) -> Compiled:
-        answer: Compiled = {}
-        async with self._turn, aclosing(self._pool.stream(request.to_json(), self._seconds)) as stream:
-            async for event in stream:
-                answer = event
-                if event["event"] == "first":
-                    first.set_result(event)
+    def _end_if_alone(self, flight: Flight) -> None:
+        """End what nobody waits for: at once if it has not begun, else unless somebody asks for it again soon."""
+        if flight.waiting or flight.best.done():
+            return
+
+        def end() -> None:
+            if not flight.waiting and not flight.best.done():
+                self._land(flight)  # at once: who asks now is not to wait for what ends
+                flight.best.cancel()
+
+        if flight.has_begun:
+            asyncio.get_running_loop().call_later(limits.ALONE_SECONDS, end)
+        else:
+            end()
+
+    def _land(self, flight: Flight) -> None:
+        if self._in_flight.get(flight.request) is flight:
+            del self._in_flight[flight.request]
+
+    async def _compile(self, flight: Flight) -> Compiled:
+        """In a quick place, unless the session's last was slow; what turns out to be slow there, and finds no place
+        among the slow, begins again when it is their turn."""
+        is_slow = flight.session in self._slow
+        answer = None
+        while answer is None:
+            async with self._turns.turn(flight.session, is_slow) as turn:
+                flight.has_begun = True
+                answer = await self._answer_in(turn, flight)
+                is_slow = turn.slow or answer is None
+        self._ended(answer)
+        self._remember(flight.session, is_slow)
+        size: int = answer.pop("bytes", 0)
         if answer.pop("event") == "failed":
             return refusal(answer["message"], answer["hint"])
-        self._cache[request] = answer
-        if len(self._cache) > limits.COMPILE_CACHE:
-            self._cache.popitem(last=False)
+        if not answer.get("stopped"):  # another time there may be more of it
+            self._keep(flight.request, answer, size)
         return answer
+
+    async def _answer_in(self, turn: Turn, flight: Flight) -> Compiled | None:
+        """The last event, or None where it is slow and has to make room for what is quick."""
+        began = asyncio.get_running_loop().time()
+        task = asyncio.create_task(self._ask(flight))
+        try:
+            await asyncio.wait({task}, timeout=None if turn.slow else limits.QUICK_SECONDS)
+            if not task.done() and not self._turns.becomes_slow(turn):
+                return None
+            answer = await task
+            turn.slow = asyncio.get_running_loop().time() - began > limits.QUICK_SECONDS
+            return answer
+        finally:
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
+
+    async def _ask(self, flight: Flight) -> Compiled:
+        answer: Compiled = {}
+        asked = {**flight.request.to_json(), "seconds": self._seconds * limits.STAGES_SHARE}
+        async with aclosing(self._pool.stream(asked, self._seconds)) as stream:
+            async for event in stream:
+                answer = event
+                if event["event"] == "first" and not flight.first.done():
+                    flight.first.set_result(event)
+        return answer
+
+    def _remember(self, session: str, is_slow: bool) -> None:
+        self._slow.pop(session, None)
+        if is_slow:
+            self._slow[session] = None
+            if len(self._slow) > limits.SLOW_SESSIONS:
+                self._slow.popitem(last=False)
+
+    def _keep(self, request: CompileRequest, answer: Compiled, size: int) -> None:
+        """Keep an answer, and forget what was not asked for longest until all have room."""
+        self._cache[request] = answer, size
+        self._kept_bytes += size
+        while self._kept_bytes > limits.COMPILE_CACHE_BYTES:
+            self._kept_bytes -= self._cache.popitem(last=False)[1][1]
 
 
 async def find_data(app: FastAPI, name: str) -> tuple[str, str | None, int] | None:
@@ -170,12 +282,14 @@ async def compile_cached(
     default_sizes: Mapping[str, int] | None = None,
     name: str | None = None,
     stages: Iterable[str] | None = None,
+    snapshots: Iterable[str] | None = None,
     data: str = "",
     costs: tuple[str, ...] | None = None,
     first: bool = False,
+    session: str = "",
 ) -> Compiled:
-    """Compile for the page: the JSON of `runtime.fitting.Fitted.to_json(stages)`, from the application's service; or
-    that of its `first` form, as `CompileService.compile` has it.
+    """Compile for the page: the JSON of `runtime.fitting.Fitted.to_json(stages, snapshots)`, from the application's
+    service, in a turn of the `session`; or that of its `first` form, as `CompileService.compile` has it.
 
     With `costs`, what its kernels cost in its place (`runtime.runs.costs`), in registers those named. A layer or an op
     is compiled for `data`, or for none where the server has none of that name.
@@ -190,9 +304,10 @@ async def compile_cached(
         tuple(sorted(options.items())),
         json.dumps(schedule, sort_keys=True),
         None if stages is None else tuple(stages),
+        None if snapshots is None else tuple(snapshots),
         tuple(sorted((default_sizes or {}).items())),
         *(found or ("", None, 0)),
         costs=costs,
         first=first,
     )
-    return await service.compile(request)
+    return await service.compile(request, session)

@@ -9,21 +9,82 @@ BODY_BYTES = 256 * 1024
 DRAIN_BYTES = 32 * 1024 * 1024
 """How much of a too large body is read and dropped, so that the client gets to read the answer."""
 BODY_SECONDS = 30.0
+HEAD_BYTES = 64 * 1024
+"""A request's line and headers."""
+HEAD_SECONDS = 15.0
+"""How long a connection may be without a whole request's head, from when it is made or was last answered."""
+STALL_SECONDS = 30.0
+"""How long a client may take nothing of what is sent to it."""
+CONNECTIONS = 2048
+"""Of these, as many as there are file descriptors for; the rest of those are for workers and what is being read."""
+OTHER_FILES = 200
 
 COMPILE_SECONDS = 15.0
+STAGES_SHARE = 0.8
+"""Of that time, what its stages may take: the rest is for telling those that were made, where one took too long."""
 COMPILE_MEMORY = 2 << 30
-COMPILE_CACHE = 128
-"""Compilations kept, by content: a class that opens one example costs one compilation."""
+COMPILE_CACHE_BYTES = 32 << 20
+"""Compilations kept, by content: the length of their JSON, of which Python makes some six times as much. A class that
+opens one example costs one compilation."""
 COMPILES_WAITING = 200
+QUICK_SECONDS = 2.0
+"""A compilation that takes longer is slow: it may not hold the last place, and its session's next begins as a slow one.
+Four of five examples take less than a tenth."""
+ALONE_SECONDS = 2.0
+"""How long one goes on that nobody waits for any more: an answer to the next edit may still be had from it."""
+SLOW_SESSIONS = 1_000
+"""Sessions whose last compilation was slow, of which that is remembered."""
+
+REUSE_KEPT = 64
+"""Distributions of reuse distances that are kept, of 4 kB."""
 
 RUN_SECONDS = 30.0
 RUN_MEMORY = 4 << 30
-RUNS_WAITING = 100
-RUNS_WAITING_PER_ADDRESS = 8
-"""Of those, how many may be a single address's by the JSON API, so that no script fills the queue."""
+STOP_SECONDS = RUN_SECONDS
+"""How long runs may go on once the server has been asked to end."""
+SOCKETS = 500
+SOCKETS_PER_STUDENT = 12
+"""Open pages of one browser."""
+RUNS_WAITING = SOCKETS + 100
+"""A run of every open page, and some of scripts."""
+RUNS_WAITING_PER_STUDENT = 8
+"""Of those, how many may be one browser's, or one address's by the JSON API, so that nobody fills the queue."""
+TELL_SECONDS = 0.5
+"""How often those who wait are told their positions."""
+
+STUDENTS_KNOWN = 1_000
+"""Students of whom edits and runs are counted where no code says who is one: those that came last."""
+CLASS_PLACES = 100
+"""Students that a class with a code has room for, unless `--class-size` says otherwise."""
+MOST_PLACES = 1_000
+IDLE_SECONDS = 60.0
+"""A student who has asked for nothing for so long is idle."""
+NAME_LENGTH = 60
+"""Characters of a student's name, or of what a text that the instructor sends is called."""
+SENT_BYTES = 64 * 1024
+"""A text that the instructor sends, or a student hands in: as long as a program may be."""
+WRONG_TRIES = 20
+WRONG_SECONDS = 60.0
+"""So many wrong tokens may come from one address in so many seconds; after that none is looked at."""
+WRONG_CODES = 100
+"""The same for a class's code, which a whole class types behind one address."""
+TRIED_ADDRESSES = 1_000
+"""Addresses of which wrong tries are remembered."""
+INSTRUCTOR_SECONDS = 12 * 3600
+"""How long an instructor's browser is known."""
+HAND_INS_BYTES = 64 << 20
+"""What all hand-ins may take together."""
+HAND_INS = 5_000
+HAND_INS_PER_STUDENT = 20
+"""Of one student; a newer one takes the place of the oldest."""
+HAND_INS_SHOWN = 200
+"""The newest, in the instructor's list; the archive has all."""
+CHECK_SEEDS = 10
+"""The inputs that a hand-in may be checked on."""
+CHECK_BATCH = 256
+
 MAX_BATCH = 65_536
 MAX_REPEAT = 1_000
-SOCKETS = 500
 
 
 def concurrent_runs() -> int:

@@ -83,6 +83,28 @@ class RunOrder(RunMessage):
     edit: int = 0
 
 
+class ResumeOrder(_Message):
+    """WebSocket: go on with a run that a queue has kept, after the event that came with this `at`."""
+
+    type: Literal["resume"]
+    run: int
+    edit: int = 0
+    at: Name
+
+
+class HandInMessage(_Message):
+    """The body of `POST /class/hand-in`: a text with its settings, for the assignment of a number."""
+
+    assignment: int
+    name: Annotated[str, StringConstraints(max_length=limits.NAME_LENGTH)] = ""
+    text: str
+    sizes: Sizes = {}
+    default_sizes: Sizes = {}
+    options: Options = {}
+    schedule: Schedule = {}
+    data: Name = ""
+
+
 class CancelOrder(_Message):
     """WebSocket: stop a run."""
 
@@ -108,7 +130,7 @@ def parse_body(body: bytes, kind: type[M]) -> M:
     return parse_fields(_load(text), kind)
 
 
-def parse_order(text: str) -> RunOrder | CancelOrder:
+def parse_order(text: str) -> RunOrder | ResumeOrder | CancelOrder:
     """A WebSocket message. Raises MessageError."""
     fields = _load(text)
     kind = fields.get("type")
@@ -116,7 +138,9 @@ def parse_order(text: str) -> RunOrder | CancelOrder:
         return parse_fields(fields, RunOrder)
     if kind == "cancel":
         return parse_fields(fields, CancelOrder)
-    raise MessageError("A message's 'type' is either 'run' or 'cancel'.")
+    if kind == "resume":
+        return parse_fields(fields, ResumeOrder)
+    raise MessageError("A message's 'type' is either 'run', 'resume' or 'cancel'.")
 
 
 def parse_fields(fields: dict[str, Any], kind: type[M]) -> M:

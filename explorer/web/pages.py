@@ -12,15 +12,12 @@ import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from itertools import takewhile
-from pathlib import Path
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Depends, Form, HTTPException, Request
-from fastapi.responses import HTMLResponse, PlainTextResponse
-from fastapi.templating import Jinja2Templates
+from fastapi.responses import HTMLResponse, PlainTextResponse, Response
 from pydantic import TypeAdapter, ValidationError
 
-from explorer.checkout import CHECKOUT
 from explorer.compiler.decisions import Value
 from explorer.compiler.options import ARCHITECTURES, LARGEST_NEGATIVE_COUNT, LONGEST_VECTOR, PRECISIONS, Options
 from explorer.compiler.pipeline import STAGES
@@ -29,11 +26,16 @@ from explorer.runtime.targets.gpu import device as gpu_device
 from explorer.runtime.targets.table import TARGETS, USUAL
 from explorer.web import limits, messages, settings
 from explorer.web.compiling import AVAILABLE, Compiled, compile_cached, runs_on_data
+from explorer.web.entrance.leaving import while_there
+from explorer.web.entrance.students import Students
 from explorer.web.examples import Example, examples
+from explorer.web.instructor.classroom import Locks
+from explorer.web.instructor.students import members_only
 from explorer.web.panes import code, decisions, views
 from explorer.web.panes.highlight import quoted
+from explorer.web.templates.environment import TEMPLATES, theme
 
-router = APIRouter(include_in_schema=False)
+router = APIRouter(include_in_schema=False, dependencies=[Depends(members_only)])
 
 DEFAULT_EXAMPLE = "kge/transr"
 DEFAULT_PANES = ("graph", "loops", "slc", "cuda")
@@ -43,9 +45,6 @@ OP_PANES = ("slc", "slc.opt1", "slc.opt2", "slc.opt3", "dlc")
 MOST_PANES = 6
 USUAL_DATA = {"layer": {"": "small"}, "op": DEFAULTS}
 """What is compiled for and run on until the reader chooses another, by family and kind of lists."""
-_templates = Jinja2Templates(directory=Path(__file__).parent / "templates")
-_templates.env.trim_blocks = True
-_templates.env.lstrip_blocks = True
 _read_sizes = TypeAdapter(messages.Sizes)
 _read_schedule = TypeAdapter(messages.Schedule)
 _read_options = TypeAdapter(messages.Options)
@@ -125,40 +124,50 @@ async def page(request: Request, example: str = DEFAULT_EXAMPLE) -> HTMLResponse
         "examples": examples(),
         "example": chosen,
         "nonce": getattr(request.state, "csp_nonce", ""),
-        "theme": _theme(request),
+        "theme": theme(request),
         "notice": "" if found else f"There is no example {example[:80]}. This is {DEFAULT_EXAMPLE}.",
     }
-    return _templates.TemplateResponse(request, "page.html", context, status_code=200 if found else 404)
+    context["panes"] = _without_locked(request, context["panes"])
+    response = TEMPLATES.TemplateResponse(request, "page.html", context, status_code=200 if found else 404)
+    students: Students = request.app.state.students
+    students.welcome(request, response)
+    return response
 
 
 @router.post("/compile", response_class=HTMLResponse)
-async def compile_edit(request: Request, edit: SentEdit) -> HTMLResponse:
+async def compile_edit(request: Request, edit: SentEdit) -> Response:
     """An edit's stages in the open panes, and all that changes with them; for a broken text only its problems."""
-    return await _answer(request, "compiled.html", edit, _prompt_stages())
+    state = request.app.state
+    state.classroom.note_edit(state.students.of(request))
+    return await while_there(request, _answer(request, "compiled.html", edit, _prompt_stages()))
 
 
 @router.post("/panes", response_class=HTMLResponse)
-async def show_panes(request: Request, edit: SentEdit) -> HTMLResponse:
+async def show_panes(request: Request, edit: SentEdit) -> Response:
     """The panes for an edit that compiled before, with all its stages: those made late are mostly made by now."""
-    return await _answer(request, "panes.html", edit, _all_stages(edit), first=_shows_late(edit))
+    return await while_there(request, _answer(request, "panes.html", edit, _all_stages(edit), first=_shows_late(edit)))
 
 
 @router.post("/late", response_class=HTMLResponse)
-async def show_late(request: Request, edit: SentEdit) -> HTMLResponse:
+async def show_late(request: Request, edit: SentEdit) -> Response:
     """The stages that an edit left for later: their panes, and their share of the counts."""
-    return await _answer(request, "late.html", edit, _all_stages(edit), first=_shows_late(edit))
+    return await while_there(request, _answer(request, "late.html", edit, _all_stages(edit), first=_shows_late(edit)))
 
 
 @router.post("/best", response_class=HTMLResponse)
-async def show_best(request: Request, edit: SentEdit) -> HTMLResponse:
+async def show_best(request: Request, edit: SentEdit) -> Response:
     """The same stages in their best form."""
-    return await _answer(request, "late.html", edit, _all_stages(edit))
+    return await while_there(request, _answer(request, "late.html", edit, _all_stages(edit)))
 
 
 @router.post("/costs", response_class=HTMLResponse)
-async def show_costs(request: Request, edit: SentEdit) -> HTMLResponse:
+async def show_costs(request: Request, edit: SentEdit) -> Response:
     """What kernels take that an edit's schedule has changed, beside what they took before, and what all ask memory
     for: fetched at once after a change, apart from the stages that are made late."""
+    return await while_there(request, _answer_costs(request, edit))
+
+
+async def _answer_costs(request: Request, edit: Edit) -> HTMLResponse:
     sides = edit, replace(edit, schedule=edit.good_schedule)
     stages = _prompt_stages()
     compiled, before = [await _compile(request, side, stages) for side in sides]
@@ -171,7 +180,7 @@ async def show_costs(request: Request, edit: SentEdit) -> HTMLResponse:
         else:
             context["costs"] = {kernel: decisions.Cost(reason=_first_problem(found)) for kernel in changed}
         context["panes"] = _with_decisions(views.build_panes(compiled, edit.panes), compiled, {})
-    response = _templates.TemplateResponse(request, "costs.html", context)
+    response = TEMPLATES.TemplateResponse(request, "costs.html", context)
     response.headers["X-Edit"] = str(edit.number)
     response.headers["HX-Reswap"] = "none"
     return response
@@ -208,12 +217,6 @@ def _about(example: Example) -> str:
     return " ".join(line.lstrip("# ") for line in comment)
 
 
-def _static(path: str) -> str:
-    """A static file's URL, which changes with the file: browsers may keep what it answers for good."""
-    file = CHECKOUT / "static" / path
-    return f"/static/{path}?v={file.stat().st_mtime_ns:x}" if file.exists() else f"/static/{path}"
-
-
 async def _costs(request: Request, edit: Edit, kernels: Iterable[str]) -> Compiled:
     """What an edit's kernels cost, those named in registers as well."""
     return await _compile(request, edit, [], costs=tuple(kernels))
@@ -225,7 +228,9 @@ async def _compile(
     """The edit compiled for its data, or for what its family usually runs on where that is data of another family; in
     its `first` form, where that is asked for and the best takes long; with `costs`, in the place of its stages what its
     kernels cost, in registers those named."""
-    asked = replace(edit, options={**_device_options(), **edit.options})
+    locks: Locks = request.app.state.classroom.locks
+    stages = locks.open_stages(stages)
+    asked = replace(edit, options={**_device_options(), **locks.open_options(edit.options)})
     if not runs_on_data(edit.text):
         return await _compile_for("", request, asked, stages, first, costs)
     compiled = await _compile_for("", request, replace(asked, schedule={}), ["graph"])
@@ -250,9 +255,11 @@ async def _compile_for(
         options=edit.options,
         schedule=edit.schedule,
         stages=stages,
+        snapshots=sorted({pane.stage for pane in edit.panes if pane.diff or pane.at is not None}),
         data=data,
         costs=costs,
         first=first,
+        session=request.app.state.students.of(request),
     )
 
 
@@ -289,18 +296,32 @@ def _shows_late(edit: Edit) -> bool:
 async def _answer(request: Request, name: str, edit: Edit, stages: list[str], first: bool = False) -> HTMLResponse:
     """A piece of the page for an edit, or its problems; beside side A where the reader compares."""
     edit, compiled, refused = await _compile_what_fits(request, edit, stages, first)
-    if not compiled["ok"]:
-        name = "broken.html"
-    context = _context(edit, compiled) | {"swapped": True}
-    if edit.against is not None and compiled["ok"]:
-        other = await _compile(request, replace(edit, **edit.against.model_dump()), stages)
-        if other["ok"]:
-            context["panes"] = views.build_panes(compiled, edit.panes, other)
+    other, changed = None, []
     if compiled["ok"]:
         changed = await _changed_kernels(request, edit, compiled)
+        if edit.against is not None:
+            other = await _compile(request, replace(edit, **edit.against.model_dump()), stages)
+    # Differences of long texts take seconds: in a thread they leave the loop to others.
+    return await asyncio.to_thread(_rendered, request, name, edit, compiled, refused, other, changed)
+
+
+def _rendered(
+    request: Request,
+    name: str,
+    edit: Edit,
+    compiled: Compiled,
+    refused: dict[str, decisions.Refusal],
+    other: Compiled | None,
+    changed: list[str],
+) -> HTMLResponse:
+    if not compiled["ok"]:
+        name = "broken.html"
+    context = _context(edit, compiled, other if other and other["ok"] else None) | {"swapped": True}
+    if compiled["ok"]:
         context["panes"] = _with_decisions(context["panes"], compiled, refused)
+        context["panes"] = _without_locked(request, context["panes"])
         context["kernel_costs"] = decisions.known_costs(compiled, changed)
-    response = _templates.TemplateResponse(request, name, context)
+    response = TEMPLATES.TemplateResponse(request, name, context)
     response.headers["X-Edit"] = str(edit.number)
     if name in ("broken.html", "late.html"):
         # Only out-of-band pieces: the panes keep what they show.
@@ -336,6 +357,16 @@ async def _changed_kernels(request: Request, edit: Edit, compiled: Compiled) -> 
     return decisions.changed_kernels(compiled, before) if before["ok"] else []
 
 
+def _without_locked(request: Request, panes: Iterable[views.Pane]) -> tuple[views.Pane, ...]:
+    """The panes, those of stages that the instructor has locked with a sentence in their place."""
+    locks: Locks = request.app.state.classroom.locks
+    reason = "The instructor has locked this stage for the assignment."
+    return tuple(
+        views.Pane(pane.index, pane.state, reason=reason) if pane.state.stage in locks.stages else pane
+        for pane in panes
+    )
+
+
 def _with_decisions(
     panes: Iterable[views.Pane], compiled: Compiled, refused: Mapping[str, decisions.Refusal]
 ) -> tuple[views.Pane, ...]:
@@ -347,7 +378,8 @@ def _with_decisions(
     )
 
 
-def _context(edit: Edit, compiled: Compiled) -> dict[str, Any]:
+def _context(edit: Edit, compiled: Compiled, other: Compiled | None = None) -> dict[str, Any]:
+    """What templates show of an edit, its panes beside those of another one where that is given."""
     usual = Options().to_json() | _device_options()
     context: dict[str, Any] = {
         "late_stages": [spec.name for spec in STAGES if spec.on_demand],
@@ -366,7 +398,7 @@ def _context(edit: Edit, compiled: Compiled) -> dict[str, Any]:
         }
     return context | {
         "kernel_costs": decisions.known_costs(compiled, ()),
-        "panes": _with_decisions(views.build_panes(compiled, edit.panes), compiled, {}),
+        "panes": _with_decisions(views.build_panes(compiled, edit.panes, other), compiled, {}),
         "rail": views.build_rail(compiled, edit.panes),
         "counts": views.operation_counts(compiled),
         "source": views.source_line(edit.text, compiled),
@@ -393,12 +425,7 @@ def _facts(edit: Edit, compiled: Compiled) -> dict[str, Any]:
     return own | {key: compiled[key] for key in keys if key in compiled}
 
 
-def _theme(request: Request) -> str:
-    theme = request.cookies.get("theme", "")
-    return theme if theme in ("light", "dark") else ""
-
-
-_templates.env.globals.update(
+TEMPLATES.env.globals.update(
     stages=STAGES,
     targets=TARGETS,
     usual_target=USUAL,
@@ -422,6 +449,5 @@ _templates.env.globals.update(
     about=_about,
     shown=decisions.shown,
     json_value=decisions.json_value,
-    static=_static,
     quoted=quoted,
 )

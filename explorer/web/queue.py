@@ -1,56 +1,43 @@
-"""Who runs next: a fair queue over sessions with a bounded number of runs at a time.
+"""The queue of runs that needs nothing beside the server: it keeps the line itself, and runs on its own workers.
 
-A session has at most one running job. A page has one waiting besides, and a newer one takes its place; a script,
-whose session is its address, may have several. Sessions take turns: one whose run has just ended goes behind all
-that wait.
+Turns and room are those of `explorer.queue.line`.
 """
 
 from __future__ import annotations
 
 import asyncio
-import heapq
 import logging
-from collections import OrderedDict, deque
-from collections.abc import AsyncIterator, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import aclosing
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 from time import monotonic
 from typing import Any
 
+from explorer.queue.job import Job
+from explorer.queue.line import (
+    FIRST_GUESS_SECONDS,
+    MADE_ROOM,
+    Line,
+    Pace,
+    cancelled,
+    stopping,
+    superseded,
+    typical,
+)
 from explorer.runtime.runs import events
 from explorer.runtime.runs.events import Event
 from explorer.runtime.workers.pool import Pool
 from explorer.web import limits
 
-_FIRST_GUESS_SECONDS = 4.0
-"""What a run is taken to last until one has been timed."""
 
+@dataclass(frozen=True)
+class _Running:
+    """A job at work, the task that follows it, and since when."""
 
-@dataclass(eq=False)
-class Job:
-    """One run that a session asked for; its events come out of `events()` as they happen."""
-
-    session: str
-    request: Mapping[str, Any]
-    _outbox: asyncio.Queue[Event] = field(default_factory=asyncio.Queue)
-    _task: asyncio.Task[None] | None = None
-    _began: float = 0.0
-    _ended: bool = False
-
-    async def events(self) -> AsyncIterator[Event]:
-        """Every event of the job, up to and with its last."""
-        while True:
-            event = await self._outbox.get()
-            yield event
-            if events.is_last(event):
-                return
-
-    def _post(self, event: Event) -> None:
-        """Hand on an event; nothing follows a last one."""
-        if not self._ended:
-            self._ended = events.is_last(event)
-            self._outbox.put_nowait(event)
+    job: Job
+    task: asyncio.Task[None]
+    began: float
 
 
 class RunQueue:
@@ -62,118 +49,213 @@ class RunQueue:
         concurrent: int,
         seconds: float = limits.RUN_SECONDS,
         longest: int = limits.RUNS_WAITING,
+        *,
+        of_one: int = limits.RUNS_WAITING_PER_STUDENT,
+        tell_seconds: float = limits.TELL_SECONDS,
+        ended: Callable[[Mapping[str, Any], Event], None] = lambda *_: None,
     ) -> None:
+        """`ended` is told what was asked for, and the last event of the job."""
         self._pool = pool
         self._concurrent = concurrent
         self._seconds = seconds
-        self._longest = longest
-        self._running: dict[str, Job] = {}
-        self._line: OrderedDict[str, deque[Job]] = OrderedDict()
-        """Waiting jobs of each session, the sessions in the order of their turns; those that run are passed over."""
-        self._typical_seconds = _FIRST_GUESS_SECONDS
+        self._tell_seconds = tell_seconds
+        self._ended = ended
+        self._telling: asyncio.TimerHandle | None = None
+        self._moved = False
+        """Whether positions have changed since they were told."""
+        self._taking = True
+        self._paused = False
+        self._running: dict[str, _Running] = {}
+        self._line: Line[Job] = Line(longest, of_one)
+        self._typical_seconds = FIRST_GUESS_SECONDS
 
     @property
-    def full(self) -> bool:
-        """Whether one more job would be refused."""
-        return sum(map(len, self._line.values())) >= self._longest
+    def busy(self) -> bool:
+        """Whether a job runs."""
+        return bool(self._running)
 
-    def submit(self, session: str, request: Mapping[str, Any], waiting: int | None = None) -> Job:
-        """Queue a run; it fails at once where the queue is full.
+    @property
+    def taking(self) -> bool:
+        """Whether new jobs are taken at all."""
+        return self._taking
 
-        `waiting` is how many jobs the session may have in the queue; without it there is one, which a newer one
-        supersedes.
+    @property
+    def paused(self) -> bool:
+        """Whether no job begins, until they may again."""
+        return self._paused
+
+    @property
+    def running(self) -> Collection[str]:
+        """The sessions whose jobs run."""
+        return self._running.keys()
+
+    @property
+    def concurrent(self) -> int:
+        """How many jobs may run at a time."""
+        return self._concurrent
+
+    @property
+    def longest(self) -> int:
+        """How many jobs may wait."""
+        return self._line.longest
+
+    @property
+    def waiting(self) -> Mapping[str, int]:
+        """How many jobs wait, by session."""
+        return {session: len(own) for session, own in self._line.waiting.items()}
+
+    @property
+    def of_one(self) -> int:
+        """How many jobs of one session may wait."""
+        return self._line.of_one
+
+    @of_one.setter
+    def of_one(self, most: int) -> None:
+        self._line.of_one = most
+
+    def has_room(self, session: str) -> bool:
+        """Whether there is room for one more job of a session."""
+        return self._line.has_room(session)
+
+    def submit(self, session: str, request: Mapping[str, Any], page: str = "") -> Job:
+        """Queue a run; it fails at once where the queue is full, or the session has as many in it as it may.
+
+        A newer run of a `page` supersedes the one of that page that waits.
         """
-        job = Job(session, request)
-        own = self._line.get(session, deque())
-        if own and waiting is None:
-            older = own.pop()
-            older._post(events.failed("superseded", "A newer run took this one's place.", "Its result is on the way."))
-        elif self.full:
-            self._refuse(job, f"The queue is full: {self._longest} runs wait already.", self._longest + 1)
+        job = Job(session, request, page, when_ended=partial(self._ended, request))
+        if not self._taking:
+            job.post(stopping())
             return job
-        elif waiting is not None and len(own) >= waiting:
-            self._refuse(job, f"{waiting} runs from this address wait already, as many as may.", waiting)
+        admission = self._line.admit(session, page)
+        if admission.refused:
+            job.post(self._pace.refused(admission.refused, admission.position))
             return job
-        own.append(job)
-        self._line[session] = own
+        if admission.replaces is not None:
+            self._line.replace(admission.replaces, job)
+            admission.replaces.post(superseded())
+        else:
+            if admission.makes_room is not None:
+                self._line.remove(admission.makes_room)
+                admission.makes_room.post(self._pace.refused(MADE_ROOM, self._line.longest))
+            self._line.add(job)
         self._advance()
+        self._tell(job)
         return job
 
-    def _refuse(self, job: Job, message: str, position: int) -> None:
-        wait = self._about(position)
-        hint = f"Try again in about {wait:.0f} s, or run it on the command line with `explorer run`."
-        job._post(events.failed("refused", message, hint))
+    def resume(self, session: str, at: str) -> Job:
+        """Nothing can be gone on with here: a run ends with its page's connection."""
+        job = Job(session, {})
+        job.post(events.failed("refused", "A run ends here when its page's connection is lost.", "Run it again."))
+        return job
 
-    def cancel(self, job: Job) -> None:
-        """Stop a job wherever it is; a running one's worker is killed."""
-        job._post(events.failed("cancelled", "The run was stopped.", ""))
-        own = self._line.get(job.session, deque())
-        if job in own:
-            own.remove(job)
-            if not own:
-                del self._line[job.session]
-        if job._task is not None:
-            job._task.cancel()
+    def pause(self) -> None:
+        """Begin no more jobs; those that run go on, and new ones wait."""
+        self._paused = True
         self._tell_positions()
+
+    def go_on(self) -> None:
+        """Begin jobs again."""
+        self._paused = False
+        self._advance()
+
+    def stop(self, session: str, why: str) -> None:
+        """Stop all jobs of a session, which are told why."""
+        running = self._running.get(session)
+        for job in [*self._line.of(session), *([running.job] if running else [])]:
+            self.cancel(job, why)
+
+    def cancel(self, job: Job, why: str = "The run was stopped.") -> None:
+        """Stop a job wherever it is; a running one's worker is killed. Nothing happens to one that has ended."""
+        if job.ended:
+            return
+        job.post(cancelled(why))
+        self._line.remove(job)
+        running = self._running.get(job.session)
+        if running is not None and running.job is job:
+            running.task.cancel()
+        self._tell_positions()
+
+    def leave(self, job: Job) -> None:
+        """Stop a job whose page is gone."""
+        self.cancel(job)
+
+    def stop_taking(self) -> None:
+        """Take no more jobs, and drop those that wait; those that run go on."""
+        self._taking = False
+        for job in list(self._behind()):
+            self._line.remove(job)
+            job.post(stopping())
 
     async def close(self) -> None:
         """Cancel everything, and wait until the workers are let go."""
+        if self._telling is not None:
+            self._telling.cancel()
         running = list(self._running.values())
-        for job in [*self._behind(), *running]:
+        for job in [*self._behind(), *(each.job for each in running)]:
             self.cancel(job)
-        await asyncio.gather(*(job._task for job in running if job._task), return_exceptions=True)
+        await asyncio.gather(*(each.task for each in running), return_exceptions=True)
 
     def _advance(self) -> None:
         """Start as many jobs as there is room for, and tell the others where they stand."""
-        while len(self._running) < self._concurrent:
-            session = next((name for name in self._line if name not in self._running), None)
-            if session is None:
+        while not self._paused and len(self._running) < self._concurrent:
+            job = self._line.next(self._running)
+            if job is None:
                 break
-            job = self._line[session].popleft()
-            if not self._line[session]:
-                del self._line[session]
-            self._running[session] = job
-            job._began = monotonic()
-            job._task = asyncio.create_task(self._run(job))
-            job._task.add_done_callback(partial(self._done, job))
+            self._line.remove(job)
+            task = asyncio.create_task(self._run(job))
+            self._running[job.session] = _Running(job, task, monotonic())
+            task.add_done_callback(partial(self._done, job))
         self._tell_positions()
 
     def _behind(self) -> Iterator[Job]:
-        """The waiting jobs in about the order in which they will run: each session's first, then its second."""
-        places = [
-            (turn + (session in self._running), place, job)
-            for place, (session, own) in enumerate(self._line.items())
-            for turn, job in enumerate(own)
-        ]
-        return (job for _, _, job in sorted(places, key=lambda each: each[:2]))
+        return self._line.behind(self._running)
+
+    @property
+    def _pace(self) -> Pace:
+        return Pace(self._concurrent, self._seconds, self._typical_seconds)
 
     def _tell_positions(self) -> None:
-        ends = [max(0.0, job._began + self._seconds - monotonic()) for job in self._running.values()]
-        ends += [0.0] * (self._concurrent - len(ends))
-        heapq.heapify(ends)
-        for position, job in enumerate(self._behind(), start=1):
-            most = max(1.0, ends[0])
-            heapq.heapreplace(ends, ends[0] + self._seconds)
-            about = min(most, self._about(position))
-            message = f"Position {position} in the queue, about {about:.0f} s, at most {most:.0f} s."
-            job._post(events.queued(position, message))
+        """Tell all that wait where they stand, now or, so that many changes cost little, a little later."""
+        self._moved = True
+        if self._telling is None:
+            self._tell_all()
 
-    def _about(self, position: int) -> float:
-        """The seconds until this place in the queue runs, if runs last as long as they did lately."""
-        return max(1.0, self._typical_seconds * position / self._concurrent)
+    def _tell(self, job: Job) -> None:
+        """Tell a job that has just come, if the others are told later."""
+        if self._moved:
+            for each, event in self._positions():
+                if each is job:
+                    job.post(event)
+
+    def _tell_all(self) -> None:
+        self._telling = None
+        if self._moved:
+            self._moved = False
+            for job, event in self._positions():
+                job.post(event)
+            self._telling = asyncio.get_running_loop().call_later(self._tell_seconds, self._tell_all)
+
+    def _positions(self) -> Iterator[tuple[Job, Event]]:
+        """What each waiting job is told, in about the order in which they will run."""
+        if self._paused:
+            message = "The instructor has paused runs. This one is number {} when they go on."
+            return ((job, events.queued(at, message.format(at))) for at, job in enumerate(self._behind(), start=1))
+        now = monotonic()
+        left = [max(0.0, running.began + self._seconds - now) for running in self._running.values()]
+        return self._pace.positions(self._behind(), left)
 
     async def _run(self, job: Job) -> None:
+        began = monotonic()
         async with aclosing(self._pool.stream(job.request, self._seconds)) as stream:
             async for event in stream:
-                job._post(event)
-        self._typical_seconds += 0.2 * (monotonic() - job._began - self._typical_seconds)
+                job.post(event)
+        self._typical_seconds = typical(self._typical_seconds, monotonic() - began)
 
     def _done(self, job: Job, task: asyncio.Task[None]) -> None:
         """Make room after a run, however it ended; its session goes to the end of the line."""
         if not task.cancelled() and task.exception() is not None:
             logging.getLogger(__name__).error("a run failed in the server", exc_info=task.exception())
-        job._post(events.failed("crashed", "The server could not finish this run.", "Try again."))
+        job.post(events.failed("crashed", "The server could not finish this run.", "Try again."))
         del self._running[job.session]
-        if job.session in self._line:
-            self._line.move_to_end(job.session)
+        self._line.to_the_end(job.session)
         self._advance()

@@ -5,42 +5,51 @@ from __future__ import annotations
 import asyncio
 import json
 import secrets
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Coroutine
 from contextlib import suppress
 from pathlib import Path
+from time import monotonic
 from typing import Any
 
 from fastapi import APIRouter, Request, WebSocket, WebSocketDisconnect
 from fastapi.responses import JSONResponse, Response, StreamingResponse
+from starlette.websockets import WebSocketState
 
-from explorer.runtime.data.graphs import GRAPH_PRESETS
-from explorer.runtime.data.lists import available_lists
-from explorer.runtime.data.triples import InputError, available
+from explorer.queue.job import Job, Queue
+from explorer.runtime.data.offered import offered_names
+from explorer.runtime.data.triples import InputError
 from explorer.runtime.runs import events
 from explorer.web import limits
 from explorer.web.compiling import refusal
-from explorer.web.messages import CancelOrder, MessageError, RunMessage, RunOrder, parse_body, parse_order
-from explorer.web.protection import same_origin
-from explorer.web.queue import Job, RunQueue
+from explorer.web.entrance.protection import same_origin
+from explorer.web.entrance.students import Students, address
+from explorer.web.instructor.classroom import Classroom
+from explorer.web.messages import (
+    CancelOrder,
+    MessageError,
+    ResumeOrder,
+    RunMessage,
+    RunOrder,
+    parse_body,
+    parse_order,
+)
 
 router = APIRouter()
 
 NDJSON = "application/x-ndjson"
-_STATUS = {"error": 422, "refused": 422, "memory": 422, "timeout": 504, "crashed": 500, "cancelled": 499}
-_TOO_LARGE, _POLICY, _TRY_LATER = 1009, 1008, 1013
+_STATUS = {"error": 422, "refused": 422, "memory": 422, "timeout": 504, "crashed": 500, "cancelled": 499, "away": 503}
+_LOST, _POLICY, _TOO_LARGE, _RESTARTED, _TRY_LATER = 1006, 1008, 1009, 1012, 1013
 """WebSocket close codes of RFC 6455 and its registry."""
+_NOT_IN_CLASS = 4403
+"""Our own: the page loads again and asks for the class's code."""
 
 
 async def run_request(message: RunMessage, data_dir: Path | None) -> dict[str, Any]:
-    """What a worker is asked to run. Raises MessageError for data that the server does not offer.
-
-    The names that are offered are the only ones let through: a worker would open any other as a path.
-    """
+    """What a worker is asked to run. Raises MessageError for data that the server does not offer."""
     try:
-        offered = await asyncio.to_thread(lambda: [*available(data_dir), *available_lists(data_dir)])
+        names = await asyncio.to_thread(offered_names, data_dir)
     except InputError as error:
         raise MessageError(f"{error}.") from None
-    names = list(dict.fromkeys([*(entry["name"] for entry in offered), *GRAPH_PRESETS]))
     if message.data and message.data not in names:
         raise MessageError(f"There is no data set '{message.data}' here; there are {', '.join(names)}.")
     fields = RunMessage.model_dump(message, include=set(RunMessage.model_fields))
@@ -52,13 +61,16 @@ async def run(request: Request) -> Response:
     """Run a model: the result's JSON, or every event as a line of JSON where `Accept` asks for x-ndjson."""
     try:
         message = parse_body(await request.body(), RunMessage)
+        if told := request.app.state.classroom.locks.told(message.options):
+            raise MessageError(told)
         asked = await run_request(message, request.app.state.data_dir)
     except MessageError as error:
         return JSONResponse({**refusal(str(error)), "kind": "refused", "message": str(error)}, 422)
-    queue: RunQueue = request.app.state.runs
-    if queue.full:
+    queue: Queue = request.app.state.runs
+    session = address(request)  # a script has no cookie, and all that comes from one address takes turns as one
+    if not queue.taking or not queue.has_room(session):
         return JSONResponse(refusal("The queue of runs is full.", "Try again later."), 503, {"Retry-After": "10"})
-    job = queue.submit(_address(request), asked, limits.RUNS_WAITING_PER_ADDRESS)
+    job = queue.submit(session, asked)
     if NDJSON in request.headers.get("accept", ""):
         return StreamingResponse(_lines(queue, job), media_type=NDJSON)
     last = await _last_event(queue, job, request)
@@ -66,12 +78,7 @@ async def run(request: Request) -> Response:
     return JSONResponse(events.outcome(last), status)
 
 
-def _address(request: Request) -> str:
-    """The session of a script: all that comes from one address takes turns as one."""
-    return f"address {request.client.host if request.client else 'unknown'}"
-
-
-async def _lines(queue: RunQueue, job: Job) -> AsyncIterator[str]:
+async def _lines(queue: Queue, job: Job) -> AsyncIterator[str]:
     try:
         async for event in job.events():
             yield json.dumps(event) + "\n"
@@ -79,7 +86,7 @@ async def _lines(queue: RunQueue, job: Job) -> AsyncIterator[str]:
         queue.cancel(job)
 
 
-async def _last_event(queue: RunQueue, job: Job, request: Request) -> events.Event:
+async def _last_event(queue: Queue, job: Job, request: Request) -> events.Event:
     """Wait for the end of a job, and stop it if the client goes away first."""
 
     async def watch() -> None:
@@ -104,33 +111,72 @@ async def socket(websocket: WebSocket) -> None:
     if not same_origin(websocket.headers):
         await websocket.close(_POLICY)
         return
-    if len(state.sessions) >= limits.SOCKETS:
+    students: Students = state.students
+    if not students.may_enter(websocket):
+        await websocket.accept()
+        await websocket.close(_NOT_IN_CLASS)
+        return
+    if students.is_stale(websocket):
+        # Of a server before this one: the page comes back by itself, with the new one.
+        await websocket.accept(headers=[(b"set-cookie", students.new_cookie(websocket).encode())])
+        await websocket.close(_RESTARTED)
+        return
+    session = Session(websocket, students.of(websocket), state.runs, state.data_dir, state.classroom)
+    if not _find_room(session, state.sessions):
         await websocket.close(_TRY_LATER)
         return
-    await websocket.accept()
-    session = Session(websocket, state.runs, state.data_dir)
     state.sessions.add(session)
     try:
         with suppress(WebSocketDisconnect):
+            await websocket.accept()
             await session.serve()
     finally:
         state.sessions.discard(session)
         session.end()
 
 
-class Session:
-    """One open page: the jobs it has asked for, and the tasks that send their events."""
+def _find_room(new: Session, sessions: set[Session]) -> bool:
+    """Whether there is room for one more open page, where need be that of one that has been idle for longest: of the
+    student's own, who has as many as one may have open, or of all."""
+    own = [session for session in sessions if session.student == new.student]
+    if len(own) < limits.SOCKETS_PER_STUDENT and len(sessions) < limits.SOCKETS:
+        return True
+    crowd = own if len(own) >= limits.SOCKETS_PER_STUDENT else sessions
+    oldest = min((session for session in crowd if session.is_idle), key=lambda idle: idle.last_asked, default=None)
+    if oldest is None:
+        return False
+    sessions.discard(oldest)
+    oldest.leave()
+    return True
 
-    def __init__(self, websocket: WebSocket, queue: RunQueue, data_dir: Path | None) -> None:
+
+class Session:
+    """One open page of a student: the jobs it has asked for, and the tasks that send their events."""
+
+    def __init__(
+        self, websocket: WebSocket, student: str, queue: Queue, data_dir: Path | None, classroom: Classroom
+    ) -> None:
+        self.student = student
+        self.last_asked = monotonic()
+        """When it came, or gave its last order."""
         self._websocket = websocket
         self._queue = queue
         self._data_dir = data_dir
+        self._classroom = classroom
         self._name = secrets.token_hex(8)
         self._jobs: dict[int, Job] = {}
         self._senders: set[asyncio.Task[None]] = set()
 
+    @property
+    def is_idle(self) -> bool:
+        """Whether nothing that it asked for waits or runs."""
+        return not self._jobs
+
     async def serve(self) -> None:
         """Take orders until the page goes away or says something that is no order's size."""
+        self._classroom.note_page(self.student)
+        if self._classroom.instructor is not None:
+            await self._say(self._classroom.notice(self._queue))
         while True:
             message = await self._websocket.receive()
             if message["type"] == "websocket.disconnect":
@@ -139,12 +185,21 @@ class Session:
             if len(text) > limits.BODY_BYTES:
                 await self._websocket.close(_TOO_LARGE)
                 return
+            self.last_asked = monotonic()
             await self._take(text)
 
+    def leave(self) -> None:
+        """Make room for another page: this one comes back when there is some."""
+        self._begin(self._close())
+
+    def tell(self, event: events.Event) -> None:
+        """Say what is of no run."""
+        self._begin(self._say_if_there(event))
+
     def end(self) -> None:
-        """Stop everything that the page asked for."""
+        """Stop everything that the page asked for, but what it may come back for."""
         for job in list(self._jobs.values()):
-            self._queue.cancel(job)
+            self._queue.leave(job)
         for sender in self._senders:
             sender.cancel()
 
@@ -152,33 +207,62 @@ class Session:
         try:
             order = parse_order(text)
         except MessageError as error:
-            await self._websocket.send_json(events.failed("refused", str(error)))
+            await self._say(events.failed("refused", str(error)))
             return
         if isinstance(order, CancelOrder):
             if order.run in self._jobs:
                 self._queue.cancel(self._jobs[order.run])
             return
+        if isinstance(order, ResumeOrder):
+            self._follow(self._queue.resume(self.student, order.at), order.run, order.edit)
+            return
         await self._start(order)
 
     async def _start(self, order: RunOrder) -> None:
         labels = {"run": order.run, "edit": order.edit}
+        order.options = self._classroom.locks.open_options(order.options)
         try:
             request = await run_request(order, self._data_dir)
         except MessageError as error:
-            await self._websocket.send_json({**events.failed("refused", str(error)), **labels})
+            await self._say({**events.failed("refused", str(error)), **labels})
             return
         if order.run in self._jobs:
             # The number now means the new run; the older would otherwise go on with nobody able to stop it.
             self._queue.cancel(self._jobs[order.run])
-        job = self._queue.submit(self._name, request)
-        self._jobs[order.run] = job
-        sender = asyncio.create_task(self._send(job, labels))
-        self._senders.add(sender)
-        sender.add_done_callback(self._senders.discard)
+        self._classroom.note_run(self.student)
+        self._follow(self._queue.submit(self.student, request, self._name), order.run, order.edit)
+
+    def _follow(self, job: Job, run: int, edit: int) -> None:
+        """Send a job's events, under the page's own numbers of it."""
+        self._jobs[run] = job
+        self._begin(self._send(job, {"run": run, "edit": edit}))
+
+    def _begin(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.create_task(work)
+        self._senders.add(task)
+        task.add_done_callback(self._senders.discard)
 
     async def _send(self, job: Job, labels: dict[str, int]) -> None:
+        try:
+            with suppress(WebSocketDisconnect):
+                async for event in job.events():
+                    await self._say({**event, **labels, **({"at": job.at} if job.at else {})})
+        finally:
+            # A job that has ended takes no notice; one whose page is gone would wait and run for nobody.
+            self._queue.leave(job)
+            if self._jobs.get(labels["run"]) is job:
+                del self._jobs[labels["run"]]
+
+    async def _say_if_there(self, event: events.Event) -> None:
         with suppress(WebSocketDisconnect):
-            async for event in job.events():
-                await self._websocket.send_json({**event, **labels})
-        if self._jobs.get(labels["run"]) is job:
-            del self._jobs[labels["run"]]
+            await self._say(event)
+
+    async def _say(self, event: events.Event) -> None:
+        """Send an event. Raises WebSocketDisconnect if the page is gone."""
+        if self._websocket.application_state is not WebSocketState.CONNECTED:
+            raise WebSocketDisconnect(_LOST)
+        await self._websocket.send_json(event)
+
+    async def _close(self) -> None:
+        if self._websocket.application_state is WebSocketState.CONNECTED:
+            await self._websocket.close(_TRY_LATER)

@@ -1,43 +1,183 @@
-"""`explorer serve`: binds the address, says where the page is, and serves until it is interrupted."""
+"""`explorer serve`: binds the address, says where the page is, and serves until it is asked to end."""
 
 from __future__ import annotations
 
+import asyncio
+import signal
 import socket
 from collections.abc import Collection
+from dataclasses import dataclass
 from pathlib import Path
+from time import monotonic
+from types import FrameType
+from typing import TYPE_CHECKING
 
 import uvicorn
+from fastapi import FastAPI
 
+from explorer.queue.job import Queue
 from explorer.web import limits
 from explorer.web.app import create_app
-from explorer.web.protection import allowed_hosts
+from explorer.web.entrance.addresses import address_or_network
+from explorer.web.entrance.connections import Doorkeeper, drop_stalled, most_connections
+from explorer.web.entrance.protection import allowed_hosts
+from explorer.web.instructor.classroom import Classroom
+from explorer.web.instructor.token import PATH, Instructor, TokenFileError, read_token
+from explorer.web.monitoring import logs
+
+if TYPE_CHECKING:
+    from explorer.queue.broker import Broker
 
 
 class ServeError(Exception):
     """The server cannot start; the message says why and what to do."""
 
 
-def serve(host: str, port: int, data_dir: Path | None, names: Collection[str] = ()) -> None:
-    """Serve until interrupted; `names` are further names that the server goes by.
+class Server(uvicorn.Server):
+    """Uvicorn's server, which SIGTERM asks to let its runs end first; SIGINT, or another signal, ends it at once."""
 
-    Raises ServeError when the address cannot be used or the folder is none.
+    def __init__(
+        self, app: FastAPI, doorkeeper: Doorkeeper, proxies: Collection[str] = (), own_log: bool = True
+    ) -> None:
+        self._app = app
+        self._at_once = False
+        super().__init__(
+            uvicorn.Config(
+                app,
+                log_level="error",  # a warning is written for each request that is none, of which anyone may send many
+                access_log=False,
+                log_config=uvicorn.config.LOGGING_CONFIG if own_log else None,
+                server_header=False,
+                http=doorkeeper,  # type: ignore[arg-type]  # whatever makes connections will do
+                ws_max_size=limits.BODY_BYTES,
+                # Without a proxy that is named, anyone could say to be anyone.
+                proxy_headers=bool(proxies),
+                forwarded_allow_ips=list(proxies),
+                timeout_graceful_shutdown=2,
+            )
+        )
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        """A signal came."""
+        self._at_once = self.should_exit or sig == signal.SIGINT
+        super().handle_exit(sig, frame)
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """Let runs end and take no new ones, which `/readyz` tells as well; then close everything."""
+        queue: Queue = self._app.state.runs
+        queue.stop_taking()
+        deadline = monotonic() + limits.STOP_SECONDS
+        while queue.busy and not self._at_once and monotonic() < deadline:
+            await asyncio.sleep(0.1)
+        await super().shutdown(sockets)
+
+
+@dataclass(frozen=True)
+class ClassRequest:
+    """What was asked for a class: its instructor's side, a code, places, the file of the instructor's token, and the
+    folder of hand-ins."""
+
+    wanted: bool = False
+    code: str | None = None
+    size: int | None = None
+    token_file: Path | None = None
+    hand_ins: Path | None = None
+
+    def classroom(self) -> Classroom:
+        """The class; without an instructor where nothing was asked for. Raises ServeError."""
+        if self.code is not None and not self.code.strip():
+            raise ServeError("--class-code takes a word, not an empty one")
+        if self.size is not None and self.code is None:
+            raise ServeError("--class-size is for a class with a code: give one with --class-code")
+        if self.size is not None and not 1 <= self.size <= limits.MOST_PLACES:
+            raise ServeError(f"--class-size takes a number from 1 to {limits.MOST_PLACES}, not {self.size}")
+        asked = self.wanted, self.code is not None, self.token_file is not None, self.hand_ins is not None
+        if not any(asked):
+            return Classroom()
+        code = None if self.code is None else self.code.strip()
+        instructor = Instructor(self._token())
+        try:
+            return Classroom(instructor, code, self.size or limits.CLASS_PLACES, self.hand_ins)
+        except OSError as error:
+            raise ServeError(f"--hand-ins {self.hand_ins}: {error.strerror}") from None
+
+    def _token(self) -> str | None:
+        try:
+            return None if self.token_file is None else read_token(self.token_file)
+        except TokenFileError as error:
+            raise ServeError(f"--instructor-token-file {error}") from None
+
+
+NO_CLASS = ClassRequest()
+
+
+def serve(
+    host: str,
+    port: int,
+    data_dir: Path | None,
+    names: Collection[str] = (),
+    proxies: Collection[str] = (),
+    metrics_for: Collection[str] = (),
+    queue: str = "",
+    wanted: ClassRequest = NO_CLASS,
+    *,
+    json_log: bool = False,
+) -> None:
+    """Serve until asked to end; `names` are further names that the server goes by, `proxies` the addresses of those
+    whose word is taken for where a request comes from, `metrics_for` those that `/metrics` answers besides this
+    computer's own, `queue` the address of the queue that workers take runs from ("" for workers of the server's own),
+    `wanted` is what was asked for a class. With `json_log`, the log is lines of JSON.
+
+    Raises ServeError when an address cannot be used, the folder is none, a proxy or a scraper has no address, or the
+    class is asked for in a way that makes no sense.
     """
     if data_dir is not None and not data_dir.is_dir():
         raise ServeError(f"--data-dir {data_dir}: no such folder")
+    trusted = [_address("--proxy", named) for named in proxies]
+    scrapers = [_address("--metrics-for", named) for named in metrics_for]
+    classroom = wanted.classroom()
+    if queue and classroom.instructor is not None:
+        raise ServeError("--queue: an instructor leads runs of the server's own workers; leave out one of the two")
+    broker = _broker(queue) if queue else None
     listener = _listen(host, port)
-    app = create_app(data_dir, hosts=allowed_hosts(host, names))
-    config = uvicorn.Config(
-        app,
-        log_level="warning",
-        access_log=False,
-        server_header=False,
-        ws_max_size=limits.BODY_BYTES,
-        timeout_graceful_shutdown=2,
+    app = create_app(
+        data_dir,
+        hosts=allowed_hosts(host, names),
+        broker=broker,
+        classroom=classroom,
+        metrics_for=scrapers,
+        quiet=json_log,  # what workers write of their own faults is no JSON, and may quote a text
     )
+    if json_log:
+        logs.write_json()
+    server = Server(app, Doorkeeper(most_connections()), trusted, own_log=not json_log)
     shown = f"[{host}]" if ":" in host else host
-    print(f"Embedding Compiler Explorer: http://{shown}:{listener.getsockname()[1]}/ (Ctrl-C stops it)", flush=True)
-    with listener:
-        uvicorn.Server(config).run(sockets=[listener])
+    # A signal that comes while the server still starts is heeded once it has.
+    with listener, server.capture_signals():
+        address = f"http://{shown}:{listener.getsockname()[1]}"
+        print(f"Embedding Compiler Explorer: {address}/ (Ctrl-C stops it)", flush=True)
+        if classroom.instructor is not None:
+            token = "" if wanted.token_file else f"?token={classroom.instructor.token}"
+            print(f"Instructor: {address}{PATH}{token}", flush=True)
+        server.run(sockets=[listener])
+
+
+def _address(option: str, named: str) -> str:
+    try:
+        return address_or_network(named)
+    except ValueError:
+        raise ServeError(f"{option} takes an address or a network, as in 10.0.0.0/8, not '{named[:80]}'") from None
+
+
+def _broker(queue: str) -> Broker:
+    try:
+        from explorer.queue.broker import Broker, connect
+
+        return Broker(connect(queue), limits.RUNS_WAITING, limits.RUNS_WAITING_PER_STUDENT)
+    except ImportError:
+        raise ServeError("--queue needs the Python package redis: pip install 'explorer[queue]'") from None
+    except ValueError as error:
+        raise ServeError(f"--queue takes redis://HOST:PORT or unix:///PATH, not '{queue[:80]}': {error}") from None
 
 
 def _listen(host: str, port: int) -> socket.socket:
@@ -48,6 +188,7 @@ def _listen(host: str, port: int) -> socket.socket:
         family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
         listener = socket.socket(family, kind, protocol)
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        drop_stalled(listener)
         listener.bind(address)
         # From here on a connection waits in line; refused ones would greet whoever follows the printed address at once.
         listener.listen()

@@ -1,4 +1,5 @@
 // Where the page starts: what was kept is put back, the parts are started, and clicks find their action.
+import { askForHandIn, backToOwn, dismissSent, openAssignment, openSent, startClass } from "./classroom.js";
 import { edited, showTrouble, startCompiling } from "./model/compile.js";
 import { around, byId, h } from "./dom.js";
 import { makeEditor, replaceText } from "./model/editor.js";
@@ -42,6 +43,11 @@ const paneOf = (element) => Number(around(element, ".pane")?.dataset.index);
 /** @type {Record<string, ((element: HTMLElement) => unknown) | undefined>} */
 const actions = {
   add: addPane,
+  "class-assignment": openAssignment,
+  "class-back": backToOwn,
+  "class-dismiss": dismissSent,
+  "class-hand-in": askForHandIn,
+  "class-open": openSent,
   close: (element) => closePane(paneOf(element)),
   copy: (element) => copy(paneOf(element)),
   compare: toggleComparison,
@@ -179,6 +185,7 @@ function start() {
     showTrouble(`Connection lost; trying again in ${Math.round(wait / 1000)} s. Edits are kept.`);
     byId("status").append(h("button.btn.line.s", { type: "button", "data-act": "reconnect" }, "Try now"));
   });
+  startClass();
   startLocality();
   startRuns();
   startCompiling();

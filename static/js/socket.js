@@ -1,8 +1,9 @@
 // The page's one WebSocket: it comes back by itself, and says when it is away.
-import { emit } from "./state.js";
+import { emit, keepNow } from "./state.js";
 /** @import { Order } from "./types.d.ts" */
 
 const LONGEST_WAIT = 15_000;
+const NOT_IN_CLASS = 4403; // as explorer/web/runs.py closes it
 
 /** @type {WebSocket | null} */
 let socket = null;
@@ -24,8 +25,18 @@ export function connect() {
     emit("connection", { isUp: true, isBack: lost });
     lost = false;
   });
-  socket.addEventListener("message", ({ data }) => emit("run-event", JSON.parse(data)));
-  socket.addEventListener("close", () => {
+  socket.addEventListener("message", ({ data }) => {
+    const said = JSON.parse(data);
+    if (said.event === "class") emit("class", said);
+    else emit("run-event", said);
+  });
+  socket.addEventListener("close", ({ code }) => {
+    // The page that comes asks for the class's code; the tab's session keeps the text.
+    if (code === NOT_IN_CLASS) {
+      keepNow();
+      location.reload();
+      return;
+    }
     lost = true;
     emit("connection", { isUp: false, wait });
     timer = setTimeout(connect, wait);

@@ -187,12 +187,19 @@ export type Target = "cpu" | "dae" | "gpu";
 export interface Labels {
   run?: number;
   edit?: number;
+  /** Where the page has got to in a run that a queue keeps, with which it can go on over another connection. */
+  at?: string;
 }
-export type RunEvent = Labels & (Queued | Started | Progress | Sample | Result | Failed);
+export type RunEvent = Labels & (Queued | Started | Repeated | Progress | Sample | Result | Failed);
 
 export interface Queued {
   event: "queued";
   position: number;
+  message: string;
+}
+/** The run begins anew: what it said before counts no more. */
+export interface Repeated {
+  event: "repeated";
   message: string;
 }
 export interface Started {
@@ -245,6 +252,8 @@ export type Right = CpuResult | GpuResult | DaeResult;
 
 export interface Checked {
   event: "result";
+  /** Whether it was begun anew, since the worker that did it first died. */
+  repeated?: boolean;
   error_over_bound: number | null;
   max_relative_error: number | null;
   rows_checked: number;
@@ -424,6 +433,9 @@ interface AnyRun {
   device?: string;
   source?: string;
   progress?: Progress;
+  at?: string;
+  /** Why it was begun anew. */
+  repeated?: string;
   /** Of a run that has ended. */
   outcome?: Result | Failed;
 }
@@ -443,6 +455,7 @@ export type Run = TimedRun | SimulatedRun;
 /** What the page says over the WebSocket: web/messages.py. */
 export type Order =
   | { type: "cancel"; run: number }
+  | { type: "resume"; run: number; edit: number; at: string }
   | {
       type: "run";
       run: number;
@@ -463,10 +476,20 @@ export type Order =
 
 // --- what modules tell each other: state.js
 
+/** What all pages of a class are told: `Classroom.notice`. */
+export interface ClassNotice {
+  event: "class";
+  paused: boolean;
+  sent: { number: number; name: string } | null;
+  assignment: { number: number; title: string } | null;
+  locked: { options: string[]; stages: string[] };
+}
+
 export interface Events {
   /** The socket opened, after it had been lost or not, or closed: it tries again in `wait` ms. */
   connection: { isUp: true; isBack: boolean } | { isUp: false; wait: number };
   "run-event": RunEvent;
+  class: ClassNotice;
   trouble: number;
   edited: number;
   text: string;

@@ -7,9 +7,9 @@ import pytest
 
 import explorer
 from benchmarks import memory
+from explorer.runtime import liveness
 from explorer.runtime.arrays import extents_of
 from explorer.runtime.data.graphs import load_graph
-from explorer.runtime.encode import liveness
 from explorer.runtime.encode.graph import encode
 from explorer.runtime.encode.layers import program_inputs, programs
 from explorer.runtime.runs.layer import draw_tensors

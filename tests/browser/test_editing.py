@@ -5,7 +5,6 @@ from __future__ import annotations
 import base64
 import json
 import re
-import time
 from pathlib import Path
 
 import pytest
@@ -54,32 +53,6 @@ def test_a_broken_model_is_marked_and_explained_and_the_stages_stay(open_page: O
     expect(page.locator("#run-summary")).to_contain_text("Fix 1 error to run")
 
 
-def test_a_first_form_says_that_it_is_one_until_the_best_takes_its_place(open_page: OpenPage) -> None:
-    page = open_page()
-    page.locator("#pane-0 .body").click()
-    page.locator('.st[data-open="ptx"]').click()
-    ptx = pane(page, "ptx")
-    count = page.locator('.st[data-open="ptx"] .n')
-    expect(ptx).to_contain_text(".visible .entry")
-    expect(count).to_have_text(re.compile(r"^[\d,]+$"))
-    asked: list[Route] = []
-    page.route("**/best", lambda route: asked.append(route))  # and not answered yet
-    edit = edit_of(page)
-    change(page, "D = 64", "D = 52")  # which nobody has compiled before
-    expect_edit_after(page, edit)
-    expect(ptx).to_contain_text("first form, compiling the best")
-    expect(ptx).to_contain_text(".visible .entry")
-    expect(count).to_have_text("…")
-    first = ptx.locator(".code").inner_text()
-    while not asked:
-        page.wait_for_timeout(50)
-    asked[0].continue_()
-    expect(ptx).not_to_contain_text("first form")
-    expect(count).to_have_text(re.compile(r"^[\d,]+$"))
-    assert ptx.locator(".code").inner_text() != first
-    assert len(asked) == 1
-
-
 def test_the_words_of_an_op_stand_out(open_page: OpenPage) -> None:
     page = open_page()
     edit_of(page)
@@ -124,19 +97,19 @@ def test_all_errors_are_shown_together(open_page: OpenPage) -> None:
 def test_an_older_answer_never_replaces_a_newer_one(open_page: OpenPage) -> None:
     page = open_page()
     edit = edit_of(page)
-    delayed: list[float] = []
+    held: list[Route] = []
 
-    def delay_the_first(route: Route) -> None:
-        if not delayed:
-            delayed.append(time.monotonic())
-            page.wait_for_timeout(1_200)
-        route.continue_()
+    def hold_the_first(route: Route) -> None:
+        held.append(route)
+        if len(held) > 1:
+            route.continue_()
 
-    page.route("**/compile", delay_the_first)
-    change(page, "TransR", "First")
-    page.wait_for_timeout(500)
+    page.route("**/compile", hold_the_first)
+    with page.expect_request("**/compile"):
+        change(page, "TransR", "First")
     change(page, "First", "Second")
     expect(pane(page, "loops")).to_contain_text("kernel Second")
+    held[0].continue_()
     page.wait_for_timeout(1_200)
     expect(pane(page, "loops")).to_contain_text("kernel Second")
     assert edit_of(page) == edit + 2

@@ -68,8 +68,8 @@ def test_the_drawing_follows_the_pass(open_page: OpenPage) -> None:
     page = open_page("/?example=rgnn/rgat")
     graph = pane(page, "graph")
     graph.locator("[data-act=drawn]").click()
-    after = graph.locator(".nd").count()
     expect(graph.locator(".nd.uniq")).not_to_have_count(0)
+    after = graph.locator(".nd").count()
     for _ in range(6):
         step = graph.locator("[data-at]").or_(graph).get_attribute("data-at")
         graph.locator("[data-act=pass-before]").click()

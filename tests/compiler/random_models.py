@@ -127,7 +127,8 @@ class Model:
         """The rows of a new tensor, or all of one that has no index sets."""
         indices = self.pick((("h",), ("t",), ("r",), ("h", "r"), ("t", "h"), ()) if shape else (("r",), ("h", "r")))
         sets = ["relation" if index == "r" else "entity" for index in indices]
-        name = self.pick([name for name in TENSOR_NAMES if name not in self.tensors and name not in self.sizes])
+        free = [name for name in TENSOR_NAMES if name not in self.tensors and name not in self.sizes]
+        name = self.pick(free or [f"more{len(self.tensors)}"])
         extents = ", ".join([*sets, *map(self.extent_text, shape)])
         value = Value(f"{name}[{', '.join(indices)}]" if indices else name, 1.0, bool(indices))
         self.tensors[name] = (f"{self.pick(('param', 'param', 'input'))} {name}[{extents}]", shape, value)

@@ -7,7 +7,10 @@ import pytest
 
 import explorer
 from benchmarks._growing import GROWING
+from explorer.compiler.ir.loops import Row
 from explorer.compiler.ir.node import walk
+from explorer.compiler.schedule.lanes.mapping import nest_of_any
+from explorer.compiler.schedule.lanes.output_rows import sums_in_rows
 
 MOST = 2.5
 CHEAP = ("chain", "sum_of_rows", "functions", "products", "gates", "concatenations", "params", "stored")
@@ -45,6 +48,20 @@ def test_its_gradients_do_too(name):
 @pytest.mark.parametrize("name", GROWING)
 def test_twice_a_long_text_takes_about_twice_the_calls(name, grad):
     assert ratio(name, GROWING[name][1] // 2, grad=grad) < MOST
+
+
+def test_rows_for_all_outputs_of_a_nest_are_found_together():
+    text, _ = GROWING["bags"]
+    counted = []
+    for count in (20, 40):
+        module = explorer.compile(text(count), options={"grad": True}, on_demand=True).stages["loops"].program
+        nests = [nest_of_any(kernel) for kernel in module.programs]
+        profile = Profile()
+        held = profile.runcall(lambda nests=nests: [sums_in_rows(nest) for nest in nests])
+        rows = sum(isinstance(node, Row) for nest in held for node in walk(nest.loop))
+        assert rows >= count
+        counted.append(Stats(profile).total_calls)
+    assert counted[1] < MOST * counted[0]
 
 
 def test_a_chain_of_softmaxes_is_not_begun_anew_by_each():

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 import explorer
-from explorer.compiler import compilation
+from explorer.compiler import stages as stages_module
 from explorer.compiler.options import DECOUPLED, SCHEDULED, VALUES, OptionError, Options, read_options
 from explorer.compiler.pipeline import STAGES
 from explorer.compiler.report import Report
@@ -46,7 +46,7 @@ def test_no_stage_reads_an_option_of_the_other_side(monkeypatch):
             return getattr(self.options, name)
 
     stage = []
-    run, run_pass = compilation._Stages._run, compilation._run_pass
+    run, run_pass = stages_module.Stages._run, stages_module._run_pass
 
     def named(stages, spec, *arguments):
         stage.append(spec.name)
@@ -55,8 +55,8 @@ def test_no_stage_reads_an_option_of_the_other_side(monkeypatch):
     def recorded(step, program, report):
         return run_pass(step, program, Report(Recording(report.options, stage[-1]), report.counts))
 
-    monkeypatch.setattr(compilation._Stages, "_run", named)
-    monkeypatch.setattr(compilation, "_run_pass", recorded)
+    monkeypatch.setattr(stages_module.Stages, "_run", named)
+    monkeypatch.setattr(stages_module, "_run_pass", recorded)
     sides = {"slc": "decoupled", "dlc": "decoupled", "kernels": "scheduled", "cuda": "scheduled"}
     for model in ("kge/transr", "rgnn/rgat", "embedding/spmm"):
         made = explorer.compile((EXAMPLES / f"{model}.emb").read_text(), options={"grad": True}, on_demand=True)

@@ -12,7 +12,7 @@ import pytest
 import explorer
 from explorer.compiler.ir.node import Made, Span, made, merge, serving
 from explorer.compiler.pipeline import STAGES
-from explorer.compiler.to_json import compilation_json
+from explorer.compiler.to_json import compilation_json, with_origins
 from tests.compiler.one_operation import change, strays
 from tests.compiler.swaps import EXAMPLES, compiled
 
@@ -62,6 +62,7 @@ every_example = pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.
 H, T, R = Span(1, 1, 1, 2), Span(1, 3, 1, 4), Span(1, 5, 1, 6)
 
 
+@pytest.mark.sampled(3)
 @every_example
 def test_an_operation_that_changes_leaves_the_lines_of_others(path: Path) -> None:
     compilation = compiled(path)
@@ -153,7 +154,8 @@ def test_the_json_of_a_line_says_whose_it_is_and_what_made_it() -> None:
     compilation = explorer.compile(f"{text}    return dot(E[h], 2 * E[t])", on_demand=True)
     found = compilation_json(compilation, ["loops"])
     labels = {operation["id"]: operation["label"] for operation in found["operations"]}
-    lines = {line["text"].strip(): line for line in found["stages"][0]["lines"]}
+    (stage,) = found["stages"]
+    lines = {line["text"].strip(): line for line in with_origins(stage, stage["lines"])}
     loop = lines["parallel for b in 0..B"]
     assert loop["made"] == {"name": "loop over B", "by": "fuse"}
     assert {labels[each] for each in loop["operations"]} == {*labels.values()}

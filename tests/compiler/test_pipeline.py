@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from explorer.compiler import compilation as compilation_module
+from explorer.compiler import stages as stages_module
 from explorer.compiler.ir.node import operations_of
 from explorer.compiler.options import OptionError, read_options
 from explorer.compiler.pipeline import STAGES
@@ -96,8 +96,8 @@ def test_a_text_is_printed_when_somebody_looks(monkeypatch):
         printed.append(type(program).__name__)
         return print_lines(program)
 
-    print_lines = compilation_module.lines_of
-    monkeypatch.setattr(compilation_module, "lines_of", lines_of)
+    print_lines = stages_module.lines_of
+    monkeypatch.setattr(stages_module, "lines_of", lines_of)
     compilation = compiled(TRANSR, on_demand=True)
     assert compilation.stages["cuda"].text
     assert printed == ["Code"]

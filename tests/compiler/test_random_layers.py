@@ -116,7 +116,7 @@ def draw_layers(check: Any, chosen: st.SearchStrategy[dict[str, bool]], count: i
 
 
 def test_every_stage_of_a_random_layer_gives_its_numbers() -> None:
-    draw_layers(assert_agrees, st.sampled_from(SETTINGS), 30)
+    draw_layers(assert_agrees, st.sampled_from(SETTINGS), 15)
 
 
 def test_the_gradients_of_a_random_layer_are_its_slopes() -> None:
@@ -135,7 +135,7 @@ def test_the_gradients_of_many_random_layers_are_their_slopes(setting: dict[str,
     draw_layers(assert_slopes, st.just(setting), 50)
 
 
-@pytest.mark.parametrize("count", [6, pytest.param(60, marks=pytest.mark.sweep)])
+@pytest.mark.parametrize("count", [3, pytest.param(60, marks=pytest.mark.sweep)])
 def test_every_stage_of_a_random_layer_parses_back(count: int) -> None:
     @settings(max_examples=count, derandomize=True)
     @given(layer_texts(depth=2), st.sampled_from(SETTINGS), st.booleans())

@@ -72,13 +72,13 @@ def assert_agrees(text: str, lists: Any, seed: int, places: list[str]) -> None:
         assert_close(got, want, place)
 
 
-few_and_many = pytest.mark.parametrize("times", [1, pytest.param(8, marks=pytest.mark.sweep)])
+few_and_many = pytest.mark.parametrize("times", [1, pytest.param(16, marks=pytest.mark.sweep)])
 """How many times as many ops are drawn in the sweep."""
 
 
 @few_and_many
 def test_every_stage_of_a_random_op_gives_its_numbers(times: int) -> None:
-    @settings(max_examples=60 * times, derandomize=True, deadline=None)
+    @settings(max_examples=30 * times, derandomize=True, deadline=None)
     @given(op_texts(), list_arrays(), SEEDS)
     def agrees(text: str, lists: Any, seed: int) -> None:
         note(text)
@@ -89,7 +89,7 @@ def test_every_stage_of_a_random_op_gives_its_numbers(times: int) -> None:
 
 @few_and_many
 def test_both_targets_run_a_random_op(times: int) -> None:
-    @settings(max_examples=8 * times, derandomize=True, deadline=None)
+    @settings(max_examples=4 * times, derandomize=True, deadline=None)
     @given(op_texts(depth=2), list_arrays(), SEEDS)
     def agrees(text: str, lists: Any, seed: int) -> None:
         note(text)
@@ -100,7 +100,7 @@ def test_both_targets_run_a_random_op(times: int) -> None:
 
 @few_and_many
 def test_the_gradients_of_a_random_op_are_its_slopes(times: int) -> None:
-    @settings(max_examples=30 * times, derandomize=True, deadline=None)
+    @settings(max_examples=15 * times, derandomize=True, deadline=None)
     @given(op_texts(), list_arrays(), SEEDS)
     def agrees(text: str, lists: Any, seed: int) -> None:
         note(text)
@@ -132,7 +132,7 @@ def assert_slopes(text: str, lists: Any, seed: int) -> None:
 
 @few_and_many
 def test_every_stage_of_a_random_op_parses_back(times: int) -> None:
-    @settings(max_examples=10 * times, derandomize=True, deadline=None)
+    @settings(max_examples=5 * times, derandomize=True, deadline=None)
     @given(op_texts(depth=2), st.booleans())
     def parses_back(text: str, grad: bool) -> None:
         note(text)

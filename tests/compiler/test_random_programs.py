@@ -45,13 +45,13 @@ def assert_agrees(
     return compilation
 
 
-few_and_many = pytest.mark.parametrize("times", [1, pytest.param(8, marks=pytest.mark.sweep)])
+few_and_many = pytest.mark.parametrize("times", [1, pytest.param(16, marks=pytest.mark.sweep)])
 """How many times as many models are drawn in the sweep."""
 
 
 @few_and_many
 def test_every_stage_of_a_random_model_parses_back_and_gives_its_numbers(times: int) -> None:
-    @settings(max_examples=30 * times)
+    @settings(max_examples=15 * times)
     @given(model_texts(), st.booleans(), st.sampled_from(NEGATIVES), LEVEL_OPTIONS)
     def agrees(text: str, interchange: bool, negatives: str, level: dict[str, int | bool]) -> None:
         assert_parses_back(assert_agrees(text, negatives, QUICK, level | {"interchange": interchange}))
@@ -63,7 +63,7 @@ def test_every_stage_of_a_random_model_parses_back_and_gives_its_numbers(times: 
 def test_machine_code_of_a_random_model_gives_its_numbers(times: int) -> None:
     """Few models, since each takes half a second to compile for the CPU and NVRTC's time besides."""
 
-    @settings(max_examples=5 * times)
+    @settings(max_examples=3 * times)
     @given(model_texts(), st.booleans(), st.sampled_from(NEGATIVES))
     def agrees(text: str, interchange: bool, negatives: str) -> None:
         compilation = assert_agrees(text, negatives, COMPILED, {"interchange": interchange})

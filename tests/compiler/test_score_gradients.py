@@ -104,8 +104,9 @@ def test_machine_code_gives_the_gradients() -> None:
 
 
 @pytest.mark.timeout(420)
-def test_the_gradients_of_a_random_score_are_its_slopes() -> None:
-    @settings(max_examples=30, deadline=None)
+@pytest.mark.parametrize("count", [15, pytest.param(60, marks=pytest.mark.sweep)])
+def test_the_gradients_of_a_random_score_are_its_slopes(count: int) -> None:
+    @settings(max_examples=count, deadline=None)
     @given(model_texts(), st.sampled_from(NEGATIVES))
     def agrees(text: str, negatives: str) -> None:
         note(text)

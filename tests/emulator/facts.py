@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from explorer.compiler.ir.bounds.facts import SOME, Fact, Sum
+from explorer.compiler.ir.facts import SOME, Fact, Sum
 from explorer.compiler.ir.node import Extent
 
 UNWRITTEN = -1
@@ -63,7 +63,9 @@ def _value(total: Sum, arrays: Mapping[str, npt.NDArray[Any]], names: Mapping[Ex
             value += times * names[term[0]]
         else:
             at = [_value(index, arrays, names) for index in term[1]]
-            if None in at or (element := int(arrays[term[0]][tuple(at)])) == UNWRITTEN:  # type: ignore[index]
+            array = arrays[term[0]]
+            array = array.reshape(-1, *array.shape[array.ndim - len(at) + 1 :])  # kernels may see two dimensions as one
+            if None in at or (element := int(array[tuple(at)])) == UNWRITTEN:  # type: ignore[index]
                 return None
             value += times * element
     return value

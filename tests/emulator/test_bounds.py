@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import explorer
-from explorer.compiler.ir.bounds.facts import Fact
+from explorer.compiler.ir.facts import Fact
 from tests.emulator.conftest import launch
 from tests.emulator.facts import broken_facts
 

@@ -10,8 +10,9 @@ import pytest
 
 from explorer.compiler.codegen.cuda.program import generate_cuda
 from explorer.compiler.interpret.kernels import run_scheduled
-from explorer.compiler.ir.kernels import ScheduledKernel, print_scheduled
+from explorer.compiler.ir.kernels import ScheduledKernel
 from explorer.compiler.ir.parse import parse_scheduled
+from explorer.compiler.ir.print.kernels import print_scheduled
 from explorer.compiler.options import Options
 from explorer.compiler.report import Report
 from explorer.compiler.schedule.edit.guards import within_extents

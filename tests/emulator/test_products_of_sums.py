@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import re
+from typing import Any
 
 import numpy as np
 import pytest
@@ -11,7 +12,9 @@ import pytest
 import explorer
 from benchmarks.gpu_check import CHECKOUT, Case, Setting, check_rows, sizes_of
 from explorer.compiler.codegen.text import Code
-from explorer.compiler.schedule.inspect import piece_places
+from explorer.compiler.schedule.gemm import strategy
+from explorer.compiler.schedule.inspect.piece_groups import PairArrays, PlacedPieces
+from explorer.compiler.schedule.inspect.piece_places import place_pieces
 from explorer.compiler.target import TARGETS
 from explorer.runtime.arrays import check_inputs
 from explorer.runtime.data.graphs import GraphPreset, generate
@@ -47,7 +50,10 @@ def test_pieces_are_summed_and_added_to_their_destinations(
     emulated: Setting, monkeypatch: pytest.MonkeyPatch, bytes_a_block: int, size: int, precision: str, graph: str
 ) -> None:
     """In one block of destinations, and in several."""
-    monkeypatch.setattr(piece_places, "CACHE_SHARE", (bytes_a_block + 0.5) / TARGETS["sm_90"].l2_bytes)
+    def placed(name: str, pairs: PairArrays, row_bytes: int, cached: int, *others: Any) -> PlacedPieces:
+        return place_pieces(name, pairs, row_bytes, bytes_a_block, *others)
+
+    monkeypatch.setattr(strategy, "place_pieces", placed)
     setting = dataclasses.replace(emulated, graph=generate(graph, GRAPHS[graph]))
     text = (CHECKOUT / "examples" / "rgnn" / "rgcn.emb").read_text()
     case = Case(text, size, 0, {"precision": precision})

@@ -81,6 +81,7 @@ def compiled(text: str, size: int, counts: dict[str, int]) -> explorer.Compilati
     return explorer.compile(text.format(D=size), counts=counts, schedule=schedule, on_demand=True)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("size", [6, 41, 64])
 @pytest.mark.parametrize("text", COUNTS, ids=["means", "largest", "paged", "linear", "logs", "softmax"])
 def test_the_numbers_of_rows_in_parts(emulated: Setting, text: str, size: int) -> None:

@@ -18,7 +18,7 @@ import numpy as np
 from explorer.compiler.codegen.text import Code
 from explorer.compiler.interpret import run_program
 from explorer.compiler.ir.module import Module as Loops
-from explorer.runtime.encode.liveness import kept_to_the_end
+from explorer.runtime.liveness import kept_to_the_end
 from explorer.runtime.targets.gpu import program as gpu
 
 __spec__ = ModuleSpec("cupy", None)

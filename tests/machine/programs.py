@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from explorer.compiler.ir import dlc, execute, loops
+from explorer.compiler.ir import loops
+from explorer.compiler.ir.access import dlc, execute
 from explorer.compiler.ir.node import Atom, Extent, Node, Span
 
 HERE = (Span(1, 1, 1, 2),)

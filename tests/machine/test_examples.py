@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from explorer.compiler.interpret.dlc import pushed, run_dlc
-from explorer.compiler.ir.dlc import DlcProgram
+from explorer.compiler.ir.access.dlc import DlcProgram
 from explorer.machine.parameters import MachineParameters
 from explorer.machine.simulation import Simulation
 from explorer.runtime.targets.dae import FIRST_RECORDS, simulate

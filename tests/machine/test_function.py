@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from explorer.compiler.ir import loops
-from explorer.compiler.ir.dlc import DlcProgram, verify_dlc
+from explorer.compiler.ir.access.dlc import DlcProgram, verify_dlc
 from explorer.machine.assembly.binding import InputError
 from explorer.machine.faults import MachineError, QueueError
 from explorer.machine.parameters import MachineParameters, ParameterError

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from benchmarks import dae as suite
-from explorer.compiler.ir import dlc
+from explorer.compiler.ir.access import dlc
 from explorer.compiler.ir.node import rewrite
 from explorer.machine.parameters import MachineParameters
 from explorer.runtime.run import RunRequest

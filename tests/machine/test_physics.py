@@ -163,7 +163,7 @@ machines = st.fixed_dictionaries(
 )
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(machine=machines, opt=st.integers(0, 3), length=st.sampled_from([1, 16, 17, 24]), seed=st.integers(0, 99))
 def test_conservation_and_bounds(machine: dict[str, Any], opt: int, length: int, seed: int) -> None:
     parameters = MachineParameters(**machine)

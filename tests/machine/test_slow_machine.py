@@ -8,7 +8,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from explorer.compiler.ir import dlc
+from explorer.compiler.ir.access import dlc
 from explorer.machine.assembly.costs import CLASSES
 from explorer.machine.parameters import MachineParameters
 from explorer.machine.simulation import Simulation

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+import explorer
 from explorer.runtime.reference.compare import FEWEST, Check, compare
 from explorer.runtime.reference.evaluate import Meaning
 from explorer.runtime.reference.numbers.arithmetic import FLOAT32, UNFLUSHED
@@ -106,3 +107,67 @@ def test_what_is_a_little_wrong_everywhere_is_an_alarm() -> None:
     assert drifting(0.1, plainly=0.05).matches, "plain float32 is no better"
     assert drifting(0.1, count=FEWEST - 1).matches, "too few to tell"
     assert drifting(0.1, shared=0.5).matches, "an error that all elements share"
+
+
+OVERFLOWING = {
+    "of two that overflow, the greater": ("max(norm(E[h] * R[r], 1), sum(E[h] * E[h] * R[r]))", "R"),
+    "where one argument is no number": ("norm(relu(E[h] * E[h] - E[t] * E[t]) * sum(W @ E[h]), 1)", "W"),
+    "nothing times infinity": ("norm(E[h] * E[t] + sign(R[r]))", "R"),
+}
+
+
+def large(score: str) -> Meaning:
+    """A score of tensors around 1e30."""
+    text = f"""dim D = 4
+score Model(h: entity, r: relation, t: entity):
+    param E[entity, D], R[relation, D], W[D, D]
+    return {score}
+"""
+    random = np.random.default_rng(0)
+    tensors = {name: (1e30 * random.standard_normal((9, 4))).astype(np.float32) for name in "ER"}
+    tensors["W"] = tensors["R"][:4]
+    return Meaning(text, {**tensors, **{ends: random.integers(0, 9, 20) for ends in "hrt"}}, {})
+
+
+def check_of_large(score: str, tensor: str, wrong: bool = False) -> Check:
+    """A gradient of the program, its first number a tenth too large where it is to be `wrong`."""
+    meaning, upstream = large(score), np.ones(20, np.float32)
+    compilation = explorer.compile(meaning.text, options={"grad": True}, on_demand=True)
+    learnt = [each.name for each in compilation.stages["graph"].program.tensors]  # type: ignore[union-attr]
+    inputs = {name: array for name, array in meaning.inputs.items() if name in "hrt" or name in learnt}
+    with np.errstate(all="ignore"):
+        got = compilation.run(inputs, on="loops", grad=upstream)[1][tensor].copy()
+        if wrong:
+            got[tuple(np.argwhere(got)[0])] *= 1.1
+        want = meaning.gradients(upstream, [tensor])[tensor]
+        return compare(got, want, overflows=lambda: meaning.overflows(upstream, [tensor]))
+
+
+@pytest.mark.parametrize("name", OVERFLOWING)
+def test_what_comes_of_an_overflow_is_no_fault(name: str) -> None:
+    found = check_of_large(*OVERFLOWING[name])
+    assert found.matches or found.beyond_float32
+
+
+@pytest.mark.parametrize("score", ["sum(E[h] * 0.5)", "max(sum(E[h]), sum(E[t] * 0.5))", "sum(R[r] / E[h] + E[h])"])
+def test_a_fault_in_large_numbers_that_do_not_overflow_is_one(score: str) -> None:
+    assert check_of_large(score, "E").matches
+    found = check_of_large(score, "E", wrong=True)
+    assert not found.matches
+    assert not found.beyond_float32
+
+
+def test_a_wrong_number_beside_an_overflow_is_a_fault() -> None:
+    """What depends on nothing that overflows still has its bound, and what is no number there is no excuse for it."""
+    found = check_of_large("sum(E[h] * 0.5) + norm(R[r] * R[r], 1)", "E", wrong=True)
+    assert not found.matches
+    assert not found.beyond_float32
+
+
+def test_what_is_no_number_without_an_overflow_is_a_fault() -> None:
+    meaning = large("sum(E[h] * 0.5)")
+    got = meaning.result(FLOAT32)
+    got[3] = np.nan
+    found = compare(got, meaning.result(), overflows=meaning.overflows)
+    assert not found.matches
+    assert not found.beyond_float32

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import signal
 import subprocess
@@ -16,7 +17,9 @@ from typing import Any
 
 import pytest
 
-from explorer.runtime.workers.pool import WorkerPool, stream_here
+from explorer.runtime.runs.events import Event
+from explorer.runtime.workers.pool import Worker, WorkerPool, stream_here
+from explorer.runtime.workers.worker import LARGEST_ANSWER, line_of
 
 TRANSE = """dim D = 64
 score TransE(h: entity, r: relation, t: entity):
@@ -36,6 +39,8 @@ def run_request(**changes: Any) -> dict[str, Any]:
 
 LONG = run_request(batch=60_000, repeat=100_000)
 """More than a minute of repeats."""
+PATIENCE = 30
+"""How long, in s, a test waits for what takes a moment, and far less than it takes where it does not come."""
 
 
 def with_pool(role: Any, test: Callable[[WorkerPool], Awaitable[None]], **settings: Any) -> None:
@@ -64,7 +69,7 @@ def is_running(pid: int) -> bool:
 
 
 def wait_until_gone(pid: int) -> None:
-    deadline = time.monotonic() + 5
+    deadline = time.monotonic() + PATIENCE
     while is_running(pid):
         assert time.monotonic() < deadline, f"process {pid} still runs"
         time.sleep(0.02)
@@ -141,6 +146,39 @@ def test_a_kernel_that_breaks_the_device_ends_its_worker_alone(root: Path, monke
     with_pool("run-once", test)
 
 
+def test_a_compilation_whose_worker_dies_is_not_tried_on_another(monkeypatch: pytest.MonkeyPatch) -> None:
+    said: list[tuple[Worker, str]] = []
+    read = Worker._read
+
+    async def noted(worker: Worker) -> Event:
+        event = await read(worker)
+        said.append((worker, event["event"]))
+        return event
+
+    monkeypatch.setattr(Worker, "_read", noted)
+    many = ", ".join(["E[h]"] * 100)
+    slow = TRANSE.replace("norm(E[h] + R[r] - E[t], 1)", f"norm(concat({many}), 2)")
+
+    async def test(pool: WorkerPool) -> None:
+        compiling = asyncio.create_task(last_of(pool, {**compile_request(slow), "stages": ["slc.opt3"]}))
+        while "taken" not in [event for _, event in said]:
+            await asyncio.sleep(0.01)
+        said[-1][0].kill()
+        assert (await compiling)["kind"] == "crashed"
+        assert [event for _, event in said].count("taken") == 1
+
+    with_pool("compile", test)
+
+
+def test_a_request_that_no_worker_took_goes_to_another() -> None:
+    async def test(pool: WorkerPool) -> None:
+        await last_of(pool, compile_request())
+        os.kill(pool.pids[0], signal.SIGKILL)  # while it waits
+        assert (await last_of(pool, compile_request()))["ok"]
+
+    with_pool("compile", test)
+
+
 def test_a_worker_over_its_time_is_killed() -> None:
     async def test(pool: WorkerPool) -> None:
         await last_of(pool, compile_request())
@@ -148,7 +186,7 @@ def test_a_worker_over_its_time_is_killed() -> None:
         os.kill(pid, signal.SIGSTOP)
         began = time.monotonic()
         answer = await last_of(pool, compile_request(), seconds=0.3)
-        assert time.monotonic() - began < 3
+        assert time.monotonic() - began < PATIENCE  # of a worker that does nothing any more
         assert answer["kind"] == "timeout"
         assert "0.3 s" in answer["message"]
         wait_until_gone(pid)
@@ -207,3 +245,12 @@ def test_workers_do_not_outlive_their_parent(how: signal.Signals) -> None:
         assert is_running(worker)
         parent.send_signal(how)
     wait_until_gone(worker)
+
+
+def test_a_compilation_too_large_to_show_is_refused_where_it_is_made() -> None:
+    """While each line named all operations that it comes of, a score of 220 had 61 MB, which stopped the server."""
+    large = {"event": "result", "ok": True, "stages": ["x" * LARGEST_ANSWER]}
+    answer = json.loads(line_of(large, "compile"))
+    assert (answer["event"], answer["kind"]) == ("failed", "refused")
+    assert "take 8 MB, more than the 8 MB" in answer["message"]
+    assert json.loads(line_of(large, "run")) == large

@@ -7,8 +7,8 @@ import pytest
 from explorer import cli
 from explorer.arguments import BadInput, read_memory
 from explorer.runtime.data.triples import InputError
-from explorer.runtime.encode import footprint as memory
 from explorer.runtime.run import execute
+from explorer.runtime.runs import footprint as memory
 from explorer.runtime.runs.request import RunRequest
 
 SPMM = "dim D = 8\nop S(A: csr[row, col]):\n    param X[col, D]\n    for i in A.rows():\n" + (

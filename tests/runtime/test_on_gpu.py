@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import explorer
-from explorer.compiler import compilation
+from explorer.compiler import stages as stages_module
 from explorer.compiler.codegen.text import Code
 from explorer.runtime import on_gpu
 from explorer.runtime.peers import timed as peers
@@ -199,13 +199,13 @@ def test_a_peer_that_fails_says_why_and_has_no_times(error: Any, matches: bool, 
 
 def test_a_run_compiles_what_it_needs_once(fake_cuda: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     made: list[str] = []
-    make = compilation._Stages._run
+    make = stages_module.Stages._run
 
     def noted(stages: Any, spec: Any, program: Any) -> Any:
         made.append(spec.name)
         return make(stages, spec, program)
 
-    monkeypatch.setattr(compilation._Stages, "_run", noted)
+    monkeypatch.setattr(stages_module.Stages, "_run", noted)
     text = (EXAMPLES / "rgnn" / "rgat.emb").read_text()
     assert run("layer", text=text, sizes={"F": 4, "G": 3})[-1]["matches_reference"]
     assert sorted(made) == sorted(["graph", "loops", "kernels", "cuda", "ptx"])

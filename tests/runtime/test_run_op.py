@@ -89,7 +89,7 @@ def test_weights_may_be_named_and_not_taken(lists: str, data: Path) -> None:
     assert found["matches_reference"], found
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("on", ["cpu", "dae"])
 @pytest.mark.parametrize("path", ops(), ids=lambda path: path.stem)
 def test_every_example_and_its_gradients_are_right(path: Path, on: str, data: Path) -> None:

@@ -3,6 +3,7 @@ one is found, and what was checked is said."""
 
 from __future__ import annotations
 
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -45,6 +46,7 @@ layer Degrees(g: graph):
 """What the graph itself counts, of nodes that are neighbours of neighbours."""
 
 
+@cache
 def family(text: str) -> str:
     return explorer.compile(text, on_demand=True).family
 

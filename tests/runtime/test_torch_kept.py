@@ -125,7 +125,7 @@ def inspections(fake_cuda: Any, made: Any, given: dict[str, Any], grad: bool = F
     return {symbol: fake_cuda.log.count(symbol) for symbol in fake_cuda.log if symbol in once}
 
 
-OPTIONS = [({"popular": True}, 4), ({"split": "rows", "balance": True}, 1)]
+OPTIONS = [({"popular": True}, 5), ({"split": "rows", "balance": True}, 1)]
 
 
 @pytest.mark.parametrize("dtype", [torch.int32, torch.int64])
@@ -156,8 +156,8 @@ def inspections_of(made: Any) -> list[str]:
 def test_inspectors_of_a_training_step_run_once_for_a_matrix(dtype: Any, pretended_gpu: Any, fake_cuda: Any) -> None:
     made, given = sparse(popular=True), matrix(dtype)
     first = inspections(fake_cuda, made, given, grad=True)
-    assert len(first) == 8  # those of the forward pass, and of the gradient of X by the rows that gathered from it
-    assert sum(first.values()) == 4 + 8  # of the program that makes the result, and of that which makes gradients
+    assert len(first) == 10  # those of the forward pass, and of the gradient of X by the rows that gathered from it
+    assert sum(first.values()) == 5 + 10  # of the program that makes the result, and of that which makes gradients
     assert inspections(fake_cuda, made, given, grad=True) == {}
 
 
@@ -197,20 +197,20 @@ def test_inspectors_run_once_for_a_prepared_structure(pretended_gpu: Any, fake_c
         fake_cuda.log.clear()
         made(structure, **rest)
         counts.append(sum(fake_cuda.log.count(symbol) for symbol in inspections_of(made)))
-    assert counts == [4, 0, 4, 0]
+    assert counts == [5, 0, 5, 0]
 
 
 def test_inspectors_run_again_on_another_stream_and_where_launches_are_recorded(
     pretended_gpu: Any, fake_cuda: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     made, given = sparse(popular=True), matrix(torch.int32)
-    assert len(inspections(fake_cuda, made, given)) == 4
+    assert len(inspections(fake_cuda, made, given)) == 5
     monkeypatch.setattr(torch.cuda, "current_stream", lambda device: SimpleNamespace(cuda_stream=8))
-    assert len(inspections(fake_cuda, made, given)) == 4  # the other stream's may not be done
+    assert len(inspections(fake_cuda, made, given)) == 5  # the other stream's may not be done
     assert len(inspections(fake_cuda, made, given)) == 0
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
     monkeypatch.setattr(torch.cuda, "is_current_stream_capturing", lambda: True)
-    assert [len(inspections(fake_cuda, made, given)) for _ in range(2)] == [4, 4]
+    assert [len(inspections(fake_cuda, made, given)) for _ in range(2)] == [5, 5]
 
 
 def test_a_layers_graph_is_encoded_once(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from fastapi.testclient import TestClient
 
 from explorer.web.app import create_app
+from explorer.web.compiling import CompileService
+from explorer.web.queue import RunQueue
 
 TRANSE = """dim D = 64
 score TransE(h: entity, r: relation, t: entity):
@@ -26,11 +29,25 @@ def transe() -> str:
 
 @pytest.fixture(scope="session")
 def client(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TestClient]:
-    """A client of a server with one run at a time, a 20 s limit and one data file, `tiny.tsv`."""
+    """A client of a server with one run at a time, two minutes for each, and one data file, `tiny.tsv`."""
     folder = tmp_path_factory.mktemp("data")
     write_triples(folder / "tiny.tsv")
-    with TestClient(create_app(folder, hosts=frozenset({"testserver"}), concurrent_runs=1, run_seconds=20)) as client:
+    with TestClient(create_app(folder, hosts=frozenset({"testserver"}), concurrent_runs=1, run_seconds=120)) as client:
         yield client
+
+
+@pytest.fixture
+def limits_of(client: TestClient) -> Iterator[Callable[..., None]]:
+    """Sets limits of the server for this test, on the processes that it has: others would take seconds to start."""
+    state: Any = client.app.state  # type: ignore[attr-defined]
+    runs, compiler = state.runs, state.compiler
+
+    def limit(run_seconds: float = 120, runs_waiting: int = 10, compile_seconds: float = 60) -> None:
+        state.runs = RunQueue(state.runners, 1, run_seconds, runs_waiting)
+        state.compiler = CompileService(compiler._pool, 1, compile_seconds)
+
+    yield limit
+    state.runs, state.compiler = runs, compiler
 
 
 def write_triples(path: Path) -> None:

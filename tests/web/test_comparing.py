@@ -8,6 +8,7 @@ import pytest
 from fastapi.testclient import TestClient
 
 import explorer
+from explorer.compiler.to_json import with_origins
 from explorer.web import settings
 from explorer.web.panes import views
 from explorer.web.panes.drawing import draw
@@ -55,7 +56,7 @@ def test_the_levels_past_the_chosen_one_are_aside() -> None:
 
 def test_every_value_is_drawn_and_every_operand_is_an_edge(transe: str) -> None:
     graph = compiled(transe)["stages"][0]
-    drawing = draw(graph["lines"])
+    drawing = draw(with_origins(graph, graph["lines"]))
     values = [line["text"].split()[0] for line in graph["lines"] if line["text"].lstrip().startswith("%")]
     assert [node["id"] for node in drawing["nodes"] if node["kind"] != "tensor"] == values
     assert sum(node["kind"] == "result" for node in drawing["nodes"]) == 1
@@ -69,13 +70,15 @@ def test_every_value_is_drawn_and_every_operand_is_an_edge(transe: str) -> None:
 
 
 def test_an_op_is_drawn_too() -> None:
-    drawing = draw(compiled(SLS)["stages"][0]["lines"])
+    graph = compiled(SLS)["stages"][0]
+    drawing = draw(with_origins(graph, graph["lines"]))
     assert ("T", "%1") in drawing["edges"]
     assert {node["hue"] for node in drawing["nodes"]} == {"many", "vertex", "uniq"}
 
 
 def test_a_graph_that_is_too_large_says_so(monkeypatch: pytest.MonkeyPatch, transe: str) -> None:
-    lines = compiled(transe)["stages"][0]["lines"]
+    graph = compiled(transe)["stages"][0]
+    lines = with_origins(graph, graph["lines"])
     count = len(draw(lines)["nodes"])
     monkeypatch.setattr("explorer.web.panes.drawing.MOST_NODES", count - 1)
     assert draw(lines) == {"nodes": [], "edges": [], "too_many": count}

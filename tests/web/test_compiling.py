@@ -26,7 +26,7 @@ class CountingPool:
         if request["text"] == "broken":
             yield events.failed("timeout", "Stopped after 1 s, the time limit.", "Make the model smaller.")
         else:
-            yield events.result({"ok": True, "name": request["text"]})
+            yield {**events.result({"ok": True, "name": request["text"]}), "bytes": 10}
 
 
 def request(text: str, **changes: Any) -> CompileRequest:
@@ -72,8 +72,26 @@ def test_a_failure_is_a_refusal_and_is_not_kept() -> None:
     with_service(test)
 
 
+def test_what_was_stopped_is_an_answer_and_is_not_kept() -> None:
+    class StoppingPool(CountingPool):
+        async def stream(self, request: Mapping[str, Any], seconds: float) -> AsyncGenerator[Event, None]:
+            assert 0 < request["seconds"] < seconds  # time to tell what was made
+            async for event in super().stream(request, seconds):
+                yield {**event, "stopped": "kernels"}
+
+    async def main() -> None:
+        pool = StoppingPool()
+        service = CompileService(pool, concurrent=2)
+        for _ in range(2):
+            assert (await service.compile(request("a")))["stopped"] == "kernels"
+        assert pool.texts == ["a", "a"]
+        assert service.kept_bytes == 0
+
+    asyncio.run(main())
+
+
 def test_the_cache_forgets_what_was_not_asked_for_longest(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(limits, "COMPILE_CACHE", 2)
+    monkeypatch.setattr(limits, "COMPILE_CACHE_BYTES", 20)
 
     async def test(pool: CountingPool, service: CompileService) -> None:
         for text in "abacab":
@@ -103,3 +121,105 @@ def test_too_many_compilations_at_a_time_are_refused(monkeypatch: pytest.MonkeyP
         assert [answer["ok"] for answer in answers] == [True, True, True, False]
 
     with_service(test)
+
+
+class HeldPool:
+    """Answers nothing until it is let go, and notes what was begun and what was given up."""
+
+    def __init__(self) -> None:
+        self.begun: list[str] = []
+        self.given_up: list[str] = []
+        self.go = asyncio.Event()
+
+    async def stream(self, request: Mapping[str, Any], seconds: float) -> AsyncGenerator[Event, None]:
+        self.begun.append(request["text"])
+        try:
+            if request["text"].startswith("long"):
+                await self.go.wait()
+            yield events.result({"ok": True, "name": request["text"]})
+        finally:
+            if request["text"].startswith("long") and not self.go.is_set():
+                self.given_up.append(request["text"])
+
+
+def with_held(test: Callable[[HeldPool, CompileService], Awaitable[None]]) -> None:
+    async def main() -> None:
+        pool = HeldPool()
+        await test(pool, CompileService(pool, concurrent=2))
+
+    asyncio.run(asyncio.wait_for(main(), 60))
+
+
+async def until(holds: Callable[[], bool]) -> None:
+    while not holds():
+        await asyncio.sleep(0.005)
+
+
+def test_what_nobody_waits_for_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    """At once where it has not begun, and after a moment where it has."""
+    monkeypatch.setattr(limits, "ALONE_SECONDS", 0.01)
+
+    async def test(pool: HeldPool, service: CompileService) -> None:
+        asked = [asyncio.create_task(service.compile(request(f"long {i}"), f"student {i}")) for i in range(3)]
+        await until(lambda: len(pool.begun) == 2)
+        asked[2].cancel()
+        asked[0].cancel()
+        await until(lambda: pool.given_up == ["long 0"])
+        again = asyncio.create_task(service.compile(request("long 0"), "student 0"))
+        await until(lambda: pool.begun == ["long 0", "long 1", "long 0"])
+        pool.go.set()
+        assert (await again)["ok"]
+        assert (await asked[1])["ok"]
+        assert pool.begun == ["long 0", "long 1", "long 0"]
+
+    with_held(test)
+
+
+def test_an_answer_that_is_asked_for_again_soon_is_not_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(limits, "ALONE_SECONDS", 0.02)
+
+    async def test(pool: HeldPool, service: CompileService) -> None:
+        first = asyncio.create_task(service.compile(request("long")))
+        await until(lambda: pool.begun == ["long"])
+        first.cancel()
+        second = asyncio.create_task(service.compile(request("long")))
+        await asyncio.sleep(0.05)
+        pool.go.set()
+        assert (await second)["ok"]
+        assert pool.begun == ["long"]
+
+    with_held(test)
+
+
+def test_texts_that_take_long_leave_a_place_to_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    """However many they are, and whoever sends them; they come to their answers in the end."""
+    monkeypatch.setattr(limits, "QUICK_SECONDS", 0.02)
+
+    async def test(pool: HeldPool, service: CompileService) -> None:
+        slow = [asyncio.create_task(service.compile(request(f"long {i}"), f"bomber {i}")) for i in range(5)]
+        await until(lambda: len(pool.begun) >= 2)
+        for i in range(20):
+            assert (await service.compile(request(f"quick {i}"), "student"))["ok"]
+        assert not any(task.done() for task in slow)
+        pool.go.set()
+        assert all(answer["ok"] for answer in await asyncio.gather(*slow))
+
+    with_held(test)
+
+
+def test_sessions_take_turns_and_the_newest_of_each_comes_first() -> None:
+    async def test(pool: HeldPool, service: CompileService) -> None:
+        held = [asyncio.create_task(service.compile(request(f"long {i}"), f"holder {i}")) for i in range(2)]
+        await until(lambda: len(pool.begun) == 2)
+        waiting = [
+            asyncio.create_task(service.compile(request(f"{student}{edit}"), student))
+            for edit in "12"
+            for student in "ab"
+        ]
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+        pool.go.set()
+        await asyncio.gather(*held, *waiting)
+        assert pool.begun[2:] == ["a2", "b2", "a1", "b1"]
+
+    with_held(test)

@@ -117,3 +117,12 @@ def test_the_page_compiles_an_op_for_the_data_that_it_offers_first(client: TestC
         assert facts["data"] == data
         assert set(facts["programs"]) == {"cpu", "dae", "gpu"}
         assert all(facts["programs"].values())
+
+
+@pytest.mark.parametrize(("name", "data"), [("embedding/sls", "RM1:L0"), ("rgnn/rgcn", "aifb"), ("kge/transe_l1", "")])
+def test_a_schedule_that_is_none_is_said_also_where_there_is_data(client: TestClient, name: str, data: str) -> None:
+    """A request of `sweep/hostile.py` found that an op was fitted to its data all the same, and that failed."""
+    asked = {"text": text_of(name), "data": data, "stages": ["graph"], "schedule": {".": 4}}
+    answer = client.post("/api/compile", json=asked).json()
+    assert not answer["ok"]
+    assert "values by KERNEL.DECISION" in answer["diagnostics"][0]["message"]

@@ -7,8 +7,7 @@ from __future__ import annotations
 import asyncio
 import json
 import re
-import threading
-from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterator
 from html import unescape
 from pathlib import Path
 from typing import Any
@@ -18,56 +17,21 @@ import pytest
 
 import explorer
 from explorer.compiler.codegen.binary import nvrtc
-from explorer.compiler.codegen.binary.kept import VARIABLE
 from explorer.compiler.codegen.text import Code
-from explorer.runtime.runs.events import Event
 from explorer.runtime.runs.fitting import fit
 from explorer.runtime.runs.request import ModelRequest
-from explorer.runtime.workers.worker import compile_model
 from explorer.web.app import create_app
 from explorer.web.compiling import CompileService
+from tests.web.held import Held, InThisProcess, hold_best
 
 STAGES = ["cuda", "ptx", "sass"]
 HEADERS = {"HX-Request": "true", "origin": "http://testserver"}
 
 
-class Held:
-    """NVRTC, whose best forms wait until they are let go; `compiled` are the forms of what it was asked for."""
-
-    def __init__(self) -> None:
-        self.may_end = threading.Event()
-        self.compiled: list[str] = []
-
-    def compile(self, bindings: Any, text: str, flags: tuple[str, ...]) -> Any:
-        is_first = nvrtc.FAST[0] in flags
-        self.compiled.append("first" if is_first else "best")
-        if not is_first:
-            assert self.may_end.wait(60)
-        return COMPILE(bindings, text, flags)
-
-
-COMPILE = nvrtc._compile
-
-
-class InThisProcess:
-    """A pool that does a worker's work in a thread, so that a test can hold it back."""
-
-    async def stream(self, request: Mapping[str, Any], seconds: float) -> AsyncGenerator[Event, None]:
-        answers = compile_model(request)
-        while (event := await asyncio.to_thread(next, answers, None)) is not None:
-            yield event
-
-
 @pytest.fixture
-def held(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Held]:
-    """NVRTC with nothing kept, neither on disk nor in the process."""
-    held = Held()
-    monkeypatch.setenv(VARIABLE, str(tmp_path))
-    monkeypatch.setattr(nvrtc, "_compile", held.compile)
-    nvrtc.compile_text.cache_clear()
-    yield held
-    held.may_end.set()
-    nvrtc.compile_text.cache_clear()
+def held(tmp_path: Path) -> Iterator[Held]:
+    with hold_best(tmp_path) as held:
+        yield held
 
 
 def with_page(test: Callable[[httpx.AsyncClient], Awaitable[None]]) -> None:

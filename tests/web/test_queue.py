@@ -49,14 +49,14 @@ async def seen(job: Job) -> list[Event]:
     """What a job has said by now."""
     found = []
     while not job._outbox.empty():
-        found.append(job._outbox.get_nowait())
+        found.append(job._outbox.get_nowait()[1])
     return found
 
 
 def with_queue(test: Callable[[HeldPool, RunQueue], Awaitable[None]], **settings: Any) -> None:
     async def main() -> None:
         pool = HeldPool()
-        queue = RunQueue(pool, **{"concurrent": 1, **settings})
+        queue = RunQueue(pool, **{"concurrent": 1, "tell_seconds": 0.0, **settings})
         await test(pool, queue)
         await queue.close()
 
@@ -103,10 +103,12 @@ def test_one_session_never_runs_two_at_a_time() -> None:
 def test_a_newer_job_takes_the_waiting_ones_place() -> None:
     async def test(pool: HeldPool, queue: RunQueue) -> None:
         queue.submit("ben", {"name": "b"})
-        old = queue.submit("anna", {"name": "old"})
+        old = queue.submit("anna", {"name": "old"}, "page 1")
+        other = queue.submit("anna", {"name": "other"}, "page 2")
         queue.submit("cleo", {"name": "c"})
-        new = queue.submit("anna", {"name": "new"})
+        new = queue.submit("anna", {"name": "new"}, "page 1")
         assert (await seen(old))[-1]["kind"] == "superseded"
+        assert not any(event["event"] == "failed" for event in await seen(other))
         await settle()
         await pool.release("b")
         assert pool.started == ["b", "new"]
@@ -167,6 +169,7 @@ def test_cancelling_a_waiting_job_takes_it_out_of_the_line() -> None:
         last = queue.submit("cleo", {"name": "c"})
         queue.cancel(waiting)
         queue.cancel(held)
+        await settle()
         assert (await seen(last))[-1]["position"] == 1
         await settle()
         await pool.release("a")
@@ -190,16 +193,57 @@ def test_a_run_that_breaks_the_pool_ends_and_makes_room() -> None:
 def test_a_script_may_have_several_waiting_and_takes_turns_with_the_others() -> None:
     async def test(pool: HeldPool, queue: RunQueue) -> None:
         for number in range(4):
-            queue.submit("script", {"name": f"s{number}"}, waiting=3)
-        (event,) = await seen(queue.submit("script", {"name": "more"}, waiting=3))
+            queue.submit("script", {"name": f"s{number}"})
+        (event,) = await seen(queue.submit("script", {"name": "more"}))
         assert event["kind"] == "refused"
-        assert "3 runs from this address" in event["message"]
+        assert "3 runs of yours" in event["message"]
         anna = queue.submit("anna", {"name": "a"})
         assert (await seen(anna))[-1]["position"] == 1
         await settle()
         for name in ("s0", "a", "s1", "s2", "s3"):
             assert pool.started[-1] == name
             await pool.release(name)
+
+    with_queue(test, of_one=3)
+
+
+def test_who_has_most_in_a_full_queue_makes_room_for_who_has_less() -> None:
+    async def test(pool: HeldPool, queue: RunQueue) -> None:
+        jobs = [queue.submit("crowd", {"name": f"c{number}"}) for number in range(4)]  # one runs, three wait
+        anna = queue.submit("anna", {"name": "a"})
+        assert (await seen(jobs[3]))[-1]["kind"] == "refused"
+        assert (await seen(anna))[-1]["position"] == 1
+        ben = queue.submit("ben", {"name": "b"})
+        assert (await seen(jobs[2]))[-1]["kind"] == "refused"
+        assert (await seen(ben))[-1]["event"] == "queued"
+        # Now everybody has one, and nobody has to go.
+        assert (await seen(queue.submit("cleo", {"name": "c"})))[-1]["kind"] == "refused"
+
+    with_queue(test, longest=3)
+
+
+def test_a_crowd_that_comes_is_told_its_places_seldom() -> None:
+    async def test(pool: HeldPool, queue: RunQueue) -> None:
+        jobs = [queue.submit(f"session {number}", {"name": str(number)}) for number in range(101)]
+        told = [await seen(job) for job in jobs[1:]]
+        assert [own[-1]["position"] for own in told] == list(range(1, 101))
+        assert sum(map(len, told)) <= 200  # each of the 101 would otherwise tell all before it
+
+    with_queue(test, tell_seconds=60.0)
+
+
+def test_a_queue_that_stops_lets_runs_end_and_takes_no_more() -> None:
+    async def test(pool: HeldPool, queue: RunQueue) -> None:
+        runs, waits = queue.submit("anna", {"name": "a"}), queue.submit("ben", {"name": "b"})
+        await settle()
+        queue.stop_taking()
+        assert "about to stop" in (await seen(waits))[-1]["message"]
+        assert "about to stop" in (await seen(queue.submit("cleo", {"name": "c"})))[-1]["message"]
+        assert queue.busy
+        await pool.release("a")
+        assert (await seen(runs))[-1]["event"] == "result"
+        assert not queue.busy
+        assert pool.started == ["a"]
 
     with_queue(test)
 
@@ -212,3 +256,39 @@ def test_the_longest_wait_counts_what_the_running_job_may_still_take() -> None:
         assert "at most 60 s" in (await seen(third))[-1]["message"]
 
     with_queue(test, seconds=30.0)
+
+
+def test_a_paused_queue_begins_nothing_until_it_goes_on() -> None:
+    async def test(pool: HeldPool, queue: RunQueue) -> None:
+        runs, waits = queue.submit("anna", {"name": "a"}), queue.submit("ben", {"name": "b"})
+        await settle()
+        queue.pause()
+        assert (await seen(waits))[-1]["message"].startswith("The instructor has paused runs")
+        await pool.release("a")
+        assert (await seen(runs))[-1]["event"] == "result"
+        late = queue.submit("cleo", {"name": "c"})
+        assert (await seen(late))[-1]["position"] == 2
+        assert pool.started == ["a"]
+        queue.go_on()
+        await pool.release("b")
+        await pool.release("c")
+        assert [(await seen(job))[-1]["event"] for job in (waits, late)] == ["result", "result"]
+
+    with_queue(test)
+
+
+def test_all_jobs_of_a_session_are_stopped_and_told_why() -> None:
+    async def test(pool: HeldPool, queue: RunQueue) -> None:
+        hers = [queue.submit("anna", {"name": f"a{number}"}) for number in range(3)]
+        his = queue.submit("ben", {"name": "b"})
+        await settle()
+        queue.stop("anna", "Time is up.")
+        queue.stop("nobody", "Time is up.")
+        await settle()
+        assert {(await seen(job))[-1]["message"] for job in hers} == {"Time is up."}
+        assert pool.stopped == ["a0"]
+        await pool.release("b")
+        assert (await seen(his))[-1]["event"] == "result"
+        assert queue.waiting == {}
+
+    with_queue(test)

@@ -38,6 +38,8 @@ def said(client: TestClient, root: Path) -> list[tuple[str, Any]]:
         told += [("Offered", entry) for entry in client.get(f"/api/data?family={family}").json()]
     told += [("Reuse", client.get("/api/locality?data=tiny").json())]
     told += [("Compiled", client.post("/api/compile", json={"text": texts["rgnn/rgcn"], "stages": ["loops"]}).json())]
+    state: Any = client.app.state  # type: ignore[attr-defined]
+    told += [("ClassNotice", state.classroom.notice(state.runs))]
     with client.websocket_connect("/ws") as socket:
         for number, (name, on) in enumerate(product(DATA, NEEDED)):
             socket.send_json(order(number, texts[name], on=on, data=DATA[name], batch=64))

@@ -9,6 +9,9 @@ from explorer.compiler.ir.kernels import ScheduledKernel, result_of
 from explorer.compiler.ir.loops import Kernel, fixed_names
 from explorer.compiler.ir.node import Names, walk
 
+UNFIT = re.compile(r"[^A-Za-z0-9_]|^(?=[0-9_])|_(?=_)")
+"""What a name of the target language may not have, or not there."""
+
 
 class TargetNames:
     """The kernel's names in the target language, and fresh names that collide with none of them."""
@@ -36,5 +39,5 @@ class TargetNames:
 
     def new(self, hint: str) -> str:
         """A name that nothing else has: the hint where possible."""
-        plain = re.sub(r"[^A-Za-z0-9_]|^(?=[0-9_])|_(?=_)", "v", hint)
+        plain = UNFIT.sub("v", hint)
         return self._allocator.new(f"v_{plain}" if self._refused(plain) else plain)

@@ -12,12 +12,12 @@ from explorer.compiler.interpret.graph import run_graph
 from explorer.compiler.interpret.kernels import run_scheduled
 from explorer.compiler.interpret.loops import run_kernel
 from explorer.compiler.interpret.slc import run_slc
-from explorer.compiler.ir.dlc import DlcProgram
+from explorer.compiler.ir.access.dlc import DlcProgram
+from explorer.compiler.ir.access.slc import SlcProgram
 from explorer.compiler.ir.graph import Graph
 from explorer.compiler.ir.kernels import ScheduledKernel
 from explorer.compiler.ir.loops import Kernel
 from explorer.compiler.ir.module import Module
-from explorer.compiler.ir.slc import SlcProgram
 
 
 def run_program(program: object, inputs: Mapping[str, Any]) -> tuple[Any, dict[str, Any]]:

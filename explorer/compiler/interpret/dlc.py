@@ -17,7 +17,7 @@ from explorer.compiler.interpret.execute import ExecuteUnit, number
 from explorer.compiler.interpret.functions import Number
 from explorer.compiler.interpret.loops import Outputs, bind
 from explorer.compiler.interpret.python import Environment
-from explorer.compiler.ir import dlc
+from explorer.compiler.ir.access import dlc
 from explorer.compiler.ir.index_functions import INDEX_FUNCTIONS
 from explorer.compiler.ir.node import Atom, Node
 

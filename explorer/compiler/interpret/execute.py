@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from explorer.compiler.interpret.functions import REDUCTIONS, SCALAR_FUNCTIONS, Number
 from explorer.compiler.interpret.python import Environment
 from explorer.compiler.ir import loops
-from explorer.compiler.ir.execute import Increment, Lanes, Reset
+from explorer.compiler.ir.access.execute import Increment, Lanes, Reset
 from explorer.compiler.ir.index_functions import INDEX_FUNCTIONS
 from explorer.compiler.ir.node import Atom, Node
 

@@ -89,12 +89,21 @@ def written_buffers(kernel: kernels.ScheduledKernel) -> tuple[str, ...]:
 
 
 def given_extents(programs: Sequence[kernels.ScheduledKernel], inputs: Mapping[str, Number]) -> dict[str, int]:
-    """The extents that the given arrays bring, of all kernels: one may be launched on those of another's arrays."""
+    """The extents that the given arrays bring, of all kernels: one may be launched on those of another's arrays. Where
+    kernels see two dimensions as one, `BN = 3 * B`, it brings the first of them."""
     given = [buffer for kernel in programs for buffer in kernel.buffers if buffer.name in inputs]
     whole = (buffer for buffer in given if np.ndim(inputs[buffer.name]) >= len(buffer.extents))
     shapes = ((buffer.extents, np.shape(_shaped(buffer, inputs[buffer.name], {}))) for buffer in whole)
     pairs = (pair for names, shape in shapes for pair in zip(names, shape, strict=True))
-    return {extent: length for extent, length in pairs if isinstance(extent, str)}
+    counts = {name: count.terms for kernel in programs for name, count in kernel.counts}
+    merged = (buffer for buffer in given if np.ndim(inputs[buffer.name]) == len(buffer.extents) + 1)
+    first = {
+        outer: np.shape(inputs[buffer.name])[0]
+        for buffer in merged
+        for outer, by in counts.get(str(buffer.extents[0]), ())
+        if by == 1 and isinstance(outer, str)
+    }
+    return {**first, **{extent: length for extent, length in pairs if isinstance(extent, str)}}
 
 
 def bound(kernel: kernels.ScheduledKernel, inputs: Mapping[str, Number], written: Outputs) -> Environment:

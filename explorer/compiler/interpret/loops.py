@@ -10,7 +10,7 @@ import numpy as np
 from explorer.compiler.interpret.functions import Number
 from explorer.compiler.interpret.python import Environment, Text
 from explorer.compiler.ir import loops
-from explorer.compiler.ir.lengths import with_lengths
+from explorer.compiler.ir.access.lengths import with_lengths
 from explorer.compiler.ir.node import walk
 
 Outputs = dict[str, Any]

@@ -12,7 +12,7 @@ from explorer.compiler.interpret.execute import ExecuteUnit, number
 from explorer.compiler.interpret.functions import Number
 from explorer.compiler.interpret.loops import Outputs, bind
 from explorer.compiler.interpret.python import Environment
-from explorer.compiler.ir import slc
+from explorer.compiler.ir.access import slc
 from explorer.compiler.ir.index_functions import INDEX_FUNCTIONS
 from explorer.compiler.ir.node import Atom, Node
 

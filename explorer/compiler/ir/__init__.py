@@ -1,1 +1,1 @@
-"""The intermediate representations, a file each: nodes, printer and rules; and what is asked of them."""
+"""The intermediate representations: nodes, printers and rules; and what is asked of them."""

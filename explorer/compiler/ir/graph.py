@@ -10,10 +10,9 @@ itself is its identity: `feature[node]` on nodes is each node's own row.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from functools import cached_property
 
-from explorer.compiler.frozen import dataclass
+from explorer.compiler.frozen import dataclass, replace
 from explorer.compiler.ir.node import Extent, Line, Node, VerificationError
 
 Shape = tuple[Extent, ...]

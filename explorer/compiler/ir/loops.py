@@ -39,7 +39,7 @@ class For(Node):
     """`for k in 0..K`; the iterations of a parallel loop are independent. `note` says what a pass did.
 
     A loop over a segment has bounds that were loaded: `for p in n..n1`. With a `step` above 1 it is a vector loop, as
-    only the execute unit of a decoupled program has them: see `explorer.compiler.ir.execute`."""
+    only the execute unit of a decoupled program has them: see `explorer.compiler.ir.access.execute`."""
 
     variable: str
     extent: Extent

@@ -8,12 +8,13 @@ from functools import wraps
 from typing import Any
 
 from explorer.compiler.frozen import dataclass
-from explorer.compiler.ir.dlc import DlcProgram, print_dlc
-from explorer.compiler.ir.instances import print_instances
-from explorer.compiler.ir.kernels import ScheduledKernel, print_scheduled
+from explorer.compiler.ir.access.dlc import DlcProgram, print_dlc
+from explorer.compiler.ir.access.slc import SlcProgram, print_slc
+from explorer.compiler.ir.kernels import ScheduledKernel
 from explorer.compiler.ir.loops import Kernel, print_kernel
 from explorer.compiler.ir.node import Extent, Line, Node, once
-from explorer.compiler.ir.slc import SlcProgram, print_slc
+from explorer.compiler.ir.print.instances import print_instances
+from explorer.compiler.ir.print.kernels import print_scheduled
 
 AnyProgram = Kernel | ScheduledKernel | SlcProgram | DlcProgram
 

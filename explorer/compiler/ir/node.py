@@ -132,7 +132,8 @@ def _below(node: Node) -> tuple[Node, ...]:
             for child in children:
                 if isinstance(child, Node):
                     found.append(child)
-                    found += _below(child)
+                    if _MEMBERS.get(type(child)) != ():  # a leaf has nothing below
+                        found += _below(child)
         kept = node.__dict__["_below"] = tuple(found)
     return kept
 
@@ -184,6 +185,12 @@ class Names:
         self._taken.add(name)
         self._given.append((hint, name, letters, before))
         return name
+
+    def copy(self) -> Names:
+        """Another allocator, that gives what this one would give now."""
+        again = Names(self._taken)
+        again._numbers.update(self._numbers)
+        return again
 
     def mark(self) -> int:
         """How many names have been given so far."""

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TypeVar
 
 from explorer.compiler.frozen import replace
 from explorer.compiler.ir import loops
-from explorer.compiler.ir.node import Atom, Extent, Node, Origin, once, serving, walk
+from explorer.compiler.ir.node import Atom, Extent, Node, Origin, once, rewrite, serving, walk
 
 AnyStatement = TypeVar("AnyStatement", bound=Node)
 
@@ -71,6 +71,24 @@ def renamed(body: Iterable[loops.Statement], names: Mapping[str, str]) -> tuple[
         return rename(statement, names)
 
     return tuple(map(one, body))
+
+
+def redirected(
+    statement: AnyStatement, to: Mapping[str, str], place: Callable[[tuple[Atom, ...]], tuple[Atom, ...]]
+) -> AnyStatement:
+    """A statement whose accesses of rows or arrays are of others, `to` by name: at the `place` that is made of their
+    indices."""
+
+    def change(node: Node) -> Node:
+        match node:
+            case loops.Load() if node.buffer in to:
+                return replace(node, buffer=to[node.buffer], indices=place(node.indices))
+            case loops.Store() | loops.Accumulate() if node.target in to:
+                return replace(node, target=to[node.target], indices=place(node.indices))
+        return node
+
+    untouched = to.keys().isdisjoint(read_in(statement)) and to.keys().isdisjoint(written_in(statement))
+    return statement if untouched else rewrite(statement, change)
 
 
 def slice_for(candidates: tuple[AnyStatement, ...], readers: Iterable[Node]) -> list[AnyStatement]:
@@ -138,6 +156,18 @@ def is_segment(kernel: loops.Kernel, statement: loops.Statement) -> bool:
     return isinstance(statement, loops.For) and any(
         isinstance(bound, str) and bound not in _fixed_names(kernel) for bound in (statement.lower, statement.extent)
     )
+
+
+def segment_bounds(loop: loops.For, defined: Mapping[str, loops.Statement]) -> tuple[str, Atom] | None:
+    """The array of offsets and the row whose segment a loop visits, from `ptr[row]` to `ptr[row + 1]`, as the
+    statements say that its bounds are defined by; None where it is no row's."""
+    first, last = defined.get(str(loop.lower)), defined.get(str(loop.extent))
+    if not isinstance(first, loops.Load) or not isinstance(last, loops.Load) or first.buffer != last.buffer:
+        return None
+    after = defined.get(str(last.indices[0]))
+    if not isinstance(after, loops.Index) or (after.function, after.operands) != ("add", (first.indices[0], 1)):
+        return None
+    return first.buffer, first.indices[0]
 
 
 @once

@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import field
 from functools import partial
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from explorer.compiler.decisions import grouped
 from explorer.compiler.frozen import dataclass, replace
 from explorer.compiler.ir import loops
-from explorer.compiler.ir.in_place import written_in_place
 from explorer.compiler.ir.index_sets import STARTS
 from explorer.compiler.ir.kernels import Count, ScheduledKernel, reads_of
 from explorer.compiler.ir.module import Module
 from explorer.compiler.ir.node import Names, VerificationError, walk
+from explorer.compiler.ir.print.in_place import written_in_place
 from explorer.compiler.ir.verify.kernels import verify_scheduled
 from explorer.compiler.passes.loops.cleared import clearing_kernel
 from explorer.compiler.report import Mark, Report, ScheduledNest
@@ -37,7 +37,7 @@ from explorer.compiler.schedule.edit.guards import within_extents
 from explorer.compiler.schedule.gemm.outer_products import schedule_outer_products
 from explorer.compiler.schedule.gemm.strategy import Groupings, schedule_pairs, schedule_products
 from explorer.compiler.schedule.match.outer_products import find_outer_sum
-from explorer.compiler.schedule.reuse import scheduled_once
+from explorer.compiler.schedule.reuse import Trials, scheduled_once
 from explorer.compiler.schedule.segments.by_parts import OF_PARTS, in_parts, waits_long
 from explorer.compiler.schedule.segments.by_rows import schedule_rows
 from explorer.compiler.schedule.segments.strategy import OF_SUMS, usual_of_sums
@@ -169,7 +169,7 @@ def _each_scheduled(
     steps: list[ScheduledKernel] = []
     for nest in nests:
         if report.nests is not None:
-            report.nests[nest.name] = partial(scheduling.copy().again, nest)
+            report.nests[nest.name] = partial(scheduling.apart().again, nest)
         steps += scheduling.kernels_once(nest)
         made.append((len(steps), len(report.choices)))
     named = _named_apart(steps)
@@ -192,11 +192,13 @@ def _named_apart(kernels: Sequence[ScheduledKernel]) -> tuple[ScheduledKernel, .
 
 def _with_count(kernel: ScheduledKernel, count: tuple[str, Count] | None) -> ScheduledKernel:
     """The kernel, with how many candidates there are where its arrays need that."""
+    if count is None:
+        return kernel
     named = {extent for buffer in kernel.buffers for extent in buffer.extents}
     named |= {name for node in walk(kernel) for name in reads_of(node)}
     named |= {extent for _, number in kernel.counts for extent in number.names}
     named -= {name for name, _ in kernel.counts}
-    return replace(kernel, counts=(count, *kernel.counts)) if count is not None and count[0] in named else kernel
+    return replace(kernel, counts=(count, *kernel.counts)) if count[0] in named else kernel
 
 
 def _streaming(result: str, kernels: tuple[ScheduledKernel, ...]) -> tuple[ScheduledKernel, ...]:
@@ -223,6 +225,7 @@ class _Scheduling:
     report: Report
     most_bytes: int
     counts: dict[str, Count] = field(default_factory=dict)
+    trials: Trials = field(default_factory=Trials)
 
     @classmethod
     def of(cls, nests: Sequence[loops.Kernel], report: Report, kept: Sequence[str], most_bytes: int) -> _Scheduling:
@@ -233,11 +236,24 @@ class _Scheduling:
     def copy(self) -> _Scheduling:
         """The same, which what is done from here on does not change."""
         repeated = replace(self.repeated, made=self.repeated.made.copy(), names=self.repeated.names.copy())
-        return replace(self, groupings=replace(self.groupings, made=self.groupings.made.copy()), repeated=repeated)
+        groupings = replace(self.groupings, made=self.groupings.made.copy())
+        return replace(self, groupings=groupings, repeated=repeated, trials=Trials())
+
+    def apart(self) -> _Scheduling:
+        """The same, that shares nothing with what is done from here on, the names that it gives neither."""
+        before = self.copy()
+        groupings = replace(before.groupings, names=self.groupings.names.copy())
+        return replace(before, groupings=groupings, counts=dict(self.counts))
 
     def again(self, kernel: loops.Kernel, report: Report) -> tuple[ScheduledKernel, ...]:
-        """A nest's kernels by themselves, chosen and reported elsewhere, with what was grouped before it."""
-        return replace(self.copy(), report=report).kernels(kernel)
+        """A nest's kernels by themselves, chosen and reported elsewhere, with what was grouped before it, and under the
+        names that it gets here: those given are free again for the next time."""
+        names = self.groupings.names
+        mark = names.mark()
+        try:
+            return replace(self.copy(), report=report, counts=dict(self.counts)).kernels(kernel)
+        finally:
+            names.back_to(mark)
 
     def kernels_once(self, kernel: loops.Kernel) -> tuple[ScheduledKernel, ...]:
         """A nest's kernels, those of before where they would be the same."""
@@ -253,7 +269,7 @@ class _Scheduling:
         wanted = str(report.choose(kernel.name, STRATEGY, ""))
         for strategy in (*filter(None, (wanted,)), *self._usual(kernel)):
             report.settle(kernel.name, STRATEGY, strategy)
-            before, said = self.copy(), (report.mark(), self.groupings.names.mark())
+            before, said = self._made_before(), (report.mark(), self.groupings.names.mark())
             if steps := self._attempt(strategy, kernel, strategy == wanted):
                 report.settle(kernel.name, STRATEGY, strategy, misfit(wanted) if wanted else "")
                 parts = strategy in PARTS
@@ -265,16 +281,22 @@ class _Scheduling:
                     raise
                 except Unsupported as error:  # of a part: the nest is whole again for the next strategy
                     report.refused(f"{kernel.name} is not scheduled by {strategy}: {error}")
-                    self._back_to(before, *said)
+                    self._back_to(*before, *said)
                     continue
                 return self._cleared_together(kernel, found) if strategy == STAGES else found
         raise Unsupported(f"No strategy's kernels for {kernel.name} can be shown to be right.")
 
-    def _back_to(self, before: _Scheduling, said: Mark, named: int) -> None:
+    def _made_before(self) -> tuple[dict[Any, Any], dict[Any, Any], dict[Any, Any]]:
+        """What nests share, as it is now."""
+        return self.groupings.made.copy(), self.repeated.made.copy(), self.repeated.names.copy()
+
+    def _back_to(
+        self, groupings: dict[Any, Any], repeated: dict[Any, Any], names: dict[Any, Any], said: Mark, named: int
+    ) -> None:
         """Forgets what has been scheduled since."""
-        self.groupings.made = before.groupings.made
+        self.groupings.made = groupings
         self.groupings.names.back_to(named)
-        self.repeated.made, self.repeated.names = before.repeated.made, before.repeated.names
+        self.repeated.made, self.repeated.names = repeated, names
         self.report.back_to(said)
 
     def _usual(self, kernel: loops.Kernel) -> Iterator[str]:
@@ -352,7 +374,9 @@ class _Scheduling:
                 return schedule_outer_products(kernel, groupings, report)
             case "warps":
                 return warps(kernel, report, self.most_bytes, names)
-        found = OF_SUMS[strategy](join_segments(kernel), report)
+        sums = join_segments(kernel)
+        tried = self.trials.take(strategy, sums, report)
+        found = OF_SUMS[strategy](sums, report) if tried is None else tried
         if walked_by_few(kernel) and not all(is_shared_out(e) or is_soon_merged(e, report.counts) for e in found):
             report.refused(f"{kernel.name} is not scheduled by {strategy}: few blocks would go through all elements")
             return ()
@@ -394,17 +418,20 @@ class _Scheduling:
     def _segments_apart(self, kernel: loops.Kernel) -> tuple[loops.Kernel, ...]:
         """The kernels of a nest's first segment and of the rest, where a strategy of sums is for the segment: one that
         shares a long row out, where the nest as a whole can be done by rows."""
-        by_rows = self._fits(ROWS, kernel)
+        by_rows: bool | None = None
         for parts in split_segments(kernel, self.groupings.names):
             ways = usual_of_sums(parts.sums, self.report.like(None))
-            if any(self._fits(way, parts.sums) for way in ways if way != ROWS or not by_rows):
+            if any(self._fits(way, parts.sums) for way in ways if way != ROWS):
+                return parts.kernels
+            by_rows = self._fits(ROWS, kernel) if by_rows is None else by_rows
+            if not by_rows and ROWS in ways and self._fits(ROWS, parts.sums):
                 return parts.kernels
         return ()
 
     def _fits(self, strategy: str, kernel: loops.Kernel) -> bool:
         """Whether a strategy of sums is for a nest."""
         sums, trial = join_segments(kernel), self.report.like(None)
-        return bool(_shown_right(sums, OF_SUMS[strategy](sums, trial), trial))
+        return bool(_shown_right(sums, self.trials.make(strategy, sums, trial, OF_SUMS[strategy]), trial))
 
     def _in_pieces(self, kernel: loops.Kernel) -> tuple[ScheduledKernel, ...]:
         """The kernels of sums over a whole set; none where a nest is something else."""

@@ -12,10 +12,12 @@ from typing import Any
 
 from explorer.compiler.decisions import Decision, Domain, Policy, Value
 from explorer.compiler.frozen import dataclass
+from explorer.compiler.ir import loops
 from explorer.compiler.ir.kernels import ScheduledKernel
 from explorer.compiler.report import Report, Said
 from explorer.compiler.schedule.distribute.duplicates import Repeated
 from explorer.compiler.schedule.gemm.strategy import Groupings
+from explorer.compiler.schedule.strategies import STRATEGY
 
 Kernels = tuple[ScheduledKernel, ...]
 
@@ -142,3 +144,50 @@ def scheduled_once(
         names = groupings.names.since(named)
         kept.put(key, ScheduledBefore(kernels, listening.answers, names, said, *left))
     return kernels
+
+
+@dataclass(frozen=True)
+class Trial:
+    """What a strategy has made of a nest where it was tried, what it said, and what it was answered."""
+
+    nest: loops.Kernel
+    kernels: Kernels
+    answers: Mapping[str, tuple[Decision, Domain, Value | None]]
+    said: Said
+
+    def taken(self, report: Report) -> bool:
+        """Whether the strategy would make the same now; if so, it is said as if it had."""
+        name, policy = self.nest.name, report.policy
+        if policy is None or report.wanted(name, STRATEGY) is not None or not report.may_say(self.said, name):
+            return False
+        if any(policy.wanted(key, decision, fitting) != was for key, (decision, fitting, was) in self.answers.items()):
+            return False
+        report.say_again(self.said)
+        return True
+
+
+class Trials:
+    """Nests that strategies were tried on, to see whether they fit: what they made there is not made again."""
+
+    def __init__(self) -> None:
+        self._made: dict[tuple[str, int], Trial] = {}
+
+    def make(
+        self, strategy: str, nest: loops.Kernel, report: Report, make: Callable[[loops.Kernel, Report], Kernels]
+    ) -> Kernels:
+        """What a strategy makes of a nest, kept for when it is scheduled by that; `report` is of the trial alone."""
+        policy, place = report.policy, report.place
+        assert policy is not None
+        report.policy = listening = Listening(policy, {})
+        try:
+            kernels = make(nest, report)
+        finally:
+            report.policy = policy
+        if kernels:
+            self._made[strategy, id(nest)] = Trial(nest, kernels, listening.answers, report.since(place))
+        return kernels
+
+    def take(self, strategy: str, nest: loops.Kernel, report: Report) -> Kernels | None:
+        """What it made of that nest, for once; None where it was not tried, or would make something else now."""
+        trial = self._made.pop((strategy, id(nest)), None)
+        return trial.kernels if trial is not None and trial.taken(report) else None

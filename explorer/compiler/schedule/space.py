@@ -85,9 +85,16 @@ class _Nest:
     again: Callable[[Report], object]
     report: Report
     counted: dict[object, int] = field(default_factory=dict)
+    known: dict[frozenset[tuple[str, Value]], tuple[Choice, ...] | None] = field(default_factory=dict)
 
     def traced(self, fixed: Fixed) -> tuple[Choice, ...] | None:
         """The choices that a schedule takes where some are fixed; None where those are not valid together."""
+        key = frozenset(fixed)
+        if key not in self.known:
+            self.known[key] = self._traced(fixed)
+        return self.known[key]
+
+    def _traced(self, fixed: Fixed) -> tuple[Choice, ...] | None:
         policy = Replay(Schedule(fixed), self.report.policy) if self.report.policy else None
         report = self.report.like(policy)
         try:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from explorer.compiler.ir import dlc
+from explorer.compiler.ir.access import dlc
 from explorer.machine.assembly.assemble_access import AccessAssembler
 from explorer.machine.assembly.assemble_execute import ExecuteAssembler
 from explorer.machine.assembly.assembly import ArrayRow, Assembly, AssemblyError, LoadRow, PushRow, StoreRow, table_of

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from explorer.compiler.ir import dlc
+from explorer.compiler.ir.access import dlc
 from explorer.compiler.ir.node import Atom
 from explorer.machine.assembly import opcodes as op
 from explorer.machine.assembly.assembly import AssemblyError, Code, Registers

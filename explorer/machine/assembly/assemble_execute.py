@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from explorer.compiler.ir import dlc, execute, loops
+from explorer.compiler.ir import loops
+from explorer.compiler.ir.access import dlc, execute
 from explorer.compiler.ir.node import Atom, Node
 from explorer.machine.assembly import opcodes as op
 from explorer.machine.assembly.assembly import AssemblyError, Code, Registers

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from explorer.compiler.ir.dlc import DlcProgram
+from explorer.compiler.ir.access.dlc import DlcProgram
+from explorer.compiler.ir.access.lengths import with_lengths
 from explorer.compiler.ir.index_sets import ENDS, counted
-from explorer.compiler.ir.lengths import with_lengths
 from explorer.compiler.ir.loops import Buffer
 from explorer.compiler.ir.node import Extent
 from explorer.machine.parameters import LINE_BYTES, WORD_BYTES

@@ -78,7 +78,6 @@ ADD, MUL, MIN, MAX, COPY = (VALUE_FUNCTIONS[name] for name in ("add", "mul", "mi
 # f result, f operand (of a mean the sum), x begin, x end, lanes (a number; 0: a scalar)
 UNLESS_EMPTY = FIRST_FUNCTION + len(VALUE_FUNCTIONS)
 SEGMENT_MEAN = UNLESS_EMPTY + 1
-EXECUTE_OPCODES = SEGMENT_MEAN + 1
 
 INDEX_FUNCTIONS = {
     "add": INDEX_ADD,

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from explorer.compiler.ir import dlc, execute
+from explorer.compiler.ir.access import dlc, execute
 from explorer.compiler.ir.node import Atom, Node
 from explorer.machine.assembly.binding import InputError
 

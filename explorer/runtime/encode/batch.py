@@ -13,9 +13,9 @@ from explorer.compiler.compilation import Compilation
 from explorer.compiler.ir.graph import Graph, Tensor
 from explorer.compiler.ir.loops import Kernel
 from explorer.compiler.ir.module import Module
+from explorer.runtime import liveness
 from explorer.runtime.arrays import extents_of
 from explorer.runtime.data.triples import InputError, Triples
-from explorer.runtime.encode import liveness
 from explorer.runtime.encode import scores as score_inputs
 
 MEMORY_LIMIT = 2 << 30

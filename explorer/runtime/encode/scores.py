@@ -24,7 +24,7 @@ from explorer.compiler.ir.module import Module
 from explorer.runtime.data.triples import Ids, InputError
 from explorer.runtime.encode.graph import Step, segments
 from explorer.runtime.encode.products import product_ids
-from explorer.runtime.limits.layers import Structure
+from explorer.runtime.encode.structure import Structure
 
 Floats = npt.NDArray[np.float32]
 Outcome = tuple[Floats, dict[str, Floats]]

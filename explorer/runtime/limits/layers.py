@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
 from math import prod
 
 import numpy as np
@@ -13,6 +11,7 @@ from explorer.compiler.ir.graph import Gather, Graph, Segment, Tensor, Value
 from explorer.compiler.ir.index_sets import CONTAINERS, with_products
 from explorer.compiler.ir.work import elements, work_of
 from explorer.runtime.encode.layers import tensor_shape
+from explorer.runtime.encode.structure import Structure
 from explorer.runtime.limits.bounds import FLOAT, SECTOR, distinct_sectors, touched_sectors
 
 NOTE = (
@@ -21,16 +20,6 @@ NOTE = (
     "later ones count in neither. FLOP: each operation of the graph, as the passes left it, for every element of its "
     "set; a function such as exp counts as one, a sum over n elements as n."
 )
-
-
-@dataclass(frozen=True)
-class Structure:
-    """The sizes of the index sets of a run, its maps as arrays over their sets, and the bytes that reading each map
-    takes at the least."""
-
-    counts: Mapping[str, int]
-    maps: Mapping[str, npt.NDArray[np.int32]]
-    map_bytes: Mapping[str, int]
 
 
 def limits(graph: Graph, structure: Structure) -> dict[str, int | str]:

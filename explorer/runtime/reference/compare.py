@@ -34,6 +34,8 @@ Plain = Callable[[], npt.NDArray[np.floating]]
 """The reference's text in float32: as NumPy has it, or one by one."""
 Unflushed = Callable[[], Bounded]
 """The reference's text with bounds that allow no underflow."""
+Overflows = Callable[[], bool]
+"""Whether a value on the way, of the result or of gradients, is too large for float32."""
 
 
 @dataclass(frozen=True)
@@ -72,17 +74,27 @@ def _number(value: float) -> float | None:
     return value if np.isfinite(value) else None
 
 
-def compare(got: Floats, want: Bounded, plain: Sequence[Plain] = (), unflushed: Unflushed | None = None) -> Check:
+def compare(
+    got: Floats,
+    want: Bounded,
+    plain: Sequence[Plain] = (),
+    unflushed: Unflushed | None = None,
+    overflows: Overflows | None = None,
+) -> Check:
     """Hold a result or a gradient against the reference's, of the same elements, in any shape.
 
     A NaN or an infinity matches only the same, or anything where float32 has no bound: there, what is no number is told
     as beyond float32, and a number passes. So is what no digit is right of where underflow on the way alone explains
-    it. The other evaluations are made only where the mean may be an alarm, or where something may have vanished.
+    it, and what is no number where anything on the way overflows: an infinity times 0 is none, as where a factor is
+    taken out of a sum of nothing. The other evaluations are made only where they may decide.
     """
     if got.shape != want.shape:
         return Check(np.inf, want.shape[0] if want.shape else 0)
     ratios = error_over_bound(got, want)
-    unheld = ~np.isfinite(want.error) & np.isfinite(want.value) & ~np.isfinite(got)
+    no_number = np.isfinite(want.value) & ~np.isfinite(got)
+    unheld = ~np.isfinite(want.error) & no_number
+    if overflows is not None and (no_number & ~unheld).any() and overflows():
+        unheld = no_number
     if unflushed is not None and (suspected := _may_have_vanished(got, want) & (ratios <= 1)).any():
         unheld |= suspected & (error_over_bound(got, unflushed()) > 1)
     ratio = float(np.max(np.where(unheld, np.inf, ratios), initial=0.0))

@@ -15,7 +15,7 @@ from explorer.runtime.reference.evaluator import Evaluator, Index
 from explorer.runtime.reference.layers import LayerEvaluator
 from explorer.runtime.reference.numbers.adjoint import backward, payload_of
 from explorer.runtime.reference.numbers.arithmetic import BOUNDED, FLOAT64, Arithmetic
-from explorer.runtime.reference.numbers.bounds import flushing, products_coarser
+from explorer.runtime.reference.numbers.bounds import flushing, overflows_seen, products_coarser
 from explorer.runtime.reference.numbers.primitives import Array, joined, spread
 from explorer.runtime.reference.numbers.tangent import Moved
 from explorer.runtime.reference.ops import OpEvaluator
@@ -179,6 +179,16 @@ class Meaning:
         asked = (self.text, self.inputs, self.sizes, upstream, names, self.name, self.negatives, arithmetic)
         with products_coarser(self.coarser), flushing(arithmetic.flushes):
             return gradients(*asked)[1]
+
+    def overflows(self, upstream: npt.NDArray[np.floating] | None = None, names: Sequence[str] = ()) -> bool:
+        """Whether a value on the way to the result, or back to the gradients by these tensors, is too large for
+        float32."""
+        with overflows_seen() as seen:
+            if upstream is None:
+                self.result()
+            else:
+                self.gradients(upstream, names)
+        return bool(seen)
 
     def change(self, direction: Mapping[str, npt.NDArray[np.floating]], arithmetic: Arithmetic = BOUNDED) -> Array:
         """How the result changes along a direction of these tensors, in any size; 0 where it does not."""

@@ -15,7 +15,7 @@ Event = dict[str, Any]
 GIVEN, OF_TEXT = "given", "the text"
 """Where a result's sizes are from that no data fixes."""
 
-FailureKind = Literal["error", "timeout", "memory", "cancelled", "superseded", "refused", "crashed"]
+FailureKind = Literal["error", "timeout", "memory", "cancelled", "superseded", "refused", "crashed", "away"]
 
 
 def queued(position: int, message: str) -> Event:
@@ -31,6 +31,11 @@ def started(target: TargetName, device: str) -> Event:
 def progress(what: str, done: int, total: int) -> Event:
     """`done` of `total` steps of what the sentence `what` names."""
     return {"event": "progress", "what": what, "done": done, "total": total}
+
+
+def repeated(message: str) -> Event:
+    """The run begins anew: what it said before counts no more, and its result says `repeated`."""
+    return {"event": "repeated", "message": message}
 
 
 def timed_sample(index: int, milliseconds: float, of: str = "") -> Event:
@@ -67,8 +72,9 @@ def is_last(event: Event) -> bool:
 
 
 def is_end_of_worker(event: Event) -> bool:
-    """Whether the process that says this is of no more use: a kernel has broken its context on the device."""
-    return event.get("event") == "failed" and event.get("kind") == "crashed"
+    """Whether the process that says this is of no more use: a kernel has broken its context on the device, or it was
+    stopped in the middle of a compilation."""
+    return bool(event.get("stopped")) or (event.get("event") == "failed" and event.get("kind") == "crashed")
 
 
 def sentence_diagnostic(message: str, detail: str = "") -> dict[str, Any]:

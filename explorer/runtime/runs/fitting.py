@@ -7,7 +7,7 @@ are counted on. The page, the command line and every run compile for data here, 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
@@ -20,6 +20,8 @@ from explorer.compiler.ir.graph import Gather, Graph
 from explorer.compiler.ir.index_sets import count_name
 from explorer.compiler.ir.node import Extent
 from explorer.compiler.pipeline import STAGES
+from explorer.compiler.stages import Stages
+from explorer.compiler.unsupported import OutOfBudget
 from explorer.runtime.data.graphs import graph_counts
 from explorer.runtime.encode.ops import Sets
 from explorer.runtime.runs.request import ModelRequest, attempt, sources
@@ -59,27 +61,40 @@ class Fitted:
     sizes_from: Mapping[str, str]
     data: str = ""
 
-    def to_json(self, stages: list[str] | None = None) -> dict[str, Any]:
+    def to_json(self, stages: list[str] | None = None, snapshots: list[str] | None = None) -> dict[str, Any]:
         """The compilation's JSON, with the data that it is for and where its sizes are from."""
-        found = self.compilation.to_json(stages)
+        found = self.compilation.to_json(stages, snapshots)
         return {**found, "data": self.data, "sizes_from": dict(self.sizes_from)}
 
-    def forms(self, stages: list[str]) -> Iterator[dict[str, Any]]:
+    def forms(self, stages: list[str], snapshots: list[str] | None = None) -> Iterator[dict[str, Any]]:
         """Its JSON, and before it that of the first form of what NVRTC would keep a reader waiting for.
 
         Both forms are made at once, each by one core: NVRTC lets go of Python's lock."""
         late = [spec.name for spec in STAGES if spec.on_demand and spec.name in stages]
         if not (late and self.compilation.ok and self._is_slow()):
-            yield self.to_json(stages)
+            yield self.to_json(stages, snapshots)
             return
         first = replace(self, compilation=self.compilation.first_form())
-        with ThreadPoolExecutor(1) as behind:
-            best = behind.submit(lambda: [self.compilation.stages[name] for name in late])
-            shown = first.to_json(stages)
-            if not best.done() and all(first.compilation.stages[name].available for name in late):
-                yield shown
+        behind = ThreadPoolExecutor(1)
+        best = behind.submit(lambda: [self.compilation.stages[name] for name in late])
+        behind.shutdown(wait=False)  # nobody waits for what is stopped
+        shown = first.to_json(stages, snapshots)
+        if not best.done() and all(first.compilation.stages[name].available for name in late):
+            yield shown
+        self._wait(best, late, first.compilation)
+        yield self.to_json(stages, snapshots)
+
+    def _wait(self, best: Future[Any], late: list[str], first: Compilation) -> None:
+        """Until the best form is made, or the compilation has taken what it may, for which the first form may have been
+        stopped."""
+        assert isinstance(first.stages, Stages)
+        assert isinstance(self.compilation.stages, Stages)
+        try:
+            if first.stages.stopped_by is not None:
+                raise first.stages.stopped_by
             best.result()
-        yield self.to_json(stages)
+        except (OutOfBudget, MemoryError) as error:
+            self.compilation.stages.stop_first_of(late, error)
 
     def _is_slow(self) -> bool:
         """Whether there are kernels whose best form nobody has made before."""
@@ -92,7 +107,7 @@ def fit(request: ModelRequest) -> Fitted:
 
     Raises InputError for data that cannot be read."""
     compilation = attempt(request)
-    if not request.data or compilation.family not in ("layer", "op"):
+    if not (compilation.ok and request.data and compilation.family in ("layer", "op")):
         return Fitted(compilation, sources(request, compilation))
     if compilation.family == "op":
         return fit_op(request, compilation, outline(request.data, request.folder))
@@ -107,7 +122,8 @@ def fit_op(request: ModelRequest, compilation: Compilation, lists: Lists) -> Fit
     The last dims of the table that is picked from are set where they are named, and where the request leaves them. An
     op that is no model at those sizes keeps its own."""
     graph = compilation.stages["graph"].program
-    assert isinstance(graph, Graph)
+    if not isinstance(graph, Graph):  # it was stopped
+        return Fitted(compilation, sources(request, compilation), request.data)
     brought = {dim: size for dim, size in sizes_brought(graph, lists.row_shape).items() if dim not in request.sizes}
     counts = op_counts(graph, lists)
     for fixed in (brought, {}):

@@ -18,14 +18,15 @@ from explorer.compiler.ir.graph import Graph, Tensor
 from explorer.compiler.ir.module import Module
 from explorer.runtime.data.graphs import RelationalGraph, load_graph
 from explorer.runtime.data.normal import standard_normal
-from explorer.runtime.encode.footprint import MEMORY_LIMIT, check_memory, room_for
 from explorer.runtime.encode.graph import DOMAINS, Encodings, encode
 from explorer.runtime.encode.layers import finish, program_inputs, programs, tensor_shape, upstream_name
+from explorer.runtime.encode.structure import Structure
 from explorer.runtime.limits import layers as bounds_layer
 from explorer.runtime.reference.compare import Check
 from explorer.runtime.reference.evaluate import Meaning
 from explorer.runtime.reference.sampling import Data, Sample, cut, draw, renumber, takes_long
 from explorer.runtime.runs.events import Event, progress
+from explorer.runtime.runs.footprint import MEMORY_LIMIT, check_memory, room_for
 from explorer.runtime.runs.request import STEPS, Floats, Outcome, RunRequest, Setup, coarser, compile_request
 
 GRADIENT_EDGES = 20_000
@@ -86,7 +87,7 @@ class LayerSetup(Setup):
     def describe(self, check: Check) -> dict[str, Any]:
         described, maps = self.encodings.describe(), self.encodings.maps
         map_bytes = {name: array.nbytes for name, array in maps.items()}
-        structure = bounds_layer.Structure(self.encodings.counts, maps, map_bytes)
+        structure = Structure(self.encodings.counts, maps, map_bytes)
         return {
             "data": {name: described[name] for name in ("name", "source", "nodes", "edges", "ntypes", "etypes")},
             "encodings": described,

@@ -19,15 +19,16 @@ from explorer.runtime.data.index_lists import SparseRows
 from explorer.runtime.data.lists import DEFAULT, DEFAULTS, load_lists
 from explorer.runtime.data.locality import reuse
 from explorer.runtime.data.normal import standard_normal
-from explorer.runtime.encode.footprint import MEMORY_LIMIT, check_memory, room_for
 from explorer.runtime.encode.layers import tensor_shape, upstream_name
 from explorer.runtime.encode.ops import EncodedLists, Sets, finish, is_weight, program_inputs, programs_of
+from explorer.runtime.encode.structure import Structure
 from explorer.runtime.limits import layers as bounds_layer
 from explorer.runtime.reference.compare import Check
 from explorer.runtime.reference.evaluate import Meaning
 from explorer.runtime.reference.sampling import Data, Sample, cut, draw, renumber, takes_long
 from explorer.runtime.runs.events import Event, progress
 from explorer.runtime.runs.fitting import fit_op
+from explorer.runtime.runs.footprint import MEMORY_LIMIT, check_memory, room_for
 from explorer.runtime.runs.request import STEPS, Floats, Outcome, RunRequest, Setup, coarser
 
 GRADIENT_TERMS = 2_000_000
@@ -94,7 +95,7 @@ class OpSetup(Setup):
 
     def describe(self, check: Check) -> dict[str, Any]:
         encoded, lists = self.encoded, self.encoded.lists
-        structure = bounds_layer.Structure(encoded.counts, encoded.maps, encoded.map_bytes)
+        structure = Structure(encoded.counts, encoded.maps, encoded.map_bytes)
         return {
             "data": lists.describe(),
             "reuse": reuse(lists.idx) if lists.num_entries <= MOST_TRACED else None,

@@ -16,19 +16,19 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-import explorer
 from explorer.compiler.compilation import Compilation
 from explorer.compiler.decisions import ScheduleTextError
 from explorer.compiler.ir.kernels import Multiply, Precision
 from explorer.compiler.ir.node import walk
 from explorer.compiler.language.diagnostics import Diagnostic
-from explorer.runtime.encode.footprint import MEMORY_LIMIT
+from explorer.runtime import compiling
 from explorer.runtime.reference.compare import Check, compare, worst
 from explorer.runtime.reference.evaluate import Meaning
 from explorer.runtime.reference.numbers.arithmetic import FLOAT32, ONE_BY_ONE, UNFLUSHED, Arithmetic
 from explorer.runtime.reference.numbers.bounds import Bounded
 from explorer.runtime.reference.sampling import Sample
 from explorer.runtime.runs.events import GIVEN, OF_TEXT, Event, failed
+from explorer.runtime.runs.footprint import MEMORY_LIMIT
 from explorer.runtime.targets.table import TARGETS, TargetName
 
 Floats = npt.NDArray[np.float32]
@@ -96,7 +96,8 @@ class RunRequest(ModelRequest):
     `options` of its compilation. A run of any other program is refused; where there is none, nothing was shown.
     `machine` sets parameters of the simulated machine by name, `peers` times PyTorch beside a run on a GPU.
     `written` is the text of a DLC program that "dae" runs in the place of the compiled one, `memory` the most bytes
-    that the run's arrays may take, None where it is what there is.
+    that the run's arrays may take, None where it is what there is. `expected` is a text that must give the same
+    results (`expected.py`).
     """
 
     on: TargetName
@@ -108,6 +109,7 @@ class RunRequest(ModelRequest):
     machine: Mapping[str, int | float] = field(default_factory=dict)
     peers: bool = True
     written: str = ""
+    expected: str = ""
     memory: int | None = MEMORY_LIMIT
 
     def to_json(self) -> dict[str, Any]:
@@ -197,7 +199,8 @@ class Setup(ABC):
     def check(self, got: Floats) -> Check:
         """Holds a result against the one that the model must give."""
         taken, meaning = got if self.sample is None else self.sample.taken(got), self.part or self.meaning
-        return compare(taken, self.bounds, self._plain(meaning.result), lambda: meaning.result(UNFLUSHED))
+        plain = self._plain(meaning.result)
+        return compare(taken, self.bounds, plain, lambda: meaning.result(UNFLUSHED), meaning.overflows)
 
     def check_gradients(self, gradients: Mapping[str, Floats], run: Run) -> None:
         """Fills in the check of each gradient; of a large run, of all together, and of those that `run` gives for a
@@ -221,7 +224,8 @@ class Setup(ABC):
         summed = np.sqrt(upstream.size * sum(float(np.sum(np.square(part))) for part in along.values()))
         scale = float(np.sum(np.abs(upstream) * change.error)) + summed
         want = Bounded(np.array([np.sum(upstream * change.value)]), 0.0, scale)
-        return compare(np.array([sum(float(part.sum()) for part in along.values())]), want)
+        found = np.array([sum(float(part.sum()) for part in along.values())])
+        return compare(found, want, overflows=self.meaning.overflows)
 
     @cached_property
     def _along(self) -> tuple[dict[str, npt.NDArray[np.float64]], Bounded]:
@@ -247,6 +251,7 @@ class Setup(ABC):
                 self.wanted[name],
                 self._plain(lambda arithmetic: evaluated(arithmetic, name)),
                 lambda: evaluated(UNFLUSHED, name),
+                lambda: self.meaning.overflows(self.upstream, self.learnt),
             )
 
         return {name: check(name) for name in gradients}
@@ -326,7 +331,7 @@ def attempt(request: ModelRequest, counts: Mapping[str, int] | None = None, coun
     sizes = {**request.default_sizes, **request.sizes}
     given = (sorted(sizes.items()), sorted(request.options.items()), request.name, counts, counted_on)
     key = (request.text, repr(given))  # 1 and True are equal, but not as options
-    found = _LATEST.pop(key, None) or explorer.compile(
+    found = _LATEST.pop(key, None) or compiling.compile(
         request.text,
         sizes=sizes,
         options=request.options,
@@ -392,16 +397,6 @@ def coarser(compilation: Compilation, on: TargetName) -> float:
 def worse(one: Check, other: Check) -> Check:
     """The check that is wrong, or the one with the larger error."""
     return max(one, other, key=lambda check: (not check.matches, check.ratio))
-
-
-def statistics(samples: list[float]) -> dict[str, float]:
-    """The figures shown of a list of times in milliseconds."""
-    return {
-        "median_ms": float(np.median(samples)),
-        "p5_ms": float(np.percentile(samples, 5)),
-        "p95_ms": float(np.percentile(samples, 95)),
-        "least_ms": min(samples),
-    }
 
 
 def sentence(error: Exception) -> str:

@@ -17,7 +17,6 @@ from explorer.compiler.compilation import Compilation
 from explorer.runtime.data.triples import Triples, load_triples
 from explorer.runtime.encode import batch
 from explorer.runtime.encode import scores as score_inputs
-from explorer.runtime.encode.footprint import MEMORY_LIMIT, room_for
 from explorer.runtime.encode.layers import upstream_name
 from explorer.runtime.encode.scores import Encoding
 from explorer.runtime.limits import bounds
@@ -26,6 +25,7 @@ from explorer.runtime.reference.compare import Check
 from explorer.runtime.reference.evaluate import Meaning
 from explorer.runtime.reference.sampling import Sample, draw_batch
 from explorer.runtime.runs.events import Event, progress
+from explorer.runtime.runs.footprint import MEMORY_LIMIT, room_for
 from explorer.runtime.runs.request import STEPS, Floats, Outcome, RunRequest, Setup, coarser
 
 GRADIENT_SCORES = 20_000

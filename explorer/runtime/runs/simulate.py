@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from explorer.compiler.compilation import Compilation
-from explorer.compiler.ir.dlc import DlcProgram
+from explorer.compiler.ir.access.dlc import DlcProgram
 from explorer.compiler.ir.module import Module
 from explorer.machine.parameters import WORD_BYTES, MachineParameters
 from explorer.machine.summary import share

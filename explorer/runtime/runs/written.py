@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
 from explorer.compiler.compilation import Compilation
-from explorer.compiler.ir import dlc
+from explorer.compiler.ir.access import dlc
 from explorer.compiler.ir.loops import Buffer
 from explorer.compiler.ir.module import Module
 from explorer.compiler.ir.node import Node, Span, VerificationError

@@ -27,9 +27,9 @@ from explorer.compiler.ir.loops import Buffer, For, Kernel
 from explorer.compiler.ir.module import Module
 from explorer.compiler.ir.node import walk
 from explorer.compiler.unsupported import Unsupported
+from explorer.runtime import liveness
 from explorer.runtime.arrays import Arrays, Extents, check_inputs, kernels_of
 from explorer.runtime.data.triples import InputError
-from explorer.runtime.encode import liveness
 
 FLOAT_RULES = {"reassoc", "contract", "nsz"}
 """LLVM may reorder sums (or it could not use vectors for them) and fuse a multiplication with an addition, but must

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from explorer.compiler.ir.dlc import DlcProgram
+from explorer.compiler.ir.access.dlc import DlcProgram
 from explorer.compiler.ir.module import Module
 from explorer.machine.alone import alone_times, core_alone
 from explorer.machine.parameters import WORD_BYTES, MachineParameters

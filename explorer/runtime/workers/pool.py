@@ -11,15 +11,17 @@ import json
 import os
 import signal
 import sys
-from collections.abc import AsyncGenerator, Iterator, Mapping
+from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
 from contextlib import aclosing, suppress
+from pathlib import Path
+from threading import Thread
 from typing import Any, Literal, Protocol
 
 from explorer.runtime.runs import events
 from explorer.runtime.runs.events import Event
 
-Role = Literal["compile", "run", "run-once"]
-"""What a worker is for: `run` is warmed by a rehearsal, `run-once` starts at once and loads what it needs."""
+Role = Literal["compile", "run", "run-once", "reuse"]
+"""What a worker is for: `run` is warmed by a rehearsal; `run-once` and `reuse` start at once, load what they need."""
 
 GIB = 1 << 30
 RUN_MEMORY = 4 * GIB
@@ -32,8 +34,9 @@ _STARTING: dict[Role, str] = {
     "compile": "starting a process for compilations",
     "run": "starting a process for runs (the first on a computer compiles the simulator: half a minute)",
     "run-once": "starting a process for the run",
+    "reuse": "starting a process for reuse distances",
 }
-_LINE_BYTES = 64 << 20
+LINE_BYTES = 64 << 20
 """The longest event: a compilation with every stage and every pass, with room to spare."""
 _REQUESTS_PER_WORKER = 200
 """A worker is replaced after this many: compiled kernels stay in a process until it ends."""
@@ -43,16 +46,23 @@ class WorkerLostError(Exception):
     """The worker ended, or never came up; the message is a sentence for the user."""
 
 
+class NeverTakenError(WorkerLostError):
+    """The worker ended while it waited for work: no fault of the request, which another may take."""
+
+
 class Worker:
     """One process that answers one request at a time."""
 
     def __init__(self, process: asyncio.subprocess.Process) -> None:
         self._process = process
         self.answered = 0
+        self.last_bytes = 0
+        """How long the last event's line was."""
 
     @classmethod
-    async def start(cls, role: Role, memory: int, quiet: bool) -> Worker:
-        """Start a process and wait until it is warm. Its stderr is dropped if `quiet`, else inherited.
+    async def start(cls, role: Role, memory: int, quiet: bool, folders: Sequence[Path] = ()) -> Worker:
+        """Start a process and wait until it is warm. Its stderr is dropped if `quiet`, else inherited; it may read the
+        `folders`.
 
         Raises WorkerLostError when it ends or stays silent.
         """
@@ -62,11 +72,12 @@ class Worker:
             "explorer.runtime.workers.worker",
             role,
             str(memory),
+            *map(str, folders),
             stdin=asyncio.subprocess.PIPE,
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.DEVNULL if quiet else None,
             start_new_session=True,
-            limit=_LINE_BYTES,
+            limit=LINE_BYTES,
         )
         worker = cls(process)
         try:
@@ -108,11 +119,17 @@ class Worker:
     async def answer(self, request: Mapping[str, Any], deadline: float) -> AsyncGenerator[Event, None]:
         """The events of one request, each as it comes, up to the last.
 
-        Raises TimeoutError at `deadline` (the loop's clock), WorkerLostError if the process ends.
+        Raises TimeoutError at `deadline` (the loop's clock), WorkerLostError if the process ends, of which
+        NeverTakenError if it did so before it took the request.
         """
         assert self._process.stdin is not None
         self.answered += 1
         self._process.stdin.write(json.dumps(request).encode() + b"\n")
+        try:
+            async with asyncio.timeout_at(deadline):
+                await self._read()  # that it has taken the request
+        except WorkerLostError as error:
+            raise NeverTakenError(str(error)) from None
         while True:
             async with asyncio.timeout_at(deadline):
                 event = await self._read()
@@ -124,6 +141,7 @@ class Worker:
         assert self._process.stdout is not None
         try:
             line = await self._process.stdout.readline()
+            self.last_bytes = len(line)
             event: Event = json.loads(line)
         except ValueError:
             self.kill()
@@ -150,16 +168,25 @@ class Pool(Protocol):
 
 
 class WorkerPool:
-    """Warm workers of one role: `concurrent` that may be busy at once and `spare` to take a killed one's place.
+    """Warm workers of one role: `concurrent` that may be busy at once and `spare` to take a killed one's place. They
+    may read the `folders` besides what they compute with.
 
     Use it inside one event loop: `open()` (or let the first request start workers), then `stream`
     requests, then `await close()`.
     """
 
     def __init__(
-        self, role: Role, *, concurrent: int = 1, spare: int = 1, memory: int = RUN_MEMORY, quiet: bool = False
+        self,
+        role: Role,
+        *,
+        concurrent: int = 1,
+        spare: int = 1,
+        memory: int = RUN_MEMORY,
+        quiet: bool = False,
+        folders: Sequence[Path] = (),
     ) -> None:
         self.role: Role = role
+        self._folders = folders
         self._total = concurrent + spare
         self._memory = memory
         self._quiet = quiet
@@ -168,6 +195,8 @@ class WorkerPool:
         self._starting: set[asyncio.Task[None]] = set()
         self._ending: set[asyncio.Task[None]] = set()
         self._one_at_a_time = asyncio.Lock()
+        self.retired = 0
+        """How many workers were ended, or found dead."""
 
     @property
     def pids(self) -> list[int]:
@@ -199,26 +228,26 @@ class WorkerPool:
         The time limit counts from the moment a worker takes the request. Closing the iterator early kills
         the worker.
         """
-        if self._ready.empty():
-            yield events.progress(_STARTING[self.role], 0, 1)
-        begun = False
         try:
-            async with aclosing(self._attempt(request, seconds)) as attempt:
-                async for event in attempt:
-                    begun = True
-                    yield event
-                return
-        except WorkerLostError as error:
-            if begun:
-                yield _crashed(error)
-                return
-        # It may have died while it waited for work: that is no fault of this request.
-        try:
-            async with aclosing(self._attempt(request, seconds)) as attempt:
-                async for event in attempt:
+            async with aclosing(self.stream_or_lose(request, seconds)) as stream:
+                async for event in stream:
                     yield event
         except WorkerLostError as error:
             yield _crashed(error)
+
+    async def stream_or_lose(self, request: Mapping[str, Any], seconds: float) -> AsyncGenerator[Event, None]:
+        """As `stream`, for whoever can have a run done again. Raises WorkerLostError if its process ends without a last
+        event, or none can be had."""
+        if self._ready.empty():
+            yield events.progress(_STARTING[self.role], 0, 1)
+        try:
+            async with aclosing(self._attempt(request, seconds)) as attempt:
+                async for event in attempt:
+                    yield event
+        except NeverTakenError:
+            async with aclosing(self._attempt(request, seconds)) as attempt:
+                async for event in attempt:
+                    yield event
 
     async def _attempt(self, request: Mapping[str, Any], seconds: float) -> AsyncGenerator[Event, None]:
         """One worker's answer to a request. Raises WorkerLostError if it ends or none can be had."""
@@ -231,7 +260,7 @@ class WorkerPool:
                     finished = events.is_last(event) and not events.is_end_of_worker(event)
                     if finished:
                         self._give_back(worker)
-                    yield event
+                    yield {**event, "bytes": worker.last_bytes} if self.role == "compile" else event
         except TimeoutError:
             yield events.failed(
                 "timeout",
@@ -250,7 +279,7 @@ class WorkerPool:
         try:
             # On few cores, the first is ready sooner if the next does not start beside it.
             async with self._one_at_a_time:
-                started = await Worker.start(self.role, self._memory, self._quiet)
+                started = await Worker.start(self.role, self._memory, self._quiet, self._folders)
             self._workers.add(started)
         except OSError as error:
             started = WorkerLostError(f"A worker process could not be started: {error.strerror}.")
@@ -283,6 +312,7 @@ class WorkerPool:
     def _discard(self, worker: Worker) -> None:
         """Kill a worker now; the rest of its end may take its time."""
         worker.kill()
+        self.retired += worker in self._workers
         self._workers.discard(worker)
         task = asyncio.get_running_loop().create_task(worker.end())
         self._ending.add(task)
@@ -293,7 +323,10 @@ def stream_here(
     request: Mapping[str, Any], *, role: Role = "run-once", seconds: float = RUN_SECONDS, memory: int = RUN_MEMORY
 ) -> Iterator[Event]:
     """The events of one request, in a worker of its own that ends with it and may take so many bytes of this machine's
-    memory; for callers with no event loop."""
+    memory; for callers with no event loop.
+
+    The event loop has a thread of its own, so that Ctrl-C stops the caller, never the loop halfway through a step.
+    """
 
     async def events_of_one() -> AsyncGenerator[Event, None]:
         pool = WorkerPool(role, spare=0, memory=memory, quiet=True)
@@ -304,13 +337,28 @@ def stream_here(
         finally:
             await pool.close()
 
-    async def next_of(stream: AsyncGenerator[Event, None]) -> Event | None:
+    stream = events_of_one()
+    reading: asyncio.Task[Any] | None = None
+
+    async def next_event() -> Event | None:
+        nonlocal reading
+        reading = asyncio.current_task()
         return await anext(stream, None)
 
-    with asyncio.Runner() as runner:
-        stream = events_of_one()
-        try:
-            while (event := runner.run(next_of(stream))) is not None:
-                yield event
-        finally:
-            runner.run(stream.aclose())
+    async def end() -> None:
+        if reading is not None:
+            reading.cancel()
+            await asyncio.wait({reading})
+        await stream.aclose()
+
+    loop = asyncio.new_event_loop()
+    thread = Thread(target=loop.run_forever, name="events of one request", daemon=True)
+    thread.start()
+    try:
+        while (event := asyncio.run_coroutine_threadsafe(next_event(), loop).result()) is not None:
+            yield event
+    finally:
+        asyncio.run_coroutine_threadsafe(end(), loop).result()
+        loop.call_soon_threadsafe(loop.stop)
+        thread.join()
+        loop.close()

@@ -1,9 +1,10 @@
-"""A process that compiles or runs models for another one: `python -m explorer.runtime.workers.worker ROLE MEMORY`.
+"""A process that compiles or runs models for another one: `python -m explorer.runtime.workers.worker ROLE MEMORY
+[FOLDER ...]`, which it may read besides what it computes with.
 
-Requests come on stdin and events go to stdout, one JSON object a line. The first line out is `ready`; each
-request is answered by events of which the last is `result` or `failed`. The process ends when stdin closes,
-so it cannot outlive its parent, and the parent may kill it at any moment: it keeps nothing. It also ends itself after
-a run that broke its context on a GPU, since nothing can run in that any more.
+Requests come on stdin and events go to stdout, one JSON object a line. The first line out is `ready`; each request is
+answered by `taken` at once, and then by events of which the last is `result` or `failed`. The process ends when stdin
+closes, so it cannot outlive its parent, and the parent may kill it at any moment: it keeps nothing. It also ends itself
+after a run that broke its context on a GPU, since nothing can run in that any more.
 """
 
 from __future__ import annotations
@@ -16,20 +17,39 @@ import resource
 import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
 from typing import IO, Any
 
 from explorer.runtime.runs import events
 from explorer.runtime.runs.events import Event
+from explorer.runtime.workers.budget import stopped_after
+from explorer.runtime.workers.isolation.worker import isolate
+
+LARGEST_ANSWER = 8 << 20
+"""Bytes of a compilation's JSON, which whoever asked reads at one go: twenty times what most texts have. Lines that
+come of hundreds of operations name them all."""
 
 
 def compile_model(request: Mapping[str, Any]) -> Iterator[Event]:
-    """Compile a text for its data; the result event carries the compilation's JSON, and where a `first` form was asked
-    for and the best takes long, an event before it that of the first one."""
+    """Compile a text for its data, within the `seconds` that it may take; see `compile_for_data`."""
+    from explorer.compiler.unsupported import OutOfBudget
+
+    asked = {name: value for name, value in request.items() if name != "seconds"}
+    try:
+        with stopped_after(request.get("seconds")):
+            yield from compile_for_data(asked)
+    except OutOfBudget as error:
+        yield events.failed("timeout", f"{error} No stage was made by then.", "Make the model smaller.")
+
+
+def compile_for_data(request: Mapping[str, Any]) -> Iterator[Event]:
+    """The result event carries the compilation's JSON, and where a `first` form was asked for and the best takes long,
+    an event before it that of the first one. What is stopped has the stages that were made."""
     from explorer.runtime.data.triples import InputError
     from explorer.runtime.runs.fitting import fit
     from explorer.runtime.runs.request import ModelRequest
 
-    asked = {name: value for name, value in request.items() if name not in ("stages", "first", "costs")}
+    asked = {name: value for name, value in request.items() if name not in ("stages", "snapshots", "first", "costs")}
     model = ModelRequest(**asked)
     try:
         found = fit(model)
@@ -41,8 +61,8 @@ def compile_model(request: Mapping[str, Any]) -> Iterator[Event]:
 
         yield events.result({"ok": True, "costs": costs_json(found, model, request["costs"])})
         return
-    wanted = request["stages"]
-    for body in found.forms(wanted) if request.get("first") else [found.to_json(wanted)]:
+    wanted = request["stages"], request.get("snapshots")
+    for body in found.forms(*wanted) if request.get("first") else [found.to_json(*wanted)]:
         yield events.first(body) if body["first"] else events.result(body)
 
 
@@ -51,6 +71,19 @@ def run_model(request: Mapping[str, Any]) -> Iterator[Event]:
     from explorer.runtime.run import RunRequest, execute
 
     yield from execute(RunRequest.from_json(request))
+
+
+def find_reuse(request: Mapping[str, Any]) -> Iterator[Event]:
+    """The distribution of the reuse distances of data that is there, or in a folder."""
+    from explorer.runtime.data.lists import load_lists
+    from explorer.runtime.data.locality import reuse
+    from explorer.runtime.data.triples import InputError
+
+    folder = request["data_dir"]
+    try:
+        yield events.result(reuse(load_lists(request["data"], Path(folder) if folder else None).idx))
+    except InputError as error:
+        yield events.failed("refused", str(error))
 
 
 def warm_compile() -> None:
@@ -67,11 +100,11 @@ def warm_run() -> None:
     """
     import numpy as np
 
-    import explorer
-    import explorer.runtime.run
+    import explorer.runtime.run  # noqa: F401
+    from explorer.runtime import compiling
     from explorer.runtime.targets.table import TARGETS
 
-    compilation = explorer.compile(
+    compilation = compiling.compile(
         "score Rehearsal(h: entity, r: relation, t: entity):\n    param E[entity, 2]\n    return norm(E[h] - E[t], 1)\n"
     )
     inputs: dict[str, Any] = {index: np.zeros(1, np.int32) for index in "hrt"}
@@ -88,6 +121,7 @@ ROLES: dict[str, tuple[Callable[[], None], Callable[[Mapping[str, Any]], Iterato
     "compile": (warm_compile, compile_model),
     "run": (warm_run, run_model),
     "run-once": (no_warming, run_model),
+    "reuse": (no_warming, find_reuse),
 }
 
 
@@ -97,7 +131,6 @@ def limit_memory(limit: int) -> None:
     RLIMIT_DATA counts private writable memory; RLIMIT_AS would also count what libraries only reserve.
     """
     resource.setrlimit(resource.RLIMIT_DATA, (limit, limit))
-    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
 
 
 def claim_stdout() -> IO[str]:
@@ -132,18 +165,29 @@ def _finite(value: Any) -> Any:
     return value
 
 
+def line_of(event: Mapping[str, Any], role: str) -> str:
+    """An event as a worker of a role sends it: a compilation that is too large as a refusal."""
+    try:
+        line = json.dumps(event, allow_nan=False, separators=(",", ":"))
+    except ValueError:
+        line = json.dumps(_finite(event), allow_nan=False, separators=(",", ":"))
+    if role != "compile" or len(line) <= LARGEST_ANSWER:
+        return line
+    size, most = len(line) >> 20, LARGEST_ANSWER >> 20
+    told = f"The stages of this model take {size} MB, more than the {most} MB that are shown."
+    return json.dumps(events.failed("refused", told, "Make it shorter."))
+
+
 def main(argv: list[str]) -> None:
-    role, memory = argv
+    role, memory, *folders = argv
     limit_memory(int(memory))
+    if role != "run-once":  # which is its user's own, on files that are anywhere
+        isolate(role, [Path(folder) for folder in folders])
     channel = claim_stdout()
     requests = listen()
 
     def send(event: Mapping[str, Any]) -> None:
-        try:
-            line = json.dumps(event, allow_nan=False, separators=(",", ":"))
-        except ValueError:
-            line = json.dumps(_finite(event), allow_nan=False, separators=(",", ":"))
-        channel.write(line + "\n")
+        channel.write(line_of(event, role) + "\n")
         channel.flush()
 
     warm, answer = ROLES[role]
@@ -155,6 +199,7 @@ def main(argv: list[str]) -> None:
     send({"event": "ready"})
     while True:
         request = requests.get()
+        send({"event": "taken"})
         try:
             for event in answer(request):
                 send(event)

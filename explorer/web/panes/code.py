@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import Any
 
 from markupsafe import Markup
@@ -122,6 +123,12 @@ def by_unit(lines: Sequence[CodeLine]) -> tuple[Code, Code] | None:
     return None if "access" in units[start:] else (in_chunks(lines[:start]), in_chunks(lines[start:]))
 
 
+@lru_cache(maxsize=32)
+def _rows(before: tuple[str, ...], after: tuple[str, ...]) -> tuple[differences.Row, ...]:
+    """Kept, since a page asks for the same difference with each of its panes that changes."""
+    return tuple(differences.rows(before, after))
+
+
 def difference(
     language: str,
     before: Sequence[Mapping[str, Any]],
@@ -129,7 +136,7 @@ def difference(
     labels: Mapping[int, str],
 ) -> tuple[Code, Code]:
     """Both sides line by line, filled up so that what is equal stands side by side."""
-    rows = tuple(differences.rows([line["text"] for line in before], [line["text"] for line in after]))
+    rows = _rows(tuple(line["text"] for line in before), tuple(line["text"] for line in after))
     old = lines_of(language, before, labels, {row.old: row.old_words for row in rows if row.old is not None})
     new = lines_of(language, after, labels, {row.new: row.new_words for row in rows if row.new is not None})
 

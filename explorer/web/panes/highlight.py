@@ -53,10 +53,14 @@ def highlight(language: str, text: str) -> tuple[Markup, ...]:
 
 def highlight_words(language: str, text: str, words: Mapping[int, Sequence[Range]]) -> tuple[Markup, ...]:
     """The same, with the columns named for a line (counted from 0) in class `w`."""
-    lines = enumerate(_pieces(language, text))
-    return tuple(_markup(_pick_out(line, words.get(number, ()))) for number, line in lines)
+    pieces = _pieces(language, text)
+    return tuple(
+        _markup(_pick_out(pieces[number], words[number])) if words.get(number) else line
+        for number, line in enumerate(highlight(language, text))
+    )
 
 
+@lru_cache(maxsize=64)
 def _pieces(language: str, text: str) -> list[list[Piece]]:
     language = language.partition(".")[0]  # slc.opt1 reads as slc does
     lexer = LEXERS.get(language)

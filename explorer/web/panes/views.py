@@ -6,7 +6,7 @@ Nothing here knows the stages by name: they are those of `explorer.compiler.pipe
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -14,6 +14,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from explorer.compiler.language.diagnostics import with_article
 from explorer.compiler.pipeline import STAGES, StageSpec
+from explorer.compiler.to_json import with_origins
 from explorer.runtime.targets.table import TARGETS
 from explorer.web.messages import Options, Schedule, Sizes
 from explorer.web.panes.code import Code, by_unit, difference, folds_at, in_chunks, lines_of
@@ -146,9 +147,10 @@ class Rail:
     branches: dict[str, tuple[RailStage, ...]]
 
 
-def _own_lines(lines: Iterable[Mapping[str, Any]]) -> Counter[int]:
-    """By operation, how many lines are its own."""
-    return Counter(line["operations"][0] for line in lines if line["operations"] and not line["made"])
+def _own_lines(stage: Mapping[str, Any]) -> Counter[int]:
+    """By operation, how many of a stage's lines are its own."""
+    own = [None if origin["made"] else next(iter(origin["operations"]), None) for origin in stage["origins"]]
+    return Counter(operation for line in stage["lines"] if (operation := own[line["origin"]]) is not None)
 
 
 def labels_of(compiled: Mapping[str, Any]) -> dict[int, str]:
@@ -171,15 +173,15 @@ def build_rail(compiled: Mapping[str, Any], panes: Sequence[PaneState]) -> Rail:
     trunk: list[RailStage] = []
     branches: dict[str, list[RailStage]] = {target: [] for target in TARGETS}
     for spec in STAGES:
-        lines = made[spec.name]["lines"] if spec.name in made else None
+        found = made.get(spec.name)
         stage = RailStage(
             spec.name,
             spec.title,
             spec.summary,
-            None if lines is None else len(lines),
+            None if found is None else len(found["lines"]),
             spec.name in shown,
             spec.name in passed_by,
-            _own_lines(lines or ()),
+            Counter() if found is None else _own_lines(found),
         )
         (trunk if _followers(spec.name) > 1 or not spec.follows else branches[_branch(spec)]).append(stage)
     return Rail(tuple(trunk), {target: tuple(stages) for target, stages in branches.items()})
@@ -244,7 +246,8 @@ def _compare(
         return pane
     if before["text"] == after["text"]:
         return replace(pane, same=True, sides_are=names)
-    sides = difference(pane.state.stage, before["lines"], after["lines"], labels)
+    old, new = (with_origins(stage, stage["lines"]) for stage in (before, after))
+    sides = difference(pane.state.stage, old, new, labels)
     return replace(pane, sides=sides, sides_are=names)
 
 
@@ -275,13 +278,14 @@ def _build_pane(index: int, state: PaneState, stage: Mapping[str, Any] | None, l
     passes = tuple(_pass_row(report) for report in stage["passes"])
     last = len(passes) - 1
     current = last if state.at is None else min(state.at, last)
-    shown = stage["lines"] if current == last else stage["passes"][current]["after"]
+    # The last pass ends where the stage does; of others a compilation was asked for the lines, where a pane shows them.
+    shown = with_origins(stage, stage["lines"] if current == last else stage["passes"][current]["after"])
     pane = Pane(index, state, ms=stage["ms"], passes=passes, current=current)
     if state.diff and passes:
         report = stage["passes"][current]
-        before, after = ([line["text"] for line in report[side]] for side in ("before", "after"))
-        if before != after:
-            return replace(pane, sides=difference(state.stage, report["before"], report["after"], labels))
+        before, after = (with_origins(stage, report[side]) for side in ("before", "after"))
+        if [line["text"] for line in before] != [line["text"] for line in after]:
+            return replace(pane, sides=difference(state.stage, before, after, labels))
     if state.drawn and pane.drawable:
         return replace(pane, drawing=draw(shown))
     lines = lines_of(state.stage, shown, labels)
@@ -375,6 +379,6 @@ def operation_counts(compiled: Mapping[str, Any]) -> dict[int, list[tuple[str, i
     """For each operation the stages that have lines of its own, with how many."""
     counts: dict[int, list[tuple[str, int]]] = {operation["id"]: [] for operation in compiled["operations"]}
     for stage in in_best_form(compiled).values():
-        for operation, count in _own_lines(stage["lines"]).items():
+        for operation, count in _own_lines(stage).items():
             counts[operation].append((stage["name"], count))
     return counts

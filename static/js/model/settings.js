@@ -247,6 +247,26 @@ export function showOptions() {
   }
 }
 
+/**
+ * Options that keep their usual values, whatever was chosen.
+ * @param {string[]} names
+ */
+export function lockOptions(names) {
+  const options = byId("options");
+  for (const control of queryAll(options, "button, select, input")) {
+    const { option, level } = control.dataset;
+    const name = option ?? (level === undefined ? control.id : "opt");
+    if (name) control.toggleAttribute("disabled", names.includes(name));
+  }
+  const kept = Object.entries(state.options).filter(([name]) => !names.includes(name));
+  if (kept.length === Object.keys(state.options).length) return;
+  for (const list of queryAll(options, "select", HTMLSelectElement))
+    if (names.includes(list.id)) list.selectedIndex = Math.max(0, [...list.options].findIndex((each) => each.defaultSelected));
+  state.options = Object.fromEntries(kept);
+  showOptions();
+  edited();
+}
+
 export function startSettings() {
   need(document, ".szs").addEventListener("input", sizeEvent);
   byId("options").addEventListener("change", optionEvent);

@@ -24,7 +24,7 @@ export function showBlank(run) {
   if (!run.isComparison) clearColumns();
   byId("run-check").replaceChildren(h("span"), h("span.dim", "checked when the run ends"));
   byId("run-main").replaceChildren(
-    message("spin", `Run ${run.number} is on its way`, "It starts as soon as a worker is free."),
+    message("spin", `Run ${run.number} is on its way`, run.repeated ?? "It starts as soon as a worker is free."),
   );
 }
 
@@ -134,6 +134,7 @@ export function showFailure({ kind, title, message: sentence, hint }) {
     superseded: "Superseded by a newer run",
     refused: "This cannot run",
     crashed: "The run crashed",
+    away: "The queue is away",
     error: "The run failed",
   };
   const sign = kind === "cancelled" || kind === "superseded" ? "info" : kind === "timeout" ? "clock" : "err";
@@ -241,7 +242,8 @@ function showCheck(result) {
   const held = contents(result);
   const data = `${set.name} (${set.source}): ${held}`;
   const sizes = sizesInWords(result.sizes, result.sizes_from);
-  const rest = [data, sizes].filter(Boolean).flatMap((line) => [h("span"), h("span.dim", line)]);
+  const anew = result.repeated ? "begun anew: the worker that did it first died" : "";
+  const rest = [data, sizes, anew].filter(Boolean).flatMap((line) => [h("span"), h("span.dim", line)]);
   byId("run-check").replaceChildren(sign, text, h("span"), sub, ...rest);
 }
 

@@ -165,8 +165,10 @@ function receive(event) {
   const going = running();
   // Only the newest run speaks; what an older one still says is dropped. Refusals without a run are ours too.
   if (!going || (event.run !== undefined && event.run !== going.number)) return;
+  going.at = event.at ?? going.at;
   if (event.event === "result" || event.event === "failed") return end(going, event);
   if (event.event === "queued") showQueued(event);
+  else if (event.event === "repeated") beginAnew(going, event.message);
   else if (event.event === "progress") going.progress = event;
   else if (event.event === "sample") addSample(going, event);
   else if (event.event === "started") {
@@ -174,6 +176,16 @@ function receive(event) {
     showStarted(going);
   }
   paint();
+}
+
+/**
+ * @param {Run} going
+ * @param {string} reason
+ */
+function beginAnew(going, reason) {
+  Object.assign(going, { status: "queued", repeated: reason, progress: undefined });
+  going.samples.length = 0;
+  showBlank(going);
 }
 
 /**
@@ -195,6 +207,10 @@ export function exportRun() {
 function loseConnection() {
   const going = running();
   if (!going) return;
+  if (going.at) {
+    going.progress = { event: "progress", what: "the connection is lost, the run goes on", done: 0, total: 1 };
+    return;
+  }
   end(going, {
     event: "failed",
     kind: "crashed",
@@ -202,6 +218,12 @@ function loseConnection() {
     message: "The server went away while this ran.",
     hint: "Your model and settings are kept; run again when it is back.",
   });
+}
+
+// A run that a queue keeps is gone on with where this page had got to.
+function resume() {
+  const going = running();
+  if (going?.at) send({ type: "resume", run: going.number, edit: going.edit, at: going.at });
 }
 
 export function startRuns() {
@@ -224,6 +246,7 @@ export function startRuns() {
   on("connection", (connection) => {
     if (connection.isUp) {
       if (connection.isBack) say("Connected again.");
+      resume();
     } else {
       loseConnection();
       emit("trouble", connection.wait);

@@ -5,9 +5,10 @@ from __future__ import annotations
 import pytest
 
 from explorer.compiler.codegen.cuda.program import generate_cuda
-from explorer.compiler.ir.kernels import ROLLED, Loop, ScheduledKernel, print_scheduled
+from explorer.compiler.ir.kernels import ROLLED, Loop, ScheduledKernel
 from explorer.compiler.ir.node import walk
 from explorer.compiler.ir.parse import parse_scheduled
+from explorer.compiler.ir.print.kernels import print_scheduled
 from explorer.compiler.ir.verify.kernels import verify_scheduled
 from explorer.compiler.options import Options
 from explorer.compiler.report import Report

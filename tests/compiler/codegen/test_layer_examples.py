@@ -15,7 +15,7 @@ EXAMPLES = sorted((Path(__file__).resolve().parents[3] / "examples").glob("rgnn/
 every_example = pytest.mark.parametrize("path", EXAMPLES, ids=[path.stem for path in EXAMPLES])
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(4)
 @every_example
 @pytest.mark.parametrize("grad", [False, True], ids=["forward", "backward"])
 def test_ptx_leads_back_to_every_operation(path: Path, grad: bool) -> None:

@@ -5,20 +5,22 @@ from __future__ import annotations
 import importlib.metadata
 import re
 import sys
+import tempfile
 from pathlib import Path
 
 import pytest
 
 import explorer
 from explorer.compiler.codegen.binary import nvdisasm
+from explorer.compiler.codegen.binary.kept import VARIABLE
 from explorer.compiler.codegen.binary.nvrtc import compile_text
 from explorer.compiler.codegen.binary.sass import generate_sass
 from explorer.compiler.codegen.text import Binary, Code, Launch
-from explorer.compiler.compilation import Stage
 from explorer.compiler.ir.kernels import Count
 from explorer.compiler.ir.node import Line, Span, operations_of
 from explorer.compiler.options import ARCHITECTURES, Options
 from explorer.compiler.report import Report
+from explorer.compiler.stages import Stage
 from explorer.compiler.unsupported import Unsupported
 from tests.compiler.codegen.elf import sections
 
@@ -140,6 +142,17 @@ def test_without_the_package_there_is_a_sentence(monkeypatch: pytest.MonkeyPatch
     assert not stage.available
     assert stage.reason == "SASS needs the package nvidia-cuda-nvdisasm; pip installs it."
     assert compilation.stages["ptx"].resources  # known all the same
+
+
+def test_without_a_temporary_folder_there_is_a_sentence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "none"))
+    monkeypatch.setenv(VARIABLE, "")  # what was made before is of no use
+    nvdisasm.disassemble.cache_clear()
+    compilation = explorer.compile(next(path for path in EXAMPLES if path.stem == "transr").read_text())
+    stage = compilation.stages["sass"]
+    assert not stage.available
+    assert stage.reason == "SASS needs a temporary folder, which TMPDIR can name: No such file or directory."
+    assert compilation.stages["ptx"].available
 
 
 def test_a_program_that_does_not_start_is_a_sentence(tmp_path: Path) -> None:

@@ -6,8 +6,9 @@ from dataclasses import dataclass, field, replace
 
 from hypothesis import strategies as st
 
-from explorer.compiler.ir import dlc, loops, slc
-from explorer.compiler.ir.execute import Counter, Increment, Lanes, Reset
+from explorer.compiler.ir import loops
+from explorer.compiler.ir.access import dlc, slc
+from explorer.compiler.ir.access.execute import Counter, Increment, Lanes, Reset
 from explorer.compiler.ir.node import Node
 from tests.compiler.ir.drawing import (
     DEPTH,

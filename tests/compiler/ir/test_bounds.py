@@ -11,13 +11,14 @@ import pytest
 import explorer
 from benchmarks.gpu_check import CHECKOUT
 from explorer.compiler.ir.bounds.affine import ONE, Affine, plus
-from explorer.compiler.ir.bounds.facts import Fact
 from explorer.compiler.ir.bounds.lookups import given_facts
-from explorer.compiler.ir.kernels import ScheduledKernel, print_scheduled
+from explorer.compiler.ir.facts import Fact
+from explorer.compiler.ir.kernels import ScheduledKernel
 from explorer.compiler.ir.loops import Kernel
 from explorer.compiler.ir.module import Module
 from explorer.compiler.ir.node import walk
 from explorer.compiler.ir.parse import parse_scheduled
+from explorer.compiler.ir.print.kernels import print_scheduled
 from explorer.compiler.ir.verify import accesses as verify_bounds
 from explorer.compiler.ir.verify.accesses import Extents
 from explorer.compiler.report import Report
@@ -214,6 +215,7 @@ def test_a_mutant_of_an_example_is_found(name: str, grad: bool, right: str, wron
     assert found
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
 @pytest.mark.parametrize("grad", [False, True])
 def test_no_example_needs_a_guard(path: Path, grad: bool) -> None:
@@ -376,6 +378,16 @@ def test_a_proof_rounds_integers() -> None:
     affine.assume({ONE: 47, k: -16})
     assert affine.holds({ONE: 2, k: -1})
     assert not affine.holds({ONE: 1, k: -1})
+
+
+def test_a_goal_rounds_integers() -> None:
+    """A part of 8 of a row: from `8 q <= p < 8 n` follows `8 q + 7 < 8 n`, and no more."""
+    affine = Affine()
+    n, p, q = affine.atom(0), affine.atom(0), affine.atom(0)
+    affine.assume({n: 8, p: -1, ONE: -1})
+    affine.assume({p: 1, q: -8})
+    assert affine.holds({n: 8, q: -8, ONE: -8})
+    assert not affine.holds({n: 8, q: -8, ONE: -9})
 
 
 def test_what_a_scope_assumes_ends_with_it() -> None:

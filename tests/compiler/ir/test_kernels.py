@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from explorer.compiler.interpret import run_program
-from explorer.compiler.ir.kernels import print_scheduled
 from explorer.compiler.ir.node import VerificationError, rewrite
 from explorer.compiler.ir.parse import parse_scheduled
+from explorer.compiler.ir.print.kernels import print_scheduled
 from explorer.compiler.ir.verify.kernels import verify_scheduled
 from tests.compiler.ir.test_round_trip import text_of
 
@@ -266,13 +266,14 @@ BROKEN = [
     ),
     (WARPS, "          e = E[i, d]", "          e = E[d, d]", "two of the indices are vectors"),
     (WARPS, "z[d] = e * 3.0", "z[0] = e * 3.0", r"a vector of 4 goes where 1 can be: z\[0\]"),
+    (WARPS, "s += e1 * e1", "s += 1.0", r"of a vector's elements, all the same, one is added: s \+= 1.0"),
     # caches
     (WARPS, "e = E[i, d]", "e = E[i, d] kept k", r"k is used before its definition: e = E\[i, d\] kept k"),
     (WARPS, "i = h[b]", "i = h[b] kept b", "caches keep what is loaded from an array of numbers: i = h"),
     (WARPS, "e2 = z[d3]", "e2 = rows[b, d3] kept i", "rows is written in this kernel, so caches may hold old"),
     # registers
     (WARPS, "for d1 in 0..D step 4 @lane", "for d1 in 0..D step 2 @lane", "y is spread over other threads elsewhere"),
-    (WARPS, "e1 = y[d1]", "e1 = y[0]", "y is spread over other threads elsewhere"),
+    (WARPS, "e1 = y[d1]", "e1 = y[d1], e3 = y[0]", "y is spread over other threads elsewhere"),
     (TILES, "for n1 in 0..8 unroll all", "for n1 in 0..8", "the loop over n1 is not unrolled"),
     (TILES, "acc1[ty1, tx1, n1] += a * p", "acc1[ty1, tx1, c1] += a * p", "c1 is the variable of no loop around"),
     (TILES, "v1 = acc1[ty2, tx2, n2]", "v1 = acc1[ty2, n2]", "acc1 has 3 dimensions"),
@@ -320,6 +321,8 @@ BROKEN = [
     ),
     (TILES, "x1[ry, rx] = v", "acc1[ry, rx, 0] = v", "x1 is read before anything is stored in it: a = x1"),
     (TILES, "x1[ry, rx] = v", "x1[ry, 0] = v", r"all iterations over rx write to the same element: x1\[ry, 0\] = v"),
+    (WARPS, "for w in 0..4", "for w in 0..5", r"some iterations over b0 write to the same element: out\[b\]"),
+    (WARPS, "index b1 = b0 * 4", "index b1 = b0 * 3", r"some iterations over b0 write to the same element: out\[b\]"),
     (WARPS, "out[b] = sqrt(s)", "out[b1] = sqrt(s)", r"all iterations over w write to the same element: out\[b1\]"),
     (WARPS, "e2 = z[d3]", "e2 = rows[i, d2]", "rows was .* by other threads, with no kernel of its own between"),
     (GROUPS, "atomic taken", "taken", r"all iterations over z write to the same element: taken\[b, d1\]"),

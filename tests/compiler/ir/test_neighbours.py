@@ -9,9 +9,9 @@ import pytest
 
 from explorer.compiler.codegen.cuda.program import generate_cuda
 from explorer.compiler.interpret import run_program
-from explorer.compiler.ir.kernels import print_scheduled
 from explorer.compiler.ir.node import VerificationError
 from explorer.compiler.ir.parse import parse_scheduled
+from explorer.compiler.ir.print.kernels import print_scheduled
 from explorer.compiler.ir.verify.kernels import verify_scheduled
 from explorer.compiler.options import Options
 from explorer.compiler.report import Report

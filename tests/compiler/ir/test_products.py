@@ -9,10 +9,11 @@ import pytest
 
 from explorer.compiler.interpret import run_program
 from explorer.compiler.interpret.tensor_cores import product, rounded
-from explorer.compiler.ir.kernels import Multiply, Precision, print_scheduled
+from explorer.compiler.ir.kernels import Multiply, Precision
 from explorer.compiler.ir.node import VerificationError, walk
 from explorer.compiler.ir.parse import parse_scheduled
 from explorer.compiler.ir.parse.reader import ParseError
+from explorer.compiler.ir.print.kernels import print_scheduled
 from explorer.compiler.ir.verify.kernels import verify_scheduled
 from tests.compiler.ir.test_round_trip import text_of
 

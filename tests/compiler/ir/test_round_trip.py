@@ -10,11 +10,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from explorer.compiler.compilation import verify
-from explorer.compiler.ir import dlc, graph, loops, slc
+from explorer.compiler.ir import graph, loops
+from explorer.compiler.ir.access import dlc, slc
 from explorer.compiler.ir.module import print_module
 from explorer.compiler.ir.node import Line, walk
 from explorer.compiler.ir.parse import parse_dlc, parse_graph, parse_kernel, parse_module, parse_slc
+from explorer.compiler.stages import verify
 from tests.compiler.ir.strategies import dlc_programs, graphs, kernels, modules, slc_programs
 
 
@@ -28,12 +29,18 @@ class Language:
     parse: Callable[[str], Any]
 
 
+def verify_programs(module: Any) -> None:
+    """Each program of a module; drawn ones have nothing to do with one another."""
+    for program in module.programs:
+        verify(program)
+
+
 LANGUAGES = {
     "graph": Language(graphs(), graph.verify_graph, graph.print_graph, parse_graph),
     "loops": Language(kernels(), loops.verify_kernel, loops.print_kernel, parse_kernel),
     "slc": Language(slc_programs(), slc.verify_slc, slc.print_slc, parse_slc),
     "dlc": Language(dlc_programs(), dlc.verify_dlc, dlc.print_dlc, parse_dlc),
-    "module": Language(modules(), verify, print_module, parse_module),
+    "module": Language(modules(), verify_programs, print_module, parse_module),
 }
 
 
@@ -42,11 +49,12 @@ def text_of(lines: tuple[Line, ...]) -> str:
     return "".join(f"{line.text}\n" for line in lines)
 
 
+@pytest.mark.parametrize("count", [60, pytest.param(300, marks=pytest.mark.sweep)])
 @pytest.mark.parametrize("name", LANGUAGES)
-def test_random_programs_parse_back(name: str) -> None:
+def test_random_programs_parse_back(name: str, count: int) -> None:
     language = LANGUAGES[name]
 
-    @settings(max_examples=120)
+    @settings(max_examples=count)
     @given(language.programs)
     def parses_back(program: Any) -> None:
         language.verify(program)

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 from explorer.compiler.interpret import run_program
-from explorer.compiler.ir.kernels import print_scheduled
 from explorer.compiler.ir.node import VerificationError
 from explorer.compiler.ir.parse import parse_scheduled
+from explorer.compiler.ir.print.kernels import print_scheduled
 from explorer.compiler.ir.verify.kernels import verify_scheduled
 from tests.compiler.ir.test_round_trip import text_of
 

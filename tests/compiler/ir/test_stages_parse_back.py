@@ -8,9 +8,9 @@ import pytest
 from hypothesis import strategies as st
 
 import explorer
-from explorer.compiler.ir.kernels import print_scheduled
 from explorer.compiler.ir.module import Module
 from explorer.compiler.ir.parse import parse_dlc, parse_graph, parse_kernel, parse_module, parse_scheduled, parse_slc
+from explorer.compiler.ir.print.kernels import print_scheduled
 from explorer.compiler.ir.verify.kernels import verify_scheduled
 from tests.compiler.ir.test_round_trip import LANGUAGES, Language, text_of
 from tests.compiler.layers import LAYERS
@@ -62,6 +62,7 @@ def assert_parses_back(compilation: explorer.Compilation, passes: bool = True) -
             read.add(text)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("negatives", NEGATIVES)
 @pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
 def test_the_stages_of_an_example(path: Path, negatives: str) -> None:
@@ -72,6 +73,7 @@ def test_the_stages_of_an_example(path: Path, negatives: str) -> None:
         assert_parses_back(compiled(text, sizes=sizes, options={"negatives": negatives}))
 
 
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("reorder", [False, True])
 @pytest.mark.parametrize("compact", [False, True])
 @pytest.mark.parametrize("grad", [False, True])

@@ -1,6 +1,6 @@
 """Segments by their lengths (Ember §7.4)."""
 
-from explorer.compiler.ir.dlc import AccStream, MemStream
+from explorer.compiler.ir.access.dlc import AccStream, MemStream
 from explorer.compiler.ir.node import walk
 from tests.compiler import ops
 

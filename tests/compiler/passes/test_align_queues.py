@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 from explorer.compiler.interpret.dlc import pushed
-from explorer.compiler.ir.execute import Increment, Reset
+from explorer.compiler.ir.access.execute import Increment, Reset
+from explorer.compiler.ir.access.slc import SlcFor, ToVal
 from explorer.compiler.ir.node import walk
-from explorer.compiler.ir.slc import SlcFor, ToVal
 from explorer.compiler.pipeline import STAGES
 from tests.compiler import ops
 from tests.compiler.models import TRANSR, compiled, draw_inputs

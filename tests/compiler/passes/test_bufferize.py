@@ -8,10 +8,10 @@ import pytest
 from explorer.compiler.interpret.dlc import pushed
 from explorer.compiler.interpret.loops import run_kernel
 from explorer.compiler.interpret.slc import run_slc
-from explorer.compiler.ir.dlc import QUEUE_BYTES
+from explorer.compiler.ir.access.dlc import QUEUE_BYTES
+from explorer.compiler.ir.access.slc import BufStream, Callback, SlcFor
 from explorer.compiler.ir.node import walk
 from explorer.compiler.ir.parse import parse_kernel
-from explorer.compiler.ir.slc import BufStream, Callback, SlcFor
 from explorer.compiler.passes.access.records import number_of_parts
 from explorer.machine.parameters import MachineParameters
 from explorer.runtime.reference import evaluate as reference

@@ -7,9 +7,9 @@ import pytest
 
 from explorer.compiler.interpret.dlc import run_dlc
 from explorer.compiler.interpret.loops import run_kernel
+from explorer.compiler.ir.access.slc import MemStream, SlcFor, verify_slc
 from explorer.compiler.ir.node import walk
 from explorer.compiler.ir.parse import parse_kernel
-from explorer.compiler.ir.slc import MemStream, SlcFor, verify_slc
 from explorer.compiler.options import Options
 from explorer.compiler.passes.access.decouple import decouple
 from explorer.compiler.passes.access.separate import separate

@@ -1,6 +1,6 @@
 """Where loads look first, and what they leave behind (Ember §7.4)."""
 
-from explorer.compiler.ir.dlc import MemStream
+from explorer.compiler.ir.access.dlc import MemStream
 from explorer.compiler.ir.node import walk
 from tests.compiler import ops
 

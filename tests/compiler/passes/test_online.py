@@ -87,6 +87,7 @@ def test_it_can_be_left_off():
     assert said.refusals == ("s5 is found before its sums: the option online is off",)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("text", [ONE_HEAD, HEADS, BY_TYPE], ids=["one head", "heads", "by type"])
 @pytest.mark.parametrize("online", [True, False])
 @pytest.mark.parametrize("on", ["graph", *STAGES])

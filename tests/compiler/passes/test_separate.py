@@ -3,7 +3,7 @@
 import numpy as np
 
 from explorer.compiler.interpret.dlc import pushed, run_dlc
-from explorer.compiler.ir.dlc import verify_dlc
+from explorer.compiler.ir.access.dlc import verify_dlc
 from explorer.compiler.ir.parse import parse_kernel
 from tests.compiler.models import TRANSR, compiled, draw_inputs
 from tests.compiler.sls import separated

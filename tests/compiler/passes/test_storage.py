@@ -5,8 +5,10 @@ import pytest
 
 import explorer
 from benchmarks._growing import GROWING
+from explorer.compiler.ir.graph import Elementwise, operands
 from explorer.compiler.ir.loops import Compute, Load
 from explorer.compiler.ir.node import walk
+from explorer.compiler.passes.graph.storage import stored_values
 from tests.compiler.layers import layer
 
 
@@ -76,3 +78,41 @@ def test_a_chain_of_softmaxes_stores_what_each_would_begin_anew_and_is_right():
     for stage in ("loops", "dlc", "kernels"):
         result = compilation.run(given | graph, on=stage)
         assert np.abs(result - wanted.reshape(nodes, 8)).max() < 1e-6 * np.abs(wanted).max(), stage
+
+
+COMPARED = """layer Model(g: graph):
+    param a[node, 4], b[edge, 4, 4], x[node]
+    for e in g.edges():
+        e["h"] = {value}
+    for n in g.nodes():
+        n["m"] = max(e["h"] for e in n.incoming_edges())
+    return n["m"]
+"""
+
+
+@pytest.mark.parametrize(
+    ("value", "again"),
+    [
+        ("e.src.x + min(norm(outer(e.dst.a, e.src.a) * b[e], 1))", ["add"]),
+        ("max(b[e] @ e.src.a)", []),
+        ("e.src.x * e.dst.x + e.dst.x", []),  # which a GPU may take as one operation
+        ("relu(e.src.x - e.dst.x)", ["relu", "sub"]),
+    ],
+)
+def test_what_is_compared_with_its_maximum_is_computed_once(value, again):
+    """A number that is computed in another kernel again, by another order of sums, may not equal it any more. What one
+    operation rounds is the same anywhere, and may be computed again."""
+    compilation = explorer.compile(COMPARED.format(value=value), options={"grad": True}, on_demand=True)
+    graph = compilation.stages["graph"].program
+    stored = set(stored_values(graph))
+    equal = [v.operator for v in graph.values if isinstance(v.operator, Elementwise) and v.operator.function == "equal"]
+    assert equal
+    computed: list[str] = []
+    pending = [name for operator in equal for name in operator.operands]
+    while pending:
+        found = graph.value(pending.pop())
+        if found.name not in stored:
+            function = getattr(found.operator, "function", "")
+            computed += [function] if function not in ("", "min", "max") else []
+            pending += operands(found.operator)
+    assert sorted(set(computed)) == again

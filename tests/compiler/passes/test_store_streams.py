@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from explorer.compiler.interpret.dlc import pushed, run_dlc
-from explorer.compiler.ir.dlc import StoreStream
+from explorer.compiler.ir.access.dlc import StoreStream
 from explorer.compiler.ir.node import walk
 from tests.compiler import ops
 

@@ -12,10 +12,11 @@ import numpy as np
 from explorer.compiler.compilation import compile_model
 from explorer.compiler.interpret.kernels import run_scheduled
 from explorer.compiler.interpret.loops import run_kernel
-from explorer.compiler.ir.kernels import ScheduledKernel, print_scheduled
+from explorer.compiler.ir.kernels import ScheduledKernel
 from explorer.compiler.ir.loops import Kernel
 from explorer.compiler.ir.module import Module
 from explorer.compiler.ir.parse.kernels import parse_scheduled
+from explorer.compiler.ir.print.kernels import print_scheduled
 from explorer.compiler.ir.verify.kernels import verify_scheduled
 from explorer.compiler.options import read_options
 from explorer.compiler.report import Report

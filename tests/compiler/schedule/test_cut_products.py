@@ -38,6 +38,17 @@ layer Beside(g: graph):
         n["h"] = sum(e["m"] / (e["s"] + 1) for e in n.incoming_edges())
     return n["h"]
 """
+SHARED = """
+dim H = 2
+layer Shared(g: graph):
+    input v[node, H, 1], x[node, 1]
+    param W[1, 4]
+    for n in g.nodes():
+        n["h"] = dot(x[n], v[n]) @ reshape(W, 2, 2)
+        for e in n.outgoing_edges():
+            n["h"] += tanh(dot(cos(x[e.src]), v[e.src]))
+    return n["h"]
+"""
 
 
 def templates(text: str, **options: object) -> list[str]:
@@ -56,6 +67,12 @@ def test_a_product_that_ends_in_a_dot_is_done_by_tiles() -> None:
     """The row's number is that of the row itself, not of the last one, which threads behind it have too."""
     text = explorer.compile(ENDED, on_demand=True).stages["kernels"].text
     assert "gemm" in text
+
+
+def test_what_cannot_be_cut_apart_is_whole() -> None:
+    """A row that the product and the sum over edges both read: of the nest there was left the kernel of its matrix."""
+    program = explorer.compile(SHARED, on_demand=True).stages["kernels"].program
+    assert program.result in {b.name for kernel in program.programs for b in kernel.buffers if b.kind == "output"}
 
 
 @pytest.mark.parametrize("grad", [False, True])

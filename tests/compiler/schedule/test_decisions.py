@@ -17,10 +17,12 @@ from explorer.compiler.compilation import Compilation, compile_model
 from explorer.compiler.decisions import Decision, Replay, Sample, Schedule, ScheduleTextError, Value
 from explorer.compiler.ir.graph import Graph
 from explorer.compiler.options import read_options
+from explorer.compiler.pipeline import STAGES
 from explorer.compiler.report import Report
 from explorer.compiler.schedule.program import schedule
 from explorer.compiler.schedule.space import _Nest
 from explorer.compiler.target import TARGETS
+from explorer.runtime import compiling
 
 EXAMPLES = Path(__file__).parents[3] / "examples"
 ALL = sorted(EXAMPLES.glob("*/*.emb"))
@@ -111,7 +113,7 @@ def inputs_of(compilation: Compilation) -> dict[str, Any]:
 def same_numbers(path: Path, schedule: Schedule | None, policy: Any = None, sizes: Any = None) -> Compilation:
     """The scheduled kernels compute what the loops do."""
     compilation = compile_model(
-        path.read_text(), sizes=sizes, on_demand=True, schedule=schedule, policy=policy, encode=explorer._encode
+        path.read_text(), sizes=sizes, on_demand=True, schedule=schedule, policy=policy, encode=compiling._encode
     )
     inputs = inputs_of(compilation)
     want = compilation.run(inputs, "loops")
@@ -260,6 +262,44 @@ def test_a_space_counts_what_depends_on_one_another() -> None:
     found = compilation.space()
     assert found.count > len(every)
     assert found.to_json()["schedule"] == compilation.schedule.to_json()
+
+
+def nests_of(compilation: Compilation) -> list[_Nest]:
+    """The nests of a model that a space is of."""
+    (stage,) = (spec for spec in STAGES if spec.name == "kernels")
+    program: Any = compilation.stages[stage.follows].program
+    for step in stage.passes[:-1]:
+        program = step(program, Report(compilation.options))
+    report = Report(compilation.options)
+    report.nests = {}
+    schedule(program, report)
+    return [_Nest(name, again, report) for name, again in report.nests.items()]
+
+
+@pytest.mark.sampled(5)
+@pytest.mark.parametrize("grad", [False, True])
+@pytest.mark.parametrize("path", ALL, ids=lambda path: path.stem)
+def test_a_space_has_the_decisions_that_kernels_print(path: Path, grad: bool) -> None:
+    """Also those of kernels whose names are given anew, however often a nest is scheduled again."""
+    compilation = compiled(path, grad=grad)
+    nests = nests_of(compilation)
+    for _ in range(2):
+        traced = [choice.key for nest in nests for choice in nest._traced(()) or ()]
+        assert set(compilation.schedule) <= set(traced)
+
+
+def test_a_kernel_with_a_name_of_its_own_has_values_that_replay() -> None:
+    path = EXAMPLES / "embedding" / "bag_dot.emb"
+    usual = compiled(path, grad=True)
+    (nest,) = (nest for nest in nests_of(usual) if nest.name == "BagDot_0")
+    found = nest.traced(()) or ()
+    (choice,) = (choice for choice in found if choice.key == "BagDot_0_rest_rows.resident")
+    values = [value for value, _ in nest.valid(choice, ())]
+    assert len(values) > 2
+    other = next(value for value in values if value != choice.value)
+    made = compiled(path, Schedule(((choice.key, other),)), grad=True)
+    assert made.schedule[choice.key] == other
+    assert made.stages["kernels"].text != usual.stages["kernels"].text
 
 
 def test_an_a100_gets_thresholds_of_its_own() -> None:

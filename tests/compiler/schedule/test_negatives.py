@@ -194,3 +194,33 @@ def test_one_negative_is_a_dimension_of_its_own(size):
     np.testing.assert_allclose(got, want, rtol=1e-5, atol=1e-6)
     for name, gradient in wanted.items():
         np.testing.assert_allclose(gradients[name], gradient, rtol=1e-5, atol=1e-6, err_msg=name)
+
+
+FLAT = """score Flat(h: entity, r: relation, t: entity):
+    param acc[relation, 1, 1], out[entity, entity, 2], float_[3, 2, 3]
+    input bias[relation, 3], b[entity, entity, 3, 3], e[entity, entity, 2, 1]
+    u = outer(reshape(acc[r], 1), bias[r] @ b[t, h])
+    v = dot(dot(reshape(sign(out[t, h]), 2, 1), e[t, h]), mean(float_))
+    return v @ mean(b[t, h] * b[t, h]) + norm(norm(u, p=2), p=2)
+"""
+
+
+def test_the_interpreter_gives_scores_as_triples_and_negatives() -> None:
+    """Where each kernel sees them as one set."""
+    options = {"negatives": "tail:3", "interchange": True}
+    compilation = explorer.compile(FLAT, options={**options, "grad": True}, on_demand=True)
+    inputs = draw_inputs(explorer.compile(FLAT, options=options, on_demand=True), batch=5)
+    for stage in ("loops", "kernels"):
+        assert compilation.run(inputs, on=stage, grad=np.ones((5, 3), np.float32))[0].shape == (5, 3)
+
+
+@pytest.mark.parametrize("dim", ["B", "D"])
+def test_the_interpreter_finds_the_triples_of_a_score_of_candidates_alone(dim: str) -> None:
+    """All of its arrays have triples and negatives as one dimension; a dimension may have the triples' usual name."""
+    head = f"dim {dim} = 4\nscore S(h: entity, r: relation, t: entity):\n"
+    text = head + f"    param E[entity, {dim}]\n    return sum(E[t])\n"
+    compilation = explorer.compile(text, options={"negatives": "tail:3"}, on_demand=True)
+    rows = np.arange(20, dtype=np.float32).reshape(5, 4)
+    t = np.array([[0, 1, 2], [3, 4, 0]], np.int32)
+    inputs = {"h": np.zeros(2, np.int32), "r": np.zeros(2, np.int32), "t": t, "E": rows}
+    assert np.array_equal(compilation.run(inputs, on="kernels"), rows.sum(1)[t])

@@ -2,8 +2,9 @@
 
 import pytest
 
-from explorer.compiler.ir.kernels import Statement, print_step
+from explorer.compiler.ir.kernels import Statement
 from explorer.compiler.ir.node import walk
+from explorer.compiler.ir.print.kernels import print_step
 from explorer.compiler.schedule.edit import primitives
 from explorer.compiler.schedule.edit.queries import ScheduleError, begin
 from explorer.compiler.schedule.edit.reductions import reduce_parts

@@ -28,6 +28,7 @@ def kernels_of(path: Path, **options: str | bool) -> tuple[ScheduledKernel, ...]
     return tuple(kernel for kernel in kernels if isinstance(kernel, ScheduledKernel))
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("options", OPTIONS, ids=str)
 def test_no_arithmetic_stands_for_a_comparison(options: dict[str, str | bool]) -> None:
     for path in EXAMPLES:

@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 import explorer
+from benchmarks._growing import softmaxes
 from explorer.compiler.compilation import Compilation
 from explorer.compiler.decisions import Value
+from explorer.compiler.ir import loops
+from explorer.compiler.ir.kernels import ScheduledKernel
 from explorer.compiler.kept import MOST_KEYS, MOST_VERSIONS, Kept
+from explorer.compiler.report import Report
+from explorer.compiler.schedule.segments.strategy import OF_SUMS
 
 EXAMPLES = Path(__file__).parents[3] / "examples"
 CASES = [("embedding/spmm", False), ("kge/transr", True), ("rgnn/rgat", False)]
@@ -88,3 +94,30 @@ def test_a_schedule_of_too_much_is_refused_in_a_sentence() -> None:
         found = explorer.compile(text, schedule=schedule)
         assert not found.ok
         assert len(found.diagnostics[0].message) < 200
+
+
+def test_what_a_strategy_makes_where_it_is_tried_is_not_made_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The segments of a nest that is taken apart, which strategies of sums are tried on first."""
+    made: list[tuple[str, loops.Kernel]] = []
+
+    def noting(name: str) -> Callable[[loops.Kernel, Report], tuple[ScheduledKernel, ...]]:
+        way = OF_SUMS[name]
+
+        def noted(nest: loops.Kernel, report: Report) -> tuple[ScheduledKernel, ...]:
+            if kernels := way(nest, report):
+                made.append((name, nest))
+            return kernels
+
+        return noted
+
+    for name in OF_SUMS:
+        monkeypatch.setitem(OF_SUMS, name, noting(name))
+    usual = explorer.compile(softmaxes(2), on_demand=True)
+    assert usual.schedule
+    parts = [nest for _, nest in made if "_segments" in nest.name]
+    assert len(parts) >= 2
+    assert len({(name, id(nest)) for name, nest in made}) == len(made)
+    chunk = f"{parts[0].name}.chunk"
+    assert usual.schedule[chunk] != 64
+    changed = explorer.compile(softmaxes(2), on_demand=True, schedule={chunk: 64})
+    assert dict(changed.schedule) == {**usual.schedule, chunk: 64}

@@ -15,8 +15,10 @@ from explorer.compiler.ir.module import Module
 from explorer.compiler.ir.node import walk
 from tests.compiler.schedule.segment_models import SEGMENT_MODELS
 
-SHARED_OUT = ("nonzeros", "merge", "outer_products", "adds")
+SHARED_OUT = ("nonzeros", "far", "merge", "outer_products", "adds")
 """The templates in which a segment, however long, is cut."""
+ONE_BLOCK = ("inspector",)
+"""Those of kernels that run once for a graph, in one block, whose threads take turns."""
 
 
 def kernels_of(text: str, **options: Any) -> list[ScheduledKernel]:
@@ -29,7 +31,7 @@ def walked(kernels: list[ScheduledKernel]) -> Iterator[str]:
     for kernel in kernels:
         sizes = {name for name, _ in kernel.sizes}
         rows = any(line.startswith("split ") and "kMTile" in line for line in kernel.schedule)
-        if kernel.template in SHARED_OUT or rows:
+        if kernel.template in (*SHARED_OUT, *ONE_BLOCK) or rows:
             continue
         for loop in walk(kernel):
             if isinstance(loop, Loop) and loop.bind != "block":

@@ -15,10 +15,10 @@ from hypothesis import strategies as st
 
 import explorer
 from explorer.compiler.ir import loops
-from explorer.compiler.ir.kernels import print_scheduled
 from explorer.compiler.ir.module import Module
 from explorer.compiler.ir.node import Span, rewrite
 from explorer.compiler.ir.parse import parse_kernel
+from explorer.compiler.ir.print.kernels import print_scheduled
 from explorer.compiler.report import Report
 from explorer.compiler.schedule.distribute.products.split_products import split_products
 from explorer.compiler.schedule.match.normal_order import in_normal_order

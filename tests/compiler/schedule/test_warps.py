@@ -4,8 +4,9 @@ from dataclasses import replace
 
 import pytest
 
-from explorer.compiler.ir.kernels import Loop, Tile, print_scheduled
+from explorer.compiler.ir.kernels import Loop, Tile
 from explorer.compiler.ir.node import operations_of, walk
+from explorer.compiler.ir.print.kernels import print_scheduled
 from explorer.compiler.ir.verify.kernels import verify_scheduled
 from explorer.compiler.passes.loops.cleared import clearing_kernel
 from explorer.compiler.report import Report

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from explorer.compiler.ir.kernels import print_scheduled
 from explorer.compiler.ir.parse.kernels import parse_scheduled
+from explorer.compiler.ir.print.kernels import print_scheduled
 from explorer.compiler.ir.verify.kernels import verify_scheduled
 from explorer.compiler.schedule.edit.dead_code import without_unread
 

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import functools
 import subprocess
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from importlib.metadata import Distribution, PackageNotFoundError, distribution
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -32,13 +33,23 @@ def disassemble(cubin: bytes) -> str:
     package = _package()
 
     def make() -> tuple[bytes]:
-        with TemporaryDirectory(prefix="explorer-") as folder:
-            file = Path(folder, "kernel.cubin")
-            file.write_bytes(cubin)
+        with _file(cubin) as file:
             return (_run([str(_program(package)), *FLAGS, str(file)]).encode(),)
 
     (text,) = kept(("nvdisasm", package.version, *FLAGS, cubin), make)
     return text.decode()
+
+
+@contextmanager
+def _file(cubin: bytes) -> Iterator[Path]:
+    """A file that holds a cubin for as long as it is read; raises Unsupported where there is no place for one."""
+    with ExitStack() as until_read:
+        try:
+            file = Path(until_read.enter_context(TemporaryDirectory(prefix="explorer-")), "kernel.cubin")
+            file.write_bytes(cubin)
+        except OSError as error:
+            raise Unsupported(f"SASS needs a temporary folder, which TMPDIR can name: {error.strerror}.") from None
+        yield file
 
 
 def _package() -> Distribution:

@@ -10,7 +10,9 @@ the time, to look at until then. Both are kept on disk.
 from __future__ import annotations
 
 import functools
+from concurrent.futures import Future
 from dataclasses import field
+from threading import Thread
 from typing import Any
 
 from explorer.compiler.codegen.binary.kept import is_kept, kept
@@ -55,7 +57,7 @@ def compile_text(text: str, arch: str, first: bool = False) -> Compiled:
         raise Unsupported(f"There is no PTX for {arch}: choose one of {', '.join(ARCHITECTURES)}.")
     try:
         flags = _flags(arch, first)
-        ptx, cubin, log = kept(_key(text, flags), lambda: _compile(_bindings(), text, flags))
+        ptx, cubin, log = kept(_key(text, flags), lambda: _compile_aside(_bindings(), text, flags))
     except RuntimeError as error:  # the bindings are there, but not the library that they load
         raise Unsupported(f"NVRTC does not load: {error}. The package {PACKAGE} brings it.") from None
     return Compiled(_text(ptx), cubin, _text(log))
@@ -96,6 +98,20 @@ def _bindings() -> Any:
     except ImportError:
         raise Unsupported("PTX needs the packages cuda-bindings and nvidia-cuda-nvrtc; pip installs them.") from None
     return nvrtc
+
+
+def _compile_aside(nvrtc: Any, text: str, flags: tuple[str, ...]) -> tuple[bytes, bytes, bytes]:
+    """As `_compile`, in a thread that is left behind where the caller is interrupted: NVRTC itself cannot be."""
+    made: Future[tuple[bytes, bytes, bytes]] = Future()
+
+    def make() -> None:
+        try:
+            made.set_result(_compile(nvrtc, text, flags))
+        except BaseException as error:
+            made.set_exception(error)
+
+    Thread(target=make, name="NVRTC", daemon=True).start()
+    return made.result()
 
 
 def _compile(nvrtc: Any, text: str, flags: tuple[str, ...]) -> tuple[bytes, bytes, bytes]:

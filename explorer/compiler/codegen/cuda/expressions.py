@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 
 from explorer.compiler.codegen.cuda.caches import load_kept
+from explorer.compiler.codegen.cuda.helpers import Helpers
 from explorer.compiler.codegen.cuda.inlining import (
     BINDING,
     CALL,
@@ -20,6 +20,7 @@ from explorer.compiler.codegen.cuda.inlining import (
 )
 from explorer.compiler.codegen.cuda.integers import INT_LIMIT, Integers
 from explorer.compiler.codegen.cuda.sharing import share_loops, static_number
+from explorer.compiler.codegen.cuda.tensor_cores.wgmma import PARTS
 from explorer.compiler.codegen.cuda.tiles import accesses, register_tiles
 from explorer.compiler.codegen.cuda.vectors import (
     ELEMENTS,
@@ -31,7 +32,6 @@ from explorer.compiler.codegen.cuda.vectors import (
     horizontal,
     vector_type,
 )
-from explorer.compiler.codegen.cuda.wgmma import PARTS
 from explorer.compiler.codegen.cuda.words import COPY, FUNCTIONS, REDUCTIONS, USED, constant, is_taken
 from explorer.compiler.codegen.names import TargetNames
 from explorer.compiler.ir.kernels import (
@@ -56,52 +56,15 @@ from explorer.compiler.ir.loops import (
     Load,
     Store,
 )
-from explorer.compiler.ir.node import Atom, Extent, Line, Node, Origin, serving, walk
+from explorer.compiler.ir.node import Atom, Extent, Node, Origin, walk
 from explorer.compiler.target import GpuTarget
 from explorer.compiler.unsupported import Unsupported
 
-WIDTH = 120
-"""Characters of a line, at most, that could be two."""
-DEFAULT = re.compile(r" = \w+")
-"""What a parameter is where nothing is given."""
 CHOICES = {"min": "<", "max": ">"}
 REDUCING = {"sum": "add", "product": "mul", "max": "max", "min": "min"}
 """The function that a reduction applies again and again."""
 COMMUTATIVE = ("add", "mul")
 """Functions whose narrower operand is written first, so that one device function does for both orders."""
-
-
-class Helpers:
-    """The device functions that a text calls, each once."""
-
-    def __init__(self) -> None:
-        self._origins: dict[tuple[str, tuple[str, ...]], Origin] = {}
-
-    def use(self, name: str, text: tuple[str, ...], origin: Origin) -> None:
-        """Notes a function that a line of this origin calls; those of one name may differ in what they take."""
-        others = self._origins.get((name, text), ())
-        self._origins[name, text] = serving(f"function {name}", "generate_cuda", (others, origin))
-
-    def add(self, others: Helpers) -> None:
-        """Notes those that another text calls."""
-        for (name, text), origin in others._origins.items():
-            self.use(name, text, origin)
-
-    def lines(self) -> list[Line]:
-        """The functions by name, each line with the origins of all that call it: for whom it is, if they are of one."""
-        bare = ("}", "#pragma unroll")
-        return [
-            Line(line, () if line.strip() in bare else origin)
-            for (_, text), origin in self._ordered()
-            for line in _on_one_line(_without_defaults(text))
-        ]
-
-    def declarations(self) -> list[Line]:
-        """What the functions take, for kernels that stand before them."""
-        return [Line(line) for (_, text), _ in self._ordered() for line in _declaration(text)]
-
-    def _ordered(self) -> list[tuple[tuple[str, tuple[str, ...]], Origin]]:
-        return sorted(self._origins.items(), key=lambda item: item[0])
 
 
 class Expressions:
@@ -112,7 +75,8 @@ class Expressions:
         self.names = TargetNames(kernel, USED, is_taken)
         self.vectors = Vectors(kernel)
         self.shares = share_loops(kernel)
-        self.registers = register_tiles(kernel, self.shares, self.vectors)
+        found = accesses(kernel)
+        self.registers = register_tiles(kernel, found, self.shares, self.vectors)
         tiles = [node for node in walk(kernel) if isinstance(node, Tile)]
         self.tiles = {tile.name: tile for tile in tiles}
         self.extents = {buffer.name: buffer.extents for buffer in kernel.buffers}
@@ -120,7 +84,6 @@ class Expressions:
         self.integers = {buffer.name for buffer in kernel.buffers if buffer.type == "i32"}
         self.integers |= {tile.name for tile in tiles if tile.type == "i32"}
         self.written = {node.target for node in walk(kernel) if isinstance(node, Store | Accumulate)}
-        found = accesses(kernel)
         self.wide = {name for name in found if any(self.vectors.width(place[-1]) > 1 for place in found[name])}
         self.slot_loops = {
             str(index) for name in self.registers for place in found.get(name, []) for index in place
@@ -467,38 +430,6 @@ class Expressions:
         self.helpers.use("copy_async", COPY, self.origin)
         target = self.element(statement.target, statement.indices)
         return f"copy_async(&{target}, &{self.element(statement.buffer, statement.buffer_indices)})"
-
-
-def _head(text: Sequence[str]) -> list[str]:
-    """The lines of a function up to its brace."""
-    brace = next(place for place, line in enumerate(text) if line.endswith("{"))
-    return [line.strip() for line in text[: brace + 1]]
-
-
-def _declaration(text: Sequence[str]) -> Sequence[str]:
-    """A function's declaration, its template in the same line where that is not too long."""
-    first, *rest = _head(text)
-    parameters = " ".join(rest if first.startswith("template") else (first, *rest))
-    declared = f"{parameters.removesuffix(' {').replace('( ', '(')};"
-    if not first.startswith("template"):
-        return (declared,)
-    return (f"{first} {declared}",) if len(first) + len(declared) < WIDTH else (first, declared)
-
-
-def _without_defaults(text: tuple[str, ...]) -> tuple[str, ...]:
-    """A function that has been declared: that has said what is taken where nothing is given."""
-    size = len(_head(text))
-    return (*(DEFAULT.sub("", line) for line in text[:size]), *text[size:])
-
-
-def _on_one_line(text: tuple[str, ...]) -> tuple[str, ...]:
-    """A function with its template in the line of its head, and one that only returns something on one line, where
-    those are not too long."""
-    head = " ".join(text[:2])
-    if text[0].startswith("template") and len(head) <= WIDTH:
-        text = (head, *text[2:])
-    joined = " ".join(line.strip() for line in text)
-    return (joined,) if len(text) == 3 and len(joined) <= WIDTH else text
 
 
 def _pointer_to(element: str) -> str:

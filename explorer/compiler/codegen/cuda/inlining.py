@@ -104,13 +104,13 @@ def used_in_place(kernel: ScheduledKernel, no_braces: Callable[[Loop], bool]) ->
     """The names that are used once, by a statement of the same braces that can take an expression, with nothing in
     between that changes what it stands for. The body of a loop that is written without braces stands as if it was of
     the body around. Arithmetic of places may go into braces inside, and a block's place into arithmetic."""
-    uses = Counter(name for node in walk(kernel) for name in reads_of(node))
+    read = [(name, node) for node in walk(kernel) for name in reads_of(node)]
+    uses, readers = Counter([name for name, _ in read]), dict(read)
     tiles = {node.name: node.memory for node in walk(kernel) if isinstance(node, Tile)}
     sums = {node.name for node in walk(kernel) if isinstance(node, Accumulator)}
     vectors = set(vector_indices(kernel))
     found: dict[str, frozenset[str]] = {}  # with the registers that each reads where it is written
     searched: set[str] = set()  # of those, what a search finds
-    readers = {name: node for node in walk(kernel) for name in reads_of(node)}
     for loop in walk(kernel):
         if isinstance(loop, Loop) and loop.bind in ("block", "column") and uses[loop.variable] == 1:
             found |= {loop.variable: frozenset()} if isinstance(readers[loop.variable], Index) else {}
@@ -189,14 +189,14 @@ def _may_move(
     registers: frozenset[str],
 ) -> bool:
     """Whether a value that reads `registers` is the same where it is used, and no operation of the model."""
+    if isinstance(statement, Index):
+        return not registers
     changed = {node.target for node in between if isinstance(node, Store | Accumulate)}
     quiet = registers.isdisjoint(changed) and all(
         isinstance(node, Index | Load | Compute | Search | Store | Accumulate) or (isinstance(node, Loop) and node.bind)
         for node in between
     )
     match statement:
-        case Index():
-            return not registers
         case Search():
             between_indices = all(isinstance(node, Index) for node in between)
             return between_indices and (isinstance(user, Index) or _only_stores(user, statement, tiles))

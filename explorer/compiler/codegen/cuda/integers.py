@@ -13,7 +13,6 @@ makes positions: bounded by an extent, but for a block's or a piece's share beyo
 
 from __future__ import annotations
 
-from explorer.compiler.codegen.cuda.sharing import static_number
 from explorer.compiler.ir.kernels import Copy, Loop, ScheduledKernel, Search, Where
 from explorer.compiler.ir.loops import COMPARISONS, Accumulate, Index, Load, Store
 from explorer.compiler.ir.node import Atom, walk
@@ -26,7 +25,7 @@ class Integers:
     knows it, and which are 64 bits wide."""
 
     def __init__(self, kernel: ScheduledKernel) -> None:
-        self._kernel = kernel
+        self._sizes = dict(kernel.sizes)
         self._positions = _positions(kernel)
         self._flattened = _flattened(kernel, self._positions)
         self._largest: dict[str, int | None] = {}
@@ -35,11 +34,10 @@ class Integers:
     def largest(self, atom: Atom) -> int | None:
         if not isinstance(atom, str):
             return int(atom)
-        size = static_number(self._kernel, atom)
-        return size if size is not None else self._largest.get(atom)
+        return self._sizes[atom] if atom in self._sizes else self._largest.get(atom)
 
     def is_wide(self, atom: Atom) -> bool:
-        if isinstance(atom, str) and static_number(self._kernel, atom) is None:
+        if isinstance(atom, str) and atom not in self._sizes:
             return atom in self._wide
         return (self.largest(atom) or 0) >= INT_LIMIT
 

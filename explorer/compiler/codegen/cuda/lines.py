@@ -6,7 +6,8 @@ import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
-from explorer.compiler.codegen.cuda.expressions import WIDTH, Expressions, Helpers
+from explorer.compiler.codegen.cuda.expressions import Expressions
+from explorer.compiler.codegen.cuda.helpers import WIDTH, Helpers
 from explorer.compiler.codegen.cuda.inlining import PRIMARY, Scopes, Value
 from explorer.compiler.frozen import replace
 from explorer.compiler.ir.kernels import ScheduledKernel
@@ -92,15 +93,16 @@ class Lines(Expressions):
     def define(self, name: str, kind: str, value: Value) -> None:
         """A name for a value: what is written in its place, if that is used once; a name that such a value has; or else
         a line."""
-        lasting = value.lasting and all(taken.lasting for taken in self.taken)
-        value = replace(value, origin=self.with_taken(value.origin), lasting=lasting)
-        same = self.scopes.known(kind, value.text) if lasting else ""
+        if self.taken:
+            lasting = value.lasting and all(taken.lasting for taken in self.taken)
+            value = replace(value, origin=self.with_taken(value.origin), lasting=lasting)
+        same = self.scopes.known(kind, value.text) if value.lasting else ""
         if same:
             value = replace(value, text=same, binds=PRIMARY)
         if same or (name in self.in_place and value.fits):
             self.values[name], self.taken = value, []
             return
-        if lasting:
+        if value.lasting:
             self.scopes.define(kind, value.text, self.names[name])
         self.write(f"const {kind} {self.names[name]} = {value.text};", value.origin)
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from explorer.compiler.codegen.cuda.fragments import multiply
-from explorer.compiler.codegen.cuda.wgmma import multiply_together
+from explorer.compiler.codegen.cuda.tensor_cores.fragments import multiply
+from explorer.compiler.codegen.cuda.tensor_cores.wgmma import multiply_together
 from explorer.compiler.ir.kernels import Multiply
 from explorer.compiler.ir.verify.products import STRIP, TALL, WIDE
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from explorer.compiler.codegen.cuda.expressions import WIDTH, Helpers
+from explorer.compiler.codegen.cuda.helpers import WIDTH, Helpers
 from explorer.compiler.codegen.cuda.writer import Writer
 from explorer.compiler.codegen.text import Code, Launch
 from explorer.compiler.ir.kernels import Count, ScheduledKernel

@@ -50,13 +50,20 @@ def accesses(kernel: ScheduledKernel) -> dict[str, list[tuple[Atom, ...]]]:
     return found
 
 
-def register_tiles(kernel: ScheduledKernel, shares: Mapping[str, Share], vectors: Vectors) -> dict[str, RegisterTile]:
-    """The register tiles by name."""
-    found = accesses(kernel)
+def register_tiles(
+    kernel: ScheduledKernel,
+    found: Mapping[str, list[tuple[Atom, ...]]],
+    shares: Mapping[str, Share],
+    vectors: Vectors,
+) -> dict[str, RegisterTile]:
+    """The register tiles by name, of a kernel in which these `accesses` were found."""
+    tiles = [tile for tile in walk(kernel) if isinstance(tile, Tile) and tile.memory == "register"]
+    multiplied = {node.target for node in walk(kernel) if isinstance(node, Multiply)}
     return {
-        tile.name: _register_tile(kernel, tile, found.get(tile.name, []), shares, vectors)
-        for tile in walk(kernel)
-        if isinstance(tile, Tile) and tile.memory == "register"
+        tile.name: _register_tile(
+            kernel, tile, found.get(tile.name, []), shares, vectors, multiplied=tile.name in multiplied
+        )
+        for tile in tiles
     }
 
 
@@ -66,10 +73,11 @@ def _register_tile(
     places: list[tuple[Atom, ...]],
     shares: Mapping[str, Share],
     vectors: Vectors,
+    *,
+    multiplied: bool,
 ) -> RegisterTile:
     widths = {vectors.width(indices[-1]) for indices in places}
     width = widths.pop() if len(widths) == 1 else 1
-    multiplied = any(isinstance(node, Multiply) and node.target == tile.name for node in walk(kernel))
     shared, rounds = [], []
     for dimension, extent in enumerate(tile.extents):
         over = [share for indices in places if (share := shares.get(str(indices[dimension])))]

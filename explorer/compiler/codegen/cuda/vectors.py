@@ -60,8 +60,9 @@ class Vectors:
                     self._visit(statement.body, around | {statement.variable})
                 case Loop() | Where():
                     self._visit(statement.body, around)
-                case Index() if stays_wide(statement, self.width_of(statement.operands)):
-                    self._follow(statement.result, statement.operands)
+                case Index(operands=operands) if not self._loop.keys().isdisjoint(operands):
+                    if stays_wide(statement, self.width_of(operands)):
+                        self._follow(statement.result, operands)
                 case Load():
                     self._follow(statement.result, statement.indices)
                 case Compute():

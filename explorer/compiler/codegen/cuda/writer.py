@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
-from explorer.compiler.codegen.cuda.expressions import Helpers
+from explorer.compiler.codegen.cuda.helpers import Helpers
 from explorer.compiler.codegen.cuda.inlining import BITS, LOOSE, PRIMARY, SUM, Value, binds
 from explorer.compiler.codegen.cuda.lines import Lines, joined_starts
 from explorer.compiler.codegen.cuda.multiply import multiply_line
 from explorer.compiler.codegen.cuda.sharing import Share, iterations_of, static_number
+from explorer.compiler.codegen.cuda.tensor_cores.wgmma import SHOWN
 from explorer.compiler.codegen.cuda.tiles import SharedMemory, SharedTile, shared_tiles
 from explorer.compiler.codegen.cuda.vectors import over_lanes, vector_type
-from explorer.compiler.codegen.cuda.wgmma import SHOWN
 from explorer.compiler.codegen.cuda.words import (
     LAST_AT_MOST,
     LAST_FROM,

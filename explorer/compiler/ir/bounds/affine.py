@@ -84,6 +84,16 @@ def _with(goal: Form, atom: int, form: Form) -> Form:
     return plus(without, form, without.pop(atom))
 
 
+def _rounded(goal: Form) -> Form:
+    """The least of what a goal's atoms have in common that is above 0 where the goal is: `8 n - 8 q - 7` is where
+    `n - q` is, of integers."""
+    common = gcd(*[factor for atom, factor in goal.items() if atom != ONE])
+    if common == 1:
+        return goal
+    rounded = {atom: factor // common for atom, factor in goal.items() if atom != ONE}
+    return plus(rounded, constant(-(-goal.get(ONE, 0) // common)))
+
+
 def is_number(form: Form) -> bool:
     """Whether a form has no atoms."""
     return not form or form.keys() == {ONE}
@@ -305,6 +315,7 @@ class Affine:
         latest = max(goal, default=ONE)
         if latest == ONE:
             return False
+        goal = _rounded(goal)
         key = frozenset(goal.items())
         before = search.looked_at.get(key, -1)
         if before == SHOWN:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
-from explorer.compiler.ir.bounds.facts import Fact
+from explorer.compiler.frozen import replace
+from explorer.compiler.ir.facts import Fact
 from explorer.compiler.ir.node import Extent
 
 STORED = "all that kernels store there is"

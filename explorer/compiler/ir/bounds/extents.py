@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from functools import partial
 
 from explorer.compiler.ir.bounds.affine import ONE, Affine, Form, constant, is_number, plus, scaled
 from explorer.compiler.ir.bounds.contents import LEAST_CONTENTS, Contents
-from explorer.compiler.ir.bounds.facts import ANY, SOME, Fact, Sum, Term
+from explorer.compiler.ir.bounds.division import Division
+from explorer.compiler.ir.bounds.elements import Elements
+from explorer.compiler.ir.bounds.fills import Fills
+from explorer.compiler.ir.facts import Fact
 from explorer.compiler.ir.index_sets import ENDS, counted
 from explorer.compiler.ir.kernels import (
     AtomicAccumulate,
+    Barrier,
     CheckedLoad,
     Copy,
     Count,
@@ -23,21 +26,20 @@ from explorer.compiler.ir.kernels import (
     Tile,
     Where,
     defined_in,
-    print_step,
     reads_of,
     result_of,
     vector_indices,
 )
 from explorer.compiler.ir.loops import Accumulate, Buffer, Index, Load, Store
 from explorer.compiler.ir.node import Atom, Extent, walk
-
-NOTHING: Mapping[Term, Form] = {}
+from explorer.compiler.ir.print.kernels import print_step
 
 
 @dataclass(frozen=True)
 class Unproved:
     """An access that is not shown to be inside its array: the index of one of its dimensions, of `width` elements; what
-    is not shown is that it is not `below` 0, or not above the extent."""
+    is not shown is that it is not `below` 0, or not above the extent; or an element of a tile that nothing may have
+    been stored in before it is read."""
 
     statement: Statement
     array: str
@@ -45,17 +47,21 @@ class Unproved:
     extent: Extent
     width: int
     below: bool
+    unwritten: bool = False
 
     def is_same(self, other: Unproved) -> bool:
         """Whether it is the same place of a kernel."""
-        return self.statement is other.statement and (self.index, self.below) == (other.index, other.below)
+        return self.statement is other.statement and (self.index, self.below, self.unwritten) == (
+            other.index,
+            other.below,
+            other.unwritten,
+        )
 
     def __str__(self) -> str:
+        if self.unwritten:
+            return f"something stored before in {self.array}: {print_step(self.statement)}"
         inside = f"0 <= {self.index}" if self.below else f"{self.index} <= {self.extent} - {self.width}"
         return f"{inside} in {self.array}: {print_step(self.statement)}"
-
-
-_Key = tuple[frozenset[tuple[int, int]], ...]
 
 
 class Bounds:
@@ -73,18 +79,19 @@ class Bounds:
         arrays: list[Buffer | Tile] = [*kernel.buffers, *(node for node in nodes if isinstance(node, Tile))]
         self.kernel = kernel
         self.affine = Affine()
+        self.division = Division(self.affine)
         self.sizes = dict(kernel.sizes)
         self.counts = dict(kernel.counts)
         self.widths = vector_indices(kernel)
         self.extents = {array.name: array.extents for array in arrays}
         self.indices = {array.name for array in arrays if array.type == "i32"}
         self.tiles = {node.name for node in arrays if isinstance(node, Tile)}
-        self.written = {node.target for node in nodes if isinstance(node, Store | Accumulate)}
-        self.facts: dict[str, list[Fact]] = {}
-        for fact in facts:
-            for array in fact.arrays:
-                self.facts.setdefault(array, []).append(fact)
-        own = defined_in(kernel)
+        self.written = {node.target for node in nodes if isinstance(node, Store | Accumulate)} & self.indices
+        self.writes: dict[str, int] = {}  # how often an array was written up to here, as far as it matters
+        self.of_tiles: set[int] = set()  # the atoms that were loaded from tiles
+        self.fills = Fills(kernel, self.tiles & self.indices, self.affine)
+        self.elements = Elements(self.affine, facts, self._form)
+        self.own = own = defined_in(kernel)
         self.named: dict[str, list[tuple[Fact, frozenset[str]]]] = {}  # of the kernel's own names
         for fact in kernel.facts:
             spoken = fact.names & own
@@ -95,9 +102,6 @@ class Bounds:
         self.every: set[Extent] = {*named, *(counted(name) for name in named if name.endswith(ENDS)), *spoken_of}
         self.compared: dict[str, set[Extent]] = {}  # by tile the extents that its elements are held against
         self.forms: dict[str, Form] = {}
-        self.atoms: dict[object, Form] = {}
-        self.following: dict[tuple[str, _Key], tuple[Form, Form]] = {}
-        self.divisors: set[int] = set()
         self.shown: dict[tuple[Atom, Extent, int], None] = {}
         self.earlier = earlier  # what other kernels have stored
         self.held, self.contents = held, dict[str, Contents]()
@@ -111,8 +115,10 @@ class Bounds:
             match statement:
                 case Loop() | Where():
                     mark, shown = self.affine.mark(), len(self.shown)
-                    self._enter(statement)
+                    self.fills.enter()
+                    leave = self._enter_loop(statement) if isinstance(statement, Loop) else self._enter_where(statement)
                     self.body(statement.body)
+                    leave()
                     self.affine.back_to(mark)
                     while len(self.shown) > shown:
                         self.shown.popitem()
@@ -120,39 +126,57 @@ class Bounds:
                     self.forms[statement.result] = self._arithmetic(statement)
                 case Search():
                     self._search(statement)
+                case Barrier():
+                    self._write(self.written)
                 case _:
                     for array, indices in _accesses(statement):
                         self._access(statement, array, indices)
                     self._define(statement)
+                    self._write(_targets(statement) if self.written else ())
             if self.named:
                 self._know(statement)
+
+    def _write(self, arrays: Iterable[str]) -> None:
+        """What is loaded from here on was perhaps written since: by this thread, in another iteration, or by another
+        thread behind a barrier, as without one none may."""
+        written = self.written.intersection(arrays)
+        self.writes = self.writes | {array: self.writes.get(array, 0) + 1 for array in written}
 
     def _know(self, statement: Statement) -> None:
         """What facts say of a name, once all are defined that they speak of."""
         for fact, spoken in self.named.get(result_of(statement) or "", ()):
             if spoken <= self.forms.keys():
-                self.affine.assume(self._fact(fact.sum, {}))
+                self.affine.assume(self.elements.fact(fact.sum, {}, self.writes))
 
-    def _enter(self, block: Loop | Where) -> None:
-        """What holds inside a loop or a condition."""
+    def _enter_loop(self, loop: Loop) -> Callable[[], None]:
+        """What holds inside a loop; returns what to do behind it."""
         affine = self.affine
-        if isinstance(block, Loop):
-            lower, upper = self._form(block.lower), self._bound(block.extent)
-            reach = affine.high(plus(plus(upper, lower, -1), constant(-1)))
-            turn = {affine.atom(0, None if reach is None else max(reach, 0) // block.step): block.step}
-            variable = self.forms[block.variable] = plus(lower, turn)
-            if not (is_number(lower) and is_number(upper)):
-                affine.assume(plus(plus(upper, variable, -1), constant(-1)))
-            known = plus(plus(upper, lower, -1), constant(-1))
-            if not is_number(known):
-                affine.assume(known)
-        else:
-            left, right = self._form(block.left), self._form(block.right)
-            known = plus(right, left, -1)
-            affine.assume(plus(known, constant(-1)) if block.comparison == "<" else known)
-            if block.comparison == "==":
-                affine.assume(scaled(known, -1))
-        affine.ask(known)
+        lower, upper = self._form(loop.lower), self._bound(loop.extent)
+        room = plus(plus(upper, lower, -1), constant(-1))
+        reach = affine.high(room)
+        turn = affine.atom(0, None if reach is None else max(reach, 0) // loop.step)
+        variable = self.forms[loop.variable] = plus(lower, {turn: loop.step})
+        if not (is_number(lower) and is_number(upper)):
+            affine.assume(plus(plus(upper, variable, -1), constant(-1)))
+        if not is_number(room):
+            affine.assume(room)
+        affine.ask(room)
+        self._write(_targets(loop) if self.written else ())
+        return lambda: self.fills.leave_loop(turn, room, loop.step, self._of_extents())
+
+    def _enter_where(self, where: Where) -> Callable[[], None]:
+        """What holds inside a condition; returns what to do behind it."""
+        known = plus(self._form(where.right), self._form(where.left), -1)
+        holds = [plus(known, constant(-1)) if where.comparison == "<" else known]
+        holds += [scaled(known, -1)] if where.comparison == "==" else []
+        for form in holds:
+            self.affine.assume(form)
+        self.affine.ask(holds[0])
+        return lambda: self.fills.leave_condition(holds)
+
+    def _of_extents(self) -> set[int]:
+        """The atoms of what the kernel does not define."""
+        return {atom for name, form in self.forms.items() if name not in self.own for atom in form}
 
     def _bound(self, extent: Extent | Count) -> Form:
         return self._count(extent) if isinstance(extent, Count) else self._form(extent)
@@ -161,7 +185,7 @@ class Bounds:
         total: Form = {}
         for extent, by in count.terms:
             form = self._form(extent)
-            total = plus(total, self._quotient(plus(form, constant(by - 1)), by) if by != 1 else form)
+            total = plus(total, self.division.quotient(plus(form, constant(by - 1)), by) if by != 1 else form)
         return self.affine.product(self._form(count.times), total)
 
     def _form(self, atom: Atom) -> Form:
@@ -199,11 +223,11 @@ class Bounds:
             case "select":
                 return self._selected(chosen[0], left, right)
             case "div" if is_number(right) and right.get(ONE, 0) > 0:
-                return self._quotient(left, right[ONE])
+                return self.division.quotient(left, right[ONE])
             case "div":
-                return self._ratio(left, right)
+                return self.division.ratio(left, right)
             case "mod" if is_number(right) and right.get(ONE, 0) > 0:
-                return self._remainder(left, right[ONE])
+                return self.division.remainder(left, right[ONE])
             case "less" | "at_most" | "equal":
                 return {affine.atom(0, 1): 1}
         return {affine.atom(): 1}
@@ -212,83 +236,6 @@ class Bounds:
         if is_number(chosen):
             return left if chosen else right
         return left if left == right else self.affine.either(left, right)
-
-    def _quotient(self, dividend: Form, divisor: int) -> Form:
-        """A quotient by a number. Where the dividend is negative, it is rounded down or towards 0."""
-        if is_number(dividend):
-            return constant(dividend.get(ONE, 0) // divisor)
-        self.divisors.add(divisor)
-        key = "div", frozenset(dividend.items()), divisor
-        if key in self.atoms:
-            return self.atoms[key]
-        low, high = self.affine.low(dividend), self.affine.high(dividend)
-        positive = low is not None and low >= 0
-        found = self.affine.atom(
-            low // divisor if low is not None and positive else None, None if high is None else max(high, 0) // divisor
-        )
-        self.atoms[key] = {found: 1}
-        self.affine.when_asked(found, partial(self._learn_quotient, found, dividend, divisor, positive))
-        return self.atoms[key]
-
-    def _learn_quotient(self, found: int, dividend: Form, divisor: int, positive: bool) -> bool:
-        affine, holds = self.affine, self.affine.guessed
-        affine.assume(plus({found: divisor, ONE: divisor - 1} if divisor > 1 else {found: 1}, dividend, -1))
-        if positive or holds({found: 1, ONE: -1}) or holds(dividend):
-            affine.assume({found: 1})
-        else:
-            return False
-        affine.assume(plus(dividend, {found: -divisor}))
-        return True
-
-    def _ratio(self, dividend: Form, divisor: Form) -> Form:
-        """A quotient by what is known only when the kernel runs."""
-        found = self.affine.atom()
-        self.affine.when_asked(found, partial(self._learn_ratio, found, dividend, divisor))
-        return {found: 1}
-
-    def _learn_ratio(self, found: int, dividend: Form, divisor: Form) -> bool:
-        affine = self.affine
-        if not (affine.holds(dividend) and affine.holds(plus(divisor, constant(-1)))):
-            return False
-        affine.assume({found: 1})
-        affine.assume(plus(dividend, {found: -1}))
-        product = affine.product({found: 1}, divisor)
-        affine.assume(plus(dividend, product, -1))
-        affine.assume(plus(plus(plus(product, divisor), constant(-1)), dividend, -1))
-        self._bound_ratio({found: 1}, dividend, divisor)
-        return True
-
-    def _bound_ratio(self, ratio: Form, dividend: Form, divisor: Form) -> None:
-        """Bounds of a quotient that products give: `a // b` is less than `k` where `a < k * b`, at least 1 where
-        `b <= a`. Each `k` is a number by which something is divided, or is what else the divisor is taken by."""
-        affine = self.affine
-        if affine.guessed(plus(dividend, divisor, -1)):
-            affine.assume(plus(ratio, constant(-1)))
-        numbers = [constant(number + 1) for number in sorted(self.divisors)]
-        for bound in (*numbers, *affine.taken_by(divisor)):
-            if affine.seen(plus(plus(affine.product(bound, divisor), dividend, -1), constant(-1))):
-                affine.assume(plus(plus(bound, ratio, -1), constant(-1)))
-
-    def _remainder(self, dividend: Form, divisor: int) -> Form:
-        key = "mod", frozenset(dividend.items()), divisor
-        if key not in self.atoms:
-            low = self.affine.low(dividend)
-            positive = low is not None and low >= 0
-            found = self.affine.atom(0 if positive else 1 - divisor, divisor - 1)
-            self.atoms[key] = {found: 1}
-            quotient = self._quotient(dividend, divisor)
-            self.affine.when_asked(found, partial(self._learn_remainder, found, dividend, divisor, quotient))
-        return self.atoms[key]
-
-    def _learn_remainder(self, found: int, dividend: Form, divisor: int, quotient: Form) -> bool:
-        affine = self.affine
-        same = plus(plus({found: 1}, quotient, divisor), dividend, -1)
-        affine.assume(same)
-        affine.assume(scaled(same, -1))
-        if not affine.holds(dividend):
-            return False
-        affine.assume({found: 1})
-        return True
 
     def _search(self, search: Search) -> None:
         """The last place of the bounds that holds at most the value, the one before them where none does."""
@@ -303,77 +250,7 @@ class Bounds:
         found = affine.atom(None if low is None else low - 1)
         result = self.forms[search.result] = {found: 1}
         affine.assume(plus(plus(result, lower, -1), constant(1)))
-        affine.when_asked(found, partial(self._learn_search, search, result, lower, upper, value))
-        following = plus(result, constant(1))
-        self.following[search.buffer, _key((following,))] = plus(upper, following, -1), value
-
-    def _learn_search(self, search: Search, result: Form, lower: Form, upper: Form, value: Form) -> bool:
-        affine, holds = self.affine, self.affine.guessed
-        if holds(plus(upper, lower, -1)):
-            affine.assume(plus(plus(upper, result, -1), constant(-1)))
-        first, last = self._element(search.buffer, (lower,)), self._element(search.buffer, (plus(upper, constant(-1)),))
-        if affine.seen(plus(plus(last, value, -1), constant(-1))):
-            affine.assume(plus(plus(upper, result, -1), constant(-2)))
-        if affine.seen(plus(value, first, -1)) and holds(plus(plus(upper, lower, -1), constant(-1))):
-            affine.assume(plus(result, lower, -1))
-            affine.assume(plus(value, self._element(search.buffer, (result,)), -1))
-            return True
-        return False
-
-    def _learn_following(self, element: Form, room: Form, value: Form) -> bool:
-        """What follows a place that was found is more than the value, where the bounds have it."""
-        inside = self.affine.guessed(plus(room, constant(-1)))
-        if inside:
-            self.affine.assume(plus(plus(element, value, -1), constant(-1)))
-        return inside
-
-    def _element(self, array: str, indices: tuple[Form, ...]) -> Form:
-        """An element of an array of indices that nobody writes in this kernel, or that only ever has what facts say."""
-        key = array, _key(indices)
-        if key not in self.atoms:
-            found = self.affine.atom()
-            self.atoms[key] = {found: 1}
-            self.affine.when_asked(found, partial(self._learn_element, array, indices, found))
-        return self.atoms[key]
-
-    def _learn_element(self, array: str, indices: tuple[Form, ...], found: int) -> bool:
-        for fact in self.facts.get(array, ()):
-            for term, _ in fact.sum:
-                if term is not None and term[0] == array:
-                    self._state(fact, term, indices, found)
-        following = self.following.get((array, _key(indices)))
-        return following is None or self._learn_following({found: 1}, *following)
-
-    def _state(self, fact: Fact, term: Term, indices: tuple[Form, ...], found: int) -> None:
-        """A fact, of an element that one of its terms is at these indices. Kernels may see two dimensions of an array
-        as one."""
-        stands: dict[str, Form] = {}
-        for pattern, index in zip(term[1], indices, strict=False):
-            match pattern:
-                case (((str(name), ()), 1),) if name.startswith(SOME):
-                    return
-                case (((name, ()), 1),) if name.startswith(ANY):
-                    stands[name] = index
-                case (((name, ()), 1), (None, number)) if name.startswith(ANY):
-                    stands[name] = plus(index, constant(-number))
-                case _ if self._fact(pattern, {}) != index:
-                    return
-        self.affine.assume(self._fact(fact.sum, stands, {term: {found: 1}}))
-
-    def _fact(self, total: Sum, stands: Mapping[str, Form], known: Mapping[Term, Form] = NOTHING) -> Form:
-        form: Form = {}
-        for term, times in total:
-            if term is None:
-                form = plus(form, constant(times))
-            elif term in known:
-                form = plus(form, known[term], times)
-            elif term[1]:
-                at = tuple(self._fact(index, stands) for index in term[1])
-                form = plus(form, self._element(term[0], at), times)
-            else:
-                some = {self.affine.atom(0): 1} if term[0].startswith(SOME) else self._form(term[0])
-                form = plus(form, stands.get(term[0], some), times)
-        return form
+        self.elements.search(found, search.buffer, lower, upper, value, self.writes)
 
     def _access(self, statement: Statement, array: str, indices: tuple[Atom, ...]) -> None:
         checked = statement.checked if isinstance(statement, CheckedLoad) else ()
@@ -404,6 +281,7 @@ class Bounds:
     def _define(self, statement: Statement) -> None:
         match statement:
             case Load() if statement.buffer in self.indices:
+                self._is_written(statement)
                 self.forms[statement.result] = self._loaded(statement)
             case AtomicAccumulate() if statement.target in self.indices:
                 if statement.result:
@@ -414,6 +292,19 @@ class Bounds:
                 self._count_in(statement)
             case Store() if statement.target in self.kept and statement.indices:
                 self._hold(statement)
+                if statement.target in self.tiles:
+                    widths = tuple(self.widths.get(str(index), 1) for index in statement.indices)
+                    self.fills.store(statement.target, tuple(map(self._form, statement.indices)), widths)
+
+    def _is_written(self, load: Load) -> None:
+        """Looks whether something is stored before in an element of a tile."""
+        if not self.checks or load.buffer not in self.tiles or not self.widths.keys().isdisjoint(load.indices):
+            return
+        indices = tuple(map(self._form, load.indices))
+        from_tiles = any(not self.of_tiles.isdisjoint(index) for index in indices)
+        if not from_tiles and not self.fills.has(load.buffer, indices):
+            extent = self.extents[load.buffer][-1]
+            self.unproved.append(Unproved(load, load.buffer, load.indices[-1], extent, 1, below=False, unwritten=True))
 
     def _count_in(self, add: Accumulate) -> None:
         """Notes that something is added to what indices are."""
@@ -426,13 +317,13 @@ class Bounds:
             return {self.affine.atom(): 1}  # 0, where there is no element that facts speak of
         if load.buffer in self.tiles:
             (found,) = kept = self._kept(load.buffer)
-            if load.buffer in self.facts:
+            if load.buffer in self.elements.facts:
                 indices = tuple(self._form(index) for index in load.indices)
-                self.affine.when_asked(found, partial(self._learn_element, load.buffer, indices, found))
+                self.elements.say(found, load.buffer, indices, self.writes)
             return kept
-        if load.buffer in self.written and load.buffer not in self.facts:
+        if load.buffer in self.written and load.buffer not in self.elements.facts:
             return {self.affine.atom(): 1}
-        return self._element(load.buffer, tuple(self._form(index) for index in load.indices))
+        return self.elements.element(load.buffer, tuple(self._form(index) for index in load.indices), self.writes)
 
     def _hold(self, store: Store) -> None:
         """Notes what is stored in an array or a tile of indices."""
@@ -501,6 +392,7 @@ class Bounds:
         """An element of a tile of indices, of which all that it holds is known."""
         known = self.held.get(tile) or self.contents.get(tile) or Contents(None, None, frozenset())
         form = {self.affine.atom(known.least, known.most): 1}
+        self.of_tiles |= form.keys()
         for extent in known.at_most:
             room = plus(self._form(extent), form, -1)
             self.affine.assume(plus(room, constant(-1)) if extent in known.less_than else room)
@@ -509,8 +401,9 @@ class Bounds:
         return form
 
 
-def _key(indices: tuple[Form, ...]) -> _Key:
-    return tuple(frozenset(index.items()) for index in indices)
+def _targets(statement: Statement) -> set[str]:
+    """The arrays that a statement writes."""
+    return {node.target for node in walk(statement) if isinstance(node, Store | Accumulate)}
 
 
 def _accesses(statement: Statement) -> Iterator[tuple[str, tuple[Atom, ...]]]:

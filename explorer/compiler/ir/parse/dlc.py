@@ -7,8 +7,8 @@ from typing import Any, NamedTuple, cast
 from lark import v_args
 from lark.tree import Meta
 
-from explorer.compiler.ir import dlc
-from explorer.compiler.ir.execute import Counter
+from explorer.compiler.ir.access import dlc
+from explorer.compiler.ir.access.execute import Counter
 from explorer.compiler.ir.node import Atom, Extent, Level, Node
 from explorer.compiler.ir.parse.reader import read
 from explorer.compiler.ir.parse.statements import (

@@ -12,8 +12,6 @@ from lark.tree import Meta
 from explorer.compiler.decisions import Schedule, grouped
 from explorer.compiler.decisions import Value as Chosen
 from explorer.compiler.ir import kernels, loops
-from explorer.compiler.ir.expressions import IN_PLACE, SIGNS_OF_INDEX
-from explorer.compiler.ir.in_place import numbered
 from explorer.compiler.ir.kernels import Count
 from explorer.compiler.ir.node import Atom, Extent
 from explorer.compiler.ir.parse.reader import read
@@ -28,6 +26,8 @@ from explorer.compiler.ir.parse.statements import (
     sizes_of,
     statements_of,
 )
+from explorer.compiler.ir.print.expressions import IN_PLACE, SIGNS_OF_INDEX
+from explorer.compiler.ir.print.in_place import numbered
 
 INDEX_CALLS = {"min": 2, "max": 2, "select": 3}
 """Integer arithmetic that is written as a call, and of how many operands."""

@@ -139,7 +139,7 @@ class Builder(Transformer[Token, Any]):
 
 @cache
 def _parser(grammar: str) -> Lark:
-    folder = Path(__file__).parent
+    folder = Path(__file__).parent / "grammars"
     return Lark(
         "".join((folder / f"{name}.lark").read_text() for name in ("shared", *BETWEEN.get(grammar, ()), grammar)),
         parser="lalr",

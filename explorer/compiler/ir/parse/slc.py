@@ -7,7 +7,7 @@ from typing import Any, NamedTuple, cast
 from lark import v_args
 from lark.tree import Meta
 
-from explorer.compiler.ir import slc
+from explorer.compiler.ir.access import slc
 from explorer.compiler.ir.node import Atom, Extent, Level, Node
 from explorer.compiler.ir.parse.reader import read
 from explorer.compiler.ir.parse.statements import (

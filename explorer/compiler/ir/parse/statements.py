@@ -10,7 +10,7 @@ from lark import v_args
 from lark.tree import Meta
 
 from explorer.compiler.ir import loops
-from explorer.compiler.ir.execute import Increment, Lanes, Reset
+from explorer.compiler.ir.access.execute import Increment, Lanes, Reset
 from explorer.compiler.ir.functions import FUNCTIONS, SIGNS
 from explorer.compiler.ir.kernels import TF32_PARTS
 from explorer.compiler.ir.node import Atom, Extent, Node

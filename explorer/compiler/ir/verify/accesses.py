@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 
 from explorer.compiler.ir.bounds.contents import Contents
 from explorer.compiler.ir.bounds.extents import Bounds, Unproved
-from explorer.compiler.ir.bounds.facts import Fact
+from explorer.compiler.ir.facts import Fact
 from explorer.compiler.ir.kernels import AtomicAccumulate, ScheduledKernel, Search, Tile, defined_in
 from explorer.compiler.ir.loops import Accumulate, Load, Store
 from explorer.compiler.ir.node import Node, walk

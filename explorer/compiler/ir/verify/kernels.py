@@ -22,7 +22,6 @@ from explorer.compiler.ir.kernels import (
     Statement,
     Tile,
     Where,
-    print_step,
     reads_of,
     result_of,
     vector_indices,
@@ -38,7 +37,9 @@ from explorer.compiler.ir.loops import (
     fixed_names,
 )
 from explorer.compiler.ir.node import Atom, VerificationError, once, walk
-from explorer.compiler.ir.sharing import (
+from explorer.compiler.ir.print.kernels import print_step
+from explorer.compiler.ir.verify.products import ROW
+from explorer.compiler.ir.verify.sharing import (
     GRID,
     LANES,
     Path,
@@ -51,7 +52,6 @@ from explorer.compiler.ir.sharing import (
     size_of,
     statements,
 )
-from explorer.compiler.ir.verify.products import ROW
 from explorer.compiler.ir.verify.threads import verify_threads
 
 MOST_THREADS = 1024
@@ -254,6 +254,8 @@ class _Vectors:
                     self._swizzled(statement)
                 case Where() | Search():
                     self._operands(statement, tuple(reads_of(statement)), most=1)
+        if self.wide:
+            self._sums()
 
     def _swizzled(self, tile: Tile) -> None:
         rows = [size_of(self.kernel, extent) for extent in tile.extents[-1:]]
@@ -318,6 +320,23 @@ class _Vectors:
         }
         if widths != {COPIED} or not {copy.indices[-1], copy.buffer_indices[-1]} <= self.wide.keys():
             raise broken(copy, f"a copy is of {COPIED} consecutive elements")
+
+    def _sums(self) -> None:
+        """Looks at what is added, in vector loops, to what is declared outside them."""
+        vectors: dict[str, int] = {}  # by accumulator and tile: how many vector loops are around it
+        for statement, path in statements(self.kernel):
+            if isinstance(statement, Accumulator | Tile | Accumulate):
+                around = sum(isinstance(step, Loop) and step.step > 1 for step in path)
+                if not isinstance(statement, Accumulate):
+                    vectors[statement.name] = around
+                elif around > vectors.get(statement.target, 0):
+                    self._counted(statement)
+
+    def _counted(self, add: Accumulate) -> None:
+        """What is added up in a loop in vectors, from outside it, has their elements."""
+        wide = [operand for operand in add.operands if operand in self.values or operand in self.wide]
+        if not wide and add.reduction in ("sum", "product") and self.wide.keys().isdisjoint(add.indices):
+            raise broken(add, "of a vector's elements, all the same, one is added")
 
     def _write(self, statement: Store | Accumulate) -> None:
         target = self._access(statement, statement.target, statement.indices) if statement.indices else 1

@@ -14,7 +14,6 @@ from dataclasses import dataclass, field
 from math import inf
 from typing import Literal, NamedTuple, TypeVar
 
-from explorer.compiler.ir.index_forms import index_forms
 from explorer.compiler.ir.kernels import (
     AtomicAccumulate,
     Barrier,
@@ -28,8 +27,9 @@ from explorer.compiler.ir.kernels import (
     Where,
 )
 from explorer.compiler.ir.loops import Accumulate, Index, Load, Store
-from explorer.compiler.ir.node import Atom, walk
-from explorer.compiler.ir.sharing import (
+from explorer.compiler.ir.node import Atom
+from explorer.compiler.ir.verify.index_forms import IndexForms
+from explorer.compiler.ir.verify.sharing import (
     GRID,
     LANES,
     Path,
@@ -170,28 +170,42 @@ class _Order:
 
     def __init__(self, kernel: ScheduledKernel, shared: dict[str, Share]) -> None:
         self.kernel, self.shared = kernel, shared
-        self.loops = {node.variable: node for node in walk(kernel) if isinstance(node, Loop)}
-        self.bound = frozenset(variable for variable, loop in self.loops.items() if is_shared(loop))
-        self.depends = dependences(kernel)
-        self.forms = index_forms(kernel)
-        # By array, the loops that it is declared in: their iterations have an array each.
-        self.scope: dict[str, frozenset[str]] = {
-            node.name: frozenset(loop.variable for loop in shared_loops(path))
-            for node, path in statements(kernel)
-            if isinstance(node, Tile) and node.memory == "shared"
-        }
-        written = {node.target for node in walk(kernel) if isinstance(node, Store | Accumulate)}
-        self.scope |= {buffer.name: NONE for buffer in kernel.buffers if buffer.name in written}
-        self.tiles = {node.name for node in walk(kernel) if isinstance(node, Tile)}
-        # By name, the loop whose iterations take turns: `stage = slab % 2` is another one in the next iteration.
-        turns = ((node.result, self._turn(node)) for node in walk(kernel) if isinstance(node, Index))
-        self.turns = {name: turn for name, turn in turns if turn is not None}
-        self.turning = {turn.loop for turn in self.turns.values()}
-        self.copied = {node.target for node in walk(kernel) if isinstance(node, Copy)}
-        self.found = {node.result for node in walk(kernel) if isinstance(node, Load | AtomicAccumulate)}
+        self.depends, self.forms = dependences(kernel), IndexForms(kernel)
+        self.loops: dict[str, Loop] = {}
+        self.scope: dict[str, frozenset[str]] = {}  # by array, the loops whose iterations have one each
+        self.tiles: set[str] = set()
+        self.turns: dict[str, _Turn] = {}
+        self.copied: set[str] = set()
+        self.found: set[str] = set()
         self.stored: set[str] = set()
         self.places: dict[Atom, _Place] = {}
         self.numbers: dict[object, int] = {}
+        self._note(kernel)
+        self.bound = frozenset(variable for variable, loop in self.loops.items() if is_shared(loop))
+        self.turning = {turn.loop for turn in self.turns.values()}
+
+    def _note(self, kernel: ScheduledKernel) -> None:
+        """Notes what the kernel declares, finds and writes."""
+        written: set[str] = set()
+        for statement, path in statements(kernel):
+            match statement:
+                case Index(function="mod"):
+                    self._turn(statement)
+                case Load():
+                    self.found.add(statement.result)
+                case Loop():
+                    self.loops[statement.variable] = statement
+                case Tile():
+                    self.tiles.add(statement.name)
+                    if statement.memory == "shared":
+                        self.scope[statement.name] = frozenset(loop.variable for loop in shared_loops(path))
+                case Store() | Accumulate():
+                    written.add(statement.target)
+                    if isinstance(statement, Copy):
+                        self.copied.add(statement.target)
+                    elif isinstance(statement, AtomicAccumulate):
+                        self.found.add(statement.result)
+        self.scope |= {buffer.name: NONE for buffer in kernel.buffers if buffer.name in written}
 
     def body(self, body: tuple[Statement, ...], path: Path) -> _Summary:
         """What a body does; raises for what goes wrong in it."""
@@ -255,19 +269,17 @@ class _Order:
             for array, left in last.items()
         }
 
-    def _turn(self, index: Index) -> _Turn | None:
-        """`(variable + start) % every`, of a loop by 1 that nobody shares."""
-        if index.function != "mod":
-            return None
+    def _turn(self, index: Index) -> None:
+        """Notes `(variable + start) % every`, of a loop by 1 that nobody shares: `stage = slab % 2` is another one in
+        the next iteration."""
         counted, every = index.operands
         form = self.forms.get(str(counted))
         if form is None or len(form.terms) != 1 or not isinstance(every, int) or every < 2:
-            return None
+            return
         ((variable, by),) = form.terms
         loop = self.loops.get(variable)
-        if loop is None or loop.bind or loop.step != 1 or by != 1 or form.start < 0:
-            return None
-        return _Turn(variable, form.start, every)
+        if loop is not None and not loop.bind and loop.step == 1 and by == 1 and form.start >= 0:
+            self.turns[index.result] = _Turn(variable, form.start, every)
 
     def _access(
         self, statement: Statement, array: str, indices: tuple[Atom, ...], kind: Kind, path: Path
@@ -282,7 +294,7 @@ class _Order:
         around = tuple(loop.variable for loop in loops if loop.variable not in scope and not self._one_block(loop))
         depends = NONE.union(*(self.depends.get(str(index), NONE) for index in indices))
         if kind in WRITES:
-            self._alone(statement, around, depends, path)
+            self._alone(statement, around, indices, path)
         return _Access(
             statement=statement,
             array=array,
@@ -312,16 +324,25 @@ class _Order:
         wheres = (step for step in path if isinstance(step, Where) and step.comparison == "==")
         return frozenset((w.left, w.right) for w in wheres if w.left in self.loops and isinstance(w.right, int))
 
-    def _alone(self, statement: Statement, around: tuple[str, ...], depends: frozenset[str], path: Path) -> None:
+    def _alone(self, statement: Statement, around: tuple[str, ...], indices: tuple[Atom, ...], path: Path) -> None:
         """No two threads write to one element: each bound loop around tells elements apart, or but one writes."""
-        told = set(depends)
+        told = {variable for index in indices for variable in self._told(index)}
         for where in path:
             if isinstance(where, Where) and where.comparison == "==":
                 left, right = (self.depends.get(str(side), NONE) for side in (where.left, where.right))
                 told |= left ^ right
         for variable in around:
             if variable not in told and iterations(self.kernel, self.loops[variable]) != 1:
-                raise broken(statement, f"all iterations over {variable} write to the same element")
+                every = "some" if any(variable in self.depends.get(str(index), NONE) for index in indices) else "all"
+                raise broken(statement, f"{every} iterations over {variable} write to the same element")
+
+    def _told(self, index: Atom) -> frozenset[str]:
+        """The loops whose iterations an index tells apart, each a digit of it; of one with other names in it, all that
+        these come from."""
+        form = self.forms.get(str(index))
+        if form is None or form.tells_apart or any(name not in self.loops for name, _ in form.terms):
+            return self.depends.get(str(index), NONE)
+        return NONE
 
     def _place(self, index: Atom) -> _Place:
         if index not in self.places:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from explorer.compiler.ir.kernels import Loop, Multiply, ScheduledKernel, Tile, reads_of
 from explorer.compiler.ir.node import walk
-from explorer.compiler.ir.sharing import (
+from explorer.compiler.ir.verify.sharing import (
     LANES,
     Path,
     Share,

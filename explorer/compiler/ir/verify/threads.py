@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 from explorer.compiler.ir.kernels import (
     Barrier,
@@ -13,13 +13,14 @@ from explorer.compiler.ir.kernels import (
     Statement,
     Tile,
     Where,
+    inputs_of,
     reads_of,
 )
 from explorer.compiler.ir.loops import Accumulate, Accumulator, Load, Store
 from explorer.compiler.ir.node import Atom, walk
-from explorer.compiler.ir.sharing import Path, Share, broken, dependences, iterations, shared_loops, statements
 from explorer.compiler.ir.verify.order import verify_order
 from explorer.compiler.ir.verify.products import spread_of, verify_product
+from explorer.compiler.ir.verify.sharing import Path, Share, broken, dependences, iterations, shared_loops, statements
 
 NEUTRAL = {"sum": 0.0, "product": 1.0}
 """Where parts begin, so that putting them together counts the start once; a maximum may begin anywhere."""
@@ -115,8 +116,7 @@ def _elements(statement: Statement) -> list[tuple[str, tuple[Atom, ...]]]:
     return []
 
 
-@dataclass(frozen=True)
-class _Sum:
+class _Sum(NamedTuple):
     """What an accumulator or a register tile holds: in all threads the same (`whole`), or parts of it in each."""
 
     start: float | None = None  # the constant that it still holds
@@ -203,12 +203,9 @@ class _Sums:
 
     def _reads(self, statement: Statement) -> None:
         """What is read is whole; an accumulation's own target, and a Reduce's, may be in parts."""
-        reads = list(reads_of(statement))
-        if isinstance(statement, Accumulate):
-            reads.remove(statement.target)
         if isinstance(statement, Reduce):
             return
-        for name in reads:
+        for name in inputs_of(statement):
             if name in self.sums and self.sums[name].parts:
                 raise broken(statement, f"{name} is read before its parts are put together")
 
@@ -237,7 +234,7 @@ class _Sums:
         if held.parts and (held.reduction != statement.reduction or (not outside and neutral is not None)):
             raise broken(statement, f"{statement.target} is in parts, which are not put together yet")
         if not outside:
-            self.sums[statement.target] = replace(held, start=None)
+            self.sums[statement.target] = held._replace(start=None)
             return
         if not held.parts and neutral is not None and held.start != neutral:
             raise broken(statement, f"every thread that adds to {statement.target} begins with what it holds already")
@@ -248,7 +245,7 @@ class _Sums:
         apart = self._outside(product.target, product.indices, path)
         if apart:
             raise broken(product, f"nothing joins what {apart[0].bind}s add to {product.target}")
-        self.sums[product.target] = replace(self.sums[product.target], start=None)
+        self.sums[product.target] = self.sums[product.target]._replace(start=None)
 
     def _reduce(self, reduce: Reduce) -> None:
         held, reach = self.sums[reduce.target], reduce.lanes * reduce.apart

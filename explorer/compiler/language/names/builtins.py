@@ -132,7 +132,6 @@ class Builtin:
         return count >= most - self.optional and (self.many or count <= most)
 
 
-
 def _elementwise(function: Function) -> Builtin:
     """Operands, and a parameter that may be left out behind them."""
     optional = () if function.parameter is None else function.parameter[:1]

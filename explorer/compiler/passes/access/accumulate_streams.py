@@ -10,8 +10,9 @@ from __future__ import annotations
 from dataclasses import replace
 
 from explorer.compiler.frozen import dataclass
-from explorer.compiler.ir import loops, slc
-from explorer.compiler.ir.lengths import OFFSETS, lengths_name
+from explorer.compiler.ir import loops
+from explorer.compiler.ir.access import slc
+from explorer.compiler.ir.access.lengths import OFFSETS, lengths_name
 from explorer.compiler.ir.module import each_program
 from explorer.compiler.ir.node import Names, walk
 from explorer.compiler.report import Report

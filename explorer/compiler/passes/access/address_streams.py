@@ -13,8 +13,9 @@ from dataclasses import replace
 from functools import partial
 from typing import cast
 
-from explorer.compiler.ir import loops, slc
-from explorer.compiler.ir.execute import Lanes, body_of, reads_of
+from explorer.compiler.ir import loops
+from explorer.compiler.ir.access import slc
+from explorer.compiler.ir.access.execute import Lanes, body_of, reads_of
 from explorer.compiler.ir.module import each_program
 from explorer.compiler.ir.node import Atom, Extent, Names, Node, Origin, walk
 from explorer.compiler.report import Report

@@ -10,8 +10,9 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from explorer.compiler.ir import loops, slc
-from explorer.compiler.ir.execute import Increment, Reset
+from explorer.compiler.ir import loops
+from explorer.compiler.ir.access import slc
+from explorer.compiler.ir.access.execute import Increment, Reset
 from explorer.compiler.ir.module import each_program
 from explorer.compiler.ir.node import Names, Node, merge, rewrite, walk
 from explorer.compiler.ir.statements import origin_around, rename

@@ -20,8 +20,9 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import cast
 
-from explorer.compiler.ir import loops, slc
-from explorer.compiler.ir.execute import Lanes
+from explorer.compiler.ir import loops
+from explorer.compiler.ir.access import slc
+from explorer.compiler.ir.access.execute import Lanes
 from explorer.compiler.ir.module import each_program
 from explorer.compiler.ir.node import Names, Node, serving, walk
 from explorer.compiler.ir.statements import loop_origin

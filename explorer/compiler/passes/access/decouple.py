@@ -13,7 +13,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from explorer.compiler.ir import loops, slc
+from explorer.compiler.ir import loops
+from explorer.compiler.ir.access import slc
 from explorer.compiler.ir.module import each_program
 from explorer.compiler.ir.node import Atom, Made, Node, Origin, merge, serving, walk
 from explorer.compiler.ir.statements import origin_around

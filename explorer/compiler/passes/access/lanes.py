@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from explorer.compiler.ir import loops
-from explorer.compiler.ir.execute import print_head
+from explorer.compiler.ir.access.execute import print_head
 from explorer.compiler.ir.node import Atom, Node
 
 

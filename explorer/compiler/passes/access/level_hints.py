@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from explorer.compiler.ir import slc
+from explorer.compiler.ir.access import slc
 from explorer.compiler.ir.module import each_program
 from explorer.compiler.ir.node import rewrite, walk
 from explorer.compiler.report import Report

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator
 
 from explorer.compiler.frozen import dataclass
-from explorer.compiler.ir import slc
-from explorer.compiler.ir.dlc import QUEUE_BYTES
+from explorer.compiler.ir.access import slc
+from explorer.compiler.ir.access.dlc import QUEUE_BYTES
 from explorer.compiler.ir.node import Extent, Names, Origin
 
 QUEUE_WORDS = QUEUE_BYTES // 4

@@ -10,8 +10,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import cast
 
-from explorer.compiler.ir import dlc, loops, slc
-from explorer.compiler.ir.execute import Counter
+from explorer.compiler.ir import loops
+from explorer.compiler.ir.access import dlc, slc
+from explorer.compiler.ir.access.execute import Counter
 from explorer.compiler.ir.module import each_program
 from explorer.compiler.ir.node import Atom, Names, Node, Origin, serving
 from explorer.compiler.report import Report

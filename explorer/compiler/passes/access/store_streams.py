@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from explorer.compiler.ir import loops, slc
+from explorer.compiler.ir import loops
+from explorer.compiler.ir.access import slc
 from explorer.compiler.ir.module import each_program
 from explorer.compiler.ir.node import walk
 from explorer.compiler.report import Report

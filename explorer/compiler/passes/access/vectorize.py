@@ -11,8 +11,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import cast
 
-from explorer.compiler.ir import loops, slc
-from explorer.compiler.ir.execute import Lanes
+from explorer.compiler.ir import loops
+from explorer.compiler.ir.access import slc
+from explorer.compiler.ir.access.execute import Lanes
 from explorer.compiler.ir.module import each_program
 from explorer.compiler.ir.node import Atom, Names, Node, walk
 from explorer.compiler.ir.statements import origin_around

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
+from explorer.compiler.frozen import replace
 from explorer.compiler.ir.graph import Graph, Operator, Shape, Value, rename_operands
 from explorer.compiler.ir.node import Origin, merge
 from explorer.compiler.report import Report

@@ -11,8 +11,7 @@ infinite somewhere stay on the edges where there are gradients; every pair has a
 
 from __future__ import annotations
 
-from dataclasses import replace
-
+from explorer.compiler.frozen import replace
 from explorer.compiler.ir.functions import FUNCTIONS
 from explorer.compiler.ir.graph import (
     Constant,

@@ -12,9 +12,9 @@ the product and in its gradients. Of two reshapes the second is enough, and one 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 from math import prod
 
+from explorer.compiler.frozen import replace
 from explorer.compiler.ir.graph import Contract, Graph, Reshape, Shape, Value, rename_operands
 from explorer.compiler.ir.node import Origin, merge
 from explorer.compiler.passes.graph.writer import ValueWriter

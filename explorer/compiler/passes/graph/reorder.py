@@ -6,10 +6,8 @@ where it lowers the counted work of the whole layer, not wherever it can be.
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from explorer.compiler.counts import Counts
-from explorer.compiler.frozen import dataclass
+from explorer.compiler.frozen import dataclass, replace
 from explorer.compiler.ir.graph import Contract, Gather, Graph, Shape, Value, indices_of, operands
 from explorer.compiler.ir.node import merge
 from explorer.compiler.ir.set_maps import total_work

@@ -8,7 +8,17 @@ from __future__ import annotations
 from dataclasses import replace
 
 from explorer.compiler.frozen import dataclass
-from explorer.compiler.ir.graph import Elementwise, Gather, Graph, IndexMap, Segment, Value, operands
+from explorer.compiler.ir.graph import (
+    Contract,
+    Elementwise,
+    Gather,
+    Graph,
+    IndexMap,
+    Reduce,
+    Segment,
+    Value,
+    operands,
+)
 from explorer.compiler.ir.index_sets import CONTAINERS, containment
 from explorer.compiler.ir.set_maps import THROUGH
 from explorer.compiler.ir.work import elements
@@ -47,7 +57,11 @@ def stored_values(graph: Graph) -> list[str]:
     if chosen := products | _computed_often(graph, stored, places):
         stored, places = _stored(graph, readers, chosen)
     if graph.family == "layer" and graph.gradients:
-        stored, _ = _stored(graph, readers, chosen | _loaded_often(graph, readers, places))
+        chosen |= _loaded_often(graph, readers, places)
+        stored, _ = _stored(graph, readers, chosen)
+    while compared := _compared(graph, stored):  # with more in memory, some that was need not be
+        chosen |= compared
+        stored, _ = _stored(graph, readers, chosen)
     return [value.name for value in graph.values if value.name in stored]
 
 
@@ -95,6 +109,42 @@ def _computed_often(graph: Graph, stored: set[str], places: dict[str, set[tuple[
         known = value.name in stored or value.name in chosen
         needed[value.name] = frozenset() if known else None if many else within
     return chosen - stored
+
+
+UNROUNDED = ("copy", "abs", "neg", "min", "max", "relu", "sign")
+"""Functions whose result is exactly one of their operands, or of few numbers."""
+
+
+def _compared(graph: Graph, stored: set[str]) -> set[str]:
+    """What is compared with its maximum in a backward pass, where computing it twice may give two numbers: another
+    kernel adds up in another order, or takes a product and a sum for one operation. The gradient would be lost."""
+    roundings: dict[str, int] = {}  # since a value was in memory, of which one gives the same number anywhere
+    for value in graph.values:
+        below = max((roundings[name] for name in operands(value.operator)), default=0)
+        roundings[value.name] = 0 if value.name in stored else below if _is_exact(value) else below + 1 + sums(value)
+    equal = [value.operator for value in graph.values if _is_equal(value)]
+    pending = [name for operator in equal for name in operands(operator)]
+    seen: set[str] = set()
+    while pending:
+        name = pending.pop()
+        if roundings[name] > 1 and name not in seen:
+            seen.add(name)
+            pending += operands(graph.value(name).operator) if _is_exact(graph.value(name)) else ()
+    return {name for name in seen if not _is_exact(graph.value(name))}
+
+
+def _is_equal(value: Value) -> bool:
+    return isinstance(value.operator, Elementwise) and value.operator.function == "equal"
+
+
+def _is_exact(value: Value) -> bool:
+    """Whether a value's elements are elements of its operands, or exact functions of them."""
+    match value.operator:
+        case Elementwise() as elementwise:
+            return elementwise.function in UNROUNDED
+        case Reduce() | Segment() as reduction:
+            return reduction.function in ("min", "max")
+    return not isinstance(value.operator, Contract)
 
 
 def _loaded_often(graph: Graph, readers: dict[str, list[Value]], places: dict[str, set[tuple[str, str]]]) -> set[str]:

@@ -7,9 +7,9 @@ relation, is inside the node's or the relation's iteration.
 
 from __future__ import annotations
 
-from dataclasses import replace
 from itertools import groupby
 
+from explorer.compiler.frozen import replace
 from explorer.compiler.ir import graph as g
 from explorer.compiler.ir import loops
 from explorer.compiler.ir.index_sets import CONTAINERS, SetNames, ends_of, factors

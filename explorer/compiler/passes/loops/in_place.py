@@ -7,13 +7,13 @@ same order; the execute unit is spared two loops and a token.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
 
 from explorer.compiler.ir import loops
 from explorer.compiler.ir.module import each_program
-from explorer.compiler.ir.node import Atom, rewrite, walk
-from explorer.compiler.ir.statements import written_in
+from explorer.compiler.ir.node import Atom, Extent, walk
+from explorer.compiler.ir.statements import redirected
 from explorer.compiler.report import Report
 
 Body = tuple[loops.Statement, ...]
@@ -30,8 +30,8 @@ def in_place(kernel: loops.Kernel, report: Report) -> loops.Kernel:
 class _InPlace:
     def __init__(self, kernel: loops.Kernel, report: Report) -> None:
         self.report = report
-        self.name = kernel.name
-        self.outputs = {buffer.name for buffer in kernel.buffers if buffer.kind == "output"}
+        self.kernel, self.name = kernel, kernel.name
+        self.extents = {buffer.name: buffer.extents for buffer in kernel.buffers if buffer.kind == "output"}
         self.uses: dict[str, list[loops.Statement]] = {}  # by row, accumulator or array, in order
         for node in walk(kernel):
             if isinstance(node, loops.Load | loops.Store | loops.Accumulate):
@@ -54,7 +54,7 @@ class _InPlace:
         if not sums:
             return body
         clearing = [s for s in body if (store := _store_of(s, row.name)) and store.operands == (0.0,)]
-        copies = [s for s in body if (store := _copy(s, row.name)) and store.target in self.outputs]
+        copies = [s for s in body if (store := _copy(s, row.name)) and store.target in self.extents]
         if len(clearing) != 1:
             return body
         if any(node.reduction != "sum" for node in sums):
@@ -70,19 +70,25 @@ class _InPlace:
         if not self._once(place, around):
             self._refuse(row, f"{loops.element(store.target, store.indices)} may be written in several iterations")
             return body
+        if not self._as_large(self.extents[store.target][len(place) :], row.extents):
+            self._refuse(row, f"only a part of it is copied to {store.target}")
+            return body
         if len(self.uses[store.target]) != 1:
             self._refuse(row, f"{store.target} is used elsewhere too")
             return body
         self._did(f"{row.name} is summed in {store.target} itself")
-        change = _redirect(row.name, store.target, place)
         gone = (row, clearing[0], copies[0])
         kept = (s for s in body if not any(s is each for each in gone))
-        return tuple(rewrite(s, change) if row.name in written_in(s) else s for s in kept)
+        return tuple(redirected(s, {row.name: store.target}, lambda indices: (*place, *indices)) for s in kept)
+
+    def _as_large(self, extents: Sequence[Extent], others: Sequence[Extent]) -> bool:
+        """Whether rows of these extents have as many elements, dimension by dimension."""
+        return list(map(self.kernel.size, extents)) == list(map(self.kernel.size, others))
 
     def _clears(self, statement: loops.Statement, body: Body, around: tuple[str, ...]) -> bool:
         """Whether a statement sets rows of an output to 0 to which later ones only add."""
         store = _innermost(statement)
-        if not isinstance(store, loops.Store) or store.target not in self.outputs or store.operands != (0.0,):
+        if not isinstance(store, loops.Store) or store.target not in self.extents or store.operands != (0.0,):
             return False
         others = [n for n in self.uses[store.target] if n is not store]
         depth = len(store.indices) - len(_variables(statement))
@@ -103,15 +109,6 @@ class _InPlace:
 
     def _refuse(self, row: loops.Row, reason: str) -> None:
         self.report.refused(f"{self.name}: {row.name} stays a row: {reason}")
-
-
-def _redirect(row: str, output: str, place: tuple[Atom, ...]) -> Any:
-    def change(node: Any) -> Any:
-        if isinstance(node, loops.Accumulate) and node.target == row:
-            return replace(node, target=output, indices=(*place, *node.indices))
-        return node
-
-    return change
 
 
 def _variables(statement: loops.Statement) -> tuple[str, ...]:

@@ -6,8 +6,9 @@ in any order of its terms, the loops can be exchanged once `s` has become a row 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
+from explorer.compiler.frozen import replace
 from explorer.compiler.ir import loops
 from explorer.compiler.ir.module import each_program
 from explorer.compiler.ir.node import Names, merge, walk

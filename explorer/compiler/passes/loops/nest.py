@@ -8,8 +8,8 @@ lead to that node: what is gathered through the same map there is the node's own
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import replace
 
+from explorer.compiler.frozen import replace
 from explorer.compiler.ir import graph as g
 from explorer.compiler.ir import loops
 from explorer.compiler.ir.index_sets import CONTAINERS, SetNames, containment

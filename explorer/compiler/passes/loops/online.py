@@ -12,13 +12,21 @@ x of a segment are -inf the sums are 0 then, and not NaN.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 
+from explorer.compiler.frozen import replace
 from explorer.compiler.ir import loops
 from explorer.compiler.ir.module import each_program
 from explorer.compiler.ir.node import Atom, Names, once, walk
 from explorer.compiler.ir.set_maps import SORTED_MAPS, THROUGH
-from explorer.compiler.ir.statements import alive, all_names, names_read, read_in, written_in, written_names
+from explorer.compiler.ir.statements import (
+    alive,
+    all_names,
+    names_read,
+    read_in,
+    segment_bounds,
+    written_in,
+    written_names,
+)
 from explorer.compiler.passes.loops.one_loop import Maximum, Merging, Refusal, Sums
 from explorer.compiler.report import Report
 
@@ -145,23 +153,13 @@ def _inner_loop(loop: loops.For, largest: Maximum, defined: dict[str, loops.Stat
     if (loop.lower, loop.extent) == bounds:
         return loop, ""
     inner = [s for s in loop.body if isinstance(s, loops.For) and isinstance(s.extent, str) and s.extent in defined]
-    segments = [_segment(each, defined) for each in (largest.loop, loop, *inner)]
-    if len(inner) != 1 or None in segments:
+    bounds_of = [segment_bounds(each, defined) for each in (largest.loop, loop, *inner)]
+    if len(inner) != 1 or None in bounds_of:
         return None
-    (whole, place), (outer, row), (along, inside) = (segment for segment in segments if segment is not None)
+    segments = ((found[0].removesuffix("_ptr"), found[1]) for found in bounds_of if found is not None)
+    (whole, place), (outer, row), (along, inside) = segments
     together = THROUGH.get((along, whole)) == outer and {whole, outer, along} <= SORTED_MAPS
     return (inner[0], along) if together and row == place and inside == loop.variable else None
-
-
-def _segment(loop: loops.For, defined: dict[str, loops.Statement]) -> tuple[str, Atom] | None:
-    """The map and the row of whose segment a loop visits the elements: from `dst_ptr[n]` to `dst_ptr[n + 1]`."""
-    first, last = defined.get(str(loop.lower)), defined.get(str(loop.extent))
-    if not isinstance(first, loops.Load) or not isinstance(last, loops.Load) or first.buffer != last.buffer:
-        return None
-    after = defined.get(str(last.indices[0]))
-    if not isinstance(after, loops.Index) or (after.function, after.operands) != ("add", (first.indices[0], 1)):
-        return None
-    return first.buffer.removesuffix("_ptr"), first.indices[0]
 
 
 # The one loop

@@ -8,10 +8,9 @@ later loops read no table any more: they are what Ember calls workspace loops (Â
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 from math import prod
 
-from explorer.compiler.frozen import dataclass
+from explorer.compiler.frozen import dataclass, replace
 from explorer.compiler.ir import loops
 from explorer.compiler.ir.module import each_program
 from explorer.compiler.ir.node import Atom, Extent, Names, walk

@@ -166,7 +166,7 @@ class Elements:
         """A gathered element, from shared memory where its row is there, else from the table."""
         steps, (at, held), (inside, element) = self.steps, place, where
         edges = self.sizes.edges
-        with steps.where(at, "<", edges):
+        with steps.where(at, "<", self.inspector.most_cached(gather.chosen)):
             steps.store(held, [inside], steps.load(load.result, self.rows[gather], at, inside))
         with steps.where(edges, "<=", at):
             row = steps.index("row", "sub", at, edges)

@@ -126,7 +126,7 @@ class Products:
     def _sum(self, block: _Block, warp: str, edges_of: EdgesOf, at: str) -> None:
         """Adds products with the matrix at a place of `buf_idx`: one that is staged, or one of the table."""
         steps, edges = self.steps, self.sizes.edges
-        with steps.where(at, "<", edges):
+        with steps.where(at, "<", self.inspector.most_cached(_chosen(block.product))):
             self._sum_of(block, warp, edges_of, at, staged=True)
         with steps.where(edges, "<=", at):
             self._sum_of(block, warp, edges_of, steps.index("m", "sub", at, edges), staged=False)

@@ -44,6 +44,7 @@ from explorer.compiler.schedule.edit.nests import (
     static_loop,
     stored_in,
 )
+from explorer.compiler.schedule.edit.statement_writer import Writer
 
 TOGETHER = "long_sums"
 """The template of a nest of several long sums that are to stay together."""
@@ -113,6 +114,11 @@ def _of_one(body: Iterable[loops.Statement], others: set[str]) -> Body:
         elif not isinstance(statement, loops.Accumulate) or statement.target not in others:
             kept.append(statement)
     return alive(kept)
+
+
+def _among(statement: loops.Statement, others: Iterable[loops.Statement]) -> bool:
+    """Whether a statement itself is one of some others."""
+    return any(statement is other for other in others)
 
 
 @dataclasses.dataclass
@@ -195,7 +201,7 @@ class _Fission:
         scalars: Body,
     ) -> loops.Kernel:
         """A group's kernel."""
-        own = (*slice_for(scalars, group.statements), *group.statements)
+        own = self._with_scalars(group, scalars)
         used = names_read(own) | written_names(own)
         stored = {name for name in arrays if name in written_names(group.statements)}
         begun = [s for name, s in declared.items() if name in used and self._is_local(name, arrays, stored, group)]
@@ -204,8 +210,9 @@ class _Fission:
             for name, array in arrays.items()
             if name in used and name not in stored and isinstance(declared[name], loops.Accumulator)
         ]
-        ends = [self._stored(declared[name], arrays[name]) for name in stored if not group.long]
-        body = [*begun, *loaded, *own, *(end for end in ends if end is not None)]
+        stores = [self._stored(declared[name], array) for name, array in arrays.items() if name in stored]
+        ends = [] if group.long else [store for store in stores if store is not None]
+        body = [*begun, *loaded, *own, *ends]
         for name, array in arrays.items():
             if group.long or isinstance(declared[name], loops.Row):
                 body = [stored_in(s, name, array.name, self.loop.variable) for s in body]
@@ -216,6 +223,20 @@ class _Fission:
             *arrays.values(),
         )
         return made if group.long else replace(made, template="rows")
+
+    def _with_scalars(self, group: _Group, scalars: Body) -> Body:
+        """A group's statements behind the scalars that they need, but those of what the group itself writes: these stay
+        where they are."""
+        needed = slice_for(scalars, group.statements)
+        changed = written_names(group.statements)
+        behind: list[loops.Statement] = []
+        for scalar in needed:
+            if not changed.isdisjoint(names_read([scalar])):
+                behind.append(scalar)
+                changed.add(str(loops.result_of(scalar)))
+        placed = [*group.statements, *behind]
+        first = (scalar for scalar in needed if not _among(scalar, behind))
+        return (*first, *(statement for statement in self.body if _among(statement, placed)))
 
     def _is_local(self, name: str, arrays: dict[str, Buffer], stored: set[str], group: _Group) -> bool:
         """Whether a kernel declares a row or an accumulator: one of its own, or one that it stores at its end."""
@@ -228,10 +249,4 @@ class _Fission:
         """The store of an accumulator at the end of a kernel; a row is stored where it is filled."""
         if isinstance(statement, loops.Row):
             return None
-        return loops.Store(
-            target=array.name,
-            indices=(self.loop.variable,),
-            function="copy",
-            operands=(statement.name,),
-            origin=statement.origin,
-        )
+        return Writer.named(self.names, statement.origin).store(array.name, statement.name, self.loop.variable)

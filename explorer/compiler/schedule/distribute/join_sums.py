@@ -72,7 +72,7 @@ def _joined(first: loops.Kernel, second: loops.Kernel, names: Names) -> loops.Ke
     assert other is not None
     taken = all_names(first)
     defined = {name for s in other.body for node in walk(s) if (name := loops.result_of(node)) is not None}
-    changes = {name: names.new(name) for name in defined & taken} | {other.variable: loop.variable}
+    changes = {name: names.new(name) for name in sorted(defined & taken)} | {other.variable: loop.variable}
     body: Body = (*loop.body, *renamed(other.body, changes))
     known = {buffer.name: buffer for buffer in (*second.buffers, *first.buffers)}
     origin = merge(first.origin, second.origin)

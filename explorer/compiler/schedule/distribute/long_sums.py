@@ -13,11 +13,10 @@ and piece. A kernel that merged parts from memory would be one launch more, and 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import cast
 
 from explorer.compiler.decisions import Decision
-from explorer.compiler.frozen import dataclass
+from explorer.compiler.frozen import dataclass, replace
 from explorer.compiler.ir import loops
 from explorer.compiler.ir.index_sets import few
 from explorer.compiler.ir.kernels import Count, ScheduledKernel, Statement
@@ -164,8 +163,7 @@ class _Nest:
         self, statement: loops.Statement, own: Mapping[str, loops.Row | loops.Accumulator], begin: str, end: str
     ) -> loops.Statement:
         """A loop over all elements as one over those of a piece, which adds to its parts."""
-        for name, row in own.items():
-            statement = kept_in(statement, name, row.name)
+        statement = kept_in(statement, {name: row.name for name, row in own.items()})
         return replace(statement, lower=begin, extent=end) if isinstance(statement, loops.For) else statement
 
     def _declared(self, row: loops.Row | loops.Accumulator) -> Body:

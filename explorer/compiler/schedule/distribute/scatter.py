@@ -16,13 +16,21 @@ So it is too for rows that two sets tell apart: of these there may be millions, 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 
-from explorer.compiler.frozen import dataclass
+from explorer.compiler.frozen import dataclass, replace
 from explorer.compiler.ir import loops
 from explorer.compiler.ir.loops import Buffer
-from explorer.compiler.ir.node import Extent, Names, Node, rewrite, walk
-from explorer.compiler.ir.statements import all_names, closure, names_read, pure, renamed, slice_for, written_names
+from explorer.compiler.ir.node import Extent, Names, walk
+from explorer.compiler.ir.statements import (
+    all_names,
+    closure,
+    names_read,
+    pure,
+    redirected,
+    renamed,
+    slice_for,
+    written_names,
+)
 from explorer.compiler.passes.loops.cleared import ADDS, clear_output
 from explorer.compiler.report import Report
 from explorer.compiler.schedule.distribute.split_rows import products_first, summed_first
@@ -119,7 +127,8 @@ class _Scatter:
         found, rows = self._rows(kernel, places, order, loop.variable)
         whole, output = output, replace(output, extents=(*(to for _, to in places), *output.extents[1:]))
         if len(places) > 1:
-            own = tuple(_in_row(statement, output.name, rows) for statement in own)
+            same = {output.name: output.name}
+            own = tuple(redirected(s, same, lambda indices: (*rows, *indices[1:])) for s in own)
             if loop.variable in names_read(own):
                 return ()
         else:
@@ -173,15 +182,6 @@ class _Scatter:
         return (*split, *loads), names
 
 
-def _in_row(statement: loops.Statement, output: str, rows: tuple[str, ...]) -> loops.Statement:
-    """A statement that adds to a row of an output which several indices tell apart, where one did."""
-    if isinstance(statement, loops.For):
-        return replace(statement, body=tuple(_in_row(child, output, rows) for child in statement.body))
-    if isinstance(statement, loops.Accumulate) and statement.target == output:
-        return replace(statement, indices=(*rows, *statement.indices[1:]))
-    return statement
-
-
 def _added_in_place(loop: loops.For, outputs: set[str]) -> Body:
     """An iteration that sums a number and stores it last as one that adds to where it is stored."""
     *before, last = loop.body
@@ -190,13 +190,8 @@ def _added_in_place(loop: loops.For, outputs: set[str]) -> Body:
     totals = [s for s in before if isinstance(s, loops.Accumulator) and (s.name, s.start) == (last.operands[0], 0.0)]
     if last.target not in outputs or not totals:
         return loop.body
-
-    def change(node: Node) -> Node:
-        if isinstance(node, loops.Accumulate) and node.target == totals[0].name:
-            return replace(node, target=last.target, indices=(loop.variable,))
-        return node
-
-    return tuple(rewrite(statement, change) for statement in before if statement is not totals[0])
+    added = (statement for statement in before if statement is not totals[0])
+    return tuple(redirected(each, {totals[0].name: last.target}, lambda _: (loop.variable,)) for each in added)
 
 
 def _summed_first(kernel: loops.Kernel, body: Body, output: Buffer, row: str) -> Body:

@@ -8,9 +8,8 @@ one. A kernel of its own has an iteration for each element, and stores a row; th
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 
-from explorer.compiler.frozen import dataclass
+from explorer.compiler.frozen import dataclass, replace
 from explorer.compiler.ir import loops
 from explorer.compiler.ir.index_sets import ORDER, few
 from explorer.compiler.ir.loops import Buffer
@@ -102,7 +101,7 @@ def summed_first(loop: loops.For, output: Buffer, row: str, writer: Writer, hint
     if not only_adds([loop], output.name, row):
         return (loop,)
     extents, name = output.extents[1:], writer.names.new(hint)
-    inner = kept_in(loop, output.name, name)
+    inner = kept_in(loop, {output.name: name})
     if not extents:
         total = loops.Accumulator(name=name, start=0.0, origin=origin)
         return total, inner, writer.add(output.name, "sum", name, row)

@@ -39,7 +39,7 @@ from explorer.compiler.ir.statements import (
     written_names,
 )
 from explorer.compiler.schedule.distribute.join_segments import join_segments
-from explorer.compiler.schedule.edit.nests import Body, array_of_each, loaded, only_loop, part, stored_in
+from explorer.compiler.schedule.edit.nests import Body, all_stored_in, array_of_each, loaded, only_loop, part
 from explorer.compiler.schedule.edit.statement_writer import Writer
 from explorer.compiler.schedule.lanes.mapping import Nest, Unfit
 from explorer.compiler.schedule.lanes.output_rows import output_in_row
@@ -212,9 +212,7 @@ class _Crossing:
 
     def read(self, statement: loops.Statement, rows: Iterable[str]) -> loops.Statement:
         """A statement that reads rows of the first part where they are stored."""
-        for row in rows:
-            statement = stored_in(statement, row, self.arrays[row].name, self.row)
-        return statement
+        return all_stored_in(statement, {row: self.arrays[row].name for row in rows}, self.row)
 
     def stored(self, state: State) -> Body:
         """What stores a row or a number at the end of the first part."""

@@ -8,10 +8,11 @@ can only be walked through. What follows the sums reads them where they are stor
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import replace
+from functools import partial
 from math import prod
+from operator import add
 
-from explorer.compiler.frozen import dataclass
+from explorer.compiler.frozen import dataclass, replace
 from explorer.compiler.ir import loops
 from explorer.compiler.ir.loops import Buffer
 from explorer.compiler.ir.node import Names
@@ -22,6 +23,7 @@ from explorer.compiler.ir.statements import (
     names_read,
     pure,
     read_in,
+    redirected,
     written_in,
     written_names,
 )
@@ -36,6 +38,7 @@ from explorer.compiler.schedule.edit.nests import (
     static_loop,
     stored_in,
 )
+from explorer.compiler.schedule.edit.statement_writer import Writer
 
 MATRIX = 512
 """Numbers that an iteration sums at a time, from which on they are no row."""
@@ -144,9 +147,7 @@ def without_copies(kernel: loops.Kernel, loop: loops.For) -> Body:
         prefix = load.indices[: len(load.indices) - len(row.extents)]
         del body[at], body[filled[0]]
         for place in readers.get(row.name, []):
-            for index in reversed(prefix):
-                body[place] = stored_in(body[place], row.name, row.name, str(index))
-            body[place] = _from(body[place], row.name, load.buffer)
+            body[place] = redirected(body[place], {row.name: load.buffer}, partial(add, prefix))
     return tuple(body.values())
 
 
@@ -183,15 +184,6 @@ def _copy(kernel: loops.Kernel, statement: loops.Statement) -> tuple[loops.Load,
     return None
 
 
-def _from(statement: loops.Statement, row: str, buffer: str) -> loops.Statement:
-    """A statement that loads from a buffer what it loaded from a row."""
-    if isinstance(statement, loops.For):
-        return replace(statement, body=tuple(_from(child, row, buffer) for child in statement.body))
-    if isinstance(statement, loops.Load) and statement.buffer == row:
-        return replace(statement, buffer=buffer)
-    return statement
-
-
 @dataclass(frozen=True)
 class _Split:
     """An iteration whose sums get arrays."""
@@ -215,7 +207,7 @@ class _Split:
                     array = array_of_each(self.kernel, total, self.loop.extent, self.names)
                     made[array.name] = array
                     body = self._total_loaded(body, total, array)
-                    totals[each.loop.variable] = (total,), (self._total_stored(total, array),)
+                    totals[each.loop.variable] = (total,), (self._stored(total, array),)
         segments = [s for s in body if isinstance(s, loops.For) and is_segment(self.kernel, s)]
         rest = tuple(s for s in body if not any(s is segment for segment in segments))
         parts: list[loops.Kernel] = []
@@ -238,14 +230,8 @@ class _Split:
         load = loops.Load(result=total.name, buffer=array.name, indices=(self.loop.variable,), origin=total.origin)
         return tuple(load if statement is total else statement for statement in body)
 
-    def _total_stored(self, total: loops.Accumulator, array: Buffer) -> loops.Store:
-        return loops.Store(
-            target=array.name,
-            indices=(self.loop.variable,),
-            function="copy",
-            operands=(total.name,),
-            origin=total.origin,
-        )
+    def _stored(self, total: loops.Accumulator, array: Buffer) -> loops.Store:
+        return Writer.named(self.names, total.origin).store(array.name, total.name, self.loop.variable)
 
     def _row_stored(self, body: Body, target: loops.Row) -> tuple[Body, Buffer]:
         """An iteration that adds to an array instead of a row, and reads it from there."""

@@ -4,12 +4,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 from explorer.compiler.frozen import dataclass
 from explorer.compiler.ir import loops
-from explorer.compiler.ir.node import Atom, Node, rewrite
-from explorer.compiler.ir.statements import names_read, written_names
+from explorer.compiler.ir.node import Atom
+from explorer.compiler.ir.statements import names_read, redirected, written_names
 from explorer.compiler.schedule.edit.nests import Body, static_loop
 
 
@@ -28,7 +27,7 @@ def stored_sums(kernel: loops.Kernel, row: str, body: Body, sums: Sequence[loops
     outputs = {buffer.name for buffer in kernel.buffers if buffer.kind == "output"}
     targets = written_names(sums)
     for declared in [s for s in body if isinstance(s, loops.Row | loops.Accumulator) and s.name in targets]:
-        found = _copy_of(kernel, row, body, declared.name)
+        found = _copy_of(kernel, row, body, declared)
         if found is None or found.output not in outputs:
             continue
         others = [s for s in body if s is not found.statement]
@@ -38,8 +37,9 @@ def stored_sums(kernel: loops.Kernel, row: str, body: Body, sums: Sequence[loops
     return body
 
 
-def _copy_of(kernel: loops.Kernel, row: str, body: Body, name: str) -> _Copy | None:
-    """The one statement that reads a sum, if all that it does is to store it."""
+def _copy_of(kernel: loops.Kernel, row: str, body: Body, declared: loops.Row | loops.Accumulator) -> _Copy | None:
+    """The one statement that reads a sum, if all that it does is to store it, all of it."""
+    name = declared.name
     names, readers = {name}, list[loops.Statement]()
     for statement in body:
         if name in written_names([statement]) or not names & names_read([statement]):
@@ -48,11 +48,14 @@ def _copy_of(kernel: loops.Kernel, row: str, body: Body, name: str) -> _Copy | N
             names.add(statement.result)
         else:
             readers.append(statement)
-    return _nest_of_copy(kernel, row, readers[0], names) if len(readers) == 1 else None
+    sizes = [kernel.size(extent) for extent in declared.extents] if isinstance(declared, loops.Row) else []
+    return _nest_of_copy(kernel, row, readers[0], names, sizes) if len(readers) == 1 else None
 
 
-def _nest_of_copy(kernel: loops.Kernel, row: str, statement: loops.Statement, names: set[str]) -> _Copy | None:
-    """What a nest of static loops copies, element by element."""
+def _nest_of_copy(
+    kernel: loops.Kernel, row: str, statement: loops.Statement, names: set[str], sizes: list[int]
+) -> _Copy | None:
+    """What a nest of static loops copies, element by element, of a sum of these sizes."""
     extents: dict[Atom, int] = {}
     inner: Body = (statement,)
     while len(inner) == 1 and isinstance(loop := inner[0], loops.For) and static_loop(kernel, loop):
@@ -71,7 +74,7 @@ def _nest_of_copy(kernel: loops.Kernel, row: str, statement: loops.Statement, na
             return None
     single = {variable for variable, extent in extents.items() if extent == 1} - set(own)
     rest = store.indices[1:]
-    if not read or not set(own) <= extents.keys() or set(rest) - single - {0} != set(own):
+    if not read or [extents.get(index) for index in own] != sizes or set(rest) - single - {0} != set(own):
         return None
     if len(set(own)) != len(own) or len([index for index in rest if index in own]) != len(own):
         return None
@@ -81,10 +84,7 @@ def _nest_of_copy(kernel: loops.Kernel, row: str, statement: loops.Statement, na
 def _into(statement: loops.Statement, name: str, copy: _Copy, row: str) -> loops.Statement:
     """A statement that adds to the output where it added to the row or accumulator."""
 
-    def change(node: Node) -> Node:
-        if not isinstance(node, loops.Accumulate | loops.Store) or node.target != name:
-            return node
-        indices = (0 if place is None else node.indices[place] for place in copy.indices)
-        return replace(node, target=copy.output, indices=(row, *indices))
+    def place(indices: tuple[Atom, ...]) -> tuple[Atom, ...]:
+        return row, *(0 if at is None else indices[at] for at in copy.indices)
 
-    return rewrite(statement, change)
+    return redirected(statement, {name: copy.output}, place)

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 
-from explorer.compiler.frozen import dataclass
+from explorer.compiler.frozen import dataclass, replace
 from explorer.compiler.ir.kernels import Barrier, Loop, ScheduledKernel, Statement, Where
 from explorer.compiler.ir.loops import Load
 from explorer.compiler.schedule.edit.queries import Body, access_of, array_of, scheduled

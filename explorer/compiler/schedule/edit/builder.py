@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from typing import cast
 
 from explorer.compiler.ir import kernels, loops
-from explorer.compiler.ir.bounds.facts import Fact
+from explorer.compiler.ir.facts import Fact
 from explorer.compiler.ir.index_functions import INDEX_FUNCTIONS
 from explorer.compiler.ir.node import Atom, Extent, Names, Node, Origin, merge, walk
 from explorer.compiler.ir.statements import rename

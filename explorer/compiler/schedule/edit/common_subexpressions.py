@@ -6,9 +6,8 @@ An exponential in all lanes of an edge costs more than the row that they add up.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 
-from explorer.compiler.frozen import dataclass
+from explorer.compiler.frozen import dataclass, replace
 from explorer.compiler.ir import loops
 from explorer.compiler.ir.node import once, walk
 from explorer.compiler.ir.statements import renamed

@@ -22,17 +22,21 @@ from explorer.compiler.ir.kernels import (
     reads_of,
     result_of,
 )
-from explorer.compiler.ir.node import Node, walk
+from explorer.compiler.ir.node import Node, once, walk
 from explorer.compiler.schedule.edit.queries import Body, edit
 
 
+@once
 def without_unread(kernel: ScheduledKernel) -> ScheduledKernel:
     """The kernel without scalars that nobody reads, without registers that are only written, and without loops and
     conditions around nothing; the same object where all is read."""
     while True:
-        nodes = list(walk(kernel))
-        read = {name for node in nodes for name in _read(node)}
-        unread = {name for node in nodes if _is_own(node) and (name := result_of(node)) is not None} - read
+        read, own = set[str](), set[str | None]()
+        for node in walk(kernel):
+            read.update(_read(node))
+            if _is_own(node):
+                own.add(result_of(node))
+        unread = {name for name in own - read if name is not None}
         if not unread:
             return kernel
         kernel = replace(kernel, body=edit(kernel.body, partial(_kept, unread=unread)))
@@ -40,8 +44,9 @@ def without_unread(kernel: ScheduledKernel) -> ScheduledKernel:
 
 def _read(node: Node) -> tuple[str, ...]:
     """The names that a statement reads, but what it only adds to."""
-    adds = isinstance(node, loops.Accumulate | Reduce) and not isinstance(node, AtomicAccumulate)
-    return tuple(name for name in reads_of(node) if not (adds and name == _target(node)))
+    if not isinstance(node, loops.Accumulate | Reduce) or isinstance(node, AtomicAccumulate):
+        return reads_of(node)
+    return tuple(name for name in reads_of(node) if name != node.target)
 
 
 def _target(node: Node) -> str:

@@ -50,7 +50,7 @@ def _guarded(
     """The kernel with guards, which its schedule names."""
     first, guarded, before = missing[0], kernel, list[Unproved]()
     while missing:
-        if again := next((each for each in missing if any(map(each.is_same, before))), None):
+        if again := next((each for each in missing if each.unwritten or any(map(each.is_same, before))), None):
             raise _refused(kernel, str(again))
         before += missing
         body = edit(guarded.body, partial(_inside, missing=missing, names=names_of(guarded)))

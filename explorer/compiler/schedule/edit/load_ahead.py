@@ -8,8 +8,9 @@ element again, since a clamped index needs no condition; what is made of those i
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
+from explorer.compiler.frozen import replace
 from explorer.compiler.ir import kernels, loops
 from explorer.compiler.ir.kernels import reads_of
 from explorer.compiler.ir.node import Atom, Names, walk

@@ -3,13 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
 
+from explorer.compiler.frozen import replace
 from explorer.compiler.ir import loops
 from explorer.compiler.ir.kernels import ElementType, inputs_of
 from explorer.compiler.ir.loops import Buffer
-from explorer.compiler.ir.node import Extent, Names, Node, Origin, rewrite, walk
-from explorer.compiler.ir.statements import is_segment, loop_origin, names_read, read_in, written_in, written_names
+from explorer.compiler.ir.node import Extent, Names, Origin, walk
+from explorer.compiler.ir.statements import (
+    is_segment,
+    loop_origin,
+    names_read,
+    redirected,
+    segment_bounds,
+    written_names,
+)
 
 Body = tuple[loops.Statement, ...]
 
@@ -59,32 +66,18 @@ def loaded(arrays: Mapping[str, Buffer], index: str) -> tuple[loops.Load, ...]:
 
 def stored_in(statement: loops.Statement, name: str, buffer: str, row: str) -> loops.Statement:
     """A statement that accesses a row where it is stored: at `buffer[row, ...]`."""
-
-    def change(node: Node) -> Node:
-        match node:
-            case loops.Load() if node.buffer == name:
-                return replace(node, buffer=buffer, indices=(row, *node.indices))
-            case loops.Store() | loops.Accumulate() if node.target == name:
-                return replace(node, target=buffer, indices=(row, *node.indices))
-        return node
-
-    touched = name in read_in(statement) or name in written_in(statement)
-    return rewrite(statement, change) if touched else statement
+    return all_stored_in(statement, {name: buffer}, row)
 
 
-def kept_in(statement: loops.Statement, buffer: str, row: str) -> loops.Statement:
-    """A statement that accesses `row[...]` where it accessed a row of a buffer: `stored_in` undone."""
+def all_stored_in(statement: loops.Statement, buffers: Mapping[str, str], row: str) -> loops.Statement:
+    """A statement that accesses rows where they are stored: each in its own of `buffers`, at `buffer[row, ...]`."""
+    return redirected(statement, buffers, lambda indices: (row, *indices))
 
-    def change(node: Node) -> Node:
-        match node:
-            case loops.Load() if node.buffer == buffer:
-                return replace(node, buffer=row, indices=node.indices[1:])
-            case loops.Store() | loops.Accumulate() if node.target == buffer:
-                return replace(node, target=row, indices=node.indices[1:])
-        return node
 
-    touched = buffer in read_in(statement) or buffer in written_in(statement)
-    return rewrite(statement, change) if touched else statement
+def kept_in(statement: loops.Statement, rows: Mapping[str, str]) -> loops.Statement:
+    """A statement that accesses `row[...]` where it accessed a row of a buffer, of `rows` by buffer: `stored_in`
+    undone."""
+    return redirected(statement, rows, lambda indices: indices[1:])
 
 
 def multiplies(statement: loops.Statement, outer: str = "") -> bool:
@@ -127,13 +120,8 @@ def static_loop(kernel: loops.Kernel, statement: loops.Statement) -> bool:
 def offsets_of(scalars: Iterable[loops.Statement], segment: loops.For, row: str) -> str | None:
     """The array of where segments begin, if the segment of a row lies between `ptr[row]` and `ptr[row + 1]`, as these
     scalars say: "" where it is another row's, None where it has no offsets."""
-    named = {loops.result_of(statement): statement for statement in scalars}
-    begin, end = named.get(str(segment.lower)), named.get(str(segment.extent))
-    if not isinstance(begin, loops.Load) or not isinstance(end, loops.Load) or begin.buffer != end.buffer:
-        return None
-    following = named.get(str(end.indices[0]))
-    is_next = isinstance(following, loops.Index) and (following.function, following.operands) == ("add", (row, 1))
-    return begin.buffer if is_next and begin.indices == (row,) else ""
+    found = segment_bounds(segment, {name: s for s in scalars if (name := loops.result_of(s)) is not None})
+    return found and (found[0] if found[1] == row else "")
 
 
 def map_of(maps: Mapping[str, Buffer], scalars: Iterable[loops.Statement], segment: loops.For) -> Buffer | None:

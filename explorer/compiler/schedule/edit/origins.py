@@ -11,8 +11,8 @@ operation alone leave, it is there for that operation, and the strategy's others
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 
+from explorer.compiler.frozen import replace
 from explorer.compiler.ir import kernels, loops
 from explorer.compiler.ir.node import Made, Origin, Span, merge
 from explorer.compiler.ir.statements import written_in

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Iterator, Sequence
-from dataclasses import replace
 
+from explorer.compiler.frozen import replace
 from explorer.compiler.ir.kernels import AtomicAccumulate, Loop, Reduce, ScheduledKernel, Statement, Where
 from explorer.compiler.ir.loops import Accumulate, Accumulator, Store, reads_of
 from explorer.compiler.ir.node import Atom, Names, merge, walk

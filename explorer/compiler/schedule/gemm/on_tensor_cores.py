@@ -10,7 +10,6 @@ from contextlib import AbstractContextManager, contextmanager
 
 from explorer.compiler.ir.kernels import Multiply, Precision
 from explorer.compiler.ir.node import Extent, Origin
-from explorer.compiler.ir.sharing import LANES
 from explorer.compiler.ir.verify.products import (
     COLUMNS_OF_LANES,
     DEEP,
@@ -24,6 +23,7 @@ from explorer.compiler.ir.verify.products import (
     WIDE,
 )
 from explorer.compiler.ir.verify.products import GRANULE as TOGETHER
+from explorer.compiler.ir.verify.sharing import LANES
 from explorer.compiler.schedule.edit.builder import Steps
 from explorer.compiler.schedule.gemm.on_cuda_cores import OTHER_REGISTERS
 from explorer.compiler.schedule.gemm.tiling import Tiling

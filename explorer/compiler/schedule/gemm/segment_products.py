@@ -15,7 +15,7 @@ from explorer.compiler.frozen import dataclass
 from explorer.compiler.ir import loops
 from explorer.compiler.ir.kernels import AtomicAccumulate
 from explorer.compiler.ir.loops import Buffer
-from explorer.compiler.ir.node import Extent, Names, Origin, made, merge, walk
+from explorer.compiler.ir.node import Extent, Origin, merge, walk
 from explorer.compiler.ir.statements import loop_origin, names_read, pure, rename, slice_for
 from explorer.compiler.report import Report
 from explorer.compiler.schedule.edit.nests import part, stored_in
@@ -261,12 +261,3 @@ def rest_of(kernel: loops.Kernel, found: Pairs, sums: Buffer) -> loops.Kernel:
     head = slice_for(tuple(statement for statement in found.rows.body if pure(statement)), after)
     rows, origin = replace(found.rows, body=(*head, *after)), loop_origin(after, found.rows.extent, rows=True)
     return part(kernel, f"{kernel.name}_rest", rows, sums, origin=origin)
-
-
-def cleared_rows(kernel: loops.Kernel, sums: Buffer, names: Names) -> loops.Kernel:
-    """The kernel that sets the sums to 0."""
-    row, column, origin = names.new("i"), names.new("j"), made("zero the sums", "schedule", sums.origin)
-    store = loops.Store(target=sums.name, indices=(row, column), function="copy", operands=(0.0,), origin=origin)
-    inner = loops.For(variable=column, extent=sums.extents[1], body=(store,), origin=origin)
-    loop = loops.For(variable=row, extent=sums.extents[0], body=(inner,), parallel=True, origin=origin)
-    return replace(kernel, name=f"{kernel.name}_clear", template="rows", buffers=(sums,), body=(loop,))

@@ -15,13 +15,14 @@ from explorer.compiler.ir.loops import Buffer
 from explorer.compiler.ir.node import Extent, Names, Origin, made, walk
 from explorer.compiler.ir.set_maps import SORTED_MAPS
 from explorer.compiler.ir.statements import all_names
+from explorer.compiler.passes.loops.cleared import clear_output
 from explorer.compiler.report import Report
+from explorer.compiler.schedule.gemm.clear_rows import clear_rows
 from explorer.compiler.schedule.gemm.kernel import ProductKernel, ProductWriter
 from explorer.compiler.schedule.gemm.row_epilogues import ending_kernel, find_rest
 from explorer.compiler.schedule.gemm.segment_products import (
     Pairs,
     adds_sums,
-    cleared_rows,
     ending_of,
     find_pairs,
     product_of,
@@ -30,9 +31,9 @@ from explorer.compiler.schedule.gemm.segment_products import (
 )
 from explorer.compiler.schedule.gemm.tiling import PRECISION
 from explorer.compiler.schedule.inspect.group_by_matrix import Chosen, Grouping, group_rows
-from explorer.compiler.schedule.inspect.last_pieces import LastPieces, clear_rows, place_last_pieces
-from explorer.compiler.schedule.inspect.piece_groups import PIECE, PairArrays
-from explorer.compiler.schedule.inspect.piece_places import place_pieces
+from explorer.compiler.schedule.inspect.last_pieces import LastPieces, place_last_pieces
+from explorer.compiler.schedule.inspect.piece_groups import PIECE, USUAL_PIECE, PairArrays
+from explorer.compiler.schedule.inspect.piece_places import CACHE, USUAL_CACHE, place_pieces
 from explorer.compiler.schedule.inspect.segment_tiles import tile_segments
 from explorer.compiler.schedule.match.matrix_products import LEAST_COLUMNS, Found, Product, find_products
 from explorer.compiler.schedule.strategies import GEMM, GEMM_OF_SUMS, STRATEGY
@@ -137,9 +138,8 @@ def schedule_pairs(
     others = replace(kernel, buffers=tuple(buffer for buffer in kernel.buffers if buffer.name != begun))
     rest = rest_of(others, found, sums)
     summed = _Summed(others, found, sums, names, report)
-    report.did(
-        f"{kernel.name}: sums of at most {PIECE} edges, grouped by {found.chosen.buffer}, times {found.matrix.buffer}"
-    )
+    pieces = f"sums of at most {summed.pairs.piece} edges, grouped by {found.chosen.buffer}"
+    report.did(f"{kernel.name}: {pieces}, times {found.matrix.buffer}")
     if begun:
         report.did(
             f"{kernel.name}: its pairs are added to {begun}, where another kernel has stored what they begin with"
@@ -149,7 +149,7 @@ def schedule_pairs(
     ended = summed.ended(rest) if report.choose(kernel.name, ROWS_END, fused) == "fused" else None
     if ended is None:
         report.settle(kernel.name, ROWS_END, "apart", "what follows the sums is no product of the same rows")
-        return (cleared_rows(kernel, sums, names), *summed.pieces(), rest)
+        return (clear_output(kernel, sums), *summed.pieces(), rest)
     report.did(f"{kernel.name}: a node's shortest piece and its own row are one product, which ends the node's row")
     return ended
 
@@ -176,6 +176,7 @@ class _Summed:
             starts=buffers[found.node_offsets],
             matrices=buffers[found.chosen.buffer],
             choices=buffers[found.matrix.buffer].extents[0],
+            piece=self.report.number(kernel.name, PIECE, USUAL_PIECE),
         )
 
     def pieces(self, last: LastPieces | None = None) -> tuple[ScheduledKernel, ...]:
@@ -184,7 +185,8 @@ class _Summed:
         name = f"{kernel.name}_others" if last else kernel.name
         row_bytes = found.row_bytes(kernel)
         origin = made(f"group the pieces by {found.chosen.buffer}", "schedule", found.pairs.origin)
-        pieces = place_pieces(f"{name}_pieces", self.pairs, row_bytes, report.target, self.names, origin, last)
+        cached = report.target.l2_bytes * report.number(kernel.name, CACHE, USUAL_CACHE) // 100
+        pieces = place_pieces(f"{name}_pieces", self.pairs, row_bytes, cached, self.names, origin, last)
         product = product_of(found, pieces, self.pairs.edges, self.sums, mirrored=last is not None)
         among = replace(kernel, buffers=(*kernel.buffers, *pieces.arrays, self.sums))
         written = ProductWriter(among, product, pieces.grouping, f"{name}_product", self.names, report).write()

@@ -6,13 +6,8 @@ arrays (`tests/emulator`), and checks each access that rests on one of a kernel'
 
 from __future__ import annotations
 
-from explorer.compiler.ir.bounds.facts import Fact
+from explorer.compiler.ir.facts import Fact
 from explorer.compiler.ir.node import Extent
-
-
-def of_pieces(rows: str) -> tuple[Fact, ...]:
-    """Of the rows that pieces end in."""
-    return (Fact(f"0 <= {rows}[_i]", "offsets begin at 0, so the first row is the last that holds at most an element"),)
 
 
 def of_groups(
@@ -50,6 +45,15 @@ def of_place(place: str, rows: Extent) -> tuple[Fact, ...]:
     return (
         Fact(f"0 <= {place}", "places are counted from 0"),
         Fact(f"{place} < {rows}", "lengths begin behind the rows of longer ones, and each row is counted once"),
+    )
+
+
+def of_listed(place: str, count: str, rows: Extent) -> tuple[Fact, ...]:
+    """Of the place of a row in a list that has some of them, and how many these are."""
+    return (
+        Fact(f"0 <= {place}", "places are counted from 0"),
+        Fact(f"{place} < {rows}", "each row is listed once, if at all"),
+        Fact(f"{count}[_i] <= {rows}", "each row is listed once, if at all"),
     )
 
 

@@ -10,15 +10,10 @@ from __future__ import annotations
 from explorer.compiler.frozen import dataclass
 from explorer.compiler.ir.kernels import Count, ScheduledKernel
 from explorer.compiler.ir.loops import Buffer
-from explorer.compiler.ir.node import Extent, Names, Origin, made
+from explorer.compiler.ir.node import Extent, Names, Origin
 from explorer.compiler.schedule.edit.builder import Steps
-from explorer.compiler.schedule.gemm.tiling import THREADS_ACROSS
 from explorer.compiler.schedule.inspect.group_by_matrix import ROWS_A_TILE, THREADS
-from explorer.compiler.schedule.inspect.piece_groups import PIECE, Inspector, PairArrays, PlacedPieces
-from explorer.compiler.target import VECTOR
-
-CLEARED = 8
-"""Rows that a row of threads clears, if they are to be cleared."""
+from explorer.compiler.schedule.inspect.piece_groups import Inspector, PairArrays, PlacedPieces
 
 
 @dataclass(frozen=True)
@@ -50,21 +45,21 @@ def place_last_pieces(name: str, pairs: PairArrays, names: Names, origin: Origin
 
 def _count(inspector: Inspector) -> ScheduledKernel:
     """Finds each node's shortest piece, and counts how many each group and each bin has."""
-    steps, pairs = inspector.begun(), inspector.pairs
+    steps, pairs, piece = inspector.begun(), inspector.pairs, inspector.pairs.piece
     with steps.each("n", pairs.nodes, THREADS) as node:
         hints = ("length", "first", "group", "pieces")
         none = steps.index("none", "sub", inspector.choices, 1)
         found = {hint: steps.tile(hint, [1], "register", type="i32") for hint in hints}
-        for hint, value in zip(hints, (PIECE + 1, 0, none, 0), strict=True):
+        for hint, value in zip(hints, (piece + 1, 0, none, 0), strict=True):
             steps.store(found[hint], [0], value)
         begin = steps.load("begin", pairs.starts.name, node)
         end = steps.load("end", pairs.starts.name, steps.index("next", "add", node, 1))
         with steps.segment("d", begin, end, 1) as pair:
             _shorter(steps, inspector, pair, found)
         length, first, group, pieces = (steps.load(hint, tile, 0) for hint, tile in found.items())
-        room = steps.index("room", "max", steps.index("most", "mul", pieces, PIECE), 1)  # 1 for a node without a piece
-        own = steps.index("own", "min", steps.index("some", "min", length, PIECE), room)
-        shorter = steps.index("shorter", "sub", PIECE, own)
+        room = steps.index("room", "max", steps.index("most", "mul", pieces, piece), 1)  # 1 for a node without a piece
+        own = steps.index("own", "min", steps.index("some", "min", length, piece), room)
+        shorter = steps.index("shorter", "sub", piece, own)
         rank, chosen = inspector.count(steps, group, shorter, inspector.of["node_bin"])
         added = steps.index("added", "max", steps.index("others", "sub", pieces, 1), 0)
         for hint, value in (("rank", rank), ("bin", chosen), ("first", first), ("added", added)):
@@ -75,15 +70,15 @@ def _count(inspector: Inspector) -> ScheduledKernel:
 
 def _shorter(steps: Steps, inspector: Inspector, pair: Extent, found: dict[str, str]) -> None:
     """Counts a pair's pieces, and takes the last of them, which is its shortest, if it is shorter than those before."""
-    pairs = inspector.pairs
+    pairs, piece = inspector.pairs, inspector.pairs.piece
     edge = steps.load("edge", pairs.offsets.name, pair)
     stop = steps.load("stop", pairs.offsets.name, steps.index("next", "add", pair, 1))
     edges = steps.index("edges", "sub", stop, edge)
-    own = steps.index("own", "div", steps.index("more", "add", edges, PIECE - 1), PIECE)
+    own = steps.index("own", "div", steps.index("more", "add", edges, piece - 1), piece)
     before = steps.load("pieces", found["pieces"], 0)
     steps.store(found["pieces"], [0], steps.index("pieces", "add", before, own))
     with steps.where(0, "<", edges):
-        cut = steps.index("cut", "mul", steps.index("whole", "sub", own, 1), PIECE)
+        cut = steps.index("cut", "mul", steps.index("whole", "sub", own, 1), piece)
         length = steps.index("length", "sub", edges, cut)
         with steps.where(length, "<", steps.load("shortest", found["length"], 0)):
             first = steps.index("first", "add", edge, cut)
@@ -94,48 +89,13 @@ def _shorter(steps: Steps, inspector: Inspector, pair: Extent, found: dict[str, 
 
 def _place(inspector: Inspector) -> ScheduledKernel:
     """Each node's piece to its place. Nobody reads where one begins that is not there."""
-    steps = inspector.begun()
+    steps, piece = inspector.begun(), inspector.pairs.piece
     with steps.each("n", inspector.pairs.nodes, THREADS) as node:
         hints = ("rank", "bin", "first", "added")
         rank, chosen, first, added = (steps.load(hint, inspector[f"node_{hint}"], node) for hint in hints)
         place = inspector.place(steps, chosen, rank)
-        length = steps.index("length", "sub", PIECE, steps.index("shorter", "mod", chosen, PIECE))
+        length = steps.index("length", "sub", piece, steps.index("shorter", "mod", chosen, piece))
         stop = steps.index("stop", "add", first, length)
         for hint, value in (("begin", first), ("stop", stop), ("node", node), ("others", added)):
             steps.store(inspector[f"piece_{hint}"], [place], value)
     return inspector.kernel("place", steps, THREADS, "write the pieces group by group, the longest of a group first")
-
-
-def clear_rows(
-    name: str, sums: Buffer, added: Buffer, columns: int, sizes: tuple[tuple[str, int], ...]
-) -> ScheduledKernel:
-    """The kernel that sets rows of the sums, of so many columns, to 0: those of nodes that several pieces are `added`
-    to. A row of threads looks at several, whose loads are under way together."""
-    nodes, _ = sums.extents
-    step = 1 if columns % VECTOR else VECTOR
-    wide = THREADS_ACROSS * step
-    down = THREADS // THREADS_ACROSS
-    steps = Steps.over((sums, added), made("zero the sums", "schedule", sums.origin))
-    with steps.loop("block", Count(((nodes, down * CLEARED),)), "block") as block:
-        first = steps.index("first", "mul", block, down * CLEARED)
-        counted = steps.tile("pieces", [CLEARED, down], "register", type="i32")
-        with steps.loop("row", down, "thread") as row, steps.loop("q", wide, "thread", step=step) as along:
-            start = steps.index("n", "add", first, row)
-            with steps.all("side", CLEARED) as side:
-                node = steps.index("n", "add", start, steps.index("above", "mul", side, down))
-                there = steps.index("n", "min", node, steps.index("last", "sub", nodes, 1))
-                steps.store(counted, [side, row], steps.load("pieces", added.name, there))
-            with (
-                steps.all("side", CLEARED) as side,
-                steps.where(1, "<", steps.load("pieces", counted, side, row)),
-                steps.all("pass", -(-columns // wide)) as which,
-            ):
-                node = steps.index("n", "add", start, steps.index("above", "mul", side, down))
-                column = steps.index("k", "add", steps.index("before", "mul", which, wide), along)
-                with (
-                    steps.where(node, "<", nodes),
-                    steps.where(column, "<", columns, needed=bool(columns % wide)),
-                ):
-                    steps.store(sums.name, [node, column], 0.0)
-    line = f"clear rows of {sums.name} that several pieces are added to, {down} a block"
-    return steps.kernel(name, "rows", THREADS, (sums, added), line, sizes=sizes)

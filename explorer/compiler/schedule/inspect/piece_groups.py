@@ -14,6 +14,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from explorer.compiler.counts import SETS
+from explorer.compiler.decisions import Decision
 from explorer.compiler.frozen import dataclass
 from explorer.compiler.ir.kernels import Count, ScheduledKernel
 from explorer.compiler.ir.loops import Buffer
@@ -23,8 +24,14 @@ from explorer.compiler.schedule.inspect import facts
 from explorer.compiler.schedule.inspect.group_by_matrix import ROWS_A_TILE, THREADS, Grouping, divide_up, tiles_and_rows
 from explorer.compiler.schedule.inspect.inspection import Inspection, index_arrays
 
-PIECE = 16
-"""Edges of a piece, at most: long sums are cut, so that no thread has to take thousands."""
+PIECE = Decision(
+    name="edges",
+    domain=(4, 8, 16, 32),
+    why="edges of a piece, at most, whose sum is a row of a product: more leave fewer rows to multiply and to add, and"
+    " threads with more to take one after another",
+    source="16, measured on an H100",
+)
+USUAL_PIECE = 16
 SHARES = 64
 """Threads that share the groups where these are added up, each of which then looks at what all have found."""
 
@@ -32,7 +39,8 @@ SHARES = 64
 @dataclass(frozen=True)
 class PairArrays:
     """The index arrays of a layer's pairs: `offsets` are where the `edges` of each pair begin, `starts` where the pairs
-    of each of the `nodes` do, `matrices` those that pairs have chosen, each one of `choices`."""
+    of each of the `nodes` do, `matrices` those that pairs have chosen, each one of `choices`. Long sums are cut into
+    pieces of at most `piece` edges, so that no thread has to take thousands."""
 
     edges: Extent
     nodes: Extent
@@ -40,6 +48,7 @@ class PairArrays:
     starts: Buffer
     matrices: Buffer
     choices: Extent
+    piece: int
 
 
 @dataclass(frozen=True)
@@ -87,7 +96,7 @@ class Inspector(Inspection):
         choices, blocks, groups, tiles = (names.new(hint) for hint in ("choices", "blocks", "groups", "tiles"))
         extents: dict[str, Extent | tuple[Extent, ...]] = {
             **arrays,
-            **dict.fromkeys(("bin_rows", "bin_first"), (groups, PIECE)),
+            **dict.fromkeys(("bin_rows", "bin_first"), (groups, pairs.piece)),
             "group_rows": groups,
             "group_tile": (groups, 2),
             **dict.fromkeys(("tile_matrix", "tile_begin", "tile_end"), tiles),
@@ -123,16 +132,16 @@ class Inspector(Inspection):
     def count(self, steps: Steps, group: Extent, shorter: Extent, bins: Buffer) -> tuple[str, Extent]:
         """Counts a piece that is so much shorter than the longest: the atomic gives its rank in its bin. Gives that
         and the bin, which the caller keeps in the array of `bins`."""
-        chosen = steps.index("bin", "add", steps.index("before", "mul", group, PIECE), shorter)
+        chosen = steps.index("bin", "add", steps.index("before", "mul", group, self.pairs.piece), shorter)
         rank = steps.atomic(self["bin_rows"], [group, shorter], 1, "rank")
-        steps.know(facts.of_piece_bins(bins.name, self.groups, PIECE))
+        steps.know(facts.of_piece_bins(bins.name, self.groups, self.pairs.piece))
         steps.atomic(self["group_rows"], [group], 1)
         return rank, chosen
 
     def place(self, steps: Steps, chosen: Extent, rank: Extent) -> Extent:
         """The place of a piece of a bin; the first of a tile says what the tile is."""
-        group = steps.index("g", "div", chosen, PIECE)
-        shorter = steps.index("shorter", "mod", chosen, PIECE)
+        group = steps.index("g", "div", chosen, self.pairs.piece)
+        shorter = steps.index("shorter", "mod", chosen, self.pairs.piece)
         place = steps.index("place", "add", steps.load("first", self["bin_first"], group, shorter), rank)
         steps.know(facts.of_piece_places(str(place), self.most_pieces))
         begin, stop = self["piece_begin"], self["piece_stop"]
@@ -150,7 +159,7 @@ def _clear_groups(inspector: Inspector) -> ScheduledKernel:
     steps = inspector.begun()
     with steps.each("g", inspector.groups, THREADS) as group:
         steps.store(inspector["group_rows"], [group], 0)
-        with steps.loop("shorter", PIECE) as shorter:
+        with steps.loop("shorter", inspector.pairs.piece) as shorter:
             steps.store(inspector["bin_rows"], [group, shorter], 0)
     return inspector.kernel("clear", steps, THREADS, "no group has a piece yet")
 
@@ -209,7 +218,7 @@ def _begin(
         steps.store(inspector["group_tile"], [group, 1], place)
         steps.increase(heavy, 0, more_heavy)
         steps.increase(light, 0, more_light)
-        with steps.loop("shorter", PIECE) as shorter:
+        with steps.loop("shorter", inspector.pairs.piece) as shorter:
             steps.store(inspector["bin_first"], [group, shorter], steps.load("first", rows, 0))
             steps.increase(rows, 0, steps.load("n", inspector["bin_rows"], group, shorter))
     with steps.where(own, "==", SHARES - 1):
@@ -239,7 +248,7 @@ def _tiles(steps: Steps, inspector: Inspector, group: Extent, total: Extent) -> 
     tiles, rows = tiles_and_rows(steps, total)
     block = steps.index("block", "div", group, inspector.choices)
     in_last = steps.index("in_last", "equal", steps.index("b", "add", block, 1), inspector.blocks)
-    singles = steps.load("n", inspector["bin_rows"], group, PIECE - 1)
+    singles = steps.load("n", inspector["bin_rows"], group, inspector.pairs.piece - 1)
     longer = steps.index("longer", "sub", total, steps.select("light", in_last, singles, 0))
     return tiles, rows, divide_up(steps, "heavy", longer, rows)
 

@@ -8,9 +8,9 @@ one head, whose scalars it keeps, and a row on it is that of a head.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import cast
 
+from explorer.compiler.frozen import replace
 from explorer.compiler.ir import loops
 from explorer.compiler.ir.node import Atom, Names, once, walk
 from explorer.compiler.ir.statements import all_names, rename

@@ -18,7 +18,7 @@ from explorer.compiler.decisions import Decision
 from explorer.compiler.frozen import dataclass, replace
 from explorer.compiler.ir import kernels, loops
 from explorer.compiler.ir.functions import COSTLY
-from explorer.compiler.ir.node import Names, Node, walk
+from explorer.compiler.ir.node import Names, Node, once, walk
 from explorer.compiler.schedule.edit.load_ahead import in_batches
 from explorer.compiler.schedule.edit.nests import static_loop
 from explorer.compiler.schedule.lanes.log import LaneLog
@@ -113,6 +113,13 @@ class Nest:
         return [node for node in walk(self.loop) if isinstance(node, loops.For) and self.over_row(node)]
 
     @cached_property
+    def vectors(self) -> tuple[int, int]:
+        """How many floats a lane moves at once, and how many times as many the longest row has."""
+        found = self.row_loops
+        step = VECTOR if found and all(_in_vectors(self, loop) for loop in found) else 1
+        return step, max([-(-self.kernel.size(loop.extent) // step) for loop in found] or [1])
+
+    @cached_property
     def segment_loops(self) -> list[loops.For]:
         """The loops whose bounds are found at run time, the parallel one apart."""
         inner = (node for child in self.loop.body for node in walk(child))
@@ -183,7 +190,7 @@ def spread_rows(nest: Nest, most: int = LANES) -> Spread:
     if heads > most:
         raise Unfit(f"a row has {heads} heads")
     most //= heads
-    step, longest = vectors_of(nest)
+    step, longest = nest.vectors
     width = min(most, 1 << (longest - 1).bit_length())
     rounds = -(-longest // width)
     floats = sum(_floats(nest, row, step, width) for row in nest.rows.values())
@@ -197,23 +204,17 @@ def heads_of(nest: Nest) -> int:
     return 1 if nest.heads is None else 1 << (nest.kernel.size(nest.heads.extent) - 1).bit_length()
 
 
-def vectors_of(nest: Nest) -> tuple[int, int]:
-    """How many floats a lane moves at once, and how many times as many the longest row has."""
-    found = nest.row_loops
-    step = VECTOR if found and all(_in_vectors(nest, loop) for loop in found) else 1
-    return step, max([-(-nest.kernel.size(loop.extent) // step) for loop in found] or [1])
-
-
 def _floats(nest: Nest, row: loops.Row, step: int, width: int) -> int:
     *outer, last = (nest.kernel.size(extent) for extent in row.extents)
     return prod(outer) * -(-last // (step * width)) * step
 
 
 def _in_vectors(nest: Nest, loop: loops.For) -> bool:
-    """Whether four iterations of a loop touch four neighbouring floats, on a boundary of 16 bytes, or the same one."""
+    """Whether four iterations of a loop touch four neighbouring floats, on a boundary of 16 bytes, or the same one, and
+    whether what they add up is a vector's elements."""
     variable, lengths = loop.variable, nest.lengths
     shifted = {variable}
-    if nest.kernel.size(loop.extent) % VECTOR:
+    if nest.kernel.size(loop.extent) % VECTOR or _counts(loop):
         return False
     for statement in loop.body:
         if isinstance(statement, loops.Index):
@@ -232,6 +233,20 @@ def _in_vectors(nest: Nest, loop: loops.For) -> bool:
         if not shifted.isdisjoint(outer) or (last in shifted and length % VECTOR):
             return False
     return True
+
+
+@once
+def _counts(loop: loops.For) -> bool:
+    """Whether a loop adds a number that is the same in each iteration to a scalar: of a vector it is added once."""
+    if not any(isinstance(s, loops.Accumulate) and s.reduction in ("sum", "product") for s in loop.body):
+        return False
+    differ = {loop.variable} | {s.name for s in loop.body if isinstance(s, loops.Row | loops.Accumulator)}
+    for statement in loop.body:
+        if isinstance(statement, loops.For) or not differ.isdisjoint(loops.reads_of(statement)):
+            differ.add(str(loops.result_of(statement)))
+        elif isinstance(statement, loops.Accumulate) and statement.reduction in ("sum", "product"):
+            return True
+    return False
 
 
 def _shifts(nest: Nest, index: loops.Index, variable: str) -> bool:

@@ -15,7 +15,7 @@ from explorer.compiler.ir.node import Names, walk
 from explorer.compiler.ir.statements import all_names, rename
 from explorer.compiler.options import BLOCK_COLUMNS, BLOCK_ROWS
 from explorer.compiler.report import Report
-from explorer.compiler.schedule.lanes.mapping import LANES, Nest, Spread, Unfit, registers_of, vectors_of
+from explorer.compiler.schedule.lanes.mapping import LANES, Nest, Spread, Unfit, registers_of
 from explorer.compiler.schedule.lanes.widths import ROW_LANES, fitting_lanes, lane_vectors
 from explorer.compiler.target import BLOCK_THREADS
 
@@ -66,7 +66,7 @@ def column_tiles(nest: Nest, report: Report) -> ColumnTiles | None:
     """The nest in tiles of `block_columns`, or of as many as `lanes` lanes with `lane_vectors` vectors have, or the
     most below that of which a row is whole tiles; None where nobody asks for either, a row is no longer than that, or,
     as the report then says, it cannot be."""
-    name, vectors, (step, longest) = nest.kernel.name, lane_vectors(report), vectors_of(nest)
+    name, vectors, (step, longest) = nest.kernel.name, lane_vectors(report), nest.vectors
     columns = report.number(name, COLUMNS, 0, lambda: _fitting(nest))
     lanes = report.number(name, ROW_LANES, LANES, lambda: fitting_lanes(nest))
     asked = f"block_columns={columns}" if columns else f"lane_vectors={vectors}"
@@ -91,7 +91,7 @@ def column_tiles(nest: Nest, report: Report) -> ColumnTiles | None:
 
 def _fitting(nest: Nest) -> tuple[Value, ...]:
     """The numbers of columns of which a row is whole tiles, where columns are apart; 0 is all of them."""
-    step, longest = vectors_of(nest)
+    step, longest = nest.vectors
     found: list[Value] = [0]
     for size in BLOCK_COLUMNS[1:]:
         if size < step * longest and step * longest % size == 0:

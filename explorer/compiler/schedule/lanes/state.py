@@ -8,14 +8,17 @@ and Gimelshein 2018).
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 
 from explorer.compiler.counts import Counts
 from explorer.compiler.frozen import dataclass
 from explorer.compiler.ir import loops
-from explorer.compiler.ir.node import Origin, serving, walk
+from explorer.compiler.ir.node import Node, Origin, serving, walk
 from explorer.compiler.ir.statements import written_in
 from explorer.compiler.schedule.edit.nests import offsets_of
 from explorer.compiler.schedule.lanes.mapping import Nest, Unfit
+
+Write = loops.Accumulate | loops.Store
 
 
 @dataclass(frozen=True)
@@ -88,8 +91,11 @@ def segment_of(nest: Nest) -> Segment:
     before = tuple(statement for statement in body[:at] if not any(statement is each for each in own))
     after = (*own, *body[at + 1 :])
     declared = {node.name: node for node in before if isinstance(node, loops.Row | loops.Accumulator)}
-    written = (node.target for node in walk(loop) if isinstance(node, loops.Accumulate | loops.Store))
-    state = [_part(declared[name], declared, loop) for name in dict.fromkeys(written) if name in declared]
+    writes: dict[str, list[Write]] = {}
+    for node in walk(loop):
+        if isinstance(node, loops.Accumulate | loops.Store):
+            writes.setdefault(node.target, []).append(node)
+    state = [_part(declared[name], declared, writes, loop) for name in writes if name in declared]
     state.sort(key=lambda part: part.scale != "")
     return Segment(nest, before, loop, after, _offsets(nest, before, loop), _elements(nest, loop), tuple(state))
 
@@ -109,27 +115,27 @@ def _stores_for_others(body: tuple[loops.Statement, ...], until: int) -> list[lo
 def _part(
     target: loops.Row | loops.Accumulator,
     declared: dict[str, loops.Row | loops.Accumulator],
+    writes: dict[str, list[Write]],
     loop: loops.For,
 ) -> Part:
-    """How the parts of one target are merged."""
-    nodes = [node for node in walk(loop) if isinstance(node, loops.Accumulate | loops.Store)]
-    writes = [node for node in nodes if node.target == target.name]
-    reductions = [node.reduction for node in writes if isinstance(node, loops.Accumulate)]
-    if len(reductions) < len(writes):
+    """How the parts of one target are merged, of all that is written in the loop, by target."""
+    own = writes.get(target.name, [])
+    reductions = [node.reduction for node in own if isinstance(node, loops.Accumulate)]
+    if len(reductions) < len(own):
         raise Unfit(f"its segment stores in {target.name}")
     if len(set(reductions)) == 1:
         return Part(target, reductions[0])
-    scale = _scale(writes[0], loop) if reductions == ["product", "sum"] else ""
-    if scale not in declared or _part(declared[scale], declared, loop).reduction != "max":
+    scale = scale_of(own[0], list(walk(loop))) if reductions == ["product", "sum"] else ""
+    if scale not in declared or _part(declared[scale], declared, writes, loop).reduction != "max":
         raise Unfit(f"parts of {target.name} cannot be merged")
     return Part(target, "sum", scale)
 
 
-def _scale(write: loops.Accumulate | loops.Store, loop: loops.For) -> str:
+def scale_of(write: Write, nodes: Sequence[Node]) -> str:
     """The maximum m of `before = m; ...; now = m; d = before - now; shrink = exp(d); y *= shrink`, or "": an
     accumulator, or a row of which each column shrinks that column of y."""
-    computed = {node.result: node for node in walk(loop) if isinstance(node, loops.Compute)}
-    own = {n.result: n.buffer for n in walk(loop) if isinstance(n, loops.Load) and n.indices == write.indices}
+    computed = {node.result: node for node in nodes if isinstance(node, loops.Compute)}
+    own = {node.result: node.buffer for node in nodes if isinstance(node, loops.Load) and node.indices == write.indices}
 
     def operands(name: object, function: str) -> tuple[object, ...]:
         node = computed.get(str(name))

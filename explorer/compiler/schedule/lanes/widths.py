@@ -9,7 +9,7 @@ from __future__ import annotations
 from explorer.compiler.decisions import Decision, Value
 from explorer.compiler.options import LANE_WIDTHS
 from explorer.compiler.report import Report
-from explorer.compiler.schedule.lanes.mapping import LANES, Nest, Spread, Unfit, heads_of, spread_rows, vectors_of
+from explorer.compiler.schedule.lanes.mapping import LANES, Nest, Spread, Unfit, heads_of, spread_rows
 
 WIDTHS = (1, *LANE_WIDTHS[1:])
 """Lanes that may share a row: one has it alone where it is a number."""
@@ -40,7 +40,7 @@ def fitting_lanes(nest: Nest) -> tuple[Value, ...]:
 
 def _most(nest: Nest) -> int:
     """As many lanes as have a vector of a row each, for all heads."""
-    return heads_of(nest) << (vectors_of(nest)[1] - 1).bit_length()
+    return heads_of(nest) << (nest.vectors[1] - 1).bit_length()
 
 
 def _asked(nest: Nest, report: Report, usual: int) -> int:
@@ -52,7 +52,7 @@ def _asked(nest: Nest, report: Report, usual: int) -> int:
     if not vectors:
         return lanes
     most = lanes if report.wanted(nest.kernel.name, ROW_LANES) else LANES
-    wanted = -(-vectors_of(nest)[1] // vectors)
+    wanted = -(-nest.vectors[1] // vectors)
     return min(most, heads_of(nest) << (wanted - 1).bit_length())
 
 
@@ -75,7 +75,7 @@ def say_lanes(nest: Nest, spread: Spread, report: Report) -> None:
     more vectors to each; rows for which lanes have too few registers, or that have heads, take more lanes."""
     name, vectors = nest.kernel.name, lane_vectors(report)
     asked, lanes = _asked(nest, report, LANES), int(report.wanted(name, ROW_LANES) or 0)
-    step, longest = vectors_of(nest)
+    step, longest = nest.vectors
     row = f"a row of {longest} " + (f"vectors of {step}" if step > 1 else "numbers")
     shared = spread.width * spread.heads
     report.settle(name, ROW_LANES, shared)

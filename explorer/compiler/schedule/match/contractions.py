@@ -35,7 +35,7 @@ class Operand:
     value: Atom
     code: Body
     loops: frozenset[str]
-    matrices: frozenset[str]
+    matrices: tuple[str, ...]
     of_rows: bool
 
 
@@ -219,7 +219,7 @@ class _Search:
                     return None
                 needs = needs.with_row() if self._of_row(name) else needs
         ordered = tuple(statement for _, statement in known.values() if loops.result_of(statement) in code)
-        return Operand(value, ordered, needs.loops, needs.matrices, needs.of_rows)
+        return Operand(value, ordered, needs.loops, tuple(sorted(needs.matrices)), needs.of_rows)
 
     def _read(self, statement: loops.Statement, needs: _Needs) -> tuple[list[Atom], _Needs]:
         """What a statement reads, less the index of which matrix it is, which is noted."""
@@ -265,6 +265,6 @@ def direct(contraction: Contraction) -> loops.Load | None:
     if len(columns) > 1 or len(contraction.heads) > 1 or len(set(last.indices)) < len(last.indices):
         return None
     first = set(last.indices[:1]) if chosen else set()
-    if len(chosen) > 1 or not first <= chosen or last.indices[-1] not in (contraction.depth, *columns):
+    if len(chosen) > 1 or not first <= set(chosen) or last.indices[-1] not in (contraction.depth, *columns):
         return None
     return last if all(isinstance(index, str) for index in last.indices) else None

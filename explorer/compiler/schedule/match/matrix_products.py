@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Sequence
-from dataclasses import field, replace
+from dataclasses import field
 
-from explorer.compiler.frozen import dataclass
+from explorer.compiler.frozen import dataclass, replace
 from explorer.compiler.ir import loops
 from explorer.compiler.ir.node import Atom, Extent, Origin
 from explorer.compiler.ir.statements import names_read, pure, rename, written_names

@@ -15,9 +15,9 @@ that behind what it needs. Whatever order it had, the nest is the same (a normal
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import field, replace
+from dataclasses import field
 
-from explorer.compiler.frozen import dataclass
+from explorer.compiler.frozen import dataclass, replace
 from explorer.compiler.ir import loops
 from explorer.compiler.ir.node import Node, walk
 from explorer.compiler.ir.statements import pure

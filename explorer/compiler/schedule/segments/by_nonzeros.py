@@ -3,19 +3,19 @@
 Rows of a matrix and nodes of a graph differ in length by orders of magnitude, so that rows shared out evenly are work
 shared out unevenly. Here it is the elements that are shared out: a group of lanes searches for its piece's first row
 and does the rows that it finds one after another. Rows that are wholly in the piece end as they always do; of a row
-that is cut, the state that the piece leaves is stored, and a second kernel merges a row's states and ends it. Sums are
-taken in the same order on every run, but for those of a few numbers each: pieces add what they have of such a row to
-what another kernel has cleared, since to ask of each row whether it is cut takes longer than to sum it.
+that is cut, the state that the piece leaves is stored, and a second kernel merges a row's states and ends it. Of
+rows without elements there may be any number between two: what a piece does not come to is done by a kernel of its own.
+Sums are taken in the same order on every run, but for those of a few numbers each: pieces add what they have of such a
+row to what another kernel has cleared, since to ask of each row whether it is cut takes longer than to sum it.
 
 Sources: merge-based SpMM (Yang, Buluç and Owens, Euro-Par 2018) for the search; Hector's kernels cut nodes likewise.
 """
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from explorer.compiler.counts import ASSUMED
 from explorer.compiler.decisions import Decision
+from explorer.compiler.frozen import replace
 from explorer.compiler.ir import kernels, loops
 from explorer.compiler.ir.index_sets import few
 from explorer.compiler.ir.node import walk
@@ -34,11 +34,11 @@ from explorer.compiler.schedule.lanes.mapping import (
     of_heads,
     on_lanes,
     spread_rows,
-    with_resident,
 )
 from explorer.compiler.schedule.lanes.state import mean_length, segment_of
 from explorer.compiler.schedule.lanes.widths import lanes_for, say_lanes
 from explorer.compiler.schedule.segments.by_rows import LOADS_OF_ROWS, WARPS, waiting
+from explorer.compiler.schedule.segments.far_rows import far_rows, near_rows
 from explorer.compiler.schedule.segments.merge_by_rows import merged_by
 from explorer.compiler.schedule.segments.partials import Pieces
 from explorer.compiler.schedule.staging.elements import Staging
@@ -113,14 +113,16 @@ def schedule_nonzeros(kernel: loops.Kernel, report: Report) -> tuple[kernels.Sch
         if spread.width == 1 and any(part.scale for part in segment.state):
             pieces = pieces_of(_at_least(IN_ORDER, pieces, report))
         tile = tile_of(pieces, report)
-        summing, merged = _Summing(pieces, tile).kernel(), merged_by(pieces)
+        summing = _Summing(pieces, tile)
+        near, merged = summing.kernel(), merged_by(pieces)
+        far = far_rows(pieces, summing.states[:-1], summing.left)
     except Unfit as reason:
         report.refused(f"{kernel.name} is not split by nonzeros: {reason}")
         return ()
     say_lanes(nest, spread, report)
     each = f"{pieces.chunk} {segment.elements}"
     report.did(f"{kernel.name} by nonzeros, since rows differ in length: {each} a warp, {why}")
-    return *with_popular(summing, report), merged
+    return *with_popular(near, report), *far, merged
 
 
 def _soon_merged(pieces: Pieces, report: Report) -> bool:
@@ -184,7 +186,8 @@ def _few_rows(pieces: Pieces) -> bool:
 
 def _added(pieces: Pieces, report: Report) -> tuple[kernels.ScheduledKernel, ...]:
     """The kernels that clear the rows' sums, and the one in which pieces add to them."""
-    kernel, adding = pieces.kernel, _Adding(pieces, tile=0).kernel()
+    kernel, summing = pieces.kernel, _Adding(pieces, tile=0)
+    adding, far = summing.kernel(), far_rows(pieces, summing.states[:-1], summing.left)
     stored = {node.target for s in pieces.segment.after for node in walk(s) if isinstance(node, loops.Store)}
     who = "lane" if pieces.spread.width == 1 else "warp" if pieces.spread.groups == 1 else "group of lanes"
     why = "rows are few" if few(pieces.nest.loop.extent) else "rows have few of them"
@@ -193,7 +196,7 @@ def _added(pieces: Pieces, report: Report) -> tuple[kernels.ScheduledKernel, ...
     for cleared in (clear_output(kernel, buffer) for buffer in kernel.buffers if buffer.name in stored):
         report.enter(cleared.name)
         clearing.append(schedule_warps(cleared, report))
-    return *clearing, *with_popular(adding, report)
+    return *clearing, *with_popular(adding, report), *far
 
 
 def chunk_of(name: str, elements: str, report: Report) -> tuple[int, str]:
@@ -242,10 +245,11 @@ class _Summing:
     def kernel(self) -> kernels.ScheduledKernel:
         """The kernel, with the states of its pieces as outputs."""
         segment, spread, pieces, warps = self.segment, self.spread, self.pieces, self.pieces.warps
-        body = (self._in_blocks(),)
+        blocks = self._in_blocks()
+        near = f", {near_rows(pieces)} at most" if near_rows(pieces) else ""
         lines = [
             f"split {segment.elements}: a block of {warps} warps has {warps * pieces.chunk}, a warp {pieces.chunk}",
-            f"search {segment.offsets} for the rows of a piece",
+            f"search {segment.offsets} for the rows of a piece{near}",
             f"bound {segment.loop.variable}: [from, upto - 1] = [max({self.begin}, first), min({self.end}, last) - 1]",
             *spread.log.lines,
             self.ending,
@@ -254,10 +258,8 @@ class _Summing:
             lines.insert(1, f"share a warp's among {spread.groups} groups of {spread.width} lanes, {pieces.size} each")
         if self.staging.kept:
             lines.insert(-1, self._line())
-        scheduled = pieces.scheduled(pieces.kernel.name, "nonzeros", lines)
-        buffers = (*pieces.kernel.buffers, *self._states())
-        scheduled = replace(scheduled, buffers=buffers, body=body, streamed=self.staging.streamed)
-        return with_resident(scheduled, spread, pieces.report.target)
+        name, buffers = pieces.kernel.name, (*pieces.kernel.buffers, *self.states)
+        return pieces.scheduled(name, "nonzeros", lines, buffers, blocks, spread, self.staging.streamed)
 
     def _line(self) -> str:
         """What the schedule says of staging."""
@@ -266,7 +268,8 @@ class _Summing:
         arrays = ", ".join(self.staging.arrays)
         return f"stage {arrays} in shared memory, kNnzTile = {self.tile} of a row at a time"
 
-    def _states(self) -> tuple[loops.Buffer, ...]:
+    @property
+    def states(self) -> tuple[loops.Buffer, ...]:
         """The arrays of what pieces have of rows that are cut."""
         return self.pieces.states("output")
 
@@ -307,9 +310,12 @@ class _Summing:
         within = write.index("within", "min", final.result, segment.elements)
         bottom = write.search("bottom", segment.offsets, within.result, top.result, segment.rows)
         stop = write.index("stop", "add", bottom.result, 1)
+        most = write.index("most", "add", top.result, near_rows(self.pieces))
+        near = write.index("near", "min", stop.result, most.result)
+        limit = (most, near) if near_rows(self.pieces) else ()
         body = self._row(piece, first.result, last.result)
-        rows = replace(write.loop(segment.row, stop.result, *body), lower=top.result)
-        found = (first, after, last, ahead, above, top, final, within, bottom, stop)
+        rows = replace(write.loop(segment.row, (limit or (stop,))[-1].result, *body), lower=top.result)
+        found = (first, after, last, ahead, above, top, final, within, bottom, stop, *limit)
         ahead_of = (*found, *self._last_row(piece, bottom.result))
         return (*ahead_of, *of_heads(self.nest, (*self._first_bounds(top.result), rows), self.spread))
 
@@ -342,9 +348,9 @@ class _Summing:
         head = self._summed((*self._before(), lower, upper, loop), rounds.around if rounds else None)
         moved = (write.store(self.bounds, self.end, 0), *self._end_ahead(segment.row, 2))
         at = 1 + max(at for at, statement in enumerate(head) if statement in (lower, upper))
-        return (*head[:at], *moved, *head[at:], *self._left(piece, lower, upper))
+        return (*head[:at], *moved, *head[at:], *self.left(piece, lower, upper))
 
-    def _left(self, piece: str, lower: loops.Index, upper: loops.Index) -> tuple[kernels.Statement, ...]:
+    def left(self, piece: str, lower: loops.Index, upper: loops.Index) -> tuple[kernels.Statement, ...]:
         """What a piece leaves of a row."""
         return self.pieces.left(self.spread, piece, lower.result, upper.result)
 
@@ -375,7 +381,8 @@ class _Adding(_Summing):
 
     ending = "add what there is of each row"
 
-    def _states(self) -> tuple[loops.Buffer, ...]:
+    @property
+    def states(self) -> tuple[loops.Buffer, ...]:
         """None: nobody merges."""
         return ()
 
@@ -383,7 +390,7 @@ class _Adding(_Summing):
         """Nothing: nobody merges."""
         return ()
 
-    def _left(self, piece: str, lower: loops.Index, upper: loops.Index) -> tuple[kernels.Statement, ...]:
+    def left(self, piece: str, lower: loops.Index, upper: loops.Index) -> tuple[kernels.Statement, ...]:
         """The row's sums of a piece, where the piece has any of them, added to the outputs."""
         outputs = {buffer.name for buffer in self.pieces.kernel.buffers if buffer.kind == "output"}
         return (

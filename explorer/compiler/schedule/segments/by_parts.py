@@ -28,12 +28,21 @@ from explorer.compiler.frozen import dataclass
 from explorer.compiler.ir import loops
 from explorer.compiler.ir.kernels import Count
 from explorer.compiler.ir.loops import Buffer
-from explorer.compiler.ir.node import Extent, Names, Node, rewrite, walk
-from explorer.compiler.ir.statements import alive, closure, is_segment, names_read, written_in, written_names
+from explorer.compiler.ir.node import Extent, Names, Node, walk
+from explorer.compiler.ir.statements import (
+    alive,
+    closure,
+    is_segment,
+    names_read,
+    redirected,
+    written_in,
+    written_names,
+)
 from explorer.compiler.report import Report
 from explorer.compiler.schedule.distribute.join_segments import join_segments
 from explorer.compiler.schedule.edit.nests import Body, only_loop, part, static_loop
 from explorer.compiler.schedule.edit.statement_writer import Writer
+from explorer.compiler.schedule.lanes.state import scale_of
 from explorer.compiler.schedule.segments.by_rows import elements_in_flight
 
 OF_PARTS = "parts"
@@ -151,21 +160,9 @@ def _reductions(kernel: loops.Kernel, loop: loops.For, segment: loops.For) -> tu
 
 
 def _scale(nodes: Sequence[Node], target: str) -> str:
-    """The maximum m that a sum is kept relative to: of `shrink` in `y *= shrink`, which is exp of m as it was less m as
-    it is; empty for other targets."""
-    computed = {node.result: node for node in nodes if isinstance(node, loops.Compute | loops.Load)}
-
-    def operands(name: object, function: str) -> tuple[object, ...]:
-        node = computed.get(str(name))
-        if isinstance(node, loops.Load):
-            return (node.buffer,) if function == "copy" else ()
-        return node.operands if node is not None and node.function == function else ()
-
+    """The maximum that a sum is kept relative to; empty for other targets."""
     writes = [n for n in nodes if isinstance(n, loops.Accumulate) and (n.target, n.reduction) == (target, "product")]
-    differences = operands(writes[0].operands[0], "exp") if len(writes) == 1 else ()
-    names = operands(differences[0], "sub") if differences else ()
-    maxima = {source for name in names for source in operands(name, "copy")}
-    return str(maxima.pop()) if len(names) == 2 and len(maxima) == 1 else ""
+    return scale_of(writes[0], nodes) if len(writes) == 1 else ""
 
 
 def _state(
@@ -330,12 +327,12 @@ class _Nest:
             lower = write.index("from", "add", begin, skipped.result)
             past = write.index("past", "add", lower.result, share.result)
             upper = write.index("upto", "min", past.result, end)
-            mine = _into_rows(replace(segment, lower=lower.result, extent=upper.result), local)
+            own = replace(segment, lower=lower.result, extent=upper.result)
+            mine = redirected(own, local, lambda indices: indices[1:])
             body += [length, padded, share, before, skipped, lower, past, upper, mine]
             for state in found:
-                body += self._stored(
-                    state, local.get(state.name, state.name), arrays[id(segment), state.name], variable
-                )
+                name, array = local.get(state.name, state.name), arrays[id(segment), state.name]
+                body += write.stored(name, state.extents, "s", array.name, variable)
         loop = replace(self.loop, variable=variable, extent=self.count, body=alive(body))
         name = self.names.new(f"{self.kernel.name}_parts{number}")
         return replace(part(self.kernel, name, loop, *arrays.values()), template=OF_PARTS)
@@ -347,23 +344,3 @@ class _Nest:
         variables = self.write.over(state.extents)
         row = loops.Row(name=name, extents=state.extents, origin=self.loop.origin)
         return row, *self.write.nested(variables, state.extents, (self.write.store(name, state.start, *variables),))
-
-    def _stored(self, state: _State, name: str, array: Buffer, variable: str) -> Body:
-        """The store of what a part has of a state."""
-        variables = self.write.over(state.extents)
-        if not variables:
-            return (self.write.store(array.name, name, variable),)
-        value = self.write.load("s", name, *variables)
-        store = self.write.store(array.name, value.result, variable, *variables)
-        return self.write.nested(variables, state.extents, (value, store))
-
-
-def _into_rows(segment: loops.For, local: Mapping[str, str]) -> loops.For:
-    """A loop that adds to rows of its own where it added to rows of outputs."""
-
-    def change(node: Node) -> Node:
-        if isinstance(node, loops.Accumulate) and node.target in local:
-            return replace(node, target=local[node.target], indices=node.indices[1:])
-        return node
-
-    return rewrite(segment, change)

@@ -22,7 +22,7 @@ from explorer.compiler.schedule.edit.statement_writer import Writer
 from explorer.compiler.schedule.fitting import lowered
 from explorer.compiler.schedule.inspect.popular_rows import POPULAR
 from explorer.compiler.schedule.lanes.hoist_heads import rows_nest
-from explorer.compiler.schedule.lanes.mapping import Nest, Unfit, on_lanes, spread_rows, with_resident
+from explorer.compiler.schedule.lanes.mapping import Nest, Unfit, on_lanes, spread_rows
 from explorer.compiler.schedule.lanes.state import Segment, mean_length, segment_of
 from explorer.compiler.schedule.lanes.widths import lanes_for, say_lanes
 from explorer.compiler.schedule.segments.by_nonzeros import BLOCK_WARPS, CHUNK
@@ -113,7 +113,7 @@ class _Summing:
     def kernel(self) -> kernels.ScheduledKernel:
         """The kernel, with the states of its pieces as outputs."""
         segment, spread, pieces = self.segment, self.spread, self.pieces
-        body, streamed = (self._in_blocks(),), self.elements.streamed
+        blocks = self._in_blocks()
         lines = [
             f"cut {segment.elements} at every {self.size}: a warp for what each row has up to there, and for the rest",
             f"search {segment.offsets} for the row that is cut",
@@ -122,10 +122,8 @@ class _Summing:
             *spread.log.lines,
             "end rows that are whole, store what there is of the others",
         ]
-        scheduled = pieces.scheduled(pieces.kernel.name, "nonzeros", lines)
-        buffers = (*pieces.kernel.buffers, *pieces.states("output"))
-        scheduled = replace(scheduled, buffers=buffers, body=body, streamed=streamed)
-        return with_resident(scheduled, spread, pieces.report.target)
+        name, buffers = pieces.kernel.name, (*pieces.kernel.buffers, *pieces.states("output"))
+        return pieces.scheduled(name, "nonzeros", lines, buffers, blocks, spread, self.elements.streamed)
 
     def _in_blocks(self) -> kernels.Statement:
         """The loops over blocks and warps: first the pieces, whole blocks of them, then the rows."""

@@ -8,9 +8,8 @@ kNnzTile elements of its row together.
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from explorer.compiler.decisions import Decision, Value
+from explorer.compiler.frozen import replace
 from explorer.compiler.ir import kernels, loops
 from explorer.compiler.ir.node import Names
 from explorer.compiler.ir.statements import all_names

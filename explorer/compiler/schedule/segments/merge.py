@@ -9,15 +9,14 @@ states: a share of those that go on past the block's pieces, and then those of a
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 
 from explorer.compiler.decisions import Decision
-from explorer.compiler.frozen import dataclass
+from explorer.compiler.frozen import dataclass, replace
 from explorer.compiler.ir import kernels, loops
 from explorer.compiler.ir.node import walk
 from explorer.compiler.schedule.edit.statement_writer import Writer
 from explorer.compiler.schedule.lanes.log import LaneLog
-from explorer.compiler.schedule.lanes.mapping import of_heads, on_lanes, with_resident
+from explorer.compiler.schedule.lanes.mapping import of_heads, on_lanes
 from explorer.compiler.schedule.lanes.state import Part
 from explorer.compiler.schedule.segments.partials import Pieces
 
@@ -72,15 +71,13 @@ class _Merging:
         """The kernel; of the segment's arrays it has those that rows begin and end with."""
         pieces = self.pieces
         spread = replace(self.spread, unroll=1)
-        name, body = self.write.names.new(f"{pieces.kernel.name}_merge"), (self._in_blocks(),)
+        name, blocks = self.write.names.new(f"{pieces.kernel.name}_merge"), self._in_blocks()
         lines = [
             f"a piece's last row, where it goes on: {self.in_flight} of its states in flight",
             f"share a row's states past a block's {pieces.in_block} pieces among all of its groups",
             *spread.log.lines,
         ]
-        scheduled = pieces.scheduled(name, "merge", lines)
-        scheduled = replace(scheduled, buffers=merged_arrays(pieces), body=body)
-        made = with_resident(scheduled, spread, pieces.report.target)
+        made = pieces.scheduled(name, "merge", lines, merged_arrays(pieces), blocks, spread)
         # Registers for one block more: two more would take the loads of a batch apart (SpMM of 40 million: 38 %).
         return replace(made, resident=made.resident + bool(made.resident))
 
@@ -132,9 +129,8 @@ class _Merging:
         states = self._states(_Turn(own, member, piece.result, beyond.result, past, end.result))
         goes_on = write.where(boundary.result, "<", end.result, *states)
         begins = write.where(first.result, "<=", begin.result, goes_on)
-        inside = write.where(
-            beyond.result, "<", whole.result, first, boundary, final, row, begin, following, end, begins
-        )
+        of_row = write.where(0, "<=", row.result, begin, following, end, begins)  # no piece has one of no rows
+        inside = write.where(beyond.result, "<", whole.result, first, boundary, final, row, of_row)
         return mine, piece, before, after, beyond, whole, inside
 
     def _states(self, turn: _Turn) -> tuple[kernels.Statement, ...]:
@@ -268,11 +264,15 @@ def _scaled(
 
 def merged_arrays(pieces: Pieces) -> tuple[loops.Buffer, ...]:
     """The arrays that a kernel that merges has: those that rows begin and end with, and the states."""
+    return (*row_arrays(pieces), *pieces.states("temporary"))
+
+
+def row_arrays(pieces: Pieces) -> tuple[loops.Buffer, ...]:
+    """The arrays that rows begin and end with."""
     segment = pieces.segment
     written = {buffer.name for buffer in pieces.kernel.buffers if buffer.kind == "output"}
     read = loops_read((*segment.before, *segment.after)) | written | {segment.offsets}
-    kept = tuple(buffer for buffer in pieces.kernel.buffers if buffer.name in read)
-    return (*kept, *pieces.states("temporary"))
+    return tuple(buffer for buffer in pieces.kernel.buffers if buffer.name in read)
 
 
 def loops_read(body: tuple[loops.Statement, ...]) -> set[str]:

@@ -11,7 +11,7 @@ from dataclasses import replace
 from explorer.compiler.decisions import Decision
 from explorer.compiler.ir import kernels, loops
 from explorer.compiler.schedule.lanes.log import LaneLog
-from explorer.compiler.schedule.lanes.mapping import Nest, Spread, Unfit, on_lanes, with_resident
+from explorer.compiler.schedule.lanes.mapping import Nest, Spread, Unfit, on_lanes
 from explorer.compiler.schedule.segments.by_rows import in_blocks
 from explorer.compiler.schedule.segments.merge import STATES, STATES_IN_FLIGHT, merge_states, merged_arrays, merging
 from explorer.compiler.schedule.segments.partials import Pieces
@@ -60,10 +60,10 @@ def merging_by_rows(pieces: Pieces) -> kernels.ScheduledKernel | None:
         f"a row of more than one piece: its warp shares the states, {in_flight} a lane in flight",
         *spread.log.lines,
     ]
-    scheduled = pieces.scheduled(write.names.new(f"{pieces.kernel.name}_merge"), "merge", lines)
+    name = write.names.new(f"{pieces.kernel.name}_merge")
     blocks = in_blocks(loop, body, write.names, 1, pieces.warps)
     buffers = tuple(buffer for buffer in merged_arrays(pieces) if buffer.name != pieces.rows)
-    return with_resident(replace(scheduled, buffers=buffers, body=(blocks,)), spread, pieces.report.target)
+    return pieces.scheduled(name, "merge", lines, buffers, blocks, spread)
 
 
 def _merged(pieces: Pieces, spread: Spread, first: loops.Index, last: loops.Index) -> tuple[kernels.Statement, ...]:

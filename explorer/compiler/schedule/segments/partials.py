@@ -11,8 +11,7 @@ from dataclasses import replace
 from explorer.compiler.ir import kernels, loops
 from explorer.compiler.report import Report
 from explorer.compiler.schedule.edit.statement_writer import Writer
-from explorer.compiler.schedule.inspect import facts
-from explorer.compiler.schedule.lanes.mapping import LANES, Nest, Spread, on_lanes
+from explorer.compiler.schedule.lanes.mapping import LANES, Nest, Spread, on_lanes, with_resident
 from explorer.compiler.schedule.lanes.state import Part, Segment
 from explorer.compiler.schedule.segments.by_rows import WARPS
 
@@ -56,22 +55,32 @@ class Pieces:
         ]
         return (*found, loops.Buffer(name=self.rows, kind="index", extents=(self.count,), origin=self.write.origin))
 
-    def scheduled(self, name: str, template: str, lines: list[str]) -> kernels.ScheduledKernel:
-        """A kernel over pieces, without buffers and body."""
+    def scheduled(
+        self,
+        name: str,
+        template: str,
+        lines: list[str],
+        buffers: tuple[loops.Buffer, ...],
+        blocks: kernels.Statement,
+        spread: Spread,
+        streamed: tuple[str, ...] = (),
+    ) -> kernels.ScheduledKernel:
+        """A kernel over pieces: the loop over its blocks, whose rows are spread over lanes."""
         # one piece more, for empty rows behind all elements
         count = kernels.Count(((self.segment.elements, self.size), (1, 1)))
-        return kernels.ScheduledKernel(
+        made = kernels.ScheduledKernel(
             name=name,
             template=template,
             sizes=self.kernel.sizes,
-            buffers=(),
+            buffers=buffers,
             threads=LANES * self.warps,
             schedule=tuple(lines),
-            body=(),
+            body=(blocks,),
             counts=((self.count, count),),
-            facts=facts.of_pieces(self.rows),
+            streamed=streamed,
             origin=self.kernel.origin,
         )
+        return with_resident(made, spread, self.report.target)
 
     def blocks(self, block: str, *body: kernels.Statement) -> kernels.Statement:
         """The loop over blocks."""

@@ -10,8 +10,8 @@ memory, and only the rows are left to wait for. G-Sparse §III-B preloads a tile
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 
+from explorer.compiler.frozen import replace
 from explorer.compiler.ir import kernels, loops
 from explorer.compiler.ir.node import walk
 from explorer.compiler.ir.statements import names_read, rename, slice_for

@@ -11,9 +11,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Set
-from dataclasses import replace
 
 from explorer.compiler.decisions import Decision
+from explorer.compiler.frozen import replace
 from explorer.compiler.ir import loops
 from explorer.compiler.ir.kernels import Loop, Reduce, ScheduledKernel, Statement, Tile
 from explorer.compiler.ir.loops import Accumulate, Load, Store

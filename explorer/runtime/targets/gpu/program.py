@@ -22,7 +22,7 @@ from explorer.compiler.ir.node import Line
 from explorer.compiler.target import EXTENT_LIMIT
 from explorer.runtime.arrays import as_declared
 from explorer.runtime.data.triples import InputError
-from explorer.runtime.encode.liveness import kept_to_the_end
+from explorer.runtime.liveness import kept_to_the_end
 from explorer.runtime.targets.gpu.cuda_graph import Replayed, Span
 from explorer.runtime.targets.gpu.device import available_bytes, cupy_module, current_device, faults
 from explorer.runtime.targets.gpu.memory import apart, buffer_bytes, check_fits, lifetimes, place, shape_of

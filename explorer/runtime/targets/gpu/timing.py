@@ -14,8 +14,8 @@ from typing import Any
 
 import numpy as np
 
-from explorer.runtime.runs.request import statistics
 from explorer.runtime.targets.gpu.device import Device, cupy_module, faults
+from explorer.runtime.times import statistics
 
 FLUSHED = 2
 """Times the L2 cache's size that is written to flush it."""

@@ -100,7 +100,8 @@ def _apart(kernel: loops.Kernel, rows: loops.For, found: Contraction, names: Nam
         return ()
     again = tuple(s for s in cut_out.needed if pure(s))
     first, second = (*cut_out.needed, *cut_out.product), _pruned((*again, *cut_out.others))
-    return (*cut_out.matrix, *(cut(cut_out.whole, rows, first, second, names) or ()))
+    kernels = cut(cut_out.whole, rows, first, second, names)
+    return (*cut_out.matrix, *kernels) if kernels else ()
 
 
 @dataclass(frozen=True)

@@ -110,7 +110,7 @@ class ProductParts:
         iteration for each matrix, or for each row of the only one."""
         found, writer = self.found, self.writer
         changes = self._changes(found.matrix.code)
-        chosen = tuple(sorted(found.matrix.matrices))
+        chosen = found.matrix.matrices
         changes |= {name: writer.names.new(name) for name in chosen}
         extents = list(self._matrices(chosen))
         outer = [(changes[name], extent) for name, extent in zip(chosen, extents, strict=True)]

@@ -14,7 +14,7 @@ Equal terms of a sum round alike, so they lose n and not sqrt(n): their number o
 """
 
 from explorer.runtime.reference.numbers.bounds.bounded import Bounded, bounded, rounded
-from explorer.runtime.reference.numbers.bounds.parts import CONSTANT, LARGEST, ROUNDOFF, flushing
+from explorer.runtime.reference.numbers.bounds.parts import CONSTANT, LARGEST, ROUNDOFF, flushing, overflows_seen
 from explorer.runtime.reference.numbers.bounds.products import products_coarser
 from explorer.runtime.reference.numbers.bounds.rules import RULES
 
@@ -26,6 +26,7 @@ __all__ = [
     "Bounded",
     "bounded",
     "flushing",
+    "overflows_seen",
     "products_coarser",
     "rounded",
 ]

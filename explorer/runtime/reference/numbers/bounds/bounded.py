@@ -18,6 +18,7 @@ from explorer.runtime.reference.numbers.bounds.parts import (
     Part,
     absent,
     full,
+    look_for_overflow,
     plus,
     times,
 )
@@ -41,6 +42,7 @@ class Bounded(Carrier):
     level = 1
 
     def __post_init__(self) -> None:
+        look_for_overflow(self.value)
         for name, part in (("own", self.own), ("shared", self.shared)):
             if not absent(part) and getattr(part, "dtype", None) != np.float32:
                 with np.errstate(over="ignore"):
@@ -93,5 +95,6 @@ def rounded(x: npt.NDArray[np.floating]) -> Bounded:
 
 
 def reach_of(x: Bounded) -> Any:
-    """How far an argument may lie from its value, with room to spare."""
-    return times(x.scale, NEAR * ROUNDOFF)
+    """How far an argument may lie from its value, with room to spare; anywhere, where it has no bound."""
+    reach = times(x.scale, NEAR * ROUNDOFF)
+    return np.where(np.isnan(reach), np.inf, reach) if np.isnan(reach).any() else reach

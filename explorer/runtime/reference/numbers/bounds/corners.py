@@ -28,8 +28,15 @@ from explorer.runtime.reference.numbers.primitives import Numbers
 
 def sign(x: Bounded) -> Bounded:
     value = np.sign(x.value)
-    near = np.broadcast_to((np.abs(x.value) <= reach_of(x)) & (np.asarray(x.scale) > 0), x.shape)
-    return Bounded(value, 0.0, np.where(near, (1 + np.abs(value)) * EITHER, 0.0))
+    reach = reach_of(x)
+    near = np.broadcast_to((np.abs(x.value) <= reach) & (np.asarray(x.scale) != 0), x.shape)
+    return Bounded(value, 0.0, _either(near, reach, 1 + np.abs(value)))
+
+
+def _either(near: npt.NDArray[np.bool_], reach: Any, apart: Any) -> Floats:
+    """The scale of what is one of two numbers that lie so far apart near a corner; where its argument has no bound, it
+    has none: of what is no number there, a slope is none either."""
+    return np.where(near, np.where(np.isinf(reach), np.inf, apart * EITHER), 0.0)
 
 
 def relu(x: Bounded) -> Bounded:
@@ -45,9 +52,10 @@ def leaky_relu(x: Bounded, slope: float) -> Bounded:
 
 
 def step(x: Bounded) -> Bounded:
-    near = np.abs(x.value) <= reach_of(x)
+    reach = reach_of(x)
+    near = np.abs(x.value) <= reach
     value = np.where(near, 0.5, plain.step(x.value))
-    return Bounded(value, 0.0, np.where(near, 0.5 * EITHER, 0.0))
+    return Bounded(value, 0.0, _either(near, reach, 0.5))
 
 
 def leaky_step(x: Bounded, slope: float) -> Bounded:
@@ -87,15 +95,18 @@ def _candidates(x: Bounded) -> npt.NDArray[np.bool_]:
 
 
 def shares(x: Bounded) -> Bounded:
-    return _share(_candidates(x), lambda found: found.sum(axis=-1, keepdims=True))
+    return _share(_candidates(x), x, lambda found: found.sum(axis=-1, keepdims=True))
 
 
-def _share(candidates: npt.NDArray[np.bool_], count: Callable[[Floats], Floats]) -> Bounded:
-    """An even share to each candidate; where there are several, each may get all or nothing."""
+def _share(candidates: npt.NDArray[np.bool_], x: Bounded, count: Callable[[Floats], Floats]) -> Bounded:
+    """An even share to each candidate; where there are several, each may get all or nothing, and where one of those
+    that share has no bound, nobody knows."""
     found = candidates.astype(np.float64)
     value = found / np.maximum(1, count(found))
     several = candidates & (value < 1)
-    return Bounded(value, 0.0, np.where(several, (1 - value) * EITHER, 0.0))
+    unbounded = np.isinf(full(reach_of(x), x.shape))
+    unknown = count(unbounded.astype(np.float64)) > 0 if unbounded.any() else False
+    return Bounded(value, 0.0, np.where(unknown, np.inf, np.where(several, (1 - value) * EITHER, 0.0)))
 
 
 def _segment_candidates(x: Bounded, places: Numbers, count: int) -> npt.NDArray[np.bool_]:
@@ -114,4 +125,4 @@ def segment_max(x: Bounded, places: Numbers, count: int) -> Bounded:
 
 def segment_shares(x: Bounded, places: Numbers, count: int) -> Bounded:
     candidates = _segment_candidates(x, places, count)
-    return _share(candidates, lambda found: plain.segment_sum(found, places, count)[places])
+    return _share(candidates, x, lambda found: plain.segment_sum(found, places, count)[places])

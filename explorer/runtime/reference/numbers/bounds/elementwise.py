@@ -74,7 +74,7 @@ def divide_or_zero(x: Bounded, y: Bounded) -> Bounded:
     x, y = bounded(x), bounded(y)
     shape = np.broadcast_shapes(x.shape, y.shape)
     found = divide(x, Bounded(np.where(y.value == 0, 1.0, y.value), y.own, y.shared))
-    unknown = np.broadcast_to((y.value == 0) & (y.scale > 0), shape)
+    unknown = np.broadcast_to((y.value == 0) & (y.scale != 0), shape)
     kept = np.broadcast_to(y.value != 0, shape)
     shared = np.where(unknown, np.inf, kept_where(kept, full(found.shared, shape)))
     return Bounded(np.where(kept, found.value, 0.0), kept_where(kept, full(found.own, shape)), shared)

@@ -108,6 +108,23 @@ def flushing(allowed: bool) -> Iterator[None]:
     _flushes.pop()
 
 
+_seen: list[list[bool]] = []
+
+
+@contextmanager
+def overflows_seen() -> Iterator[list[bool]]:
+    """Inside, the list gets an entry as soon as a value on the way is a number and overflows in float32."""
+    _seen.append([])
+    yield _seen[-1]
+    _seen.pop()
+
+
+def look_for_overflow(value: Floats) -> None:
+    """Takes note of a value that overflows, where somebody asks for it."""
+    if _seen and not _seen[-1] and bool((np.isfinite(value) & (np.abs(value) >= LARGEST)).any()):
+        _seen[-1].append(True)
+
+
 def lost(value: Floats) -> Part:
     """What may be flushed."""
     return (value != 0) * np.float32(FLUSHED) if _flushes[-1] else NONE

@@ -1,0 +1,1 @@
+"""A class of simulated students in front of a real server: `explorer bench class`."""

@@ -1,0 +1,1 @@
+"""Products on tensor cores: the instructions, and which thread holds which elements of their operands."""

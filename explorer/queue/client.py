@@ -1,0 +1,318 @@
+"""The server's side of the queue over streams: jobs go in, events come out, and an outage is told and survived.
+
+A run belongs to no connection and to no server: a page that comes back goes on after the event that it has seen last,
+and a run that nobody has waited for in `WATCH_SECONDS` is stopped by its worker.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import re
+import secrets
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from time import monotonic
+from typing import Any
+from weakref import WeakValueDictionary
+
+from explorer.queue.absences import Absences
+from explorer.queue.bodies import Body, BodyError
+from explorer.queue.broker import DOWN, VERSION, WATCH_SECONDS, Broker, Posted, State, Waits, not_if_cancelled
+from explorer.queue.job import Job
+from explorer.queue.line import Pace, cancelled, stopping
+from explorer.queue.version import version
+from explorer.runtime.runs import events
+from explorer.runtime.runs.events import Event
+
+AWAY_SECONDS = 30.0
+"""How long an outage may last before those who wait are told to try again."""
+LOST_SECONDS = 5.0
+"""How long the queue may answer and know nothing of a run that has not ended: it has lost its records."""
+_BLOCK_MS = 100
+_RETRY_SECONDS = 0.2
+_PLACE = re.compile(r"([0-9a-f]{32})/(\d{1,20}-\d{1,20})/(\d)/(\d{1,9})")
+
+
+@dataclass(eq=False)
+class _Followed:
+    """A job whose events are read."""
+
+    job: Job
+    entry: str = "0-0"
+    """The last of its run's stream that was read."""
+    attempt: int = 0
+    number: int = 0
+    in_queue: bool = False
+    """Whether the queue has taken it."""
+    told: Event | None = None
+    """The last that it was told of its place."""
+
+    def place(self, run: str) -> str:
+        """Where its page has got to."""
+        return f"{run}/{self.entry}/{self.attempt}/{self.number}"
+
+
+class StreamQueue:
+    """Jobs of this server's pages over a queue in Redis or Valkey. `open` it inside an event loop."""
+
+    def __init__(
+        self, broker: Broker, seconds: float, *, tell_seconds: float, away_seconds: float = AWAY_SECONDS
+    ) -> None:
+        self._broker = broker
+        self._seconds = seconds
+        self._tell_seconds = tell_seconds
+        self._away_seconds = away_seconds
+        self._taking = True
+        self._followed: dict[str, _Followed] = {}
+        self._some = asyncio.Event()
+        self._orders: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
+        """What a session asks for reaches the queue in the order in which it asked."""
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._workers: list[list[str]] = []
+        """The targets of each worker that was there lately."""
+        self._unwatched, self._unknown = Absences(), Absences()
+
+    @property
+    def busy(self) -> bool:
+        """Runs go on without this server."""
+        return False
+
+    @property
+    def taking(self) -> bool:
+        """Whether new jobs are taken at all."""
+        return self._taking
+
+    @property
+    def paused(self) -> bool:
+        """Never: nobody leads the runs of workers elsewhere."""
+        return False
+
+    @property
+    def warm(self) -> bool:
+        """Whether a worker is there."""
+        return bool(self._workers)
+
+    def has_room(self, session: str) -> bool:
+        """Only the queue knows; it refuses in the job's events."""
+        return True
+
+    def open(self) -> None:
+        """Begin to read events, and to say who is waited for; returns at once."""
+        self._begin(self._read())
+        self._begin(self._repeat(WATCH_SECONDS / 5, self._attend))
+        self._begin(self._repeat(self._tell_seconds, self._tell))
+
+    def submit(self, session: str, request: Mapping[str, Any], page: str = "") -> Job:
+        """Queue a run; its last event says so where it is not let in, or the queue is away."""
+        job = Job(session, request, page)
+        if not self._taking:
+            job.post(stopping())
+            return job
+        run = secrets.token_hex(16)
+        try:
+            body = Body(version(), dict(request), self._seconds).text()
+        except BodyError as error:
+            job.post(events.failed("refused", str(error)))
+            return job
+        followed = _Followed(job)
+        job.at = followed.place(run)
+        self._followed[run] = followed
+        self._begin(self._place(followed, Waits(session, page, run, str(request.get("on", ""))), body))
+        return job
+
+    def resume(self, session: str, at: str) -> Job:
+        """The rest of a run from where its page had got to. Its name is a secret of the page's: the cookie may be new,
+        if the server is."""
+        job = Job(session, {}, at=at)
+        found = _PLACE.fullmatch(at)
+        if found is None:
+            job.post(_unknown())
+            return job
+        run, entry, attempt, number = found.groups()
+        if run in self._followed:
+            self._followed.pop(run).job.post(events.failed("superseded", "Another page follows this run now."))
+        followed = self._followed[run] = _Followed(job, entry, int(attempt), int(number))
+        self._begin(self._place_again(run, followed))
+        return job
+
+    def cancel(self, job: Job) -> None:
+        """Stop a job wherever it is; its worker kills the process that runs it."""
+        run = self._let_go(job)
+        if run is None:
+            return
+        job.post(cancelled())
+        self._begin(self._stop(job.session, run))
+
+    def leave(self, job: Job) -> None:
+        """Its page is gone, and may come back: the run goes on until nobody has waited for it for long enough."""
+        if self._let_go(job) is not None:
+            job.post(cancelled())
+
+    def stop_taking(self) -> None:
+        """Take no more jobs; those that are in the queue go on, and their pages may follow them from another server."""
+        self._taking = False
+
+    async def close(self) -> None:
+        """Stop reading; the runs go on."""
+        for task in list(self._tasks):
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        with suppress(*DOWN):
+            await self._broker.redis.aclose()
+
+    def _begin(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    def _let_go(self, job: Job) -> str | None:
+        """Follow a job no more; its run's name, None if it was not followed."""
+        run = next((run for run, followed in self._followed.items() if followed.job is job), None)
+        if run is not None:
+            del self._followed[run]
+        return run
+
+    def _in_order(self, session: str) -> asyncio.Lock:
+        return self._orders.setdefault(session, asyncio.Lock())
+
+    async def _stop(self, session: str, run: str) -> None:
+        """If the queue is away, the run's worker stops it for being unwatched."""
+        async with self._in_order(session):
+            with suppress(*DOWN):
+                await self._broker.cancel(run)
+
+    async def _place(self, followed: _Followed, waits: Waits, body: str) -> None:
+        try:
+            async with self._in_order(waits.session):
+                if followed.job.ended:
+                    return
+                refused = await self._broker.submit(waits, body, self._pace)
+        except DOWN as error:
+            refused = _away(error)
+        self._placed(waits.run, followed, refused)
+
+    async def _place_again(self, run: str, followed: _Followed) -> None:
+        try:
+            await self._broker.watch([run])
+            refused = None if await self._broker.is_known(run) else _unknown()
+        except DOWN as error:
+            refused = _away(error)
+        self._placed(run, followed, refused)
+
+    def _placed(self, run: str, followed: _Followed, refused: Event | None) -> None:
+        if refused is not None:
+            self._let_go(followed.job)
+            followed.job.post(refused)
+        followed.in_queue = refused is None
+        self._some.set()
+
+    def _pace(self, state: State) -> Pace:
+        return Pace(max(1, len(self._workers)), self._seconds, state.typical_seconds)
+
+    async def _read(self) -> None:
+        """Events of all jobs that are followed, by one reader."""
+        away_since: float | None = None
+        while True:
+            not_if_cancelled()
+            at = {run: followed.entry for run, followed in self._followed.items() if followed.in_queue}
+            if not at:
+                self._some.clear()
+                await self._some.wait()
+                continue
+            try:
+                found = await self._broker.events_after(at, _BLOCK_MS)
+            except DOWN as error:
+                away_since = away_since or monotonic()
+                self._tell_outage(at, error, monotonic() - away_since)
+                await asyncio.sleep(_RETRY_SECONDS)
+                continue
+            away_since = None
+            for run, posted in found.items():
+                if run in self._followed:
+                    self._hand_on(run, self._followed[run], posted)
+
+    def _hand_on(self, run: str, followed: _Followed, posted: Iterable[Posted]) -> None:
+        """New events, but those of a worker that was taken for dead, and those that were written twice. A last event
+        is of whoever ended the run, whichever attempt that was."""
+        for each in posted:
+            followed.entry = each.at
+            is_last = events.is_last(each.event)
+            place = (each.attempt, each.number)
+            if not is_last and place <= (followed.attempt, followed.number):
+                continue
+            followed.attempt, followed.number = place
+            event = {**each.event, "repeated": True} if is_last and each.attempt > 1 else each.event
+            followed.job.post(event, followed.place(run))
+            if is_last:
+                self._followed.pop(run, None)
+
+    def _tell_outage(self, runs: Iterable[str], error: Exception, seconds: float) -> None:
+        """An outage is told once, and given up after so long."""
+        for run in [run for run in runs if run in self._followed]:
+            followed = self._followed[run]
+            if seconds >= self._away_seconds:
+                del self._followed[run]
+                followed.job.post(_away(error))
+            else:
+                self._say(run, followed, events.progress("the queue of runs is away: waiting for it", 0, 1))
+
+    def _say(self, run: str, followed: _Followed, event: Event) -> None:
+        """What is no part of the run; not twice the same."""
+        if followed.told != event:
+            followed.told = event
+            followed.job.post(event, followed.place(run))
+
+    async def _repeat(self, seconds: float, do: Callable[[], Awaitable[None]]) -> None:
+        while True:
+            try:
+                await do()
+            except DOWN:
+                self._unwatched.forget()
+                self._unknown.forget()
+                self._workers = []
+            except Exception:
+                logging.getLogger(__name__).exception("the queue of runs")
+            not_if_cancelled()
+            await asyncio.sleep(seconds)
+
+    async def _attend(self) -> None:
+        """Say which version this is and what is waited for; and take out what nobody waits for."""
+        await self._broker.redis.set(VERSION, version(), ex=WATCH_SECONDS)
+        await self._broker.watch([run for run, followed in self._followed.items() if followed.in_queue])
+        state = await self._broker.state()
+        self._unwatched.seen(await self._broker.unwatched([each.run for each in state.line.behind(())]))
+        if gone := self._unwatched.longer_than(WATCH_SECONDS):
+            await self._broker.drop(gone)
+
+    async def _tell(self) -> None:
+        """Tell those that wait where they stand."""
+        self._workers = list((await self._broker.workers()).values())
+        if not self._followed:
+            return
+        state = await self._broker.state()
+        waiting = {each.run for each in state.line.behind(())} | {held.run for held in state.running.values()}
+        self._unknown.seen([run for run, each in self._followed.items() if each.in_queue and run not in waiting])
+        for run in self._unknown.longer_than(LOST_SECONDS):
+            if run in self._followed:
+                self._followed.pop(run).job.post(_unknown())
+        left = [max(0.0, held.since + self._seconds - state.now) for held in state.running.values()]
+        for waits, event in self._pace(state).positions(state.line.behind(state.running), left):
+            if waits.run in self._followed:
+                self._say(waits.run, self._followed[waits.run], self._without_worker(waits, event))
+
+    def _without_worker(self, waits: Waits, event: Event) -> Event:
+        if any(waits.on in targets for targets in self._workers):
+            return event
+        told = f"No worker that runs '{waits.on[:20]}' is there: the run waits for one."
+        return events.queued(event["position"], told)
+
+
+def _away(error: Exception) -> Event:
+    logging.getLogger(__name__).warning("the queue of runs cannot be reached: %s", error)
+    return events.failed("away", "The queue of runs cannot be reached.", "Try again in a moment.")
+
+
+def _unknown() -> Event:
+    return events.failed("crashed", "The queue no longer knows this run.", "Run it again.")

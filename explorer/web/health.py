@@ -1,0 +1,32 @@
+"""What whoever runs the server asks it: whether it answers, and whether it is ready for work."""
+
+from __future__ import annotations
+
+from fastapi import APIRouter, FastAPI, Request
+from fastapi.responses import JSONResponse
+
+from explorer.queue.job import Queue
+
+router = APIRouter()
+
+
+@router.get("/healthz")
+async def health(request: Request) -> dict[str, str | bool]:
+    """Whether the server answers, and whether a process for runs, or a worker of the queue, is there (`warm`)."""
+    return {"status": "ok", "warm": request.app.state.runners.warm}
+
+
+@router.get("/readyz")
+async def ready(request: Request) -> JSONResponse:
+    """Whether to send work here: 200 once processes for compilations and runs have come up, 503 before that and while
+    the server lets its last runs end."""
+    status = readiness(request.app)
+    return JSONResponse({"status": status}, 200 if status == "ready" else 503)
+
+
+def readiness(app: FastAPI) -> str:
+    """Whether the server is starting, ready, or stopping."""
+    runs: Queue = app.state.runs
+    if not runs.taking:
+        return "stopping"
+    return "ready" if app.state.compilers.warm and app.state.runners.warm else "starting"

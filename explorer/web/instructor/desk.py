@@ -1,0 +1,226 @@
+"""The instructor's pages: who is here, what runs and waits, and what the instructor does about it.
+
+Whoever opens `/instructor` shows the server's token once, in the address that `explorer serve` printed or in a form,
+and has a cookie from then on. Every POST answers with the newest state, which the page also fetches by itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import fields
+from datetime import datetime
+from http import HTTPStatus
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Depends, Form, HTTPException, Request
+from fastapi.responses import HTMLResponse, RedirectResponse, Response
+
+from explorer.compiler.options import Options
+from explorer.compiler.pipeline import STAGES
+from explorer.web import limits
+from explorer.web.compiling import CompileService
+from explorer.web.examples import examples
+from explorer.web.health import readiness
+from explorer.web.instructor.classroom import Classroom
+from explorer.web.instructor.token import PATH, Instructor
+from explorer.web.queue import RunQueue
+from explorer.web.templates.environment import TEMPLATES, theme
+
+STOPPED = "The instructor stopped this run."
+OPTIONS = tuple(sorted(entry.name for entry in fields(Options)))
+STAGE_NAMES = tuple(stage.name for stage in STAGES)
+"""What an assignment may lock."""
+_HELD_OFF = "Too many wrong tokens came from this address. Wait a minute."
+
+
+def find_instructor(request: Request) -> Instructor:
+    """The server's instructor; 404 where it has none."""
+    classroom: Classroom = request.app.state.classroom
+    if classroom.instructor is None:
+        raise HTTPException(404, "This server was started without an instructor's side.")
+    return classroom.instructor
+
+
+def instructor_only(request: Request) -> None:
+    """403 for everybody else; a page whose cookie has run out is told to come again."""
+    if not find_instructor(request).is_here(request):
+        raise HTTPException(403, "This is the instructor's; open /instructor first.", {"HX-Refresh": "true"})
+
+
+entry = APIRouter(prefix=PATH, include_in_schema=False, dependencies=[Depends(find_instructor)])
+router = APIRouter(prefix=PATH, include_in_schema=False, dependencies=[Depends(instructor_only)])
+
+
+@entry.get("", response_class=HTMLResponse)
+async def desk(request: Request, token: Annotated[str | None, "as `explorer serve` printed it"] = None) -> Response:
+    """The instructor's page, or the form that asks for the token."""
+    if token is not None:
+        return _let_in(request, token)
+    if find_instructor(request).is_here(request):
+        return _drawn(request, "desk.html", {**_live(request), **_offered()})
+    return _ask(request, "", HTTPStatus.OK)
+
+
+@entry.post("/enter", response_class=HTMLResponse)
+async def enter(request: Request, token: Annotated[str, Form()] = "") -> Response:
+    """The token from the form."""
+    return _let_in(request, token.strip())
+
+
+def _let_in(request: Request, token: str) -> Response:
+    """To the page, at an address without the token, which then is in no history and no screenshot."""
+    instructor = find_instructor(request)
+    if instructor.secret.fits(request, token):
+        return RedirectResponse(PATH, HTTPStatus.SEE_OTHER, {"Set-Cookie": instructor.cookie(request)})
+    if instructor.secret.is_held_off(request):
+        return _ask(request, _HELD_OFF, HTTPStatus.TOO_MANY_REQUESTS)
+    return _ask(request, "This is not the server's token.", HTTPStatus.FORBIDDEN)
+
+
+def _ask(request: Request, problem: str, status: HTTPStatus) -> Response:
+    return _drawn(request, "enter.html", {"problem": problem}, status)
+
+
+def _drawn(request: Request, name: str, context: dict[str, Any], status: int = HTTPStatus.OK) -> Response:
+    shared = {"nonce": getattr(request.state, "csp_nonce", ""), "theme": theme(request), "limits": limits}
+    return TEMPLATES.TemplateResponse(request, f"instructor/{name}", {**shared, **context}, status_code=status)
+
+
+def _live(request: Request, said: str = "") -> dict[str, Any]:
+    """What changes while the page is open."""
+    state = request.app.state
+    classroom: Classroom = state.classroom
+    queue: RunQueue = state.runs
+    compiler: CompileService = state.compiler
+    rows = classroom.rows(state.sessions, queue)
+    return {
+        "rows": rows,
+        "here": sum(row.pages > 0 for row in rows),
+        "class": classroom,
+        "queue": queue,
+        "waiting": sum(queue.waiting.values()),
+        "health": readiness(request.app),
+        "workers": {"runs": len(state.runners.pids), "compilations": len(state.compilers.pids)},
+        "compiling": compiler.in_flight,
+        "hand_ins": list(classroom.hand_ins)[::-1][: limits.HAND_INS_SHOWN],
+        "said": said,
+        "now": datetime.now().astimezone(),
+    }
+
+
+def _offered() -> dict[str, Any]:
+    return {"examples": examples(), "lockable": {"locked_option": OPTIONS, "locked_stage": STAGE_NAMES}}
+
+
+def answer(request: Request, said: str = "") -> Response:
+    """The newest state, with a sentence on what was done."""
+    return _drawn(request, "live.html", _live(request, said))
+
+
+def tell_pages(request: Request) -> None:
+    """Show all students' pages what has changed."""
+    classroom: Classroom = request.app.state.classroom
+    classroom.tell(request.app.state.sessions, request.app.state.runs)
+
+
+@router.get("/live", response_class=HTMLResponse)
+async def live(request: Request) -> Response:
+    """The newest state, for the page that asks every two seconds."""
+    return answer(request)
+
+
+@router.get("/projector", response_class=HTMLResponse)
+async def projector(request: Request) -> Response:
+    """What a class may see of it, in large type."""
+    return _drawn(request, "projector.html", _live(request))
+
+
+@router.get("/projector/live", response_class=HTMLResponse)
+async def projector_live(request: Request) -> Response:
+    """The newest state of that."""
+    return _drawn(request, "projected.html", _live(request))
+
+
+@router.post("/pause", response_class=HTMLResponse)
+async def pause(request: Request) -> Response:
+    """Begin no more runs."""
+    request.app.state.runs.pause()
+    tell_pages(request)
+    return answer(request, "Runs are paused: those that run go on, all others wait.")
+
+
+@router.post("/resume", response_class=HTMLResponse)
+async def resume(request: Request) -> Response:
+    """Let runs begin again."""
+    request.app.state.runs.go_on()
+    tell_pages(request)
+    return answer(request, "Runs go on.")
+
+
+@router.post("/stop", response_class=HTMLResponse)
+async def stop(request: Request, number: Annotated[int, Form(ge=1)]) -> Response:
+    """Stop what a student runs and what waits for a turn."""
+    session = _session(request, number)
+    request.app.state.runs.stop(session, STOPPED)
+    return answer(request, f"Student {number}'s runs are stopped.")
+
+
+@router.post("/remove", response_class=HTMLResponse)
+async def remove(request: Request, number: Annotated[int, Form(ge=1)]) -> Response:
+    """Take a student out of a class with a code: the place is free, and the student's pages ask for the code."""
+    session = _session(request, number)
+    request.app.state.runs.stop(session, STOPPED)
+    request.app.state.classroom.remove(session)
+    pages: Collection[Any] = request.app.state.sessions
+    for page in [page for page in pages if page.student == session]:
+        page.leave()
+    return answer(request, f"Student {number} is no longer in the class.")
+
+
+@router.post("/limit", response_class=HTMLResponse)
+async def limit(request: Request, most: Annotated[int, Form(ge=1, le=limits.RUNS_WAITING_PER_STUDENT)]) -> Response:
+    """How many runs of a student may wait from now on."""
+    request.app.state.runs.of_one = most
+    return answer(request, f"Of one student, {most} {'run' if most == 1 else 'runs'} may wait.")
+
+
+@router.post("/send", response_class=HTMLResponse)
+async def send(
+    request: Request,
+    example: Annotated[str, Form(max_length=200)] = "",
+    name: Annotated[str, Form(max_length=limits.NAME_LENGTH)] = "",
+    text: Annotated[str, Form()] = "",
+) -> Response:
+    """Offer a text to all pages: an example, or one that was pasted. Theirs stays until they open it."""
+    text = chosen_text(example, text)
+    name = " ".join(name.split()) or example.rpartition("/")[2] or "a model"
+    if not text.strip():
+        return answer(request, "Nothing was sent: choose an example or write a text.")
+    if len(text.encode("utf-8", "replace")) > limits.SENT_BYTES:
+        return answer(request, f"Nothing was sent: the text has more than {limits.SENT_BYTES // 1024} KiB.")
+    classroom: Classroom = request.app.state.classroom
+    classroom.send(name, text)
+    tell_pages(request)
+    return answer(request, f"Sent '{name}'. Students open it when they like.")
+
+
+@router.post("/unsend", response_class=HTMLResponse)
+async def unsend(request: Request) -> Response:
+    """Offer it no more."""
+    request.app.state.classroom.sent = None
+    tell_pages(request)
+    return answer(request, "The text is offered no more.")
+
+
+def chosen_text(example: str, text: str) -> str:
+    """An example's text, or where there is none of that name the other."""
+    found = next((each.text for each in examples() if f"{each.folder}/{each.name}" == example), text)
+    return found.replace("\r\n", "\n")  # as a form ends its lines
+
+
+def _session(request: Request, number: int) -> str:
+    classroom: Classroom = request.app.state.classroom
+    session = classroom.session(number)
+    if session is None:
+        raise HTTPException(404, f"There is no student {number}.")
+    return session

@@ -1,0 +1,35 @@
+"""The numbers at `/metrics`, for Prometheus on this computer or where the server was told that it is."""
+
+from __future__ import annotations
+
+import asyncio
+
+from fastapi import APIRouter, Request
+from fastapi.responses import JSONResponse, Response
+from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, generate_latest
+
+from explorer.web.compiling import refusal
+from explorer.web.entrance.addresses import is_local, is_of
+from explorer.web.monitoring.memory import tree_bytes
+from explorer.web.monitoring.metrics import Metrics
+from explorer.web.monitoring.state import StateCollector
+
+router = APIRouter()
+_OF_PROXIES = ("forwarded", "x-forwarded-for", "x-real-ip", "via")
+
+
+@router.get("/metrics")
+async def metrics(request: Request) -> Response:
+    """The application's numbers as text. What came through a proxy is refused whatever it says: a proxy on this
+    computer, of which the server was not told, would else make everybody local."""
+    address = request.client.host if request.client else ""
+    state = request.app.state
+    through_a_proxy = any(name in request.headers for name in _OF_PROXIES)
+    if through_a_proxy or not (is_local(address) or is_of(address, state.metrics_for)):
+        hint = "Ask from the server's own computer, not through a proxy, or name your address with --metrics-for."
+        return JSONResponse(refusal("This server's numbers are not for this address.", hint), 403)
+    counted: Metrics = state.metrics
+    # In a thread, since the kernel takes some milliseconds to count the memory of each process.
+    now = CollectorRegistry()
+    now.register(StateCollector(state, await asyncio.to_thread(tree_bytes)))
+    return Response(generate_latest(counted.registry) + generate_latest(now), media_type=CONTENT_TYPE_LATEST)

@@ -1,0 +1,29 @@
+"""What every template has: where static files lie, and which theme the reader has chosen."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from fastapi import Request
+from fastapi.templating import Jinja2Templates
+
+from explorer.checkout import CHECKOUT
+
+TEMPLATES = Jinja2Templates(directory=Path(__file__).parent)
+TEMPLATES.env.trim_blocks = True
+TEMPLATES.env.lstrip_blocks = True
+
+
+def theme(request: Request) -> str:
+    """The theme that the reader has chosen, or none."""
+    chosen = request.cookies.get("theme", "")
+    return chosen if chosen in ("light", "dark") else ""
+
+
+def _static(path: str) -> str:
+    """A static file's URL, which changes with the file: browsers may keep what it answers for good."""
+    file = CHECKOUT / "static" / path
+    return f"/static/{path}?v={file.stat().st_mtime_ns:x}" if file.exists() else f"/static/{path}"
+
+
+TEMPLATES.env.globals.update(static=_static)

@@ -1,0 +1,79 @@
+"""What the commands that list and explain print."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from explorer.cli import main
+from explorer.compiler.language.names.builtins import BUILTINS
+from explorer.compiler.language.names.prelude import prelude
+from explorer.compiler.options import Options
+from tests.cli.calling import STAGES, called, explorer
+
+
+def help_of(capsys: pytest.CaptureFixture[str], command: str) -> str:
+    with pytest.raises(SystemExit, match="0"):
+        main([command, "--help"])
+    return capsys.readouterr().out
+
+
+def test_help_shows_the_commands_and_examples() -> None:
+    shown = explorer("--help")
+    assert shown.returncode == 0
+    for word in ("stages", "compile", "run", "bench", "serve", "explorer run examples/kge/transr.emb --on dae"):
+        assert word in shown.stdout
+
+
+def test_a_folder_of_the_same_name_does_not_hide_the_package(tmp_path: Path) -> None:
+    (tmp_path / "explorer").mkdir()  # as that which holds a checkout
+    command = [sys.executable, "-c", "import explorer; print(explorer.compile)"]
+    assert "function compile" in subprocess.run(command, capture_output=True, text=True, cwd=tmp_path).stdout
+
+
+def test_the_help_tells_every_option_with_its_usual_value_first(capsys: pytest.CaptureFixture[str]) -> None:
+    shown = help_of(capsys, "compile")
+    for name, usual in Options().to_json().items():
+        assert re.search(rf"\b{name}(, \w+)*={str(usual).lower()}\b", shown), name
+
+
+def test_the_help_of_bench_names_its_suites(capsys: pytest.CaptureFixture[str]) -> None:
+    shown = help_of(capsys, "bench")
+    assert "one of calibrate, class, compile, dae, gpu, gpu_check, kge, memory, rgnn" in " ".join(shown.split())
+
+
+def test_stages_lists_the_pipeline(capsys: pytest.CaptureFixture[str]) -> None:
+    status, out, _ = called(capsys, "stages")
+    assert status == 0
+    assert [line.split()[0] for line in out.splitlines()] == STAGES
+
+
+def test_functions_lists_what_a_text_can_call(capsys: pytest.CaptureFixture[str]) -> None:
+    status, out, _ = called(capsys, "functions")
+    assert status == 0
+    lines = out.splitlines()
+    assert [line.partition("(")[0] for line in lines] == sorted({*BUILTINS, *prelude()})
+    assert "log(x)                   the natural logarithm (where x > 0)" in lines
+    assert "silu(x)                  x * sigmoid(x)." in lines
+    assert [entry["call"] for entry in json.loads(called(capsys, "functions", "--json")[1])] == [
+        line.partition(")")[0] + ")" for line in lines
+    ]
+
+
+def test_reuse_distances_as_text_and_as_json(capsys: pytest.CaptureFixture[str]) -> None:
+    status, out, _ = called(capsys, "reuse", "--data", "RM1:L1")
+    assert status == 0
+    assert "63.0 % of accesses have fewer than 1,000 other rows" in out
+    status, out, _ = called(capsys, "reuse", "--data", "rm1:l2", "--json")
+    found = json.loads(out)
+    assert found["name"] == "RM1:L2"
+    assert found["within_1000"] == pytest.approx(0.99, abs=0.001)
+    assert len(found["x"]) == len(found["share"])
+    status, _, err = called(capsys, "reuse", "--data", "RM1:L7")
+    assert status == 2
+    assert "did you mean" in err

@@ -1,0 +1,151 @@
+"""A compilation that takes more time or memory than it may: the stage is named, and those before it are shown."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import explorer
+from benchmarks._growing import GROWING
+from explorer.compiler import stages, to_json
+from explorer.compiler.pipeline import STAGES
+from explorer.compiler.unsupported import OutOfBudget
+from explorer.runtime.runs.fitting import fit
+from explorer.runtime.runs.request import ModelRequest
+from explorer.runtime.workers.budget import stopped_after
+from explorer.runtime.workers.pool import WorkerPool
+from tests.web.held import Held, hold_best
+
+SLOW_TO_SCHEDULE = GROWING["products"][0](200)
+"""Its graph and loops take a third of a second, its kernels twelve."""
+BEFORE = ("graph", "loops", "slc", "slc.opt1", "slc.opt2", "slc.opt3", "dlc")
+TRANSE = """dim D = 64
+score TransE(h: entity, r: relation, t: entity):
+    param E[entity, D], R[relation, D]
+    return norm(E[h] + R[r] - E[t], 1)
+"""
+
+
+@pytest.fixture
+def held(tmp_path: Path) -> Iterator[Held]:
+    with hold_best(tmp_path) as held:
+        yield held
+
+
+def request(text: str, **changes: Any) -> dict[str, Any]:
+    fields = {"name": None, "sizes": {}, "options": {}, "stages": ["graph", "loops", "kernels", "cuda"]}
+    return {"text": text, **fields, **changes}
+
+
+def told(body: dict[str, Any]) -> dict[str, tuple[bool, bool]]:
+    """Of each stage whether it is there, and whether it is the one that was stopped."""
+    return {stage["name"]: (stage["available"], stage["stopped"]) for stage in body["stages"]}
+
+
+def test_a_worker_names_the_stage_and_shows_those_before() -> None:
+    async def main() -> None:
+        pool = WorkerPool("compile", spare=0)
+        try:
+            async for answer in pool.stream(request(TRANSE), 60):
+                warmed = answer
+            began = time.monotonic()
+            async for answer in pool.stream(request(SLOW_TO_SCHEDULE, seconds=2.5), 60):
+                stopped = answer
+            took = time.monotonic() - began
+            async for answer in pool.stream(request(TRANSE, seconds=60), 60):
+                later = answer
+        finally:
+            await pool.close()
+        assert not warmed["stopped"]
+        assert 2.5 < took < 8
+        assert (stopped["event"], stopped["ok"], stopped["stopped"]) == ("result", True, "kernels")
+        expected = {"graph": (True, False), "loops": (True, False), "kernels": (False, True), "cuda": (False, False)}
+        assert told(stopped) == expected
+        assert "Stopped after 2.5 s" in stopped["stages"][2]["reason"]
+        assert stopped["stages"][3]["reason"] == stopped["stages"][2]["reason"]
+        assert stopped["stages"][1]["lines"]
+        assert not later["stopped"], "another compilation has its own time"
+        assert pool.retired == 2, "what was left half done goes with its process"
+
+    asyncio.run(main())
+
+
+def test_before_the_first_stage_there_is_nothing_to_show() -> None:
+    async def main() -> None:
+        pool = WorkerPool("compile", spare=0)
+        try:
+            async for answer in pool.stream(request(SLOW_TO_SCHEDULE, seconds=0.001), 60):
+                stopped = answer
+        finally:
+            await pool.close()
+        assert (stopped["event"], stopped["kind"]) == ("failed", "timeout")
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize("error", [OutOfBudget("Stopped after 1 s."), MemoryError()])
+@pytest.mark.parametrize("name", [spec.name for spec in STAGES if not spec.on_demand])
+def test_every_stage_may_be_the_one(name: str, error: Exception, monkeypatch: pytest.MonkeyPatch) -> None:
+    (spec,) = (spec for spec in STAGES if spec.name == name)
+    run = stages._run_pass
+
+    def stopping(step: Any, *rest: Any) -> Any:
+        if step is spec.passes[-1]:
+            raise error
+        return run(step, *rest)
+
+    monkeypatch.setattr(stages, "_run_pass", stopping)
+    asked = [each.name for each in STAGES if not each.on_demand]
+    body = explorer.compile(TRANSE, on_demand=True).to_json(asked)
+    assert body["ok"]
+    assert body["stopped"] == name
+    at = asked.index(name)
+    assert [told(body)[each] for each in asked] == [(i < at, i == at) for i in range(len(asked))]
+    assert all(f"The stage {name} was being made" in stage["reason"] for stage in body["stages"][at:])
+
+
+def test_a_stage_that_takes_long_to_print_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    compilation = explorer.compile(TRANSE, on_demand=True)
+    tell = to_json._stage_json
+
+    def stopping(spec: Any, stage: Any, *rest: Any) -> Any:
+        if spec.name == "kernels" and not stage.stopped:
+            raise OutOfBudget("Stopped after 1 s.")
+        return tell(spec, stage, *rest)
+
+    monkeypatch.setattr(to_json, "_stage_json", stopping)
+    body = compilation.to_json(["graph", "kernels", "cuda"])
+    assert body["stopped"] == "kernels"
+    assert told(body) == {"graph": (True, False), "kernels": (False, True), "cuda": (False, False)}
+
+
+def test_nvrtc_is_not_waited_for(held: Held) -> None:
+    compilation = explorer.compile(TRANSE, on_demand=True)
+    with stopped_after(1):
+        body = compilation.to_json(["graph", "cuda", "ptx", "sass"])
+    assert held.compiled == ["best"]
+    assert told(body) == {"graph": (True, False), "cuda": (True, False), "ptx": (False, True), "sass": (False, False)}
+
+
+def test_nor_where_a_first_form_is_shown_before(held: Held) -> None:
+    with stopped_after(4):
+        *_, first, last = fit(ModelRequest(text=TRANSE)).forms(["cuda", "ptx", "sass"])
+    assert told(first) == {"cuda": (True, False), "ptx": (True, False), "sass": (True, False)}
+    assert (first["first"], last["first"]) == (True, False)
+    assert told(last) == {"cuda": (True, False), "ptx": (False, True), "sass": (False, False)}
+
+
+def test_an_alarm_that_was_set_before_goes_on() -> None:
+    before, handler = signal.getitimer(signal.ITIMER_REAL), signal.getsignal(signal.SIGALRM)
+    with stopped_after(None), stopped_after(60):
+        pass
+    after = signal.getitimer(signal.ITIMER_REAL)
+    assert after[0] == pytest.approx(before[0], abs=5)
+    assert (after[0] > 0) == (before[0] > 0)
+    assert signal.getsignal(signal.SIGALRM) is handler
