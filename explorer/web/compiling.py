@@ -112,11 +112,6 @@ class CompileService:
         self._slow: OrderedDict[str, None] = OrderedDict()
 
     @property
-    def in_flight(self) -> int:
-        """How many compilations wait or are under way."""
-        return len(self._in_flight)
-
-    @property
     def kept_bytes(self) -> int:
         """The length of the JSON of what is kept."""
         return self._kept_bytes

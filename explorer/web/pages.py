@@ -24,7 +24,7 @@ from explorer.compiler.pipeline import STAGES
 from explorer.runtime.data.lists import DEFAULT, DEFAULTS
 from explorer.runtime.targets.gpu import device as gpu_device
 from explorer.runtime.targets.table import TARGETS, USUAL
-from explorer.web import limits, messages, settings
+from explorer.web import messages, settings
 from explorer.web.compiling import AVAILABLE, Compiled, compile_cached, runs_on_data
 from explorer.web.entrance.leaving import while_there
 from explorer.web.entrance.students import Students
@@ -33,7 +33,7 @@ from explorer.web.instructor.classroom import Locks
 from explorer.web.instructor.students import members_only
 from explorer.web.panes import code, decisions, views
 from explorer.web.panes.highlight import quoted
-from explorer.web.templates.environment import TEMPLATES, theme
+from explorer.web.templates.environment import TEMPLATES, drawn
 
 router = APIRouter(include_in_schema=False, dependencies=[Depends(members_only)])
 
@@ -123,12 +123,10 @@ async def page(request: Request, example: str = DEFAULT_EXAMPLE) -> HTMLResponse
     context = _context(edit, compiled) | {
         "examples": examples(),
         "example": chosen,
-        "nonce": getattr(request.state, "csp_nonce", ""),
-        "theme": theme(request),
         "notice": "" if found else f"There is no example {example[:80]}. This is {DEFAULT_EXAMPLE}.",
     }
     context["panes"] = _without_locked(request, context["panes"])
-    response = TEMPLATES.TemplateResponse(request, "page.html", context, status_code=200 if found else 404)
+    response = drawn(request, "page.html", context, 200 if found else 404)
     students: Students = request.app.state.students
     students.welcome(request, response)
     return response
@@ -444,7 +442,6 @@ TEMPLATES.env.globals.update(
     largest_negative_count=LARGEST_NEGATIVE_COUNT,
     meanings=views.OPERATOR_MEANINGS,
     work_in_words=views.work_in_words,
-    limits=limits,
     key_of=_key,
     about=_about,
     shown=decisions.shown,

@@ -81,7 +81,8 @@ class Turns:
         may_be_slow = self._slow_left() > 0
         for own in self._waiting.values():
             for turn in reversed(own):
-                if may_be_slow or not turn.slow:
+                # One that was cancelled stays in line until its task has run.
+                if (may_be_slow or not turn.slow) and not turn.ready.cancelled():
                     return turn
         return None
 

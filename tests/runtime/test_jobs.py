@@ -179,6 +179,26 @@ def test_a_request_that_no_worker_took_goes_to_another() -> None:
     with_pool("compile", test)
 
 
+def test_workers_that_end_while_they_wait_are_replaced_though_nobody_asks() -> None:
+    async def test(pool: WorkerPool) -> None:
+        async def all_are_up(but: set[int]) -> None:
+            async with asyncio.timeout(2 * PATIENCE):
+                while len(set(pool.pids) - but) < 2:
+                    await asyncio.sleep(0.02)
+
+        pool.open()
+        await all_are_up(set())
+        first = set(pool.pids)
+        for pid in first:
+            os.kill(pid, signal.SIGKILL)
+        await all_are_up(first)
+        assert pool.retired == 2
+        assert (await last_of(pool, compile_request()))["ok"]
+        assert pool.retired == 2
+
+    with_pool("compile", test, spare=1)
+
+
 def test_a_worker_over_its_time_is_killed() -> None:
     async def test(pool: WorkerPool) -> None:
         await last_of(pool, compile_request())

@@ -207,13 +207,12 @@ def test_memory_counts_what_was_started_and_what_that_started() -> None:
     # The outer holds still while its own child holds 60 MB.
     inner = "import sys; held = bytearray(b'x') * (60 << 20); print(flush=True); sys.stdin.read()"
     outer = f"import subprocess, sys; subprocess.run([sys.executable, '-c', {inner!r}])"
-    before = tree_bytes()["workers"]
     with subprocess.Popen(
         [sys.executable, "-c", outer], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     ) as process:
         assert process.stdin is not None
         assert process.stdout is not None
         process.stdout.readline()
-        held = tree_bytes()["workers"] - before
+        held = tree_bytes(process.pid)["workers"]
         process.stdin.close()
     assert 60 << 20 < held < 100 << 20

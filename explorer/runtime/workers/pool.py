@@ -99,6 +99,10 @@ class Worker:
     def alive(self) -> bool:
         return self._process.returncode is None
 
+    async def ended(self) -> None:
+        """Wait until the process is gone."""
+        await self._process.wait()
+
     def kill(self) -> None:
         """End the process and all that it started, at once."""
         with suppress(ProcessLookupError, PermissionError):
@@ -192,6 +196,8 @@ class WorkerPool:
         self._quiet = quiet
         self._ready: asyncio.LifoQueue[Worker | WorkerLostError] = asyncio.LifoQueue()
         self._workers: set[Worker] = set()
+        self._busy: set[Worker] = set()
+        self._watching: set[asyncio.Task[None]] = set()
         self._starting: set[asyncio.Task[None]] = set()
         self._ending: set[asyncio.Task[None]] = set()
         self._one_at_a_time = asyncio.Lock()
@@ -220,7 +226,7 @@ class WorkerPool:
         await asyncio.gather(*self._starting, return_exceptions=True)
         for worker in list(self._workers):
             self._discard(worker)
-        await asyncio.gather(*self._ending)
+        await asyncio.gather(*self._ending, *self._watching)
 
     async def stream(self, request: Mapping[str, Any], seconds: float) -> AsyncGenerator[Event, None]:
         """The events of a request, the last of them `result` or `failed`, whatever happens.
@@ -281,6 +287,7 @@ class WorkerPool:
             async with self._one_at_a_time:
                 started = await Worker.start(self.role, self._memory, self._quiet, self._folders)
             self._workers.add(started)
+            self._watch(started)
         except OSError as error:
             started = WorkerLostError(f"A worker process could not be started: {error.strerror}.")
         except WorkerLostError as error:
@@ -290,12 +297,26 @@ class WorkerPool:
         self._starting.discard(task)
         self._ready.put_nowait(started)
 
+    def _watch(self, worker: Worker) -> None:
+        """Have a worker replaced that ends while it waits; one that ends at work is, by who reads its answer."""
+
+        async def replace_when_ended() -> None:
+            await worker.ended()
+            if worker in self._workers and worker not in self._busy:
+                self._discard(worker)
+                self.open()
+
+        task = asyncio.get_running_loop().create_task(replace_when_ended())
+        self._watching.add(task)
+        task.add_done_callback(self._watching.discard)
+
     async def _take(self) -> Worker:
         self.open()
         while True:
             worker = await self._ready.get()
             if isinstance(worker, Worker):
                 if worker.alive:
+                    self._busy.add(worker)
                     return worker
                 self._discard(worker)
                 self.open()
@@ -304,6 +325,7 @@ class WorkerPool:
 
     def _give_back(self, worker: Worker) -> None:
         if worker.answered < _REQUESTS_PER_WORKER:
+            self._busy.discard(worker)
             self._ready.put_nowait(worker)
         else:
             self._discard(worker)
@@ -311,9 +333,12 @@ class WorkerPool:
 
     def _discard(self, worker: Worker) -> None:
         """Kill a worker now; the rest of its end may take its time."""
+        if worker not in self._workers:
+            return
         worker.kill()
-        self.retired += worker in self._workers
+        self.retired += 1
         self._workers.discard(worker)
+        self._busy.discard(worker)
         task = asyncio.get_running_loop().create_task(worker.end())
         self._ending.add(task)
         task.add_done_callback(self._ending.discard)

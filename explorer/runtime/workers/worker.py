@@ -26,8 +26,7 @@ from explorer.runtime.workers.budget import stopped_after
 from explorer.runtime.workers.isolation.worker import isolate
 
 LARGEST_ANSWER = 8 << 20
-"""Bytes of a compilation's JSON, which whoever asked reads at one go: twenty times what most texts have. Lines that
-come of hundreds of operations name them all."""
+"""Bytes of a compilation's JSON, which whoever asked reads at one go: twenty times what most texts have."""
 
 
 def compile_model(request: Mapping[str, Any]) -> Iterator[Event]:

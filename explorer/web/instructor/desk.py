@@ -24,7 +24,7 @@ from explorer.web.health import readiness
 from explorer.web.instructor.classroom import Classroom
 from explorer.web.instructor.token import PATH, Instructor
 from explorer.web.queue import RunQueue
-from explorer.web.templates.environment import TEMPLATES, theme
+from explorer.web.templates.environment import drawn
 
 STOPPED = "The instructor stopped this run."
 OPTIONS = tuple(sorted(entry.name for entry in fields(Options)))
@@ -82,8 +82,7 @@ def _ask(request: Request, problem: str, status: HTTPStatus) -> Response:
 
 
 def _drawn(request: Request, name: str, context: dict[str, Any], status: int = HTTPStatus.OK) -> Response:
-    shared = {"nonce": getattr(request.state, "csp_nonce", ""), "theme": theme(request), "limits": limits}
-    return TEMPLATES.TemplateResponse(request, f"instructor/{name}", {**shared, **context}, status_code=status)
+    return drawn(request, f"instructor/{name}", context, status)
 
 
 def _live(request: Request, said: str = "") -> dict[str, Any]:
@@ -101,7 +100,7 @@ def _live(request: Request, said: str = "") -> dict[str, Any]:
         "waiting": sum(queue.waiting.values()),
         "health": readiness(request.app),
         "workers": {"runs": len(state.runners.pids), "compilations": len(state.compilers.pids)},
-        "compiling": compiler.in_flight,
+        "compiling": compiler.waiting + compiler.running,
         "hand_ins": list(classroom.hand_ins)[::-1][: limits.HAND_INS_SHOWN],
         "said": said,
         "now": datetime.now().astimezone(),

@@ -12,7 +12,7 @@ from explorer.web import limits
 from explorer.web.compiling import refusal
 from explorer.web.entrance.students import Students
 from explorer.web.instructor.classroom import Classroom
-from explorer.web.templates.environment import TEMPLATES, theme
+from explorer.web.templates.environment import drawn
 
 _HELD_OFF = "Too many wrong codes came from this address. Wait a minute."
 
@@ -36,9 +36,7 @@ async def not_in_class(request: Request, error: Exception) -> Response:
 
 
 def _ask(request: Request, problem: str, status: HTTPStatus) -> Response:
-    nonce = getattr(request.state, "csp_nonce", "")
-    context = {"problem": problem, "nonce": nonce, "theme": theme(request), "limits": limits}
-    return TEMPLATES.TemplateResponse(request, "instructor/join.html", context, status_code=status)
+    return drawn(request, "instructor/join.html", {"problem": problem}, status)
 
 
 joining = APIRouter(include_in_schema=False)

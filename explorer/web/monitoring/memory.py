@@ -9,10 +9,10 @@ from pathlib import Path
 _PROC = Path("/proc")
 
 
-def tree_bytes() -> dict[str, int]:
-    """The bytes of the `server`'s own process and of the `workers` below it. A page that several share counts in parts,
+def tree_bytes(own: int | None = None) -> dict[str, int]:
+    """The bytes of the `server`'s own process, this one where none is named, and of the `workers` below it. A page that several share counts in parts,
     so that the sum is what the host gives. Nothing where there is no /proc."""
-    own = os.getpid()
+    own = own or os.getpid()
     if not (_PROC / str(own) / "smaps_rollup").exists():
         return {}
     return {"server": _bytes_of(own), "workers": sum(map(_bytes_of, _below(own)))}

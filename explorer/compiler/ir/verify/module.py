@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from explorer.compiler.ir import kernels, loops
 from explorer.compiler.ir.module import Module
-from explorer.compiler.ir.node import VerificationError, once, walk
+from explorer.compiler.ir.node import VerificationError, once
+from explorer.compiler.ir.statements import written_in
 
 Program = loops.Kernel | kernels.ScheduledKernel
 
@@ -31,6 +32,4 @@ def verify_module(module: Module) -> None:
 @once
 def written_by(program: Program) -> frozenset[str]:
     """The arrays that a kernel stores in or adds to."""
-    changes = loops.Store | loops.Accumulate | kernels.Copy | kernels.Multiply
-    targets = {node.target for node in walk(program) if isinstance(node, changes)}
-    return frozenset(buffer.name for buffer in program.buffers if buffer.name in targets)
+    return frozenset(buffer.name for buffer in program.buffers) & written_in(program)
