@@ -10,8 +10,8 @@ _PROC = Path("/proc")
 
 
 def tree_bytes(own: int | None = None) -> dict[str, int]:
-    """The bytes of the `server`'s own process, this one where none is named, and of the `workers` below it. A page that several share counts in parts,
-    so that the sum is what the host gives. Nothing where there is no /proc."""
+    """The bytes of the `server`'s own process, this one where none is named, and of the `workers` below it. A page that
+    several share counts in parts, so that the sum is what the host gives. Nothing where there is no /proc."""
     own = own or os.getpid()
     if not (_PROC / str(own) / "smaps_rollup").exists():
         return {}
