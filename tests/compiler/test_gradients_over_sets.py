@@ -99,26 +99,28 @@ def layer_inputs() -> Inputs:
 OF_ALL = """dim F = 3
 layer OfAll(g: graph):
     "edges read the parameter through their nodes: its gradient adds up nodes' sums, and no array of nodes is read"
-    param p[F]
+    param p[F], b[etype, ntype]
     input x[node]
     for n in g.nodes():
         n["h"] = tanh(p)
         n["k"] = sum(p) + x[n]
     for e in g.edges():
-        e["m"] = e.src["h"] + e.src["k"]
+        e["m"] = e.src["h"] + e.src["k"] + b[e.etype, e.dst.ntype]
     return e["m"]
 """
 
 
 def of_all(g: Inputs, upstream: Any) -> dict[str, Any]:
     p, up = g["p"].astype(np.float64), upstream.astype(np.float64)
-    return {"p": up.sum(0) * (1 - np.tanh(p) ** 2) + up.sum()}
+    b = np.zeros(g["b"].shape)
+    np.add.at(b, (g["etype"], g["ntype"][g["dst"]]), up.sum(1))
+    return {"p": up.sum(0) * (1 - np.tanh(p) ** 2) + up.sum(), "b": b}
 
 
 def of_all_inputs() -> Inputs:
     given = layer_inputs()
     names = ("src", "dst", "etype", "ntype", "num_nodes", "num_etypes", "num_ntypes")
-    return {**{name: given[name] for name in names}, "x": normal(NODES), "p": normal(3)}
+    return {**{name: given[name] for name in names}, "x": normal(NODES), "p": normal(3), "b": normal(ETYPES, NTYPES)}
 
 
 OP = """dim D = 3

@@ -135,7 +135,8 @@ class Kernel(Node):
 
 
 def fixed_names(sizes: tuple[tuple[str, int], ...], buffers: tuple[Buffer, ...]) -> set[str]:
-    """The names of all extents: the sizes, and what the buffers' shapes bring at run time: `node_ends` brings `nodes`."""
+    """The names of all extents: the sizes, and what the buffers' shapes bring at run time; `node_ends` brings `nodes`
+    too."""
     extents = {extent for buffer in buffers for extent in buffer.extents if isinstance(extent, str)}
     sets = {counted(extent) for extent in extents if extent.endswith(ENDS)}
     return extents | sets | {name for name, _ in sizes}
