@@ -261,6 +261,12 @@ def _add_serve(commands: Any) -> None:
         "unix:///PATH of a socket; default: processes of the server's own",
     )
     parser.add_argument(
+        "--store",
+        metavar="ADDRESS",
+        help="keep links, and texts and runs of students, over a restart: in a file (PATH or sqlite:///PATH), or at "
+        "postgresql://USER@HOST/NAME; default: nothing is kept",
+    )
+    parser.add_argument(
         "--allow-host",
         metavar="NAME",
         action="append",

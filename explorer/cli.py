@@ -393,7 +393,14 @@ def _serve(arguments: argparse.Namespace) -> int:
         reached = arguments.allow_host, arguments.proxy, arguments.metrics_for
         json_log = arguments.log_format == "json"
         serve(
-            arguments.host, arguments.port, data_dir, *reached, arguments.queue or "", wanted, json_log=json_log
+            arguments.host,
+            arguments.port,
+            data_dir,
+            *reached,
+            arguments.queue or "",
+            wanted,
+            store=arguments.store or "",
+            json_log=json_log,
         )
     except ServeError as error:
         raise BadInput(str(error)) from None

@@ -19,6 +19,7 @@ from starlette.types import Scope
 
 from explorer.checkout import CHECKOUT
 from explorer.runtime.workers.pool import WorkerPool
+from explorer.store.store import Store
 from explorer.web import api, health, limits, pages, runs
 from explorer.web.compiling import CompileService, refusal
 from explorer.web.entrance.protection import (
@@ -31,6 +32,8 @@ from explorer.web.entrance.protection import (
 from explorer.web.instructor import collecting, desk, students
 from explorer.web.instructor.checking import Checker
 from explorer.web.instructor.classroom import Classroom
+from explorer.web.keeping import routes as keeping
+from explorer.web.keeping.keeper import Keeper
 from explorer.web.monitoring import page as monitoring
 from explorer.web.monitoring.metrics import Metrics
 from explorer.web.monitoring.requests import CountRequests
@@ -63,6 +66,7 @@ def create_app(
     broker: Broker | None = None,
     classroom: Classroom | None = None,
     metrics_for: Collection[str] = (),
+    store: Store | None = None,
     quiet: bool = False,
 ) -> FastAPI:
     """The web application.
@@ -70,7 +74,8 @@ def create_app(
     `data_dir` is a folder of data files that runs may use beside the presets; `hosts` are the names that requests may
     use for the server, None for any. Runs are done by processes of this one, or by workers of `broker`'s queue.
     `classroom` is the class that it is for, where it is for one. `metrics_for` are the addresses and networks that
-    `/metrics` answers besides this computer's own. What `quiet` workers write to stderr is dropped.
+    `/metrics` answers besides this computer's own. What students do is kept in `store`, where there is one. What
+    `quiet` workers write to stderr is dropped.
     """
     metrics = Metrics()
     concurrent = concurrent_runs or limits.concurrent_runs()
@@ -90,6 +95,7 @@ def create_app(
             app.state.runners = runners
         else:
             app.state.runs = app.state.runners = _over_streams(broker, run_seconds)
+        await app.state.keeper.open()
         compilers.open()
         app.state.runners.open()
         try:
@@ -100,15 +106,17 @@ def create_app(
             await app.state.runs.close()
             await app.state.runners.close()
             await compilers.close()
+            await app.state.keeper.close()
 
     app = FastAPI(title="Embedding Compiler Explorer", openapi_url=None, lifespan=lifespan)
     app.state.data_dir = data_dir
     app.state.classroom = classroom = classroom or Classroom()
     app.state.students = classroom.admission
+    app.state.keeper = Keeper(store, broker is not None, classroom.remember)
     app.state.checker = Checker()
     app.state.sessions = set()
     app.state.metrics, app.state.metrics_for = metrics, tuple(metrics_for)
-    routers = health.router, monitoring.router, api.router, runs.router, students.joining, pages.router
+    routers = health.router, monitoring.router, api.router, runs.router, keeping.router, students.joining, pages.router
     for router in (*routers, students.router, collecting.students, desk.entry, desk.router, collecting.router):
         _answer_head(router)
         app.include_router(router)

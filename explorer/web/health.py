@@ -6,6 +6,7 @@ from fastapi import APIRouter, FastAPI, Request
 from fastapi.responses import JSONResponse
 
 from explorer.queue.job import Queue
+from explorer.store.store import Store
 
 router = APIRouter()
 
@@ -19,9 +20,11 @@ async def health(request: Request) -> dict[str, str | bool]:
 @router.get("/readyz")
 async def ready(request: Request) -> JSONResponse:
     """Whether to send work here: 200 once processes for compilations and runs have come up, 503 before that and while
-    the server lets its last runs end."""
+    the server lets its last runs end. `store` says what is wrong with it; everything else goes on without."""
     status = readiness(request.app)
-    return JSONResponse({"status": status}, 200 if status == "ready" else 503)
+    store: Store | None = request.app.state.keeper.store
+    told = {} if store is None else {"store": store.trouble or "ok"}
+    return JSONResponse({"status": status, **told}, 200 if status == "ready" else 503)
 
 
 def readiness(app: FastAPI) -> str:

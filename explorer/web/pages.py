@@ -24,6 +24,8 @@ from explorer.compiler.pipeline import STAGES
 from explorer.runtime.data.lists import DEFAULT, DEFAULTS
 from explorer.runtime.targets.gpu import device as gpu_device
 from explorer.runtime.targets.table import TARGETS, USUAL
+from explorer.store.database import StoreError
+from explorer.store.store import Store
 from explorer.web import limits, messages, settings
 from explorer.web.compiling import AVAILABLE, Compiled, compile_cached, runs_on_data
 from explorer.web.entrance.leaving import while_there
@@ -31,6 +33,7 @@ from explorer.web.entrance.students import Students
 from explorer.web.examples import Example, examples
 from explorer.web.instructor.classroom import Locks
 from explorer.web.instructor.students import members_only
+from explorer.web.keeping.messages import as_kept
 from explorer.web.panes import code, decisions, views
 from explorer.web.panes.highlight import quoted
 from explorer.web.templates.environment import TEMPLATES, drawn
@@ -115,6 +118,26 @@ SentEdit = Annotated[Edit, Depends(read_edit)]
 async def page(request: Request, example: str = DEFAULT_EXAMPLE) -> HTMLResponse:
     """The whole page, with an example already compiled; 404 and the usual one for an example that there is not."""
     found = _find_example(example)
+    return await _page(request, found, f"There is no example {example[:80]}. This is {DEFAULT_EXAMPLE}.")
+
+
+@router.get("/s/{link}", response_class=HTMLResponse)
+async def shared_page(request: Request, link: str) -> HTMLResponse:
+    """The page with what a link leads to; 404 and the usual example for one that leads nowhere any more."""
+    store: Store | None = request.app.state.keeper.store
+    try:
+        found = await store.link(link) if store is not None else None
+    except StoreError as error:
+        return await _page(request, None, f"{error} This is {DEFAULT_EXAMPLE}.", status=503)
+    if found is None:
+        return await _page(request, None, f"This link leads nowhere any more. This is {DEFAULT_EXAMPLE}.")
+    return await _page(request, _example(DEFAULT_EXAMPLE), "", kept=json.dumps(as_kept(found)))
+
+
+async def _page(
+    request: Request, found: Example | None, missing: str, *, kept: str = "", status: int = 404
+) -> HTMLResponse:
+    """The page with an example, or the usual one and why; its scripts put what is `kept` in the example's place."""
     chosen = found or _example(DEFAULT_EXAMPLE)
     edit = Edit(chosen.text, 1, 1, {}, {}, tuple(views.PaneState(stage=stage) for stage in DEFAULT_PANES), "")
     compiled = await _compile(request, edit, _prompt_stages())
@@ -123,10 +146,12 @@ async def page(request: Request, example: str = DEFAULT_EXAMPLE) -> HTMLResponse
     context = _context(edit, compiled) | {
         "examples": examples(),
         "example": chosen,
-        "notice": "" if found else f"There is no example {example[:80]}. This is {DEFAULT_EXAMPLE}.",
+        "kept": kept,
+        "links": request.app.state.keeper.store is not None,
+        "notice": "" if found else missing,
     }
     context["panes"] = _without_locked(request, context["panes"])
-    response = drawn(request, "page.html", context, 200 if found else 404)
+    response = drawn(request, "page.html", context, 200 if found else status)
     students: Students = request.app.state.students
     students.welcome(request, response)
     return response
@@ -297,11 +322,19 @@ async def _answer(request: Request, name: str, edit: Edit, stages: list[str], fi
     edit, compiled, refused = await _compile_what_fits(request, edit, stages, first)
     other, changed = None, []
     if compiled["ok"]:
+        if name == "compiled.html":
+            _note_text(request, edit)
         changed = await _changed_kernels(request, edit, compiled)
         if edit.against is not None:
             other = await _compile(request, replace(edit, **edit.against.model_dump()), stages)
     # Differences of long texts take seconds: in a thread they leave the loop to others.
     return await asyncio.to_thread(_rendered, request, name, edit, compiled, refused, other, changed)
+
+
+def _note_text(request: Request, edit: Edit) -> None:
+    settings = {"sizes": edit.sizes, "default_sizes": dict(edit.default_sizes), "options": edit.options}
+    settings |= {"schedule": dict(edit.schedule), "data": edit.data}
+    request.app.state.keeper.note_text(request.app.state.students.of(request), edit.text, settings)
 
 
 def _rendered(

@@ -24,6 +24,7 @@ from explorer.web.compiling import refusal
 from explorer.web.entrance.protection import same_origin
 from explorer.web.entrance.students import Students, address
 from explorer.web.instructor.classroom import Classroom
+from explorer.web.keeping.keeper import PLACE, Keeper, Record
 from explorer.web.messages import (
     CancelOrder,
     MessageError,
@@ -121,7 +122,8 @@ async def socket(websocket: WebSocket) -> None:
         await websocket.accept(headers=[(b"set-cookie", students.new_cookie(websocket).encode())])
         await websocket.close(_RESTARTED)
         return
-    session = Session(websocket, students.of(websocket), state.runs, state.data_dir, state.classroom)
+    parts = state.runs, state.data_dir, state.classroom, state.keeper
+    session = Session(websocket, students.of(websocket), *parts)
     if not _find_room(session, state.sessions):
         await websocket.close(_TRY_LATER)
         return
@@ -154,7 +156,13 @@ class Session:
     """One open page of a student: the jobs it has asked for, and the tasks that send their events."""
 
     def __init__(
-        self, websocket: WebSocket, student: str, queue: Queue, data_dir: Path | None, classroom: Classroom
+        self,
+        websocket: WebSocket,
+        student: str,
+        queue: Queue,
+        data_dir: Path | None,
+        classroom: Classroom,
+        keeper: Keeper,
     ) -> None:
         self.student = student
         self.last_asked = monotonic()
@@ -163,6 +171,7 @@ class Session:
         self._queue = queue
         self._data_dir = data_dir
         self._classroom = classroom
+        self._keeper = keeper
         self._name = secrets.token_hex(8)
         self._jobs: dict[int, Job] = {}
         self._senders: set[asyncio.Task[None]] = set()
@@ -214,9 +223,17 @@ class Session:
                 self._queue.cancel(self._jobs[order.run])
             return
         if isinstance(order, ResumeOrder):
-            self._follow(self._queue.resume(self.student, order.at), order.run, order.edit)
+            await self._resume(order)
             return
         await self._start(order)
+
+    async def _resume(self, order: ResumeOrder) -> None:
+        if order.at.startswith(PLACE):
+            became = await self._keeper.became(self.student, order.at)
+            await self._say({**became, "run": order.run, "edit": order.edit})
+            return
+        job = self._queue.resume(self.student, order.at)
+        self._follow(job, self._keeper.resumed(job), order.run, order.edit)
 
     async def _start(self, order: RunOrder) -> None:
         labels = {"run": order.run, "edit": order.edit}
@@ -230,26 +247,35 @@ class Session:
             # The number now means the new run; the older would otherwise go on with nobody able to stop it.
             self._queue.cancel(self._jobs[order.run])
         self._classroom.note_run(self.student)
-        self._follow(self._queue.submit(self.student, request, self._name), order.run, order.edit)
+        job = self._queue.submit(self.student, request, self._name)
+        try:
+            record = await self._keeper.accept(job, request)
+        except asyncio.CancelledError:
+            self._queue.leave(job)
+            raise
+        self._follow(job, record, order.run, order.edit)
 
-    def _follow(self, job: Job, run: int, edit: int) -> None:
+    def _follow(self, job: Job, record: Record, run: int, edit: int) -> None:
         """Send a job's events, under the page's own numbers of it."""
         self._jobs[run] = job
-        self._begin(self._send(job, {"run": run, "edit": edit}))
+        self._begin(self._send(job, record, {"run": run, "edit": edit}))
 
     def _begin(self, work: Coroutine[Any, Any, None]) -> None:
         task = asyncio.create_task(work)
         self._senders.add(task)
         task.add_done_callback(self._senders.discard)
 
-    async def _send(self, job: Job, labels: dict[str, int]) -> None:
+    async def _send(self, job: Job, record: Record, labels: dict[str, int]) -> None:
         try:
             with suppress(WebSocketDisconnect):
                 async for event in job.events():
-                    await self._say({**event, **labels, **({"at": job.at} if job.at else {})})
+                    await self._keeper.note(record, event)
+                    at = job.at or record.place
+                    await self._say({**event, **labels, **({"at": at} if at else {})})
         finally:
             # A job that has ended takes no notice; one whose page is gone would wait and run for nobody.
             self._queue.leave(job)
+            self._keeper.left(record)
             if self._jobs.get(labels["run"]) is job:
                 del self._jobs[labels["run"]]
 

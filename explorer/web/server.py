@@ -16,6 +16,8 @@ import uvicorn
 from fastapi import FastAPI
 
 from explorer.queue.job import Queue
+from explorer.store.database import AddressError
+from explorer.store.store import Store
 from explorer.web import limits
 from explorer.web.app import create_app
 from explorer.web.entrance.addresses import address_or_network
@@ -121,15 +123,17 @@ def serve(
     queue: str = "",
     wanted: ClassRequest = NO_CLASS,
     *,
+    store: str = "",
     json_log: bool = False,
 ) -> None:
     """Serve until asked to end; `names` are further names that the server goes by, `proxies` the addresses of those
     whose word is taken for where a request comes from, `metrics_for` those that `/metrics` answers besides this
     computer's own, `queue` the address of the queue that workers take runs from ("" for workers of the server's own),
-    `wanted` is what was asked for a class. With `json_log`, the log is lines of JSON.
+    `wanted` is what was asked for a class, `store` where to keep what students do ("" for nowhere). With `json_log`,
+    the log is lines of JSON.
 
-    Raises ServeError when an address cannot be used, the folder is none, a proxy or a scraper has no address, or the
-    class is asked for in a way that makes no sense.
+    Raises ServeError when an address cannot be used, the folder is none, a proxy or a scraper has no address, the
+    class is asked for in a way that makes no sense, or no store can be there.
     """
     if data_dir is not None and not data_dir.is_dir():
         raise ServeError(f"--data-dir {data_dir}: no such folder")
@@ -139,6 +143,7 @@ def serve(
     if queue and classroom.instructor is not None:
         raise ServeError("--queue: an instructor leads runs of the server's own workers; leave out one of the two")
     broker = _broker(queue) if queue else None
+    kept = _store(store) if store else None
     listener = _listen(host, port)
     app = create_app(
         data_dir,
@@ -146,6 +151,7 @@ def serve(
         broker=broker,
         classroom=classroom,
         metrics_for=scrapers,
+        store=kept,
         quiet=json_log,  # what workers write of their own faults is no JSON, and may quote a text
     )
     if json_log:
@@ -178,6 +184,13 @@ def _broker(queue: str) -> Broker:
         raise ServeError("--queue needs the Python package redis: pip install 'explorer[queue]'") from None
     except ValueError as error:
         raise ServeError(f"--queue takes redis://HOST:PORT or unix:///PATH, not '{queue[:80]}': {error}") from None
+
+
+def _store(address: str) -> Store:
+    try:
+        return Store(address)
+    except AddressError as error:
+        raise ServeError(f"--store: {error}") from None  # without the address, which may have a password
 
 
 def _listen(host: str, port: int) -> socket.socket:

@@ -1,6 +1,6 @@
 // The page itself: theme, help, tabs on a phone, the width of the model column, the run panel, short announcements.
 import { byId, need, queryAll } from "./dom.js";
-import { emit, keepNow } from "./state.js";
+import { emit, keepNow, shortLink } from "./state.js";
 
 /** @type {ReturnType<typeof setTimeout> | undefined} */
 let timer;
@@ -33,12 +33,13 @@ export const showHelp = () => byId("help", HTMLDialogElement).showModal();
 
 export async function share() {
   const fits = keepNow();
-  if (!fits) return say("The model is too long for a link; export it instead.");
+  const short = byId("screen").dataset.links === undefined ? null : await shortLink();
+  if (!fits && !short) return say("The model is too long for a link; export it instead.");
   try {
-    await navigator.clipboard.writeText(location.href);
+    await navigator.clipboard.writeText(short ?? location.href);
     say("Link copied: it holds the model, its settings and the panes.");
   } catch {
-    say("Copying was refused; the address bar has the link.");
+    say(short ? `Copying was refused; the link is ${short}` : "Copying was refused; the address bar has the link.");
   }
 }
 

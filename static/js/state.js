@@ -2,7 +2,7 @@
 // so that a reload loses nothing.
 /** @import { Events, Kept, Listener, Options, Pane, Schedule, Sizes, State } from "./types.d.ts" */
 
-import { queryAll } from "./dom.js";
+import { byId, queryAll } from "./dom.js";
 
 const KEPT = "explorer";
 const LONGEST_HASH = 12_000;
@@ -106,24 +106,44 @@ export function keep() {
   timer = setTimeout(keepNow, 150);
 }
 
+/** @returns {Promise<string | null>} the address of a short link to what the page holds; null where none was made */
+export async function shortLink() {
+  const { defaultSizes, ...kept } = snapshot();
+  const body = JSON.stringify({ ...kept, default_sizes: defaultSizes });
+  try {
+    const answer = await fetch("/api/share", { method: "POST", body });
+    if (!answer.ok) return null;
+    const { path } = /** @type {{ path: string }} */ (await answer.json());
+    return new URL(path, location.href).href;
+  } catch {
+    return null;
+  }
+}
+
 export function keepNow() {
   const kept = snapshot();
   const hash = `#1.${encode(kept)}`;
   try {
     sessionStorage.setItem(KEPT, JSON.stringify(kept));
-    if (hash.length <= LONGEST_HASH) history.replaceState(null, "", hash);
-    else history.replaceState(null, "", location.pathname + location.search);
+    // A short link's own text is the newest no more.
+    const path = location.pathname.startsWith("/s/") ? "/" : location.pathname + location.search;
+    history.replaceState(null, "", hash.length <= LONGEST_HASH ? path + hash : path);
   } catch {
     // Storage may be full or forbidden: the page works without it.
   }
   return hash.length <= LONGEST_HASH;
 }
 
-// What was kept: the hash wins over the session, a link to an example over both.
+/** What the page was opened with by a short link. */
+const linked = () => byId("editor").dataset.kept;
+
+// What was kept: the hash wins over a short link, that over the session, a link to an example over both.
 export function recall() {
   const hash = location.hash.match(/^#1\.([\w-]+)$/);
   try {
     if (hash) return checked(decode(hash[1]));
+    const shared = linked();
+    if (shared) return checked(JSON.parse(shared));
     if (new URLSearchParams(location.search).has("example")) return null;
     return checked(JSON.parse(sessionStorage.getItem(KEPT) ?? "null"));
   } catch {

@@ -1,7 +1,8 @@
 """Who asks: a browser, known by the signed cookie that its first page sets, or else an address.
 
 The cookie says that several pages are one student's, who takes turns as one, so a class behind one address is as many
-as it has browsers. It says nothing else, and a server that starts anew gives out new ones. Where a class has a code,
+as it has browsers. It says nothing else, and a server that starts anew gives out new ones, unless a
+store has kept the secret of its signature. Where a class has a code,
 nobody is a student without it, so that many cookies make nobody many students.
 """
 
@@ -29,6 +30,12 @@ class Students:
         self._secret = secrets.token_bytes(32)
         self._places = places
         self._admitted: set[str] = set()
+        self._removed: set[str] = set()
+        self._remembers = False
+
+    def remember(self, secret: bytes) -> None:
+        """Sign as servers before this one did, whose students then need no new cookie, nor to be admitted again."""
+        self._secret, self._remembers = secret, True
 
     def of(self, connection: HTTPConnection) -> str:
         """The session that a request belongs to: its student, or without one its address."""
@@ -56,7 +63,9 @@ class Students:
 
     def remove(self, session: str) -> None:
         """Take a student's place, whose cookie holds no more."""
-        self._admitted = {name for name in self._admitted if _session(name) != session}
+        gone = {name for name in self._admitted if _session(name) == session}
+        self._admitted -= gone
+        self._removed |= gone
 
     def new_cookie(self, connection: HTTPConnection) -> str:
         """A new student's `Set-Cookie`, where anyone is one."""
@@ -76,7 +85,13 @@ class Students:
         name, _, signature = connection.cookies.get(COOKIE, "").partition(".")
         if not hmac.compare_digest(signature.encode(), self._signature(name).encode()):
             return None
-        return _session(name) if self._places is None or name in self._admitted else None
+        return _session(name) if self._places is None or self._has_place(name, self._places) else None
+
+    def _has_place(self, name: str, places: int) -> bool:
+        """Whether a student has a place, or had one at a server before this one and there is still one left."""
+        if self._remembers and name not in self._removed and len(self._admitted) < places:
+            self._admitted.add(name)
+        return name in self._admitted
 
     def _signature(self, name: str) -> str:
         return hmac.digest(self._secret, name.encode(), "sha256").hex()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hmac
 from collections import OrderedDict
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -120,6 +121,7 @@ class Classroom:
         self.code = None if code is None else Secret(code, limits.WRONG_CODES)
         self.places = places
         self.admission = Students(None if code is None else places)
+        self._word = code or ""
         self.sent: Sent | None = None
         self.assignment: Assignment | None = None
         self.reference_check: dict[str, Any] = {}
@@ -128,6 +130,10 @@ class Classroom:
         self._students: OrderedDict[str, Student] = OrderedDict()
         self._came = 0
         self._sendings = 0
+
+    def remember(self, secret: bytes) -> None:
+        """Know the students of servers before this one, which had the same secret and the same code."""
+        self.admission.remember(hmac.digest(secret, self._word.encode(), "sha256"))
 
     def note_edit(self, session: str) -> None:
         """A student has changed a text."""

@@ -208,7 +208,7 @@ function loseConnection() {
   const going = running();
   if (!going) return;
   if (going.at) {
-    going.progress = { event: "progress", what: "the connection is lost, the run goes on", done: 0, total: 1 };
+    going.progress = { event: "progress", what: "the connection is lost: what became of the run is asked when it is back", done: 0, total: 1 };
     return;
   }
   end(going, {

@@ -1,0 +1,1 @@
+"""What outlives a server: texts, links, histories and runs, in SQLite or PostgreSQL."""

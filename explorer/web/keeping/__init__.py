@@ -1,0 +1,1 @@
+"""The web's side of the store: links, what a student compiled, and what became of runs."""
