@@ -36,7 +36,7 @@ ENV PATH="/opt/explorer/bin:$PATH" \
 # By number, which an orchestrator can tell from root's without the image's list of users.
 USER 10001
 # The simulator's machine code, so that nobody's first run waits for it; a processor of another kind makes its own.
-RUN python -c 'from explorer.runtime.workers.worker import warm_run; warm_run()'
+RUN python -c 'from explorer.runtime.workers.worker import warm_run; warm_run()' && mkdir -m 700 /home/explorer/store
 EXPOSE 8000
 HEALTHCHECK --interval=30s --timeout=5s --start-period=20s --retries=3 \
   CMD ["python", "-c", "import urllib.request; urllib.request.urlopen('http://127.0.0.1:8000/healthz', timeout=4)"]

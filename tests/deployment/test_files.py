@@ -63,7 +63,12 @@ def test_the_image_has_what_the_containers_write_to(name: str) -> None:
     """By the user that it names: the volume begins as the image's folder, the others are of the user's number."""
     (user,) = re.findall(r"^USER (\d+)$", DOCKERFILE, re.MULTILINE)
     assert f"--uid {user} " in DOCKERFILE
-    assert SERVICES[name]["volumes"] == ["numba:/home/explorer/numba"]
+    numba, *store = SERVICES[name]["volumes"]
+    assert numba == "numba:/home/explorer/numba"
+    serves = "serve" in SERVICES[name]["command"]
+    assert store == (["store:/home/explorer/store"] if serves else [])
+    assert not serves or "/home/explorer/store/explorer.db" in SERVICES[name]["command"]
+    assert "mkdir -m 700 /home/explorer/store" in DOCKERFILE
     assert "NUMBA_CACHE_DIR=/home/explorer/numba" in DOCKERFILE
     tmp, cache = SERVICES[name]["tmpfs"]
     assert tmp.startswith("/tmp:")
