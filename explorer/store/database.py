@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager, suppress
 from pathlib import Path
+from time import monotonic
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 if TYPE_CHECKING:
@@ -21,6 +22,8 @@ T = TypeVar("T")
 Row = tuple[Any, ...]
 WAIT_SECONDS = 5
 """How long a lock, or an answer of a database elsewhere, is waited for."""
+AWAY_SECONDS = 2.0
+"""How long nothing is tried after a fault, so that those who wait in line do not each wait for the next one."""
 
 
 class StoreError(Exception):
@@ -127,6 +130,7 @@ class Database:
         self._prepare = prepare
         self._connection: Connection | None = None
         self._thread = ThreadPoolExecutor(1, "store")
+        self._away_until = 0.0
         self.trouble = ""
         """Why the last transaction failed, in a sentence; empty where it did not."""
 
@@ -139,6 +143,8 @@ class Database:
         return self._thread.submit(self._do, work)
 
     def _do(self, work: Callable[[Connection], T]) -> T:
+        if monotonic() < self._away_until:
+            raise StoreError(self.trouble)
         try:
             connection = self._reached()
             with connection.transaction():
@@ -146,6 +152,7 @@ class Database:
         except self._errors as error:
             self._drop()
             self.trouble = _sentence(error)
+            self._away_until = monotonic() + AWAY_SECONDS
             raise StoreError(self.trouble) from None
         self.trouble = ""
         return done

@@ -13,7 +13,7 @@ from typing import TypeVar
 
 import pytest
 
-from explorer.store.database import AddressError, StoreError
+from explorer.store.database import AWAY_SECONDS, AddressError, StoreError
 from explorer.store.store import Bounds, Store, TooLongError
 
 T = TypeVar("T")
@@ -205,6 +205,7 @@ def test_a_file_that_cannot_be_used_is_told_and_used_once_it_can(tmp_path: Path)
             await store.secret()
         assert "no database" in store.trouble
         path.unlink()
+        await asyncio.sleep(AWAY_SECONDS)
         await store.secret()
         assert store.trouble == ""
 
