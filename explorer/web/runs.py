@@ -61,6 +61,7 @@ EXAMPLE = {
     "text": "op Sum(b: bag of row):\n    param T[row, 4]\n    return sum(T[i] for i in b)\n",
     **{"on": "cpu", "data": "RM1:L0", "batch": 2, "repeat": 1, "peers": False},
 }
+_LINES = "An event a line: what `Event` is in `/api/messages.json`, but for `run`, `edit` and `at`."
 _FAILED = {
     422: "The body is no such message, or what it asks for is no model, cannot be run, or needs more than a run may.",
     500: "The process that ran it has ended.",
@@ -73,7 +74,7 @@ _FAILED = {
     "/api/run",
     openapi_extra=takes(RunMessage, EXAMPLE),
     responses={
-        200: {"model": answers.RunResult, "content": {NDJSON: {"schema": {"type": "string"}}}},
+        200: {"model": answers.RunResult, "content": {NDJSON: {"schema": {"type": "string", "description": _LINES}}}},
         **answers.BODIES,
         **answers.LEFT,
         **{status: {"model": answers.RunFailure, "description": about} for status, about in _FAILED.items()},

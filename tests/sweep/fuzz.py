@@ -32,7 +32,7 @@ CHUNK = 250
 """Texts of one process: what a compilation leaves behind goes with it."""
 SILENCE = 4 * limits.COMPILE_SECONDS
 """Seconds after which a text that has not ended is a fault: its limit did not stop it."""
-DATA = ("", "", "", "small", "aifb", "RM1:L0", "BigBird:1", "wiki-Talk/500")
+DATA = {"layer": ("", "small", "aifb"), "op": ("", "RM1:L0", "BigBird:1", "wiki-Talk")}
 
 
 def request(seed: int) -> dict[str, Any]:
@@ -46,7 +46,7 @@ def request(seed: int) -> dict[str, Any]:
         "default_sizes": {},
         "options": mutating.options(source),
         "schedule": {},
-        "data": source.choice(DATA),
+        "data": source.choice(next((DATA[family] for family in DATA if f"\n{family} " in text), [""])),
         "data_dir": None,
         "stages": TO_CUDA,
         "snapshots": TO_CUDA if source.random() < 0.05 else [],

@@ -21,6 +21,7 @@ SILENCE = 0.3
 """How long to wait for an answer to what is no whole request."""
 SLOW_SECONDS = 4.0
 """How long who sends or reads slowly goes on."""
+DROPS = 40
 AT_ONCE = 64
 SOCKETS_AT_ONCE = 12
 SOCKETS = 0.02
@@ -94,9 +95,7 @@ async def answer(server: Server, seed: int, sent: bytes, manner: str) -> bytes:
             writer.transport.pause_reading()  # type: ignore[attr-defined]
         with suppress(ConnectionError):
             if manner == "drip":
-                for at in range(0, min(len(sent), 40)):
-                    writer.write(sent[at : at + 1])
-                    await asyncio.sleep(SLOW_SECONDS / 40)
+                await _drip(writer, sent)
                 return b""
             writer.write(sent)
             await writer.drain()
@@ -107,6 +106,15 @@ async def answer(server: Server, seed: int, sent: bytes, manner: str) -> bytes:
             return await _rest(reader)
     finally:
         writer.transport.abort()
+
+
+async def _drip(writer: asyncio.StreamWriter, sent: bytes) -> None:
+    """The first bytes, one by one, as long as the server takes them."""
+    for byte in sent[:DROPS]:
+        if writer.is_closing():
+            return
+        writer.write(bytes([byte]))
+        await asyncio.sleep(SLOW_SECONDS / DROPS)
 
 
 async def _rest(reader: asyncio.StreamReader) -> bytes:
