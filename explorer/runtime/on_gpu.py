@@ -20,9 +20,11 @@ from explorer.runtime.targets.gpu.device import DeviceFault, current_device
 from explorer.runtime.targets.gpu.program import BoundLaunch, BoundProgram, GpuProgram
 from explorer.runtime.targets.gpu.timing import SHORT_MS, WARM_UPS, Stopwatch, Times, ceilings
 
-PEER_SAMPLES = 20
+PEER_SAMPLES = 30
 """A peer is timed so many times at most, spread over our repeats."""
 WARM_SAMPLES = 20
+SETTING_UP_PEERS = "setting up PyTorch beside it"
+"""The step from which on nothing else should use the device."""
 FAULT_HINT = (
     "This is a fault in the explorer's kernel or in the device, not in the model: please report it with the model's"
     " text. The process that ran it has ended; the next run starts in a new one."
@@ -59,7 +61,7 @@ def _run(setup: Setup) -> Iterator[Event]:
     times, peers, figures = Times(), list[Peer](), dict[str, Any]()
     if setup.right(check):
         if setup.request.peers:
-            yield progress("setting up PyTorch beside it", RUNNING, STEPS)
+            yield progress(SETTING_UP_PEERS, RUNNING, STEPS)
             peers = peers_of(setup)
         yield progress("measuring what the device can do", RUNNING, STEPS)
         watch, figures["ceilings"] = Stopwatch(device), ceilings(device)

@@ -24,7 +24,7 @@ from explorer.compiler.pipeline import STAGES
 from explorer.runtime.data.lists import DEFAULT, DEFAULTS
 from explorer.runtime.targets.gpu import device as gpu_device
 from explorer.runtime.targets.table import TARGETS, USUAL
-from explorer.web import messages, settings
+from explorer.web import limits, messages, settings
 from explorer.web.compiling import AVAILABLE, Compiled, compile_cached, runs_on_data
 from explorer.web.entrance.leaving import while_there
 from explorer.web.entrance.students import Students
@@ -442,6 +442,7 @@ TEMPLATES.env.globals.update(
     largest_negative_count=LARGEST_NEGATIVE_COUNT,
     meanings=views.OPERATOR_MEANINGS,
     work_in_words=views.work_in_words,
+    limits=limits,
     key_of=_key,
     about=_about,
     shown=decisions.shown,

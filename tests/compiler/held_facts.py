@@ -11,13 +11,10 @@ from typing import Any
 import numpy as np
 
 from explorer.compiler.interpret import kernels as interpreter
-from explorer.compiler.interpret.kernels import environments, given_extents, written_buffers
+from explorer.compiler.interpret.kernels import UNWRITTEN, environments, given_extents, written_buffers
 from explorer.compiler.ir.facts import ANY, SOME, Fact, Sum
 from explorer.compiler.ir.kernels import Loop, ScheduledKernel, Statement, Tile, Where, reads_of, result_of
 from explorer.compiler.ir.node import Node, walk
-
-UNWRITTEN = -(2**40)
-"""What an array or a tile of indices has where nothing has been written: no index, and nothing that a kernel stores."""
 
 
 class BrokenFact(AssertionError):
@@ -103,9 +100,6 @@ class _Held(interpreter._Text):
         super().__init__(kernel)
 
     def statement(self, statement: Node) -> None:
-        if isinstance(statement, Tile) and statement.type == "i32":
-            self.undefined(statement.name, statement.extents, np.int64(UNWRITTEN))
-            return
         super().statement(statement)
         name = result_of(statement)
         for fact in self.behind.get(name or "", ()):
@@ -147,9 +141,6 @@ def hold_facts(kernels: Sequence[ScheduledKernel], inputs: Mapping[str, Any]) ->
     extents = given_extents(kernels, inputs)
     held = only_needed(kernels)
     for (kernel, environment), short in zip(environments(kernels, inputs, extents, written), held, strict=True):
-        for buffer in kernel.buffers:
-            if buffer.type == "i32" and buffer.name in written_buffers(kernel) and buffer.name not in written:
-                environment[buffer.name][...] = UNWRITTEN
         text = _Held(short)
         text.function()(environment)
         for fact in text.of_arrays:

@@ -1,4 +1,4 @@
-"""The gradient of a tensor over several sets: each row gets what was picked of it, at every stage.
+"""The gradient of a tensor over several sets, or over none: each row gets what was picked of it, at every stage.
 
 The oracles add up in float64, element by element, what the text says of each triple, edge or entry.
 """
@@ -96,6 +96,33 @@ def layer_inputs() -> Inputs:
     return {**graph, **counts, **tensors, "own": normal(NODES, NTYPES)}
 
 
+OF_ALL = """dim F = 3
+layer OfAll(g: graph):
+    "edges read the parameter through their nodes: its gradient adds up nodes' sums, and no array of nodes is read"
+    param p[F], b[etype, ntype]
+    input x[node]
+    for n in g.nodes():
+        n["h"] = tanh(p)
+        n["k"] = sum(p) + x[n]
+    for e in g.edges():
+        e["m"] = e.src["h"] + e.src["k"] + b[e.etype, e.dst.ntype]
+    return e["m"]
+"""
+
+
+def of_all(g: Inputs, upstream: Any) -> dict[str, Any]:
+    p, up = g["p"].astype(np.float64), upstream.astype(np.float64)
+    b = np.zeros(g["b"].shape)
+    np.add.at(b, (g["etype"], g["ntype"][g["dst"]]), up.sum(1))
+    return {"p": up.sum(0) * (1 - np.tanh(p) ** 2) + up.sum(), "b": b}
+
+
+def of_all_inputs() -> Inputs:
+    given = layer_inputs()
+    names = ("src", "dst", "etype", "ntype", "num_nodes", "num_etypes", "num_ntypes")
+    return {**{name: given[name] for name in names}, "x": normal(NODES), "p": normal(3), "b": normal(ETYPES, NTYPES)}
+
+
 OP = """dim D = 3
 op Cells(A: csr[row, col]):
     param X[col, D], P[row, col], Q[col, row, D]
@@ -133,6 +160,7 @@ CASES: dict[str, Case] = {
     "no triples": (SCORE, {}, score_inputs(h=(0,), r=(0,), t=(0,)), (0,), of_score),
     "layer": (EDGES_OF, {}, layer_inputs(), (NODES, 2), of_layer),
     "plain layer": (EDGES_OF, {"reorder": False, "compact": False}, layer_inputs(), (NODES, 2), of_layer),
+    "of the whole graph": (OF_ALL, {}, of_all_inputs(), (EDGES, 3), of_all),
     "op": (OP, {}, op_inputs(), (ROWS, 3), of_op),
 }
 

@@ -50,9 +50,12 @@ def assert_sums(
     size: int,
     options: dict[str, str | int | bool],
     counts: dict[str, int] | None = None,
+    schedule: dict[str, int] | None = None,
 ) -> Code:
     """SpMM on rows of these lengths, compiled for a matrix of such `counts`, has the sums that NumPy has."""
-    made = explorer.compile(TEXT, sizes={"D": size}, options=options, counts=counts, on_demand=True)
+    made = explorer.compile(
+        TEXT, sizes={"D": size}, options=options, counts=counts, schedule=schedule or {}, on_demand=True
+    )
     code = made.stages["cuda"].program
     assert isinstance(code, Code)
     random = np.random.default_rng(0)
@@ -72,6 +75,22 @@ def assert_sums(
     want = np.array([wide[begin:end].sum(0) for begin, end in pairwise(ends)])
     assert np.abs(out - want).max() < 1e-5 * want.max()
     return code
+
+
+@pytest.mark.parametrize("near", [64, 256, 1024])
+def test_rows_further_than_a_piece_goes(near: int) -> None:
+    """Of 700 empty rows those behind so many are listed, and cleared by groups of their own."""
+    code = assert_sums((5, *[0] * 700, LONG, *[0] * 40), 32, {"chunk": CHUNK}, schedule={"SpMM_0.near": near})
+    assert any(f"{near} <= " in line.text for line in code.lines)
+
+
+def test_the_share_of_the_cache_for_popular_rows_can_be_chosen() -> None:
+    def kept(share: int) -> int:
+        made = explorer.compile(TEXT, options={"popular": True}, schedule={"SpMM_0.share": share})
+        (line,) = (line for line in made.stages["kernels"].text.splitlines() if "schedule keep rows of X" in line)
+        return int(line.rpartition(" ")[2].replace(",", ""))
+
+    assert kept(50) == 2 * kept(25)
 
 
 def test_rows_in_the_order_of_their_length() -> None:

@@ -1,7 +1,8 @@
 """What scheduled kernels mean: the nest run one iteration after another, in float32, on NumPy arrays.
 
 Who does an iteration does not matter here, nor when threads wait for each other: barriers and reductions do nothing.
-What a tile or an output holds before it is stored is NaN, so that nothing can count on memory being clear.
+What a tile or an output holds before it is stored is NaN, or an index of nothing, so that nothing can count on memory
+being clear.
 """
 
 from __future__ import annotations
@@ -17,6 +18,9 @@ from explorer.compiler.interpret.python import Environment, Text
 from explorer.compiler.interpret.tensor_cores import product
 from explorer.compiler.ir import kernels, loops
 from explorer.compiler.ir.node import Atom, Node, walk
+
+UNWRITTEN = -(2**40)
+"""What an array or a tile of indices has where nothing has been written: no index, and nothing that a kernel stores."""
 
 
 def run_scheduled(programs: Sequence[kernels.ScheduledKernel], inputs: Mapping[str, Number]) -> Outputs:
@@ -123,7 +127,7 @@ def bound(kernel: kernels.ScheduledKernel, inputs: Mapping[str, Number], written
 
 
 def _undefined(shape: Sequence[int], kind: str) -> Number:
-    return np.full(shape, -1, np.int64) if kind == "i32" else np.full(shape, np.nan, np.float32)
+    return np.full(shape, UNWRITTEN, np.int64) if kind == "i32" else np.full(shape, np.nan, np.float32)
 
 
 class _Text(Text):
@@ -186,7 +190,7 @@ class _Text(Text):
                     for inner in statement.body:
                         self.statement(inner)
             case kernels.Tile():
-                undefined = np.int64(-1) if statement.type == "i32" else np.float32(np.nan)
+                undefined = np.int64(UNWRITTEN) if statement.type == "i32" else np.float32(np.nan)
                 self.undefined(statement.name, statement.extents, undefined)
             case kernels.Search():
                 self.search(statement)

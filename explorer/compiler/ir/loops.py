@@ -9,6 +9,7 @@ from collections.abc import Iterator
 
 from explorer.compiler.frozen import dataclass
 from explorer.compiler.ir.functions import SIGNS
+from explorer.compiler.ir.index_sets import ENDS, counted
 from explorer.compiler.ir.node import Atom, Extent, Line, Node, VerificationError, once, walk
 
 INFIX_INDEX = {"add": "+", "sub": "-", "mul": "*", "div": "//", "mod": "%"}
@@ -134,9 +135,11 @@ class Kernel(Node):
 
 
 def fixed_names(sizes: tuple[tuple[str, int], ...], buffers: tuple[Buffer, ...]) -> set[str]:
-    """The names of all extents: the sizes, and what the buffers' shapes bring at run time."""
+    """The names of all extents: the sizes, and what the buffers' shapes bring at run time; `node_ends` brings `nodes`
+    too."""
     extents = {extent for buffer in buffers for extent in buffer.extents if isinstance(extent, str)}
-    return extents | {name for name, _ in sizes}
+    sets = {counted(extent) for extent in extents if extent.endswith(ENDS)}
+    return extents | sets | {name for name, _ in sizes}
 
 
 def result_of(statement: Node) -> str | None:

@@ -75,15 +75,24 @@ class Peer:
 
 def peers_of(setup: Setup) -> list[Peer]:
     """The peers that this machine has for a run on its GPU: none without PyTorch for CUDA."""
+    return [eager(setup, "cuda")] if _has_torch() else []
+
+
+def all_peers_of(setup: Setup) -> list[Peer]:
+    """Those and torch.compile's, which takes up to minutes to compile."""
+    return [*peers_of(setup), eager(setup, "cuda", compiled=True)] if _has_torch() else []
+
+
+def _has_torch() -> bool:
     if importlib.util.find_spec("torch") is None:
-        return []
+        return False
     import torch
 
-    return [eager(setup, "cuda")] if torch.cuda.is_available() else []
+    return bool(torch.cuda.is_available())
 
 
-def eager(setup: Setup, device: str) -> Peer:
-    """Eager PyTorch on a device, checked."""
+def eager(setup: Setup, device: str, compiled: bool = False) -> Peer:
+    """Eager PyTorch on a device, or the same operations through torch.compile; checked."""
     import torch
 
     from explorer.runtime.peers.torch_code import TorchModel
@@ -97,7 +106,7 @@ def eager(setup: Setup, device: str) -> Peer:
         """Made when the peer is checked, so that running out of memory here is told like any other."""
         # As the programs read it: the rows of a result over edges or entries are in their order.
         upstream = None if given is None else torch.from_numpy(setup.inputs()[given]).to(device)
-        return TorchModel(written.program("graph"), written.inputs(), device, learnt), upstream
+        return TorchModel(written.program("graph"), written.inputs(), device, learnt, compiled), upstream
 
     def launch() -> None:
         model, upstream = on_device()
@@ -108,4 +117,5 @@ def eager(setup: Setup, device: str) -> Peer:
         result, gradients = model.run(upstream)
         return result.numpy(force=True), {name: found.numpy(force=True) for name, found in gradients.items()}
 
-    return Peer("eager PyTorch", launch, outcome, torch.OutOfMemoryError).checked(setup)
+    name = "torch.compile" if compiled else "eager PyTorch"
+    return Peer(name, launch, outcome, torch.OutOfMemoryError).checked(setup)

@@ -32,9 +32,17 @@ EXTREMES = {"max": "amax", "min": "amin"}
 
 
 class TorchModel:
-    """A graph with its arrays on a device; those of `learnt` names have gradients."""
+    """A graph with its arrays on a device; those of `learnt` names have gradients. `compiled` has torch.compile make
+    one program of its operations, at the first run."""
 
-    def __init__(self, graph: g.Graph, inputs: Mapping[str, Any], device: str, learnt: Iterable[str] = ()) -> None:
+    def __init__(
+        self,
+        graph: g.Graph,
+        inputs: Mapping[str, Any],
+        device: str,
+        learnt: Iterable[str] = (),
+        compiled: bool = False,
+    ) -> None:
         self._graph = graph
         self._device = device
         self._lead = 2 if graph.family == "score" else 1
@@ -54,11 +62,12 @@ class TorchModel:
         for name in self._learnt:
             self._tensors[name].requires_grad_()
         self._rows = self._row_counts(inputs)
+        self._evaluated = torch.compile(self._result) if compiled else self._result
 
     def run(self, upstream: Tensor | None = None) -> tuple[Tensor, dict[str, Tensor]]:
         """The result and, where its gradient is given, those of what is learnt, by tensor; on a GPU, before they are
         computed."""
-        result = self._result()
+        result = self._evaluated()
         if upstream is None:
             return result, {}
         learnt = [self._tensors[name] for name in self._learnt]

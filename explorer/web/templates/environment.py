@@ -1,4 +1,4 @@
-"""What every template has: where static files lie, the server's limits, and which theme the reader has chosen."""
+"""What every template has: where static files lie, and which theme the reader has chosen."""
 
 from __future__ import annotations
 
@@ -12,7 +12,6 @@ from fastapi.responses import HTMLResponse
 from fastapi.templating import Jinja2Templates
 
 from explorer.checkout import CHECKOUT
-from explorer.web import limits
 
 TEMPLATES = Jinja2Templates(directory=Path(__file__).parent)
 TEMPLATES.env.trim_blocks = True
@@ -37,4 +36,4 @@ def _static(path: str) -> str:
     return f"/static/{path}?v={file.stat().st_mtime_ns:x}" if file.exists() else f"/static/{path}"
 
 
-TEMPLATES.env.globals.update(static=_static, limits=limits)
+TEMPLATES.env.globals.update(static=_static)

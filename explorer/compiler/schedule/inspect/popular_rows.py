@@ -34,9 +34,13 @@ POPULAR = Decision(
     why="whether an inspector marks the rows that are gathered most often, for the L2 cache to keep them",
     source="an inspector as cuKE's (§VI); off, for it gains on tables many times as large as the cache, and costs time",
 )
-CACHE_SHARE = 1 / 2
-"""Of the L2 cache for rows that it is asked to keep. With 12 of an H100's 50 MB SpMM takes 1.5 % longer on a table of
-1 GB, with 20, 25 or 30 the same."""
+SHARE = Decision(
+    name="share",
+    domain=(10, 25, 40, 50, 60, 75),
+    why="how much of the L2 cache is for the rows that it is asked to keep, in percent",
+    source="half; with 12 of an H100's 50 MB SpMM takes 1.5 % longer on a table of 1 GB, with 20, 25 or 30 the same",
+)
+USUAL_SHARE = 50
 LONGEST = 4096
 """Rows that are gathered as often as this, less one, or more often count as equally popular."""
 GROUP = 64
@@ -64,7 +68,7 @@ def with_popular(kernel: ScheduledKernel, report: Report) -> tuple[ScheduledKern
     if not report.choose(kernel.name, POPULAR, False):
         return (kernel,)
     try:
-        found = keep_popular(kernel, report.target)
+        found = keep_popular(kernel, report.target, report.number(kernel.name, SHARE, USUAL_SHARE))
     except Unfit as reason:
         report.settle(kernel.name, POPULAR, False)
         report.refused(f"no rows that {kernel.name} gathers are marked as popular: {reason}")
@@ -73,10 +77,11 @@ def with_popular(kernel: ScheduledKernel, report: Report) -> tuple[ScheduledKern
     return found
 
 
-def keep_popular(kernel: ScheduledKernel, target: GpuTarget) -> tuple[ScheduledKernel, ...]:
-    """The inspector's kernels, and the kernel that reads what they wrote; raises Unfit where it gathers otherwise."""
+def keep_popular(kernel: ScheduledKernel, target: GpuTarget, share: int) -> tuple[ScheduledKernel, ...]:
+    """The inspector's kernels, and the kernel that reads what they wrote, for so many percent of the cache; raises
+    Unfit where it gathers otherwise."""
     gathers = _gathers_of(kernel)
-    room = int(target.l2_bytes * CACHE_SHARE) // sum(
+    room = target.l2_bytes * share // 100 // sum(
         FLOAT_BYTES * prod(map(kernel.size, table.extents[1:])) for table in gathers.tables
     )
     origin = made(f"mark the popular rows of {gathers.index.name}", "schedule", kernel.origin)

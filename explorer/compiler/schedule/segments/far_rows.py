@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from explorer.compiler.decisions import Decision
 from explorer.compiler.frozen import replace
 from explorer.compiler.ir import kernels, loops
 from explorer.compiler.ir.index_sets import few
@@ -21,15 +22,22 @@ from explorer.compiler.schedule.lanes.mapping import Nest, Spread, Unfit, of_hea
 from explorer.compiler.schedule.segments.partials import Pieces
 from explorer.compiler.target import BLOCK_THREADS
 
+NEAR = Decision(
+    name="near",
+    domain=(64, 128, 256, 512, 1024, 2048, 4096, 8192),
+    why="rows that a piece goes at most: those further are listed, and each is a group's of its own",
+    source="two for each of its elements, or 64, which take a group some 10 us on an H100",
+)
 LIST, COUNT, BLOCKS = "far_list", "far_count", "far_blocks"
 Left = Callable[[str, loops.Index, loops.Index], tuple[kernels.Statement, ...]]
 """What a piece, with a row's elements from one place up to another, leaves of the row."""
 
 
 def near_rows(pieces: Pieces) -> int:
-    """How many rows a piece goes: two for each of its elements, or 64, which take a group some 10 us on an H100; 0 for
-    all of them, where there are few."""
-    return 0 if few(pieces.nest.loop.extent) else max(2 * pieces.size, 64)
+    """How many rows a piece goes; 0 for all of them, where there are few."""
+    if few(pieces.nest.loop.extent):
+        return 0
+    return pieces.report.number(pieces.kernel.name, NEAR, min(max(2 * pieces.size, 64), 8192))
 
 
 def far_rows(
