@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Annotated, Any, Literal
 
 from pydantic import ConfigDict, Field, TypeAdapter
@@ -132,6 +133,7 @@ AnyEvent = Queued | Started | Progress | Repeated | TimedSample | MachineSample 
 PageEvent = AnyEvent | ClassNotice
 
 
+@cache
 def messages() -> dict[str, Any]:
     """The JSON Schema of what passes over `/ws`: an order from a page, or an event from the server."""
     kinds = [("orders", "validation", TypeAdapter(Order)), ("events", "validation", TypeAdapter(PageEvent))]
