@@ -1,8 +1,8 @@
 """One simulated student: a tab that asks for what the page asks for, when the page would.
 
 An edit is posted; the newest wins, as in the page: where its answer has not come before the next edit, it is given up,
-and its reader waits until a later one's answer. What follows an edit after a pause of 0.4 s (`/late`, then `/best`
-where a pane shows a first form) is asked for too. Runs go over the WebSocket, which some students drop.
+and its reader waits until a later one's answer. What follows an edit after a pause of 0.4 s where a pane shows PTX
+(`/late`, then `/best` behind a first form) is asked for too. Runs go over the WebSocket, which some students drop.
 """
 
 from __future__ import annotations
@@ -143,6 +143,8 @@ class Student:
         if answer.headers.get("HX-Reswap") == "none" or answer.status_code != 200:
             return  # the panes keep what they show
         self.good = self.edit
+        if "ptx" not in self.panes:
+            return
         await asyncio.sleep(IDLE)
         text = await self._later(client, "/late", form)
         if "data-first" in text:

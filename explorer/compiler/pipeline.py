@@ -59,7 +59,6 @@ class StageSpec:
     source: str
     targets: tuple[str, ...] = ()  # where its program runs
     on_demand: bool = False  # made when somebody looks at it, since it takes longer than all the others
-    when_open: bool = False  # the page makes it only for an open pane, not for the counts on its rail
     levels: tuple[str, ...] = ()  # the stages of which the option `opt` picks the one that this stage follows
 
     def source_of(self, options: Options) -> str:
@@ -164,6 +163,5 @@ STAGES: tuple[StageSpec, ...] = (
         summary="the machine code that ptxas, in NVRTC, makes of the PTX, and what each kernel takes of a GPU",
         source="nvdisasm",
         on_demand=True,
-        when_open=True,
     ),
 )

@@ -280,9 +280,10 @@ def _prompt_stages() -> list[str]:
 
 
 def _all_stages(edit: Edit) -> list[str]:
-    """The stages with those made late; what a program of its own makes, only where a pane shows it."""
+    """The stages with those made on demand that a pane shows, and what these are made of."""
     shown = {pane.stage for pane in edit.panes}
-    return [spec.name for spec in STAGES if not spec.when_open or spec.name in shown]
+    made_of = {spec.follows for spec in STAGES if spec.name in shown}
+    return [spec.name for spec in STAGES if not spec.on_demand or spec.name in shown | made_of]
 
 
 def _shows_late(edit: Edit) -> bool:

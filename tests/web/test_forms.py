@@ -149,7 +149,7 @@ def test_who_has_no_pane_for_it_compares_or_asks_by_the_api_waits_for_the_best(
 
     async def test(client: httpx.AsyncClient) -> None:
         late = await client.post("/late", data=form(transr(root), "cuda"))
-        assert count_of(late.text, "ptx") != ""
+        assert count_of(late.text, "ptx") == count_of(late.text, "sass") == ""
         beside = {**form(transe, "ptx"), "against": json.dumps({"options": {"grad": True}})}
         assert "data-first" not in (await client.post("/late", data=beside)).text
         asked = {"text": transe, "sizes": {"D": 32}, "stages": ["ptx"]}

@@ -107,9 +107,10 @@ function post(path, input) {
   window.htmx.ajax("post", path, { source: form(), target, swap: "innerHTML" }).catch(() => {});
 }
 
-// The stages that take too long for every keystroke are fetched when the reader pauses.
+// The stages that take too long for every keystroke are fetched when the reader pauses, if a pane shows one.
 function later() {
   clearTimeout(idle);
+  if (!document.querySelector(".st[data-late][aria-pressed='true']")) return;
   idle = setTimeout(() => {
     if (!isBroken() && isCurrent() && state.goodInput)
       post("/late", { ...state.goodInput, edit: state.edit });
