@@ -281,7 +281,8 @@ def text_of(source: random.Random) -> str:
     if drawn < 0.05:
         return "".join(source.choices(TOKENS, k=source.randint(0, 200)))
     if drawn < 0.07:
-        return str(source.choice(["(" * 20_000, "x" * 66_000, "dim A = 1\n" * 3000, "-" * 5000, "\0" * 100, '"' * 101]))
+        long = source.choice(["(" * 20_000, "x" * 66_000, "dim A = 1\n" * 3000, "-" * 5000, "\0" * 100, '"' * 101])
+        return f"{long}{source.random()}"  # each another one, as a cache has it
     text = source.choice(TEXTS)
     for _ in range(source.choice([0, 1, 1, 2, 3, 8])):
         at, length = source.randint(0, len(text)), source.randint(0, 12)
