@@ -15,7 +15,7 @@ from pygments.token import Comment, Error, Keyword, Name, String, _TokenType
 import explorer
 from explorer.lexers import DlcLexer, GraphLexer, KernelsLexer, LoopsLexer, ModelLexer, SassLexer, SlcLexer
 from explorer.web.panes.differences import rows
-from explorer.web.panes.highlight import LEXERS, highlight, highlight_words
+from explorer.web.panes.highlight import LEXERS, _css_class, highlight, highlight_words
 
 LEXER_OF = {
     "graph": GraphLexer,
@@ -42,6 +42,24 @@ def test_every_example_and_its_stages_are_covered_without_errors(path: Path) -> 
         tokens = kinds(lexer, shown)
         assert "".join(value for _, value in tokens) == shown
         assert not [value for kind, value in tokens if kind in Error]
+
+
+@pytest.mark.sampled(4)
+@pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
+def test_a_line_is_coloured_by_itself_as_in_its_text(path: Path) -> None:
+    """No token goes on in the next line, which `highlight` relies on: of CUDA and PTX too, whose lexers are of C."""
+    compilation = explorer.compile(path.read_text(encoding="utf-8"), on_demand=True)
+    for name in (*LEXER_OF, "cuda", "ptx"):
+        shown, lexer = compilation.stages[name].text, LEXERS[name.partition(".")[0]]
+        whole = [piece for kind, value in kinds(lexer, shown) for piece in pieces_of(name, kind, value)]
+        lines = [kinds(lexer, f"{line}\n") for line in shown.split("\n")]
+        assert whole == [piece for tokens in lines for kind, value in tokens for piece in pieces_of(name, kind, value)]
+
+
+def pieces_of(name: str, kind: _TokenType, value: str) -> list[tuple[str, str]]:
+    """The words of a token with its class."""
+    css = _css_class(name.partition(".")[0], kind, value)
+    return [(css, piece) for piece in value.split("\n") if piece]
 
 
 def test_a_models_words_have_their_types() -> None:

@@ -45,37 +45,42 @@ SET_COLOURS = {
 """The hue of an index set: sets one iterates over, of vertices, of types, and those that are derived or group."""
 
 
+LINES_KEPT = 20_000
+"""Of texts that are shown, some 10 MB with their markup: of one that is edited nearly all lines come again."""
+
+
 @lru_cache(maxsize=256)
 def highlight(language: str, text: str) -> tuple[Markup, ...]:
-    """The lines of a text with their tokens in spans; everything that came from outside is escaped."""
-    return tuple(_markup(line) for line in _pieces(language, text))
+    """The lines of a text with their tokens in spans; everything that came from outside is escaped.
+
+    No token of the stages' texts goes on in the next line, so each line is looked at by itself, once."""
+    language = language.partition(".")[0]  # slc.opt1 reads as slc does
+    return tuple(_marked(language, line) for line in text.split("\n"))
 
 
 def highlight_words(language: str, text: str, words: Mapping[int, Sequence[Range]]) -> tuple[Markup, ...]:
     """The same, with the columns named for a line (counted from 0) in class `w`."""
-    pieces = _pieces(language, text)
+    pieces = text.split("\n")
     return tuple(
-        _markup(_pick_out(pieces[number], words[number])) if words.get(number) else line
+        _markup(_pick_out(_pieces(language.partition(".")[0], pieces[number]), words[number]))
+        if words.get(number)
+        else line
         for number, line in enumerate(highlight(language, text))
     )
 
 
-@lru_cache(maxsize=64)
-def _pieces(language: str, text: str) -> list[list[Piece]]:
-    language = language.partition(".")[0]  # slc.opt1 reads as slc does
+@lru_cache(maxsize=LINES_KEPT)
+def _marked(language: str, line: str) -> Markup:
+    return _markup(_pieces(language, line))
+
+
+def _pieces(language: str, line: str) -> list[Piece]:
     lexer = LEXERS.get(language)
     if lexer is None:
-        return [[("", line)] for line in text.split("\n")]
-    lines: list[list[Piece]] = [[]]
-    # `get_tokens` would strip and re-end the text; the raw tokens keep every line where it is.
-    for _, kind, value in lexer.get_tokens_unprocessed(text):
-        css = _css_class(language, kind, value)
-        for number, piece in enumerate(value.split("\n")):
-            if number:
-                lines.append([])
-            if piece:
-                lines[-1].append((css, piece))
-    return lines
+        return [("", line)]
+    # `get_tokens` would strip and re-end the text; the raw tokens keep everything where it is. Some end with the line.
+    found = lexer.get_tokens_unprocessed(f"{line}\n")
+    return [(_css_class(language, kind, value), piece) for _, kind, value in found if (piece := value.rstrip("\n"))]
 
 
 def _pick_out(line: Sequence[Piece], words: Sequence[Range]) -> Iterator[Piece]:
