@@ -38,8 +38,9 @@ _STARTING: dict[Role, str] = {
 }
 LINE_BYTES = 64 << 20
 """The longest event: a compilation with every stage and every pass, with room to spare."""
-_REQUESTS_PER_WORKER = 200
-"""A worker is replaced after this many: compiled kernels stay in a process until it ends."""
+_REQUESTS_PER_WORKER: dict[Role, int] = {"compile": 4_000, "run": 200, "run-once": 200, "reuse": 200}
+"""A worker is replaced after this many: compiled kernels stay in a process until it ends. One for compilations keeps
+little, and a new one's imports take as long as thirty of them."""
 
 
 class WorkerLostError(Exception):
@@ -324,7 +325,7 @@ class WorkerPool:
                 raise worker
 
     def _give_back(self, worker: Worker) -> None:
-        if worker.answered < _REQUESTS_PER_WORKER:
+        if worker.answered < _REQUESTS_PER_WORKER[self.role]:
             self._busy.discard(worker)
             self._ready.put_nowait(worker)
         else:

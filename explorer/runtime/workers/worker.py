@@ -86,8 +86,9 @@ def find_reuse(request: Mapping[str, Any]) -> Iterator[Event]:
 
 
 def warm_compile() -> None:
-    """Load the compiler, whose import costs more than a small model's compilation."""
+    """Load the compiler, whose import costs more than a small model's compilation, and what tells it of data."""
     import explorer.compiler.to_json
+    import explorer.runtime.data.lists
     import explorer.runtime.runs.fitting  # noqa: F401
 
 
