@@ -6,6 +6,8 @@ where it lowers the counted work of the whole layer, not wherever it can be.
 
 from __future__ import annotations
 
+from string import ascii_lowercase
+
 from explorer.compiler.counts import Counts
 from explorer.compiler.frozen import dataclass, replace
 from explorer.compiler.ir.graph import Contract, Gather, Graph, Shape, Value, indices_of, operands
@@ -263,5 +265,5 @@ def _named(signature: str) -> str:
     names: dict[str, str] = {}
     for letter in signature:
         if letter.isalpha() and letter not in names:
-            names[letter] = "abcdefghijklm"[len(names)]
+            names[letter] = ascii_lowercase[len(names)]
     return "".join(names.get(letter, letter) for letter in signature)
