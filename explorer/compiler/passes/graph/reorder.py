@@ -103,12 +103,13 @@ def _is_weight(graph: Graph, value: Value) -> bool:
 
 
 def _common_set(matrix: Value, factor: Value) -> str:
-    """The set that a product of the two weights lives on: of the types that alone pick them, or where they are picked."""
+    """The set that a product of the two weights lives on: of the types that alone pick them, or where they are
+    picked."""
     picked = [value for value in (matrix, factor) if indices_of(value.operator)]
     if not picked:
         return "unit"
     ways = {indices_of(value.operator) for value in picked}
-    by_types = {("etype",): "etype", ("ntype",): "ntype"}
+    by_types: dict[tuple[str, ...], str] = {("etype",): "etype", ("ntype",): "ntype"}
     return by_types.get(ways.pop(), picked[0].index_set) if len(ways) == 1 else picked[0].index_set
 
 
