@@ -3,25 +3,41 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
-from fastapi import APIRouter, Request
+from fastapi import APIRouter, Query, Request
 from fastapi.responses import JSONResponse, Response
 
 from explorer.compiler.pipeline import STAGES
 from explorer.runtime.data.lists import available_lists
 from explorer.runtime.data.triples import InputError
 from explorer.web.compiling import AVAILABLE, compile_cached, find_data, refusal
+from explorer.web.description import answers
+from explorer.web.description.answers import refused
+from explorer.web.description.openapi import takes
 from explorer.web.entrance.leaving import while_there
 from explorer.web.entrance.students import address
 from explorer.web.examples import examples
 from explorer.web.messages import CompileMessage, MessageError, parse_body
 from explorer.web.reuse import ReuseService
 
-router = APIRouter()
+router = APIRouter(responses=answers.ELSEWHERE)
+EXAMPLE = {
+    "text": "score TransE(h: entity, r: relation, t: entity):\n    param E[entity, 8], R[relation, 8]\n"
+    "    return norm(E[h] + R[r] - E[t], 1)\n"
+}
 
 
-@router.post("/api/compile")
+@router.post(
+    "/api/compile",
+    openapi_extra=takes(CompileMessage, EXAMPLE),
+    responses={
+        200: {"model": answers.Compilation | answers.Refusal},
+        **answers.BODIES,
+        **refused(422, "The body is no such message, or names a stage or data that there is not."),
+        **answers.LEFT,
+    },
+)
 async def compile_model(request: Request) -> Response:
     """Compile a model: the same JSON as `explorer compile --json`. A bad model answers 200 with `ok` false."""
     try:
@@ -62,7 +78,7 @@ def _check_stages(names: list[str] | None) -> None:
             raise MessageError(f"There is no stage '{name}'; there are {', '.join(known)}.")
 
 
-@router.get("/api/stages")
+@router.get("/api/stages", response_model=list[answers.StageInfo])
 async def list_stages() -> list[dict[str, Any]]:
     """The pipeline, in order."""
     return [
@@ -77,13 +93,21 @@ async def list_stages() -> list[dict[str, Any]]:
     ]
 
 
-@router.get("/api/examples")
+@router.get("/api/examples", response_model=list[answers.ExampleInfo])
 async def list_examples() -> list[dict[str, str]]:
     """The example models with their texts."""
     return [{"name": example.name, "folder": example.folder, "text": example.text} for example in examples()]
 
 
-@router.get("/api/data", response_model=None)
+@router.get(
+    "/api/data",
+    response_model=None,
+    responses={
+        200: {"model": list[answers.DataInfo]},
+        **refused(422, "There is no such family."),
+        **refused(500, "The server's folder of data cannot be read."),
+    },
+)
 async def list_data(request: Request, family: Literal["score", "layer", "op"] = "score") -> Response:
     """The data sets that a run of a family may name: presets, and the files of the server's data directory, which
     layers take with inverse triples. Those of ops say which kind of op they are for."""
@@ -93,8 +117,20 @@ async def list_data(request: Request, family: Literal["score", "layer", "op"] = 
         return JSONResponse(refusal(str(error)), 500)
 
 
-@router.get("/api/locality", response_model=None)
-async def reuse_distances(request: Request, data: str) -> Response:
+@router.get(
+    "/api/locality",
+    response_model=None,
+    responses={
+        200: {"model": answers.ReuseDistances},
+        **refused(404, "There is no such data set for ops."),
+        **refused(422, "No data set is named."),
+        **refused(500, "The process that counts has failed."),
+        **refused(504, "Counting takes longer than it may."),
+    },
+)
+async def reuse_distances(
+    request: Request, data: Annotated[str, Query(max_length=200, examples=["RM1:L0"])]
+) -> Response:
     """The reuse distances of the rows that a data set of ops picks, as a cumulative distribution (Ember Table 1)."""
     offered = await asyncio.to_thread(available_lists, request.app.state.data_dir)
     found = await find_data(request.app, data)

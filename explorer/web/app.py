@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import AsyncIterator, Collection, Container
 from contextlib import asynccontextmanager
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -22,6 +22,7 @@ from explorer.runtime.workers.pool import WorkerPool
 from explorer.store.store import Store
 from explorer.web import api, health, limits, pages, runs
 from explorer.web.compiling import CompileService, refusal
+from explorer.web.description import openapi
 from explorer.web.entrance.protection import (
     LOOPBACK_NAMES,
     KnownHosts,
@@ -116,7 +117,9 @@ def create_app(
     app.state.checker = Checker()
     app.state.sessions = set()
     app.state.metrics, app.state.metrics_for = metrics, tuple(metrics_for)
-    routers = health.router, monitoring.router, api.router, runs.router, keeping.router, students.joining, pages.router
+    described = health.router, monitoring.router, api.router, runs.router
+    app.state.describe = cache(partial(openapi.describe, app.title, app.version, described))
+    routers = *described, keeping.router, openapi.router, students.joining, pages.router
     for router in (*routers, students.router, collecting.students, desk.entry, desk.router, collecting.router):
         _answer_head(router)
         app.include_router(router)

@@ -113,7 +113,7 @@ class CompileService:
 
     @property
     def kept_bytes(self) -> int:
-        """The length of the JSON of what is kept."""
+        """The length of the JSON of what is kept, and of what it answers."""
         return self._kept_bytes
 
     @property
@@ -224,7 +224,9 @@ class CompileService:
                 self._slow.popitem(last=False)
 
     def _keep(self, request: CompileRequest, answer: Compiled, size: int) -> None:
-        """Keep an answer, and forget what was not asked for longest until all have room."""
+        """Keep an answer, and forget what was not asked for longest until all have room. What was asked counts too: a
+        text of 64 KiB may have an answer of one sentence."""
+        size += len(json.dumps(request.to_json()))
         self._cache[request] = answer, size
         self._kept_bytes += size
         while self._kept_bytes > limits.COMPILE_CACHE_BYTES:

@@ -7,17 +7,21 @@ from fastapi.responses import JSONResponse
 
 from explorer.queue.job import Queue
 from explorer.store.store import Store
+from explorer.web.description import answers
 
-router = APIRouter()
+router = APIRouter(responses=answers.ELSEWHERE)
 
 
-@router.get("/healthz")
+@router.get("/healthz", response_model=answers.Health)
 async def health(request: Request) -> dict[str, str | bool]:
     """Whether the server answers, and whether a process for runs, or a worker of the queue, is there (`warm`)."""
     return {"status": "ok", "warm": request.app.state.runners.warm}
 
 
-@router.get("/readyz")
+@router.get(
+    "/readyz",
+    responses={200: {"model": answers.Readiness}, 503: {"model": answers.Readiness, "description": "Not now."}},
+)
 async def ready(request: Request) -> JSONResponse:
     """Whether to send work here: 200 once processes for compilations and runs have come up, 503 before that and while
     the server lets its last runs end. `store` says what is wrong with it; everything else goes on without."""

@@ -24,8 +24,8 @@ STAGES_SHARE = 0.8
 """Of that time, what its stages may take: the rest is for telling those that were made, where one took too long."""
 COMPILE_MEMORY = 2 << 30
 COMPILE_CACHE_BYTES = 32 << 20
-"""Compilations kept, by content: the length of their JSON, of which Python makes some six times as much. A class that
-opens one example costs one compilation."""
+"""Compilations kept, by content: the length of their JSON, of which Python makes some six times as much, and of what
+was asked. A class that opens one example costs one compilation."""
 COMPILES_WAITING = 200
 QUICK_SECONDS = 2.0
 """A compilation that takes longer is slow: it may not hold the last place, and its session's next begins as a slow one.

@@ -6,7 +6,7 @@ import json
 from dataclasses import fields
 from typing import Annotated, Any, Literal, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError, WithJsonSchema
 
 from explorer.compiler import decisions, options
 from explorer.compiler.pipeline import STAGES
@@ -15,6 +15,9 @@ from explorer.runtime.targets.table import TargetName
 from explorer.web import limits
 
 Name = Annotated[str, StringConstraints(max_length=200)]
+Text = Annotated[str, StringConstraints(max_length=limits.BODY_BYTES)]
+"""A text has less than the body that it comes in; of what is longer than a program may be, the compiler says so."""
+StageName = Annotated[Name, WithJsonSchema({"type": "string", "enum": [stage.name for stage in STAGES]})]
 Options = Annotated[dict[Name, bool | int | Name], Field(max_length=len(fields(options.Options)))]
 """Of every option one value: what a compilation answers is taken back. The compiler says which names it knows."""
 MOST_CHOICES = 2_000
@@ -37,13 +40,13 @@ class _Message(BaseModel):
 class CompileMessage(_Message):
     """The body of `POST /api/compile`."""
 
-    text: str
+    text: Text
     name: Name | None = None
     sizes: Sizes = {}
     default_sizes: Sizes = {}
     options: Options = {}
     schedule: Schedule = {}
-    stages: Annotated[list[Name], Field(max_length=len(STAGES))] | None = None
+    stages: Annotated[list[StageName], Field(max_length=len(STAGES))] | None = None
     data: Name = ""
 
 
@@ -59,7 +62,7 @@ class Shown(_Message):
 class RunMessage(_Message):
     """The body of `POST /api/run`, and what a `run` message on the WebSocket adds to its own two fields."""
 
-    text: str
+    text: Text
     on: TargetName
     name: Name | None = None
     sizes: Sizes = {}
@@ -97,7 +100,7 @@ class HandInMessage(_Message):
 
     assignment: int
     name: Annotated[str, StringConstraints(max_length=limits.NAME_LENGTH)] = ""
-    text: str
+    text: Text
     sizes: Sizes = {}
     default_sizes: Sizes = {}
     options: Options = {}

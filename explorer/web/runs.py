@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 import json
 import secrets
-from collections.abc import AsyncIterator, Coroutine
-from contextlib import suppress
+from collections.abc import AsyncIterator, Coroutine, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from time import monotonic
 from typing import Any
@@ -20,7 +20,8 @@ from explorer.runtime.data.offered import offered_names
 from explorer.runtime.data.triples import InputError
 from explorer.runtime.runs import events
 from explorer.web import limits
-from explorer.web.compiling import refusal
+from explorer.web.description import answers
+from explorer.web.description.openapi import takes
 from explorer.web.entrance.protection import same_origin
 from explorer.web.entrance.students import Students, address
 from explorer.web.instructor.classroom import Classroom
@@ -35,7 +36,7 @@ from explorer.web.messages import (
     parse_order,
 )
 
-router = APIRouter()
+router = APIRouter(responses=answers.ELSEWHERE)
 
 NDJSON = "application/x-ndjson"
 _STATUS = {"error": 422, "refused": 422, "memory": 422, "timeout": 504, "crashed": 500, "cancelled": 499, "away": 503}
@@ -57,7 +58,29 @@ async def run_request(message: RunMessage, data_dir: Path | None) -> dict[str, A
     return {**fields, "data_dir": None if data_dir is None else str(data_dir)}
 
 
-@router.post("/api/run")
+EXAMPLE = {
+    "text": "op Sum(b: bag of row):\n    param T[row, 4]\n    return sum(T[i] for i in b)\n",
+    **{"on": "cpu", "data": "RM1:L0", "batch": 2, "repeat": 1, "peers": False},
+}
+_LINES = "An event a line: what `Event` is in `/api/messages.json`, but for `run`, `edit` and `at`."
+_FAILED = {
+    422: "The body is no such message, or what it asks for is no model, cannot be run, or needs more than a run may.",
+    500: "The process that ran it has ended.",
+    503: "The queue is full or cannot be reached, or the server is about to end.",
+    504: "The run took longer than it may.",
+}
+
+
+@router.post(
+    "/api/run",
+    openapi_extra=takes(RunMessage, EXAMPLE),
+    responses={
+        200: {"model": answers.RunResult, "content": {NDJSON: {"schema": {"type": "string", "description": _LINES}}}},
+        **answers.BODIES,
+        **answers.LEFT,
+        **{status: {"model": answers.RunFailure, "description": about} for status, about in _FAILED.items()},
+    },
+)
 async def run(request: Request) -> Response:
     """Run a model: the result's JSON, or every event as a line of JSON where `Accept` asks for x-ndjson."""
     try:
@@ -66,11 +89,12 @@ async def run(request: Request) -> Response:
             raise MessageError(told)
         asked = await run_request(message, request.app.state.data_dir)
     except MessageError as error:
-        return JSONResponse({**refusal(str(error)), "kind": "refused", "message": str(error)}, 422)
+        return JSONResponse(events.outcome(events.failed("refused", str(error))), 422)
     queue: Queue = request.app.state.runs
     session = address(request)  # a script has no cookie, and all that comes from one address takes turns as one
     if not queue.taking or not queue.has_room(session):
-        return JSONResponse(refusal("The queue of runs is full.", "Try again later."), 503, {"Retry-After": "10"})
+        full = events.failed("refused", "The queue of runs is full.", "Try again later.")
+        return JSONResponse(events.outcome(full), 503, {"Retry-After": "10"})
     job = queue.submit(session, asked)
     if NDJSON in request.headers.get("accept", ""):
         return StreamingResponse(_lines(queue, job), media_type=NDJSON)
@@ -192,7 +216,8 @@ class Session:
                 return
             text = message.get("text") or ""
             if len(text) > limits.BODY_BYTES:
-                await self._websocket.close(_TOO_LARGE)
+                with _unless_gone():
+                    await self._websocket.close(_TOO_LARGE)
                 return
             self.last_asked = monotonic()
             await self._take(text)
@@ -287,8 +312,20 @@ class Session:
         """Send an event. Raises WebSocketDisconnect if the page is gone."""
         if self._websocket.application_state is not WebSocketState.CONNECTED:
             raise WebSocketDisconnect(_LOST)
-        await self._websocket.send_json(event)
+        with _unless_gone():
+            await self._websocket.send_json(event)
 
     async def _close(self) -> None:
         if self._websocket.application_state is WebSocketState.CONNECTED:
-            await self._websocket.close(_TRY_LATER)
+            with suppress(WebSocketDisconnect), _unless_gone():
+                await self._websocket.close(_TRY_LATER)
+
+
+@contextmanager
+def _unless_gone() -> Iterator[None]:
+    """Raises WebSocketDisconnect where uvicorn has ended the connection by itself, after what was no frame or when no
+    answer came to a ping: until the next `receive` tells so, it takes all that is sent for a mistake."""
+    try:
+        yield
+    except RuntimeError:
+        raise WebSocketDisconnect(_LOST) from None

@@ -123,6 +123,42 @@ def of_all_inputs() -> Inputs:
     return {**{name: given[name] for name in names}, "x": normal(NODES), "p": normal(3), "b": normal(ETYPES, NTYPES)}
 
 
+PRODUCTS = """dim F = 3, G = 2
+layer Products(g: graph):
+    "weights times weights, of which one is picked by two types, by the type of an end, or by one type twice"
+    param b[F, G], W[etype, ntype, G, F], V[ntype, G, F], U[ntype, ntype, G, F]
+    input x[node, F]
+    for n in g.nodes():
+        n["u"] = x[n] @ b @ U[n.ntype, n.ntype]
+    for e in g.edges():
+        e["w"] = e.src.x @ b @ W[e.etype, e.dst.ntype]
+        e["v"] = e.src.x @ b @ V[e.dst.ntype]
+        e["m"] = e["w"] + e["v"] + e.src["u"]
+    return e["m"]
+"""
+
+
+def of_products(g: Inputs, upstream: Any) -> dict[str, Any]:
+    x, b, w, v, u = (g[name].astype(np.float64) for name in ("x", "b", "W", "V", "U"))
+    found = {name: np.zeros(g[name].shape) for name in ("b", "W", "V", "U")}
+    of, result = g["ntype"], np.zeros(upstream.shape)
+    for e, (s, d, k) in enumerate(zip(g["src"], g["dst"], g["etype"], strict=True)):
+        y, up, all_three = x[s] @ b, upstream[e], w[k, of[d]] + v[of[d]] + u[of[s], of[s]]
+        result[e] = y @ all_three
+        found["W"][k, of[d]] += np.outer(y, up)
+        found["V"][of[d]] += np.outer(y, up)
+        found["U"][of[s], of[s]] += np.outer(y, up)
+        found["b"] += np.outer(x[s], all_three @ up)
+    return {**found, "": result}
+
+
+def products_inputs() -> Inputs:
+    given = layer_inputs()
+    names = ("src", "dst", "etype", "ntype", "num_nodes", "num_etypes", "num_ntypes", "x")
+    picked = {"W": normal(ETYPES, NTYPES, 2, 3), "V": normal(NTYPES, 2, 3), "U": normal(NTYPES, NTYPES, 2, 3)}
+    return {**{name: given[name] for name in names}, "b": normal(3, 2), **picked}
+
+
 OP = """dim D = 3
 op Cells(A: csr[row, col]):
     param X[col, D], P[row, col], Q[col, row, D]
@@ -160,6 +196,7 @@ CASES: dict[str, Case] = {
     "no triples": (SCORE, {}, score_inputs(h=(0,), r=(0,), t=(0,)), (0,), of_score),
     "layer": (EDGES_OF, {}, layer_inputs(), (NODES, 2), of_layer),
     "plain layer": (EDGES_OF, {"reorder": False, "compact": False}, layer_inputs(), (NODES, 2), of_layer),
+    "weights": (PRODUCTS, {}, products_inputs(), (EDGES, 3), of_products),
     "of the whole graph": (OF_ALL, {}, of_all_inputs(), (EDGES, 3), of_all),
     "op": (OP, {}, op_inputs(), (ROWS, 3), of_op),
 }
@@ -171,9 +208,12 @@ def test_every_row_of_a_product_gets_what_was_picked_of_it(case: str) -> None:
     compilation = compiled(text, options={**options, "grad": True})
     upstream = np.random.default_rng(1).uniform(-1, 1, shape).astype(np.float32)
     want = oracle(inputs, upstream)
+    forward = want.pop("", None)
     for on in STAGES:
-        _, gradients = compilation.run(inputs, on, grad=upstream)
+        result, gradients = compilation.run(inputs, on, grad=upstream)
         assert gradients.keys() == want.keys()
+        if forward is not None:
+            np.testing.assert_allclose(result, forward, rtol=2e-5, atol=1e-5, err_msg=on)
         for name, exact in want.items():
             np.testing.assert_allclose(gradients[name], exact, rtol=2e-5, atol=1e-5, err_msg=f"{on} {name}")
 
@@ -184,6 +224,7 @@ def test_a_module_of_pytorch_learns_them(case: str) -> None:
     text, options, inputs, shape, oracle = CASES[case]
     upstream = np.random.default_rng(1).uniform(-1, 1, shape).astype(np.float32)
     want = oracle(inputs, upstream)
+    want.pop("", None)
     given = {name: torch.from_numpy(x) if isinstance(x, np.ndarray) else x for name, x in inputs.items()}
     leaves = {name: given[name].clone().requires_grad_() for name in want if name != "value"}
     compilation = compiled(text, options=options)

@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 import random
 from collections.abc import Iterator
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, Literal
 from urllib.parse import quote, urlencode
 
 from fastapi.routing import APIRoute
@@ -14,12 +15,30 @@ from pydantic import BaseModel
 from explorer.compiler.options import Options
 from explorer.compiler.pipeline import STAGES
 from explorer.web import api, health, limits, pages, runs
+from explorer.web.description import openapi
 from explorer.web.examples import examples
-from explorer.web.messages import CompileMessage, RunMessage, RunOrder
+from explorer.web.instructor import collecting, desk, students
+from explorer.web.instructor.token import COOKIE, PATH
+from explorer.web.messages import CompileMessage, HandInMessage, RunMessage, RunOrder
 from explorer.web.monitoring import page as monitoring
 
-BODIES: dict[str, type[BaseModel]] = {"/api/compile": CompileMessage, "/api/run": RunMessage}
+BODIES: dict[str, type[BaseModel]] = {
+    "/api/compile": CompileMessage,
+    "/api/run": RunMessage,
+    "/class/hand-in": HandInMessage,
+}
 """What the bodies are that routes read by themselves."""
+OFTEN = {
+    **{"/compile": 8, "/api/compile": 12, "/api/run": 8, "/panes": 2, "/class/hand-in": 2, "/": 0.5, "/costs": 0.3},
+    **{"/best": 0.1, "/late": 0.1, "/api/locality": 0.05, "/metrics": 0.2},
+}
+"""How often a route is asked beside the others, each of which takes next to no work, and those of the instructor. NVRTC
+takes a second, and one of them tells no more of what a server withstands than the next."""
+OF_INSTRUCTOR = 0.4
+RUNS_RUN = 0.01
+"""The share of runs whose text may be a model. One takes seconds; the others come as far as a worker, which refuses."""
+Manner = Literal["whole", "part", "drip", "leave", "unread"]
+"""How a request is sent: as it is; one that is not whole; byte by byte; by who goes away at once, or reads nothing."""
 TEXTS = [example.text for example in examples()]
 LATE = [spec.name for spec in STAGES if spec.on_demand]
 EARLY = [spec.name for spec in STAGES if not spec.on_demand]
@@ -30,12 +49,28 @@ ODD: list[Any] = [
 ]
 TOKENS = ["(", ")", "[", "]", ":", "\n", "    ", "\t", "=", "@", "sum", "for", "in", "dim", "param", "layer", "score"]
 TOKENS += ["return", "0", "9" * 30, "1e999", '"', "#", "\0", "\u2028", "e.src", "norm", "softmax", "-", "/", ","]
+KNOWN = "the instructor's own"
+"""Stands for what the instructor's cookie holds, which no seed knows."""
+TOO_LARGE = "33 MiB"
+PAUSE = f"{PATH}/pause"
+"""What the instructor does not do here, since runs would wait for ever."""
+
+
+@dataclass(frozen=True)
+class Drawn:
+    """What is sent, by a method and a route's template, or what it is instead."""
+
+    kind: str
+    sent: bytes
+    manner: Manner = "whole"
 
 
 def routes() -> list[tuple[str, str, list[str], list[str]]]:
     """Every route as a method, a template, the names in its query and in its form."""
     found = []
-    for router in (health.router, monitoring.router, api.router, runs.router, pages.router):
+    of_class = students.joining, students.router, collecting.students, desk.entry, desk.router, collecting.router
+    of_all = health.router, monitoring.router, api.router, openapi.router, runs.router, pages.router
+    for router in (*of_all, *of_class):
         for route in router.routes:
             if isinstance(route, APIRoute):
                 query, form = _fields(route.dependant)
@@ -53,26 +88,33 @@ def _fields(dependant: Any) -> tuple[list[str], list[str]]:
 
 
 ROUTES = routes()
+WEIGHTS = [OF_INSTRUCTOR if path.startswith(PATH) else OFTEN.get(path, 1) for _, path, *_ in ROUTES]
 
 
-def request(source: random.Random) -> tuple[bytes, bool]:
-    """A request's bytes, and whether it is a whole one: mostly one that is understood but for a field, at times no HTTP
-    at all."""
+def request(source: random.Random) -> Drawn:
+    """A request: mostly one that is understood but for a field, at times no HTTP at all."""
     if source.random() < 0.04:
-        return _no_http(source), False
-    method, template, query, form = source.choice(ROUTES)
+        return Drawn("no HTTP", _no_http(source), "part")
+    if source.random() < 0.0005:
+        return Drawn(TOO_LARGE, _framed(source, "POST", "/api/compile", "application/json", b"[" * (33 << 20)))
+    method, template, query, form = source.choices(ROUTES, WEIGHTS)[0]
+    kind = f"{method} {template}"
     path = template
-    for part in ("{folder}", "{name}"):
-        path = path.replace(part, quote(text_of(source)[:40] or "x", safe=""))
+    for part in ("{folder}", "{name}", "{number}"):
+        path = path.replace(part, quote(text_of(source)[:40] or "x", safe="") if source.random() < 0.5 else "1")
     names = [name for name in query if source.random() < 0.8] + (["x"] if source.random() < 0.1 else [])
     if names:
         path += "?" + urlencode({name: _word(source) for name in names})
     if source.random() < 0.05:
         method = source.choice(["PUT", "DELETE", "OPTIONS", "PATCH", "TRACE", "GET", "POST", "BREW"])
-    kind, body = "text/plain", b""
+    content, body = "text/plain", b""
     if method in ("POST", "PUT", "PATCH"):
-        kind, body = _body(source, template, form)
-    return _framed(source, method, path, kind, body), True
+        content, body = _body(source, template, form)
+    return Drawn(kind, _framed(source, method, path, content, body), _manner(source))
+
+
+def _manner(source: random.Random) -> Manner:
+    return source.choices(("whole", "leave", "drip", "unread"), (0.96, 0.03, 0.005, 0.005))[0]
 
 
 def _no_http(source: random.Random) -> bytes:
@@ -94,6 +136,8 @@ def _framed(source: random.Random, method: str, path: str, kind: str, body: byte
     head = [f"{method} {path} HTTP/1.1", "Connection: close", f"Content-Length: {len(body)}"]
     head.append(f"Host: {source.choice(['localhost'] * 40 + ['evil.example', '', '[', 'localhost:99999'])}")
     head.append(f"Content-Type: {kind}")
+    if path.startswith(PATH) and not path.startswith(PAUSE) and source.random() < 0.3:
+        head.append(f"Cookie: {COOKIE}={KNOWN}")
     for name, values in (
         ("Origin", ["http://localhost", "null", "http://evil.example", "://"]),
         (
@@ -119,7 +163,7 @@ def _body(source: random.Random, template: str, form: list[str]) -> tuple[str, b
     if drawn < 0.08:
         return "application/json", b'{"text": "' + b"a" * (limits.BODY_BYTES + source.randint(-20, 20))
     if template in BODIES:
-        return "application/json", json_text(source, message(source, BODIES[template]))
+        return "application/json", json_text(source, order(source, BODIES[template]))
     fields = {name: _form_field(source, name) for name in form if name in ("edit", "text") or source.random() < 0.5}
     if source.random() < 0.1:
         boundary = source.choice(["b", "", "é" * 20])
@@ -135,8 +179,12 @@ def _form_field(source: random.Random, name: str) -> str:
         return text_of(source)
     if name in ("edit", "good"):
         return source.choice(["1", "2", "0", "-1", "", "9" * 5000, "1e3", "x"]) if source.random() < 0.2 else "3"
-    if name == "data":
+    if name in ("data", "code", "name", "title", "token"):
         return _word(source)
+    if name == "reference":
+        return text_of(source) + BROKEN
+    if name in ("number", "most", "seeds"):
+        return source.choice(["1", "2", "0", "-1", "", "9" * 5000, "x"])
     return json_text(source, _field(source, name)).decode("utf-8", "replace")
 
 
@@ -150,7 +198,18 @@ def message(source: random.Random, kind: type[BaseModel]) -> dict[str, Any]:
     return fields
 
 
-MUST = {"text", "on", "type", "run", "batch", "repeat", "stages", "peers"}
+BROKEN = "\n)"
+
+
+def order(source: random.Random, kind: type[BaseModel]) -> dict[str, Any]:
+    """A message, of which one that asks for a run is rarely of a model."""
+    fields = message(source, kind)
+    if issubclass(kind, RunMessage) and source.random() > RUNS_RUN and isinstance(fields.get("text"), str):
+        fields["text"] += BROKEN
+    return fields
+
+
+MUST = {"assignment", "text", "on", "type", "run", "batch", "repeat", "stages", "peers"}
 """Fields that are nearly always there: without them a run takes long, or is none."""
 
 
@@ -169,6 +228,8 @@ def _field(source: random.Random, name: str) -> Any:
             return source.randint(0, 9)
         case "batch" | "repeat":
             return source.randint(1, 4)
+        case "assignment":
+            return source.randint(0, 3)
         case "peers":
             return False
         case "stages":
@@ -220,7 +281,8 @@ def text_of(source: random.Random) -> str:
     if drawn < 0.05:
         return "".join(source.choices(TOKENS, k=source.randint(0, 200)))
     if drawn < 0.07:
-        return str(source.choice(["(" * 20_000, "x" * 66_000, "dim A = 1\n" * 3000, "-" * 5000, "\0" * 100, '"' * 101]))
+        long = source.choice(["(" * 20_000, "x" * 66_000, "dim A = 1\n" * 3000, "-" * 5000, "\0" * 100, '"' * 101])
+        return f"{long}{source.random()}"  # each another one, as a cache has it
     text = source.choice(TEXTS)
     for _ in range(source.choice([0, 1, 1, 2, 3, 8])):
         at, length = source.randint(0, len(text)), source.randint(0, 12)
@@ -230,7 +292,7 @@ def text_of(source: random.Random) -> str:
 
 def frames(source: random.Random) -> Iterator[str | bytes]:
     """What a page sends over its WebSocket: orders that are understood in part, text that is none, and bytes."""
-    for _ in range(source.randint(1, 6)):
+    for _ in range(source.randint(1, 30)):
         drawn = source.random()
         if drawn < 0.1:
             yield source.randbytes(source.randint(0, 500))
@@ -241,4 +303,4 @@ def frames(source: random.Random) -> Iterator[str | bytes]:
         elif drawn < 0.2:
             yield json.dumps(odd(source))
         else:
-            yield json_text(source, message(source, RunOrder)).decode("utf-8", "replace")
+            yield json_text(source, order(source, RunOrder)).decode("utf-8", "replace")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from typing import Any
 
@@ -91,12 +92,28 @@ def test_what_was_stopped_is_an_answer_and_is_not_kept() -> None:
 
 
 def test_the_cache_forgets_what_was_not_asked_for_longest(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(limits, "COMPILE_CACHE_BYTES", 20)
+    monkeypatch.setattr(limits, "COMPILE_CACHE_BYTES", 2 * (10 + len(json.dumps(request("a").to_json()))))
 
     async def test(pool: CountingPool, service: CompileService) -> None:
         for text in "abacab":
             await service.compile(request(text))
         assert pool.texts == ["a", "b", "c", "b"]
+
+    with_service(test)
+
+
+def test_texts_count_in_the_cache_with_their_answers(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Long texts that are refused in a sentence would else be kept by the ten thousand."""
+    monkeypatch.setattr(limits, "COMPILE_CACHE_BYTES", 100_000)
+
+    async def test(pool: CountingPool, service: CompileService) -> None:
+        for letter in "abcdefgh":
+            await service.compile(request(letter * 30_000))
+            assert service.kept_bytes <= limits.COMPILE_CACHE_BYTES
+        await service.compile(request("h" * 30_000))
+        assert len(pool.texts) == 8
+        await service.compile(request("a" * 30_000))
+        assert len(pool.texts) == 9
 
     with_service(test)
 

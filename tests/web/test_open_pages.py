@@ -19,7 +19,7 @@ from explorer.web import limits
 from explorer.web.app import create_app
 from explorer.web.entrance.students import COOKIE, Students
 from explorer.web.queue import RunQueue
-from tests.web.serving import Gate, Served, ask_for_run, eventually, said, serving
+from tests.web.serving import PATIENCE, Gate, Served, ask_for_run, eventually, said, serving
 
 
 @pytest.fixture
@@ -83,6 +83,26 @@ def test_a_run_whose_event_cannot_be_sent_is_waited_for_by_nobody() -> None:
         await queue.close()
 
     asyncio.run(main())
+
+
+def test_an_event_for_a_connection_that_the_server_has_ended_is_dropped(served: Served) -> None:
+    """As after a ping without an answer: the server closes, and a run's next event comes before anybody is told."""
+    with served.page(served.new_student()) as page:
+        ask_for_run(page)
+        said(page, "started")
+        (session,) = served.app.state.sessions
+        (connection,) = [each for each in served.server.server_state.connections if hasattr(each, "keepalive_timeout")]
+
+        async def end() -> None:
+            connection.keepalive_timeout()
+            await session._say_if_there({"event": "progress"})
+            await session._close()
+
+        loop = connection.loop
+        asyncio.run_coroutine_threadsafe(end(), loop).result(PATIENCE)
+        with pytest.raises(ConnectionClosed):
+            said(page, "result")
+    eventually(lambda: not served.app.state.sessions)
 
 
 def test_pages_of_one_student_take_turns_as_one(served: Served) -> None:

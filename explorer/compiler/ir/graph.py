@@ -309,9 +309,10 @@ def _print_place(value: Value) -> str:
 
 
 def verify_graph(graph: Graph) -> None:
-    """Raises VerificationError unless every value is defined once and before its use, and knows its origin."""
+    """Raises VerificationError unless every value is defined once and before its use, what it gathers has a row for
+    each of the sets that its paths lead to, and it knows its origin."""
     tensors = {tensor.name: tensor for tensor in graph.tensors}
-    maps = {entry.name for entry in graph.maps}
+    leads_to = {entry.name: entry.codomain for entry in graph.maps}
     defined: dict[str, Value] = {}
     for value in graph.values:
         if value.name in defined:
@@ -322,8 +323,13 @@ def verify_graph(graph: Graph) -> None:
         if isinstance(value.operator, Gather):
             gather = value.operator
             steps = {step for path in gather.indices for step in path.split(".")}
-            if gather.tensor not in tensors.keys() | defined.keys() or not steps <= maps | {value.index_set}:
+            if gather.tensor not in tensors.keys() | defined.keys() or not steps <= {*leads_to, value.index_set}:
                 raise VerificationError(f"{value.name} gathers what is not declared: {gather.tensor}")
+            last = [path.rpartition(".")[2] for path in gather.indices]
+            picked = tuple(leads_to.get(step, step) for step in last)
+            declared = tensors[gather.tensor].sets if gather.tensor in tensors else (defined[gather.tensor].index_set,)
+            if picked != declared:
+                raise VerificationError(f"{value.name} picks {gather.tensor} by {picked}, not by {declared}")
         if not value.origin:
             raise VerificationError(f"{value.name} has no origin")
         defined[value.name] = value

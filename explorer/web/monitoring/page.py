@@ -5,20 +5,21 @@ from __future__ import annotations
 import asyncio
 
 from fastapi import APIRouter, Request
-from fastapi.responses import JSONResponse, Response
+from fastapi.responses import JSONResponse, PlainTextResponse, Response
 from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, generate_latest
 
 from explorer.web.compiling import refusal
+from explorer.web.description import answers
 from explorer.web.entrance.addresses import is_local, is_of
 from explorer.web.monitoring.memory import tree_bytes
 from explorer.web.monitoring.metrics import Metrics
 from explorer.web.monitoring.state import StateCollector
 
-router = APIRouter()
+router = APIRouter(responses=answers.refused(403, "The numbers are for other addresses."))
 _OF_PROXIES = ("forwarded", "x-forwarded-for", "x-real-ip", "via")
 
 
-@router.get("/metrics")
+@router.get("/metrics", response_class=PlainTextResponse)
 async def metrics(request: Request) -> Response:
     """The application's numbers as text. What came through a proxy is refused whatever it says: a proxy on this
     computer, of which the server was not told, would else make everybody local."""

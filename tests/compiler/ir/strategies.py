@@ -56,7 +56,7 @@ def graphs(draw: Draw) -> graph.Graph:
         values.append(
             graph.Value(
                 name=f"%{number + 1}",
-                operator=_operator(draw, tensors, maps, tuple(value.name for value in values)),
+                operator=_operator(draw, tensors, maps, {value.name: value.index_set for value in values}),
                 index_set=pick((*sets, "unit")),
                 shape=draw(shapes),
                 depends=tuple(sorted(draw(st.sets(st.sampled_from([m.name for m in maps]))))),
@@ -76,21 +76,26 @@ def graphs(draw: Draw) -> graph.Graph:
     )
 
 
-def _paths(draw: Draw, maps: tuple[graph.IndexMap, ...], least: int) -> tuple[str, ...]:
-    """Paths of one or two maps, at least so many."""
-    steps = st.lists(st.sampled_from([entry.name for entry in maps]), min_size=1, max_size=2)
-    return tuple(".".join(draw(steps)) for _ in range(draw(st.integers(least, 2))))
+def _gather(draw: Draw, maps: tuple[graph.IndexMap, ...], tensor: str, sets: tuple[str, ...]) -> graph.Operator:
+    """What picks of a tensor by paths of one or two maps that lead to its sets; a constant where none lead there."""
+    ends = [[entry.name for entry in maps if entry.codomain == one] for one in sets]
+    if not all(ends):
+        return graph.Constant(value=draw(FLOATS), origin=ORIGIN)
+    first = st.lists(st.sampled_from([entry.name for entry in maps]), max_size=1)
+    paths = tuple(".".join((*draw(first), draw(st.sampled_from(end)))) for end in ends)
+    return graph.Gather(tensor=tensor, indices=paths, origin=ORIGIN)
 
 
 def _operator(
-    draw: Draw, tensors: tuple[graph.Tensor, ...], maps: tuple[graph.IndexMap, ...], known: tuple[str, ...]
+    draw: Draw, tensors: tuple[graph.Tensor, ...], maps: tuple[graph.IndexMap, ...], known: dict[str, str]
 ) -> graph.Operator:
+    """One that reads the known values, which are given with their sets."""
     if not known or draw(st.integers(0, 4)) == 0:
         if not tensors or draw(st.booleans()):
             return graph.Constant(value=draw(FLOATS), origin=ORIGIN)
-        tensor = draw(st.sampled_from(tensors)).name
-        return graph.Gather(tensor=tensor, indices=_paths(draw, maps, 0), origin=ORIGIN)
-    one, two = draw(st.sampled_from(known)), draw(st.sampled_from(known))
+        tensor = draw(st.sampled_from(tensors))
+        return _gather(draw, maps, tensor.name, tensor.sets)
+    one, two = draw(st.sampled_from([*known])), draw(st.sampled_from([*known]))
     signatures = (*graph.CONTRACTION_NAMES, "ab,b->a", "ab,abc->ac", "a,a->a")
     return draw(
         st.one_of(
@@ -114,7 +119,7 @@ def _operator(
                 lambda operands: graph.Concat(operands=operands, origin=ORIGIN)
             ),
             st.just(graph.Elementwise(function="copy", operands=(one,), origin=ORIGIN)),
-            st.just(graph.Gather(tensor=one, indices=_paths(draw, maps, 1), origin=ORIGIN)),
+            st.just(_gather(draw, maps, one, (known[one],))),
             st.sampled_from(graph.SEGMENT_FUNCTIONS).map(
                 lambda f: graph.Segment(function=f, operand=one, map=maps[0].name, origin=ORIGIN)
             ),

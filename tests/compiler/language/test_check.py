@@ -322,6 +322,18 @@ def test_operations_are_limited() -> None:
     ]
 
 
+def test_dimensions_are_limited() -> None:
+    """A product names those of both sides by letters: of 27, some were left without one, and counting failed."""
+    eight = ", ".join(["2"] * 8)
+    declared = f"param X[entity, {eight}], Y[relation, {eight}]\n"
+    assert graph_of(f"{declared}return {'sum(' * 8}X[h] @ Y[r]{')' * 8}")
+    assert errors_of(f"param X[entity, {eight}, 2]\nreturn b[r]") == [
+        ("1:7-43", "a row has at most 8 dimensions; these would have 9")
+    ]
+    errors = errors_of(f"{declared}return {'sum(' * 9}repeat(X[h], 2){')' * 9}")
+    assert [message for _, message in errors] == ["a row has at most 8 dimensions; this one would have 9"]
+
+
 @pytest.mark.parametrize(
     "expression",
     ["-" * 30_000 + "b[r]", " + ".join(["1"] * 15_000), "w0" + ".T" * 20_000, "b[r]" + " + b[r]" * 8_000],

@@ -11,6 +11,7 @@ from explorer.compiler.language.diagnostics import Collector
 from explorer.compiler.language.elaborate.result import OperationSite
 from explorer.compiler.language.names.dependency import Dependency
 from explorer.compiler.language.names.entities import Constant, Row, Stopped, Table
+from explorer.compiler.language.names.shapes import MOST_DIMENSIONS
 
 LARGEST_OPERATION_COUNT = 1000
 
@@ -36,7 +37,12 @@ class GraphBuilder:
         lines: tuple[int, ...] = (),
         table: Table | None = None,
     ) -> Row:
-        """A new value; raises Stopped when the definition exceeds the limit on operations."""
+        """A new value; raises Stopped when the definition exceeds the limit on operations, or the value that on
+        dimensions."""
+        if len(shape) > MOST_DIMENSIONS:
+            message = f"a row has at most {MOST_DIMENSIONS} dimensions; this one would have {len(shape)}"
+            self._collector.report(message, site.extent)
+            raise Stopped
         if self.caller is not None:
             site = self.caller
             operator = replace(operator, origin=(site.span,))

@@ -9,7 +9,7 @@ from explorer.compiler.language.diagnostics import Fix, suggestion
 from explorer.compiler.language.elaborate.elaborate import Elaborator
 from explorer.compiler.language.names.builtins import INDEX_SETS, builtin
 from explorer.compiler.language.names.entities import Entity, Index, Table
-from explorer.compiler.language.names.shapes import LARGEST_EXTENT
+from explorer.compiler.language.names.shapes import LARGEST_EXTENT, MOST_DIMENSIONS
 from explorer.compiler.language.names.structures import GRAPH, TRIPLES, Structure
 from explorer.compiler.language.parsing import syntax
 
@@ -124,6 +124,10 @@ def _tensor(
         extent = _extent(node, elaborator, definition, place < indexed)
         complete = complete and extent is not None
         dims += [extent] if extent is not None else []
+    if len(dims) > MOST_DIMENSIONS:
+        message = f"a row has at most {MOST_DIMENSIONS} dimensions; these would have {len(dims)}"
+        elaborator.collector.report(message, declaration.extent)
+        complete = False
     if not complete:
         return None
     return Tensor(

@@ -11,6 +11,9 @@ from explorer.compiler.ir.node import Extent
 LARGEST_EXTENT = 65_536
 """Of a dimension."""
 
+MOST_DIMENSIONS = 8
+"""Of a row: a product names those of both its sides by letters, of which there are 26."""
+
 BATCH_LETTERS = "defghijklmnopqrstuvwxyz"
 """Letters of the dimensions before those that a product works on; a, b and c are those it works on."""
 

@@ -6,6 +6,8 @@ where it lowers the counted work of the whole layer, not wherever it can be.
 
 from __future__ import annotations
 
+from string import ascii_lowercase
+
 from explorer.compiler.counts import Counts
 from explorer.compiler.frozen import dataclass, replace
 from explorer.compiler.ir.graph import Contract, Gather, Graph, Shape, Value, indices_of, operands
@@ -77,9 +79,8 @@ def _candidate(graph: Graph, value: Value) -> _Pair | None:
         if not isinstance(operator, Contract) or not _is_weight(graph, factor):
             continue
         row, matrix = graph.value(operator.left), graph.value(operator.right)
-        index_set = _common_set(matrix, factor)
-        if _is_weight(graph, matrix) and not _is_weight(graph, row) and index_set is not None:
-            signature = value.operator.signature
+        if _is_weight(graph, matrix) and not _is_weight(graph, row):
+            index_set, signature = _common_set(matrix, factor), value.operator.signature
             return _Pair(row, matrix, factor, operator.signature, signature, factor_is_left, index_set, product, via)
     return None
 
@@ -101,15 +102,15 @@ def _is_weight(graph: Graph, value: Value) -> bool:
     return tensor is not None and tensor.kind == "param" and not {"node", "edge"} & set(tensor.sets)
 
 
-def _common_set(matrix: Value, factor: Value) -> str | None:
-    """The set that a product of the two weights lives on; None where its rows are not among the layer's sets."""
-    paths = {path for value in (matrix, factor) for path in indices_of(value.operator)}
-    if not paths:
+def _common_set(matrix: Value, factor: Value) -> str:
+    """The set that a product of the two weights lives on: of the types that alone pick them, or where they are
+    picked."""
+    picked = [value for value in (matrix, factor) if indices_of(value.operator)]
+    if not picked:
         return "unit"
-    if len(paths) == 1:
-        (path,) = paths
-        return {"etype": "etype", "ntype": "ntype"}.get(path, matrix.index_set)
-    return matrix.index_set
+    ways = {indices_of(value.operator) for value in picked}
+    by_types: dict[tuple[str, ...], str] = {("etype",): "etype", ("ntype",): "ntype"}
+    return by_types.get(ways.pop(), picked[0].index_set) if len(ways) == 1 else picked[0].index_set
 
 
 class _Trial:
@@ -228,9 +229,8 @@ def _brought(writer: ValueWriter, value: Value, pair: _Pair) -> _Pair:
     for operand in (pair.row, pair.matrix):
         gather = operand.operator
         if isinstance(gather, Gather) and gather.indices:
-            step = gather.indices[0]
-            path = pair.via if step == operand.index_set else f"{pair.via}.{step}"
-            gather = replace(gather, indices=(path,))
+            steps = (pair.via if step == operand.index_set else f"{pair.via}.{step}" for step in gather.indices)
+            gather = replace(gather, indices=tuple(steps))
         else:
             gather = Gather(tensor=operand.name, indices=(pair.via,), origin=operand.origin)
         depends = (pair.via,)
@@ -266,5 +266,5 @@ def _named(signature: str) -> str:
     names: dict[str, str] = {}
     for letter in signature:
         if letter.isalpha() and letter not in names:
-            names[letter] = "abcdefghijklm"[len(names)]
+            names[letter] = ascii_lowercase[len(names)]
     return "".join(names.get(letter, letter) for letter in signature)
