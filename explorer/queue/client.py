@@ -216,7 +216,8 @@ class StreamQueue:
         away_since: float | None = None
         while True:
             not_if_cancelled()
-            at = {run: followed.entry for run, followed in self._followed.items() if followed.in_queue}
+            read = {run: followed for run, followed in self._followed.items() if followed.in_queue}
+            at = {run: followed.entry for run, followed in read.items()}
             if not at:
                 self._some.clear()
                 await self._some.wait()
@@ -230,8 +231,8 @@ class StreamQueue:
                 continue
             away_since = None
             for run, posted in found.items():
-                if run in self._followed:
-                    self._hand_on(run, self._followed[run], posted)
+                if self._followed.get(run) is read[run]:  # another page may have come back to it, from further before
+                    self._hand_on(run, read[run], posted)
 
     def _hand_on(self, run: str, followed: _Followed, posted: Iterable[Posted]) -> None:
         """New events, but those of a worker that was taken for dead, and those that were written twice. A last event

@@ -9,7 +9,7 @@ from time import perf_counter
 import pytest
 
 from explorer.queue import bodies, client, supervisor
-from explorer.queue.broker import Broker, Waits
+from explorer.queue.broker import Broker, Posted, Waits
 from explorer.queue.job import Job
 from explorer.queue.supervisor import Offer
 from explorer.runtime.runs.events import Event
@@ -227,6 +227,45 @@ def test_a_page_that_comes_back_gets_the_rest_and_nothing_twice(new_broker: New)
                 assert seen == expected, stops_after
 
     in_time(main)
+
+
+def test_a_page_that_comes_back_while_its_run_is_read_misses_nothing(
+    new_broker: New, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def main() -> None:
+        expected = await rest(RunQueue(Embedded(), 1).submit("anna", request("a")))
+        broker = new_broker()
+        events_after, read, back = broker.events_after, list[str](), asyncio.Event()
+
+        async def one_by_one(at: dict[str, str], block_ms: int) -> dict[str, list[Posted]]:
+            """An event a time; what is read as the fourth arrives once the page is back."""
+            found = {run: posted[:1] for run, posted in (await events_after(at, block_ms)).items()}
+            read.extend(found)
+            if len(read) == 4:
+                await back.wait()
+            return found
+
+        monkeypatch.setattr(broker, "events_after", one_by_one)
+        async with queue_of(broker) as queue, worker_of(new_broker(), TestPool()):
+            job = queue.submit("anna", request("a"))
+            seen = [await first_of(job)]
+            at = job.at
+            await eventually(lambda: len(read) == 4)
+            again = queue.resume("anna", at)
+            await asyncio.sleep(0)
+            back.set()
+            seen += await rest(again)
+        assert seen == expected
+
+    in_time(main)
+
+
+async def first_of(job: Job) -> Event:
+    """The first event of a run itself."""
+    async for event in job.events():
+        if event["event"] != "queued":
+            return event
+    raise AssertionError
 
 
 def test_a_page_that_comes_back_as_somebody_else_can_stop_its_runs(new_broker: New) -> None:
