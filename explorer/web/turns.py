@@ -66,8 +66,8 @@ class Turns:
     def _leave(self, turn: Turn) -> None:
         self._working.discard(turn)
         own = self._waiting.get(turn.session, [])
-        if turn in own:
-            self._take(turn)
+        if turn in own:  # overtaken: what its session asks for next has its place, if it comes before that is passed by
+            own.remove(turn)
         self._admit()
 
     def _admit(self) -> None:
@@ -79,11 +79,13 @@ class Turns:
     def _next(self) -> Turn | None:
         """The newest of the session that has waited for a turn longest, of those that there is a place for."""
         may_be_slow = self._slow_left() > 0
-        for own in self._waiting.values():
+        for session, own in list(self._waiting.items()):
             for turn in reversed(own):
                 # One that was cancelled stays in line until its task has run.
                 if (may_be_slow or not turn.slow) and not turn.ready.cancelled():
                     return turn
+            if not own:
+                del self._waiting[session]
         return None
 
     def _take(self, turn: Turn) -> None:
