@@ -15,6 +15,7 @@ from typing import Any
 
 from fastapi import FastAPI
 
+from explorer.compiler.pipeline import STAGES
 from explorer.runtime.data.graphs import available_graphs
 from explorer.runtime.data.lists import available_lists
 from explorer.runtime.data.triples import InputError, available, data_files
@@ -23,6 +24,7 @@ from explorer.runtime.workers.pool import Pool
 from explorer.web import limits
 from explorer.web.turns import Turn, Turns
 
+ON_DEMAND = frozenset(spec.name for spec in STAGES if spec.on_demand)
 Compiled = dict[str, Any]
 """A compilation's JSON. Shared between requests: read it, never change it."""
 
@@ -49,6 +51,11 @@ class CompileRequest:
     """Where only the kernels' costs are asked for: the kernels whose machine code is made for them."""
     first: bool = field(default=False, compare=False)
     """Whether somebody wants to see the first form of what takes long before the best one."""
+
+    @property
+    def is_late(self) -> bool:
+        """Whether stages are asked for that are made on demand, which take longer than all others."""
+        return not ON_DEMAND.isdisjoint(self.stages or ())
 
     def to_json(self) -> dict[str, Any]:
         return {
@@ -175,7 +182,7 @@ class CompileService:
     async def _compile(self, flight: Flight) -> Compiled:
         """In a quick place, unless the session's last was slow; what turns out to be slow there, and finds no place
         among the slow, begins again when it is their turn."""
-        is_slow = flight.session in self._slow
+        is_slow = flight.session in self._slow or flight.request.is_late
         answer = None
         while answer is None:
             async with self._turns.turn(flight.session, is_slow) as turn:

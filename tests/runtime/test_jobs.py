@@ -199,6 +199,24 @@ def test_workers_that_end_while_they_wait_are_replaced_though_nobody_asks() -> N
     with_pool("compile", test, spare=1)
 
 
+def test_runs_make_way_for_compilations_and_these_for_the_server() -> None:
+    niceness: list[int] = [os.getpriority(os.PRIO_PROCESS, 0)]
+
+    async def test(pool: WorkerPool) -> None:
+        pool.open()
+        async with asyncio.timeout(2 * PATIENCE):
+            while not pool.pids:
+                await asyncio.sleep(0.02)
+        niceness.append(os.getpriority(os.PRIO_PROCESS, pool.pids[0]))
+
+    with_pool("compile", test)
+    with_pool("reuse", test)
+    with_pool("run-once", test)
+    own, compiling, counting, once = niceness
+    assert once == own, "on the command line nobody is waited for"
+    assert own < compiling < counting or counting == 19, niceness
+
+
 def test_a_worker_over_its_time_is_killed() -> None:
     async def test(pool: WorkerPool) -> None:
         await last_of(pool, compile_request())

@@ -125,6 +125,11 @@ ROLES: dict[str, tuple[Callable[[], None], Callable[[Mapping[str, Any]], Iterato
 }
 
 
+_NICENESS = {"compile": 5, "run": 10, "reuse": 10}
+"""Where all cores are busy, the server answers first, then who types, then who runs. Alone, a run
+is as fast as ever."""
+
+
 def limit_memory(limit: int) -> None:
     """Let allocations beyond `limit` bytes fail with MemoryError instead of starving the machine.
 
@@ -180,6 +185,7 @@ def line_of(event: Mapping[str, Any], role: str) -> str:
 
 def main(argv: list[str]) -> None:
     role, memory, *folders = argv
+    os.nice(_NICENESS.get(role, 0))
     limit_memory(int(memory))
     if role != "run-once":  # which is its user's own, on files that are anywhere
         isolate(role, [Path(folder) for folder in folders])
