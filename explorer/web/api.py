@@ -10,8 +10,9 @@ from fastapi.responses import JSONResponse, Response
 
 from explorer.compiler.pipeline import STAGES
 from explorer.runtime.data.lists import available_lists
+from explorer.runtime.data.offered import AVAILABLE
 from explorer.runtime.data.triples import InputError
-from explorer.web.compiling import AVAILABLE, compile_cached, find_data, refusal
+from explorer.web.compiling import compile_cached, find_data, refusal
 from explorer.web.description import answers
 from explorer.web.description.answers import refused
 from explorer.web.description.openapi import takes

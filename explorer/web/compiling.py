@@ -16,9 +16,8 @@ from typing import Any
 from fastapi import FastAPI
 
 from explorer.compiler.pipeline import STAGES
-from explorer.runtime.data.graphs import available_graphs
-from explorer.runtime.data.lists import available_lists
-from explorer.runtime.data.triples import InputError, available, data_files
+from explorer.runtime.data.offered import AVAILABLE
+from explorer.runtime.data.triples import InputError, data_files
 from explorer.runtime.runs.events import Event, sentence_diagnostic
 from explorer.runtime.workers.pool import Pool
 from explorer.web import limits
@@ -47,6 +46,8 @@ class CompileRequest:
     data_dir: str | None = None
     data_changed: int = 0
     """The data that it is compiled for; if it is a file, where that is and when it changed."""
+    or_usual: bool = False
+    """Whether it is compiled for what such a model usually runs on, where it does not run on that data."""
     costs: tuple[str, ...] | None = None
     """Where only the kernels' costs are asked for: the kernels whose machine code is made for them."""
     first: bool = field(default=False, compare=False)
@@ -69,6 +70,7 @@ class CompileRequest:
             "snapshots": self.snapshots,
             "data": self.data,
             "data_dir": self.data_dir,
+            "or_usual": self.or_usual,
             "costs": self.costs,
             "first": self.first,
         }
@@ -268,14 +270,6 @@ def preset_data() -> frozenset[str]:
     return frozenset(entry["name"] for family in AVAILABLE.values() for entry in family(None))
 
 
-AVAILABLE: dict[str, Callable[[Path | None], list[dict[str, Any]]]] = {
-    "score": available,
-    "layer": available_graphs,
-    "op": available_lists,
-}
-"""What each family of definitions runs on."""
-
-
 async def compile_cached(
     app: FastAPI,
     text: str,
@@ -288,6 +282,7 @@ async def compile_cached(
     stages: Iterable[str] | None = None,
     snapshots: Iterable[str] | None = None,
     data: str = "",
+    or_usual: bool = False,
     costs: tuple[str, ...] | None = None,
     first: bool = False,
     session: str = "",
@@ -296,11 +291,13 @@ async def compile_cached(
     service, in a turn of the `session`; or that of its `first` form, as `CompileService.compile` has it.
 
     With `costs`, what its kernels cost in its place (`runtime.runs.costs`), in registers those named. A layer or an op
-    is compiled for `data`, or for none where the server has none of that name.
+    is compiled for `data`, or for none where the server has none of that name, or it does not run on that; with
+    `or_usual`, for what it usually runs on then.
     """
     service: CompileService = app.state.compiler
     # A score is the same for all data, and kept once.
-    found = await find_data(app, data) if data and runs_on_data(text) else None
+    depends = runs_on_data(text)
+    found = await find_data(app, data) if data and depends else None
     request = CompileRequest(
         text,
         name,
@@ -311,6 +308,7 @@ async def compile_cached(
         None if snapshots is None else tuple(snapshots),
         tuple(sorted((default_sizes or {}).items())),
         *(found or ("", None, 0)),
+        or_usual=or_usual and depends,
         costs=costs,
         first=first,
     )

@@ -21,13 +21,12 @@ from pydantic import TypeAdapter, ValidationError
 from explorer.compiler.decisions import Value
 from explorer.compiler.options import ARCHITECTURES, LARGEST_NEGATIVE_COUNT, LONGEST_VECTOR, PRECISIONS, Options
 from explorer.compiler.pipeline import STAGES
-from explorer.runtime.data.lists import DEFAULT, DEFAULTS
 from explorer.runtime.targets.gpu import device as gpu_device
 from explorer.runtime.targets.table import TARGETS, USUAL
 from explorer.store.database import StoreError
 from explorer.store.store import Store
 from explorer.web import limits, messages, settings
-from explorer.web.compiling import AVAILABLE, Compiled, compile_cached, runs_on_data
+from explorer.web.compiling import Compiled, compile_cached
 from explorer.web.entrance.leaving import while_there
 from explorer.web.entrance.students import Students
 from explorer.web.examples import Example, examples
@@ -46,8 +45,6 @@ DEFAULT_PANES = ("graph", "loops", "slc", "cuda")
 OP_PANES = ("slc", "slc.opt1", "slc.opt2", "slc.opt3", "dlc")
 """The same for an embedding operation: Ember's four levels, and what the machine runs."""
 MOST_PANES = 6
-USUAL_DATA = {"layer": {"": "small"}, "op": DEFAULTS}
-"""What is compiled for and run on until the reader chooses another, by family and kind of lists."""
 _read_sizes = TypeAdapter(messages.Sizes)
 _read_schedule = TypeAdapter(messages.Schedule)
 _read_options = TypeAdapter(messages.Options)
@@ -253,45 +250,21 @@ async def _compile(
     kernels cost, in registers those named."""
     locks: Locks = request.app.state.classroom.locks
     stages = locks.open_stages(stages)
-    asked = replace(edit, options={**_device_options(), **locks.open_options(edit.options)})
-    if not runs_on_data(edit.text):
-        return await _compile_for("", request, asked, stages, first, costs)
-    compiled = await _compile_for("", request, replace(asked, schedule={}), ["graph"])
-    if not compiled["ok"] or compiled["family"] not in USUAL_DATA:
-        return await _compile_for("", request, asked, stages, first, costs)
-    return await _compile_for(await _fitting_data(request, edit.data, compiled), request, asked, stages, first, costs)
-
-
-async def _compile_for(
-    data: str,
-    request: Request,
-    edit: Edit,
-    stages: Iterable[str],
-    first: bool = False,
-    costs: tuple[str, ...] | None = None,
-) -> Compiled:
     return await compile_cached(
         request.app,
         edit.text,
         sizes=edit.sizes,
         default_sizes=edit.default_sizes,
-        options=edit.options,
+        options={**_device_options(), **locks.open_options(edit.options)},
         schedule=edit.schedule,
         stages=stages,
         snapshots=sorted({pane.stage for pane in edit.panes if pane.diff or pane.at is not None}),
-        data=data,
+        data=edit.data,
+        or_usual=True,
         costs=costs,
         first=first,
         session=request.app.state.students.of(request),
     )
-
-
-async def _fitting_data(request: Request, wanted: str, compiled: Compiled) -> str:
-    """The data that is wanted, where it is offered to what is compiled; else what that usually runs on."""
-    family, lists = compiled["family"], views.kind_of_lists(compiled)
-    offered = await asyncio.to_thread(AVAILABLE[family], request.app.state.data_dir)
-    fitting = [entry["name"] for entry in offered if entry.get("for", "") == lists]
-    return wanted if wanted in fitting else USUAL_DATA[family].get(lists, DEFAULT)
 
 
 def _device_options() -> dict[str, str | int | bool]:
@@ -462,6 +435,7 @@ TEMPLATES.env.globals.update(
     targets=TARGETS,
     usual_target=USUAL,
     most_lines=code.MOST_LINES,
+    rows_of=code.rows_of,
     most_panes=MOST_PANES,
     architectures=ARCHITECTURES,
     precisions=PRECISIONS,

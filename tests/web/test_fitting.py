@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import html
 import json
 import re
+from collections.abc import Mapping
 from typing import Any
 
 import pytest
@@ -11,6 +13,7 @@ from fastapi.testclient import TestClient
 
 from explorer.checkout import CHECKOUT
 from explorer.compiler.pipeline import STAGES
+from explorer.web.compiling import CompileService, Flight
 
 STAGE_OF = {target: spec.name for spec in STAGES for target in spec.targets}
 ATTENTION = """dim B = 2, D = 16
@@ -64,6 +67,41 @@ def test_what_is_compiled_for_data_runs_on_it(client: TestClient, text: str, dat
     status, ran = run(client, text, data=data, compiled=answer["shown"])
     assert (status, ran.get("message")) == (200, "")
     assert (ran["sizes"], ran["sizes_from"]) == (answer["sizes"], answer["sizes_from"])
+
+
+@pytest.mark.parametrize(
+    ("text", "wanted", "data"),
+    [
+        (text_of("rgnn/rgcn"), "tiny", "tiny"),
+        (text_of("rgnn/rgcn"), "RM1:L0", "small"),
+        (text_of("rgnn/rgcn"), "", "small"),
+        (text_of("rgnn/rgcn"), "/etc/passwd", "small"),
+        (text_of("embedding/sls"), "RM3:L2", "RM3:L2"),
+        (text_of("embedding/sls"), "BigBird:8", "RM1:L0"),
+        (ATTENTION, "RM1:L0", "BigBird:8"),
+        (text_of("embedding/spmm"), "tiny", "tiny"),
+        (text_of("embedding/spmm"), "RM1:L0", "com-Youtube/500"),
+        (text_of("kge/transe_l1"), "RM1:L0", ""),
+        (text_of("rgnn/rgcn").replace("sum(", "summ("), "tiny", ""),
+    ],
+)
+def test_a_page_gets_an_edit_for_data_that_fits_it_of_one_compilation(
+    client: TestClient, monkeypatch: pytest.MonkeyPatch, text: str, wanted: str, data: str
+) -> None:
+    asked: list[Mapping[str, Any]] = []
+    ask = CompileService._ask
+
+    def counted(self: CompileService, flight: Flight) -> Any:
+        asked.append(flight.request.to_json())
+        return ask(self, flight)
+
+    monkeypatch.setattr(CompileService, "_ask", counted)
+    form = {"text": f"{text}\n# for {wanted}\n", "edit": "2", "data": wanted, "panes": '[{"stage": "cuda"}]'}
+    answer = client.post("/compile", data=form)
+    assert answer.status_code == 200
+    found = re.search(r'"data": "([^"]*)"', html.unescape(answer.text))
+    assert (found[1] if found else "") == data
+    assert len(asked) == 1
 
 
 def test_sizes_of_data_stand_between_those_that_are_given_and_the_usual(client: TestClient) -> None:

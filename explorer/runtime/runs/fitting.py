@@ -102,11 +102,14 @@ class Fitted:
         return isinstance(code, Code) and not is_made(code, self.compilation.options.arch)
 
 
-def fit(request: ModelRequest) -> Fitted:
-    """The request's model compiled for its data; for none, where it names none or the model is the same for all.
+def fit(request: ModelRequest, or_usual: bool = False) -> Fitted:
+    """The request's model compiled for its data; for none, where it names none or the model is the same for all. With
+    `or_usual`, where its data is none that such a model runs on, for what that usually does.
 
     Raises InputError for data that cannot be read."""
     compilation = attempt(request)
+    if compilation.ok and or_usual and compilation.family in ("layer", "op"):
+        request = _on_fitting_data(request, compilation)
     if not (compilation.ok and request.data and compilation.family in ("layer", "op")):
         return Fitted(compilation, sources(request, compilation))
     if compilation.family == "op":
@@ -114,6 +117,19 @@ def fit(request: ModelRequest) -> Fitted:
     counts = graph_counts(request.data, request.folder)
     compilation = attempt(request, counts, Path(request.data).name)
     return Fitted(compilation, sources(request, compilation), request.data)
+
+
+def _on_fitting_data(request: ModelRequest, compilation: Compilation) -> ModelRequest:
+    from explorer.runtime.data.offered import fitting  # loads Numba, which only this needs
+
+    owner = ""
+    if compilation.family == "op":
+        graph = compilation.stages["graph"].program
+        if not isinstance(graph, Graph):  # it was stopped
+            return request
+        owner = Sets.of(graph).owner
+    data = fitting(request.data, compilation.family, owner, request.folder)
+    return request if data == request.data else replace(request, data=data, data_dir=None)
 
 
 def fit_op(request: ModelRequest, compilation: Compilation, lists: Lists) -> Fitted:
