@@ -208,6 +208,9 @@ def test_runs_make_way_for_compilations_and_these_for_the_server() -> None:
             while not pool.pids:
                 await asyncio.sleep(0.02)
         niceness.append(os.getpriority(os.PRIO_PROCESS, pool.pids[0]))
+        grouped = Path(f"/proc/{pool.pids[0]}/autogroup")
+        if grouped.exists():  # then sessions share the cores, and a process's niceness counts within its own alone
+            assert grouped.read_text().split()[-1] == str(niceness[-1] - niceness[0])
 
     with_pool("compile", test)
     with_pool("reuse", test)
