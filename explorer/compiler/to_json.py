@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from explorer.compiler.decisions import Choice, Schedule
 from explorer.compiler.ir.kernels import ScheduledKernel
-from explorer.compiler.ir.module import Module
+from explorer.compiler.ir.module import Module, print_program
 from explorer.compiler.ir.node import Line, Made, Origin, Span
-from explorer.compiler.ir.print.kernels import print_scheduled
 from explorer.compiler.pipeline import STAGES, StageSpec
 from explorer.compiler.stages import PassReport, Stage, Stages
 from explorer.compiler.unsupported import OutOfBudget
@@ -162,8 +161,9 @@ def _nests_json(compilation: Compilation, stage: Stage) -> Json:
 def _digest(compilation: Compilation, names: Iterable[str]) -> str:
     """What tells the text of some kernels from any other's, in 16 letters."""
     program = compilation.stages["kernels"].program
-    texts = [str(print_scheduled(kernel)) for name in names for kernel in [kernel_of(program, name)] if kernel]
-    return sha256("".join(texts).encode()).hexdigest()[:16]
+    kernels = [kernel for name in names if (kernel := kernel_of(program, name)) is not None]
+    text = "\n".join(line.text for kernel in kernels for line in print_program(kernel))
+    return sha256(text.encode()).hexdigest()[:16]
 
 
 def kernel_of(program: object, name: str) -> ScheduledKernel | None:

@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from functools import cached_property
 
 from explorer.compiler.frozen import dataclass, replace
-from explorer.compiler.ir.node import Extent, Line, Node, VerificationError
+from explorer.compiler.ir.node import Extent, Line, Node, VerificationError, once
 
 Shape = tuple[Extent, ...]
 
@@ -267,6 +267,7 @@ def operator_name(operator: Operator, shape: Shape) -> str:
     return type(operator).__name__.lower()
 
 
+@once
 def print_graph(graph: Graph) -> tuple[Line, ...]:
     """One line a declaration and one a value, with index set, shape and dependencies in columns."""
     lines = [Line(f"{graph.family} {graph.name} over {graph.domain}")]

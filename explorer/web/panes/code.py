@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any
 
-from markupsafe import Markup
+from markupsafe import Markup, escape
 
 from explorer.compiler.codegen.cuda.program import DEVICE_FUNCTIONS
 from explorer.compiler.pipeline import STAGES
@@ -46,9 +46,9 @@ class CodeLine:
     @property
     def css(self) -> str:
         """The line's classes: its unit, whether a pass made it or it comes from no operation, its mark."""
-        unit = {"access": "ua", "execute": "ux"}.get(self.unit, "")
-        origin = "made" if self.made else "" if self.operations else "none"
-        return " ".join(filter(None, ("l", unit, origin, self.mark)))
+        unit = {"access": " ua", "execute": " ux"}.get(self.unit, "")
+        origin = " made" if self.made else "" if self.operations else " none"
+        return f"l{unit}{origin}{' ' if self.mark else ''}{self.mark}"
 
 
 FILL = CodeLine(0, Markup(""), mark="fill")
@@ -64,6 +64,39 @@ class Code:
     total: int
     has_units: bool
     folded: tuple[CodeLine, ...] = ()
+
+
+def rows_of(lines: Iterable[CodeLine], has_units: bool) -> Markup:
+    """Lines as the page has them, with a column for their unit where the text `has_units`.
+
+    A page has hundreds: a template takes three times as long for them. What comes from outside is escaped, the text by
+    `highlight`."""
+    return Markup("".join(_row(line, has_units) for line in lines))
+
+
+def _row(line: CodeLine, has_units: bool) -> str:
+    operations = f' data-operations="{" ".join(map(str, line.operations))}"' if line.operations else ""
+    unit = _UNITS[line.unit] if has_units else ""
+    source = f'<span class="from">{escape(line.of)}</span>' if line.of else ""
+    made = ""
+    if line.made is not None:
+        made = " data-made"
+        source += _MAKER.format(**{name: escape(value) for name, value in vars(line.made).items()})
+    return (
+        f'<div class="{line.css}"{operations}{made}><span class="g">{line.number or ""}</span>{unit}'
+        f'<span class="t">{line.html}</span>{source}</div>\n'
+    )
+
+
+_UNITS = {
+    "access": '<span class="u ua">A</span>',
+    "execute": '<span class="u ux">X</span>',
+    "": '<span class="u "></span>',
+}
+_MAKER = (
+    '<span class="from"><button type="button" tabindex="-1" data-act="made-by" data-stage="{stage}"'
+    ' data-pass="{number}" title="no operation of its own: made by the pass {by} of {stage}">{name}</button></span>'
+)
 
 
 def _text(lines: Iterable[Mapping[str, Any]]) -> str:

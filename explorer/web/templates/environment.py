@@ -16,6 +16,7 @@ from explorer.checkout import CHECKOUT
 TEMPLATES = Jinja2Templates(directory=Path(__file__).parent)
 TEMPLATES.env.trim_blocks = True
 TEMPLATES.env.lstrip_blocks = True
+TEMPLATES.env.auto_reload = False  # or each answer asks for the times of thirty files
 
 
 def drawn(request: Request, name: str, context: Mapping[str, Any], status: int = HTTPStatus.OK) -> HTMLResponse:
