@@ -52,6 +52,7 @@ class Server(uvicorn.Server):
                 server_header=False,
                 http=doorkeeper,  # type: ignore[arg-type]  # whatever makes connections will do
                 ws_max_size=limits.BODY_BYTES,
+                ws_per_message_deflate=False,  # the page's answers are not packed either: a proxy may do both
                 # Without a proxy that is named, anyone could say to be anyone.
                 proxy_headers=bool(proxies),
                 forwarded_allow_ips=list(proxies),

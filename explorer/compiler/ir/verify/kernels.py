@@ -100,7 +100,8 @@ def _verify_names(kernel: ScheduledKernel) -> None:
 
 
 def _verify_scope(body: tuple[Statement, ...], known: set[str], writable: set[str]) -> None:
-    known, writable = set(known), set(writable)
+    """What is defined in a body is known and writable from there to its end: both sets are left as they were."""
+    own: set[str] = set()
     for statement in body:
         if not statement.origin:
             raise VerificationError(f"no origin: {print_step(statement)}")
@@ -112,12 +113,16 @@ def _verify_scope(body: tuple[Statement, ...], known: set[str], writable: set[st
         defined = result_of(statement)
         if defined is not None and defined in known:
             raise broken(statement, f"{defined} shadows")
-        if isinstance(statement, Loop | Where):
-            _verify_scope(statement.body, known | ({defined} if defined else set()), writable)
-        elif defined is not None:
+        if defined is not None:
             known.add(defined)
-        if isinstance(statement, Tile | Accumulator):
+            own.add(defined)
+        if isinstance(statement, Loop | Where):
+            _verify_scope(statement.body, known, writable)
+            known.discard(defined or "")
+        elif isinstance(statement, Tile | Accumulator):
             writable.add(statement.name)
+    known -= own
+    writable -= own
 
 
 def _verify_grid(kernel: ScheduledKernel) -> None:

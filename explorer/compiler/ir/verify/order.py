@@ -1,6 +1,6 @@
 """The rule of memory that threads share: what one stores and another reads, or stores, has a barrier between.
 
-Each body is looked at once. What matters of it outside is a `_Summary`: which accesses an earlier one may meet, and
+Each body is looked at once. What matters of it outside is a `Summary`: which accesses an earlier one may meet, and
 with which barrier before them; which a later one may meet, and with which barrier after them. Statements in a row, and
 the iterations of a loop, are put together of those.
 
@@ -9,10 +9,8 @@ Where there are copies to a tile, only a barrier after copies settles what they 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass, field
 from math import inf
-from typing import Literal, NamedTuple, TypeVar
+from typing import NamedTuple
 
 from explorer.compiler.ir.kernels import (
     AtomicAccumulate,
@@ -26,7 +24,7 @@ from explorer.compiler.ir.kernels import (
     Tile,
     Where,
 )
-from explorer.compiler.ir.loops import Accumulate, Index, Load, Store
+from explorer.compiler.ir.loops import Accumulate, Compute, Index, Load, Store
 from explorer.compiler.ir.node import Atom
 from explorer.compiler.ir.verify.index_forms import IndexForms
 from explorer.compiler.ir.verify.sharing import (
@@ -41,15 +39,27 @@ from explorer.compiler.ir.verify.sharing import (
     shared_loops,
     statements,
 )
+from explorer.compiler.ir.verify.summaries import (
+    ARRIVED,
+    BLOCK,
+    KERNEL,
+    NONE,
+    NOTHING,
+    WARP,
+    Access,
+    Around,
+    Kind,
+    Past,
+    Place,
+    Summary,
+    covered,
+    in_another,
+)
 
-NOTHING, WARP, BLOCK, ARRIVED, KERNEL = range(5)
-"""What threads may wait for one another at, and for their copies; the blocks of a kernel cannot."""
 MEETS = {"warp": WARP, "block": BLOCK}
-Kind = Literal["read", "write", "copy", "atomic"]
 WRITES: tuple[Kind, ...] = ("write", "copy")
 OWN = (frozenset({"thread"}), frozenset({"warp", "lane"}))
 """The levels at which a thread of a block does its own work."""
-NONE: frozenset[str] = frozenset()
 WAITS = {
     WARP: "barrier warp",
     BLOCK: "barrier block",
@@ -64,100 +74,12 @@ VERBS: dict[Kind, str] = {
 }
 
 
-@dataclass(frozen=True, eq=False)
-class _Place:
-    """An index, as far as it decides who has the element: two that are equal have `common` in common, a number that
-    stands for the form, unless a loop has gone on whose variable is among `changes`. `owners` are the bound loops that
-    decide who has it."""
-
-    common: int
-    changes: frozenset[str]
-    owners: frozenset[str]
-
-
-@dataclass(frozen=True, eq=False)
-class _Access:
-    """A statement's access to an element of memory that threads share; `fixed` are shared loops of whose iterations one
-    alone does it."""
-
-    statement: Statement
-    array: str
-    indices: tuple[Atom, ...]
-    kind: Kind
-    places: tuple[_Place, ...]
-    depends: frozenset[str]  # the variables of loops that the indices come from
-    around: tuple[str, ...]  # the variables of the shared loops
-    levels: frozenset[str]  # at which each member does it for itself; at others all read alike, one writes
-    settled: int  # the barrier behind which it disturbs nothing: the block's own is settled in the block
-    fixed: frozenset[tuple[Atom, Atom]]  # by variable, the iteration
-    only: frozenset[tuple[Atom, Atom]]  # likewise, of the loops that nobody shares
-    limits: frozenset[tuple[str, float, float]]  # what the conditions around say of names: the least and most they are
-
-
-class _Past(NamedTuple):
-    """An access as later statements see it: `stale` are variables of loops that went on since, `older` those, of loops
-    whose iterations take turns, that went on more than once, `left` those whose loop has ended since."""
-
-    access: _Access
-    stale: frozenset[str] = NONE
-    older: frozenset[str] = NONE
-    left: frozenset[str] = NONE
-
-
 class _Turn(NamedTuple):
     """`(slab + 1) % 2`: an index that goes round with a loop nobody shares."""
 
     loop: str
     ahead: int
     every: int
-
-
-@dataclass
-class _Summary:
-    """What statements do. By array: the accesses that earlier ones may meet, each with the widest barrier before it,
-    and those that later ones may meet, with the widest barrier since; where ways differ, the narrowest."""
-
-    first: dict[str, dict[_Access, int]] = field(default_factory=dict)
-    last: dict[str, dict[_Past, int]] = field(default_factory=dict)
-    passed: int = NOTHING  # the widest barrier that is surely passed
-    renewed: set[str] = field(default_factory=set)  # the tiles that are declared: what was before is of another one
-
-    def then(self, later: _Summary) -> None:
-        """This, and `later` after it."""
-        for array, entering in later.first.items():
-            if array not in self.renewed:
-                mine = self.first.setdefault(array, {})
-                for access, waited in entering.items():
-                    _add(mine, access, access, max(waited, self.passed))
-        if later.passed or later.renewed:
-            self.last = {
-                array: past if not later.passed else _after_barrier(past, later.passed)
-                for array, past in self.last.items()
-                if array not in later.renewed
-            }
-        for array, left in later.last.items():
-            mine_left = self.last.setdefault(array, {})
-            for past, waited in left.items():
-                _add(mine_left, past, past.access, waited)
-        self.passed = max(self.passed, later.passed)
-        self.renewed |= later.renewed
-
-
-Known = TypeVar("Known", bound=_Access | _Past)
-
-
-def _add(held: dict[Known, int], key: Known, access: _Access, waited: int) -> None:
-    """Notes an access, unless it is settled."""
-    if waited < access.settled:
-        held[key] = min(waited, held.get(key, waited))
-
-
-def _after_barrier(last: dict[_Past, int], met: int) -> dict[_Past, int]:
-    """The accesses as they are seen from behind a barrier."""
-    behind: dict[_Past, int] = {}
-    for past, waited in last.items():
-        _add(behind, past, past.access, max(waited, met))
-    return behind
 
 
 def verify_order(kernel: ScheduledKernel, shared: dict[str, Share]) -> None:
@@ -178,8 +100,9 @@ class _Order:
         self.copied: set[str] = set()
         self.found: set[str] = set()
         self.stored: set[str] = set()
-        self.places: dict[Atom, _Place] = {}
+        self.places: dict[Atom, Place] = {}
         self.numbers: dict[object, int] = {}
+        self.here: Around | None = None
         self._note(kernel)
         self.bound = frozenset(variable for variable, loop in self.loops.items() if is_shared(loop))
         self.turning = {turn.loop for turn in self.turns.values()}
@@ -207,31 +130,33 @@ class _Order:
                         self.found.add(statement.result)
         self.scope |= {buffer.name: NONE for buffer in kernel.buffers if buffer.name in written}
 
-    def body(self, body: tuple[Statement, ...], path: Path) -> _Summary:
+    def body(self, body: tuple[Statement, ...], path: Path) -> Summary:
         """What a body does; raises for what goes wrong in it."""
-        before = _Summary()
+        before = Summary()
         for statement in body:
-            for after in self._summaries(statement, path):
-                self._meet(before.last, after.first)
-                before.then(after)
+            match statement:
+                case Index() | Compute():
+                    pass
+                case Loop() | Where():
+                    self._after(before, self._block(statement, path))
+                case Barrier():
+                    before.then(Summary(passed=ARRIVED if statement.copies else MEETS[statement.level]))
+                case Tile():
+                    before.then(Summary(renewed={statement.name}))
+                case _:
+                    for array, indices, kind in _touched(statement):
+                        access = self._access(statement, array, indices, kind, path)
+                        if access is not None:
+                            done = Summary({array: {access: NOTHING}}, {array: {Past(access): NOTHING}})
+                            self._after(before, done)
         return before
 
-    def _summaries(self, statement: Statement, path: Path) -> Iterator[_Summary]:
-        """What a statement does, one thing after another."""
-        match statement:
-            case Loop() | Where():
-                yield self._block(statement, path)
-            case Barrier():
-                yield _Summary(passed=ARRIVED if statement.copies else MEETS[statement.level])
-            case Tile():
-                yield _Summary(renewed={statement.name})
-            case _:
-                for array, indices, kind in _touched(statement):
-                    access = self._access(statement, array, indices, kind, path)
-                    if access is not None:
-                        yield _Summary({array: {access: NOTHING}}, {array: {_Past(access): NOTHING}})
+    def _after(self, before: Summary, summary: Summary) -> None:
+        """Adds what is done next to what has been."""
+        self._meet(before.last, summary.first)
+        before.then(summary)
 
-    def _block(self, block: Loop | Where, path: Path) -> _Summary:
+    def _block(self, block: Loop | Where, path: Path) -> Summary:
         """The body, and for a loop that nobody shares, again after itself; or not at all."""
         summary = self.body(block.body, (*path, block))
         if isinstance(block, Loop) and not is_shared(block):
@@ -244,18 +169,18 @@ class _Order:
             summary.passed, summary.renewed = NOTHING, set()
         return summary
 
-    def _repeat(self, summary: _Summary, variable: str) -> None:
+    def _repeat(self, summary: Summary, variable: str) -> None:
         """The iterations of a loop meet the ones before; where they take turns, also those before these."""
         once = self._aged(summary.last, variable)
         self._meet(once, summary.first)
         if variable in self.turning:
-            again = _Summary(last=once)
-            again.then(_Summary(passed=summary.passed, renewed=summary.renewed))
+            again = Summary(last=once)
+            again.then(Summary(passed=summary.passed, renewed=summary.renewed))
             once = self._aged(once, variable)  # where the loop begins again, the turns do not go on
             self._meet(self._aged(again.last, variable), summary.first)
         summary.last = once
 
-    def _aged(self, last: dict[str, dict[_Past, int]], variable: str) -> dict[str, dict[_Past, int]]:
+    def _aged(self, last: dict[str, dict[Past, int]], variable: str) -> dict[str, dict[Past, int]]:
         """Accesses as the next iteration sees them: what depends on the loop's variable has changed."""
         changed = frozenset({variable})
         turns = changed if variable in self.turning else NONE
@@ -283,19 +208,20 @@ class _Order:
 
     def _access(
         self, statement: Statement, array: str, indices: tuple[Atom, ...], kind: Kind, path: Path
-    ) -> _Access | None:
+    ) -> Access | None:
         """A statement's access, if others may disturb it; raises if it is no element that one thread writes."""
         if array in self.tiles and not isinstance(statement, Store) and array not in self.stored:
             raise broken(statement, f"{array} is read before anything is stored in it")
-        self.stored |= {array}
+        self.stored.add(array)
         if array not in self.scope:
             return None
-        loops, scope = shared_loops(path), self.scope[array]
+        here, scope = self._around(path), self.scope[array]
+        loops = here.loops
         around = tuple(loop.variable for loop in loops if loop.variable not in scope and not self._one_block(loop))
         depends = NONE.union(*(self.depends.get(str(index), NONE) for index in indices))
         if kind in WRITES:
             self._alone(statement, around, indices, path)
-        return _Access(
+        return Access(
             statement=statement,
             array=array,
             indices=indices,
@@ -305,10 +231,24 @@ class _Order:
             around=around,
             levels=frozenset(loop.bind for loop in loops if loop.bind not in GRID),
             settled=self._settling(array, around),
-            fixed=frozenset((left, right) for left, right in self._fixed(path) if left in self.bound),
-            only=frozenset((left, right) for left, right in self._fixed(path) if left not in self.bound),
-            limits=frozenset(_limits(step) for step in path if isinstance(step, Where)),
+            fixed=here.fixed,
+            only=here.only,
+            limits=here.limits,
         )
+
+    def _around(self, path: Path) -> Around:
+        """What is around the statements of a body, found once for those in a row."""
+        if self.here is None or self.here.path is not path:
+            wheres = [step for step in path if isinstance(step, Where)]
+            fixed = {
+                (where.left, where.right)
+                for where in wheres
+                if where.comparison == "==" and where.left in self.loops and isinstance(where.right, int)
+            }
+            shared = frozenset(each for each in fixed if each[0] in self.bound)
+            limits = frozenset(_limits(where) for where in wheres)
+            self.here = Around(path, shared_loops(path), shared, frozenset(fixed) - shared, limits)
+        return self.here
 
     def _settling(self, array: str, around: tuple[str, ...]) -> int:
         if any(self.loops[variable].bind in GRID for variable in around):
@@ -318,11 +258,6 @@ class _Order:
     def _one_block(self, loop: Loop) -> bool:
         """Whether a loop over blocks has but one, whose threads may wait for one another."""
         return loop.bind in GRID and iterations(self.kernel, loop) == 1
-
-    def _fixed(self, path: Path) -> frozenset[tuple[Atom, Atom]]:
-        """The loops around of whose iterations a condition leaves one."""
-        wheres = (step for step in path if isinstance(step, Where) and step.comparison == "==")
-        return frozenset((w.left, w.right) for w in wheres if w.left in self.loops and isinstance(w.right, int))
 
     def _alone(self, statement: Statement, around: tuple[str, ...], indices: tuple[Atom, ...], path: Path) -> None:
         """No two threads write to one element: each bound loop around tells elements apart, or but one writes."""
@@ -344,7 +279,7 @@ class _Order:
             return self.depends.get(str(index), NONE)
         return NONE
 
-    def _place(self, index: Atom) -> _Place:
+    def _place(self, index: Atom) -> Place:
         if index not in self.places:
             form = self.forms.get(str(index))
             if form is None or not form.tells_apart:
@@ -358,7 +293,7 @@ class _Order:
                 names = [name for name in names if name not in self.loops]
             changes = (self.depends.get(str(name), NONE) - {name} for name in names if name not in self.bound)
             number = self.numbers.setdefault(common, len(self.numbers))
-            self.places[index] = _Place(number, NONE.union(*changes), owners)
+            self.places[index] = Place(number, NONE.union(*changes), owners)
         return self.places[index]
 
     def _symbol(self, name: Atom) -> object:
@@ -371,7 +306,7 @@ class _Order:
     def _deciding(self, name: str) -> frozenset[str]:
         return frozenset({name}) if name in self.bound else self.depends.get(name, NONE) & self.bound
 
-    def _meet(self, last: dict[str, dict[_Past, int]], first: dict[str, dict[_Access, int]]) -> None:
+    def _meet(self, last: dict[str, dict[Past, int]], first: dict[str, dict[Access, int]]) -> None:
         """Raises if two accesses may be of one element by different threads that have not waited."""
         for array, entering in first.items():
             for access, before in entering.items():
@@ -379,10 +314,10 @@ class _Order:
                     if (access.kind in WRITES or past.access.kind != access.kind) and not self._settled(access, past):
                         self._wait(access, past, max(before, since))
 
-    def _settled(self, access: _Access, past: _Past) -> bool:
-        return _in_another(access, past) or self._by_turns(access, past) or self._scattered(access, past)
+    def _settled(self, access: Access, past: Past) -> bool:
+        return in_another(access, past) or self._by_turns(access, past) or self._scattered(access, past)
 
-    def _by_turns(self, access: _Access, past: _Past) -> bool:
+    def _by_turns(self, access: Access, past: Past) -> bool:
         """Whether the other access was in this iteration or the one before, and has another turn."""
         for mine, theirs in zip(access.indices, past.access.indices, strict=False):
             own, other = self.turns.get(str(mine)), self.turns.get(str(theirs))
@@ -392,7 +327,7 @@ class _Order:
                     return True
         return False
 
-    def _elsewhere(self, access: _Access, past: _Past) -> bool:
+    def _elsewhere(self, access: Access, past: Past) -> bool:
         """Whether the other access was in an earlier iteration of a loop that tells their elements apart."""
         gone_on = past.stale - past.left
         for mine, theirs in zip(access.indices, past.access.indices, strict=False):
@@ -401,7 +336,7 @@ class _Order:
                 return True
         return False
 
-    def _scattered(self, access: _Access, past: _Past) -> bool:
+    def _scattered(self, access: Access, past: Past) -> bool:
         """Whether one store, in another iteration, goes where memory says, or where an atomic found it: then that
         decides who writes what. A counter that only grows is never found twice at one number. If conditions on one
         scalar that memory has leave other rows to a store than to atomics, memory decides that, too: a row is either
@@ -413,7 +348,7 @@ class _Order:
             return False
         return any(self.depends.get(str(index), NONE) & past.stale for index in access.indices if self._is_found(index))
 
-    def _told_apart(self, access: _Access, other: _Access) -> bool:
+    def _told_apart(self, access: Access, other: Access) -> bool:
         """Whether two accesses go where memory says, and conditions leave them different values of a scalar that it
         has."""
         if not all(any(self._is_found(index) for index in each.indices) for each in (access, other)):
@@ -429,9 +364,9 @@ class _Order:
         form = self.forms.get(str(index))
         return index in self.found or (form is not None and form.behind_found)
 
-    def _wait(self, access: _Access, past: _Past, waited: int) -> None:
+    def _wait(self, access: Access, past: Past, waited: int) -> None:
         other = past.access
-        mine, theirs = _covered(access, past)
+        mine, theirs = covered(access, past)
         needed = max(self._level(access, mine), self._level(other, theirs))
         own = access.levels in OWN or (access.levels == {"lane"} and self.kernel.threads == LANES)
         alike = access.levels == other.levels and (own or access.kind == other.kind == "write")
@@ -443,10 +378,10 @@ class _Order:
             rule = f"{access.array} was {VERBS[other.kind]}, with no {WAITS[needed]} between"
             raise broken(access.statement, rule)
 
-    def _in_a_warp(self, access: _Access) -> bool:
+    def _in_a_warp(self, access: Access) -> bool:
         return "warp" in access.levels or self.kernel.threads == LANES
 
-    def _level(self, access: _Access, covered: set[str]) -> int:
+    def _level(self, access: Access, covered: set[str]) -> int:
         """What threads must have waited at, of whom only the loops in `covered` are known to agree."""
         apart = [self.loops[variable].bind for variable in access.around if variable not in covered]
         if any(level in GRID for level in apart):
@@ -485,22 +420,3 @@ def _limits(where: Where) -> tuple[str, float, float]:
             least = bound + 1 if comparison == "<" else bound
             return name, least, bound if comparison == "==" else inf
     return "", -inf, inf
-
-
-def _in_another(access: _Access, past: _Past) -> bool:
-    """Whether conditions leave either to another iteration of a loop that nobody shares, and it is still the same one:
-    then they do not both come to pass in it, and those of others meet as the loop is put together with itself."""
-    here = [(each, number) for each, number in past.access.only if each not in past.stale]
-    return any(each == other and number != theirs for each, number in access.only for other, theirs in here)
-
-
-def _covered(access: _Access, past: _Past) -> tuple[set[str], set[str]]:
-    """The bound loops around either whose iteration is the same where the two accesses meet in an element."""
-    same = {str(variable) for variable, _ in access.fixed & past.access.fixed}
-    mine, theirs = set(same), set(same)
-    if len(access.places) == len(past.access.places):
-        for place, match in zip(access.places, past.access.places, strict=True):
-            if place.common == match.common and not match.changes & past.stale:
-                mine |= place.owners
-                theirs |= match.owners
-    return mine, theirs

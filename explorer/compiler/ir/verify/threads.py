@@ -129,8 +129,9 @@ class _Sum(NamedTuple):
         return _Sum(start, self.parts | other.parts, self.reduction or other.reduction)
 
 
-def _touched_sums(kernel: ScheduledKernel) -> dict[int, frozenset[str]]:
-    """The accumulators and register tiles that each block's statements touch, by the block's identity."""
+def _touched_sums(kernel: ScheduledKernel) -> dict[int, set[str]]:
+    """The accumulators and register tiles that each block's statements touch, or declare, and each statement itself, by
+    the identity of those that do."""
     touched: dict[int, set[str]] = {}
     sums = {node.name for node in walk(kernel) if isinstance(node, Accumulator | Tile)}
     for statement, path in statements(kernel):
@@ -141,7 +142,9 @@ def _touched_sums(kernel: ScheduledKernel) -> dict[int, frozenset[str]]:
                 touched[id(block)] |= names
         if isinstance(statement, Loop | Where):
             touched[id(statement)] = set()
-    return {block: frozenset(names) for block, names in touched.items()}
+        elif names or isinstance(statement, Accumulator | Tile):
+            touched[id(statement)] = names
+    return touched
 
 
 class _Sums:
@@ -159,6 +162,8 @@ class _Sums:
 
     def body(self, body: tuple[Statement, ...], path: Path) -> None:
         for statement in body:
+            if id(statement) not in self.touched:
+                continue
             self._reads(statement)
             match statement:
                 case Loop() | Where():
