@@ -87,7 +87,22 @@ def create_app(
         settings: dict[str, Any] = {"folders": [data_dir.resolve()] if data_dir else [], "quiet": quiet}
         compilers = WorkerPool("compile", concurrent=at_once, memory=limits.COMPILE_MEMORY, **settings)
         app.state.compilers = compilers
-        app.state.compiler = CompileService(compilers, at_once, compile_seconds, ended=metrics.compiled)
+        app.state.late = late = WorkerPool(
+            "compile",
+            concurrent=limits.concurrent_late(),
+            spare=0,
+            memory=limits.COMPILE_MEMORY,
+            niceness=limits.LATE_NICENESS,
+            **settings,
+        )
+        app.state.compiler = CompileService(
+            compilers,
+            at_once,
+            compile_seconds,
+            late=late,
+            late_concurrent=limits.concurrent_late(),
+            ended=metrics.compiled,
+        )
         new_pool = partial(WorkerPool, "reuse", spare=0, memory=limits.RUN_MEMORY, **settings)
         app.state.reuse = ReuseService(new_pool, run_seconds)
         if broker is None:
@@ -98,6 +113,7 @@ def create_app(
             app.state.runs = app.state.runners = _over_streams(broker, run_seconds)
         await app.state.keeper.open()
         compilers.open()
+        late.open()
         app.state.runners.open()
         try:
             yield
@@ -106,6 +122,7 @@ def create_app(
             await app.state.reuse.close()
             await app.state.runs.close()
             await app.state.runners.close()
+            await late.close()
             await compilers.close()
             await app.state.keeper.close()
 

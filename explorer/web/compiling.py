@@ -98,7 +98,8 @@ def refusal(message: str, detail: str = "") -> Compiled:
 class CompileService:
     """Compiles in a pool of workers, with single flight and a least-recently-used cache by content.
 
-    Sessions take turns, and what nobody waits for any more ends."""
+    Sessions take turns, and what nobody waits for any more ends. What is made on demand is compiled by the
+    workers of `late`, which make way for the others; where there are none, in a slow place among these."""
 
     def __init__(
         self,
@@ -106,15 +107,18 @@ class CompileService:
         concurrent: int,
         seconds: float = limits.COMPILE_SECONDS,
         *,
+        late: Pool | None = None,
+        late_concurrent: int = 1,
         ended: Callable[[Event], None] = lambda _: None,
     ) -> None:
         """`ended` is told the last event of each compilation that a worker was asked for."""
-        self._pool = pool
+        self._pool, self._late = pool, late
         self._seconds = seconds
         self._ended = ended
         self.hits = 0
         """Answers out of the cache."""
         self._turns = Turns(concurrent)
+        self._late_turns = Turns(late_concurrent)
         self._cache: OrderedDict[CompileRequest, tuple[Compiled, int]] = OrderedDict()
         self._kept_bytes = 0
         self._in_flight: dict[CompileRequest, Flight] = {}
@@ -128,12 +132,12 @@ class CompileService:
     @property
     def waiting(self) -> int:
         """How many compilations wait for a place."""
-        return self._turns.waiting
+        return self._turns.waiting + self._late_turns.waiting
 
     @property
     def running(self) -> int:
         """How many are under way."""
-        return self._turns.working
+        return self._turns.working + self._late_turns.working
 
     async def compile(self, request: CompileRequest, session: str = "") -> Compiled:
         """The compilation's JSON; `ok` is false for a bad model, and for one that hit a limit. What comes in a first
@@ -184,15 +188,18 @@ class CompileService:
     async def _compile(self, flight: Flight) -> Compiled:
         """In a quick place, unless the session's last was slow; what turns out to be slow there, and finds no place
         among the slow, begins again when it is their turn."""
+        apart = flight.request.is_late and self._late is not None
+        turns = self._late_turns if apart else self._turns
         is_slow = flight.session in self._slow or flight.request.is_late
         answer = None
         while answer is None:
-            async with self._turns.turn(flight.session, is_slow) as turn:
+            async with turns.turn(flight.session, is_slow) as turn:
                 flight.has_begun = True
-                answer = await self._answer_in(turn, flight)
+                answer = await self._answer_in(turn, turns, flight)
                 is_slow = turn.slow or answer is None
         self._ended(answer)
-        self._remember(flight.session, is_slow)
+        if not apart:
+            self._remember(flight.session, is_slow)
         size: int = answer.pop("bytes", 0)
         if answer.pop("event") == "failed":
             return refusal(answer["message"], answer["hint"])
@@ -200,13 +207,13 @@ class CompileService:
             self._keep(flight.request, answer, size)
         return answer
 
-    async def _answer_in(self, turn: Turn, flight: Flight) -> Compiled | None:
+    async def _answer_in(self, turn: Turn, turns: Turns, flight: Flight) -> Compiled | None:
         """The last event, or None where it is slow and has to make room for what is quick."""
         began = asyncio.get_running_loop().time()
         task = asyncio.create_task(self._ask(flight))
         try:
             await asyncio.wait({task}, timeout=None if turn.slow else limits.QUICK_SECONDS)
-            if not task.done() and not self._turns.becomes_slow(turn):
+            if not task.done() and not turns.becomes_slow(turn):
                 return None
             answer = await task
             turn.slow = asyncio.get_running_loop().time() - began > limits.QUICK_SECONDS
@@ -218,7 +225,8 @@ class CompileService:
     async def _ask(self, flight: Flight) -> Compiled:
         answer: Compiled = {}
         asked = {**flight.request.to_json(), "seconds": self._seconds * limits.STAGES_SHARE}
-        async with aclosing(self._pool.stream(asked, self._seconds)) as stream:
+        pool = self._late if self._late is not None and flight.request.is_late else self._pool
+        async with aclosing(pool.stream(asked, self._seconds)) as stream:
             async for event in stream:
                 answer = event
                 if event["event"] == "first" and not flight.first.done():

@@ -27,6 +27,8 @@ COMPILE_CACHE_BYTES = 32 << 20
 """Compilations kept, by content: the length of their JSON, of which Python makes some six times as much, and of what
 was asked. A class that opens one example costs one compilation."""
 COMPILES_WAITING = 200
+LATE_NICENESS = 10
+"""How far workers that make machine code make way for those that compile what is typed, whose niceness is 5."""
 QUICK_SECONDS = 2.0
 """A compilation that takes longer is slow: it may not hold the last place, and its session's next begins as a slow one.
 Four of five examples take less than a tenth."""
@@ -93,5 +95,10 @@ def concurrent_runs() -> int:
 
 
 def concurrent_compiles() -> int:
-    """Compilations at a time: at least two, so that PTX for one reader does not hold up another's typing."""
+    """Compilations at a time: at least two, so that a long text of one reader does not hold up another's typing."""
     return max(2, (os.cpu_count() or 1) // 2)
+
+
+def concurrent_late() -> int:
+    """Machine code that is made at a time, by workers of its own."""
+    return max(1, (os.cpu_count() or 1) // 4)

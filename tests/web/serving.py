@@ -99,7 +99,7 @@ def serving(
     gate = Gate()
     app = app or create_app()
     app.state.runs = RunQueue(gate, 1)
-    app.state.runners = app.state.compilers = gate
+    app.state.runners = app.state.compilers = app.state.late = gate
     app.state.compiler = CompileService(NoCompiler(), 1)
     server = Server(app, Doorkeeper(most, head_seconds), proxies)
     server.config.lifespan = "off"  # which would start workers

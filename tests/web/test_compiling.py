@@ -224,6 +224,32 @@ def test_texts_that_take_long_leave_a_place_to_others(monkeypatch: pytest.Monkey
     with_held(test)
 
 
+def test_machine_code_takes_no_place_of_what_is_typed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It has workers of its own; that it took long there makes nobody's typing slow."""
+    monkeypatch.setattr(limits, "QUICK_SECONDS", 0.02)
+
+    async def main() -> None:
+        pool, late = HeldPool(), HeldPool()
+        service = CompileService(pool, concurrent=2, late=late)
+        machine_code = [
+            asyncio.create_task(service.compile(request(f"long {i}", stages=("cuda", "ptx")), f"student {i}"))
+            for i in range(3)
+        ]
+        await until(lambda: late.begun == ["long 0"])
+        typed = [asyncio.create_task(service.compile(request(f"long text {i}"), f"student {i}")) for i in range(2)]
+        await until(lambda: pool.begun == ["long text 0", "long text 1"])
+        assert (service.running, service.waiting) == (3, 2)
+        pool.go.set()
+        assert all(answer["ok"] for answer in await asyncio.gather(*typed))
+        assert not any(task.done() for task in machine_code)
+        late.go.set()
+        assert all(answer["ok"] for answer in await asyncio.gather(*machine_code))
+        assert late.begun == ["long 0", "long 1", "long 2"]
+        assert not service._slow
+
+    asyncio.run(asyncio.wait_for(main(), 60))
+
+
 def test_sessions_take_turns_and_the_newest_of_each_comes_first() -> None:
     async def test(pool: HeldPool, service: CompileService) -> None:
         held = [asyncio.create_task(service.compile(request(f"long {i}"), f"holder {i}")) for i in range(2)]

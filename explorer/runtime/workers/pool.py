@@ -43,6 +43,11 @@ _REQUESTS_PER_WORKER: dict[Role, int] = {"compile": 4_000, "run": 200, "run-once
 little, and a new one's imports take as long as thirty of them."""
 
 
+_NICENESS: dict[Role, int] = {"compile": 5, "run": 15, "run-once": 0, "reuse": 15}
+"""Where all cores are busy, the server answers first, then who types, then who runs. Alone, a run is as fast as
+ever."""
+
+
 class WorkerLostError(Exception):
     """The worker ended, or never came up; the message is a sentence for the user."""
 
@@ -61,9 +66,11 @@ class Worker:
         """How long the last event's line was."""
 
     @classmethod
-    async def start(cls, role: Role, memory: int, quiet: bool, folders: Sequence[Path] = ()) -> Worker:
+    async def start(
+        cls, role: Role, memory: int, quiet: bool, folders: Sequence[Path] = (), niceness: int | None = None
+    ) -> Worker:
         """Start a process and wait until it is warm. Its stderr is dropped if `quiet`, else inherited; it may read the
-        `folders`.
+        `folders`. It makes way for others by its `niceness`, or by what is usual for its role.
 
         Raises WorkerLostError when it ends or stays silent.
         """
@@ -73,6 +80,7 @@ class Worker:
             "explorer.runtime.workers.worker",
             role,
             str(memory),
+            str(_NICENESS[role] if niceness is None else niceness),
             *map(str, folders),
             stdin=asyncio.subprocess.PIPE,
             stdout=asyncio.subprocess.PIPE,
@@ -189,9 +197,11 @@ class WorkerPool:
         memory: int = RUN_MEMORY,
         quiet: bool = False,
         folders: Sequence[Path] = (),
+        niceness: int | None = None,
     ) -> None:
         self.role: Role = role
         self._folders = folders
+        self._niceness = niceness
         self._total = concurrent + spare
         self._memory = memory
         self._quiet = quiet
@@ -286,7 +296,7 @@ class WorkerPool:
         try:
             # On few cores, the first is ready sooner if the next does not start beside it.
             async with self._one_at_a_time:
-                started = await Worker.start(self.role, self._memory, self._quiet, self._folders)
+                started = await Worker.start(self.role, self._memory, self._quiet, self._folders, self._niceness)
             self._workers.add(started)
             self._watch(started)
         except OSError as error:

@@ -1,5 +1,5 @@
 """A process that compiles or runs models for another one: `python -m explorer.runtime.workers.worker ROLE MEMORY
-[FOLDER ...]`, which it may read besides what it computes with.
+NICENESS [FOLDER ...]`, which it may read besides what it computes with.
 
 Requests come on stdin and events go to stdout, one JSON object a line. The first line out is `ready`; each request is
 answered by `taken` at once, and then by events of which the last is `result` or `failed`. The process ends when stdin
@@ -137,11 +137,6 @@ ROLES: dict[str, tuple[Callable[[], None], Callable[[Mapping[str, Any]], Iterato
 }
 
 
-_NICENESS = {"compile": 5, "run": 15, "reuse": 15}
-"""Where all cores are busy, the server answers first, then who types, then who runs. Alone, a run
-is as fast as ever."""
-
-
 def make_way(niceness: int) -> None:
     """Leave the cores to others first: as a process, and where the system shares them out by session, as its session.
 
@@ -206,8 +201,8 @@ def line_of(event: Mapping[str, Any], role: str) -> str:
 
 
 def main(argv: list[str]) -> None:
-    role, memory, *folders = argv
-    make_way(_NICENESS.get(role, 0))
+    role, memory, niceness, *folders = argv
+    make_way(int(niceness))
     limit_memory(int(memory))
     if role != "run-once":  # which is its user's own, on files that are anywhere
         isolate(role, [Path(folder) for folder in folders])

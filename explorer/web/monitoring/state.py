@@ -45,7 +45,7 @@ class StateCollector(Collector):
         if isinstance(self._state.runs, Line):
             yield from _of_runs(self._state.runs)
         yield from _of_compiler(self._state.compiler)
-        pools = {"compile": self._state.compilers, "run": self._state.runners}
+        pools = {"compile": self._state.compilers, "late": self._state.late, "run": self._state.runners}
         yield from _of_workers({role: pool for role, pool in pools.items() if isinstance(pool, Workers)})
         yield from _of_students(self._state.sessions)
         yield _labelled("explorer_memory_bytes", "Memory of the process tree.", "process", self._memory)
