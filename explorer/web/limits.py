@@ -27,8 +27,8 @@ COMPILE_CACHE_BYTES = 32 << 20
 """Compilations kept, by content: the length of their JSON, of which Python makes some six times as much, and of what
 was asked. A class that opens one example costs one compilation."""
 COMPILES_WAITING = 200
-LATE_NICENESS = 10
-"""How far workers that make machine code make way for those that compile what is typed, whose niceness is 5."""
+LATE_NICENESS = 3
+"""How far workers that make machine code make way for those that compile what is typed, whose niceness is 1."""
 QUICK_SECONDS = 2.0
 """A compilation that takes longer is slow: it may not hold the last place, and its session's next begins as a slow one.
 Four of five examples take less than a tenth."""

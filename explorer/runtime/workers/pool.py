@@ -43,9 +43,9 @@ _REQUESTS_PER_WORKER: dict[Role, int] = {"compile": 4_000, "run": 200, "run-once
 little, and a new one's imports take as long as thirty of them."""
 
 
-_NICENESS: dict[Role, int] = {"compile": 5, "run": 15, "run-once": 0, "reuse": 15}
-"""Where all cores are busy, the server answers first, then who types, then who runs. Alone, a run is as fast as
-ever."""
+_NICENESS: dict[Role, int] = {"compile": 1, "run": 5, "run-once": 0, "reuse": 5}
+"""Where all cores are busy, the server answers first, then who types, then who runs: a third as much as the server,
+since a run may take only so long, whatever else the computer does. Alone, it is as fast as ever."""
 
 
 class WorkerLostError(Exception):
