@@ -2,10 +2,10 @@
 
     explorer bench gpu_models [--models DIR] [--grad] [--only NAME,...] [--compiled NAME,...] [--jobs N] [--seconds S]
 
-Models run at four times the sizes that they name where these are 8 to 32; where that is refused, at their own. Many
-processes compile, draw and compute in float64; one at a time is on the device from where PyTorch is set up, caches
-flushed. A model is slower than eager where the 95 % interval of the ratio of medians lies above 1.03 and not both take
-under 10 us. Prints a table; status 1 where a model failed or is slower, 2 where there is no GPU.
+Models run at four times the sizes that they name where these are 8 to 32 (`--times`); where that is refused, at their
+own. Many processes compile, draw and compute in float64; one at a time is on the device from where PyTorch is set up,
+caches flushed. A model is slower than eager where the 95 % interval of the ratio of medians lies above 1.03 and not
+both take under 10 us. Prints a table; status 1 where a model failed or is slower, 2 where there is no GPU.
 """
 
 from __future__ import annotations
@@ -71,6 +71,8 @@ def parse(argv: Sequence[str]) -> argparse.Namespace:
     add("--only", default="", metavar="NAME,...", help="models of these names")
     add("--compiled", default="", metavar="NAME,...", help="these beside torch.compile too, or `all`")
     add("--graph", default="mutag", help="what layers run on; default %(default)s")
+    add("--lists", default=",".join(LISTS), help="what ops are of: the first that one takes; default %(default)s")
+    add("--times", type=int, default=GROWN, help="how many times as large sizes of 8 to 32 are; default %(default)s")
     add("--triples", default=DATA, help="what scores are of; default %(default)s")
     add("--jobs", type=int, default=8, help="processes that prepare models; default %(default)s")
     add("--seconds", type=float, default=1e6, help="begin no model after so long")
@@ -135,9 +137,9 @@ def measure(name: str, arguments: argparse.Namespace, lock: Path) -> dict[str, A
     made = explorer.compile(text, on_demand=True)
     if not made.ok:
         return {"failed": made.diagnostics[0].message}
-    kinds = {"score": (arguments.triples,), "layer": (arguments.graph,), "op": LISTS}
+    kinds = {"score": (arguments.triples,), "layer": (arguments.graph,), "op": tuple(arguments.lists.split(","))}
     last: Mapping[str, Any] = {}
-    for sizes in (grown(made.sizes), dict(made.sizes)):
+    for sizes in (grown(made.sizes, arguments.times), dict(made.sizes)):
         for data in kinds[made.family or ""]:
             last = run(text, sizes, data, name, arguments, lock)
             if last.get("median_ms"):
@@ -145,9 +147,9 @@ def measure(name: str, arguments: argparse.Namespace, lock: Path) -> dict[str, A
     return {"failed": str(last.get("message") or last.get("reason") or last)[:300]}
 
 
-def grown(sizes: Mapping[str, int]) -> dict[str, int]:
+def grown(sizes: Mapping[str, int], times: int = GROWN) -> dict[str, int]:
     """The larger sizes that a model is measured at."""
-    return {name: size * GROWN if size in SMALL else size for name, size in sizes.items()}
+    return {name: size * times if size in SMALL else size for name, size in sizes.items()}
 
 
 def run(
