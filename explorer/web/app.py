@@ -6,6 +6,7 @@ import logging
 from collections.abc import AsyncIterator, Collection, Container
 from contextlib import asynccontextmanager
 from functools import cache, partial
+from http import HTTPStatus
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +14,7 @@ from fastapi import APIRouter, FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
 from fastapi.routing import APIRoute
+from starlette.exceptions import HTTPException
 from starlette.responses import Response
 from starlette.staticfiles import StaticFiles
 from starlette.types import Scope
@@ -134,14 +136,15 @@ def create_app(
     app.state.checker = Checker()
     app.state.sessions = set()
     app.state.metrics, app.state.metrics_for = metrics, tuple(metrics_for)
-    described = health.router, monitoring.router, api.router, runs.router
+    described = health.router, monitoring.router, api.router, runs.router, keeping.router
     app.state.describe = cache(partial(openapi.describe, app.title, app.version, described))
-    routers = *described, keeping.router, openapi.router, students.joining, pages.router
+    routers = *described, openapi.router, students.joining, pages.router
     for router in (*routers, students.router, collecting.students, desk.entry, desk.router, collecting.router):
         _answer_head(router)
         app.include_router(router)
     app.mount("/static", VersionedFiles(directory=CHECKOUT / "static", check_dir=False), name="static")
     app.add_exception_handler(Exception, _failed)
+    app.add_exception_handler(HTTPStatus.METHOD_NOT_ALLOWED, _not_allowed)
     app.add_exception_handler(students.NotInClassError, students.not_in_class)
     app.add_exception_handler(RequestValidationError, _misunderstood)
     app.add_middleware(RequestLimits)
@@ -171,6 +174,15 @@ async def _misunderstood(request: Request, error: Exception) -> Response:
     what = str(first["msg"])
     answer = refusal(f"The field '{first['loc'][-1]}' is wrong: {what[:1].lower()}{what[1:]}.")
     return JSONResponse(answer, 422)
+
+
+async def _not_allowed(request: Request, error: Exception) -> Response:
+    """A method that a path does not take: those that it does, of which the router knows its first route's alone."""
+    assert isinstance(error, HTTPException)
+    described = request.app.state.describe()["paths"].get(request.url.path, {})
+    methods = {method.upper() for method in described} | ({"HEAD"} if "get" in described else set())
+    headers = {"Allow": ", ".join(sorted(methods))} if methods else error.headers
+    return JSONResponse({"detail": error.detail}, error.status_code, headers=headers)
 
 
 async def _failed(request: Request, error: Exception) -> Response:

@@ -68,7 +68,7 @@ def started(folder: Path) -> Iterator[tuple[int, int]]:
     with (
         (folder / "log").open("w") as written,
         subprocess.Popen(
-            [*command, "--instructor-token-file", str(token)],
+            [*command, "--instructor-token-file", str(token), "--store", str(folder / "store.db")],
             stdout=subprocess.PIPE,
             stderr=written,
             text=True,

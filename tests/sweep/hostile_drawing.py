@@ -19,6 +19,8 @@ from explorer.web.description import openapi
 from explorer.web.examples import examples
 from explorer.web.instructor import collecting, desk, students
 from explorer.web.instructor.token import COOKIE, PATH
+from explorer.web.keeping import routes as keeping
+from explorer.web.keeping.messages import ShareMessage
 from explorer.web.messages import CompileMessage, HandInMessage, RunMessage, RunOrder
 from explorer.web.monitoring import page as monitoring
 
@@ -26,6 +28,7 @@ BODIES: dict[str, type[BaseModel]] = {
     "/api/compile": CompileMessage,
     "/api/run": RunMessage,
     "/class/hand-in": HandInMessage,
+    "/api/share": ShareMessage,
 }
 """What the bodies are that routes read by themselves."""
 OFTEN = {
@@ -69,7 +72,7 @@ def routes() -> list[tuple[str, str, list[str], list[str]]]:
     """Every route as a method, a template, the names in its query and in its form."""
     found = []
     of_class = students.joining, students.router, collecting.students, desk.entry, desk.router, collecting.router
-    of_all = health.router, monitoring.router, api.router, openapi.router, runs.router, pages.router
+    of_all = health.router, monitoring.router, api.router, openapi.router, runs.router, pages.router, keeping.router
     for router in (*of_all, *of_class):
         for route in router.routes:
             if isinstance(route, APIRoute):
@@ -100,7 +103,7 @@ def request(source: random.Random) -> Drawn:
     method, template, query, form = source.choices(ROUTES, WEIGHTS)[0]
     kind = f"{method} {template}"
     path = template
-    for part in ("{folder}", "{name}", "{number}"):
+    for part in ("{folder}", "{name}", "{number}", "{link}"):
         path = path.replace(part, quote(text_of(source)[:40] or "x", safe="") if source.random() < 0.5 else "1")
     names = [name for name in query if source.random() < 0.8] + (["x"] if source.random() < 0.1 else [])
     if names:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from pathlib import Path
 from typing import Any
 
 import jsonschema
@@ -14,10 +15,13 @@ from pydantic import TypeAdapter
 
 from explorer.checkout import CHECKOUT
 from explorer.runtime.runs import events
+from explorer.store.store import Store
 from explorer.web import api, health, limits, runs
+from explorer.web.app import create_app
 from explorer.web.description import answers
 from explorer.web.description.events import AnyEvent, PageEvent
 from explorer.web.instructor.classroom import Classroom
+from explorer.web.keeping import routes as keeping
 from explorer.web.messages import CompileMessage, RunMessage, RunOrder
 from tests.web.serving import Gate
 
@@ -39,7 +43,8 @@ def hold(described: dict[str, Any], path: str, status: int, answer: Any, method:
 
 
 def test_every_route_is_described_once(described: dict[str, Any]) -> None:
-    routes = [route for each in (api, runs, health) for route in each.router.routes if isinstance(route, APIRoute)]
+    routers = (api, runs, health, keeping)
+    routes = [route for each in routers for route in each.router.routes if isinstance(route, APIRoute)]
     assert {route.path for route in routes} <= set(described["paths"])
     assert {path for path in described["paths"] if not path.startswith("/api/")} == {"/healthz", "/readyz", "/metrics"}
     operations = [operation for path in described["paths"].values() for operation in path.values()]
@@ -135,6 +140,44 @@ def test_what_is_there_is_as_described(
     response = client.get(path + query)
     assert response.status_code == status
     hold(described, path, status, response.json(), "get")
+
+
+def test_what_a_store_answers_is_as_described(described: dict[str, Any], tmp_path: Path, transe: str) -> None:
+    app = create_app(hosts=frozenset({"testserver"}), store=Store(str(tmp_path / "store.db")))
+    with TestClient(app) as client:
+        client.get("/")  # the cookie of a student
+        shared = client.post("/api/share", json={"text": transe, "sizes": {"D": 4}})
+        hold(described, "/api/share", 200, shared.json())
+        hold(described, "/api/share", 422, client.post("/api/share", json={"texts": ""}).json())
+        with client.websocket_connect("/ws") as page:
+            page.send_json({"type": "run", "run": 1, "text": transe, "on": "cpu", "batch": 4, "repeat": 2})
+            while not events.is_last(page.receive_json()):
+                pass
+        for path in ("/api/history", "/api/runs"):
+            found = client.get(path).json()
+            assert found["entries"]
+            hold(described, path, 200, found, "get")
+        name = client.get("/api/runs").json()["entries"][0]["id"]
+        hold(described, "/api/runs/{name}", 200, client.get(f"/api/runs/{name}").json(), "get")
+        hold(described, "/api/runs/{name}", 404, client.get("/api/runs/none").json(), "get")
+        assert client.delete("/api/history").status_code == 204
+
+
+def test_that_nothing_is_kept_is_as_described(described: dict[str, Any], client: TestClient, transe: str) -> None:
+    hold(described, "/api/share", 404, client.post("/api/share", json={"text": transe}).json())
+    hold(described, "/api/history", 404, client.get("/api/history").json(), "get")
+
+
+def test_a_path_says_all_methods_that_it_takes(client: TestClient) -> None:
+    assert client.options("/api/history").headers["allow"] == "DELETE, GET, HEAD"
+    assert client.get("/api/compile").headers["allow"] == "POST"
+    assert client.delete("/api/runs/none").status_code == 405
+
+
+def test_what_is_shared_is_what_the_page_would_share(described: dict[str, Any], client: TestClient) -> None:
+    response = client.post("/api/share", json={"text": "x", "panes": [{"stage": "graph", "decisions": 0}]})
+    assert response.status_code == 422
+    hold(described, "/api/share", 422, response.json())
 
 
 def test_a_full_queue_is_as_described(

@@ -14,7 +14,7 @@ from explorer.web.panes.views import Choices, PaneState
 class ShareMessage(BaseModel):
     """The body of `POST /api/share`: a text, and what the page shows of it."""
 
-    model_config = ConfigDict(extra="forbid")
+    model_config = ConfigDict(strict=True, extra="forbid")
 
     text: str
     sizes: messages.Sizes = {}

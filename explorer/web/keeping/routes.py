@@ -10,15 +10,20 @@ from fastapi.responses import JSONResponse, Response
 from explorer.store.database import StoreError
 from explorer.store.store import Kind, Store, TooLongError
 from explorer.web.compiling import refusal
+from explorer.web.description import answers
+from explorer.web.description.answers import refused
+from explorer.web.description.openapi import takes
 from explorer.web.entrance.students import Students
 from explorer.web.instructor.students import members_only
 from explorer.web.keeping.keeper import Keeper
 from explorer.web.keeping.messages import Entries, Entry, Shared, ShareMessage, settings_of
 from explorer.web.messages import MessageError, parse_body
 
-router = APIRouter(prefix="/api", dependencies=[Depends(members_only)])
+_KEPT = {**answers.ELSEWHERE, **refused(404, "This server keeps nothing."), **refused(503, "The store fails.")}
+router = APIRouter(prefix="/api", dependencies=[Depends(members_only)], responses=_KEPT)
 
 Answer = Callable[[Store, str], Awaitable[Response]]
+EXAMPLE = {"text": "op Sum(b: bag of row):\n    param T[row, 4]\n    return sum(T[i] for i in b)\n"}
 
 
 async def _from_store(request: Request, answer: Answer) -> Response:
@@ -33,7 +38,16 @@ async def _from_store(request: Request, answer: Answer) -> Response:
         return JSONResponse(refusal(str(error), "Try again later."), 503)
 
 
-@router.post("/share")
+@router.post(
+    "/share",
+    openapi_extra=takes(ShareMessage, EXAMPLE),
+    responses={
+        200: {"model": Shared},
+        **answers.BODIES,
+        **refused(413, "The body, or what would be kept of it, is longer than it may be."),
+        **refused(422, "The body is no such message."),
+    },
+)
 async def share(request: Request) -> Response:
     """Keep a text with its settings: `Shared`, whose path opens the page with them."""
     try:
@@ -59,19 +73,26 @@ async def _entries(request: Request, kind: Kind) -> Response:
     return await _from_store(request, listed)
 
 
-@router.get("/history")
+@router.get("/history", responses={200: {"model": Entries}})
 async def history(request: Request) -> Response:
     """The texts that this student compiled: `Entries`. The state is 'ran' where one was run as well."""
     return await _entries(request, "history")
 
 
-@router.get("/runs")
+@router.get("/runs", responses={200: {"model": Entries}})
 async def runs(request: Request) -> Response:
     """This student's runs: `Entries`, 'queued', 'running', 'ended' (the body has the `last` event) or 'lost'."""
     return await _entries(request, "run")
 
 
-@router.get("/runs/{name}")
+@router.get(
+    "/runs/{name}",
+    responses={
+        200: {"model": Entry},
+        **refused(404, "You have no such run, or this server keeps nothing."),
+        **refused(422, "The request is none that is described here."),
+    },
+)
 async def run(request: Request, name: str) -> Response:
     """One of this student's runs: `Entry`."""
 
@@ -84,7 +105,7 @@ async def run(request: Request, name: str) -> Response:
     return await _from_store(request, found)
 
 
-@router.delete("/history")
+@router.delete("/history", status_code=204, response_class=Response)
 async def forget(request: Request) -> Response:
     """Delete all that is kept of this student: texts, runs and links."""
 

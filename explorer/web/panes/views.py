@@ -25,7 +25,7 @@ from explorer.web.panes.drawing import DRAWABLE, Drawing, draw
 class PaneState(BaseModel):
     """What a reader has chosen for one pane. `at` is the number of a pass; None is the stage's end."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
     stage: str = Field(max_length=40)
     at: int | None = Field(default=None, ge=0, le=1_000)
@@ -38,7 +38,7 @@ class PaneState(BaseModel):
 class Choices(BaseModel):
     """The sizes, options and schedule of one side of a comparison."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
     sizes: Sizes = {}
     options: Options = {}
