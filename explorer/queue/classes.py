@@ -36,8 +36,10 @@ R = TypeVar("R")
 
 @dataclass(frozen=True)
 class News:
-    """How often each part has changed, None for one that is not there, by the queue's clock `now`."""
+    """The servers' common secret; how often each part has changed, None for one that is not there; and `now`, the time
+    by the queue's clock."""
 
+    secret: bytes
     numbers: Mapping[Part, str | None]
     now: float
 
@@ -48,22 +50,16 @@ class ClassRecords:
     def __init__(self, broker: Broker) -> None:
         self._redis = broker.redis
 
-    async def secret(self, proposed: bytes) -> bytes:
-        """The servers' common secret; the one that is proposed, where there is none yet."""
+    async def news(self, proposed: bytes) -> News:
+        """What there is to be read: one round trip. The secret is the proposed one where there was none yet."""
         async with self._redis.pipeline() as pipe:
-            pipe.set(SECRET, proposed.hex(), nx=True)
+            pipe.set(SECRET, proposed, nx=True)
             pipe.get(SECRET)
-            _, found = await pipe.execute()
-        return str(found).encode()
-
-    async def news(self) -> News:
-        """What there is to be read: one round trip."""
-        async with self._redis.pipeline(transaction=False) as pipe:
             for part in PARTS:
                 pipe.hget(_key(part), "number")
             pipe.time()
-            *numbers, (seconds, micros) = await pipe.execute()
-        return News(dict(zip(PARTS, numbers, strict=True)), seconds + micros / 1e6)
+            _, secret, *numbers, (seconds, micros) = await pipe.execute()
+        return News(secret.encode(), dict(zip(PARTS, numbers, strict=True)), seconds + micros / 1e6)
 
     async def read(self, part: Part) -> tuple[str | None, Document | None]:
         """A part's number, and what it says; None where it is not there."""
@@ -127,11 +123,16 @@ def drop_works(pipe: Any, numbers: Collection[int]) -> None:
         pipe.hdel(WORKS, *map(str, numbers))
 
 
+def new_secret() -> bytes:
+    """One that nobody can guess."""
+    return secrets.token_hex(32).encode()
+
+
 async def common_secret(url: str) -> bytes:
     """The secret of the servers of a queue. Raises AwayError, and ValueError for what is no queue's address."""
     redis = connect(url)
     try:
-        return await ClassRecords(Broker(redis)).secret(secrets.token_bytes(32))
+        return (await ClassRecords(Broker(redis)).news(new_secret())).secret
     except DOWN:
         raise AwayError(NO_ANSWER) from None
     finally:

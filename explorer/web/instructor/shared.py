@@ -21,7 +21,7 @@ from starlette.datastructures import State
 from starlette.requests import HTTPConnection
 
 from explorer.queue.broker import DOWN, not_if_cancelled
-from explorer.queue.classes import WORKS_AT_ONCE, ClassRecords, Document, Part, drop_works, keep_work
+from explorer.queue.classes import WORKS_AT_ONCE, ClassRecords, Document, Part, drop_works, keep_work, new_secret
 from explorer.queue.job import NO_ANSWER, AwayError
 from explorer.web import limits
 from explorer.web.instructor.classroom import Classroom, Tally
@@ -56,14 +56,14 @@ class Shared:
         self._classroom = classroom
         self._state = state
         self._stored_secret = stored_secret
-        self._secret = secrets.token_hex(32).encode()
+        self._secret = new_secret()
         self._knows_secret = False
         self._folder: Path | None = classroom.hand_ins.folder
         self._lock = asyncio.Lock()
         """One change of the copy at a time."""
         self._numbers: dict[Part, str | None] = {}
         """How often each part had changed when it was read."""
-        self._roll: Document = {}
+        self._roll: Document = classroom.roll()
         """Who is in the class as far as others know."""
         self._ahead = 0.0
         """How far the queue's clock is before this server's."""
@@ -91,7 +91,7 @@ class Shared:
 
     async def _repeat(self) -> None:
         while True:
-            await asyncio.sleep(LOOK_SECONDS)
+            await asyncio.sleep(PUBLISH_SECONDS if self._classroom.instructor is None else LOOK_SECONDS)
             await self._keep_up()
             not_if_cancelled()
 
@@ -108,39 +108,37 @@ class Shared:
             self.trouble = _AWAY
 
     async def _look_and_say(self) -> None:
-        is_due = monotonic() - self._published >= PUBLISH_SECONDS
-        if is_due:
-            await self._agree_on_secret()
+        news = await self._records.news(self._secret)
+        self._agree_on(news.secret)
         if self._classroom.instructor is None:
-            self._published = monotonic() if is_due else self._published
             return
-        news = await self._records.news()
         self._ahead = news.now - monotonic()
         await self._catch_up("desk", news.numbers["desk"])
         await self._catch_up("roll", news.numbers["roll"])
         if self._classroom.roll() != self._roll:
             await self._change("roll", lambda _: None)
-        if is_due:
+        if monotonic() - self._published >= PUBLISH_SECONDS:
             await self._publish(self._state.sessions)
             self._published = monotonic()
         if self._classroom.notice(self._state.runs) != self._classroom.told:
             self._classroom.tell(self._state.sessions, self._state.runs)
 
-    async def _agree_on_secret(self) -> None:
-        """The queue may have lost it; the servers that know it then agree on it again."""
-        found = await self._records.secret(self._secret)
-        if found != self._secret or not self._knows_secret:
-            self._secret, self._knows_secret = found, True
+    def _agree_on(self, secret: bytes) -> None:
+        """Take over the secret that all servers have: where the queue has lost it, the one that they had."""
+        if secret != self._secret or not self._knows_secret:
+            self._secret, self._knows_secret = secret, True
             if not self._stored_secret:
-                self._classroom.remember(found)
+                self._classroom.remember(secret)
 
     # --- the parts that all servers have
 
     async def _catch_up(self, part: Part, number: str | None) -> None:
-        """Read a part that others have changed; write one that the queue has not, or has lost."""
-        if number is None:
+        """Read a part that others have changed; write one that the queue has lost. A server that has just begun writes
+        none: it would take from the others what they are about to write."""
+        has_some = self._numbers.get(part) is not None or (part == "handed" and self._folder is not None)
+        if number is None and has_some:
             await self._change(part, lambda _: None)
-        elif number != self._numbers.get(part):
+        elif number is not None and number != self._numbers.get(part):
             async with self._lock:
                 self._numbers[part], document = await self._records.read(part)
                 if document is not None:
@@ -151,14 +149,16 @@ class Shared:
         async with self._lock:
             before: Document | None = None
             after: Document = {}
-            folder = await asyncio.to_thread(HandIns, self._folder) if part == "handed" and await self._lost() else None
+            folder = HandIns()
+            if part == "handed" and await self._lost():
+                folder = await asyncio.to_thread(HandIns, self._folder)
 
             def decide(found: Document | None, pipe: Any) -> tuple[Document, R]:
                 nonlocal before, after
                 before = found
                 if found is not None:
                     self._take(part, found)
-                elif folder is not None:
+                elif part == "handed":
                     self._restore(folder, pipe)
                 answer = apply(pipe)
                 after = self._document(part)
@@ -221,7 +221,7 @@ class Shared:
         if self.trouble or not students.is_signed(connection):
             return False
         with suppress(*DOWN):
-            await self._catch_up("roll", (await self._records.news()).numbers["roll"])
+            await self._catch_up("roll", (await self._records.news(self._secret)).numbers["roll"])
         return students.may_enter(connection)
 
     # --- what each server alone knows
@@ -238,7 +238,7 @@ class Shared:
         if self.trouble:
             return self._elsewhere
         try:
-            await self._catch_up("handed", (await self._records.news()).numbers["handed"])
+            await self._catch_up("handed", (await self._records.news(self._secret)).numbers["handed"])
             servers = await self._records.servers()
             servers.pop(self._name, None)
             gone = sorted(servers, key=lambda name: float(servers[name]["at"]))[: -limits.SERVERS_KNOWN]
