@@ -40,6 +40,8 @@ AWAY_SECONDS = 30.0
 """How long an outage may last before those who wait are told to try again."""
 LOST_SECONDS = 5.0
 """How long the queue may answer and know nothing of a run that has not ended: it has lost its records."""
+LEAD_SECONDS = 2.0
+"""How long an instructor waits for a queue that does not answer; `TimeoutError` is one of `DOWN`."""
 _BLOCK_MS = 100
 _RETRY_SECONDS = 0.2
 _PLACE = re.compile(r"([0-9a-f]{32})/(\d{1,20}-\d{1,20})/(\d)/(\d{1,9})")
@@ -170,8 +172,9 @@ class StreamQueue:
     async def look(self) -> Standing:
         """What runs and waits in the whole queue; while it is away, what was there last."""
         with suppress(*DOWN):
-            self._workers = list((await self._broker.workers()).values())
-            state = await self._broker.state()
+            async with asyncio.timeout(LEAD_SECONDS):
+                self._workers = list((await self._broker.workers()).values())
+                state = await self._broker.state()
             line = state.line
             waiting = {session: len(own) for session, own in line.waiting.items()}
             self._standing = Standing(
@@ -199,7 +202,8 @@ class StreamQueue:
 
     async def _lead(self, change: Coroutine[Any, Any, None]) -> None:
         try:
-            await change
+            async with asyncio.timeout(LEAD_SECONDS):
+                await change
         except DOWN:
             raise AwayError(NO_ANSWER) from None
 

@@ -116,7 +116,7 @@ def create_app(
             app.state.runners = runners
         else:
             app.state.runs = app.state.runners = _over_streams(broker, run_seconds)
-            app.state.sharing = _shared(broker, taught, app.state, store is not None)
+            app.state.sharing = _shared(broker, taught, app.state)
         await app.state.keeper.open()
         compilers.open()
         late.open()
@@ -166,11 +166,11 @@ def _over_streams(broker: Broker, run_seconds: float) -> StreamQueue:
     return StreamQueue(broker, run_seconds, tell_seconds=limits.TELL_SECONDS)
 
 
-def _shared(broker: Broker, classroom: Classroom, state: State, stored_secret: bool) -> Shared:
+def _shared(broker: Broker, classroom: Classroom, state: State) -> Shared:
     from explorer.queue.classes import ClassRecords
     from explorer.web.instructor.shared import Shared
 
-    return Shared(ClassRecords(broker), classroom, state, stored_secret)
+    return Shared(ClassRecords(broker), classroom, state)
 
 
 def _answer_head(router: APIRouter) -> None:

@@ -312,6 +312,7 @@ def test_an_outage_is_told_and_the_class_goes_on_with_what_is_known() -> None:
             told(hers, assignment={"number": 1, "title": "It"})
             eventually(lambda: figures(shown(there))["here"] == "1")
             queue.begin()
+            assert "this was perhaps not done" in there.does("send", name="x", text="x")
             eventually(lambda: "The queue cannot be reached" in shown(there))
             assert "Anna" in shown(there)
             for path, fields in (
@@ -335,7 +336,7 @@ def test_an_outage_is_told_and_the_class_goes_on_with_what_is_known() -> None:
                 assert refused.status_code == 422
                 assert "queue" in refused.text
                 queue.end()
-                eventually(lambda: "Ben" in shown(here))
+                eventually(lambda: "Ben" in shown(here) and "2 of 3 places" in shown(here))
                 assert "cannot be reached" not in shown(there)
                 here.does("pause")
                 told(his, paused=True)

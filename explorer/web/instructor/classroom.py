@@ -325,6 +325,8 @@ class Classroom:
         self.admission.merge(roll["admitted"], roll["removed"])
         before, self._students = self._students, OrderedDict()
         for session, (number, name) in roll["students"].items():
+            if not self.admission.has_place(session):  # was removed here, of which others have yet to hear
+                continue
             own = before.get(session) or Student(number, seen=NEVER)
             own.number, own.name = number, name
             self._students[session] = own

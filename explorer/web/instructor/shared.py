@@ -36,26 +36,25 @@ PUBLISH_SECONDS = 1.0
 GONE_SECONDS = 5.0
 """A server that has said nothing for so long has no pages any more."""
 _AWAY = "The queue cannot be reached: this is what this server knows, and other servers know nothing of it."
+_NO_CLASS = "What the queue has of the class cannot be read: this is what this server knows. Its log says more."
 _CANNOT = "The queue that keeps hand-ins cannot be reached. Try again in a moment."
 
 
 class Shared:
     """This server's part in a class; of a server without one, only the secret of its cookies is shared.
 
-    `state` is the application's, whose runs, compiler and pages it looks at; a secret that a store keeps goes before
-    the queue's.
+    `state` is the application's: its runs, compiler and pages are looked at, and its store's secret goes before this.
     """
 
     checked_again = (UNCHECKED, WAITS)
     """The server that was to check one may have ended."""
 
-    def __init__(self, records: ClassRecords, classroom: Classroom, state: State, stored_secret: bool = False) -> None:
+    def __init__(self, records: ClassRecords, classroom: Classroom, state: State) -> None:
         self.trouble = ""
         self._name = secrets.token_hex(8)
         self._records = records
         self._classroom = classroom
         self._state = state
-        self._stored_secret = stored_secret
         self._secret = new_secret()
         self._knows_secret = False
         self._folder: Path | None = classroom.hand_ins.folder
@@ -104,8 +103,9 @@ class Shared:
                 logging.getLogger(__name__).warning("the class of the queue cannot be reached: %s", error)
             self.trouble = _AWAY
         except Exception:  # what is in the queue is no class
-            logging.getLogger(__name__).exception("the class of the queue")
-            self.trouble = _AWAY
+            if self.trouble != _NO_CLASS:
+                logging.getLogger(__name__).exception("the class of the queue")
+            self.trouble = _NO_CLASS
 
     async def _look_and_say(self) -> None:
         news = await self._records.news(self._secret)
@@ -127,7 +127,7 @@ class Shared:
         """Take over the secret that all servers have: where the queue has lost it, the one that they had."""
         if secret != self._secret or not self._knows_secret:
             self._secret, self._knows_secret = secret, True
-            if not self._stored_secret:
+            if not self._state.keeper.knows_secret:
                 self._classroom.remember(secret)
 
     # --- the parts that all servers have
@@ -147,15 +147,15 @@ class Shared:
     async def _change(self, part: Part, apply: Callable[[Any], R]) -> R:
         """Change a part's newest state; `apply` is given a pipeline for what else the change writes."""
         async with self._lock:
-            before: Document | None = None
+            known = before = self._document(part)
             after: Document = {}
             folder = HandIns()
-            if part == "handed" and await self._lost():
+            if part == "handed" and (await self._records.news(self._secret)).numbers[part] is None:
                 folder = await asyncio.to_thread(HandIns, self._folder)
 
             def decide(found: Document | None, pipe: Any) -> tuple[Document, R]:
                 nonlocal before, after
-                before = found
+                before = found or known
                 if found is not None:
                     self._take(part, found)
                 elif part == "handed":
@@ -167,14 +167,11 @@ class Shared:
             try:
                 self._numbers[part], answer = await self._records.change(part, decide)
             except BaseException:
-                if before is not None:  # nobody else knows what was changed in the copy
+                if part != "roll":  # of students, what is known here alone is told later
                     self._take(part, before)
                 raise
             self._take(part, after)
             return answer
-
-    async def _lost(self) -> bool:
-        return (await self._records.read("handed"))[1] is None
 
     def _document(self, part: Part) -> Document:
         if part == "desk":
