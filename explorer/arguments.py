@@ -295,14 +295,15 @@ def _add_serve(commands: Any) -> None:
 
 
 def _add_class(parser: argparse.ArgumentParser) -> None:
-    group = parser.add_argument_group("for a class", "any of these turns on the instructor's page, /instructor")
-    told = "print the address of the instructor's page, with its token"
+    about = "any of these turns on the instructor's page, /instructor; give all servers of one --queue the same"
+    group = parser.add_argument_group("for a class", about)
+    told = "print the address of the instructor's page, with its token, which all servers of one --queue have in common"
     group.add_argument("--class", dest="with_class", action="store_true", help=told)
     told = "what students are asked for once, with a name if they like; without it, whoever opens the page is one"
     group.add_argument("--class-code", metavar="CODE", help=told)
     told = "how many students a class with a code has room for; default 100"
     group.add_argument("--class-size", metavar="N", type=int, help=told)
-    told = "a folder that hand-ins are written to; without it they are lost when the server stops"
+    told = "a folder that hand-ins are written to; without it they are lost when the server, or the --queue, stops"
     group.add_argument("--hand-ins", metavar="DIR", help=told)
     told = "a file with the instructor's token, of 16 characters or more, which is then not printed"
     group.add_argument("--instructor-token-file", metavar="FILE", help=told)

@@ -2,13 +2,15 @@
 
     explorer:version          the server's version, there while it lives
     explorer:line             how often anything below has changed; who decides watches it
+    explorer:orders           what an instructor has said of all runs: whether they are paused, and how many of one
+                              session may wait (a hash)
     explorer:turns            sessions with waiting runs, by their turns (a sorted set)
     explorer:session:NAME     a stream: the runs of a session that wait, and the one that runs; its group is `workers`
     explorer:running          by session, who runs what, for which time (a hash)
     explorer:job:RUN          what was asked for
     explorer:run:RUN          a stream: the run's events
     explorer:watched:RUN      there while somebody waits for the run
-    explorer:cancel:RUN       there once somebody has stopped it
+    explorer:cancel:RUN       there once somebody has stopped it: what its page is told
     explorer:workers          names and targets of workers, by when they are missed (a sorted set)
     explorer:typical          seconds that runs took lately
 
@@ -22,7 +24,7 @@ import asyncio
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import astuple, dataclass, field, fields, replace
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar
 
 from redis.asyncio import Redis
 from redis.asyncio.retry import Retry
@@ -30,15 +32,24 @@ from redis.backoff import NoBackoff
 from redis.exceptions import RedisError, WatchError
 
 from explorer.queue.bodies import event_text
-from explorer.queue.line import FIRST_GUESS_SECONDS, MADE_ROOM, Line, Pace, cancelled, superseded, typical
+from explorer.queue.line import (
+    CANCELLED,
+    FIRST_GUESS_SECONDS,
+    MADE_ROOM,
+    Line,
+    Pace,
+    cancelled,
+    superseded,
+    typical,
+)
 from explorer.runtime.runs import events
 from explorer.runtime.runs.events import Event
 
 DOWN = (RedisError, OSError)
 """What any use of the queue may raise: it is away, starting or full."""
 
-VERSION, LINE, TURNS, RUNNING, WORKERS, TYPICAL = (
-    f"explorer:{name}" for name in ("version", "line", "turns", "running", "workers", "typical")
+VERSION, LINE, ORDERS, TURNS, RUNNING, WORKERS, TYPICAL = (
+    f"explorer:{name}" for name in ("version", "line", "orders", "turns", "running", "workers", "typical")
 )
 GROUP = "workers"
 EVENTS_KEPT = 20_000
@@ -49,6 +60,8 @@ JOB_SECONDS = 6 * 3600
 """How long anything of a run is kept that never ends."""
 WATCH_SECONDS = 15
 """How long a run counts as waited for without being told so again."""
+ORDERS_SECONDS = 600
+"""How long an instructor's orders hold that no server with an instructor repeats: nobody could take them back."""
 ATTEMPTS = 2
 """How often a run is begun whose workers die."""
 
@@ -123,6 +136,14 @@ class Posted:
     event: Event = field(repr=False)
 
 
+@dataclass(frozen=True)
+class Orders:
+    """What an instructor has said of all runs; `of_one` is 0 where nothing was."""
+
+    paused: bool = False
+    of_one: int = 0
+
+
 HOLDER = [each.name for each in fields(Held)][1:].index("worker")
 """Where the records of `explorer:running` name the worker; they leave out the session, which is their key."""
 
@@ -172,13 +193,15 @@ class Broker:
             pipe.zrange(TURNS, 0, -1, withscores=True)
             pipe.hgetall(RUNNING)
             pipe.get(TYPICAL)
+            pipe.hmget(ORDERS, *_ORDERS)
             pipe.time()
-            turns, holders, took, (seconds, micros) = await pipe.execute()
+            turns, holders, took, told, (seconds, micros) = await pipe.execute()
             running = {session: Held(session, *json.loads(text)) for session, text in holders.items()}
             for session, _ in turns:
                 pipe.xrange(session_key(session))
             entries = await pipe.execute() if turns else []
-        line: Line[Waits] = Line(self._longest, self._of_one)
+        orders = _orders(told)
+        line: Line[Waits] = Line(self._longest, orders.of_one or self._of_one, orders.paused)
         for (session, _), own in zip(turns, entries, strict=True):
             at_work = running[session].entry if session in running else ""
             for entry, told in own:
@@ -237,9 +260,32 @@ class Broker:
             for waits in [each for each in state.line.behind(()) if each.run == run]:
                 self._drop(state, pipe, waits, cancelled())
             if any(held.run == run for held in state.running.values()):
-                pipe.set(cancel_key(run), 1, ex=RESULT_SECONDS)
+                _stop(pipe, run, CANCELLED)
 
         await self.change(decide)
+
+    async def stop(self, session: str, why: str) -> None:
+        """Stop all runs of a session, which are told why."""
+
+        def decide(state: State, pipe: Any) -> None:
+            for waits in list(state.line.of(session)):
+                self._drop(state, pipe, waits, cancelled(why))
+            if session in state.running:
+                _stop(pipe, state.running[session].run, why)
+
+        await self.change(decide)
+
+    async def orders(self) -> Orders:
+        """What an instructor has said of all runs."""
+        return _orders(await self.redis.hmget(ORDERS, *_ORDERS))
+
+    async def order(self, name: Literal["paused", "of_one"], value: int) -> None:
+        """Say something of all runs. Once this has returned, none begins by another order: who decides looks again."""
+        async with self.redis.pipeline() as pipe:
+            pipe.hset(ORDERS, name, value)
+            pipe.expire(ORDERS, ORDERS_SECONDS)
+            pipe.incr(LINE)
+            await pipe.execute()
 
     async def watch(self, runs: Sequence[str]) -> None:
         """Say that somebody waits for these runs."""
@@ -347,14 +393,15 @@ class Broker:
         if number == 1:
             await self.redis.expire(run_key(held.run), JOB_SECONDS)
 
-    async def standing(self, held: Held) -> tuple[bool, bool, bool]:
-        """Whether a run is still this worker's, whether somebody has stopped it, and whether somebody waits for it."""
+    async def standing(self, held: Held) -> tuple[bool, str, bool]:
+        """Whether a run is still this worker's, what it is told where somebody has stopped it ("" where nobody has),
+        and whether somebody waits for it."""
         async with self.redis.pipeline(transaction=False) as pipe:
             pipe.hget(RUNNING, held.session)
-            pipe.exists(cancel_key(held.run))
+            pipe.get(cancel_key(held.run))
             pipe.exists(watched_key(held.run))
             text, stopped, watched = await pipe.execute()
-        return text == _held_text(held), bool(stopped), bool(watched)
+        return text == _held_text(held), stopped or "", bool(watched)
 
     async def finish(self, held: Held, number: int, last: Event) -> bool:
         """The end of a run, with its last event; whether it was still this worker's, and so the only end of it."""
@@ -407,6 +454,18 @@ def lost_twice() -> Event:
     """The last event of a run that nobody begins again."""
     hint = "Most often the machine is short of memory. Try again, with smaller sizes or a smaller batch."
     return events.failed("crashed", "Two workers died over this run, and it is not begun a third time.", hint)
+
+
+_ORDERS = [each.name for each in fields(Orders)]
+
+
+def _orders(told: Sequence[str | None]) -> Orders:
+    paused, of_one = (int(each or 0) for each in told)
+    return Orders(bool(paused), of_one)
+
+
+def _stop(pipe: Any, run: str, why: str) -> None:
+    pipe.set(cancel_key(run), why, ex=RESULT_SECONDS)
 
 
 def _append(pipe: Any, waits: Waits) -> None:

@@ -10,18 +10,28 @@ import asyncio
 import logging
 import re
 import secrets
-from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from time import monotonic
 from typing import Any
 from weakref import WeakValueDictionary
 
 from explorer.queue.absences import Absences
 from explorer.queue.bodies import Body, BodyError
-from explorer.queue.broker import DOWN, VERSION, WATCH_SECONDS, Broker, Posted, State, Waits, not_if_cancelled
-from explorer.queue.job import Job
-from explorer.queue.line import Pace, cancelled, stopping
+from explorer.queue.broker import (
+    DOWN,
+    VERSION,
+    WATCH_SECONDS,
+    Broker,
+    Orders,
+    Posted,
+    State,
+    Waits,
+    not_if_cancelled,
+)
+from explorer.queue.job import NO_ANSWER, AwayError, Job, Standing
+from explorer.queue.line import Pace, cancelled, paused_positions, stopping
 from explorer.queue.version import version
 from explorer.runtime.runs import events
 from explorer.runtime.runs.events import Event
@@ -30,6 +40,8 @@ AWAY_SECONDS = 30.0
 """How long an outage may last before those who wait are told to try again."""
 LOST_SECONDS = 5.0
 """How long the queue may answer and know nothing of a run that has not ended: it has lost its records."""
+LEAD_SECONDS = 2.0
+"""How long an instructor waits for a queue that does not answer; `TimeoutError` is one of `DOWN`."""
 _BLOCK_MS = 100
 _RETRY_SECONDS = 0.2
 _PLACE = re.compile(r"([0-9a-f]{32})/(\d{1,20}-\d{1,20})/(\d)/(\d{1,9})")
@@ -67,11 +79,14 @@ class StreamQueue:
         self._taking = True
         self._followed: dict[str, _Followed] = {}
         self._some = asyncio.Event()
-        self._orders: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
+        self._order_of: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
         """What a session asks for reaches the queue in the order in which it asked."""
         self._tasks: set[asyncio.Task[None]] = set()
         self._workers: list[list[str]] = []
         """The targets of each worker that was there lately."""
+        self._orders = Orders()
+        """What an instructor at any server has said, as it was read last."""
+        self._standing = Standing((), {}, 0, 0, 0, paused=False)
         self._unwatched, self._unknown = Absences(), Absences()
 
     @property
@@ -86,8 +101,8 @@ class StreamQueue:
 
     @property
     def paused(self) -> bool:
-        """Never: nobody leads the runs of workers elsewhere."""
-        return False
+        """Whether no job begins, until an instructor at any server lets them."""
+        return self._orders.paused
 
     @property
     def warm(self) -> bool:
@@ -154,6 +169,44 @@ class StreamQueue:
         """Take no more jobs; those that are in the queue go on, and their pages may follow them from another server."""
         self._taking = False
 
+    async def look(self) -> Standing:
+        """What runs and waits in the whole queue; while it is away, what was there last."""
+        with suppress(*DOWN):
+            async with asyncio.timeout(LEAD_SECONDS):
+                self._workers = list((await self._broker.workers()).values())
+                state = await self._broker.state()
+            line = state.line
+            waiting = {session: len(own) for session, own in line.waiting.items()}
+            self._standing = Standing(
+                state.running.keys(), waiting, len(self._workers), line.longest, line.of_one, line.paused
+            )
+        return self._standing
+
+    async def pause(self) -> None:
+        """Have no worker begin a run; those that go on do so, and new ones wait. Raises AwayError."""
+        await self._lead(self._broker.order("paused", 1))
+        self._orders = replace(self._orders, paused=True)
+
+    async def go_on(self) -> None:
+        """Have workers begin runs again. Raises AwayError."""
+        await self._lead(self._broker.order("paused", 0))
+        self._orders = replace(self._orders, paused=False)
+
+    async def let_wait(self, of_one: int) -> None:
+        """Say how many runs of one session may wait from now on, at all servers. Raises AwayError."""
+        await self._lead(self._broker.order("of_one", of_one))
+
+    async def stop(self, session: str, why: str) -> None:
+        """Stop all runs of a session, at whichever server it asked for them. Raises AwayError."""
+        await self._lead(self._broker.stop(session, why))
+
+    async def _lead(self, change: Coroutine[Any, Any, None]) -> None:
+        try:
+            async with asyncio.timeout(LEAD_SECONDS):
+                await change
+        except DOWN:
+            raise AwayError(NO_ANSWER) from None
+
     async def close(self) -> None:
         """Stop reading; the runs go on."""
         for task in list(self._tasks):
@@ -175,7 +228,7 @@ class StreamQueue:
         return run
 
     def _in_order(self, session: str) -> asyncio.Lock:
-        return self._orders.setdefault(session, asyncio.Lock())
+        return self._order_of.setdefault(session, asyncio.Lock())
 
     async def _stop(self, session: str, run: str) -> None:
         """If the queue is away, the run's worker stops it for being unwatched."""
@@ -290,6 +343,7 @@ class StreamQueue:
     async def _tell(self) -> None:
         """Tell those that wait where they stand."""
         self._workers = list((await self._broker.workers()).values())
+        self._orders = await self._broker.orders()
         if not self._followed:
             return
         state = await self._broker.state()
@@ -298,10 +352,17 @@ class StreamQueue:
         for run in self._unknown.longer_than(LOST_SECONDS):
             if run in self._followed:
                 self._followed.pop(run).job.post(_unknown())
-        left = [max(0.0, held.since + self._seconds - state.now) for held in state.running.values()]
-        for waits, event in self._pace(state).positions(state.line.behind(state.running), left):
+        for waits, event in self._positions(state):
             if waits.run in self._followed:
-                self._say(waits.run, self._followed[waits.run], self._without_worker(waits, event))
+                self._say(waits.run, self._followed[waits.run], event)
+
+    def _positions(self, state: State) -> Iterator[tuple[Waits, Event]]:
+        behind = state.line.behind(state.running)
+        if state.line.paused:
+            return paused_positions(behind)
+        left = [max(0.0, held.since + self._seconds - state.now) for held in state.running.values()]
+        told = self._pace(state).positions(behind, left)
+        return ((waits, self._without_worker(waits, event)) for waits, event in told)
 
     def _without_worker(self, waits: Waits, event: Event) -> Event:
         if any(waits.on in targets for targets in self._workers):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -42,6 +42,30 @@ class Job:
                 self.when_ended(event)
 
 
+NO_ANSWER = "The queue does not answer, so this was perhaps not done: try again when it does."
+
+
+class AwayError(Exception):
+    """The queue cannot be reached to change anything in it; the text is a sentence."""
+
+
+@dataclass(frozen=True)
+class Standing:
+    """What runs and waits at one moment, for whoever leads the runs."""
+
+    running: Collection[str]
+    """The sessions whose jobs run."""
+    waiting: Mapping[str, int]
+    """How many jobs wait, by session."""
+    concurrent: int
+    """How many may run at a time."""
+    longest: int
+    """How many may wait."""
+    of_one: int
+    """Of those, how many of one session."""
+    paused: bool
+
+
 class Queue(Protocol):
     """What the web asks of a queue of runs, wherever they are done."""
 
@@ -74,6 +98,21 @@ class Queue(Protocol):
 
     def stop_taking(self) -> None:
         """Take no more jobs: the server is about to end."""
+
+    async def look(self) -> Standing:
+        """What runs and waits; where that cannot be asked, what was there last."""
+
+    async def pause(self) -> None:
+        """Begin no more jobs; those that run go on, and new ones wait. Raises AwayError."""
+
+    async def go_on(self) -> None:
+        """Begin jobs again. Raises AwayError."""
+
+    async def let_wait(self, of_one: int) -> None:
+        """Say how many jobs of one session may wait from now on. Raises AwayError."""
+
+    async def stop(self, session: str, why: str) -> None:
+        """Stop all jobs of a session, which are told why. Raises AwayError."""
 
     async def close(self) -> None:
         """Let go of everything."""

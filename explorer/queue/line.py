@@ -52,9 +52,10 @@ class Admission(Generic[J]):
 class Line(Generic[J]):
     """Waiting jobs of each session, the sessions in the order of their turns; those that run are passed over."""
 
-    def __init__(self, longest: int, of_one: int) -> None:
+    def __init__(self, longest: int, of_one: int, paused: bool = False) -> None:
         self.longest = longest
         self.of_one = of_one
+        self.paused = paused
         self.waiting: OrderedDict[str, deque[J]] = OrderedDict()
 
     def __len__(self) -> int:
@@ -105,7 +106,10 @@ class Line(Generic[J]):
         return True
 
     def next(self, running: Collection[str], fits: Callable[[J], bool] = lambda _: True) -> J | None:
-        """The job whose turn it is: the first of the first session that does not run, if whoever asks can do it."""
+        """The job whose turn it is: the first of the first session that does not run, if whoever asks can do it. It is
+        nobody's while the line is paused."""
+        if self.paused:
+            return None
         heads = (own[0] for session, own in self.waiting.items() if session not in running)
         return next((job for job in heads if fits(job)), None)
 
@@ -154,6 +158,12 @@ class Pace:
         return events.failed("refused", message, hint)
 
 
+def paused_positions(behind: Iterable[J]) -> Iterator[tuple[J, Event]]:
+    """What each job is told that waits in a line which is paused."""
+    message = "The instructor has paused runs. This one is number {} when they go on."
+    return ((job, events.queued(at, message.format(at))) for at, job in enumerate(behind, start=1))
+
+
 MADE_ROOM = "The queue is full, and this run made room for somebody who has fewer."
 
 
@@ -167,7 +177,10 @@ def superseded() -> Event:
     return events.failed("superseded", "A newer run took this one's place.", "Its result is on the way.")
 
 
-def cancelled(why: str = "The run was stopped.") -> Event:
+CANCELLED = "The run was stopped."
+
+
+def cancelled(why: str = CANCELLED) -> Event:
     """The last event of a job that somebody stopped."""
     return events.failed("cancelled", why, "")
 

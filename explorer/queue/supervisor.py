@@ -22,7 +22,7 @@ from typing import Any, TypeVar
 from explorer.queue.absences import Absences
 from explorer.queue.bodies import BodyError, other_version, read_body
 from explorer.queue.broker import DOWN, VERSION, Broker, Held, connect, not_if_cancelled
-from explorer.queue.line import cancelled
+from explorer.queue.line import CANCELLED, cancelled
 from explorer.queue.version import version
 from explorer.runtime.data.offered import offered_names
 from explorer.runtime.data.triples import InputError
@@ -140,7 +140,8 @@ class Supervisor:
             if not running.done():
                 running.cancel()
                 await asyncio.wait({running})
-                await self._when_there(lambda: self._broker.finish(held, 0, cancelled()))
+                why = watching.result()
+                await self._when_there(lambda: self._broker.finish(held, 0, cancelled(why)))
             elif running.exception() is not None:
                 print(f"explorer: a run failed in the worker: {running.exception()!r}", file=sys.stderr)
                 await self._when_there(lambda: self._broker.let_go(held))
@@ -189,8 +190,8 @@ class Supervisor:
             raise BodyError(f"The worker has no data set '{str(data)[:200]}': start it with the server's --data-dir.")
         return {**request, "data_dir": None if self._offer.data_dir is None else str(self._offer.data_dir)}
 
-    async def _until_stopped(self, held: Held) -> None:
-        """Returns once a run is to end: somebody has stopped it, nobody waits for it, or it is another worker's."""
+    async def _until_stopped(self, held: Held) -> str:
+        """What a run is told once it is to end: somebody stopped it, nobody waits for it, or it is another worker's."""
         unwatched = Absences()
         while True:
             not_if_cancelled()
@@ -202,7 +203,7 @@ class Supervisor:
                 continue
             unwatched.seen([] if watched else [held.run])
             if not mine or stopped or unwatched.longer_than(UNWATCHED_SECONDS):
-                return
+                return stopped or CANCELLED
 
 
 async def serve_queue(url: str, offer: Offer, memory: int, lease_seconds: float = LEASE_SECONDS) -> None:

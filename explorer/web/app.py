@@ -8,12 +8,14 @@ from contextlib import asynccontextmanager
 from functools import cache, partial
 from http import HTTPStatus
 from pathlib import Path
+from secrets import token_hex
 from typing import TYPE_CHECKING, Any
 
 from fastapi import APIRouter, FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
 from fastapi.routing import APIRoute
+from starlette.datastructures import State
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
 from starlette.staticfiles import StaticFiles
@@ -35,6 +37,7 @@ from explorer.web.entrance.protection import (
 from explorer.web.instructor import collecting, desk, students
 from explorer.web.instructor.checking import Checker
 from explorer.web.instructor.classroom import Classroom
+from explorer.web.instructor.sharing import Alone
 from explorer.web.keeping import routes as keeping
 from explorer.web.keeping.keeper import Keeper
 from explorer.web.monitoring import page as monitoring
@@ -46,6 +49,7 @@ from explorer.web.reuse import ReuseService
 if TYPE_CHECKING:
     from explorer.queue.broker import Broker
     from explorer.queue.client import StreamQueue
+    from explorer.web.instructor.shared import Shared
 
 
 class VersionedFiles(StaticFiles):
@@ -81,6 +85,7 @@ def create_app(
     `quiet` workers write to stderr is dropped.
     """
     metrics = Metrics()
+    taught = classroom or Classroom()
     concurrent = concurrent_runs or limits.concurrent_runs()
 
     @asynccontextmanager
@@ -113,15 +118,18 @@ def create_app(
             app.state.runners = runners
         else:
             app.state.runs = app.state.runners = _over_streams(broker, run_seconds)
+            app.state.sharing = _shared(broker, taught, app.state)
         await app.state.keeper.open()
         compilers.open()
         late.open()
         app.state.runners.open()
+        await app.state.sharing.open()
         try:
             yield
         finally:
             await app.state.checker.close()
             await app.state.reuse.close()
+            await app.state.sharing.close()
             await app.state.runs.close()
             await app.state.runners.close()
             await late.close()
@@ -130,10 +138,11 @@ def create_app(
 
     app = FastAPI(title="Embedding Compiler Explorer", openapi_url=None, lifespan=lifespan)
     app.state.data_dir = data_dir
-    app.state.classroom = classroom = classroom or Classroom()
-    app.state.students = classroom.admission
-    app.state.keeper = Keeper(store, broker is not None, classroom.remember)
-    app.state.checker = Checker()
+    app.state.classroom = taught
+    app.state.students = taught.admission
+    app.state.keeper = Keeper(store, broker is not None, taught.remember)
+    app.state.sharing = Alone(taught)
+    app.state.checker = Checker("" if broker is None else token_hex(4))
     app.state.sessions = set()
     app.state.metrics, app.state.metrics_for = metrics, tuple(metrics_for)
     described = health.router, monitoring.router, api.router, runs.router, keeping.router
@@ -158,6 +167,13 @@ def _over_streams(broker: Broker, run_seconds: float) -> StreamQueue:
     from explorer.queue.client import StreamQueue  # which needs redis-py
 
     return StreamQueue(broker, run_seconds, tell_seconds=limits.TELL_SECONDS)
+
+
+def _shared(broker: Broker, classroom: Classroom, state: State) -> Shared:
+    from explorer.queue.classes import ClassRecords
+    from explorer.web.instructor.shared import Shared
+
+    return Shared(ClassRecords(broker), classroom, state)
 
 
 def _answer_head(router: APIRouter) -> None:

@@ -59,6 +59,8 @@ STUDENTS_KNOWN = 1_000
 CLASS_PLACES = 100
 """Students that a class with a code has room for, unless `--class-size` says otherwise."""
 MOST_PLACES = 1_000
+SERVERS_KNOWN = 100
+"""Servers of one class, those that have ended with them, whose students' edits and runs are counted."""
 IDLE_SECONDS = 60.0
 """A student who has asked for nothing for so long is idle."""
 NAME_LENGTH = 60

@@ -14,13 +14,15 @@ from functools import partial
 from time import monotonic
 from typing import Any
 
-from explorer.queue.job import Job
+from explorer.queue.job import Job, Standing
 from explorer.queue.line import (
+    CANCELLED,
     FIRST_GUESS_SECONDS,
     MADE_ROOM,
     Line,
     Pace,
     cancelled,
+    paused_positions,
     stopping,
     superseded,
     typical,
@@ -64,7 +66,6 @@ class RunQueue:
         self._moved = False
         """Whether positions have changed since they were told."""
         self._taking = True
-        self._paused = False
         self._running: dict[str, _Running] = {}
         self._line: Line[Job] = Line(longest, of_one)
         self._typical_seconds = FIRST_GUESS_SECONDS
@@ -82,7 +83,7 @@ class RunQueue:
     @property
     def paused(self) -> bool:
         """Whether no job begins, until they may again."""
-        return self._paused
+        return self._line.paused
 
     @property
     def running(self) -> Collection[str]:
@@ -90,28 +91,9 @@ class RunQueue:
         return self._running.keys()
 
     @property
-    def concurrent(self) -> int:
-        """How many jobs may run at a time."""
-        return self._concurrent
-
-    @property
-    def longest(self) -> int:
-        """How many jobs may wait."""
-        return self._line.longest
-
-    @property
     def waiting(self) -> Mapping[str, int]:
         """How many jobs wait, by session."""
         return {session: len(own) for session, own in self._line.waiting.items()}
-
-    @property
-    def of_one(self) -> int:
-        """How many jobs of one session may wait."""
-        return self._line.of_one
-
-    @of_one.setter
-    def of_one(self, most: int) -> None:
-        self._line.of_one = most
 
     def has_room(self, session: str) -> bool:
         """Whether there is room for one more job of a session."""
@@ -148,23 +130,32 @@ class RunQueue:
         job.post(events.failed("refused", "A run ends here when its page's connection is lost.", "Run it again."))
         return job
 
-    def pause(self) -> None:
+    async def look(self) -> Standing:
+        """What runs and waits now."""
+        line = self._line
+        return Standing(self.running, self.waiting, self._concurrent, line.longest, line.of_one, line.paused)
+
+    async def pause(self) -> None:
         """Begin no more jobs; those that run go on, and new ones wait."""
-        self._paused = True
+        self._line.paused = True
         self._tell_positions()
 
-    def go_on(self) -> None:
+    async def go_on(self) -> None:
         """Begin jobs again."""
-        self._paused = False
+        self._line.paused = False
         self._advance()
 
-    def stop(self, session: str, why: str) -> None:
+    async def let_wait(self, of_one: int) -> None:
+        """Say how many jobs of one session may wait from now on."""
+        self._line.of_one = of_one
+
+    async def stop(self, session: str, why: str) -> None:
         """Stop all jobs of a session, which are told why."""
         running = self._running.get(session)
         for job in [*self._line.of(session), *([running.job] if running else [])]:
             self.cancel(job, why)
 
-    def cancel(self, job: Job, why: str = "The run was stopped.") -> None:
+    def cancel(self, job: Job, why: str = CANCELLED) -> None:
         """Stop a job wherever it is; a running one's worker is killed. Nothing happens to one that has ended."""
         if job.ended:
             return
@@ -197,7 +188,7 @@ class RunQueue:
 
     def _advance(self) -> None:
         """Start as many jobs as there is room for, and tell the others where they stand."""
-        while not self._paused and len(self._running) < self._concurrent:
+        while len(self._running) < self._concurrent:
             job = self._line.next(self._running)
             if job is None:
                 break
@@ -237,9 +228,8 @@ class RunQueue:
 
     def _positions(self) -> Iterator[tuple[Job, Event]]:
         """What each waiting job is told, in about the order in which they will run."""
-        if self._paused:
-            message = "The instructor has paused runs. This one is number {} when they go on."
-            return ((job, events.queued(at, message.format(at))) for at, job in enumerate(self._behind(), start=1))
+        if self._line.paused:
+            return paused_positions(self._behind())
         now = monotonic()
         left = [max(0.0, running.began + self._seconds - now) for running in self._running.values()]
         return self._pace.positions(self._behind(), left)

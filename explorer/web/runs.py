@@ -25,6 +25,7 @@ from explorer.web.description.openapi import takes
 from explorer.web.entrance.protection import same_origin
 from explorer.web.entrance.students import Students, address
 from explorer.web.instructor.classroom import Classroom
+from explorer.web.instructor.sharing import Sharing
 from explorer.web.keeping.keeper import PLACE, Keeper, Record
 from explorer.web.messages import (
     CancelOrder,
@@ -137,7 +138,8 @@ async def socket(websocket: WebSocket) -> None:
         await websocket.close(_POLICY)
         return
     students: Students = state.students
-    if not students.may_enter(websocket):
+    sharing: Sharing = state.sharing
+    if not await sharing.may_enter(websocket):
         await websocket.accept()
         await websocket.close(_NOT_IN_CLASS)
         return

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 import uvicorn
 from fastapi import FastAPI
 
-from explorer.queue.job import Queue
+from explorer.queue.job import AwayError, Queue
 from explorer.store.database import AddressError
 from explorer.store.store import Store
 from explorer.web import limits
@@ -24,7 +24,7 @@ from explorer.web.entrance.addresses import address_or_network
 from explorer.web.entrance.connections import Doorkeeper, drop_stalled, most_connections
 from explorer.web.entrance.protection import allowed_hosts
 from explorer.web.instructor.classroom import Classroom
-from explorer.web.instructor.token import PATH, Instructor, TokenFileError, read_token
+from explorer.web.instructor.token import PATH, Instructor, TokenFileError, read_token, token_of
 from explorer.web.monitoring import logs
 
 if TYPE_CHECKING:
@@ -86,8 +86,11 @@ class ClassRequest:
     token_file: Path | None = None
     hand_ins: Path | None = None
 
-    def classroom(self) -> Classroom:
-        """The class; without an instructor where nothing was asked for. Raises ServeError."""
+    def classroom(self, queue: str = "") -> Classroom:
+        """The class; without an instructor where nothing was asked for. All servers of a `queue` have the same token.
+
+        Raises ServeError.
+        """
         if self.code is not None and not self.code.strip():
             raise ServeError("--class-code takes a word, not an empty one")
         if self.size is not None and self.code is None:
@@ -98,15 +101,18 @@ class ClassRequest:
         if not any(asked):
             return Classroom()
         code = None if self.code is None else self.code.strip()
-        instructor = Instructor(self._token())
+        instructor = Instructor(self._token(queue))
         try:
             return Classroom(instructor, code, self.size or limits.CLASS_PLACES, self.hand_ins)
         except OSError as error:
             raise ServeError(f"--hand-ins {self.hand_ins}: {error.strerror}") from None
 
-    def _token(self) -> str | None:
+    def _token(self, queue: str) -> str | None:
+        """None where this server is to draw one of its own."""
         try:
-            return None if self.token_file is None else read_token(self.token_file)
+            if self.token_file is not None:
+                return read_token(self.token_file)
+            return _common_token(queue) if queue else None
         except TokenFileError as error:
             raise ServeError(f"--instructor-token-file {error}") from None
 
@@ -140,10 +146,8 @@ def serve(
         raise ServeError(f"--data-dir {data_dir}: no such folder")
     trusted = [_address("--proxy", named) for named in proxies]
     scrapers = [_address("--metrics-for", named) for named in metrics_for]
-    classroom = wanted.classroom()
-    if queue and classroom.instructor is not None:
-        raise ServeError("--queue: an instructor leads runs of the server's own workers; leave out one of the two")
     broker = _broker(queue) if queue else None
+    classroom = wanted.classroom(queue)
     kept = _store(store) if store else None
     listener = _listen(host, port)
     app = create_app(
@@ -174,6 +178,16 @@ def _address(option: str, named: str) -> str:
         return address_or_network(named)
     except ValueError:
         raise ServeError(f"{option} takes an address or a network, as in 10.0.0.0/8, not '{named[:80]}'") from None
+
+
+def _common_token(queue: str) -> str:
+    from explorer.queue.classes import common_secret  # which needs redis-py
+
+    try:
+        return token_of(asyncio.run(common_secret(queue)))
+    except AwayError:
+        hint = "start it first, or give the token with --instructor-token-file"
+        raise ServeError(f"--queue: the queue, by which all servers have one token, does not answer: {hint}") from None
 
 
 def _broker(queue: str) -> Broker:

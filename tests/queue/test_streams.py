@@ -157,6 +157,54 @@ def test_cancelling_a_waiting_run_takes_it_out_of_the_line(new_broker: New) -> N
     in_time(main)
 
 
+def test_a_paused_queue_begins_nothing_until_it_goes_on(new_broker: New) -> None:
+    async def main() -> None:
+        pool = TestPool()
+        async with queue_of(new_broker()) as queue, queue_of(new_broker()) as other, worker_of(new_broker(), pool):
+            runs = queue.submit("anna", request("held"))
+            await until(runs, "sample")
+            await other.pause()
+            assert 0 < await other._broker.redis.ttl("explorer:orders") <= 600  # nobody may be left to take it back
+            queue.cancel(runs)
+            waits = queue.submit("ben", request("b"))
+            assert "The instructor has paused runs. This one is number 1" in (await until(waits, "queued"))["message"]
+            await eventually(lambda: queue.paused)
+            assert (await queue.look()).waiting == (await other.look()).waiting == {"ben": 1}
+            assert pool.started == ["held"]
+            await queue.go_on()
+            assert (await rest(waits))[-1]["event"] == "result"
+
+    in_time(main)
+
+
+def test_all_runs_of_a_session_are_stopped_and_told_why(new_broker: New) -> None:
+    async def main() -> None:
+        pool = TestPool()
+        async with queue_of(new_broker()) as queue, queue_of(new_broker()) as other, worker_of(new_broker(), pool):
+            hers = [queue.submit("anna", request(name)) for name in ("held", "a1", "a2")]
+            await until(hers[0], "sample")
+            his = queue.submit("ben", request("b"))
+            await in_line(queue, 3)
+            await other.stop("anna", "Time is up.")
+            await other.stop("nobody", "Time is up.")
+            assert {(await rest(job))[-1]["message"] for job in hers} == {"Time is up."}
+            assert (await rest(his))[-1]["event"] == "result"
+            assert pool.stopped == ["held"]
+
+    in_time(main)
+
+
+def test_so_many_runs_of_a_session_may_wait_as_was_said_at_any_server(new_broker: New) -> None:
+    async def main() -> None:
+        async with queue_of(new_broker()) as queue, queue_of(new_broker()) as other:
+            await other.let_wait(2)
+            jobs = [queue.submit("anna", request(f"a{number}")) for number in range(3)]
+            assert "2 runs of yours wait" in (await rest(jobs[2]))[-1]["message"]
+            assert (await queue.look()).of_one == 2
+
+    in_time(main)
+
+
 def test_a_run_whose_process_dies_is_done_once_more_and_says_so(new_broker: New) -> None:
     async def main() -> None:
         pool = TestPool(deaths=1)

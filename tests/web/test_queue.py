@@ -262,14 +262,14 @@ def test_a_paused_queue_begins_nothing_until_it_goes_on() -> None:
     async def test(pool: HeldPool, queue: RunQueue) -> None:
         runs, waits = queue.submit("anna", {"name": "a"}), queue.submit("ben", {"name": "b"})
         await settle()
-        queue.pause()
+        await queue.pause()
         assert (await seen(waits))[-1]["message"].startswith("The instructor has paused runs")
         await pool.release("a")
         assert (await seen(runs))[-1]["event"] == "result"
         late = queue.submit("cleo", {"name": "c"})
         assert (await seen(late))[-1]["position"] == 2
         assert pool.started == ["a"]
-        queue.go_on()
+        await queue.go_on()
         await pool.release("b")
         await pool.release("c")
         assert [(await seen(job))[-1]["event"] for job in (waits, late)] == ["result", "result"]
@@ -282,8 +282,8 @@ def test_all_jobs_of_a_session_are_stopped_and_told_why() -> None:
         hers = [queue.submit("anna", {"name": f"a{number}"}) for number in range(3)]
         his = queue.submit("ben", {"name": "b"})
         await settle()
-        queue.stop("anna", "Time is up.")
-        queue.stop("nobody", "Time is up.")
+        await queue.stop("anna", "Time is up.")
+        await queue.stop("nobody", "Time is up.")
         await settle()
         assert {(await seen(job))[-1]["message"] for job in hers} == {"Time is up."}
         assert pool.stopped == ["a0"]

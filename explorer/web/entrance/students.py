@@ -2,7 +2,7 @@
 
 The cookie says that several pages are one student's, who takes turns as one, so a class behind one address is as many
 as it has browsers. It says nothing else, and a server that starts anew gives out new ones, unless a
-store has kept the secret of its signature. Where a class has a code,
+store has kept the secret of its signature, or a queue, whose servers all have the same. Where a class has a code,
 nobody is a student without it, so that many cookies make nobody many students.
 """
 
@@ -10,6 +10,8 @@ from __future__ import annotations
 
 import hmac
 import secrets
+from collections.abc import Collection
+from typing import Any
 
 from starlette.requests import HTTPConnection
 from starlette.responses import Response
@@ -21,7 +23,7 @@ _SECONDS = 30 * 24 * 3600
 
 
 class Students:
-    """The students of one server, which knows those by its own signature.
+    """The students of one server, or of several with one secret, known by its signature.
 
     Where there are so many `places`, a student is who was admitted to one; else, whoever asks for the page.
     """
@@ -31,10 +33,12 @@ class Students:
         self._places = places
         self._admitted: set[str] = set()
         self._removed: set[str] = set()
+        self._common: frozenset[str] = frozenset()
+        """Those of the admitted that other servers know of."""
         self._remembers = False
 
     def remember(self, secret: bytes) -> None:
-        """Sign as servers before this one did, whose students then need no new cookie, nor to be admitted again."""
+        """Sign as other servers do or did, whose students then need no new cookie, nor to be admitted again."""
         self._secret, self._remembers = secret, True
 
     def of(self, connection: HTTPConnection) -> str:
@@ -49,23 +53,52 @@ class Students:
         """Whether it may see the page and run: in a class with a code, its students alone."""
         return self._places is None or self._known(connection) is not None
 
-    def admit(self, connection: HTTPConnection, response: Response) -> str | None:
-        """Give a place to who has none, with a cookie: its session, or None where all are taken."""
-        known = self._known(connection)
-        if known is not None or self._places is None:
-            return known
+    def is_signed(self, connection: HTTPConnection) -> bool:
+        """Whether its cookie was signed by this secret, whatever has become of its place."""
+        return self._signed(connection) is not None
+
+    def known_or_new(self, connection: HTTPConnection) -> str:
+        """The session of a student, or of one who is to become one."""
+        return self._known(connection) or _session(secrets.token_urlsafe(12))
+
+    def seat(self, session: str) -> bool:
+        """Give a place to a student who has none; False where all are taken."""
+        name = _name(session)
+        if self._places is None or name in self._admitted:
+            return True
         if len(self._admitted) >= self._places:
-            return None
-        name = secrets.token_urlsafe(12)
+            return False
         self._admitted.add(name)
-        response.headers.append("set-cookie", self._cookie(connection, name))
-        return _session(name)
+        return True
+
+    def has_place(self, session: str) -> bool:
+        """Whether a student has a place, where there are places."""
+        return self._places is None or _name(session) in self._admitted
+
+    def keep(self, connection: HTTPConnection, response: Response, session: str) -> None:
+        """Have a browser keep that it is this student."""
+        response.headers.append("set-cookie", self._cookie(connection, _name(session)))
 
     def remove(self, session: str) -> None:
         """Take a student's place, whose cookie holds no more."""
-        gone = {name for name in self._admitted if _session(name) == session}
-        self._admitted -= gone
-        self._removed |= gone
+        name = _name(session)
+        if name in self._admitted:
+            self._admitted.remove(name)
+            self._removed.add(name)
+
+    def document(self) -> dict[str, Any]:
+        """Who has a place and whose was taken, for servers with the same secret."""
+        return {"admitted": sorted(self._admitted), "removed": sorted(self._removed)}
+
+    def merge(self, admitted: Collection[str], removed: Collection[str]) -> None:
+        """Take over what such servers know; who has come here alone keeps a place as far as there is one."""
+        here_alone = sorted(self._admitted - self._common)
+        self._common = frozenset(admitted)
+        self._removed |= set(removed)
+        self._admitted = set(admitted) - self._removed
+        for name in here_alone:
+            if name not in self._removed:
+                self.seat(_session(name))
 
     def new_cookie(self, connection: HTTPConnection) -> str:
         """A new student's `Set-Cookie`, where anyone is one."""
@@ -82,16 +115,18 @@ class Students:
             response.headers.append("set-cookie", self.new_cookie(connection))
 
     def _known(self, connection: HTTPConnection) -> str | None:
-        name, _, signature = connection.cookies.get(COOKIE, "").partition(".")
-        if not hmac.compare_digest(signature.encode(), self._signature(name).encode()):
-            return None
-        return _session(name) if self._places is None or self._has_place(name, self._places) else None
+        name = self._signed(connection)
+        return _session(name) if name is not None and self._may_come(name) else None
 
-    def _has_place(self, name: str, places: int) -> bool:
-        """Whether a student has a place, or had one at a server before this one and there is still one left."""
-        if self._remembers and name not in self._removed and len(self._admitted) < places:
-            self._admitted.add(name)
-        return name in self._admitted
+    def _signed(self, connection: HTTPConnection) -> str | None:
+        name, _, signature = connection.cookies.get(COOKIE, "").partition(".")
+        return name if hmac.compare_digest(signature.encode(), self._signature(name).encode()) else None
+
+    def _may_come(self, name: str) -> bool:
+        """Whether a student has a place, or was given one by another server and there is still one left."""
+        if self._remembers and name not in self._removed:
+            return self.seat(_session(name))
+        return self.has_place(_session(name))
 
     def _signature(self, name: str) -> str:
         return hmac.digest(self._secret, name.encode(), "sha256").hex()
@@ -102,6 +137,10 @@ _STUDENT = "student "
 
 def _session(name: str) -> str:
     return f"{_STUDENT}{name}"
+
+
+def _name(session: str) -> str:
+    return session.removeprefix(_STUDENT)
 
 
 def is_student(session: str) -> bool:

@@ -1,6 +1,6 @@
 """Holds hand-ins against their assignment's reference: by runs on the processor, one after another, from the queue.
 
-All checks of a class take turns as one session, so that those of a hundred hand-ins hold up nobody's run for longer
+All checks of a server take turns as one session, so that those of a hundred hand-ins hold up nobody's run for longer
 than one run takes.
 """
 
@@ -11,10 +11,11 @@ from collections import deque
 from collections.abc import Coroutine, Mapping
 from typing import Any
 
+from explorer.queue.job import Queue
 from explorer.runtime.runs.events import Event
 from explorer.web import limits
 from explorer.web.instructor.classroom import Assignment
-from explorer.web.queue import RunQueue
+from explorer.web.instructor.sharing import UNCHECKED, WAITS
 
 SESSION = "the class's checks"
 _LONGEST = 400
@@ -26,14 +27,15 @@ Check = dict[str, Any]
 
 
 def waits() -> Check:
-    return {"state": "waiting", "message": ""}
+    return {"state": WAITS, "message": ""}
 
 
 class Checker:
-    """Checks in the order in which they were asked for."""
+    """Checks in the order in which they were asked for; `server` is the name of one of several with the same queue."""
 
-    def __init__(self) -> None:
-        self._waiting: deque[tuple[RunQueue, dict[str, Any], Assignment, asyncio.Future[Check]]] = deque()
+    def __init__(self, server: str = "") -> None:
+        self._session = f"{SESSION} {server}".strip()
+        self._waiting: deque[tuple[Queue, dict[str, Any], Assignment, asyncio.Future[Check]]] = deque()
         self._task: asyncio.Task[None] | None = None
         self._begun: set[asyncio.Task[None]] = set()
 
@@ -50,7 +52,7 @@ class Checker:
             task.cancel()
         await asyncio.gather(*left, return_exceptions=True)
 
-    async def check(self, queue: RunQueue, work: Mapping[str, Any], assignment: Assignment) -> Check:
+    async def check(self, queue: Queue, work: Mapping[str, Any], assignment: Assignment) -> Check:
         """What is to be said of a work for an assignment with a reference, once its turn has come."""
         answer: asyncio.Future[Check] = asyncio.get_running_loop().create_future()
         self._waiting.append((queue, dict(work), assignment, answer))
@@ -61,16 +63,16 @@ class Checker:
     async def _work(self) -> None:
         while self._waiting:
             queue, work, assignment, answer = self._waiting.popleft()
-            found = await _checked(queue, work, assignment)
+            found = await _checked(self._session, queue, work, assignment)
             if not answer.done():
                 answer.set_result(found)
 
 
-async def _checked(queue: RunQueue, work: Mapping[str, Any], assignment: Assignment) -> Check:
+async def _checked(session: str, queue: Queue, work: Mapping[str, Any], assignment: Assignment) -> Check:
     for seed in range(assignment.seeds):
-        last = await _run(queue, work, assignment.reference, seed)
+        last = await _run(session, queue, work, assignment.reference, seed)
         if last["event"] == "failed":
-            state = "failed" if last["kind"] in _AT_FAULT else "unchecked"
+            state = "failed" if last["kind"] in _AT_FAULT else UNCHECKED
             return {"state": state, "message": str(last["message"])[:_LONGEST]}
         if not last.get("matches_reference"):
             return {"state": "failed", "message": str(last.get("message") or "The run is wrong.")[:_LONGEST]}
@@ -78,7 +80,7 @@ async def _checked(queue: RunQueue, work: Mapping[str, Any], assignment: Assignm
     return {"state": "passed", "message": f"The results are equal on {assignment.seeds} {inputs}."}
 
 
-async def _run(queue: RunQueue, work: Mapping[str, Any], reference: str, seed: int) -> Event:
+async def _run(session: str, queue: Queue, work: Mapping[str, Any], reference: str, seed: int) -> Event:
     request = {
         "text": work["text"],
         "options": work.get("options", {}),
@@ -90,6 +92,6 @@ async def _run(queue: RunQueue, work: Mapping[str, Any], reference: str, seed: i
         "seed": seed,
     }
     last: Event = {}
-    async for event in queue.submit(SESSION, request).events():
+    async for event in queue.submit(session, request).events():
         last = event
     return last

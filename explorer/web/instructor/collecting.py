@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from contextlib import suppress
 from dataclasses import replace
 from typing import Annotated, Literal
@@ -10,14 +9,16 @@ from typing import Annotated, Literal
 from fastapi import APIRouter, Depends, Form, HTTPException, Request
 from fastapi.responses import HTMLResponse, JSONResponse, Response
 
+from explorer.queue.job import AwayError
 from explorer.web import limits
 from explorer.web.compiling import refusal
 from explorer.web.entrance.students import is_student
 from explorer.web.instructor import checking
 from explorer.web.instructor.checking import Checker
 from explorer.web.instructor.classroom import Assignment, Classroom, Locks
-from explorer.web.instructor.desk import OPTIONS, STAGE_NAMES, answer, chosen_text, instructor_only, tell_pages
+from explorer.web.instructor.desk import OPTIONS, STAGE_NAMES, answer, chosen_text, done, instructor_only
 from explorer.web.instructor.handins import HandIn, HandInError
+from explorer.web.instructor.sharing import Sharing
 from explorer.web.instructor.students import members_only
 from explorer.web.instructor.token import PATH
 from explorer.web.messages import HandInMessage, MessageError, parse_body
@@ -45,63 +46,71 @@ async def assign(
     reference = reference.replace("\r\n", "\n").strip()
     title = " ".join(title.split())
     if not title or not text.strip():
-        return answer(request, "Nothing was set: an assignment has a title and a text to begin with.")
+        return await answer(request, "Nothing was set: an assignment has a title and a text to begin with.")
     if any(len(each.encode("utf-8", "replace")) > limits.SENT_BYTES for each in (text, reference)):
-        return answer(request, f"Nothing was set: a text has more than {limits.SENT_BYTES // 1024} KiB.")
-    classroom: Classroom = request.app.state.classroom
+        return await answer(request, f"Nothing was set: a text has more than {limits.SENT_BYTES // 1024} KiB.")
+    state = request.app.state
+    classroom: Classroom = state.classroom
     locks = Locks(frozenset(locked_option), frozenset(locked_stage))
-    assignment = classroom.assign(title, text, reference, seeds, locks)
-    if reference:
-        request.app.state.checker.begin(_try_reference(request, assignment))
-    tell_pages(request)
-    return answer(request, f"Set '{title}'. Students hand in until it is over.")
+
+    async def set_it() -> None:
+        assignment = await state.sharing.on_desk(lambda: classroom.assign(title, text, reference, seeds, locks))
+        if reference:
+            state.checker.begin(_try_reference(request, assignment))
+
+    return await done(request, set_it(), f"Set '{title}'. Students hand in until it is over.")
 
 
 @router.post("/unassign", response_class=HTMLResponse)
 async def unassign(request: Request) -> Response:
     """Take no more hand-ins; those that there are stay."""
-    request.app.state.classroom.assignment = None
-    tell_pages(request)
-    return answer(request, "The assignment is over.")
+    state = request.app.state
+    return await done(request, state.sharing.on_desk(state.classroom.unassign), "The assignment is over.")
 
 
 @router.post("/recheck", response_class=HTMLResponse)
 async def recheck(request: Request, number: Annotated[int, Form(ge=1)]) -> Response:
     """Check a hand-in again, by the assignment that is set now."""
     classroom: Classroom = request.app.state.classroom
-    found, assignment = _find(request, number), classroom.assignment
+    found, assignment = await _find(request, number), classroom.assignment
     if assignment is None or not assignment.reference or assignment.title != found.assignment:
-        return answer(request, f"Hand-in {number} is not of the assignment that is set now, or that has no reference.")
+        said = f"Hand-in {number} is not of the assignment that is set now, or that has no reference."
+        return await answer(request, said)
     request.app.state.checker.begin(_check(request, found, assignment))
-    return answer(request, f"Hand-in {number} is checked again.")
+    return await answer(request, f"Hand-in {number} is checked again.")
 
 
 @router.get("/hand-ins/{number}.json")
 async def one_hand_in(request: Request, number: int) -> Response:
     """One hand-in, as a file."""
-    return _file(_find(request, number).to_json().encode(), f"hand-in-{number:05d}.json", "application/json")
+    return _file((await _find(request, number)).to_json().encode(), f"hand-in-{number:05d}.json", "application/json")
 
 
 @router.get("/hand-ins.zip")
 async def all_hand_ins(request: Request) -> Response:
     """All of them, as one archive."""
-    packed = await asyncio.to_thread(request.app.state.classroom.hand_ins.archive)
-    return _file(packed, "hand-ins.zip", "application/zip")
+    sharing: Sharing = request.app.state.sharing
+    try:
+        return _file(await sharing.archive(), "hand-ins.zip", "application/zip")
+    except HandInError as error:
+        raise HTTPException(503, str(error)) from None
 
 
 @students.post("/hand-in")
 async def hand_in(request: Request) -> Response:
     """Take a student's work for the assignment; what its check says is for the instructor."""
     classroom: Classroom = request.app.state.classroom
+    sharing: Sharing = request.app.state.sharing
     session: str = request.app.state.students.of(request)
     try:
         message = parse_body(await request.body(), HandInMessage)
         assignment = _fitting(classroom, message, session)
         if message.name.strip():
-            classroom.name(session, message.name)
+            await sharing.on_roll(lambda: classroom.name(session, message.name))
+        student = await sharing.on_roll(lambda: classroom.called(session))
         work = message.model_dump(exclude={"assignment", "name"})
-        found = classroom.hand_ins.add(session, classroom.called(session), assignment.title, work)
-    except (MessageError, HandInError) as error:
+        found = await sharing.hand_in(session, student, assignment.title, work)
+    except (MessageError, HandInError, AwayError) as error:
         return JSONResponse(refusal(str(error)), 422)
     if assignment.reference:
         request.app.state.checker.begin(_check(request, found, assignment))
@@ -119,9 +128,12 @@ def _fitting(classroom: Classroom, message: HandInMessage, session: str) -> Assi
     return classroom.assignment
 
 
-def _find(request: Request, number: int) -> HandIn:
-    classroom: Classroom = request.app.state.classroom
-    found = classroom.hand_ins.get(number)
+async def _find(request: Request, number: int) -> HandIn:
+    sharing: Sharing = request.app.state.sharing
+    try:
+        found = await sharing.hand_in_of(number)
+    except HandInError as error:
+        raise HTTPException(503, str(error)) from None
     if found is None:
         raise HTTPException(404, f"There is no hand-in {number}.")
     return found
@@ -134,18 +146,16 @@ def _file(content: bytes, name: str, kind: str) -> Response:
 async def _check(request: Request, found: HandIn, assignment: Assignment) -> None:
     state = request.app.state
     checker: Checker = state.checker
-    classroom: Classroom = state.classroom
-    found.check = checking.waits()
-    found.check = await checker.check(state.runs, found.work, assignment)
-    if classroom.hand_ins.get(found.number) is found:  # unless a newer one has taken its place
-        with suppress(HandInError):  # then memory has what the folder does not take
-            classroom.hand_ins.store(found)
+    sharing: Sharing = state.sharing
+    await sharing.note_check(found, checking.waits())
+    await sharing.note_check(found, await checker.check(state.runs, found.work, assignment))
 
 
 async def _try_reference(request: Request, assignment: Assignment) -> None:
     state = request.app.state
     classroom: Classroom = state.classroom
-    classroom.reference_check = checking.waits()
-    found = await state.checker.check(state.runs, {"text": assignment.reference}, replace(assignment, seeds=1))
-    if classroom.assignment is assignment:
-        classroom.reference_check = found
+    sharing: Sharing = state.sharing
+    with suppress(AwayError):
+        await sharing.on_desk(lambda: classroom.note_reference(assignment, checking.waits()))
+        found = await state.checker.check(state.runs, {"text": assignment.reference}, replace(assignment, seeds=1))
+        await sharing.on_desk(lambda: classroom.note_reference(assignment, found))

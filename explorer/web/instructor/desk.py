@@ -6,7 +6,7 @@ and has a cookie from then on. Every POST answers with the newest state, which t
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Awaitable
 from dataclasses import fields
 from datetime import datetime
 from http import HTTPStatus
@@ -17,13 +17,14 @@ from fastapi.responses import HTMLResponse, RedirectResponse, Response
 
 from explorer.compiler.options import Options
 from explorer.compiler.pipeline import STAGES
+from explorer.queue.job import AwayError, Queue
 from explorer.web import limits
 from explorer.web.compiling import CompileService
 from explorer.web.examples import examples
 from explorer.web.health import readiness
 from explorer.web.instructor.classroom import Classroom
+from explorer.web.instructor.sharing import Sharing
 from explorer.web.instructor.token import PATH, Instructor
-from explorer.web.queue import RunQueue
 from explorer.web.templates.environment import drawn
 
 STOPPED = "The instructor stopped this run."
@@ -57,7 +58,7 @@ async def desk(request: Request, token: Annotated[str | None, "as `explorer serv
     if token is not None:
         return _let_in(request, token)
     if find_instructor(request).is_here(request):
-        return _drawn(request, "desk.html", {**_live(request), **_offered()})
+        return _drawn(request, "desk.html", {**await _live(request), **_offered()})
     return _ask(request, "", HTTPStatus.OK)
 
 
@@ -85,22 +86,28 @@ def _drawn(request: Request, name: str, context: dict[str, Any], status: int = H
     return drawn(request, f"instructor/{name}", context, status)
 
 
-def _live(request: Request, said: str = "") -> dict[str, Any]:
+async def _live(request: Request, said: str = "") -> dict[str, Any]:
     """What changes while the page is open."""
     state = request.app.state
     classroom: Classroom = state.classroom
-    queue: RunQueue = state.runs
+    queue: Queue = state.runs
+    sharing: Sharing = state.sharing
     compiler: CompileService = state.compiler
-    rows = classroom.rows(state.sessions, queue)
+    standing, elsewhere = await queue.look(), await sharing.look()
+    rows = classroom.rows(state.sessions, standing, elsewhere.students)
+    # A queue that others work for has as many workers as runs that may go on; nobody knows of more.
+    runners = standing.concurrent if state.runners is queue else len(state.runners.pids)
     return {
         "rows": rows,
         "here": sum(row.pages > 0 for row in rows),
         "class": classroom,
-        "queue": queue,
-        "waiting": sum(queue.waiting.values()),
+        "sharing": sharing,
+        "servers": elsewhere.servers + 1,
+        "queue": standing,
+        "waiting": sum(standing.waiting.values()),
         "health": readiness(request.app),
-        "workers": {"runs": len(state.runners.pids), "compilations": len(state.compilers.pids)},
-        "compiling": compiler.waiting + compiler.running,
+        "workers": {"runs": runners, "compilations": len(state.compilers.pids)},
+        "compiling": compiler.waiting + compiler.running + elsewhere.compiling,
         "hand_ins": list(classroom.hand_ins)[::-1][: limits.HAND_INS_SHOWN],
         "said": said,
         "now": datetime.now().astimezone(),
@@ -111,76 +118,81 @@ def _offered() -> dict[str, Any]:
     return {"examples": examples(), "lockable": {"locked_option": OPTIONS, "locked_stage": STAGE_NAMES}}
 
 
-def answer(request: Request, said: str = "") -> Response:
+async def answer(request: Request, said: str = "") -> Response:
     """The newest state, with a sentence on what was done."""
-    return _drawn(request, "live.html", _live(request, said))
+    return _drawn(request, "live.html", await _live(request, said))
 
 
-def tell_pages(request: Request) -> None:
-    """Show all students' pages what has changed."""
+async def done(request: Request, work: Awaitable[object], said: str) -> Response:
+    """Do what the instructor asks for and show all pages what has changed; or say why it could not be done."""
+    try:
+        await work
+    except AwayError as error:
+        return await answer(request, str(error))
     classroom: Classroom = request.app.state.classroom
     classroom.tell(request.app.state.sessions, request.app.state.runs)
+    return await answer(request, said)
 
 
 @router.get("/live", response_class=HTMLResponse)
 async def live(request: Request) -> Response:
     """The newest state, for the page that asks every two seconds."""
-    return answer(request)
+    return await answer(request)
 
 
 @router.get("/projector", response_class=HTMLResponse)
 async def projector(request: Request) -> Response:
     """What a class may see of it, in large type."""
-    return _drawn(request, "projector.html", _live(request))
+    return _drawn(request, "projector.html", await _live(request))
 
 
 @router.get("/projector/live", response_class=HTMLResponse)
 async def projector_live(request: Request) -> Response:
     """The newest state of that."""
-    return _drawn(request, "projected.html", _live(request))
+    return _drawn(request, "projected.html", await _live(request))
 
 
 @router.post("/pause", response_class=HTMLResponse)
 async def pause(request: Request) -> Response:
     """Begin no more runs."""
-    request.app.state.runs.pause()
-    tell_pages(request)
-    return answer(request, "Runs are paused: those that run go on, all others wait.")
+    queue: Queue = request.app.state.runs
+    return await done(request, queue.pause(), "Runs are paused: those that run go on, all others wait.")
 
 
 @router.post("/resume", response_class=HTMLResponse)
 async def resume(request: Request) -> Response:
     """Let runs begin again."""
-    request.app.state.runs.go_on()
-    tell_pages(request)
-    return answer(request, "Runs go on.")
+    queue: Queue = request.app.state.runs
+    return await done(request, queue.go_on(), "Runs go on.")
 
 
 @router.post("/stop", response_class=HTMLResponse)
 async def stop(request: Request, number: Annotated[int, Form(ge=1)]) -> Response:
     """Stop what a student runs and what waits for a turn."""
-    session = _session(request, number)
-    request.app.state.runs.stop(session, STOPPED)
-    return answer(request, f"Student {number}'s runs are stopped.")
+    queue: Queue = request.app.state.runs
+    return await done(request, queue.stop(_session(request, number), STOPPED), f"Student {number}'s runs are stopped.")
 
 
 @router.post("/remove", response_class=HTMLResponse)
 async def remove(request: Request, number: Annotated[int, Form(ge=1)]) -> Response:
     """Take a student out of a class with a code: the place is free, and the student's pages ask for the code."""
-    session = _session(request, number)
-    request.app.state.runs.stop(session, STOPPED)
-    request.app.state.classroom.remove(session)
-    pages: Collection[Any] = request.app.state.sessions
-    for page in [page for page in pages if page.student == session]:
-        page.leave()
-    return answer(request, f"Student {number} is no longer in the class.")
+    state, session = request.app.state, _session(request, number)
+    classroom: Classroom = state.classroom
+
+    async def let_go() -> None:
+        await state.runs.stop(session, STOPPED)
+        await state.sharing.on_roll(lambda: classroom.remove(session))
+        classroom.close_removed(state.sessions)
+
+    return await done(request, let_go(), f"Student {number} is no longer in the class.")
 
 
 @router.post("/limit", response_class=HTMLResponse)
 async def limit(request: Request, most: Annotated[int, Form(ge=1, le=limits.RUNS_WAITING_PER_STUDENT)]) -> Response:
     """How many runs of a student may wait from now on."""
-    request.app.state.runs.of_one = most
-    return answer(request, f"Of one student, {most} {'run' if most == 1 else 'runs'} may wait.")
+    queue: Queue = request.app.state.runs
+    said = f"Of one student, {most} {'run' if most == 1 else 'runs'} may wait."
+    return await done(request, queue.let_wait(most), said)
 
 
 @router.post("/send", response_class=HTMLResponse)
@@ -194,21 +206,20 @@ async def send(
     text = chosen_text(example, text)
     name = " ".join(name.split()) or example.rpartition("/")[2] or "a model"
     if not text.strip():
-        return answer(request, "Nothing was sent: choose an example or write a text.")
+        return await answer(request, "Nothing was sent: choose an example or write a text.")
     if len(text.encode("utf-8", "replace")) > limits.SENT_BYTES:
-        return answer(request, f"Nothing was sent: the text has more than {limits.SENT_BYTES // 1024} KiB.")
-    classroom: Classroom = request.app.state.classroom
-    classroom.send(name, text)
-    tell_pages(request)
-    return answer(request, f"Sent '{name}'. Students open it when they like.")
+        return await answer(request, f"Nothing was sent: the text has more than {limits.SENT_BYTES // 1024} KiB.")
+    state = request.app.state
+    classroom: Classroom = state.classroom
+    sending = state.sharing.on_desk(lambda: classroom.send(name, text))
+    return await done(request, sending, f"Sent '{name}'. Students open it when they like.")
 
 
 @router.post("/unsend", response_class=HTMLResponse)
 async def unsend(request: Request) -> Response:
     """Offer it no more."""
-    request.app.state.classroom.sent = None
-    tell_pages(request)
-    return answer(request, "The text is offered no more.")
+    state = request.app.state
+    return await done(request, state.sharing.on_desk(state.classroom.unsend), "The text is offered no more.")
 
 
 def chosen_text(example: str, text: str) -> str:

@@ -1,4 +1,7 @@
-"""What students hand in: kept in memory within a bound, and in a folder too where one is given."""
+"""What students hand in: kept in memory within a bound, and in a folder too where one is given.
+
+Servers of one queue keep the works there; each then has here the list of all, by which there is room or is none.
+"""
 
 from __future__ import annotations
 
@@ -6,9 +9,9 @@ import io
 import json
 import re
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -78,6 +81,11 @@ class HandIns:
         """The bytes that all take together."""
         return sum(self._sizes.values())
 
+    @property
+    def numbers(self) -> Iterable[int]:
+        """The numbers of all."""
+        return self._kept.keys()
+
     def get(self, number: int) -> HandIn | None:
         return self._kept.get(number)
 
@@ -103,16 +111,43 @@ class HandIns:
 
     def store(self, hand_in: HandIn) -> None:
         """Keep a hand-in as it is now. Raises HandInError where the folder does not take it."""
-        text = hand_in.to_json().encode()
         if self.folder is not None:
-            path = self._path(hand_in.number)
             try:
-                whole = path.with_suffix(".part")
-                whole.write_bytes(text)
-                whole.replace(path)
+                write_down(self.folder, hand_in)
             except OSError:
                 raise HandInError("The server could not write it down. Tell the instructor.") from None
-        self._kept[hand_in.number], self._sizes[hand_in.number] = hand_in, len(text)
+        self._kept[hand_in.number], self._sizes[hand_in.number] = hand_in, len(hand_in.to_json().encode())
+
+    # --- the list of what several servers keep elsewhere
+
+    def forget_work(self, number: int) -> None:
+        """Keep of a hand-in all but its work, which another place has."""
+        self._kept[number] = replace(self._kept[number], work={})
+
+    def note_check(self, number: int, check: dict[str, Any]) -> bool:
+        """Say what came of a check; False where the hand-in is there no more."""
+        if number not in self._kept:
+            return False
+        self._kept[number] = replace(self._kept[number], check=check)
+        return True
+
+    def document(self) -> dict[str, Any]:
+        """All but the works, as JSON."""
+        entries = [
+            [self._owners.get(number, ""), self._sizes[number], {**asdict(each), "work": {}}]
+            for number, each in self._kept.items()
+        ]
+        return {"last": self._last, "entries": entries}
+
+    def take(self, document: Mapping[str, Any]) -> None:
+        """Have the hand-ins that another server's `document` says, and no others."""
+        self._last = int(document["last"])
+        self._kept, self._sizes, self._owners = {}, {}, {}
+        for owner, size, told in document["entries"]:
+            found = HandIn(**told)
+            self._kept[found.number], self._sizes[found.number] = found, int(size)
+            if owner:
+                self._owners[found.number] = owner
 
     def _drop(self, number: int) -> None:
         del self._kept[number], self._sizes[number], self._owners[number]
@@ -121,13 +156,27 @@ class HandIns:
 
     def _path(self, number: int) -> Path:
         assert self.folder is not None
-        return self.folder / f"hand-in-{number:05d}.json"
+        return path_of(self.folder, number)
 
-    def archive(self) -> bytes:
-        """All as a zip archive: of each a folder with its text, and all that is known of it."""
-        packed = io.BytesIO()
-        with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as archive:
-            for hand_in in list(self):
-                archive.writestr(f"{hand_in.folder}/model.emb", str(hand_in.work.get("text", "")))
-                archive.writestr(f"{hand_in.folder}/hand-in.json", hand_in.to_json())
-        return packed.getvalue()
+
+def path_of(folder: Path, number: int) -> Path:
+    """The file of a hand-in."""
+    return folder / f"hand-in-{number:05d}.json"
+
+
+def write_down(folder: Path, hand_in: HandIn) -> None:
+    """Write a hand-in's file, whole or not at all. Raises OSError."""
+    path = path_of(folder, hand_in.number)
+    whole = path.with_suffix(".part")
+    whole.write_bytes(hand_in.to_json().encode())
+    whole.replace(path)
+
+
+def archived(hand_ins: Iterable[HandIn]) -> bytes:
+    """Hand-ins as a zip archive: of each a folder with its text, and all that is known of it."""
+    packed = io.BytesIO()
+    with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as archive:
+        for hand_in in hand_ins:
+            archive.writestr(f"{hand_in.folder}/model.emb", str(hand_in.work.get("text", "")))
+            archive.writestr(f"{hand_in.folder}/hand-in.json", hand_in.to_json())
+    return packed.getvalue()

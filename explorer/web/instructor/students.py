@@ -8,10 +8,11 @@ from typing import Annotated
 from fastapi import APIRouter, Depends, Form, HTTPException, Request
 from fastapi.responses import JSONResponse, PlainTextResponse, RedirectResponse, Response
 
+from explorer.queue.job import AwayError
 from explorer.web import limits
 from explorer.web.compiling import refusal
-from explorer.web.entrance.students import Students
 from explorer.web.instructor.classroom import Classroom
+from explorer.web.instructor.sharing import Sharing
 from explorer.web.templates.environment import drawn
 
 _HELD_OFF = "Too many wrong codes came from this address. Wait a minute."
@@ -21,10 +22,10 @@ class NotInClassError(Exception):
     """The request comes from nobody in the class."""
 
 
-def members_only(request: Request) -> None:
+async def members_only(request: Request) -> None:
     """Raises NotInClassError where the class has a code and this browser has not given it."""
-    students: Students = request.app.state.students
-    if not students.may_enter(request):
+    sharing: Sharing = request.app.state.sharing
+    if not await sharing.may_enter(request):
         raise NotInClassError
 
 
@@ -55,12 +56,22 @@ async def join(request: Request, code: Annotated[str, Form()] = "", name: Annota
         return _ask(request, "This is not the class's code.", HTTPStatus.FORBIDDEN)
     query = f"?{request.url.query}" if request.url.query else ""
     response = RedirectResponse(f"/{query}", HTTPStatus.SEE_OTHER)
-    session = classroom.admission.admit(request, response)
-    if session is None:
+    session = classroom.admission.known_or_new(request)
+    if not await _joins(request, session, name[: limits.NAME_LENGTH]):
         full = f"The class is full: it has {classroom.places} places. Ask the instructor to free one."
         return _ask(request, full, HTTPStatus.SERVICE_UNAVAILABLE)
-    classroom.name(session, name[: limits.NAME_LENGTH])
+    classroom.admission.keep(request, response, session)
     return response
+
+
+async def _joins(request: Request, session: str, name: str) -> bool:
+    """Whether there is a place in the class for a student; while nobody else can be asked, at this server."""
+    classroom: Classroom = request.app.state.classroom
+    sharing: Sharing = request.app.state.sharing
+    try:
+        return await sharing.on_roll(lambda: classroom.join(session, name))
+    except AwayError:
+        return classroom.join(session, name)
 
 
 @router.get("/sent/{number}", response_class=PlainTextResponse)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hmac
 import secrets
+from base64 import urlsafe_b64encode
 from collections import OrderedDict, deque
 from pathlib import Path
 from time import monotonic
@@ -33,6 +34,12 @@ def read_token(path: Path) -> str:
     if len(token) < SHORTEST:
         raise TokenFileError(f"{path}: a token has at least {SHORTEST} characters")
     return token
+
+
+def token_of(secret: bytes) -> str:
+    """The token of the servers that have a secret in common."""
+    digest = hmac.digest(secret, b"the instructor's token", "sha256")
+    return urlsafe_b64encode(digest).rstrip(b"=").decode()
 
 
 class Tries:
@@ -82,12 +89,13 @@ class Secret:
 
 
 class Instructor:
-    """The token of one server, and the cookie of who has shown it."""
+    """The token of one server, or of several with the same, and the cookie of who has shown it."""
 
     def __init__(self, token: str | None = None) -> None:
         self.token = token or secrets.token_urlsafe(32)
         self.secret = Secret(self.token)
-        self._key = secrets.token_urlsafe(32)
+        # Of the token, so that all servers that were given the same one know the browser.
+        self._key = hmac.digest(self.token.encode(), b"the instructor's cookie", "sha256").hex()
 
     def is_here(self, connection: HTTPConnection) -> bool:
         """Whether a request comes from the instructor's browser."""

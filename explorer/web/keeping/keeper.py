@@ -55,6 +55,11 @@ class Keeper:
     _writing: asyncio.Task[None] | None = None
     _is_open: bool = False
 
+    @property
+    def knows_secret(self) -> bool:
+        """Whether cookies are signed by the store's secret."""
+        return self._is_open
+
     async def open(self) -> None:
         """Take up what a server before this one has left."""
         if self.store is not None:
