@@ -30,7 +30,7 @@ _CHILD = """
 import json, sys, time
 request = json.loads(sys.stdin.readline())
 print(json.dumps({"event": "started"}), flush=True)
-time.sleep(request["seconds"])
+time.sleep(request.get("seconds", 0.05))
 print(json.dumps({"event": "sample", "of": request["name"]}), flush=True)
 print(json.dumps({"event": "result", "name": request["name"]}), flush=True)
 """
