@@ -45,12 +45,14 @@ class Record:
 class Keeper:
     """Writes texts and runs of students to a store, if there is one.
 
-    `runs_go_on` where runs outlive the server, in a queue; `remember` is given the secret of cookies.
+    `runs_go_on` where runs outlive the server, in a queue; `remember` is given the secret of cookies. One of several
+    processes `tidies`.
     """
 
     store: Store | None
     runs_go_on: bool
     remember: Callable[[bytes], None]
+    tidies: bool = True
     _texts: OrderedDict[str, tuple[str, dict[str, Any]]] = field(default_factory=OrderedDict)
     _writing: asyncio.Task[None] | None = None
     _is_open: bool = False
@@ -145,7 +147,7 @@ class Keeper:
             if not self._is_open:
                 await self._take_up()
             await self._write_texts(self.store)
-            if writings % _TIDY_EVERY == 0:
+            if self.tidies and writings % _TIDY_EVERY == 0:
                 with suppress(StoreError):
                     await self.store.tidy()
             writings += 1

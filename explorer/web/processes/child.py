@@ -1,0 +1,57 @@
+"""One of several processes of a server: `python -m explorer.web.processes.child`, which is told on stdin what to serve,
+and says on stdout when it does. Where stdin ends, the one that started it is gone: it ends too."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import socket
+import sys
+import tempfile
+import threading
+import time
+from contextlib import suppress
+from pathlib import Path
+
+from explorer.web.processes.several import TOLD
+from explorer.web.processes.supervisor import READY
+from explorer.web.server import Server, new_server
+
+_LAST_SECONDS = 10.0
+"""How long it may take to end by itself."""
+
+
+def main() -> None:
+    told = TOLD.validate_json(sys.stdin.buffer.readline())
+    _use_own_folder(told.folder)
+    server = new_server(told.settings, told.settings.wanted.classroom(), told.among)
+    with socket.socket(fileno=told.listener) as listener, suppress(KeyboardInterrupt), server.capture_signals():
+        threading.Thread(target=_end_with_stdin, args=[told.folder], name="stdin", daemon=True).start()
+        threading.Thread(target=_say_when_ready, args=[server], name="ready", daemon=True).start()
+        server.run(sockets=[listener])
+
+
+def _use_own_folder(shared: Path) -> None:
+    """Have workers keep temporary files apart: they may write where those are, and are not to touch what is shared."""
+    folder = shared / "tmp"
+    folder.mkdir(mode=0o700, exist_ok=True)
+    os.environ["TMPDIR"] = tempfile.tempdir = str(folder)
+
+
+def _say_when_ready(server: Server) -> None:
+    while not server.started:
+        time.sleep(0.02)
+    os.write(1, READY)
+
+
+def _end_with_stdin(shared: Path) -> None:
+    sys.stdin.buffer.read()
+    shutil.rmtree(shared, ignore_errors=True)
+    os.kill(os.getpid(), signal.SIGINT)
+    time.sleep(_LAST_SECONDS)
+    os._exit(1)
+
+
+if __name__ == "__main__":
+    main()
