@@ -7,11 +7,11 @@ import os
 import shutil
 import signal
 import socket
-import sys
 import tempfile
 import threading
 import time
 from contextlib import suppress
+from io import FileIO
 from pathlib import Path
 
 from explorer.web.processes.several import TOLD
@@ -23,11 +23,13 @@ _LAST_SECONDS = 10.0
 
 
 def main() -> None:
-    told = TOLD.validate_json(sys.stdin.buffer.readline())
+    # Not by `sys.stdin`, whose lock a thread that waits for its end would hold when Python ends.
+    stdin = FileIO(0, closefd=False)
+    told = TOLD.validate_json(stdin.readline())
     _use_own_folder(told.folder)
     server = new_server(told.settings, told.settings.wanted.classroom(), told.among)
     with socket.socket(fileno=told.listener) as listener, suppress(KeyboardInterrupt), server.capture_signals():
-        threading.Thread(target=_end_with_stdin, args=[told.folder], name="stdin", daemon=True).start()
+        threading.Thread(target=_end_with_stdin, args=[stdin, told.folder], name="stdin", daemon=True).start()
         threading.Thread(target=_say_when_ready, args=[server], name="ready", daemon=True).start()
         server.run(sockets=[listener])
 
@@ -45,8 +47,8 @@ def _say_when_ready(server: Server) -> None:
     os.write(1, READY)
 
 
-def _end_with_stdin(shared: Path) -> None:
-    sys.stdin.buffer.read()
+def _end_with_stdin(stdin: FileIO, shared: Path) -> None:
+    stdin.read()
     shutil.rmtree(shared, ignore_errors=True)
     os.kill(os.getpid(), signal.SIGINT)
     time.sleep(_LAST_SECONDS)
