@@ -9,6 +9,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
+from time import time
 from typing import Any
 
 from explorer.queue.job import Job
@@ -53,7 +54,7 @@ class Keeper:
     runs_go_on: bool
     remember: Callable[[bytes], None]
     tidies: bool = True
-    _texts: OrderedDict[str, tuple[str, dict[str, Any]]] = field(default_factory=OrderedDict)
+    _texts: OrderedDict[str, tuple[str, dict[str, Any], float]] = field(default_factory=OrderedDict)
     _writing: asyncio.Task[None] | None = None
     _is_open: bool = False
 
@@ -77,7 +78,7 @@ class Keeper:
         """A student has compiled a text; of those within a second the newest is written."""
         if self.store is None or not is_student(student):
             return
-        self._texts[student] = text, dict(settings)
+        self._texts[student] = text, dict(settings), time()
         self._texts.move_to_end(student)
         if len(self._texts) > limits.STUDENTS_KNOWN:
             self._texts.popitem(last=False)
@@ -154,9 +155,9 @@ class Keeper:
 
     async def _write_texts(self, store: Store) -> None:
         while self._texts:
-            student, (text, settings) = self._texts.popitem(last=False)
+            student, (text, settings, at) = self._texts.popitem(last=False)
             with suppress(StoreError, TooLongError):
-                await store.note_text(student, text, settings)
+                await store.note_text(student, text, settings, at)
 
 
 def _run_of(job: Job) -> str:

@@ -13,6 +13,8 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TypeVar
 
+from explorer.store.database import let_read_while_written
+
 T = TypeVar("T")
 WAIT_SECONDS = 1.0
 """How long another process's writing is waited for; each takes a thousandth of that."""
@@ -77,7 +79,7 @@ class SharedFile:
 
 
 def _prepare(connection: sqlite3.Connection) -> None:
-    connection.execute("PRAGMA journal_mode = WAL")
+    let_read_while_written(connection, WAIT_SECONDS)
     connection.execute("PRAGMA synchronous = OFF")  # after the computer's crash nobody looks for it
     connection.execute("PRAGMA journal_size_limit = 4194304")
     with writing(connection):

@@ -157,7 +157,8 @@ def test_none_outlives_the_one_that_started_it(folder: Path) -> None:
     script = f"""
 import asyncio, sys
 from explorer.web.processes.supervisor import Supervisor
-asyncio.run(Supervisor([sys.executable, "-c", {SERVE!r}]).keep([{str(folder).encode()!r}, {str(folder).encode()!r} + b" "]))
+lines = [{str(folder).encode()!r} + b" " * number for number in range(2)]
+asyncio.run(Supervisor([sys.executable, "-c", {SERVE!r}]).keep(lines))
 """
     with subprocess.Popen([sys.executable, "-c", script]) as process:
         eventually(lambda: len(pids(folder)) == 2)

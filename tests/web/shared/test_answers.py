@@ -124,7 +124,7 @@ def test_answers_outlive_the_process_that_made_them(path: Path) -> None:
 
 @pytest.mark.parametrize(
     "changes",
-    [{"sizes": (("D", 32),)}, {"options": (("grad", True),)}, {"data_changed": 5}, {"data": "x"}, {"stages": ("cuda",)}],
+    [{"sizes": (("D", 32),)}, {"options": (("grad", True),)}, {"data_changed": 5}, {"data": "x"}, {"stages": ("slc",)}],
 )
 def test_another_request_is_another_answer(path: Path, changes: dict[str, Any]) -> None:
     async def test(one: Process, other: Process) -> None:
