@@ -85,8 +85,9 @@ class Store:
         return name
 
     async def note_text(self, student: str, text: str, settings: Mapping[str, Any], at: float | None = None) -> None:
-        """Enter a text that a student compiled in the history, in the place of one that was still being written. `at` is
-        when, if not now: another process may have entered a newer one since."""
+        """Enter a text that a student compiled in the history, in the place of one that was still being written.
+
+        `at` is when that was, if not now: another process may have entered a newer one since."""
         when = self._clock() if at is None else at
         item = Item(_digest("history", student, text), "history", "", text, dict(settings), when)
 

@@ -10,10 +10,12 @@ from pathlib import Path
 
 import pytest
 
+from explorer.web import limits
 from tests.cli.calling import called
 from tests.web.conftest import TRANSE
 from tests.web.processes.starting import NO_QUEUE, Several, all_gone, several
 from tests.web.serving import eventually
+from tests.web.test_metrics import Numbers
 
 
 @pytest.fixture(scope="module")
@@ -42,6 +44,12 @@ def compiled(served: Several, text: str, cookie: str = "") -> None:
     assert "TransE" in answer.text
 
 
+def told(served: Several) -> Numbers:
+    """The numbers of all, which each has told the others since anything was asked of it."""
+    time.sleep(limits.NUMBERS_SECONDS + 0.5)
+    return served.numbers()
+
+
 def new_cookie(served: Several) -> str:
     with served.client() as client:
         return client.get("/").headers["set-cookie"].partition(";")[0]
@@ -59,8 +67,7 @@ def test_what_one_has_compiled_another_answers(served: Several) -> None:
         compiled(served, TRANSE)
     with served.only(other):
         compiled(served, TRANSE)
-    time.sleep(1.5)  # each has told its numbers
-    after = served.numbers()
+    after = told(served)
     done = ("explorer_compilations_total", "ok"), ("explorer_compile_shared_hits_total",)
     assert [after[key] - before.get(key, 0) for key in done] == [1, 1]
     key = "explorer_requests_total", "/compile", "200"
@@ -83,7 +90,7 @@ def test_one_that_is_killed_is_replaced_and_requests_go_on(served: Several) -> N
     with served.only(killed):
         cookie = new_cookie(served)
         compiled(served, text, cookie)
-    before = served.numbers()
+    before = told(served)
     workers = [pid for pid in served.tree if pid not in (served.process.pid, killed, other)]
     os.kill(killed, signal.SIGKILL)
     for _ in range(20):
