@@ -61,6 +61,12 @@ class Server(uvicorn.Server):
             )
         )
 
+    @property
+    def classroom(self) -> Classroom:
+        """The class that it is for."""
+        found: Classroom = self._app.state.classroom
+        return found
+
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
         """A signal came."""
         self._at_once = self.should_exit or sig == signal.SIGINT
@@ -138,16 +144,15 @@ class Settings:
 def serve(settings: Settings) -> None:
     """Serve in this process until asked to end. Raises ServeError when an address cannot be used, or as `new_server`
     does."""
-    classroom = settings.wanted.classroom()
-    server = new_server(settings, classroom)
+    server = new_server(settings)
     listener = listen(settings.host, settings.port)
     # A signal that comes while the server still starts is heeded once it has.
     with listener, server.capture_signals():
-        say_where(settings, classroom, listener)
+        say_where(settings, server, listener)
         server.run(sockets=[listener])
 
 
-def new_server(settings: Settings, classroom: Classroom, among: Among | None = None) -> Server:
+def new_server(settings: Settings, among: Among | None = None) -> Server:
     """The server that was asked for, or one process of it.
 
     Raises ServeError when the data's folder is none, a proxy or a scraper has no address, the class is asked for in a
@@ -157,12 +162,14 @@ def new_server(settings: Settings, classroom: Classroom, among: Among | None = N
         raise ServeError(f"--data-dir {settings.data_dir}: no such folder")
     trusted = [_address("--proxy", named) for named in settings.proxies]
     scrapers = [_address("--metrics-for", named) for named in settings.metrics_for]
+    classroom = settings.wanted.classroom()
     if settings.queue and classroom.instructor is not None:
         raise ServeError("--queue: an instructor leads runs of the server's own workers; leave out one of the two")
+    broker = _broker(settings.queue) if settings.queue else None
     app = create_app(
         settings.data_dir,
         hosts=allowed_hosts(settings.host, settings.names),
-        broker=_broker(settings.queue) if settings.queue else None,
+        broker=broker,
         among=among,
         classroom=classroom,
         metrics_for=scrapers,
@@ -174,13 +181,14 @@ def new_server(settings: Settings, classroom: Classroom, among: Among | None = N
     return Server(app, Doorkeeper(most_connections(among)), trusted, own_log=not settings.json_log)
 
 
-def say_where(settings: Settings, classroom: Classroom, listener: socket.socket) -> None:
+def say_where(settings: Settings, server: Server, listener: socket.socket) -> None:
     """Print where the page is, and where the instructor's."""
     shown = f"[{settings.host}]" if ":" in settings.host else settings.host
     address = f"http://{shown}:{listener.getsockname()[1]}"
     print(f"Embedding Compiler Explorer: {address}/ (Ctrl-C stops it)", flush=True)
-    if classroom.instructor is not None:
-        token = "" if settings.wanted.token_file else f"?token={classroom.instructor.token}"
+    instructor = server.classroom.instructor
+    if instructor is not None:
+        token = "" if settings.wanted.token_file else f"?token={instructor.token}"
         print(f"Instructor: {address}{PATH}{token}", flush=True)
 
 

@@ -48,12 +48,12 @@ def serve_several(settings: Settings, processes: int) -> None:
         raise ServeError(
             "--web-processes needs --queue: without one, runs wait in the memory of the one process that does them"
         )
-    classroom = settings.wanted.classroom()
-    new_server(settings, classroom)  # what is wrong with the settings is said once and here, not by each process
-    if classroom.instructor is not None:
-        settings = replace(settings, wanted=replace(settings.wanted, token=classroom.instructor.token))
+    like_each = new_server(settings)  # what is wrong with the settings is said once and here, not by each process
+    instructor = like_each.classroom.instructor
+    if instructor is not None:
+        settings = replace(settings, wanted=replace(settings.wanted, token=instructor.token))
     with listen(settings.host, settings.port) as listener:
-        say_where(settings, classroom, listener)
+        say_where(settings, like_each, listener)
         ended_by = asyncio.run(_supervise(settings, processes, listener))
     signal.raise_signal(ended_by)  # which ends this process as it would have without any others
 
