@@ -48,7 +48,8 @@ def _use_own_folder(shared: Path) -> None:
 def _say_when_ready(server: Server) -> None:
     while not server.started:
         time.sleep(0.02)
-    os.write(1, READY)
+    with suppress(BrokenPipeError):  # who is told is gone
+        os.write(1, READY)
 
 
 def _end_with_stdin(stdin: FileIO, shared: Path) -> None:
