@@ -35,7 +35,7 @@ def test_a_run_goes_on_at_another_process(started: Server, worker: Popen[str], t
         with opened as page, suppress(ConnectionClosed):
             page.send(json.dumps(order(1, TRANSE, repeat=300, batch=4096)))
             while True:
-                seen.append(json.loads(page.recv(PATIENCE)))
+                seen.append(json.loads(page.recv()))
                 if seen[-1]["event"] == "sample":
                     os.kill(one, signal.SIGKILL)
         eventually(lambda: one not in served.pids)
@@ -44,7 +44,7 @@ def test_a_run_goes_on_at_another_process(started: Server, worker: Popen[str], t
         with page_of(served) as page:
             page.send(json.dumps({"type": "resume", "run": 1, "edit": 11, "at": at}))
             while seen[-1]["event"] not in ("result", "failed"):
-                seen.append(json.loads(page.recv(PATIENCE)))
+                seen.append(json.loads(page.recv()))
     assert [event["index"] for event in seen if event["event"] == "sample"] == list(range(300))
     assert seen[-1]["event"] == "result"
     assert "repeated" not in [event["event"] for event in seen]
