@@ -261,6 +261,14 @@ def _add_serve(commands: Any) -> None:
         "unix:///PATH of a socket; default: processes of the server's own",
     )
     parser.add_argument(
+        "--web-processes",
+        metavar="N",
+        type=int,
+        default=1,
+        help="answer in so many processes, which share the port and what was compiled; needs --queue. For hundreds of "
+        "students one for every four cores; default 1",
+    )
+    parser.add_argument(
         "--store",
         metavar="ADDRESS",
         help="keep links, and texts and runs of students, over a restart: in a file (PATH or sqlite:///PATH), or at "

@@ -383,25 +383,30 @@ def _doctor(arguments: argparse.Namespace) -> int:
 
 
 def _serve(arguments: argparse.Namespace) -> int:
-    from explorer.web.server import ClassRequest, ServeError, serve
+    from explorer.web.processes.several import serve_several
+    from explorer.web.server import ClassRequest, ServeError, Settings, serve
 
     data_dir = None if arguments.data_dir is None else Path(arguments.data_dir)
     token_file = None if arguments.instructor_token_file is None else Path(arguments.instructor_token_file)
     hand_ins = None if arguments.hand_ins is None else Path(arguments.hand_ins)
     wanted = ClassRequest(arguments.with_class, arguments.class_code, arguments.class_size, token_file, hand_ins)
     try:
-        reached = arguments.allow_host, arguments.proxy, arguments.metrics_for
-        json_log = arguments.log_format == "json"
-        serve(
+        settings = Settings(
             arguments.host,
             arguments.port,
             data_dir,
-            *reached,
+            tuple(arguments.allow_host),
+            tuple(arguments.proxy),
+            tuple(arguments.metrics_for),
             arguments.queue or "",
             wanted,
             store=arguments.store or "",
-            json_log=json_log,
+            json_log=arguments.log_format == "json",
         )
+        if arguments.web_processes == 1:
+            serve(settings)
+        else:
+            serve_several(settings, arguments.web_processes)
     except ServeError as error:
         raise BadInput(str(error)) from None
     return 0

@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager, suppress
 from pathlib import Path
-from time import monotonic
+from time import monotonic, sleep
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 if TYPE_CHECKING:
@@ -22,6 +22,7 @@ T = TypeVar("T")
 Row = tuple[Any, ...]
 WAIT_SECONDS = 5
 """How long a lock, or an answer of a database elsewhere, is waited for."""
+_AGAIN_SECONDS = 0.01
 AWAY_SECONDS = 2.0
 """How long nothing is tried after a fault, so that those who wait in line do not each wait for the next one."""
 
@@ -54,7 +55,7 @@ class _Sqlite:
         os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))
         self._found = sqlite3.connect(path, timeout=WAIT_SECONDS, isolation_level=None, check_same_thread=False)
         try:
-            self._found.execute("PRAGMA journal_mode = WAL")
+            let_read_while_written(self._found, WAIT_SECONDS)
             self._found.execute("PRAGMA synchronous = FULL")
         except BaseException:
             self._found.close()
@@ -76,6 +77,20 @@ class _Sqlite:
 
     def close(self) -> None:
         self._found.close()
+
+
+def let_read_while_written(connection: sqlite3.Connection, seconds: float) -> None:
+    """Turn on SQLite's log of what is written ahead. Where several processes open a new file at a time, SQLite says at
+    once that it is locked, however long it was told to wait for others."""
+    end = monotonic() + seconds
+    while True:
+        try:
+            connection.execute("PRAGMA journal_mode = WAL")
+            return
+        except sqlite3.OperationalError:
+            if monotonic() > end:
+                raise
+            sleep(_AGAIN_SECONDS)
 
 
 _WRITER = 0x6578706C

@@ -84,11 +84,17 @@ class Store:
         await self._database.do(partial(self._keep, Item(name, "link", "", text, dict(settings), 0), student))
         return name
 
-    async def note_text(self, student: str, text: str, settings: Mapping[str, Any]) -> None:
-        """Enter a text that a student compiled in the history, in the place of one that was still being written."""
-        item = Item(_digest("history", student, text), "history", "", text, dict(settings), 0)
+    async def note_text(self, student: str, text: str, settings: Mapping[str, Any], at: float | None = None) -> None:
+        """Enter a text that a student compiled in the history, in the place of one that was still being written.
+
+        `at` is when that was, if not now: another process may have entered a newer one since."""
+        when = self._clock() if at is None else at
+        item = Item(_digest("history", student, text), "history", "", text, dict(settings), when)
 
         def enter(found: Connection) -> None:
+            newer = "SELECT 1 FROM items WHERE student = ? AND kind = 'history' AND at > ? AND at < ?"
+            if found.run(newer, (student, when, when + TYPING_SECONDS)):
+                return
             typed = "DELETE FROM items WHERE student = ? AND kind = 'history' AND state = '' AND at > ?"
             found.run(typed, (student, self._clock() - TYPING_SECONDS))
             self._keep(item, student, found)
@@ -166,7 +172,7 @@ class Store:
             raise TooLongError(f"A text with its settings may have {self._bounds.item_bytes // 1024} KiB.")
         name = hashlib.sha256(text.encode()).hexdigest()
         found.run("INSERT INTO texts VALUES (?, ?) ON CONFLICT (hash) DO NOTHING", (name, text))
-        found.run(_KEEP, (item.id, item.kind, student, name, item.state, body, size, self._clock()))
+        found.run(_KEEP, (item.id, item.kind, student, name, item.state, body, size, item.at or self._clock()))
         found.run(_TOO_MANY, (student, item.kind, self._bounds.of_student, self._bounds.student_bytes))
         self._make_room(found)
 

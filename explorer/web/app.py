@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import AsyncIterator, Collection, Container
 from contextlib import asynccontextmanager
@@ -43,8 +44,12 @@ from explorer.web.keeping.keeper import Keeper
 from explorer.web.monitoring import page as monitoring
 from explorer.web.monitoring.metrics import Metrics
 from explorer.web.monitoring.requests import CountRequests
+from explorer.web.monitoring.several import SharedNumbers, families
 from explorer.web.queue import RunQueue
 from explorer.web.reuse import ReuseService
+from explorer.web.shared.among import Among, share
+from explorer.web.shared.answers import SharedAnswers
+from explorer.web.shared.file import SharedFile
 
 if TYPE_CHECKING:
     from explorer.queue.broker import Broker
@@ -71,6 +76,7 @@ def create_app(
     compile_seconds: float = limits.COMPILE_SECONDS,
     runs_waiting: int = limits.RUNS_WAITING,
     broker: Broker | None = None,
+    among: Among | None = None,
     classroom: Classroom | None = None,
     metrics_for: Collection[str] = (),
     store: Store | None = None,
@@ -79,7 +85,8 @@ def create_app(
     """The web application.
 
     `data_dir` is a folder of data files that runs may use beside the presets; `hosts` are the names that requests may
-    use for the server, None for any. Runs are done by processes of this one, or by workers of `broker`'s queue.
+    use for the server, None for any. Runs are done by processes of this one, or by workers of `broker`'s queue. `among`
+    says which of several processes this is, where the server has several.
     `classroom` is the class that it is for, where it is for one. `metrics_for` are the addresses and networks that
     `/metrics` answers besides this computer's own. What students do is kept in `store`, where there is one. What
     `quiet` workers write to stderr is dropped.
@@ -87,16 +94,20 @@ def create_app(
     metrics = Metrics()
     taught = classroom or Classroom()
     concurrent = concurrent_runs or limits.concurrent_runs()
+    shared = None if among is None else SharedFile(among.file)
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
-        at_once = limits.concurrent_compiles()
+        at_once = max(1, share(limits.concurrent_compiles(), among))
+        late_at_once = max(1, share(limits.concurrent_late(), among))
         settings: dict[str, Any] = {"folders": [data_dir.resolve()] if data_dir else [], "quiet": quiet}
-        compilers = WorkerPool("compile", concurrent=at_once, memory=limits.COMPILE_MEMORY, **settings)
+        compilers = WorkerPool(
+            "compile", concurrent=at_once, spare=share(1, among), memory=limits.COMPILE_MEMORY, **settings
+        )
         app.state.compilers = compilers
         app.state.late = late = WorkerPool(
             "compile",
-            concurrent=limits.concurrent_late(),
+            concurrent=late_at_once,
             spare=0,
             memory=limits.COMPILE_MEMORY,
             niceness=limits.LATE_NICENESS,
@@ -107,7 +118,8 @@ def create_app(
             at_once,
             compile_seconds,
             late=late,
-            late_concurrent=limits.concurrent_late(),
+            late_concurrent=late_at_once,
+            shared=None if shared is None else SharedAnswers(shared),
             ended=metrics.compiled,
         )
         new_pool = partial(WorkerPool, "reuse", spare=0, memory=limits.RUN_MEMORY, **settings)
@@ -120,6 +132,7 @@ def create_app(
             app.state.runs = app.state.runners = _over_streams(broker, run_seconds)
             app.state.sharing = _shared(broker, taught, app.state)
         await app.state.keeper.open()
+        writing = None if app.state.numbers is None else asyncio.create_task(app.state.numbers.keep_writing())
         compilers.open()
         late.open()
         app.state.runners.open()
@@ -135,16 +148,25 @@ def create_app(
             await late.close()
             await compilers.close()
             await app.state.keeper.close()
+            if writing is not None:
+                writing.cancel()
+            if shared is not None:
+                await shared.close()
 
     app = FastAPI(title="Embedding Compiler Explorer", openapi_url=None, lifespan=lifespan)
     app.state.data_dir = data_dir
     app.state.classroom = taught
     app.state.students = taught.admission
-    app.state.keeper = Keeper(store, broker is not None, taught.remember)
+    is_first = among is None or among.number == 0
+    app.state.keeper = Keeper(store, broker is not None, taught.remember, tidies=is_first)
     app.state.sharing = Alone(taught)
     app.state.checker = Checker("" if broker is None else token_hex(4))
     app.state.sessions = set()
     app.state.metrics, app.state.metrics_for = metrics, tuple(metrics_for)
+    app.state.numbers = None
+    if among is not None and shared is not None:
+        taught.remember(among.secret)  # until the queue has told that of all servers
+        app.state.numbers = SharedNumbers(shared, among.number, partial(families, metrics, app.state))
     described = health.router, monitoring.router, api.router, runs.router, keeping.router
     app.state.describe = cache(partial(openapi.describe, app.title, app.version, described))
     routers = *described, openapi.router, students.joining, pages.router

@@ -21,6 +21,7 @@ from explorer.runtime.data.triples import InputError, data_files
 from explorer.runtime.runs.events import Event, sentence_diagnostic
 from explorer.runtime.workers.pool import Pool
 from explorer.web import limits
+from explorer.web.shared.answers import SharedAnswers
 from explorer.web.turns import Turn, Turns
 
 ON_DEMAND = frozenset(spec.name for spec in STAGES if spec.on_demand)
@@ -57,6 +58,11 @@ class CompileRequest:
     def is_late(self) -> bool:
         """Whether stages are asked for that are made on demand, which take longer than all others."""
         return not ON_DEMAND.isdisjoint(self.stages or ())
+
+    @property
+    def content(self) -> dict[str, Any]:
+        """What the answer depends on, as JSON: the same for requests that are equal."""
+        return {**self.to_json(), "first": False, "data_changed": self.data_changed}
 
     def to_json(self) -> dict[str, Any]:
         return {
@@ -99,7 +105,8 @@ class CompileService:
     """Compiles in a pool of workers, with single flight and a least-recently-used cache by content.
 
     Sessions take turns, and what nobody waits for any more ends. What is made on demand is compiled by the
-    workers of `late`, which make way for the others; where there are none, in a slow place among these."""
+    workers of `late`, which make way for the others; where there are none, in a slow place among these. Several
+    processes look first at what they have `shared`, and one of them compiles what is not there."""
 
     def __init__(
         self,
@@ -109,10 +116,11 @@ class CompileService:
         *,
         late: Pool | None = None,
         late_concurrent: int = 1,
+        shared: SharedAnswers | None = None,
         ended: Callable[[Event], None] = lambda _: None,
     ) -> None:
         """`ended` is told the last event of each compilation that a worker was asked for."""
-        self._pool, self._late = pool, late
+        self._pool, self._late, self._shared = pool, late, shared
         self._seconds = seconds
         self._ended = ended
         self.hits = 0
@@ -128,6 +136,11 @@ class CompileService:
     def kept_bytes(self) -> int:
         """The length of the JSON of what is kept, and of what it answers."""
         return self._kept_bytes
+
+    @property
+    def shared_hits(self) -> int | None:
+        """Answers that the processes share; None where there is but one."""
+        return None if self._shared is None else self._shared.hits
 
     @property
     def waiting(self) -> int:
@@ -186,6 +199,34 @@ class CompileService:
             del self._in_flight[flight.request]
 
     async def _compile(self, flight: Flight) -> Compiled:
+        """As another process has made it, or here."""
+        if self._shared is None:
+            return await self._compile_here(flight)
+        content = flight.request.content
+        try:
+            answer = await self._made_elsewhere(self._shared, content, flight)
+            return answer or await self._compile_here(flight)
+        finally:
+            self._shared.let_go(content)
+
+    async def _made_elsewhere(
+        self, shared: SharedAnswers, content: Mapping[str, Any], flight: Flight
+    ) -> Compiled | None:
+        """The answer that another process has made or makes now; None where it is to be made here."""
+        end = asyncio.get_running_loop().time() + limits.CLAIM_SECONDS
+        while True:
+            found = await shared.look(content, not flight.first.done())
+            if found.first is not None:
+                flight.first.set_result(found.first)
+            if found.answer is not None:
+                found.answer.pop("event", None)
+                self._keep(flight.request, found.answer, found.size)
+                return found.answer
+            if found.is_ours or asyncio.get_running_loop().time() > end:
+                return None
+            await asyncio.sleep(limits.LOOK_AGAIN_SECONDS)
+
+    async def _compile_here(self, flight: Flight) -> Compiled:
         """In a quick place, unless the session's last was slow; what turns out to be slow there, and finds no place
         among the slow, begins again when it is their turn."""
         apart = flight.request.is_late and self._late is not None
@@ -200,11 +241,13 @@ class CompileService:
         self._ended(answer)
         if not apart:
             self._remember(flight.session, is_slow)
-        size: int = answer.pop("bytes", 0)
+        line: bytes = answer.pop("line", b"")
         if answer.pop("event") == "failed":
             return refusal(answer["message"], answer["hint"])
         if not answer.get("stopped"):  # another time there may be more of it
-            self._keep(flight.request, answer, size)
+            self._keep(flight.request, answer, len(line))
+            if self._shared is not None:
+                self._shared.keep(flight.request.content, line)
         return answer
 
     async def _answer_in(self, turn: Turn, turns: Turns, flight: Flight) -> Compiled | None:
@@ -230,7 +273,10 @@ class CompileService:
             async for event in stream:
                 answer = event
                 if event["event"] == "first" and not flight.first.done():
+                    line: bytes = event.pop("line", b"")
                     flight.first.set_result(event)
+                    if self._shared is not None:
+                        self._shared.keep_first(flight.request.content, line)
         return answer
 
     def _remember(self, session: str, is_slow: bool) -> None:

@@ -26,6 +26,12 @@ COMPILE_MEMORY = 2 << 30
 COMPILE_CACHE_BYTES = 32 << 20
 """Compilations kept, by content: the length of their JSON, of which Python makes some six times as much, and of what
 was asked. A class that opens one example costs one compilation."""
+SHARED_CACHE_BYTES = 64 << 20
+"""The same where several processes share them, in a file and packed to a sixth."""
+CLAIM_SECONDS = 5.0
+"""How long a process waits for an answer that another one makes, before it makes it too."""
+LOOK_AGAIN_SECONDS = 0.05
+"""How often it looks whether that is there."""
 COMPILES_WAITING = 200
 LATE_NICENESS = 3
 """How far workers that make machine code make way for those that compile what is typed, whose niceness is 1."""
@@ -86,6 +92,10 @@ HAND_INS_SHOWN = 200
 CHECK_SEEDS = 10
 """The inputs that a hand-in may be checked on."""
 CHECK_BATCH = 256
+
+MOST_PROCESSES = 64
+NUMBERS_SECONDS = 1.0
+"""How often a process tells the others its numbers."""
 
 MAX_BATCH = 65_536
 MAX_REPEAT = 1_000

@@ -6,7 +6,7 @@ import asyncio
 import signal
 import socket
 from collections.abc import Collection
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from time import monotonic
 from types import FrameType
@@ -26,6 +26,7 @@ from explorer.web.entrance.protection import allowed_hosts
 from explorer.web.instructor.classroom import Classroom
 from explorer.web.instructor.token import PATH, Instructor, TokenFileError, read_token, token_of
 from explorer.web.monitoring import logs
+from explorer.web.shared.among import Among
 
 if TYPE_CHECKING:
     from explorer.queue.broker import Broker
@@ -60,6 +61,12 @@ class Server(uvicorn.Server):
             )
         )
 
+    @property
+    def classroom(self) -> Classroom:
+        """The class that it is for."""
+        found: Classroom = self._app.state.classroom
+        return found
+
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
         """A signal came."""
         self._at_once = self.should_exit or sig == signal.SIGINT
@@ -78,13 +85,14 @@ class Server(uvicorn.Server):
 @dataclass(frozen=True)
 class ClassRequest:
     """What was asked for a class: its instructor's side, a code, places, the file of the instructor's token, and the
-    folder of hand-ins."""
+    folder of hand-ins. Several processes of one server are told its `token`, which the first has drawn."""
 
     wanted: bool = False
     code: str | None = None
     size: int | None = None
     token_file: Path | None = None
     hand_ins: Path | None = None
+    token: str | None = None
 
     def classroom(self, queue: str = "") -> Classroom:
         """The class; without an instructor where nothing was asked for. All servers of a `queue` have the same token.
@@ -110,67 +118,82 @@ class ClassRequest:
     def _token(self, queue: str) -> str | None:
         """None where this server is to draw one of its own."""
         try:
-            if self.token_file is not None:
-                return read_token(self.token_file)
-            return _common_token(queue) if queue else None
+            if self.token or self.token_file is None:
+                return self.token or (_common_token(queue) if queue else None)
+            return read_token(self.token_file)
         except TokenFileError as error:
             raise ServeError(f"--instructor-token-file {error}") from None
 
 
-NO_CLASS = ClassRequest()
+@dataclass(frozen=True)
+class Settings:
+    """What `explorer serve` was asked for.
 
-
-def serve(
-    host: str,
-    port: int,
-    data_dir: Path | None,
-    names: Collection[str] = (),
-    proxies: Collection[str] = (),
-    metrics_for: Collection[str] = (),
-    queue: str = "",
-    wanted: ClassRequest = NO_CLASS,
-    *,
-    store: str = "",
-    json_log: bool = False,
-) -> None:
-    """Serve until asked to end; `names` are further names that the server goes by, `proxies` the addresses of those
-    whose word is taken for where a request comes from, `metrics_for` those that `/metrics` answers besides this
-    computer's own, `queue` the address of the queue that workers take runs from ("" for workers of the server's own),
-    `wanted` is what was asked for a class, `store` where to keep what students do ("" for nowhere). With `json_log`,
-    the log is lines of JSON.
-
-    Raises ServeError when an address cannot be used, the folder is none, a proxy or a scraper has no address, the
-    class is asked for in a way that makes no sense, or no store can be there.
+    `names` are further names that the server goes by, `proxies` the addresses of those whose word is taken for where a
+    request comes from, `metrics_for` those that `/metrics` answers besides this computer's own, `queue` the address of
+    the queue that workers take runs from ("" for workers of the server's own), `wanted` is what was asked for a class,
+    `store` where to keep what students do ("" for nowhere). With `json_log`, the log is lines of JSON.
     """
-    if data_dir is not None and not data_dir.is_dir():
-        raise ServeError(f"--data-dir {data_dir}: no such folder")
-    trusted = [_address("--proxy", named) for named in proxies]
-    scrapers = [_address("--metrics-for", named) for named in metrics_for]
-    broker = _broker(queue) if queue else None
-    classroom = wanted.classroom(queue)
-    kept = _store(store) if store else None
-    listener = _listen(host, port)
-    app = create_app(
-        data_dir,
-        hosts=allowed_hosts(host, names),
-        broker=broker,
-        classroom=classroom,
-        metrics_for=scrapers,
-        store=kept,
-        quiet=json_log,  # what workers write of their own faults is no JSON, and may quote a text
-    )
-    if json_log:
-        logs.write_json()
-    server = Server(app, Doorkeeper(most_connections()), trusted, own_log=not json_log)
-    shown = f"[{host}]" if ":" in host else host
+
+    host: str
+    port: int
+    data_dir: Path | None = None
+    names: tuple[str, ...] = ()
+    proxies: tuple[str, ...] = ()
+    metrics_for: tuple[str, ...] = ()
+    queue: str = ""
+    wanted: ClassRequest = field(default_factory=ClassRequest)
+    store: str = ""
+    json_log: bool = False
+
+
+def serve(settings: Settings) -> None:
+    """Serve in this process until asked to end. Raises ServeError when an address cannot be used, or as `new_server`
+    does."""
+    server = new_server(settings)
+    listener = listen(settings.host, settings.port)
     # A signal that comes while the server still starts is heeded once it has.
     with listener, server.capture_signals():
-        address = f"http://{shown}:{listener.getsockname()[1]}"
-        print(f"Embedding Compiler Explorer: {address}/ (Ctrl-C stops it)", flush=True)
-        if classroom.instructor is not None:
-            token = "" if wanted.token_file else f"?token={classroom.instructor.token}"
-            print(f"Instructor: {address}{PATH}{token}", flush=True)
+        say_where(settings, server, listener)
         server.run(sockets=[listener])
+
+
+def new_server(settings: Settings, among: Among | None = None) -> Server:
+    """The server that was asked for, or one process of it.
+
+    Raises ServeError when the data's folder is none, a proxy or a scraper has no address, the class is asked for in a
+    way that makes no sense, or no store can be there.
+    """
+    if settings.data_dir is not None and not settings.data_dir.is_dir():
+        raise ServeError(f"--data-dir {settings.data_dir}: no such folder")
+    trusted = [_address("--proxy", named) for named in settings.proxies]
+    scrapers = [_address("--metrics-for", named) for named in settings.metrics_for]
+    broker = _broker(settings.queue) if settings.queue else None
+    classroom = settings.wanted.classroom(settings.queue)
+    app = create_app(
+        settings.data_dir,
+        hosts=allowed_hosts(settings.host, settings.names),
+        broker=broker,
+        among=among,
+        classroom=classroom,
+        metrics_for=scrapers,
+        store=_store(settings.store) if settings.store else None,
+        quiet=settings.json_log,  # what workers write of their own faults is no JSON, and may quote a text
+    )
+    if settings.json_log:
+        logs.write_json()
+    return Server(app, Doorkeeper(most_connections(among)), trusted, own_log=not settings.json_log)
+
+
+def say_where(settings: Settings, server: Server, listener: socket.socket) -> None:
+    """Print where the page is, and where the instructor's."""
+    shown = f"[{settings.host}]" if ":" in settings.host else settings.host
+    address = f"http://{shown}:{listener.getsockname()[1]}"
+    print(f"Embedding Compiler Explorer: {address}/ (Ctrl-C stops it)", flush=True)
+    instructor = server.classroom.instructor
+    if instructor is not None:
+        token = "" if settings.wanted.token_file else f"?token={instructor.token}"
+        print(f"Instructor: {address}{PATH}{token}", flush=True)
 
 
 def _address(option: str, named: str) -> str:
@@ -208,7 +231,8 @@ def _store(address: str) -> Store:
         raise ServeError(f"--store: {error}") from None  # without the address, which may have a password
 
 
-def _listen(host: str, port: int) -> socket.socket:
+def listen(host: str, port: int) -> socket.socket:
+    """A socket on which connections wait from now on. Raises ServeError."""
     if not 0 <= port <= 65_535:
         raise ServeError(f"--port takes a number from 0 to 65535, not {port}")
     listener = None

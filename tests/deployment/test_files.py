@@ -78,7 +78,8 @@ def test_the_image_has_what_the_containers_write_to(name: str) -> None:
 
 @pytest.mark.parametrize("name", [name for name in SERVICES if name != "valkey"])
 def test_what_a_container_runs_is_a_command_of_ours(name: str) -> None:
-    program, *arguments = SERVICES[name]["command"]
+    words = (re.sub(r"\$\{\w+:-(\w+)\}", r"\1", word) for word in SERVICES[name]["command"])  # as where nothing is set
+    program, *arguments = words
     assert program == "explorer"
     asked = make_parser().parse_args(arguments)
     if asked.command == "serve":

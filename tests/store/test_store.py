@@ -7,6 +7,7 @@ import os
 import sqlite3
 import subprocess
 import sys
+import threading
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import TypeVar
@@ -108,6 +109,17 @@ def test_a_text_that_is_being_written_is_entered_once(address: str) -> None:
     assert using(address, write) == [("another", ""), ("model", "ran")]
 
 
+def test_a_text_that_another_process_enters_late_takes_no_newer_ones_place(address: str) -> None:
+    async def work(store: Store) -> list[str]:
+        await store.note_text("a", "older", {}, 1e9 + 10)
+        await store.note_text("a", "newer", {}, 1e9 + 12)
+        await store.note_text("a", "between", {}, 1e9 + 11)
+        await store.note_text("b", "of another student", {}, 1e9 + 11)
+        return [item.text for item in await store.items("a", "history")]
+
+    assert using(address, work) == ["newer"]
+
+
 def test_a_student_has_so_many_links_and_so_many_bytes(address: str) -> None:
     async def share(store: Store) -> list[str]:
         for number in range(9):
@@ -153,6 +165,18 @@ def test_two_students_at_once(address: str) -> None:
         return [len(await store.items(student, "link")) for student in ("student a", "student b")]
 
     assert using(address, both) == [20, 20]
+
+
+def test_a_new_file_that_another_process_is_writing_to_is_waited_for(tmp_path: Path) -> None:
+    """SQLite waits for what is written to it, but not to change how it is written, as the first who opens it does."""
+    other = sqlite3.connect(tmp_path / "store.db", isolation_level=None, check_same_thread=False)
+    other.execute("CREATE TABLE other (x)")
+    other.execute("BEGIN IMMEDIATE")
+    ending = threading.Timer(0.2, other.execute, ["COMMIT"])
+    ending.start()
+    assert using(str(tmp_path / "store.db"), lambda store: store.items("a", "run")) == []
+    ending.join()
+    other.close()
 
 
 def test_runs_of_a_server_that_was_killed_are_lost_and_none_is_forgotten(address: str) -> None:

@@ -27,7 +27,7 @@ class CountingPool:
         if request["text"] == "broken":
             yield events.failed("timeout", "Stopped after 1 s, the time limit.", "Make the model smaller.")
         else:
-            yield {**events.result({"ok": True, "name": request["text"]}), "bytes": 10}
+            yield {**events.result({"ok": True, "name": request["text"]}), "line": b"0123456789"}
 
 
 def request(text: str, **changes: Any) -> CompileRequest:

@@ -23,6 +23,7 @@ from explorer.web.app import create_app
 from explorer.web.entrance.students import COOKIE
 from explorer.web.instructor.classroom import Classroom
 from explorer.web.instructor.token import Instructor
+from explorer.web.keeping import keeper
 from explorer.web.keeping.keeper import Keeper
 from explorer.web.queue import RunQueue
 from tests.web.serving import PATIENCE, Gate, eventually
@@ -205,3 +206,27 @@ def test_who_gave_the_code_need_not_give_it_again_unless_it_changed(path: Path) 
         with server(path, Classroom(Instructor(), code, 2)) as client:
             client.cookies.set(COOKIE, cookie)
             assert client.get("/api/history").status_code == status
+
+
+@pytest.mark.parametrize(("tidies", "times"), [(True, 1), (False, 0)])
+def test_one_of_several_processes_tidies(
+    path: Path, monkeypatch: pytest.MonkeyPatch, tidies: bool, times: int
+) -> None:
+    monkeypatch.setattr(keeper, "_WRITE_SECONDS", 0.01)
+    store, tidied = Store(str(path)), []
+
+    async def tidy() -> None:
+        tidied.append(True)
+
+    async def main() -> None:
+        found = Keeper(store, True, lambda _: None, tidies)
+        await found.open()
+        found.note_text("student a", "a text", {})
+        while not await store.items("student a", "history"):
+            await asyncio.sleep(0.01)
+        await asyncio.sleep(0.05)
+        await found.close()
+
+    monkeypatch.setattr(store, "tidy", tidy)
+    asyncio.run(main())
+    assert len(tidied) == times

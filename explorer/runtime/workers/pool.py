@@ -62,8 +62,8 @@ class Worker:
     def __init__(self, process: asyncio.subprocess.Process) -> None:
         self._process = process
         self.answered = 0
-        self.last_bytes = 0
-        """How long the last event's line was."""
+        self.last_line = b""
+        """The last event as the process wrote it."""
 
     @classmethod
     async def start(
@@ -154,7 +154,7 @@ class Worker:
         assert self._process.stdout is not None
         try:
             line = await self._process.stdout.readline()
-            self.last_bytes = len(line)
+            self.last_line = line
             event: Event = json.loads(line)
         except ValueError:
             self.kill()
@@ -277,7 +277,7 @@ class WorkerPool:
                     finished = events.is_last(event) and not events.is_end_of_worker(event)
                     if finished:
                         self._give_back(worker)
-                    yield {**event, "bytes": worker.last_bytes} if self.role == "compile" else event
+                    yield {**event, "line": worker.last_line} if self.role == "compile" else event
         except TimeoutError:
             yield events.failed(
                 "timeout",

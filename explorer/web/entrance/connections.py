@@ -19,6 +19,7 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from explorer.web import limits
 from explorer.web.entrance.addresses import group
+from explorer.web.shared.among import Among, share
 
 
 class Doorkeeper:
@@ -128,15 +129,17 @@ class Connection(HttpToolsProtocol):
         self.transport.close()
 
 
-def most_connections() -> int:
-    """How many connections this process has files for, after it has asked for as many as it may have.
+def most_connections(among: Among | None = None) -> int:
+    """How many connections this process has files for, after it has asked for as many as it may have: its share, where
+    it is one of several.
 
     What it opens besides is a few for each worker and whatever is being served.
     """
-    wanted = limits.CONNECTIONS + limits.OTHER_FILES
+    connections = share(limits.CONNECTIONS, among)
+    wanted = connections + limits.OTHER_FILES
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft == resource.RLIM_INFINITY or soft >= wanted:
-        return limits.CONNECTIONS
+        return connections
     may = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
     resource.setrlimit(resource.RLIMIT_NOFILE, (may, hard))
     return max(1, may - limits.OTHER_FILES)

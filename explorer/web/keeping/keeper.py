@@ -9,6 +9,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
+from time import time
 from typing import Any
 
 from explorer.queue.job import Job
@@ -45,13 +46,15 @@ class Record:
 class Keeper:
     """Writes texts and runs of students to a store, if there is one.
 
-    `runs_go_on` where runs outlive the server, in a queue; `remember` is given the secret of cookies.
+    `runs_go_on` where runs outlive the server, in a queue; `remember` is given the secret of cookies. One of several
+    processes `tidies`.
     """
 
     store: Store | None
     runs_go_on: bool
     remember: Callable[[bytes], None]
-    _texts: OrderedDict[str, tuple[str, dict[str, Any]]] = field(default_factory=OrderedDict)
+    tidies: bool = True
+    _texts: OrderedDict[str, tuple[str, dict[str, Any], float]] = field(default_factory=OrderedDict)
     _writing: asyncio.Task[None] | None = None
     _is_open: bool = False
 
@@ -80,7 +83,7 @@ class Keeper:
         """A student has compiled a text; of those within a second the newest is written."""
         if self.store is None or not is_student(student):
             return
-        self._texts[student] = text, dict(settings)
+        self._texts[student] = text, dict(settings), time()
         self._texts.move_to_end(student)
         if len(self._texts) > limits.STUDENTS_KNOWN:
             self._texts.popitem(last=False)
@@ -150,16 +153,16 @@ class Keeper:
             if not self._is_open:
                 await self._take_up()
             await self._write_texts(self.store)
-            if writings % _TIDY_EVERY == 0:
+            if self.tidies and writings % _TIDY_EVERY == 0:
                 with suppress(StoreError):
                     await self.store.tidy()
             writings += 1
 
     async def _write_texts(self, store: Store) -> None:
         while self._texts:
-            student, (text, settings) = self._texts.popitem(last=False)
+            student, (text, settings, at) = self._texts.popitem(last=False)
             with suppress(StoreError, TooLongError):
-                await store.note_text(student, text, settings)
+                await store.note_text(student, text, settings, at)
 
 
 def _run_of(job: Job) -> str:

@@ -18,6 +18,15 @@ def tree_bytes(own: int | None = None) -> dict[str, int]:
     return {"server": _bytes_of(own), "workers": sum(map(_bytes_of, _below(own)))}
 
 
+def bytes_of_several(supervisor: int) -> dict[str, int]:
+    """The same where one process has several servers as its children: all that is theirs, wherever it is asked for."""
+    if not (_PROC / str(supervisor) / "smaps_rollup").exists():
+        return {}
+    servers = list(_children(supervisor))
+    workers = [pid for server in servers for pid in _below(server)]
+    return {"server": sum(map(_bytes_of, [supervisor, *servers])), "workers": sum(map(_bytes_of, workers))}
+
+
 def _below(pid: int) -> Iterator[int]:
     """All processes that one has started, and those that these have."""
     for child in _children(pid):

@@ -63,6 +63,9 @@ def _of_compiler(compiler: CompileService) -> Iterator[Metric]:
     kept, hits = "Compilations that are kept, in bytes of their JSON.", "Compilations answered by what is kept."
     yield GaugeMetricFamily("explorer_compile_cache_bytes", kept, value=compiler.kept_bytes)
     yield CounterMetricFamily("explorer_compile_cache_hits", hits, value=compiler.hits)
+    if compiler.shared_hits is not None:
+        hits = "Compilations answered by what another process has made."
+        yield CounterMetricFamily("explorer_compile_shared_hits", hits, value=compiler.shared_hits)
 
 
 def _of_workers(pools: Mapping[str, Workers]) -> Iterator[Metric]:

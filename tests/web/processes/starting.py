@@ -1,0 +1,94 @@
+"""`explorer serve --web-processes 2` as a user starts it, and its processes one at a time."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import httpx
+
+from tests.queue.faults import children
+from tests.web.serving import PATIENCE, eventually
+from tests.web.test_metrics import Numbers, numbers
+
+NO_QUEUE = "unix:///nowhere/queue.sock"
+"""Runs wait until there is one; everything else goes on."""
+
+
+@dataclass
+class Several:
+    """A server of several processes."""
+
+    process: subprocess.Popen[str]
+    port: int
+
+    @property
+    def pids(self) -> list[int]:
+        """The processes that answer."""
+        return sorted(children(self.process.pid))
+
+    @property
+    def tree(self) -> list[int]:
+        """All processes of the server, with those that compile."""
+        return [self.process.pid, *self.pids, *(worker for pid in self.pids for worker in children(pid))]
+
+    def client(self, cookie: str = "") -> httpx.Client:
+        """Makes a new connection for each request, which any process may take."""
+        headers = {"Connection": "close"} | ({"Cookie": cookie} if cookie else {})
+        return httpx.Client(base_url=f"http://127.0.0.1:{self.port}", headers=headers, timeout=PATIENCE)
+
+    @contextmanager
+    def only(self, pid: int) -> Iterator[None]:
+        """Have one process alone answer."""
+        others = [other for other in self.pids if other != pid]
+        for other in others:
+            os.kill(other, signal.SIGSTOP)
+        try:
+            yield
+        finally:
+            for other in others:
+                os.kill(other, signal.SIGCONT)
+
+    def numbers(self) -> Numbers:
+        with self.client() as client:
+            return numbers(client.get("/metrics").text)
+
+    def come_up(self, processes: int = 2) -> None:
+        """Wait until so many are there, each with its process that compiles."""
+        eventually(lambda: len(self.pids) == processes)
+        eventually(lambda: self.numbers().get(("explorer_workers", "compile"), 0) >= processes)
+
+
+@contextmanager
+def several(folder: Path, queue: str = NO_QUEUE) -> Iterator[Several]:
+    """Two processes, with their temporary files in a folder."""
+    command = [sys.executable, "-m", "explorer.cli", "serve", "--port", "0", "--queue", queue, "--web-processes", "2"]
+    with subprocess.Popen(
+        command,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "TMPDIR": str(folder)},
+        # Ctrl-C ends it also where the tests run in a shell's background, which ignores it.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
+    ) as process:
+        assert process.stdout is not None
+        found = re.search(r":(\d+)/ ", process.stdout.readline())
+        assert found is not None
+        started = Several(process, int(found[1]))
+        try:
+            started.come_up()
+            yield started
+        finally:
+            process.kill()
+
+
+def all_gone(pids: list[int]) -> bool:
+    return not any(Path(f"/proc/{pid}").exists() for pid in pids)
