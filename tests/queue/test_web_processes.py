@@ -24,8 +24,9 @@ def page_of(served: Several) -> ClientConnection:
     return connect(f"ws://127.0.0.1:{served.port}/ws", open_timeout=PATIENCE)
 
 
-def test_a_run_goes_on_at_another_process(started: Server, worker: Popen[str], tmp_path: Path) -> None:  # noqa: F811
-    with several(tmp_path, started.url) as served:
+def test_a_run_goes_on_at_another_process(server: Server, worker: Popen[str], tmp_path: Path) -> None:  # noqa: F811
+    # An emptied queue: what an instructor ordered in a test before holds for minutes.
+    with several(tmp_path, server.url) as served:
         one = served.pids[0]
         with served.client() as client:
             eventually(lambda: client.get("/readyz").status_code == 200)
