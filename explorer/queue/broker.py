@@ -195,12 +195,12 @@ class Broker:
             pipe.get(TYPICAL)
             pipe.hmget(ORDERS, *_ORDERS)
             pipe.time()
-            turns, holders, took, told, (seconds, micros) = await pipe.execute()
+            turns, holders, took, said, (seconds, micros) = await pipe.execute()
             running = {session: Held(session, *json.loads(text)) for session, text in holders.items()}
             for session, _ in turns:
                 pipe.xrange(session_key(session))
             entries = await pipe.execute() if turns else []
-        orders = _orders(told)
+        orders = _orders(said)
         line: Line[Waits] = Line(self._longest, orders.of_one or self._of_one, orders.paused)
         for (session, _), own in zip(turns, entries, strict=True):
             at_work = running[session].entry if session in running else ""

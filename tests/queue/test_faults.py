@@ -7,6 +7,7 @@ import asyncio
 import pytest
 
 from explorer.queue.broker import Broker, connect
+from tests.queue import whole
 from tests.queue.conftest import Server
 from tests.queue.faults import endure, is_well
 from tests.queue.holding import TestPool, in_time, queue_of, request, rest, until, worker_of
@@ -25,6 +26,14 @@ def test_ten_thousand_runs_and_two_hundred_faults(server: Server) -> None:
     print(figures)
     assert is_well(figures), figures
     assert sum(figures["killed"].values()) == 200
+
+
+@pytest.mark.sweep
+def test_pages_lose_no_run_while_whatever_takes_part_is_killed(server: Server) -> None:
+    figures = asyncio.run(whole.endure(runs=300, faults=20, between=1.0))
+    print(figures)
+    assert whole.is_well(figures), figures
+    assert sum(figures["killed"].values()) > 0
 
 
 def test_a_queue_that_is_away_is_told_and_used_again_when_it_is_back(server: Server) -> None:

@@ -271,6 +271,7 @@ def figures(runs: int, pages: list[Page], killed: Counter[str], answers: Counter
         "results": len(results),
         "given up after two deaths": sum(each.get("kind") == "crashed" for each in last),
         "repeated": sum(own.repeated > 0 for own in ended.values()),
+        "begun more than twice": sum(own.repeated > 1 for own in ended.values()),
         "marked": sum(bool(each.get("repeated")) for each in last),
         "another's": sum(own.last.get("name", str(number)) != str(number) for number, own in ended.items()),
         "late": sum(own.late for own in ended.values()),
@@ -282,7 +283,7 @@ def figures(runs: int, pages: list[Page], killed: Counter[str], answers: Counter
 def is_well(found: dict[str, Any]) -> bool:
     """Whether each run that was taken in has ended once, as its own, and what was kept is there."""
     ended = found["results"] + found["given up after two deaths"]
-    none = all(found[name] == 0 for name in ("another's", "late"))
+    none = all(found[name] == 0 for name in ("another's", "late", "begun more than twice"))
     kept = found["link"] == 200 and "lost" not in found["history"]
     return bool(ended == found["runs"] and none and kept and found["marked"] >= found["repeated"])
 
