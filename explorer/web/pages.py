@@ -11,11 +11,10 @@ import asyncio
 import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from itertools import takewhile
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Depends, Form, HTTPException, Request
-from fastapi.responses import HTMLResponse, PlainTextResponse, Response
+from fastapi.responses import HTMLResponse, JSONResponse, PlainTextResponse, Response
 from pydantic import TypeAdapter, ValidationError
 
 from explorer.compiler.decisions import Value
@@ -30,6 +29,7 @@ from explorer.web.compiling import Compiled, compile_cached
 from explorer.web.entrance.leaving import while_there
 from explorer.web.entrance.students import Students
 from explorer.web.examples import Example, examples
+from explorer.web.guide.tour import DEFAULT_EXAMPLE, key_of
 from explorer.web.instructor.classroom import Locks
 from explorer.web.instructor.students import members_only
 from explorer.web.keeping.messages import as_kept
@@ -39,7 +39,6 @@ from explorer.web.templates.environment import TEMPLATES, drawn
 
 router = APIRouter(include_in_schema=False, dependencies=[Depends(members_only)])
 
-DEFAULT_EXAMPLE = "kge/transr"
 DEFAULT_PANES = ("graph", "loops", "slc", "cuda")
 """What a wide screen opens with; the page keeps the first two on a narrow one."""
 OP_PANES = ("slc", "slc.opt1", "slc.opt2", "slc.opt3", "dlc")
@@ -136,22 +135,34 @@ async def _page(
 ) -> HTMLResponse:
     """The page with an example, or the usual one and why; its scripts put what is `kept` in the example's place."""
     chosen = found or _example(DEFAULT_EXAMPLE)
-    edit = Edit(chosen.text, 1, 1, {}, {}, tuple(views.PaneState(stage=stage) for stage in DEFAULT_PANES), "")
+    # A difference is asked for, since the answer decides at which pass the first pane has one.
+    panes = tuple(views.PaneState(stage=stage, diff=stage == DEFAULT_PANES[0]) for stage in DEFAULT_PANES)
+    edit = Edit(chosen.text, 1, 1, {}, {}, panes, "")
     compiled = await _compile(request, edit, _prompt_stages())
     if compiled.get("family") == "op":
         edit = replace(edit, panes=tuple(views.PaneState(stage=stage) for stage in OP_PANES))
+    else:
+        edit = _at_last_change(edit, compiled)
     context = _context(edit, compiled) | {
         "examples": examples(),
         "example": chosen,
         "kept": kept,
         "links": request.app.state.keeper.store is not None,
         "notice": "" if found else missing,
+        "about_seen": request.cookies.get("about") == "seen",
     }
     context["panes"] = _without_locked(request, context["panes"])
     response = drawn(request, "page.html", context, 200 if found else status)
     students: Students = request.app.state.students
     students.welcome(request, response)
     return response
+
+
+def _at_last_change(edit: Edit, compiled: Compiled) -> Edit:
+    """With the first pane at the last pass that changed something there, beside what it was given."""
+    first, *others = edit.panes
+    at = views.last_change(compiled, first.stage)
+    return replace(edit, panes=(first.model_copy(update={"at": at, "diff": at is not None}), *others))
 
 
 @router.post("/compile", response_class=HTMLResponse)
@@ -178,6 +189,18 @@ async def show_late(request: Request, edit: SentEdit) -> Response:
 async def show_best(request: Request, edit: SentEdit) -> Response:
     """The same stages in their best form."""
     return await while_there(request, _answer(request, "late.html", edit, _all_stages(edit)))
+
+
+@router.post("/effects")
+async def show_effects(request: Request, edit: SentEdit) -> Response:
+    """By option the stages that its other value would change: what takes a compilation an option, made among the late
+    ones."""
+    return await while_there(request, _answer_effects(request, edit))
+
+
+async def _answer_effects(request: Request, edit: Edit) -> Response:
+    found = await _compile(request, edit, [], flips=True)
+    return JSONResponse({"edit": edit.number, "flips": found.get("flips")})
 
 
 @router.post("/costs", response_class=HTMLResponse)
@@ -224,17 +247,7 @@ def _example(key: str) -> Example:
 
 
 def _find_example(key: str) -> Example | None:
-    return next((example for example in examples() if _key(example) == key), None)
-
-
-def _key(example: Example) -> str:
-    return f"{example.folder}/{example.name}"
-
-
-def _about(example: Example) -> str:
-    """The example's first comment, which says where it comes from."""
-    comment = takewhile(lambda line: line.startswith("#"), example.text.splitlines())
-    return " ".join(line.lstrip("# ") for line in comment)
+    return next((example for example in examples() if key_of(example) == key), None)
 
 
 async def _costs(request: Request, edit: Edit, kernels: Iterable[str]) -> Compiled:
@@ -243,11 +256,16 @@ async def _costs(request: Request, edit: Edit, kernels: Iterable[str]) -> Compil
 
 
 async def _compile(
-    request: Request, edit: Edit, stages: Iterable[str], first: bool = False, costs: tuple[str, ...] | None = None
+    request: Request,
+    edit: Edit,
+    stages: Iterable[str],
+    first: bool = False,
+    costs: tuple[str, ...] | None = None,
+    flips: bool = False,
 ) -> Compiled:
     """The edit compiled for its data, or for what its family usually runs on where that is data of another family; in
     its `first` form, where that is asked for and the best takes long; with `costs`, in the place of its stages what its
-    kernels cost, in registers those named."""
+    kernels cost, in registers those named; with `flips`, what each option would change."""
     locks: Locks = request.app.state.classroom.locks
     stages = locks.open_stages(stages)
     return await compile_cached(
@@ -262,6 +280,7 @@ async def _compile(
         data=edit.data,
         or_usual=True,
         costs=costs,
+        flips=flips,
         first=first,
         session=request.app.state.students.of(request),
     )
@@ -406,6 +425,7 @@ def _context(edit: Edit, compiled: Compiled, other: Compiled | None = None) -> d
         "panes": _with_decisions(views.build_panes(compiled, edit.panes, other), compiled, {}),
         "rail": views.build_rail(compiled, edit.panes),
         "counts": views.operation_counts(compiled),
+        "idle_sizes": settings.idle_sizes(edit.text, compiled),
         "source": views.source_line(edit.text, compiled),
     }
 
@@ -451,8 +471,7 @@ TEMPLATES.env.globals.update(
     meanings=views.OPERATOR_MEANINGS,
     work_in_words=views.work_in_words,
     limits=limits,
-    key_of=_key,
-    about=_about,
+    key_of=key_of,
     shown=decisions.shown,
     json_value=decisions.json_value,
     quoted=quoted,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import Any
@@ -137,6 +138,12 @@ def effects(compiled: Mapping[str, Any]) -> dict[str, str]:
             if report["name"] in options:
                 told[options[report["name"]]] = _effect(stage["name"], report)
     return told
+
+
+def idle_sizes(text: str, compiled: Mapping[str, Any]) -> list[str]:
+    """The sizes that a text declares and then never mentions: no value of theirs changes anything."""
+    written = re.sub(r"#[^\n]*", "", text)
+    return [name for name in compiled["sizes"] if len(re.findall(rf"\b{re.escape(name)}\b", written)) == 1]
 
 
 def heeded(compiled: Mapping[str, Any]) -> list[str]:

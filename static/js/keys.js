@@ -1,5 +1,6 @@
 // Keys. Single letters act outside the editor and fields only; the others act everywhere.
 import { around, query } from "./dom.js";
+import { showWords } from "./guide/explain.js";
 import { goTo } from "./model/editor.js";
 import { openFind } from "./stages/find.js";
 import { pinned, stepLine, stepOperation, togglePin, unpin } from "./stages/link.js";
@@ -66,6 +67,7 @@ const outside = {
   ",": () => stepCursor(-1),
   ".": () => stepCursor(1),
   "/": openFind,
+  i: showWords,
   r: () => toggleDock(),
   t: toggleTheme,
   "?": showHelp,

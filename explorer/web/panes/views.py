@@ -292,6 +292,13 @@ def _build_pane(index: int, state: PaneState, stage: Mapping[str, Any] | None, l
     return replace(pane, code=in_chunks(lines, folds_at(shown)), units=by_unit(lines))
 
 
+def last_change(compiled: Mapping[str, Any], name: str) -> int | None:
+    """The last pass of a stage that changed something; None where there is none."""
+    stage = _by_name(compiled).get(name)
+    changed = [number for number, report in enumerate(stage["passes"] if stage else ()) if report["changed"]]
+    return changed[-1] if changed else None
+
+
 def _pass_row(report: Mapping[str, Any]) -> PassRow:
     state = "changed" if report["changed"] else "refused" if report["refusals"] else "unchanged"
     return PassRow(report["name"], state, report["ms"], report["summary"], tuple(report["refusals"]))
