@@ -53,8 +53,7 @@ function paint(found) {
     const label = row.querySelector("[data-effect], [data-would]");
     if (!(label instanceof HTMLElement)) continue;
     const isOn = row.querySelector('[aria-checked="true"]') !== null;
-    const isSwitch = row.querySelector("[aria-checked]") !== null;
-    const verb = isOn ? "changes" : isSwitch ? "would change" : "changes";
+    const verb = isOn ? "changes" : "would change";
     const told = label.dataset.effect ? state.goodFacts?.effects[label.dataset.effect] : "";
     label.textContent = stages.length ? `${verb} ${inShort(stages)}` : told || "changes nothing here";
     label.title = stages.length ? `${verb} ${stages.join(", ")}` : label.textContent;
@@ -97,4 +96,5 @@ export function startEffects() {
     if (ok) later();
   });
   byId("options").closest("details")?.addEventListener("toggle", later);
+  later();
 }
