@@ -191,6 +191,21 @@ async def show_best(request: Request, edit: SentEdit) -> Response:
     return await while_there(request, _answer(request, "late.html", edit, _all_stages(edit)))
 
 
+@router.post("/rest", response_class=HTMLResponse)
+async def show_rest(request: Request, edit: SentEdit) -> Response:
+    """The lines of the first pane's text behind those that it shows."""
+    return await while_there(request, _answer_rest(request, edit))
+
+
+async def _answer_rest(request: Request, edit: Edit) -> Response:
+    compiled = await _compile(request, edit, _all_stages(edit))
+    panes = views.build_panes(compiled, edit.panes[:1], shown=slice(code.MOST_LINES, None)) if compiled["ok"] else ()
+    (pane,) = _without_locked(request, panes) or (None,)
+    if pane is None or pane.code is None:
+        raise HTTPException(404, "This text has no other lines.")
+    return await asyncio.to_thread(TEMPLATES.TemplateResponse, request, "rest.html", {"code": pane.code})
+
+
 @router.post("/effects")
 async def show_effects(request: Request, edit: SentEdit) -> Response:
     """By option the stages that its other value would change: what takes a compilation an option, made among the late

@@ -4,6 +4,7 @@ import { showWords } from "./guide/explain.js";
 import { goTo } from "./model/editor.js";
 import { openFind } from "./stages/find.js";
 import { pinned, stepLine, stepOperation, togglePin, unpin } from "./stages/link.js";
+import { shiftPane } from "./stages/arrange.js";
 import { addPane, closePane, movePane, openStage, step, toggle, toggleChangedOnly } from "./stages/panes.js";
 import { showHelp, toggleDock, toggleTheme } from "./page.js";
 import { isRunning, run, stop } from "./run/run.js";
@@ -61,6 +62,8 @@ const outside = {
   x: () => closePane(),
   "[": () => movePane(-1),
   "]": () => movePane(1),
+  "{": () => shiftPane(-1),
+  "}": () => shiftPane(1),
   l: () => toggle("passes"),
   d: () => toggle("diff"),
   u: toggleChangedOnly,

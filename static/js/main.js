@@ -30,6 +30,8 @@ import {
   toggleChangedOnly,
   toggleDecisions,
 } from "./stages/panes.js";
+import { startArranging } from "./stages/arrange.js";
+import { showRest } from "./stages/rest.js";
 import { startQueues } from "./stages/queues.js";
 import { compareLevels, exportRun, run, setTarget, startRuns, stop } from "./run/run.js";
 import { resetMachine } from "./run/machine.js";
@@ -76,6 +78,7 @@ const actions = {
   pin: () => togglePin(),
   problem: (element) => showProblem(Number(element.dataset.problem)),
   reconnect: connect,
+  rest: (element) => showRest(paneElements()[paneOf(element)]),
   run,
   "run-json": exportRun,
   save: (element) => download(paneOf(element)),
@@ -126,8 +129,8 @@ async function loadExample(key) {
 function adopt(kept) {
   const shown = state.text;
   if (kept.panes.length) state.panes = kept.panes;
-  const { text, sizes, defaultSizes, options, schedule, data, against } = kept;
-  Object.assign(state, { text, sizes, defaultSizes, options, schedule, data: data || state.data, against });
+  const { text, sizes, defaultSizes, options, schedule, data, against, layout } = kept;
+  Object.assign(state, { text, sizes, defaultSizes, options, schedule, data: data || state.data, against, layout });
   fitPanes();
   showOptions();
   if (kept.example && kept.example !== state.example) nameKept(kept.example);
@@ -206,6 +209,7 @@ function start() {
   // The server drew its own example; what was kept takes its place.
   if (kept) adopt({ ...kept, panes: [] });
   startLinks();
+  startArranging();
   startGuide(adopt);
 }
 

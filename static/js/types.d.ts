@@ -59,6 +59,8 @@ export interface Kept extends Input {
   panes: Pane[];
   against: Choices | null;
   example: string;
+  /** Widths of columns and heights of rows of the panes, in pixels as they were: `columns3`. */
+  layout: Record<string, number[]>;
 }
 
 export interface State extends Kept {

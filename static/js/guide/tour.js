@@ -35,6 +35,7 @@ const own = () => ({
   panes: state.panes,
   against: state.against,
   example: state.example,
+  layout: state.layout,
 });
 
 export async function startStops() {
@@ -64,7 +65,7 @@ async function show(number) {
   at = number;
   paint();
   const panes = stop.panes.map((pane) => ({ ...freshPane(pane.stage), at: pane.at, diff: pane.diff }));
-  const settings = { sizes: {}, defaultSizes: {}, schedule: {}, data: "", against: null };
+  const settings = { sizes: {}, defaultSizes: {}, schedule: {}, data: "", against: null, layout: state.layout };
   adopt({ ...settings, text, options: { ...stop.options }, panes, example: stop.example });
 }
 

@@ -218,7 +218,10 @@ function skipDeclarations(body) {
   const hidden = Math.floor((body.scrollHeight - body.clientHeight - ABOVE) / ROW);
   const isDifference = body.closest(".diff") !== null;
   const begins = isDifference ? ".add, .cut, .fill" : "[data-operations]";
-  const first = queryAll(body, ".l").findIndex((line) => line.matches(begins));
+  const lines = queryAll(body, ".l");
+  const kernel = isDifference ? -1 : lines.findIndex((line) => line.textContent.includes("__global__"));
+  // The comment above a kernel stands first; what is declared above that are the functions it calls.
+  const first = kernel > 0 ? kernel : lines.findIndex((line) => line.matches(begins));
   if (first > 1 && hidden > (isDifference ? 0 : NEARLY)) body.scrollTop = ABOVE + ROW * Math.min(first - 1, hidden);
 }
 
