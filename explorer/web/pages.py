@@ -480,6 +480,7 @@ TEMPLATES.env.globals.update(
     sum_choices=settings.SUM_CHOICES,
     sum_switches=settings.SUM_SWITCHES,
     levels=settings.LEVELS,
+    stage_keys=settings.stage_keys(),
     longest_vector=LONGEST_VECTOR,
     parameters=settings.machine_parameters(),
     largest_negative_count=LARGEST_NEGATIVE_COUNT,

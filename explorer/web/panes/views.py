@@ -59,14 +59,15 @@ class PassRow:
 @dataclass(frozen=True)
 class Pane:
     """A pane as the template shows it. `waiting` means that the stage is still to be made, `first` that it is in its
-    first form and the best is still to be made; `sides_are` says what the sides of a difference are, and `same` that a
-    comparison of two sides found none."""
+    first form and the best is still to be made, `again` that there may be more of it another time; `sides_are` says
+    what the sides of a difference are, and `same` that a comparison of two sides found none."""
 
     index: int
     state: PaneState
     waiting: bool = False
     first: bool = False
     reason: str = ""
+    again: bool = False
     ms: float = 0.0
     code: Code | None = None
     sides: tuple[Code, Code] | None = None
@@ -222,6 +223,7 @@ def build_panes(
         replace(
             _build_pane(index, state, made.get(state.stage), labels, shown),
             first=state.stage in made and state.stage not in best,
+            again=bool(compiled.get("stopped")),
             resources=_resources(state.stage, best),
         )
         for index, state in enumerate(states)

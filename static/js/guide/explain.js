@@ -68,10 +68,12 @@ function show(name, meaning, box, element) {
   const shown = hint();
   shown.replaceChildren(h("b", name), " ", meaning);
   if (!shown.matches(":popover-open")) shown.showPopover();
-  const { offsetWidth: width, offsetHeight: height } = shown;
-  shown.style.left = `${Math.max(4, Math.min(box.left, innerWidth - width - 4))}px`;
+  const { width, height } = shown.getBoundingClientRect();
+  const scale = width / shown.offsetWidth || 1; // a projector's page is drawn larger
   const below = box.bottom + 6;
-  shown.style.top = `${below + height > innerHeight ? Math.max(4, box.top - height - 6) : below}px`;
+  const top = below + height > innerHeight ? Math.max(4, box.top - height - 6) : below;
+  shown.style.left = `${Math.max(4, Math.min(box.left, innerWidth - width - 4)) / scale}px`;
+  shown.style.top = `${top / scale}px`;
   described = element;
   if (element && !element.hasAttribute("aria-describedby")) element.setAttribute("aria-describedby", "hint");
 }

@@ -1,6 +1,8 @@
 // What helps in the first minutes: its parts, and what their buttons do.
 import { showMore, startEffects } from "./effects.js";
 import { copySnippet, showLanguage, showWords, startExplaining } from "./explain.js";
+import { startProjector, toggleProjector } from "./projector.js";
+import { repaint } from "../model/compile.js";
 import { backToText, close, startStops, startTour, step } from "./tour.js";
 /** @import { Kept } from "../types.d.ts" */
 
@@ -10,6 +12,8 @@ export const guideActions = {
   "copy-snippet": copySnippet,
   language: showLanguage,
   more: showMore,
+  projector: toggleProjector,
+  retry: repaint,
   tour: startStops,
   "tour-back": backToText,
   "tour-before": () => step(-1),
@@ -21,5 +25,6 @@ export const guideActions = {
 export function startGuide(adopt) {
   startEffects();
   startExplaining();
+  startProjector();
   startTour(adopt);
 }

@@ -10,7 +10,7 @@ export const paneElements = () => queryAll(root(), ":scope > .pane");
 export const activePane = () => paneElements()[state.active] ?? null;
 
 const mostShown = () =>
-  matchMedia("(max-width: 699px)").matches ? 1 : matchMedia("(max-width: 1199px)").matches ? 2 : 6;
+  matchMedia("(max-width: 699px)").matches || document.documentElement.hasAttribute("data-projector") ? 1 : matchMedia("(max-width: 1199px)").matches ? 2 : 6;
 
 /** @param {number} index */
 export function activate(index) {
