@@ -51,7 +51,7 @@ FLAGS = [
 ]
 WARM_SECONDS = 100
 """On two cores that other tests keep busy."""
-PATIENCE = 90_000
+PATIENCE = 20_000
 """How long, in ms, a test waits for what it expects: far longer than it takes, since other tests share the cores."""
 ADDRESS = re.compile(r"http://\S+")
 
@@ -133,7 +133,11 @@ def open_page(profile: BrowserContext, address: str) -> Iterator[OpenPage]:
             complaints.append(f"{message.type}: {message.text}")
 
     def start(
-        path: str = "/?example=kge/transr", width: int = 1600, height: int = 1000, theme: Theme = "light", complains: tuple[str, ...] = ()
+        path: str = "/?example=kge/transr",
+        width: int = 1600,
+        height: int = 1000,
+        theme: Theme = "light",
+        complains: tuple[str, ...] = (),
     ) -> Page:
         expected.extend(complains)
         page = profile.new_page()

@@ -1,5 +1,5 @@
 // Twice the size, for who sits far away; the address says so, and a link opens like that.
-import { byId, queryAll } from "../dom.js";
+import { around, byId, need, queryAll } from "../dom.js";
 import { fitPanes } from "../stages/panes.js";
 import { emit, keep } from "../state.js";
 
@@ -10,7 +10,7 @@ const root = document.documentElement;
 function show(isOn) {
   root.toggleAttribute("data-projector", isOn);
   if (isOn) for (const part of queryAll(document, ".model > details", HTMLDetailsElement)) part.open = false;
-  for (const button of document.querySelectorAll('[data-act="projector"]')) button.setAttribute("aria-pressed", String(isOn));
+  need(document, '.top > [data-act="projector"]').setAttribute("aria-pressed", String(isOn));
 }
 
 export function toggleProjector() {
@@ -25,9 +25,27 @@ export function toggleProjector() {
   emit("painted", undefined);
 }
 
+// The menu that small screens have in place of the bar's buttons presses these.
+function startMenu() {
+  const menu = byId("actions");
+  /** @param {HTMLElement} item */
+  const buttonOf = (item) => need(document, `.top > [data-act="${item.dataset.press}"]`);
+  menu.addEventListener("click", ({ target }) => {
+    const item = around(target, "[data-press]");
+    if (!item) return;
+    menu.hidePopover();
+    buttonOf(item).click();
+  });
+  menu.addEventListener("beforetoggle", () => {
+    for (const item of queryAll(menu, "[data-press]")) {
+      const pressed = buttonOf(item).getAttribute("aria-pressed");
+      if (pressed) item.setAttribute("aria-pressed", pressed);
+    }
+  });
+}
+
 export function startProjector() {
   show(new URLSearchParams(location.search).has(NAME));
   fitPanes();
-  // What is chosen in the menu of a small screen closes it.
-  byId("actions").addEventListener("click", () => byId("actions").hidePopover());
+  startMenu();
 }

@@ -179,10 +179,7 @@ export function toggleComparison() {
   repaint();
 }
 
-function showComparison() {
-  for (const button of queryAll(document, '[data-act="compare"]'))
-    button.setAttribute("aria-pressed", String(state.against !== null));
-}
+const showComparison = () => byId("compare").setAttribute("aria-pressed", String(state.against !== null));
 
 /**
  * What each option does to the model in hand, in place of what it bears on in general.
