@@ -18,13 +18,12 @@ from fastapi.responses import HTMLResponse, JSONResponse, PlainTextResponse, Res
 from pydantic import TypeAdapter, ValidationError
 
 from explorer.compiler.decisions import Value
-from explorer.compiler.options import ARCHITECTURES, LARGEST_NEGATIVE_COUNT, LONGEST_VECTOR, PRECISIONS, Options
+from explorer.compiler.options import Options
 from explorer.compiler.pipeline import STAGES
 from explorer.runtime.targets.gpu import device as gpu_device
-from explorer.runtime.targets.table import TARGETS, USUAL
 from explorer.store.database import StoreError
 from explorer.store.store import Store
-from explorer.web import limits, messages, settings
+from explorer.web import messages, settings
 from explorer.web.compiling import Compiled, compile_cached
 from explorer.web.entrance.leaving import while_there
 from explorer.web.entrance.students import Students
@@ -33,9 +32,8 @@ from explorer.web.guide.tour import DEFAULT_EXAMPLE, key_of
 from explorer.web.instructor.classroom import Locks
 from explorer.web.instructor.students import members_only
 from explorer.web.keeping.messages import as_kept
-from explorer.web.panes import code, decisions, views
-from explorer.web.panes.highlight import quoted
-from explorer.web.panes.patches import ShownTexts, in_patches, rows_text
+from explorer.web.panes import code, decisions, given, views
+from explorer.web.panes.patches import ShownTexts, in_patches
 from explorer.web.templates.environment import TEMPLATES, drawn
 
 router = APIRouter(include_in_schema=False, dependencies=[Depends(members_only)])
@@ -483,31 +481,4 @@ def _facts(edit: Edit, compiled: Compiled) -> dict[str, Any]:
     return own | {key: compiled[key] for key in keys if key in compiled}
 
 
-TEMPLATES.env.globals.update(
-    stages=STAGES,
-    targets=TARGETS,
-    usual_target=USUAL,
-    most_lines=code.MOST_LINES,
-    rows_of=code.rows_of,
-    rows_text=rows_text,
-    most_panes=MOST_PANES,
-    architectures=ARCHITECTURES,
-    precisions=PRECISIONS,
-    inspections=settings.INSPECTIONS,
-    chunk_sizes=settings.CHUNK_SIZES,
-    switches=settings.SWITCHES,
-    sum_choices=settings.SUM_CHOICES,
-    sum_switches=settings.SUM_SWITCHES,
-    levels=settings.LEVELS,
-    stage_keys=settings.stage_keys(),
-    longest_vector=LONGEST_VECTOR,
-    parameters=settings.machine_parameters(),
-    largest_negative_count=LARGEST_NEGATIVE_COUNT,
-    meanings=views.OPERATOR_MEANINGS,
-    work_in_words=views.work_in_words,
-    limits=limits,
-    key_of=key_of,
-    shown=decisions.shown,
-    json_value=decisions.json_value,
-    quoted=quoted,
-)
+given.give(MOST_PANES)

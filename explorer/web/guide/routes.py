@@ -39,4 +39,4 @@ async def language_sheet(request: Request) -> HTMLResponse:
     return TEMPLATES.TemplateResponse(request, "guide/language.html", context)
 
 
-TEMPLATES.env.globals.update(menu=tour.menu, words_version=words.version)
+TEMPLATES.env.globals.update(key_of=tour.key_of, menu=tour.menu, words_version=words.version)
