@@ -35,6 +35,7 @@ from explorer.web.entrance.protection import (
     security_headers,
 )
 from explorer.web.entrance.static import PackedFiles
+from explorer.web.guide import routes as guide
 from explorer.web.instructor import collecting, desk, students
 from explorer.web.instructor.checking import Checker
 from explorer.web.instructor.classroom import Classroom
@@ -167,7 +168,7 @@ def create_app(
         app.state.numbers = SharedNumbers(shared, among.number, partial(families, metrics, app.state))
     described = health.router, monitoring.router, api.router, runs.router, keeping.router
     app.state.describe = cache(partial(openapi.describe, app.title, app.version, described))
-    routers = *described, openapi.router, students.joining, pages.router
+    routers = *described, openapi.router, students.joining, pages.router, guide.router
     for router in (*routers, students.router, collecting.students, desk.entry, desk.router, collecting.router):
         _answer_head(router)
         app.include_router(router)
