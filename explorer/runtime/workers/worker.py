@@ -50,7 +50,7 @@ def compile_for_data(request: Mapping[str, Any]) -> Iterator[Event]:
     from explorer.runtime.runs.fitting import fit
     from explorer.runtime.runs.request import ModelRequest
 
-    how = ("stages", "snapshots", "first", "costs", "or_usual")
+    how = ("stages", "snapshots", "first", "costs", "story", "or_usual")
     model = ModelRequest(**{name: value for name, value in request.items() if name not in how})
     try:
         found = fit(model, request.get("or_usual", False))
@@ -61,6 +61,12 @@ def compile_for_data(request: Mapping[str, Any]) -> Iterator[Event]:
         from explorer.runtime.runs.costs import costs_json
 
         yield events.result({"ok": True, "costs": costs_json(found, model, request["costs"])})
+        return
+    if request.get("story") is not None and found.compilation.ok:
+        from explorer.compiler.story.story import story_json
+
+        told = story_json(found.compilation, request["story"], request["stages"])
+        yield events.result({"ok": True, "story": told, "data": found.data})
         return
     wanted = request["stages"], request.get("snapshots")
     for body in found.forms(*wanted) if request.get("first") else [found.to_json(*wanted)]:
