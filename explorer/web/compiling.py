@@ -348,8 +348,9 @@ async def compile_cached(
     """Compile for the page: the JSON of `runtime.fitting.Fitted.to_json(stages, snapshots)`, from the application's
     service, in a turn of the `session`; or that of its `first` form, as `CompileService.compile` has it.
 
-    With `costs`, what its kernels cost in its place (`runtime.runs.costs`), in registers those named; with `story`, that
-    of an operation through the `stages` (`compiler.story`). A layer or an op is compiled for `data`, or for none where the server has none of that name, or it does not run on that; with
+    With `costs`, what its kernels cost in its place (`runtime.runs.costs`), in registers those named; with `story`,
+    that of an operation through the `stages` (`compiler.story`). A layer or an op is compiled for `data`, or for none
+    where the server has none of that name, or it does not run on that; with
     `or_usual`, for what it usually runs on then.
     """
     service: CompileService = app.state.compiler

@@ -22,6 +22,7 @@ export const state = {
   data: "", // what layers and ops are compiled for and run on
   against: null, // the sizes and options of side A, where the reader compares
   panes: [], // see freshPane
+  story: null, // the operation whose story is told
   active: 0, // the pane that keys act on
   facts: null, // of the newest answer
   example: "",
@@ -96,6 +97,7 @@ const snapshot = () => ({
   data: state.data,
   panes: state.panes,
   against: state.against,
+  story: state.story,
   example: state.example,
 });
 
@@ -234,7 +236,7 @@ function isOption(name, value) {
  * @returns {Kept | null}
  */
 function checked(found) {
-  const { text, sizes, defaultSizes, options, schedule, data, against, panes, example } = fieldsOf(found);
+  const { text, sizes, defaultSizes, options, schedule, data, against, panes, story, example } = fieldsOf(found);
   if (typeof text !== "string") return null;
   const sides = fieldsOf(against);
   return {
@@ -247,6 +249,7 @@ function checked(found) {
     against: against
       ? { sizes: sizesIn(sides.sizes), options: optionsIn(sides.options), schedule: scheduleIn(sides.schedule) }
       : null,
+    story: isWhole(story) && story >= 0 ? story : null,
     panes: (Array.isArray(panes) ? panes : []).flatMap(paneIn).slice(0, 6),
     example: typeof example === "string" && /^[\w-]+\/[\w-]+$/.test(example) ? example : "",
   };

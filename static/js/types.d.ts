@@ -58,6 +58,8 @@ export interface Choices {
 export interface Kept extends Input {
   panes: Pane[];
   against: Choices | null;
+  /** The operation whose story is told. */
+  story: number | null;
   example: string;
 }
 
@@ -505,6 +507,8 @@ export interface Events {
   /** The list of data sets is that of the newest definition. */
   listed: void;
   simulated: DaeResult;
+  /** A run has ended well. */
+  ran: CpuResult | GpuResult | DaeResult;
   cursor: number;
   point: number[];
   marks: { lit: number[]; pin: number | null };

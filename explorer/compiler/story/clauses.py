@@ -15,8 +15,8 @@ from explorer.compiler.ir.graph import Graph
 from explorer.compiler.ir.module import Module
 from explorer.compiler.ir.node import Line, Span
 
-NAME = re.compile(r"%?[A-Za-z_]\w*|%\d+")
-"""A name of any IR, with the sign that the graph and SLC put before theirs."""
+NAME = re.compile(r"(?<!\w\()(?:%?[A-Za-z_]\w*|%\d+)")
+"""A name of any IR, with the sign that the graph and SLC put before theirs; the s of `value(s)` is none."""
 LOOP = re.compile(r"\b(?:slcv?\.)?for(?:<\d+>)?\s*\(*\s*(%?\w+)")
 """The variable of a loop, in the loops and in SLC."""
 WRITTEN = re.compile(r"\s*(?:acc|row|index|register|shared)?\s*(%?\w+)\s*(?:\[[^\]]*\])?\s*(?:=|\+=|max=|min=)(?!=)")
@@ -77,20 +77,21 @@ def _by_kernel(lines: Sequence[Line], kernels: Sequence[str]) -> list[tuple[str,
     return found
 
 
-def about(sentences: Iterable[str], before: Names, after: Names) -> list[str]:
+def about(sentences: Iterable[str], before: Names, after: Names, or_kernels: bool = False) -> list[str]:
     """The sentences that speak of the operation, each once, in order: of what its lines define, and where there are
-    none, of what they read, such as the loop that they are in."""
+    none, of what they read, such as the loop that they are in; where there are none either, `or_kernels`, of the kernels
+    that have its lines."""
     told = [(sentence, *_subject(sentence, before, after)) for sentence in dict.fromkeys(sentences)]
     own_kernels, several = before.own_kernels | after.own_kernels, len(before.kernels | after.kernels) > 1
     here = [
-        (sentence, subject)
+        (sentence, kernel, subject)
         for sentence, kernel, subject in told
         if not sentence.startswith(COUNTED_ON) and (kernel in own_kernels or (not kernel and (subject or not several)))
     ]
     for own in (before.own | after.own, before.read | after.read):
-        if found := [sentence for sentence, subject in here if not subject or subject in own]:
+        if found := [sentence for sentence, _, subject in here if not subject or subject in own]:
             return found
-    return []
+    return [sentence for sentence, kernel, _ in here if kernel] if or_kernels else []
 
 
 def _subject(sentence: str, before: Names, after: Names) -> tuple[str, str]:

@@ -107,7 +107,7 @@ def _hop(compilation: Compilation, operation: Span, report: PassReport, number: 
     refused = about((text.removeprefix("refused: ") for text in report.refusals), before, after)
     if not (touched or refused):
         return None
-    said = about(report.said, before, after) if touched else []
+    said = about(report.said, before, after, or_kernels=True) if touched else []
     return {
         "pass": report.name,
         "number": number,
