@@ -4,8 +4,8 @@
 student has an example, all in equal parts, and edits it every 3 s: no two texts are alike, a quarter is broken, one in
 twenty has its gradients, a tenth of the students have PTX open. Each runs something once a minute, on the processor and
 on the machine in turns. Tabs close and come back, sockets drop. Clients share the host with the server, and their
-processor time is told apart. Times are from the request to the last byte of its answer: the page waits 0.3 s before it
-asks, lest it ask at every key.
+processor time is told apart. Times are from the request to the last byte of its answer: the page waits up to
+0.3 s before it asks, a quarter of what its last answer took.
 """
 
 from __future__ import annotations

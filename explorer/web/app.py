@@ -45,6 +45,7 @@ from explorer.web.monitoring import page as monitoring
 from explorer.web.monitoring.metrics import Metrics
 from explorer.web.monitoring.requests import CountRequests
 from explorer.web.monitoring.several import SharedNumbers, families
+from explorer.web.panes.patches import ShownTexts
 from explorer.web.queue import RunQueue
 from explorer.web.reuse import ReuseService
 from explorer.web.shared.among import Among, share
@@ -153,6 +154,7 @@ def create_app(
     app.state.sharing = Alone(taught)
     app.state.checker = Checker("" if broker is None else token_hex(4))
     app.state.sessions = set()
+    app.state.shown_texts = ShownTexts()
     app.state.metrics, app.state.metrics_for = metrics, tuple(metrics_for)
     app.state.numbers = None
     if among is not None and shared is not None:
