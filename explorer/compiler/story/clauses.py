@@ -79,8 +79,8 @@ def _by_kernel(lines: Sequence[Line], kernels: Sequence[str]) -> list[tuple[str,
 
 def about(sentences: Iterable[str], before: Names, after: Names, or_kernels: bool = False) -> list[str]:
     """The sentences that speak of the operation, each once, in order: of what its lines define, and where there are
-    none, of what they read, such as the loop that they are in; where there are none either, `or_kernels`, of the kernels
-    that have its lines."""
+    none, of what they read, such as the loop that they are in; with `or_kernels`, where there are none either, of the
+    kernels that have its lines."""
     told = [(sentence, *_subject(sentence, before, after)) for sentence in dict.fromkeys(sentences)]
     own_kernels, several = before.own_kernels | after.own_kernels, len(before.kernels | after.kernels) > 1
     here = [
