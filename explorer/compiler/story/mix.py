@@ -10,7 +10,7 @@ from collections.abc import Iterable
 
 from explorer.compiler.ir.node import Line
 
-OPCODE = re.compile(r"\s*/\*[0-9a-f]+\*/\s+(?:@!?U?P\w+\s+)?([A-Z][A-Z0-9_]*)")
+OPCODE = re.compile(r"\s*(?:/\*[^*]*\*/\s+)+(?:@!?U?P\w+\s+)?([A-Z][A-Z0-9_]*)")
 CLASSES: tuple[tuple[str, str], ...] = (
     ("tensor cores", r"[HDIB]G?MMA|WARPGROUP|WARPSYNC_MMA"),
     ("global memory", r"LDG|STG|LD|ST|LDGSTS|LDGDEPBAR|RED|ATOMG?|CCTL|UBLKCP|UTMA\w*"),
