@@ -9,10 +9,10 @@ from collections.abc import Collection, Iterable, Mapping
 
 from explorer.compiler.counts import Counts
 from explorer.compiler.frozen import dataclass
-from explorer.compiler.ir.graph import Constant, Graph, Repeat, Reshape, Slice, Transpose, Value
+from explorer.compiler.ir.graph import Constant, Gather, Graph, Repeat, Reshape, Slice, Transpose, Value, operands
 from explorer.compiler.ir.node import Span
 from explorer.compiler.ir.work import elements, work_of
-from explorer.compiler.target import FLOAT_BYTES
+from explorer.compiler.target import FLOAT_BYTES, GpuTarget
 
 VIEWS = (Constant, Repeat, Reshape, Slice, Transpose)
 
@@ -64,3 +64,43 @@ def array_bytes(graph: Graph, values: Iterable[Value], rows: Mapping[str, int]) 
 def stored_bytes(graph: Graph, values: Iterable[Value], stored: Collection[str], rows: Mapping[str, int]) -> int:
     """The same of those that kernels store."""
     return array_bytes(graph, (value for value in values if value.name in stored), rows)
+
+
+@dataclass(frozen=True)
+class Predicted:
+    """What an operation asks of a GPU once it is fused, and the seconds that this takes alone, by its `limit`: memory,
+    or arithmetic in float32."""
+
+    flop: int
+    bytes: int
+    seconds: float
+    limit: str
+
+
+def predicted(
+    graph: Graph, values: Collection[Value], stored: Collection[str], rows: Mapping[str, int], target: GpuTarget
+) -> Predicted:
+    """What some values take by the published figures of a GPU: their operations, and the bytes that they read of
+    tensors and of what other kernels have stored, each as often as it is read, and that they store themselves.
+
+    Nothing is measured; caches, launches and instructions for addresses are left out."""
+    flop = figures(graph, values, rows).flop
+    read = sum(
+        FLOAT_BYTES * rows[value.index_set] * elements(graph, value if _is_load(value) else graph.value(name))
+        for value in values
+        for name in _read_from_memory(value, stored)
+    )
+    moved = read + stored_bytes(graph, values, stored, rows)
+    memory, arithmetic = moved / (target.memory_gbs * 1e9), flop / (target.float32_gflops * 1e9)
+    return Predicted(flop, moved, max(memory, arithmetic), "memory" if memory >= arithmetic else "arithmetic")
+
+
+def _is_load(value: Value) -> bool:
+    return isinstance(value.operator, Gather)
+
+
+def _read_from_memory(value: Value, stored: Collection[str]) -> list[str]:
+    """The tensor that a value reads, or the stored values among its operands."""
+    if isinstance(value.operator, Gather) and not value.operator.tensor.startswith("%"):
+        return [value.operator.tensor]
+    return [name for name in operands(value.operator) if name in stored]

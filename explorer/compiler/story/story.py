@@ -19,9 +19,10 @@ from explorer.compiler.passes.graph.storage import stored_values
 from explorer.compiler.pipeline import STAGES, StageSpec
 from explorer.compiler.stages import PassReport
 from explorer.compiler.story.clauses import about, names_of, own_lines
-from explorer.compiler.story.figures import figures, own_values, rows_by_set, stored_bytes
+from explorer.compiler.story.figures import figures, own_values, predicted, rows_by_set, stored_bytes
 from explorer.compiler.story.mix import instruction_mix
 from explorer.compiler.story.sources import STEPS, meaning_of, source_of
+from explorer.compiler.target import TARGETS
 
 Json = dict[str, Any]
 MOST_LINES = 12
@@ -43,9 +44,35 @@ def story_json(compilation: Compilation, number: int, stages: Collection[str]) -
         "value": operation.value,
         "work": dict(operation.work),
         "text": _text(compilation.text, operation),
+        "predicted": _predicted(compilation, operation.span),
         "counted": "one triple" if compilation.family == "score" else _counts(compilation).name,
         "stages": told,
     }
+
+
+def _predicted(compilation: Compilation, operation: Span) -> Json | None:
+    """What it takes on the GPU that is compiled for, by published figures; None where nobody knows its rows."""
+    graph, negatives = compilation.stages["graph"].program, compilation.options.negatives
+    if not isinstance(graph, Graph):
+        return None
+    rows = rows_by_set(graph, _counts(compilation), negatives.count if negatives else 0)
+    if rows is None:
+        return None
+    target = TARGETS[compilation.options.arch]
+    found = predicted(graph, own_values(graph, operation), _stored(graph, compilation), rows, target)
+    return {
+        "flop": found.flop,
+        "bytes": found.bytes,
+        "seconds": found.seconds,
+        "limit": found.limit,
+        "device": f"{target.arch}: {target.memory_gbs:,} GB/s, {target.float32_gflops / 1000:g} TFLOP/s in float32",
+    }
+
+
+def _stored(graph: Graph, compilation: Compilation) -> list[str]:
+    """What kernels store: of a score without a backward pass, which is one nest, the result alone."""
+    is_one_nest = isinstance(compilation.stages["loops"].program, Kernel)
+    return [graph.result] if is_one_nest else stored_values(graph)
 
 
 def _text(text: str, operation: Operation) -> list[Json]:
@@ -137,8 +164,7 @@ def _saved(compilation: Compilation, operation: Span, report: PassReport) -> lis
         return []
     own = own_values(report.read, operation)
     if isinstance(report.made, Kernel | Module):
-        alone = isinstance(report.made, Kernel)
-        stored = [report.read.result] if alone else stored_values(report.read)
+        stored = _stored(report.read, compilation)
         arrays = figures(report.read, own, before).bytes
         return _changed("bytes in memory", arrays, stored_bytes(report.read, own, stored, before))
     assert isinstance(report.made, Graph)

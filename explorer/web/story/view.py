@@ -87,6 +87,8 @@ class Told:
     label: str
     op: str
     counted: str
+    predicted: str
+    device: str
     text: Markup
     trunk: tuple[Scene, ...]
     branches: tuple[tuple[str, tuple[Scene, ...]], ...]
@@ -110,6 +112,8 @@ def told(story: Mapping[str, Any], other: Mapping[str, Any] | None, with_machine
         story["label"],
         story["op"],
         story["counted"],
+        _predicted(story["predicted"]),
+        story["predicted"]["device"] if story["predicted"] else "",
         rows_of(lines, False),
         scenes(rail.trunk),
         branches,
@@ -181,6 +185,21 @@ def _saving(entry: Mapping[str, Any]) -> Saving:
     percent = round(100 * (after - before) / before) if before else None
     change = "new" if percent is None else "none left" if not after else f"{percent:+} %".replace("-", "−")
     return Saving(f"{_short(before)} → {_short(after)}{unit}", change, after < before)
+
+
+def _predicted(found: Mapping[str, Any] | None) -> str:
+    """`79.4 MFLOP and 2.48 MB to move: 0.74 µs, for its memory`."""
+    if found is None or not (found["flop"] or found["bytes"]):
+        return ""
+    asked = f"{_short(found['flop'])}FLOP and {_short(found['bytes'])}B to move"
+    return f"{asked}: {_time(found['seconds'])}, for its {found['limit']}"
+
+
+def _time(seconds: float) -> str:
+    for limit, unit in ((1.0, "s"), (1e-3, "ms"), (1e-6, "µs")):
+        if seconds >= limit:
+            return f"{seconds / limit:.3g} {unit}"
+    return f"{seconds / 1e-9:.2g} ns"
 
 
 def _short(number: int) -> str:

@@ -97,6 +97,18 @@ def test_a_kernel_s_sentence_is_told_where_the_kernel_has_lines(root: Path) -> N
     assert all("RGAT_3" in text for text in hop(story(compilation, "leaky_relu"), "kernels", "schedule")["said"])
 
 
+def test_what_it_takes_is_predicted_by_published_figures(root: Path) -> None:
+    found = story(compiled(root, "kge/transr"), "P[r]")["predicted"]
+    assert (found["flop"], found["bytes"], found["limit"]) == (0, 4 * 64 * 64, "memory")  # one matrix a triple
+    assert found["seconds"] == pytest.approx(4 * 64 * 64 / 3.35e12)
+    product = story(compiled(root, "kge/transr", arch="sm_80"), "@")["predicted"]
+    assert (product["flop"], product["bytes"], product["limit"]) == (8192, 0, "arithmetic")  # its operands are at hand
+    assert product["seconds"] == pytest.approx(8192 / 19.5e12)
+    weighed = story(compiled(root, "rgnn/rgat"), "dot", 1)["predicted"]  # reads a product once a pair, stores a number
+    assert weighed["flop"] == 161_260 * 128
+    assert weighed["bytes"] >= 161_260 * 4
+
+
 def test_there_is_no_story_of_what_is_no_operation(root: Path) -> None:
     assert story_json(compiled(root, "kge/transr"), 99, ALL) is None
 
