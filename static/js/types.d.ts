@@ -141,6 +141,9 @@ export interface Compiled {
 export interface Drawing {
   nodes: DrawnNode[];
   edges: [string, string][];
+  /** What is fused, the edges between, and why they are. */
+  kernels?: { id: string; nodes: string[]; backward: boolean }[];
+  barriers?: { from: string; to: string; why: string }[];
   too_many?: number;
 }
 export interface DrawnNode {
