@@ -64,6 +64,7 @@ def create_app(
     *,
     hosts: Container[str] | None = LOOPBACK_NAMES,
     concurrent_runs: int | None = None,
+    run_memory: int = limits.RUN_MEMORY,
     run_seconds: float = limits.RUN_SECONDS,
     compile_seconds: float = limits.COMPILE_SECONDS,
     runs_waiting: int = limits.RUNS_WAITING,
@@ -77,11 +78,11 @@ def create_app(
     """The web application.
 
     `data_dir` is a folder of data files that runs may use beside the presets; `hosts` are the names that requests may
-    use for the server, None for any. Runs are done by processes of this one, or by workers of `broker`'s queue. `among`
-    says which of several processes this is, where the server has several.
-    `classroom` is the class that it is for, where it is for one. `metrics_for` are the addresses and networks that
-    `/metrics` answers besides this computer's own. What students do is kept in `store`, where there is one. What
-    `quiet` workers write to stderr is dropped.
+    use for the server, None for any. A process for runs may take `run_memory` bytes, half of that for arrays. Runs
+    are done by processes of this one, or by workers of `broker`'s queue. `among` says which of several processes this
+    is, where the server has several. `classroom` is the class that it is for, where it is for one. `metrics_for` are
+    the addresses and networks that `/metrics` answers besides this computer's own. What students do is kept in
+    `store`, where there is one. What `quiet` workers write to stderr is dropped.
     """
     metrics = Metrics()
     taught = classroom or Classroom()
@@ -117,7 +118,7 @@ def create_app(
         new_pool = partial(WorkerPool, "reuse", spare=0, memory=limits.RUN_MEMORY, **settings)
         app.state.reuse = ReuseService(new_pool, run_seconds)
         if broker is None:
-            runners = WorkerPool("run", concurrent=concurrent, memory=limits.RUN_MEMORY, **settings)
+            runners = WorkerPool("run", concurrent=concurrent, memory=run_memory, **settings)
             app.state.runs = RunQueue(runners, concurrent, run_seconds, runs_waiting, ended=metrics.ran)
             app.state.runners = runners
         else:

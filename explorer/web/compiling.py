@@ -16,7 +16,7 @@ from typing import Any
 from fastapi import FastAPI
 
 from explorer.compiler.pipeline import STAGES
-from explorer.runtime.data.offered import AVAILABLE
+from explorer.runtime.data.offered import offered_names
 from explorer.runtime.data.triples import InputError, data_files
 from explorer.runtime.runs.events import Event, sentence_diagnostic
 from explorer.runtime.workers.pool import Pool
@@ -324,7 +324,7 @@ def runs_on_data(text: str) -> bool:
 @cache
 def preset_data() -> frozenset[str]:
     """The names of all generated data that is offered to models of some family."""
-    return frozenset(entry["name"] for family in AVAILABLE.values() for entry in family(None))
+    return frozenset(offered_names(None))
 
 
 async def compile_cached(

@@ -129,10 +129,11 @@ class ClassRequest:
 class Settings:
     """What `explorer serve` was asked for.
 
-    `names` are further names that the server goes by, `proxies` the addresses of those whose word is taken for where a
-    request comes from, `metrics_for` those that `/metrics` answers besides this computer's own, `queue` the address of
-    the queue that workers take runs from ("" for workers of the server's own), `wanted` is what was asked for a class,
-    `store` where to keep what students do ("" for nowhere). With `json_log`, the log is lines of JSON.
+    `names` are further names that the server goes by, `proxies` the addresses of those whose word is taken for where
+    a request comes from, `metrics_for` those that `/metrics` answers besides this computer's own, `queue` the address
+    of the queue that workers take runs from ("" for workers of the server's own), `wanted` is what was asked for a
+    class, `store` where to keep what students do ("" for nowhere), `run_memory` the bytes that a process for runs may
+    take. With `json_log`, the log is lines of JSON.
     """
 
     host: str
@@ -144,6 +145,7 @@ class Settings:
     queue: str = ""
     wanted: ClassRequest = field(default_factory=ClassRequest)
     store: str = ""
+    run_memory: int = limits.RUN_MEMORY
     json_log: bool = False
 
 
@@ -174,6 +176,7 @@ def new_server(settings: Settings, among: Among | None = None) -> Server:
         settings.data_dir,
         hosts=allowed_hosts(settings.host, settings.names),
         broker=broker,
+        run_memory=settings.run_memory,
         among=among,
         classroom=classroom,
         metrics_for=scrapers,
