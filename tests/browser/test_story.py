@@ -99,3 +99,19 @@ def test_axe_finds_nothing_in_a_story(open_page: OpenPage, axe: str, width: int)
     page.keyboard.press("w")
     told(page)
     assert violations(page, axe) == []
+
+
+def test_kernels_are_boxes_and_barriers_say_why(open_page: OpenPage, axe: str) -> None:
+    page = open_page("/?example=rgnn/rgat")
+    graph = pane(page, "graph")
+    graph.locator("[data-act=drawn]").click()
+    expect(graph.locator(".kn text")).to_have_text(["RGAT_0", "RGAT_1", "RGAT_2", "RGAT_3"])
+    cut = graph.locator(".cut").first
+    cut.focus()
+    expect(cut).to_have_attribute("aria-label", re.compile("not fused: %.* is read through"))
+    expect(graph.locator(".barriers")).to_contain_text("In 4 kernels: ")
+    assert violations(page, axe) == []
+    graph.locator(".nd", has_text="leaky_relu").click()
+    page.keyboard.press("w")
+    told(page)
+    expect(page.locator(".predicted")).to_contain_text("FLOP")

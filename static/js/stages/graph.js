@@ -161,7 +161,7 @@ function drawIn(pane) {
     "svg.gv",
     {
       viewBox: `0 0 ${layout.width} ${layout.height}`,
-      role: "img",
+      role: "group",
       "aria-label": `The graph drawn: ${drawing.nodes.length} nodes, ${drawing.edges.length} edges. Its text says the same.`,
     },
     s("defs", {}, s("marker", { id, viewBox: "0 0 8 8", refX: 7, refY: 4, markerWidth: 7, markerHeight: 7, orient: "auto" }, s("path.ah", { d: "M0 1 7 4 0 7z" }))),
