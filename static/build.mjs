@@ -2,7 +2,7 @@
 // also as it goes over the wire. What comes out runs under a strict Content-Security-Policy: no eval, nothing fetched
 // elsewhere.
 import { build } from "esbuild";
-import { copyFile, mkdir, readFile, readdir, writeFile } from "node:fs/promises";
+import { copyFile, mkdir, readFile, readdir, rm, writeFile } from "node:fs/promises";
 import { existsSync } from "node:fs";
 import { fileURLToPath } from "node:url";
 import { promisify } from "node:util";
@@ -18,6 +18,7 @@ const copies = {
 };
 
 await mkdir(path("dist"), { recursive: true });
+await rm(path("dist/parts"), { recursive: true, force: true });
 for (const [name, source] of Object.entries(copies)) {
   await copyFile(path(`../node_modules/${source}`), path(`dist/${name}`));
 }
@@ -28,6 +29,8 @@ if (entries.every(existsSync)) {
     outdir: path("dist"),
     entryNames: "[name]",
     bundle: true,
+    splitting: true, // what only some readers ask for is fetched then
+    chunkNames: "parts/[name]-[hash]",
     format: "esm",
     target: "es2022",
     minify: true,
@@ -40,7 +43,7 @@ if (entries.every(existsSync)) {
 
 // Compressed once here, as well as can be, and not at each request.
 const packings = { ".br": promisify(brotliCompress), ".gz": promisify(gzip) };
-for (const name of (await readdir(path("dist"))).filter((each) => /\.(js|css)$/.test(each))) {
+for (const name of (await readdir(path("dist"), { recursive: true })).filter((each) => /\.(js|css)$/.test(each))) {
   const content = await readFile(path(`dist/${name}`));
   for (const [suffix, pack] of Object.entries(packings))
     await writeFile(path(`dist/${name}${suffix}`), await pack(content));

@@ -10,7 +10,7 @@ import { startGraphs } from "./stages/graph.js";
 import { showProblem, startKeys } from "./keys.js";
 import { startLink, stepOperation, togglePin } from "./stages/link.js";
 import { startLocality } from "./run/locality.js";
-import { fetchExample, nameExample, nameKept, startNaming } from "./model/naming.js";
+import { fetchExample, nameExample, nameFile, nameKept, startNaming } from "./model/naming.js";
 import { say, share, showHelp, showTab, startPage, toggleDock, toggleTheme } from "./page.js";
 import {
   activate,
@@ -32,13 +32,15 @@ import {
 } from "./stages/panes.js";
 import { startArranging } from "./stages/arrange.js";
 import { showRest } from "./stages/rest.js";
+import { exportAs } from "./exports/exports.js";
+import { startOpening } from "./exports/opening.js";
 import { startQueues } from "./stages/queues.js";
 import { compareLevels, exportRun, run, setTarget, startRuns, stop } from "./run/run.js";
 import { resetMachine } from "./run/machine.js";
 import { chooseLevel, resetSize, showOptions, startSettings, toggleComparison, toggleSwitch } from "./model/settings.js";
 import { closeStory, leaveFor, openStory, startStory, stepStory, tellLater, tellMachineCode } from "./story/story.js";
 import { connect } from "./socket.js";
-import { freshPane, on, recall, state } from "./state.js";
+import { freshPane, on, recall, recallFrom, state } from "./state.js";
 /** @import { Kept, Pane, Target } from "./types.d.ts" */
 
 /** @param {HTMLElement} element */
@@ -65,6 +67,8 @@ const actions = {
   dock: () => toggleDock(),
   example: (element) => loadExample(element.dataset.example ?? ""),
   export: exportJson,
+  "export-page": () => exportAs("html"),
+  "export-python": () => exportAs("py"),
   help: showHelp,
   level: chooseLevel,
   "made-by": (element) => openPass(element.dataset.stage ?? "", Number(element.dataset.pass)),
@@ -219,6 +223,17 @@ function start() {
   // The server drew its own example; what was kept takes its place.
   if (kept) adopt({ ...kept, panes: [] });
   startLinks();
+  startOpening(
+    (found) => {
+      const saved = recallFrom(found);
+      if (saved) adopt(saved);
+      return saved !== null;
+    },
+    (name, text) => {
+      nameFile(name, text);
+      replaceText(text);
+    },
+  );
   startArranging();
   startGuide(adopt);
 }

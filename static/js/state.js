@@ -89,7 +89,7 @@ const decode = (text) => {
 };
 
 /** @returns {Kept} */
-const snapshot = () => ({
+export const snapshot = () => ({
   text: state.text,
   sizes: state.sizes,
   defaultSizes: state.defaultSizes,
@@ -154,6 +154,12 @@ export function recall() {
     return null;
   }
 }
+
+/**
+ * What a saved page holds, as far as it is of use.
+ * @param {unknown} found
+ */
+export const recallFrom = (found) => checked(found);
 
 /**
  * The fields of what is an object; of all else, none.

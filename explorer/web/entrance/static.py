@@ -16,14 +16,18 @@ PACKINGS = {"br": ".br", "gzip": ".gz"}
 """The codings that files lie beside themselves in, the shortest first, and how their names end."""
 
 
+NAMED_BY_CONTENT = "dist/parts/"
+"""Where the names of files tell what is in them."""
+
+
 class PackedFiles(StaticFiles):
     """Static files, in a coding that the client takes where they lie there in one.
 
-    They are kept for good under an address with a query (`?v=...`), else asked about each time (304)."""
+    They are kept for good under an address with a query (`?v=...`) or of a part, else asked about each time (304)."""
 
     async def get_response(self, path: str, scope: Scope) -> Response:
         response = await self._packed(path, scope) or await super().get_response(path, scope)
-        versioned = b"v=" in scope.get("query_string", b"")
+        versioned = b"v=" in scope.get("query_string", b"") or path.startswith(NAMED_BY_CONTENT)
         response.headers["Cache-Control"] = "public, max-age=31536000, immutable" if versioned else "no-cache"
         return response
 

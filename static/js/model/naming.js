@@ -8,7 +8,7 @@ let original = null;
 function paint() {
   // Blank lines at the end make no other text.
   const isEdited = original !== null && state.text.trimEnd() !== original.trimEnd();
-  const name = `${state.example.split("/").at(-1)}.emb`;
+  const name = byId("example-file").textContent;
   for (const mark of queryAll(document, "[data-edited]")) mark.hidden = !isEdited;
   document.title = `${name}${isEdited ? " (edited)" : ""} · Embedding Compiler Explorer`;
 }
@@ -20,10 +20,28 @@ function paint() {
 export function nameExample(key, text) {
   const [folder, name] = key.split("/");
   state.example = key;
+  show(`${folder} /`, `${name}.emb`, text);
+}
+
+/**
+ * @param {string} file its name
+ * @param {string} text
+ */
+export function nameFile(file, text) {
+  state.example = "";
+  show("file /", file, text);
+}
+
+/**
+ * @param {string} group
+ * @param {string} name
+ * @param {string | null} text
+ */
+function show(group, name, text) {
   original = text;
-  byId("example-group").textContent = `${folder} /`;
-  byId("example-file").textContent = `${name}.emb`;
-  byId("model-file").textContent = `${name}.emb`;
+  byId("example-group").textContent = group;
+  byId("example-file").textContent = name;
+  byId("model-file").textContent = name;
   paint();
 }
 

@@ -1,8 +1,7 @@
 // A graph drawn: operators as nodes in the colour of their index set, edges from what they read. A node is an
 // operation like a line is: it lights up with it, and a click pins it.
-import dagre from "@dagrejs/dagre";
 import { around, h, need, queryAll } from "../dom.js";
-import { on } from "../state.js";
+import { emit, on } from "../state.js";
 import { s } from "../svg.js";
 /** @import { Drawing, DrawnNode } from "../types.d.ts" */
 
@@ -20,6 +19,8 @@ const READABLE = 0.7; // a graph opens no smaller than this; what does not fit i
 const MOST_ZOOM = 2.5;
 const STEP = 1.25;
 
+/** @type {typeof import("@dagrejs/dagre").default | null} */
+let dagre = null;
 /** @type {Map<string, { drawing: Drawing, layout: Layout }>} by drawing and a pane's shape: panes are swapped often, graphs change seldom */
 const layouts = new Map();
 /** @type {Map<string, number>} by pane the zoom that its reader chose */
@@ -34,6 +35,7 @@ const boxOf = (kernel) => `kernel ${kernel}`;
  * @returns {Layout}
  */
 function layOut(drawing, rankdir) {
+  if (!dagre) throw new Error("A graph is laid out before what does that has come.");
   const graph = new dagre.graphlib.Graph({ compound: true });
   graph.setGraph({ rankdir, nodesep: 12, ranksep: 24, marginx: 14, marginy: 14 });
   graph.setDefaultEdgeLabel(() => ({}));
@@ -211,6 +213,14 @@ function drawAll() {
 
 // Before the links are looked up: they count the nodes too.
 export function startGraphs() {
-  on("painted", drawAll);
-  drawAll();
+  on("painted", draw);
+  draw();
+}
+
+// What lays a graph out is fetched with the first one that is drawn.
+async function draw() {
+  if (dagre) return drawAll();
+  if (!document.querySelector(".drawing")) return;
+  dagre = (await import("@dagrejs/dagre")).default;
+  emit("painted", undefined);
 }
