@@ -190,15 +190,16 @@ def test_examples_are_listed_and_served(client: TestClient) -> None:
     assert client.get("/?example=../../etc/passwd").status_code == 404
     page = client.get("/?example=kge/distmult").text
     assert "score DistMult" in page
-    assert page.count('data-act="example"') == len(examples())
+    menu = page[page.index('id="examples"') : page.index("</nav>")]
+    assert menu.count('data-act="example"') == len(examples())
 
 
 def test_a_link_to_no_example_is_answered_with_the_page_and_a_sentence(client: TestClient) -> None:
     answer = client.get("/?example=kge/<b>nope")
     assert answer.status_code == 404
     assert answer.headers["content-type"].startswith("text/html")
-    assert "There is no example kge/&lt;b&gt;nope. This is kge/transr." in answer.text
-    assert "score TransR" in answer.text
+    assert "There is no example kge/&lt;b&gt;nope. This is rgnn/rgat." in answer.text
+    assert "layer RGAT" in answer.text
 
 
 def test_a_difference_of_nothing_names_the_pass_that_changed_something_before(client: TestClient) -> None:
