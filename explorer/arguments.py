@@ -275,6 +275,8 @@ def _add_serve(commands: Any) -> None:
         "postgresql://USER@HOST/NAME; default: nothing is kept",
     )
     _add_run_memory(parser)
+    told = "let assistants compile and run models by the Model Context Protocol, at /mcp, under the same limits"
+    parser.add_argument("--mcp", action="store_true", help=told)
     parser.add_argument(
         "--allow-host",
         metavar="NAME",

@@ -402,6 +402,7 @@ def _serve(arguments: argparse.Namespace) -> int:
             wanted,
             store=arguments.store or "",
             run_memory=_process_memory(arguments),
+            assistants=arguments.mcp,
             json_log=arguments.log_format == "json",
         )
         if arguments.web_processes == 1:

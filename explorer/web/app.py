@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import AsyncIterator, Collection, Container
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
 from functools import cache, partial
 from http import HTTPStatus
 from pathlib import Path
@@ -35,6 +35,7 @@ from explorer.web.entrance.protection import (
     security_headers,
 )
 from explorer.web.entrance.static import PackedFiles
+from explorer.web.guide import routes as guide
 from explorer.web.instructor import collecting, desk, students
 from explorer.web.instructor.checking import Checker
 from explorer.web.instructor.classroom import Classroom
@@ -54,6 +55,8 @@ from explorer.web.shared.file import SharedFile
 from explorer.web.story import routes as story
 
 if TYPE_CHECKING:
+    from mcp.server import MCPServer
+
     from explorer.queue.broker import Broker
     from explorer.queue.client import StreamQueue
     from explorer.web.instructor.shared import Shared
@@ -73,6 +76,7 @@ def create_app(
     classroom: Classroom | None = None,
     metrics_for: Collection[str] = (),
     store: Store | None = None,
+    assistants: bool = False,
     quiet: bool = False,
 ) -> FastAPI:
     """The web application.
@@ -82,10 +86,11 @@ def create_app(
     are done by processes of this one, or by workers of `broker`'s queue. `among` says which of several processes this
     is, where the server has several. `classroom` is the class that it is for, where it is for one. `metrics_for` are
     the addresses and networks that `/metrics` answers besides this computer's own. What students do is kept in
-    `store`, where there is one. What `quiet` workers write to stderr is dropped.
+    `store`, where there is one. `assistants` may ask at `/mcp`. What `quiet` workers write to stderr is dropped.
     """
     metrics = Metrics()
     taught = classroom or Classroom()
+    assistant: MCPServer | None = None
     concurrent = concurrent_runs or limits.concurrent_runs()
     shared = None if among is None else SharedFile(among.file)
 
@@ -131,7 +136,8 @@ def create_app(
         app.state.runners.open()
         await app.state.sharing.open()
         try:
-            yield
+            async with _assisting(assistant):
+                yield
         finally:
             await app.state.checker.close()
             await app.state.reuse.close()
@@ -163,10 +169,15 @@ def create_app(
         app.state.numbers = SharedNumbers(shared, among.number, partial(families, metrics, app.state))
     described = health.router, monitoring.router, api.router, runs.router, keeping.router
     app.state.describe = cache(partial(openapi.describe, app.title, app.version, described))
-    routers = *described, openapi.router, students.joining, pages.router, story.router
+    routers = *described, openapi.router, students.joining, pages.router, guide.router, story.router
     for router in (*routers, students.router, collecting.students, desk.entry, desk.router, collecting.router):
         _answer_head(router)
         app.include_router(router)
+    if assistants:
+        from explorer.web.assistants import mcp  # which needs a package that nothing else does
+
+        assistant = mcp.endpoint(app)
+        app.router.routes.extend(mcp.routes(assistant))
     app.mount("/static", PackedFiles(directory=CHECKOUT / "static", check_dir=False), name="static")
     app.add_exception_handler(Exception, _failed)
     app.add_exception_handler(HTTPStatus.METHOD_NOT_ALLOWED, _not_allowed)
@@ -178,6 +189,14 @@ def create_app(
     app.add_middleware(SecurityHeaders)
     app.add_middleware(CountRequests, metrics=metrics)
     return app
+
+
+def _assisting(assistant: MCPServer | None) -> AbstractAsyncContextManager[None]:
+    if assistant is None:
+        return nullcontext()
+    from explorer.web.assistants import mcp
+
+    return mcp.running(assistant)
 
 
 def _over_streams(broker: Broker, run_seconds: float) -> StreamQueue:

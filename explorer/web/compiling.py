@@ -51,6 +51,8 @@ class CompileRequest:
     """Whether it is compiled for what such a model usually runs on, where it does not run on that data."""
     costs: tuple[str, ...] | None = None
     """Where only the kernels' costs are asked for: the kernels whose machine code is made for them."""
+    flips: bool = False
+    """Whether only what each option would change is asked for."""
     story: int | None = None
     """Where only the story of an operation is asked for: its number."""
     first: bool = field(default=False, compare=False)
@@ -59,7 +61,7 @@ class CompileRequest:
     @property
     def is_late(self) -> bool:
         """Whether stages are asked for that are made on demand, which take longer than all others."""
-        return not ON_DEMAND.isdisjoint(self.stages or ())
+        return self.flips or not ON_DEMAND.isdisjoint(self.stages or ())
 
     @property
     def content(self) -> dict[str, Any]:
@@ -80,6 +82,7 @@ class CompileRequest:
             "data_dir": self.data_dir,
             "or_usual": self.or_usual,
             "costs": self.costs,
+            "flips": self.flips,
             "story": self.story,
             "first": self.first,
         }
@@ -341,6 +344,7 @@ async def compile_cached(
     data: str = "",
     or_usual: bool = False,
     costs: tuple[str, ...] | None = None,
+    flips: bool = False,
     story: int | None = None,
     first: bool = False,
     session: str = "",
@@ -369,6 +373,7 @@ async def compile_cached(
         *(found or ("", None, 0)),
         or_usual=or_usual and depends,
         costs=costs,
+        flips=flips,
         story=story,
         first=first,
     )

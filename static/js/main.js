@@ -4,6 +4,7 @@ import { edited, showTrouble, startCompiling } from "./model/compile.js";
 import { around, byId, h } from "./dom.js";
 import { makeEditor, replaceText } from "./model/editor.js";
 import { resetDecision, resetDecisions, startDecisions } from "./stages/decisions.js";
+import { guideActions, startGuide } from "./guide/guide.js";
 import { startFind } from "./stages/find.js";
 import { startGraphs } from "./stages/graph.js";
 import { showProblem, startKeys } from "./keys.js";
@@ -29,6 +30,8 @@ import {
   toggleChangedOnly,
   toggleDecisions,
 } from "./stages/panes.js";
+import { startArranging } from "./stages/arrange.js";
+import { showRest } from "./stages/rest.js";
 import { startQueues } from "./stages/queues.js";
 import { compareLevels, exportRun, run, setTarget, startRuns, stop } from "./run/run.js";
 import { resetMachine } from "./run/machine.js";
@@ -36,13 +39,14 @@ import { chooseLevel, resetSize, showOptions, startSettings, toggleComparison, t
 import { closeStory, leaveFor, openStory, startStory, stepStory, tellLater, tellMachineCode } from "./story/story.js";
 import { connect } from "./socket.js";
 import { freshPane, on, recall, state } from "./state.js";
-/** @import { Kept, Target } from "./types.d.ts" */
+/** @import { Kept, Pane, Target } from "./types.d.ts" */
 
 /** @param {HTMLElement} element */
 const paneOf = (element) => Number(around(element, ".pane")?.dataset.index);
 
 /** @type {Record<string, ((element: HTMLElement) => unknown) | undefined>} */
 const actions = {
+  ...guideActions,
   add: addPane,
   "class-assignment": openAssignment,
   "class-back": backToOwn,
@@ -75,6 +79,7 @@ const actions = {
   pin: () => togglePin(),
   problem: (element) => showProblem(Number(element.dataset.problem)),
   reconnect: connect,
+  rest: (element) => showRest(paneElements()[paneOf(element)]),
   run,
   "run-json": exportRun,
   save: (element) => download(paneOf(element)),
@@ -115,7 +120,7 @@ function chooseTarget({ dataset: { target } }) {
 
 /** @param {string} key */
 async function loadExample(key) {
-  byId("examples").hidePopover();
+  if (byId("examples").matches(":popover-open")) byId("examples").hidePopover();
   const text = await fetchExample(key);
   if (text === null) return showTrouble("The example did not arrive. Your text is kept.");
   state.sizes = {};
@@ -132,8 +137,8 @@ async function loadExample(key) {
 function adopt(kept) {
   const shown = state.text;
   if (kept.panes.length) state.panes = kept.panes;
-  const { text, sizes, defaultSizes, options, schedule, data, against } = kept;
-  Object.assign(state, { text, sizes, defaultSizes, options, schedule, data: data || state.data, against });
+  const { text, sizes, defaultSizes, options, schedule, data, against, layout } = kept;
+  Object.assign(state, { text, sizes, defaultSizes, options, schedule, data: data || state.data, against, layout });
   tellLater(kept.story);
   fitPanes();
   showOptions();
@@ -168,12 +173,21 @@ function startClicks() {
   });
 }
 
+/**
+ * A pane as the server drew it: at a pass, perhaps beside what that was given.
+ * @param {HTMLElement} pane
+ * @returns {Pane}
+ */
+function paneDrawn({ dataset: { stage = "", at, last, diff } }) {
+  return { ...freshPane(stage), at: at === last || at === "-1" ? null : Number(at), diff: diff !== undefined };
+}
+
 function start() {
   const editor = byId("editor");
   const { text: shown = "", example = "" } = editor.dataset;
   const kept = recall();
   state.text = shown;
-  state.panes = paneElements().map(({ dataset }) => freshPane(dataset.stage ?? ""));
+  state.panes = paneElements().map(paneDrawn);
   if (kept?.panes.length) state.panes = kept.panes;
   editor.replaceChildren();
   makeEditor(editor, shown);
@@ -205,6 +219,8 @@ function start() {
   // The server drew its own example; what was kept takes its place.
   if (kept) adopt({ ...kept, panes: [] });
   startLinks();
+  startArranging();
+  startGuide(adopt);
 }
 
 start();
