@@ -251,7 +251,7 @@ function isOption(name, value) {
  * @returns {Kept | null}
  */
 function checked(found) {
-  const { text, sizes, defaultSizes, options, schedule, data, against, panes, story, example, layout } = fieldsOf(found);
+  const { text, sizes, defaultSizes, options, schedule, data, against, panes, example, layout, story } = fieldsOf(found);
   if (typeof text !== "string") return null;
   const sides = fieldsOf(against);
   return {

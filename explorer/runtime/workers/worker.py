@@ -62,16 +62,16 @@ def compile_for_data(request: Mapping[str, Any]) -> Iterator[Event]:
 
         yield events.result({"ok": True, "costs": costs_json(found, model, request["costs"])})
         return
+    if request.get("flips") and found.compilation.ok:
+        from explorer.runtime.runs.flips import flips_json
+
+        yield events.result({"ok": True, "flips": flips_json(found.compilation)})
+        return
     if request.get("story") is not None and found.compilation.ok:
         from explorer.compiler.story.story import story_json
 
         told = story_json(found.compilation, request["story"], request["stages"])
         yield events.result({"ok": True, "story": told, "data": found.data})
-        return
-    if request.get("flips") and found.compilation.ok:
-        from explorer.runtime.runs.flips import flips_json
-
-        yield events.result({"ok": True, "flips": flips_json(found.compilation)})
         return
     wanted = request["stages"], request.get("snapshots")
     for body in found.forms(*wanted) if request.get("first") else [found.to_json(*wanted)]:

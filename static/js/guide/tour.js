@@ -66,7 +66,7 @@ async function show(number) {
   at = number;
   paint();
   const panes = stop.panes.map((pane) => ({ ...freshPane(pane.stage), at: pane.at, diff: pane.diff }));
-  const settings = { sizes: {}, defaultSizes: {}, schedule: {}, data: "", against: null, story: null, layout: state.layout };
+  const settings = { sizes: {}, defaultSizes: {}, schedule: {}, data: "", against: null, layout: state.layout, story: null };
   adopt({ ...settings, text, options: { ...stop.options }, panes, example: stop.example });
 }
 
