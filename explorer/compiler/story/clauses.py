@@ -88,8 +88,9 @@ def about(sentences: Iterable[str], before: Names, after: Names, or_kernels: boo
         for sentence, kernel, subject in told
         if not sentence.startswith(COUNTED_ON) and (kernel in own_kernels or (not kernel and (subject or not several)))
     ]
-    for own in (before.own | after.own, before.read | after.read):
-        if found := [sentence for sentence, _, subject in here if not subject or subject in own]:
+    # A pass speaks in the names of what it was given; those that it makes may be the same ones in another kernel.
+    for given, made in ((before.own, after.own), (before.read, after.read)):
+        if found := [text for text, _, name in here if not name or name in (given if name in before.all else made)]:
             return found
     return [sentence for sentence, kernel, _ in here if kernel] if or_kernels else []
 

@@ -18,6 +18,11 @@ let asked = null;
 let before = null;
 
 const sheet = () => byId("story");
+// What lies under the story takes no focus.
+/** @param {boolean} isUnder */
+function setInert(isUnder) {
+  for (const id of ["panes", "splits"]) byId(id).inert = isUnder;
+}
 export const isTelling = () => state.story !== null;
 
 /** @param {number | null} id null for the operation that is pinned or in the panel */
@@ -28,7 +33,7 @@ export function openStory(id = chosenOperation()) {
   state.story = id;
   keep();
   sheet().hidden = false;
-  byId("panes").inert = true;
+  setInert(true);
   point([id]);
   sheet().focus({ preventScroll: true });
   return fetchStory();
@@ -40,7 +45,7 @@ export function closeStory() {
   asked?.abort();
   keep();
   sheet().hidden = true;
-  byId("panes").inert = false;
+  setInert(false);
   if (before instanceof HTMLElement && before.isConnected) before.focus({ preventScroll: true });
   else byId("panes").focus({ preventScroll: true });
   return true;

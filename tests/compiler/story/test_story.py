@@ -82,6 +82,14 @@ def test_a_refusal_is_told_of_its_operation_alone(root: Path) -> None:
     assert hop(story(compilation, "dot", 1), "graph", "reorder")["refused"] == []
 
 
+def test_a_name_that_two_kernels_have_is_that_of_the_one_that_was_spoken_of(root: Path) -> None:
+    compilation = compiled(root, "rgnn/hgt")
+    products = [operation.id for operation in compilation.operations if operation.label == "@"]
+    said = [hop(story(compilation, "@", place), "loops", "interchange")["said"] for place in range(len(products))]
+    walked = [[sentence[-1] for sentence in sentences] for sentences in said]
+    assert walked == [["K"], ["Q"], ["V"], ["A"], ["M"]]
+
+
 def test_what_is_fused_takes_no_memory(root: Path) -> None:
     compilation = compiled(root, "rgnn/rgat")
     (saved,) = hop(story(compilation, "leaky_relu"), "loops", "fuse")["saved"]
