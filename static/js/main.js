@@ -30,9 +30,10 @@ import {
   toggleDecisions,
 } from "./stages/panes.js";
 import { startQueues } from "./stages/queues.js";
-import { compareLevels, exportRun, run, setTarget, startRuns, stop } from "./run/run.js";
+import { startSides, swapSides, toggleComparison } from "./compare/sides.js";
+import { compareLevels, exportRun, run, runBoth, setTarget, startRuns, stop } from "./run/run.js";
 import { resetMachine } from "./run/machine.js";
-import { chooseLevel, resetSize, showOptions, startSettings, toggleComparison, toggleSwitch } from "./model/settings.js";
+import { chooseLevel, resetSize, showOptions, startSettings, toggleSwitch } from "./model/settings.js";
 import { connect } from "./socket.js";
 import { freshPane, on, recall, state } from "./state.js";
 /** @import { Kept, Target } from "./types.d.ts" */
@@ -75,11 +76,13 @@ const actions = {
   problem: (element) => showProblem(Number(element.dataset.problem)),
   reconnect: connect,
   run,
+  "run-both": runBoth,
   "run-json": exportRun,
   save: (element) => download(paneOf(element)),
   share,
   "size-reset": resetSize,
   stop: () => stop(),
+  "swap-sides": swapSides,
   switch: toggleSwitch,
   tab: (element) => showTab(element.dataset.tabTo ?? ""),
   target: chooseTarget,
@@ -176,6 +179,7 @@ function start() {
   startQueues();
   startLink();
   startSettings();
+  startSides();
   startClicks();
   startNaming();
   nameExample(example, shown);

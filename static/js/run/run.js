@@ -21,7 +21,7 @@ import {
 import { batchSize, chosenTarget, hindrance, repeats, showTarget, withPeers } from "./setup.js";
 import { send } from "../socket.js";
 import { emit, isCurrent, on, state } from "../state.js";
-/** @import { Failed, GoodFacts, Options, Order, Result, Run, RunEvent, Sample, Target } from "../types.d.ts" */
+/** @import { Failed, GoodFacts, Options, Result, Run, RunEvent, RunOrder, Sample, Target } from "../types.d.ts" */
 
 let number = 0;
 /** @type {Run | null} the run on its way, or the last one */
@@ -45,6 +45,14 @@ export function setTarget(name) {
 
 // Whether the stages and the list of data are those of the newest edit.
 const isReady = () => isCurrent() && isListed();
+
+/** Both sides of a comparison, by turns. */
+export function runBoth() {
+  levelsToRun = [];
+  isWanted = false;
+  if (!isReady()) return say("The newest edit is still compiling.");
+  start({}, false, true);
+}
 
 export function run() {
   levelsToRun = [];
@@ -73,14 +81,14 @@ function runNextLevel() {
 }
 
 /** @param {Options} changed what differs from the options of the page */
-function start(changed, isComparison = false) {
+function start(changed, isComparison = false, againstA = false) {
   const reason = hindrance();
   if (reason) return say(reason);
   const { facts } = state;
   if (!facts?.ok) return;
   if (isRunning()) stop("superseded");
   number += 1;
-  const order = orderOf(facts, changed);
+  const order = orderOf(facts, changed, againstA);
   const key = JSON.stringify({ ...order, run: 0, edit: 0, compiled: null, options: { ...order.options, opt: 0 } });
   current = runOf(order, key, isComparison);
   send(order);
@@ -94,9 +102,10 @@ function start(changed, isComparison = false) {
 /**
  * @param {GoodFacts} facts
  * @param {Options} changed
- * @returns {Extract<Order, { type: "run" }>}
+ * @param {boolean} againstA
+ * @returns {RunOrder}
  */
-function orderOf(facts, changed) {
+function orderOf(facts, changed, againstA) {
   const { text, sizes, defaultSizes, schedule, edit } = state;
   const target = chosenTarget();
   // What the stages show, which the server holds the run against; a level that they do not show says its own name.
@@ -113,20 +122,31 @@ function orderOf(facts, changed) {
     on: target,
     data: chosenData(),
     batch: batchSize(),
-    compiled: isShown ? { program: facts.programs[target] ?? "", sizes: facts.sizes, options: facts.options } : null,
+    compiled: isShown ? shownOf(facts, target) : null,
     ...(target === "dae" ? { machine: machineValues() } : { repeat: repeats() }),
-    ...(target === "gpu" ? { peers: withPeers() } : {}),
+    ...(target === "dae" ? {} : { peers: withPeers(target) }),
+    ...(againstA && state.against
+      ? { against: { ...state.against, compiled: facts.against && shownOf(facts.against, target) } }
+      : {}),
   };
 }
 
 /**
- * @param {Extract<Order, { type: "run" }>} order
+ * What the stages show of a side, which the server holds the run against.
+ * @param {Pick<GoodFacts, "programs" | "sizes" | "options">} side
+ * @param {Target} target
+ */
+const shownOf = ({ programs, sizes, options }, target) => ({ program: programs[target] ?? "", sizes, options });
+
+/**
+ * @param {RunOrder} order
  * @param {string} key
  * @param {boolean} isComparison
  * @returns {Run}
  */
-function runOf({ run: ordered, edit, on: target, data, batch }, key, isComparison) {
-  const common = { number: ordered, edit, family: familyInHand(), status: /** @type {const} */ ("queued"), key, isComparison };
+function runOf(order, key, isComparison) {
+  const { run: ordered, edit, on: target, data, batch } = order;
+  const common = { number: ordered, order, edit, family: familyInHand(), status: /** @type {const} */ ("queued"), key, isComparison };
   if (target !== "dae") return { ...common, target, samples: [], settings: { data, batch, repeat: repeats() } };
   return { ...common, target, samples: [], settings: { data, batch, queue: parameter("queue_bytes") } };
 }
