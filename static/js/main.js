@@ -31,6 +31,7 @@ import {
 } from "./stages/panes.js";
 import { startQueues } from "./stages/queues.js";
 import { startSides, swapSides, toggleComparison } from "./compare/sides.js";
+import { exportRuns, exportTable } from "./run/history.js";
 import { compareLevels, exportRun, run, runBoth, setTarget, startRuns, stop } from "./run/run.js";
 import { resetMachine } from "./run/machine.js";
 import { chooseLevel, resetSize, showOptions, startSettings, toggleSwitch } from "./model/settings.js";
@@ -78,6 +79,8 @@ const actions = {
   run,
   "run-both": runBoth,
   "run-json": exportRun,
+  "runs-csv": exportTable,
+  "runs-json": exportRuns,
   save: (element) => download(paneOf(element)),
   share,
   "size-reset": resetSize,
@@ -137,6 +140,14 @@ function adopt(kept) {
 }
 
 // A link pasted into this tab changes only the hash. What the page itself writes there makes no such event.
+function startRestoring() {
+  on("restore", ({ text, sizes, default_sizes: defaultSizes, options, schedule, data, against }) => {
+    const side = against ? { sizes: against.sizes, options: against.options, schedule: against.schedule } : null;
+    const { example } = state;
+    adopt({ text, sizes, defaultSizes, options, schedule, data, against: side, panes: [], example });
+  });
+}
+
 function startLinks() {
   window.addEventListener("hashchange", () => {
     if (!/^#1\./.test(location.hash)) return;
@@ -199,6 +210,7 @@ function start() {
   // The server drew its own example; what was kept takes its place.
   if (kept) adopt({ ...kept, panes: [] });
   startLinks();
+  startRestoring();
 }
 
 start();

@@ -478,6 +478,20 @@ export interface SimulatedRun extends AnyRun {
   levels?: Levels;
 }
 export type Run = TimedRun | SimulatedRun;
+/** A run of the history, as the browser keeps it. */
+export interface Entry {
+  at: string;
+  order: RunOrder;
+  figure: string;
+  source: string;
+  sizes: Sizes;
+  median_ms: number | null;
+  p5_ms: number | null;
+  p95_ms: number | null;
+  cycles: number | null;
+  /** How many repeats a run that did not end had measured. */
+  partial: number;
+}
 
 /** What the page says over the WebSocket: web/messages.py. */
 export type Order =
@@ -536,6 +550,8 @@ export interface Events {
   data: { name: string; family: Family };
   /** The list of data sets is that of the newest definition. */
   listed: void;
+  /** A run of the history is to be brought back. */
+  restore: RunOrder;
   simulated: DaeResult;
   cursor: number;
   point: number[];

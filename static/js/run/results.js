@@ -3,7 +3,7 @@ import { showLimits, showPrepared, showTraffic } from "./breakdown.js";
 import { quantile, timesChart } from "./charts.js";
 import { ownTimes, showBeside, simulatedSides } from "./beside.js";
 import { showKernels, showRoofline } from "./device.js";
-import { byId, h, icon, many, message, ms, short, whole } from "../dom.js";
+import { byId, h, icon, many, message, ms, whole } from "../dom.js";
 import { busyShare, forgetPlane, hasPlane, rememberLevel, showCycles, showPlane } from "./levels.js";
 import { emit, on } from "../state.js";
 import { forgetTimeline, redrawTimeline, showTimeline } from "../timeline/timeline.js";
@@ -138,8 +138,12 @@ export function showSample() {
   frame = requestAnimationFrame(() => live?.draw());
 }
 
-/** @param {Failed} outcome */
-export function showFailure({ kind, title, message: sentence, hint }) {
+/**
+ * What was measured until a run was stopped is kept.
+ * @param {Run} run
+ * @param {Failed} outcome
+ */
+export function showFailure(run, { kind, title, message: sentence, hint }) {
   /** @type {Record<string, string>} */
   const titles = {
     timeout: "Stopped: it took too long",
@@ -153,11 +157,16 @@ export function showFailure({ kind, title, message: sentence, hint }) {
   };
   const sign = kind === "cancelled" || kind === "superseded" ? "info" : kind === "timeout" ? "clock" : "err";
   cancelAnimationFrame(frame);
+  byId("run-check").replaceChildren(h("span"), h("span.dim", "no result to check"));
+  if (isTimed(run) && run.samples.length && live) {
+    live.draw();
+    byId("run-main").prepend(h("p.unsteady", `${title ?? titles[kind]}: ${sentence}`));
+    return;
+  }
   byId("run-main").replaceChildren(
     message(sign, title ?? titles[kind] ?? titles.error, [sentence, hint].filter(Boolean).join(" ")),
   );
   clearColumns();
-  byId("run-check").replaceChildren(h("span"), h("span.dim", "no result to check"));
 }
 
 /**
@@ -270,33 +279,6 @@ function showCheck(result) {
   const anew = result.repeated ? "begun anew: the worker that did it first died" : "";
   const rest = [data, sizes, anew].filter(Boolean).flatMap((line) => [h("span"), h("span.dim", line)]);
   byId("run-check").replaceChildren(sign, text, h("span"), sub, ...rest);
-}
-
-/** @param {Run} run */
-const levelName = ({ target, outcome }) =>
-  target === "dae" && outcome?.event === "result" && outcome.options.opt !== undefined ? `opt${outcome.options.opt}` : "";
-/** @param {Run} run */
-const dataName = ({ family, settings }) =>
-  family === "score" ? `batch ${whole(settings.batch)}` : settings.data;
-
-/** @param {Result | Failed | undefined} outcome */
-function figureOf(outcome) {
-  if (outcome?.event !== "result") return outcome?.kind;
-  if (!outcome.matches_reference) return "wrong";
-  return outcome.target === "dae" ? `${short(outcome.cycles)} cycles` : `${ms(outcome.median_ms)} ms`;
-}
-
-/** @param {Run[]} history the newest first */
-export function showHistory(history) {
-  const rows = history.map((run, at) =>
-    h(
-      at === 0 ? "tr.me" : "tr",
-      h("td", String(run.number)),
-      h("td.wrap", [run.target, levelName(run), `edit ${run.edit}`, dataName(run)].filter(Boolean).join(", ")),
-      h("td", figureOf(run.outcome)),
-    ),
-  );
-  byId("run-history", HTMLTableElement).tBodies[0].replaceChildren(...rows);
 }
 
 on("theme", () => {

@@ -3,6 +3,7 @@ import { compileNow } from "../model/compile.js";
 import { chosenData, familyInHand, isListed, startData } from "./data.js";
 import { byId } from "../dom.js";
 import { paintHeader } from "./header.js";
+import { remember, startHistory } from "./history.js";
 import { knownLevels } from "./levels.js";
 import { machineValues, parameter, startMachine } from "./machine.js";
 import { save } from "../stages/panes.js";
@@ -12,7 +13,6 @@ import {
   sizesInWords,
   showBlank,
   showFailure,
-  showHistory,
   showQueued,
   showResult,
   showSample,
@@ -26,8 +26,6 @@ import { emit, isCurrent, on, state } from "../state.js";
 let number = 0;
 /** @type {Run | null} the run on its way, or the last one */
 let current = null;
-/** @type {Run[]} those that have ended, the newest first */
-const history = [];
 let isWanted = false; // a run was asked for while the stages showed an older edit: it waits for the newest
 /** @type {number[]} what is still to come of a comparison */
 let levelsToRun = [];
@@ -158,10 +156,26 @@ export function stop(kind = "cancelled") {
   if (!going) return;
   send({ type: "cancel", run: going.number });
   const [title, message] = {
-    cancelled: ["Stopped", `You stopped run ${going.number}. Nothing of it is kept.`],
-    superseded: [`Stopped by edit ${state.edit}`, "The model or a setting changed while this ran."],
+    cancelled: ["Stopped", `You stopped run ${going.number}. ${keptOf(going)}`],
+    superseded: [`Stopped by edit ${state.edit}`, `The program or its data changed while this ran. ${keptOf(going)}`],
   }[kind];
   end(going, { event: "failed", kind, title, message, hint: "Press Run to run what the editor shows." });
+}
+
+/** @param {Run} going */
+const keptOf = (going) =>
+  isTimed(going) && going.samples.length ? "The repeats until then are kept." : "Nothing was measured yet.";
+
+/**
+ * Whether what a run takes is what the page shows now: a comment or another pane's option changes nothing of it.
+ * @param {Run} going
+ * @param {GoodFacts} facts
+ */
+function isOf({ order }, facts) {
+  const { compiled, against } = order;
+  if (!compiled || !!against) return order.edit === facts.edit;
+  const isSame = compiled.program === facts.programs[order.on] && JSON.stringify(compiled.sizes) === JSON.stringify(facts.sizes);
+  return isSame && (facts.family === "score" || order.data === facts.data);
 }
 
 /**
@@ -171,10 +185,8 @@ export function stop(kind = "cancelled") {
 function end(going, outcome) {
   going.outcome = outcome;
   if (outcome.event === "result") showResult(going, outcome);
-  else showFailure(outcome);
-  history.unshift(going);
-  history.splice(20);
-  showHistory(history);
+  else showFailure(going, outcome);
+  remember(going, outcome);
   paint();
   if (outcome.event === "result" && levelsToRun.length) return runNextLevel();
   tell(`Run ${going.number} has ended: ${byId("run-summary").textContent}`);
@@ -219,6 +231,19 @@ function addSample(going, sample) {
   showSample();
 }
 
+/**
+ * Where and how much a run of the history took; its text and options the page brings back.
+ * @param {RunOrder} order
+ */
+function restore({ on: target, batch, repeat, data }) {
+  setTarget(target);
+  const list = byId("run-data", HTMLSelectElement);
+  if ([...list.options].some(({ value }) => value === data)) list.value = data;
+  byId("run-batch", HTMLInputElement).value = String(batch);
+  if (repeat) byId("run-repeat", HTMLInputElement).value = String(repeat);
+  paint();
+}
+
 export function exportRun() {
   if (!current?.outcome) return;
   save(`run-${current.number}.json`, JSON.stringify(current.outcome, null, 1), "application/json");
@@ -251,14 +276,18 @@ export function startRuns() {
   startMachine();
   byId("dock-body").addEventListener("input", paint);
   startData();
+  startHistory();
+  on("restore", restore);
   on("listed", runIfWanted);
   on("run-event", receive);
   on("tab", (name) => name === "run" && toggleDock(true));
   on("edited", () => {
     isWanted = false;
-    if (isRunning()) stop("superseded");
   });
-  on("facts", ({ sizes, sizes_from: sources }) => {
+  on("facts", (facts) => {
+    const going = running();
+    if (going && facts.ok && isCurrent() && !isOf(going, facts)) stop("superseded");
+    const { sizes, sizes_from: sources } = facts;
     if (sizes) byId("run-sizes").textContent = sizesInWords(sizes, sources);
     if (isCurrent()) paint();
     runIfWanted();
