@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import AsyncIterator, Collection, Container
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
 from functools import cache, partial
 from http import HTTPStatus
 from pathlib import Path
@@ -18,9 +18,8 @@ from fastapi.responses import JSONResponse
 from fastapi.routing import APIRoute
 from starlette.datastructures import State
 from starlette.exceptions import HTTPException
+from starlette.middleware.gzip import GZipMiddleware
 from starlette.responses import Response
-from starlette.staticfiles import StaticFiles
-from starlette.types import Scope
 
 from explorer.checkout import CHECKOUT
 from explorer.runtime.workers.pool import WorkerPool
@@ -35,6 +34,8 @@ from explorer.web.entrance.protection import (
     SecurityHeaders,
     security_headers,
 )
+from explorer.web.entrance.static import PackedFiles
+from explorer.web.guide import routes as guide
 from explorer.web.instructor import collecting, desk, students
 from explorer.web.instructor.checking import Checker
 from explorer.web.instructor.classroom import Classroom
@@ -45,6 +46,7 @@ from explorer.web.monitoring import page as monitoring
 from explorer.web.monitoring.metrics import Metrics
 from explorer.web.monitoring.requests import CountRequests
 from explorer.web.monitoring.several import SharedNumbers, families
+from explorer.web.panes.patches import ShownTexts
 from explorer.web.queue import RunQueue
 from explorer.web.reuse import ReuseService
 from explorer.web.shared.among import Among, share
@@ -52,19 +54,11 @@ from explorer.web.shared.answers import SharedAnswers
 from explorer.web.shared.file import SharedFile
 
 if TYPE_CHECKING:
+    from mcp.server import MCPServer
+
     from explorer.queue.broker import Broker
     from explorer.queue.client import StreamQueue
     from explorer.web.instructor.shared import Shared
-
-
-class VersionedFiles(StaticFiles):
-    """Static files: kept for good under a URL with a query (`?v=...`), else asked about each time (304)."""
-
-    async def get_response(self, path: str, scope: Scope) -> Response:
-        response = await super().get_response(path, scope)
-        versioned = b"v=" in scope.get("query_string", b"")
-        response.headers["Cache-Control"] = "public, max-age=31536000, immutable" if versioned else "no-cache"
-        return response
 
 
 def create_app(
@@ -72,6 +66,7 @@ def create_app(
     *,
     hosts: Container[str] | None = LOOPBACK_NAMES,
     concurrent_runs: int | None = None,
+    run_memory: int = limits.RUN_MEMORY,
     run_seconds: float = limits.RUN_SECONDS,
     compile_seconds: float = limits.COMPILE_SECONDS,
     runs_waiting: int = limits.RUNS_WAITING,
@@ -80,19 +75,21 @@ def create_app(
     classroom: Classroom | None = None,
     metrics_for: Collection[str] = (),
     store: Store | None = None,
+    assistants: bool = False,
     quiet: bool = False,
 ) -> FastAPI:
     """The web application.
 
     `data_dir` is a folder of data files that runs may use beside the presets; `hosts` are the names that requests may
-    use for the server, None for any. Runs are done by processes of this one, or by workers of `broker`'s queue. `among`
-    says which of several processes this is, where the server has several.
-    `classroom` is the class that it is for, where it is for one. `metrics_for` are the addresses and networks that
-    `/metrics` answers besides this computer's own. What students do is kept in `store`, where there is one. What
-    `quiet` workers write to stderr is dropped.
+    use for the server, None for any. A process for runs may take `run_memory` bytes, half of that for arrays. Runs
+    are done by processes of this one, or by workers of `broker`'s queue. `among` says which of several processes this
+    is, where the server has several. `classroom` is the class that it is for, where it is for one. `metrics_for` are
+    the addresses and networks that `/metrics` answers besides this computer's own. What students do is kept in
+    `store`, where there is one. `assistants` may ask at `/mcp`. What `quiet` workers write to stderr is dropped.
     """
     metrics = Metrics()
     taught = classroom or Classroom()
+    assistant: MCPServer | None = None
     concurrent = concurrent_runs or limits.concurrent_runs()
     shared = None if among is None else SharedFile(among.file)
 
@@ -125,7 +122,7 @@ def create_app(
         new_pool = partial(WorkerPool, "reuse", spare=0, memory=limits.RUN_MEMORY, **settings)
         app.state.reuse = ReuseService(new_pool, run_seconds)
         if broker is None:
-            runners = WorkerPool("run", concurrent=concurrent, memory=limits.RUN_MEMORY, **settings)
+            runners = WorkerPool("run", concurrent=concurrent, memory=run_memory, **settings)
             app.state.runs = RunQueue(runners, concurrent, run_seconds, runs_waiting, ended=metrics.ran)
             app.state.runners = runners
         else:
@@ -138,7 +135,8 @@ def create_app(
         app.state.runners.open()
         await app.state.sharing.open()
         try:
-            yield
+            async with _assisting(assistant):
+                yield
         finally:
             await app.state.checker.close()
             await app.state.reuse.close()
@@ -162,6 +160,7 @@ def create_app(
     app.state.sharing = Alone(taught)
     app.state.checker = Checker("" if broker is None else token_hex(4))
     app.state.sessions = set()
+    app.state.shown_texts = ShownTexts()
     app.state.metrics, app.state.metrics_for = metrics, tuple(metrics_for)
     app.state.numbers = None
     if among is not None and shared is not None:
@@ -169,20 +168,34 @@ def create_app(
         app.state.numbers = SharedNumbers(shared, among.number, partial(families, metrics, app.state))
     described = health.router, monitoring.router, api.router, runs.router, keeping.router
     app.state.describe = cache(partial(openapi.describe, app.title, app.version, described))
-    routers = *described, openapi.router, students.joining, pages.router
+    routers = *described, openapi.router, students.joining, pages.router, guide.router
     for router in (*routers, students.router, collecting.students, desk.entry, desk.router, collecting.router):
         _answer_head(router)
         app.include_router(router)
-    app.mount("/static", VersionedFiles(directory=CHECKOUT / "static", check_dir=False), name="static")
+    if assistants:
+        from explorer.web.assistants import mcp  # which needs a package that nothing else does
+
+        assistant = mcp.endpoint(app)
+        app.router.routes.extend(mcp.routes(assistant))
+    app.mount("/static", PackedFiles(directory=CHECKOUT / "static", check_dir=False), name="static")
     app.add_exception_handler(Exception, _failed)
     app.add_exception_handler(HTTPStatus.METHOD_NOT_ALLOWED, _not_allowed)
     app.add_exception_handler(students.NotInClassError, students.not_in_class)
     app.add_exception_handler(RequestValidationError, _misunderstood)
+    app.add_middleware(GZipMiddleware, minimum_size=limits.PACKED_FROM_BYTES, compresslevel=limits.PACKING_LEVEL)
     app.add_middleware(RequestLimits)
     app.add_middleware(KnownHosts, hosts=hosts)
     app.add_middleware(SecurityHeaders)
     app.add_middleware(CountRequests, metrics=metrics)
     return app
+
+
+def _assisting(assistant: MCPServer | None) -> AbstractAsyncContextManager[None]:
+    if assistant is None:
+        return nullcontext()
+    from explorer.web.assistants import mcp
+
+    return mcp.running(assistant)
 
 
 def _over_streams(broker: Broker, run_seconds: float) -> StreamQueue:

@@ -16,7 +16,7 @@ from typing import Any
 from fastapi import FastAPI
 
 from explorer.compiler.pipeline import STAGES
-from explorer.runtime.data.offered import AVAILABLE
+from explorer.runtime.data.offered import offered_names
 from explorer.runtime.data.triples import InputError, data_files
 from explorer.runtime.runs.events import Event, sentence_diagnostic
 from explorer.runtime.workers.pool import Pool
@@ -51,13 +51,15 @@ class CompileRequest:
     """Whether it is compiled for what such a model usually runs on, where it does not run on that data."""
     costs: tuple[str, ...] | None = None
     """Where only the kernels' costs are asked for: the kernels whose machine code is made for them."""
+    flips: bool = False
+    """Whether only what each option would change is asked for."""
     first: bool = field(default=False, compare=False)
     """Whether somebody wants to see the first form of what takes long before the best one."""
 
     @property
     def is_late(self) -> bool:
         """Whether stages are asked for that are made on demand, which take longer than all others."""
-        return not ON_DEMAND.isdisjoint(self.stages or ())
+        return self.flips or not ON_DEMAND.isdisjoint(self.stages or ())
 
     @property
     def content(self) -> dict[str, Any]:
@@ -78,6 +80,7 @@ class CompileRequest:
             "data_dir": self.data_dir,
             "or_usual": self.or_usual,
             "costs": self.costs,
+            "flips": self.flips,
             "first": self.first,
         }
 
@@ -321,7 +324,7 @@ def runs_on_data(text: str) -> bool:
 @cache
 def preset_data() -> frozenset[str]:
     """The names of all generated data that is offered to models of some family."""
-    return frozenset(entry["name"] for family in AVAILABLE.values() for entry in family(None))
+    return frozenset(offered_names(None))
 
 
 async def compile_cached(
@@ -338,6 +341,7 @@ async def compile_cached(
     data: str = "",
     or_usual: bool = False,
     costs: tuple[str, ...] | None = None,
+    flips: bool = False,
     first: bool = False,
     session: str = "",
 ) -> Compiled:
@@ -364,6 +368,7 @@ async def compile_cached(
         *(found or ("", None, 0)),
         or_usual=or_usual and depends,
         costs=costs,
+        flips=flips,
         first=first,
     )
     return await service.compile(request, session)

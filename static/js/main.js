@@ -4,6 +4,7 @@ import { edited, showTrouble, startCompiling } from "./model/compile.js";
 import { around, byId, h } from "./dom.js";
 import { makeEditor, replaceText } from "./model/editor.js";
 import { resetDecision, resetDecisions, startDecisions } from "./stages/decisions.js";
+import { guideActions, startGuide } from "./guide/guide.js";
 import { startFind } from "./stages/find.js";
 import { startGraphs } from "./stages/graph.js";
 import { showProblem, startKeys } from "./keys.js";
@@ -29,6 +30,8 @@ import {
   toggleChangedOnly,
   toggleDecisions,
 } from "./stages/panes.js";
+import { startArranging } from "./stages/arrange.js";
+import { showRest } from "./stages/rest.js";
 import { startQueues } from "./stages/queues.js";
 import { startSides, swapSides, toggleComparison } from "./compare/sides.js";
 import { exportRuns, exportTable } from "./run/history.js";
@@ -37,13 +40,14 @@ import { resetMachine } from "./run/machine.js";
 import { chooseLevel, resetSize, showOptions, startSettings, toggleSwitch } from "./model/settings.js";
 import { connect } from "./socket.js";
 import { freshPane, on, recall, state } from "./state.js";
-/** @import { Kept, Target } from "./types.d.ts" */
+/** @import { Kept, Pane, Target } from "./types.d.ts" */
 
 /** @param {HTMLElement} element */
 const paneOf = (element) => Number(around(element, ".pane")?.dataset.index);
 
 /** @type {Record<string, ((element: HTMLElement) => unknown) | undefined>} */
 const actions = {
+  ...guideActions,
   add: addPane,
   "class-assignment": openAssignment,
   "class-back": backToOwn,
@@ -76,6 +80,7 @@ const actions = {
   pin: () => togglePin(),
   problem: (element) => showProblem(Number(element.dataset.problem)),
   reconnect: connect,
+  rest: (element) => showRest(paneElements()[paneOf(element)]),
   run,
   "run-both": runBoth,
   "run-json": exportRun,
@@ -113,7 +118,7 @@ function chooseTarget({ dataset: { target } }) {
 
 /** @param {string} key */
 async function loadExample(key) {
-  byId("examples").hidePopover();
+  if (byId("examples").matches(":popover-open")) byId("examples").hidePopover();
   const text = await fetchExample(key);
   if (text === null) return showTrouble("The example did not arrive. Your text is kept.");
   state.sizes = {};
@@ -130,8 +135,8 @@ async function loadExample(key) {
 function adopt(kept) {
   const shown = state.text;
   if (kept.panes.length) state.panes = kept.panes;
-  const { text, sizes, defaultSizes, options, schedule, data, against } = kept;
-  Object.assign(state, { text, sizes, defaultSizes, options, schedule, data: data || state.data, against });
+  const { text, sizes, defaultSizes, options, schedule, data, against, layout } = kept;
+  Object.assign(state, { text, sizes, defaultSizes, options, schedule, data: data || state.data, against, layout });
   fitPanes();
   showOptions();
   if (kept.example && kept.example !== state.example) nameKept(kept.example);
@@ -144,7 +149,7 @@ function startRestoring() {
   on("restore", ({ text, sizes, default_sizes: defaultSizes, options, schedule, data, against }) => {
     const side = against ? { sizes: against.sizes, options: against.options, schedule: against.schedule } : null;
     const { example } = state;
-    adopt({ text, sizes, defaultSizes, options, schedule, data, against: side, panes: [], example });
+    adopt({ text, sizes, defaultSizes, options, schedule, data, against: side, panes: [], layout: state.layout, example });
   });
 }
 
@@ -173,12 +178,21 @@ function startClicks() {
   });
 }
 
+/**
+ * A pane as the server drew it: at a pass, perhaps beside what that was given.
+ * @param {HTMLElement} pane
+ * @returns {Pane}
+ */
+function paneDrawn({ dataset: { stage = "", at, last, diff } }) {
+  return { ...freshPane(stage), at: at === last || at === "-1" ? null : Number(at), diff: diff !== undefined };
+}
+
 function start() {
   const editor = byId("editor");
   const { text: shown = "", example = "" } = editor.dataset;
   const kept = recall();
   state.text = shown;
-  state.panes = paneElements().map(({ dataset }) => freshPane(dataset.stage ?? ""));
+  state.panes = paneElements().map(paneDrawn);
   if (kept?.panes.length) state.panes = kept.panes;
   editor.replaceChildren();
   makeEditor(editor, shown);
@@ -211,6 +225,8 @@ function start() {
   if (kept) adopt({ ...kept, panes: [] });
   startLinks();
   startRestoring();
+  startArranging();
+  startGuide(adopt);
 }
 
 start();

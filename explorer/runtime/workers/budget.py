@@ -5,6 +5,7 @@ from __future__ import annotations
 import signal
 from collections.abc import Iterator
 from contextlib import contextmanager
+from time import process_time
 from types import FrameType
 
 from explorer.compiler.unsupported import OutOfBudget
@@ -21,8 +22,13 @@ def stopped_after(seconds: float | None) -> Iterator[None]:
         return
 
     def stop(number: int, frame: FrameType | None) -> None:
-        raise OutOfBudget(f"Stopped after {seconds:g} s, the time limit of a compilation.")
+        cpu = process_time() - begin
+        raise OutOfBudget(
+            f"Stopped after {cpu:.1f} s of CPU time, {seconds:g} s by the clock: this server's limit of a compilation,"
+            " not an error of the model."
+        )
 
+    begin = process_time()
     before = signal.signal(signal.SIGALRM, stop)
     left = signal.setitimer(signal.ITIMER_REAL, seconds)
     try:

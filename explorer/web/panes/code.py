@@ -15,7 +15,8 @@ from explorer.web.panes import differences
 from explorer.web.panes.highlight import highlight, highlight_words
 
 MOST_LINES = 5_000
-"""Lines of one text that the page shows; more would make it slow, and the whole is one download away."""
+"""Lines of one text that the page shows at first; more would make it slow, and are fetched when a reader asks."""
+FIRST_LINES = slice(0, MOST_LINES)
 CHUNK = 200
 """Lines that the browser lays out together: it skips the chunks that are out of sight."""
 
@@ -58,12 +59,37 @@ FILL = CodeLine(0, Markup(""), mark="fill")
 @dataclass(frozen=True)
 class Code:
     """The lines of a text in chunks; `total` counts those left out too. The lines of `folded` are behind them, the
-    first of which says what they are."""
+    first of which says what they are. A page that has this text calls it by its `version`; `patch` is what differs from
+    an earlier version."""
 
     chunks: tuple[tuple[CodeLine, ...], ...]
     total: int
     has_units: bool
     folded: tuple[CodeLine, ...] = ()
+    version: str = ""
+    patch: Patch | None = None
+
+    @property
+    def begins(self) -> int:
+        """The first line's number."""
+        return self.chunks[0][0].number if self.chunks else 1
+
+
+@dataclass(frozen=True)
+class Hunk:
+    """Rows that come in the place of `cut` others, from row `at` of the text that the page has."""
+
+    at: int
+    cut: int
+    lines: tuple[CodeLine, ...]
+
+
+@dataclass(frozen=True)
+class Patch:
+    """A text as what differs from that of the version `base`."""
+
+    base: str
+    hunks: tuple[Hunk, ...]
 
 
 def rows_of(lines: Iterable[CodeLine], has_units: bool) -> Markup:
@@ -71,10 +97,15 @@ def rows_of(lines: Iterable[CodeLine], has_units: bool) -> Markup:
 
     A page has hundreds: a template takes three times as long for them. What comes from outside is escaped, the text by
     `highlight`."""
-    return Markup("".join(_row(line, has_units) for line in lines))
+    return Markup("".join(_row(line, has_units, str(line.number or "")) for line in lines))
 
 
-def _row(line: CodeLine, has_units: bool) -> str:
+def unnumbered(line: CodeLine, has_units: bool) -> str:
+    """A line as the page has it, but for its number."""
+    return _row(line, has_units, "")
+
+
+def _row(line: CodeLine, has_units: bool, number: str) -> str:
     operations = f' data-operations="{" ".join(map(str, line.operations))}"' if line.operations else ""
     unit = _UNITS[line.unit] if has_units else ""
     source = f'<span class="from">{escape(line.of)}</span>' if line.of else ""
@@ -83,7 +114,7 @@ def _row(line: CodeLine, has_units: bool) -> str:
         made = " data-made"
         source += _MAKER.format(**{name: escape(value) for name, value in vars(line.made).items()})
     return (
-        f'<div class="{line.css}"{operations}{made}><span class="g">{line.number or ""}</span>{unit}'
+        f'<div class="{line.css}"{operations}{made}><span class="g">{number}</span>{unit}'
         f'<span class="t">{line.html}</span>{source}</div>\n'
     )
 
@@ -135,9 +166,11 @@ def _maker(line: Mapping[str, Any]) -> Maker | None:
     return None if made is None else Maker(made["name"], made["by"], *PLACES[made["by"]])
 
 
-def in_chunks(lines: Sequence[CodeLine], fold: int | None = None) -> Code:
-    kept = lines[:MOST_LINES]
-    shown, folded = kept[:fold], () if fold is None else tuple(kept[fold:])
+def in_chunks(lines: Sequence[CodeLine], fold: int | None = None, part: slice = FIRST_LINES) -> Code:
+    """The part of a text that is shown, of its beginning what it calls folded from the line `fold` on."""
+    kept = lines[part]
+    at = fold if part == FIRST_LINES else None
+    shown, folded = kept[:at], () if at is None else tuple(kept[at:])
     chunks = tuple(tuple(shown[start : start + CHUNK]) for start in range(0, len(shown), CHUNK))
     return Code(chunks, len(lines), any(line.unit for line in kept), folded)
 
