@@ -10,10 +10,10 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from time import perf_counter
 
+from explorer.runtime import against
 from explorer.runtime.peers.timed import Peer, peers_of
 from explorer.runtime.peers.turns import SIDE_A, Contender, by_turns
 from explorer.runtime.reference.compare import Check
-from explorer.runtime.runs import against
 from explorer.runtime.runs.events import Event, progress, result, started
 from explorer.runtime.runs.request import CHECKING, PREPARING, RUNNING, STEPS, Outcome, RunRequest, Setup, worse
 from explorer.runtime.targets import cpu

@@ -10,7 +10,7 @@ from explorer.machine.assembly.assembly import AssemblyError
 from explorer.machine.faults import MachineError
 from explorer.machine.parameters import MachineParameters
 from explorer.machine.summary import share
-from explorer.runtime.runs import against
+from explorer.runtime import against
 from explorer.runtime.runs import simulate as dae_run
 from explorer.runtime.runs.events import Event, failed, progress, result, started
 from explorer.runtime.runs.request import CHECKING, PREPARING, STEPS, Outcome, Refused, RunRequest, Setup, sentence

@@ -12,11 +12,11 @@ from time import perf_counter
 from typing import Any
 
 from explorer.compiler.codegen.resources import Resources, occupancy
+from explorer.runtime import against
 from explorer.runtime.arrays import check_inputs
 from explorer.runtime.peers.timed import Peer, peers_of
 from explorer.runtime.peers.turns import SIDE_A, Contender, by_turns
 from explorer.runtime.reference.compare import Check
-from explorer.runtime.runs import against
 from explorer.runtime.runs.events import Event, failed, progress, result, started
 from explorer.runtime.runs.request import CHECKING, PREPARING, RUNNING, STEPS, RunRequest, Setup, worse
 from explorer.runtime.targets.gpu.device import DeviceFault, current_device

@@ -12,8 +12,8 @@ from dataclasses import replace
 from importlib import import_module
 
 from explorer.compiler.compilation import Compilation
+from explorer.runtime.against import side_a
 from explorer.runtime.data.triples import InputError
-from explorer.runtime.runs.against import side_a
 from explorer.runtime.runs.events import Event, failed, progress
 from explorer.runtime.runs.expected import both, refuse_other_meaning
 from explorer.runtime.runs.request import (

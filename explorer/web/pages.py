@@ -273,6 +273,13 @@ async def _costs(request: Request, edit: Edit, kernels: Iterable[str]) -> Compil
     return await _compile(request, edit, [], costs=tuple(kernels))
 
 
+async def story_of(request: Request, edit: Edit, operation: int, with_machine_code: bool) -> Compiled:
+    """The story of an operation of an edit, through the stages of every edit, or through all."""
+    return await _compile(
+        request, edit, [spec.name for spec in STAGES] if with_machine_code else _prompt_stages(), story=operation
+    )
+
+
 async def _compile(
     request: Request,
     edit: Edit,
@@ -280,10 +287,12 @@ async def _compile(
     first: bool = False,
     costs: tuple[str, ...] | None = None,
     flips: bool = False,
+    story: int | None = None,
 ) -> Compiled:
     """The edit compiled for its data, or for what its family usually runs on where that is data of another family; in
     its `first` form, where that is asked for and the best takes long; with `costs`, in the place of its stages what its
-    kernels cost, in registers those named; with `flips`, what each option would change."""
+    kernels cost, in registers those named; with `flips`, what each option would change; with `story`, that of an
+    operation."""
     locks: Locks = request.app.state.classroom.locks
     stages = locks.open_stages(stages)
     return await compile_cached(
@@ -299,6 +308,7 @@ async def _compile(
         or_usual=True,
         costs=costs,
         flips=flips,
+        story=story,
         first=first,
         session=request.app.state.students.of(request),
     )

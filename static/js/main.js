@@ -38,6 +38,7 @@ import { exportRuns, exportTable } from "./run/history.js";
 import { compareLevels, exportRun, run, runBoth, setTarget, startRuns, stop } from "./run/run.js";
 import { resetMachine } from "./run/machine.js";
 import { chooseLevel, resetSize, showOptions, startSettings, toggleSwitch } from "./model/settings.js";
+import { closeStory, leaveFor, openStory, startStory, stepStory, tellLater, tellMachineCode } from "./story/story.js";
 import { connect } from "./socket.js";
 import { freshPane, on, recall, state } from "./state.js";
 /** @import { Kept, Pane, Target } from "./types.d.ts" */
@@ -91,6 +92,13 @@ const actions = {
   "size-reset": resetSize,
   stop: () => stop(),
   "swap-sides": swapSides,
+  story: (element) => openStory(element.dataset.operation ? Number(element.dataset.operation) : undefined),
+  "story-after": () => stepStory(1),
+  "story-before": () => stepStory(-1),
+  "story-close": closeStory,
+  "story-machine-code": tellMachineCode,
+  "story-pane": leaveFor,
+  "story-pass": leaveFor,
   switch: toggleSwitch,
   tab: (element) => showTab(element.dataset.tabTo ?? ""),
   target: chooseTarget,
@@ -137,6 +145,7 @@ function adopt(kept) {
   if (kept.panes.length) state.panes = kept.panes;
   const { text, sizes, defaultSizes, options, schedule, data, against, layout } = kept;
   Object.assign(state, { text, sizes, defaultSizes, options, schedule, data: data || state.data, against, layout });
+  tellLater(kept.story);
   fitPanes();
   showOptions();
   if (kept.example && kept.example !== state.example) nameKept(kept.example);
@@ -149,7 +158,7 @@ function startRestoring() {
   on("restore", ({ text, sizes, default_sizes: defaultSizes, options, schedule, data, against }) => {
     const side = against ? { sizes: against.sizes, options: against.options, schedule: against.schedule } : null;
     const { example } = state;
-    adopt({ text, sizes, defaultSizes, options, schedule, data, against: side, panes: [], layout: state.layout, example });
+    adopt({ text, sizes, defaultSizes, options, schedule, data, against: side, panes: [], layout: state.layout, story: state.story, example });
   });
 }
 
@@ -203,6 +212,7 @@ function start() {
   startFind();
   startQueues();
   startLink();
+  startStory();
   startSettings();
   startSides();
   startClicks();

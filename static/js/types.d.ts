@@ -58,6 +58,8 @@ export interface Choices {
 export interface Kept extends Input {
   panes: Pane[];
   against: Choices | null;
+  /** The operation whose story is told. */
+  story: number | null;
   example: string;
   /** Widths of columns and heights of rows of the panes, in pixels as they were: `columns3`. */
   layout: Record<string, number[]>;
@@ -157,6 +159,9 @@ export interface Compiled {
 export interface Drawing {
   nodes: DrawnNode[];
   edges: [string, string][];
+  /** What is fused, the edges between, and why they are. */
+  kernels?: { id: string; nodes: string[]; backward: boolean }[];
+  barriers?: { from: string; to: string; why: string }[];
   too_many?: number;
 }
 export interface DrawnNode {
@@ -297,7 +302,7 @@ export interface Checked {
   /** Side A, where two sides were compared. */
   against?: Against;
 }
-/** runtime/runs/against.py: side A with its times or cycles; without a ratio where there are none, for a `reason`. */
+/** runtime/against.py: side A with its times or cycles; without a ratio where there are none, for a `reason`. */
 export interface Against extends Partial<Times> {
   sizes: Sizes;
   options: Options;
@@ -569,6 +574,8 @@ export interface Events {
   /** A run of the history is to be brought back. */
   restore: RunOrder;
   simulated: DaeResult;
+  /** A run has ended well. */
+  ran: CpuResult | GpuResult | DaeResult;
   cursor: number;
   point: number[];
   marks: { lit: number[]; pin: number | null };

@@ -169,6 +169,8 @@ function paint() {
   const made = madeOf(facts, against);
   const names = shownOptions(made, against);
   const place = strip();
+  const typed = document.activeElement;
+  if (typed instanceof HTMLInputElement && place.contains(typed) && typed.value !== typed.defaultValue) return; // half typed
   const { side, kind, name, act } = document.activeElement instanceof HTMLElement ? document.activeElement.dataset : {};
   const hadFocus = place.contains(document.activeElement);
   place.replaceChildren(
@@ -199,8 +201,10 @@ function change({ target }) {
   const key = keyIn(target);
   if (!key) return;
   if (target instanceof HTMLSelectElement) set(key.side, key.kind, key.name, target.value);
-  else if (target instanceof HTMLInputElement && target.checkValidity() && target.value !== "")
+  else if (target instanceof HTMLInputElement && target.checkValidity() && target.value !== "") {
+    target.defaultValue = target.value;
     set(key.side, key.kind, key.name, Number(target.value));
+  }
 }
 
 /** @param {HTMLSelectElement} list */

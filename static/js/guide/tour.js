@@ -34,6 +34,7 @@ const own = () => ({
   data: state.data,
   panes: state.panes,
   against: state.against,
+  story: state.story,
   example: state.example,
   layout: state.layout,
 });
@@ -65,7 +66,7 @@ async function show(number) {
   at = number;
   paint();
   const panes = stop.panes.map((pane) => ({ ...freshPane(pane.stage), at: pane.at, diff: pane.diff }));
-  const settings = { sizes: {}, defaultSizes: {}, schedule: {}, data: "", against: null, layout: state.layout };
+  const settings = { sizes: {}, defaultSizes: {}, schedule: {}, data: "", against: null, layout: state.layout, story: null };
   adopt({ ...settings, text, options: { ...stop.options }, panes, example: stop.example });
 }
 

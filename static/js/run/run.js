@@ -184,8 +184,10 @@ function isOf({ order }, facts) {
  */
 function end(going, outcome) {
   going.outcome = outcome;
-  if (outcome.event === "result") showResult(going, outcome);
-  else showFailure(going, outcome);
+  if (outcome.event === "result") {
+    showResult(going, outcome);
+    if (outcome.matches_reference) emit("ran", outcome);
+  } else showFailure(going, outcome);
   remember(going, outcome);
   paint();
   if (outcome.event === "result" && levelsToRun.length) return runNextLevel();
