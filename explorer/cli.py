@@ -293,7 +293,7 @@ def _run(arguments: argparse.Namespace) -> int:
         repeat=arguments.repeat,
         seed=arguments.seed,
         machine=machine,
-        peers=not arguments.no_peers,
+        peers=False if arguments.no_peers else None,
         memory=memory,
         written=written,
     )

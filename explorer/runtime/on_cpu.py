@@ -1,14 +1,26 @@
-"""A run on this processor: the loops as machine code, checked at the first run, then timed and checked each time."""
+"""A run on this processor: the loops as machine code, checked at the first run, then timed and checked each time.
+
+What it is compared with takes turns with it: side A of a comparison, and PyTorch where that was asked for.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import os
+from collections.abc import Callable, Iterator
+from functools import partial
 from time import perf_counter
 
-from explorer.runtime.runs.events import Event, progress, result, started, timed_sample
-from explorer.runtime.runs.request import CHECKING, PREPARING, RUNNING, STEPS, RunRequest, Setup, worse
+from explorer.runtime import against
+from explorer.runtime.peers.timed import Peer, peers_of
+from explorer.runtime.peers.turns import SIDE_A, Contender, by_turns
+from explorer.runtime.reference.compare import Check
+from explorer.runtime.runs.events import Event, progress, result, started
+from explorer.runtime.runs.request import CHECKING, PREPARING, RUNNING, STEPS, Outcome, RunRequest, Setup, worse
 from explorer.runtime.targets import cpu
-from explorer.runtime.times import statistics
+from explorer.runtime.times import statistics, unsteady
+
+PEER_SAMPLES = 30
+"""PyTorch is timed so many times at most, spread over our repeats."""
 
 
 def ready(request: RunRequest) -> RunRequest:
@@ -16,43 +28,109 @@ def ready(request: RunRequest) -> RunRequest:
     return request
 
 
+class _Program:
+    """A setup's loops as machine code, bound to its arrays; checked at every run. Raises Refused and InputError."""
+
+    def __init__(self, setup: Setup) -> None:
+        self.setup = setup
+        self.prepared = cpu.prepare_once(setup.program("loops"))
+        self.inputs = setup.inputs()
+        began = perf_counter()
+        self.bound = self.prepared.bind(self.inputs)
+        self._first = self.bound.run()
+        self.first_ms = _since(began)
+        self.check: Check
+
+    def check_first(self) -> Iterator[Event]:
+        """Holds what the first run gave against the reference."""
+        yield progress("checking the result against that in float64", CHECKING, STEPS)
+        got, gradients = self.setup.finished(*self._first)
+        self.check = self.setup.check(got)
+        if self.check.matches and gradients:
+            yield progress("checking the gradients against those in float64", CHECKING, STEPS)
+            self.setup.check_gradients(gradients, lambda arrays: self.prepared.bind(arrays).run())
+
+    @property
+    def is_right(self) -> bool:
+        return self.setup.right(self.check)
+
+    @property
+    def wrong(self) -> str:
+        """Why its times are not shown, if so."""
+        return "" if self.is_right else self.setup.why_not(self.check)
+
+    def measure(self) -> float | None:
+        """Milliseconds of one run; None once a result was wrong."""
+        if not self.is_right:
+            return None
+        began = perf_counter()
+        outcome = self._run()
+        ms = _since(began)
+        self.check = worse(self.check, self.setup.check(self.setup.finished(*outcome)[0]))
+        return ms
+
+    def _run(self) -> Outcome:
+        """Of a new batch every time, checking and grouping its ids belongs to the run's time."""
+        return (self.prepared.bind(self.inputs) if self.setup.renews else self.bound).run()
+
+
 def run(setup: Setup) -> Iterator[Event]:
     """Runs and times what is set up; the last event is `result`. Raises Refused and InputError."""
-    program = setup.program("loops")
     yield started(setup.request.on, cpu.device_name())
     yield progress("compiling the loops to machine code", PREPARING, STEPS)
-    prepared = cpu.prepare_once(program)
-    inputs = setup.inputs()
-    began = perf_counter()
-    bound = prepared.bind(inputs)
-    outcome = bound.run()
-    first_ms = (perf_counter() - began) * 1e3
-    yield progress("checking the result against that in float64", CHECKING, STEPS)
-    got, gradients = setup.finished(*outcome)
-    check = setup.check(got)
-    if check.matches and gradients:
-        yield progress("checking the gradients against those in float64", CHECKING, STEPS)
-        setup.check_gradients(gradients, lambda arrays: prepared.bind(arrays).run())
+    program = _Program(setup)
+    yield from program.check_first()
+    other = None
+    if setup.against is not None and program.is_right:
+        yield progress("compiling the loops of side A to machine code", PREPARING, STEPS)
+        other = _Program(setup.against)
+        yield from other.check_first()
+    peers: list[Peer] = []
+    if setup.request.beside_peers and program.is_right:
+        yield progress("setting up PyTorch beside it", RUNNING, STEPS)
+        peers = peers_of(setup, "cpu")
+    ours, *others = contenders = _contenders(program, other, peers)
     yield progress("running", RUNNING, STEPS)
-    samples: list[float] = []
-    for index in range(setup.request.repeat):
-        if not setup.right(check):
-            break
-        began = perf_counter()
-        outcome = (prepared.bind(inputs) if setup.renews else bound).run()
-        samples.append((perf_counter() - began) * 1e3)
-        check = worse(check, setup.check(setup.finished(*outcome)[0]))
-        yield timed_sample(index, samples[-1])
-    right = setup.right(check)
-    yield result(
-        {
-            **setup.description(check, prepared.device),
-            "samples_ms": samples if right else None,
-            **(statistics(samples) if right else dict.fromkeys(statistics([0.0]))),
-            "first_ms": first_ms if right else None,
-            "cache": "warm",  # each repeat reads the arrays of the one before
-            "repeat": setup.request.repeat,
-            "compile_ms": prepared.compile_ms,
-            "peak_bytes": bound.peak_bytes,
-        }
-    )
+    yield from by_turns(contenders, setup.request.repeat)
+    body = {**setup.description(program.check, program.prepared.device), **_figures(program, ours.samples)}
+    if other is not None:
+        body["against"] = against.timed(other.setup, other.wrong, others[0].samples, ours.samples)
+    if peers:
+        body["peers"] = [peer.to_json(ours.samples) for peer in peers]
+    yield result(body)
+
+
+def _contenders(program: _Program, other: _Program | None, peers: list[Peer]) -> list[Contender]:
+    found = [Contender("", program.measure)]
+    if other is not None:
+        found.append(Contender(SIDE_A, other.measure))
+    return found + [
+        Contender(peer.name, partial(peer.measure, _watch), PEER_SAMPLES, peer.times.cold) for peer in peers
+    ]
+
+
+def _figures(program: _Program, samples: list[float]) -> dict[str, object]:
+    """The times of ours, None where it was wrong; the first run is apart, for it has cold caches."""
+    right = program.is_right
+    shown = statistics(samples) if right else dict.fromkeys(statistics([0.0]))
+    load = os.getloadavg()[0] if hasattr(os, "getloadavg") else None
+    return {
+        "samples_ms": samples if right else None,
+        **shown,
+        "unsteady": unsteady(shown["spread"] or 0.0, load, cpu.threads()),
+        "first_ms": program.first_ms if right else None,
+        "cache": "warm",  # each repeat reads the arrays of the one before
+        "repeat": program.setup.request.repeat,
+        "compile_ms": program.prepared.compile_ms,
+        "peak_bytes": program.bound.peak_bytes,
+    }
+
+
+def _watch(launch: Callable[[], None]) -> float:
+    began = perf_counter()
+    launch()
+    return _since(began)
+
+
+def _since(began: float) -> float:
+    return (perf_counter() - began) * 1e3

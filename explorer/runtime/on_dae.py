@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterator, Mapping
 from typing import Any
 
 from explorer.compiler.language.diagnostics import DiagnosticsError
@@ -10,6 +10,7 @@ from explorer.machine.assembly.assembly import AssemblyError
 from explorer.machine.faults import MachineError
 from explorer.machine.parameters import MachineParameters
 from explorer.machine.summary import share
+from explorer.runtime import against
 from explorer.runtime.runs import simulate as dae_run
 from explorer.runtime.runs.events import Event, failed, progress, result, started
 from explorer.runtime.runs.request import CHECKING, PREPARING, STEPS, Outcome, Refused, RunRequest, Setup, sentence
@@ -44,20 +45,42 @@ def run(setup: Setup) -> Iterator[Event]:
         # What the machine says of its parameters, and of a record that is larger than its queue.
         raise Refused(failed("refused", sentence(error))) from None
 
-    def again(arrays: Mapping[str, Any]) -> Outcome:
-        other = dae.simulate(program, arrays, parameters)
-        return other.output, other.gradients
-
     got, gradients = setup.finished(simulated.output, simulated.gradients)
     check = setup.check(got)
     if check.matches and gradients:
         yield progress("checking the gradients against those in float64", CHECKING, STEPS)
-        setup.check_gradients(gradients, again)
+        setup.check_gradients(gradients, _again(program, parameters))
     figures = simulated.figures if setup.right(check) else dict.fromkeys(simulated.figures)
     described = setup.description(check, MACHINE)
     if request.written and not setup.right(check):
         described["message"] = DIFFERS
+    if setup.against is not None and setup.right(check):
+        yield progress("simulating side A", CHECKING, STEPS)
+        figures["against"] = _side_a(setup.against, parameters, simulated.figures["cycles"])
     yield result({**described, **figures})
+
+
+def _again(program: Any, parameters: MachineParameters) -> Callable[[Mapping[str, Any]], Outcome]:
+    def simulate(arrays: Mapping[str, Any]) -> Outcome:
+        ran = dae.simulate(program, arrays, parameters)
+        return ran.output, ran.gradients
+
+    return simulate
+
+
+def _side_a(setup: Setup, parameters: MachineParameters, cycles: float) -> dict[str, Any]:
+    """The other side of a comparison, once: what a machine takes that is simulated is the same every time."""
+    program = setup.program("dlc")
+    try:
+        ran = dae.simulate(program, setup.inputs(), parameters)
+    except ValueError as error:
+        return against.described(setup, sentence(error))
+    got, gradients = setup.finished(ran.output, ran.gradients)
+    check = setup.check(got)
+    if check.matches and gradients:
+        setup.check_gradients(gradients, _again(program, parameters))
+    reason = "" if setup.right(check) else setup.why_not(check)
+    return against.simulated(setup, reason, ran.to_json(), cycles)
 
 
 def _simulate_written(

@@ -5,16 +5,19 @@ Ours and the peers take turns, so that neither has a hotter or a faster-clocked 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
+from functools import partial
 from time import perf_counter
 from typing import Any
 
 from explorer.compiler.codegen.resources import Resources, occupancy
+from explorer.runtime import against
 from explorer.runtime.arrays import check_inputs
 from explorer.runtime.peers.timed import Peer, peers_of
+from explorer.runtime.peers.turns import SIDE_A, Contender, by_turns
 from explorer.runtime.reference.compare import Check
-from explorer.runtime.runs.events import Event, failed, progress, result, started, timed_sample
+from explorer.runtime.runs.events import Event, failed, progress, result, started
 from explorer.runtime.runs.request import CHECKING, PREPARING, RUNNING, STEPS, RunRequest, Setup, worse
 from explorer.runtime.targets.gpu.device import DeviceFault, current_device
 from explorer.runtime.targets.gpu.program import BoundLaunch, BoundProgram, GpuProgram
@@ -59,21 +62,27 @@ def _run(setup: Setup) -> Iterator[Event]:
         yield progress("checking the gradients against those in float64", CHECKING, STEPS)
         setup.check_gradients(gradients, lambda arrays: program.bind(*check_inputs(loops, arrays)).run())
     times, peers, figures = Times(), list[Peer](), dict[str, Any]()
+    other: Peer | None = None
     if setup.right(check):
-        if setup.request.peers:
+        if setup.request.beside_peers:
             yield progress(SETTING_UP_PEERS, RUNNING, STEPS)
             peers = peers_of(setup)
+        if setup.against is not None:
+            yield progress("setting up side A beside it", RUNNING, STEPS)
+            other = _side_a(setup.against)
         yield progress("measuring what the device can do", RUNNING, STEPS)
         watch, figures["ceilings"] = Stopwatch(device), ceilings(device)
         figures["launch_ms"] = watch.launch_ms()
         yield progress("running", RUNNING, STEPS)
-        yield from _timed(watch, bound, times, peers, setup.request.repeat)
+        yield from _timed(watch, bound, times, [*([other] if other else []), *peers], setup.request.repeat)
         check = worse(check, _checked(setup, bound)[0])
     described = setup.description(check, device.described)
     if setup.right(check):
         figures |= _held_against(figures, described["limits"], times)
     else:
         times, peers, figures = Times(), [], {}
+    if other is not None and setup.against is not None:
+        figures["against"] = against.timed(setup.against, other.reason, other.times.cold, times.cold)
     yield result(
         {
             **described,
@@ -86,7 +95,7 @@ def _run(setup: Setup) -> Iterator[Event]:
             "peak_bytes": bound.made_bytes,
             "input_bytes": bound.given_bytes,
             "kernels": [_kernel(launch, program) for launch in bound.launches],
-            "peers": [peer.to_json(times) for peer in peers],
+            "peers": [peer.to_json(times.cold) for peer in peers],
         }
     )
 
@@ -105,20 +114,24 @@ def _checked(setup: Setup, bound: BoundProgram) -> tuple[Check, Mapping[str, Any
     return setup.check(got), gradients
 
 
-def _timed(watch: Stopwatch, bound: BoundProgram, times: Times, peers: Sequence[Peer], repeat: int) -> Iterator[Event]:
+def _side_a(setup: Setup) -> Peer:
+    """The other side of a comparison as one more that is timed beside ours; checked."""
+    loops, program = setup.program("loops"), GpuProgram.of(setup.compilation)
+    bound = program.bind(*check_inputs(loops, setup.inputs()))
+    return Peer(SIDE_A, bound.launch, bound.run).checked(setup)
+
+
+def _timed(watch: Stopwatch, bound: BoundProgram, times: Times, peers: list[Peer], repeat: int) -> Iterator[Event]:
     """Fills in all times: ours and the peers' by turns with cold caches, then each by itself with warm ones."""
     for _ in range(WARM_UPS):
         watch.warm(bound.launch)
         for peer in peers:
             peer.measure(watch.warm)
-    apart = -(-repeat // PEER_SAMPLES)
-    for index in range(repeat):
-        times.cold.append(watch.cold(bound.launch))
-        yield timed_sample(index, times.cold[-1])
-        for peer in peers if index % apart == 0 else ():
-            if (ms := peer.measure(watch.cold)) is not None:
-                peer.times.cold.append(ms)
-                yield timed_sample(index, ms, of=peer.name)
+    contenders = [Contender("", lambda: watch.cold(bound.launch), samples=times.cold)]
+    for peer in peers:
+        most = repeat if peer.name == SIDE_A else PEER_SAMPLES
+        contenders.append(Contender(peer.name, partial(peer.measure, watch.cold), most, peer.times.cold))
+    yield from by_turns(contenders, repeat)
     watch.warm(bound.launch)
     times.warm += [watch.warm(bound.launch) for _ in range(min(repeat, WARM_SAMPLES))]
     for peer in peers:

@@ -8,9 +8,11 @@ done with it on the target alone: `setup` has what the two agree on.
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterator
+from dataclasses import replace
 from importlib import import_module
 
 from explorer.compiler.compilation import Compilation
+from explorer.runtime.against import side_a
 from explorer.runtime.data.triples import InputError
 from explorer.runtime.runs.events import Event, failed, progress
 from explorer.runtime.runs.expected import both, refuse_other_meaning
@@ -47,6 +49,12 @@ def execute(request: RunRequest) -> Iterator[Event]:
         compilation = compile_request(request)
         setup = yield from _prepare(request, compilation)
         refuse_another(request, setup.compilation)
+        if request.against is not None:
+            yield progress("compiling side A", 0, STEPS)
+            first = target.ready(side_a(request))
+            compared = yield from _prepare(first, compile_request(first))
+            refuse_another(first, compared.compilation)
+            setup = replace(setup, against=compared)
         if other is not None:
             refuse_other_meaning(setup, other)
         yield from run(setup)

@@ -32,6 +32,8 @@ class Bounds:
     student_bytes: int = 4 << 20
     seconds: float = 180 * 24 * 3600
     total_bytes: int = 512 << 20
+    run_seconds: float = 6 * 3600
+    """How long a run may wait and go on: a queue forgets it then. What has not ended by then was lost."""
 
 
 @dataclass(frozen=True)
@@ -140,7 +142,7 @@ class Store:
         """All of a kind that a student has, the newest first."""
         order = f"{_FIND} WHERE student = ? AND kind = ? ORDER BY at DESC, id"
         rows = await self._database.do(lambda found: found.run(order, (student, kind)))
-        return [_item(row) for row in rows]
+        return [self._item(row) for row in rows]
 
     async def forget(self, student: str) -> None:
         """Delete all of a student."""
@@ -163,7 +165,14 @@ class Store:
         if not all(value.isascii() and value.isprintable() for value in values):
             return None
         rows = await self._database.do(lambda found: found.run(f"{_FIND} WHERE {where}", values))
-        return _item(rows[0]) if rows else None
+        return self._item(rows[0]) if rows else None
+
+    def _item(self, row: tuple[Any, ...]) -> Item:
+        """A row as it is told: a run whose server was killed before it could say so is lost, not queued for ever."""
+        name, kind, state, text, body, at = row
+        if kind == "run" and state in ("queued", "running") and self._clock() - at > self._bounds.run_seconds:
+            state = "lost"
+        return Item(name, kind, state, json.loads(text), json.loads(body), at)
 
     def _keep(self, item: Item, student: str, found: Connection) -> None:
         text, body = json.dumps(item.text), json.dumps(item.body)
@@ -177,9 +186,12 @@ class Store:
         self._make_room(found)
 
     def _end(self, run: str, event: Mapping[str, Any], found: Connection) -> None:
-        body = json.dumps({"last": dict(event)})
+        rows = found.run("SELECT body FROM items WHERE id = ?", (run,))
+        before = json.loads(rows[0][0]) if rows else {}
+        asked = {name: before[name] for name in ("asked",) if name in before}
+        body = json.dumps({**asked, "last": dict(event)})
         if len(body) > self._bounds.item_bytes:
-            body = json.dumps({})
+            body = json.dumps(asked)
         end = "UPDATE items SET state = 'ended', body = ?, bytes = bytes + ? WHERE id = ? AND state <> 'ended'"
         found.run(end, (body, len(body), run))
         for (student,) in found.run("SELECT student FROM items WHERE id = ?", (run,)):
@@ -210,11 +222,6 @@ def _total(found: Connection) -> int:
 
 def _count(found: Connection) -> int:
     return int(found.run("SELECT COUNT(*) FROM items")[0][0])
-
-
-def _item(row: tuple[Any, ...]) -> Item:
-    name, kind, state, text, body, at = row
-    return Item(name, kind, state, json.loads(text), json.loads(body), at)
 
 
 def _digest(*parts: str) -> str:

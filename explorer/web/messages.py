@@ -59,6 +59,16 @@ class Shown(_Message):
     options: Options = {}
 
 
+class Side(_Message):
+    """Side A of a comparison, whose side B is the run: the same text and data, and what else was chosen. `compiled` as
+    in a run."""
+
+    sizes: Sizes = {}
+    options: Options = {}
+    schedule: Schedule = {}
+    compiled: Shown | None = None
+
+
 class RunMessage(_Message):
     """The body of `POST /api/run`, and what a `run` message on the WebSocket adds to its own two fields."""
 
@@ -75,7 +85,8 @@ class RunMessage(_Message):
     repeat: Annotated[int, Field(ge=1, le=limits.MAX_REPEAT)] = 20
     seed: Annotated[int, Field(ge=0, lt=2**32)] = 0
     machine: Annotated[dict[Name, int | float], Field(max_length=len(fields(MachineParameters)))] = {}
-    peers: bool = True
+    peers: bool | None = None
+    against: Side | None = None
 
 
 class RunOrder(RunMessage):

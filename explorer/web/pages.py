@@ -450,7 +450,7 @@ def _context(edit: Edit, compiled: Compiled, other: Compiled | None = None) -> d
         "late_stages": [spec.name for spec in STAGES if spec.on_demand],
         "edit": edit,
         "compiled": compiled,
-        "facts": json.dumps(_facts(edit, compiled)),
+        "facts": json.dumps(_facts(edit, compiled) | {"against": _side(other)}),
         "options": usual | edit.options,
         "usual_options": usual,
     }
@@ -478,6 +478,13 @@ NOTHING: Mapping[str, Any] = {"operations": [], "stages": []}
 def _empty_panes(edit: Edit) -> tuple[views.Pane, ...]:
     reason = "The model does not compile yet; its problems are listed on the left."
     return tuple(views.Pane(index, state, reason=reason) for index, state in enumerate(edit.panes))
+
+
+def _side(other: Compiled | None) -> dict[str, Any] | None:
+    """What the page's scripts need to know of side A of a comparison, where there is one that compiles."""
+    if other is None:
+        return None
+    return {key: other[key] for key in ("sizes", "options", "schedule")} | {"programs": views.programs(other)}
 
 
 def _facts(edit: Edit, compiled: Compiled) -> dict[str, Any]:

@@ -86,7 +86,9 @@ async def run(request: Request) -> Response:
     """Run a model: the result's JSON, or every event as a line of JSON where `Accept` asks for x-ndjson."""
     try:
         message = parse_body(await request.body(), RunMessage)
-        if told := request.app.state.classroom.locks.told(message.options):
+        if told := request.app.state.classroom.locks.told(
+            {**(message.against.options if message.against else {}), **message.options}
+        ):
             raise MessageError(told)
         asked = await run_request(message, request.app.state.data_dir)
     except MessageError as error:
@@ -265,6 +267,8 @@ class Session:
     async def _start(self, order: RunOrder) -> None:
         labels = {"run": order.run, "edit": order.edit}
         order.options = self._classroom.locks.open_options(order.options)
+        if order.against is not None:
+            order.against.options = self._classroom.locks.open_options(order.against.options)
         try:
             request = await run_request(order, self._data_dir)
         except MessageError as error:

@@ -35,9 +35,11 @@ import { showRest } from "./stages/rest.js";
 import { exportAs } from "./exports/exports.js";
 import { startOpening } from "./exports/opening.js";
 import { startQueues } from "./stages/queues.js";
-import { compareLevels, exportRun, run, setTarget, startRuns, stop } from "./run/run.js";
+import { startSides, swapSides, toggleComparison } from "./compare/sides.js";
+import { exportRuns, exportTable } from "./run/history.js";
+import { compareLevels, exportRun, run, runBoth, setTarget, startRuns, stop } from "./run/run.js";
 import { resetMachine } from "./run/machine.js";
-import { chooseLevel, resetSize, showOptions, startSettings, toggleComparison, toggleSwitch } from "./model/settings.js";
+import { chooseLevel, resetSize, showOptions, startSettings, toggleSwitch } from "./model/settings.js";
 import { closeStory, leaveFor, openStory, startStory, stepStory, tellLater, tellMachineCode } from "./story/story.js";
 import { connect } from "./socket.js";
 import { freshPane, on, recall, recallFrom, state } from "./state.js";
@@ -85,11 +87,15 @@ const actions = {
   reconnect: connect,
   rest: (element) => showRest(paneElements()[paneOf(element)]),
   run,
+  "run-both": runBoth,
   "run-json": exportRun,
+  "runs-csv": exportTable,
+  "runs-json": exportRuns,
   save: (element) => download(paneOf(element)),
   share,
   "size-reset": resetSize,
   stop: () => stop(),
+  "swap-sides": swapSides,
   story: (element) => openStory(element.dataset.operation ? Number(element.dataset.operation) : undefined),
   "story-after": () => stepStory(1),
   "story-before": () => stepStory(-1),
@@ -152,6 +158,14 @@ function adopt(kept) {
 }
 
 // A link pasted into this tab changes only the hash. What the page itself writes there makes no such event.
+function startRestoring() {
+  on("restore", ({ text, sizes, default_sizes: defaultSizes, options, schedule, data, against }) => {
+    const side = against ? { sizes: against.sizes, options: against.options, schedule: against.schedule } : null;
+    const { example } = state;
+    adopt({ text, sizes, defaultSizes, options, schedule, data, against: side, panes: [], layout: state.layout, story: state.story, example });
+  });
+}
+
 function startLinks() {
   window.addEventListener("hashchange", () => {
     if (!/^#1\./.test(location.hash)) return;
@@ -204,6 +218,7 @@ function start() {
   startLink();
   startStory();
   startSettings();
+  startSides();
   startClicks();
   startNaming();
   nameExample(example, shown);
@@ -234,6 +249,7 @@ function start() {
       replaceText(text);
     },
   );
+  startRestoring();
   startArranging();
   startGuide(adopt);
 }

@@ -141,6 +141,8 @@ export interface GoodFacts extends AnyFacts {
   operations: Operation[];
   effects: Record<string, string>;
   heeded: string[];
+  /** Side A of a comparison, where it compiles. */
+  against: Pick<GoodFacts, "sizes" | "options" | "schedule" | "programs"> | null;
 }
 export interface BadFacts extends AnyFacts {
   ok: false;
@@ -297,6 +299,25 @@ export interface Checked {
   inverses?: Preparation;
   /** Of an op. */
   preprocessing?: Step[];
+  /** Side A, where two sides were compared. */
+  against?: Against;
+}
+/** runtime/against.py: side A with its times or cycles; without a ratio where there are none, for a `reason`. */
+export interface Against extends Partial<Times> {
+  sizes: Sizes;
+  options: Options;
+  schedule: Schedule;
+  reason: string;
+  cycles?: number;
+  of_a?: Ratio;
+}
+/** How many times as much B takes as A; with an interval where it was measured. */
+export interface Ratio {
+  ratio: number;
+  low?: number;
+  high?: number;
+  level?: number;
+  pairs?: number;
 }
 /** No figure of a wrong result is shown. */
 export interface Wrong extends Checked {
@@ -336,12 +357,16 @@ export interface Times {
   median_ms: number;
   p5_ms: number;
   p95_ms: number;
-  warm_ms: number | null;
+  warm_ms?: number | null;
 }
-export interface CpuResult extends Checked {
+export interface CpuResult extends Checked, Times {
   matches_reference: true;
   target: "cpu";
-  median_ms: number;
+  /** Of the first run, which finds cold caches and is no repeat. */
+  first_ms: number;
+  /** A sentence where the times spread too far to be trusted. */
+  unsteady: string;
+  peers?: Peer[];
   compile_ms: number;
   peak_bytes: number;
 }
@@ -445,6 +470,8 @@ export type Levels = Map<string, DaeResult>;
 
 interface AnyRun {
   number: number;
+  /** What was asked. */
+  order: RunOrder;
   edit: number;
   family: Family;
   status: "queued" | "running";
@@ -472,28 +499,47 @@ export interface SimulatedRun extends AnyRun {
   levels?: Levels;
 }
 export type Run = TimedRun | SimulatedRun;
+/** A run of the history, as the browser keeps it. */
+export interface Entry {
+  at: string;
+  order: RunOrder;
+  figure: string;
+  source: string;
+  sizes: Sizes;
+  median_ms: number | null;
+  p5_ms: number | null;
+  p95_ms: number | null;
+  cycles: number | null;
+  /** How many repeats a run that did not end had measured. */
+  partial: number;
+}
 
 /** What the page says over the WebSocket: web/messages.py. */
 export type Order =
   | { type: "cancel"; run: number }
   | { type: "resume"; run: number; edit: number; at: string }
-  | {
-      type: "run";
-      run: number;
-      edit: number;
-      on: Target;
-      text: string;
-      sizes: Sizes;
-      default_sizes: Sizes;
-      options: Options;
-  schedule: Schedule;
-      data: string;
-      batch: number;
-      compiled: { program: string; sizes: Sizes; options: Options } | null;
-      repeat?: number;
-      machine?: Record<string, number>;
-      peers?: boolean;
-    };
+  | RunOrder;
+export interface RunOrder extends Choices {
+  type: "run";
+  run: number;
+  edit: number;
+  on: Target;
+  text: string;
+  default_sizes: Sizes;
+  data: string;
+  batch: number;
+  compiled: ShownProgram | null;
+  repeat?: number;
+  machine?: Record<string, number>;
+  peers?: boolean;
+  against?: Choices & { compiled: ShownProgram | null };
+}
+/** What the stages show, which the server holds a run against. */
+export interface ShownProgram {
+  program: string;
+  sizes: Sizes;
+  options: Options;
+}
 
 // --- what modules tell each other: state.js
 
@@ -525,6 +571,8 @@ export interface Events {
   data: { name: string; family: Family };
   /** The list of data sets is that of the newest definition. */
   listed: void;
+  /** A run of the history is to be brought back. */
+  restore: RunOrder;
   simulated: DaeResult;
   /** A run has ended well. */
   ran: CpuResult | GpuResult | DaeResult;

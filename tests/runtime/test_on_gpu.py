@@ -49,6 +49,18 @@ def run(family: str, **fields: Any) -> list[dict[str, Any]]:
     return events
 
 
+def test_side_a_of_a_comparison_takes_turns_with_ours(fake_cuda: Any) -> None:
+    side = {"sizes": {"F": 8, "G": 3}, "options": {"compact": False}, "schedule": {}}
+    *before, last = run("layer", against=side, repeat=40)
+    assert last["matches_reference"]
+    assert last["against"]["reason"] == ""
+    assert last["against"]["sizes"] == side["sizes"]
+    assert len(last["against"]["samples_ms"]) == last["against"]["of_a"]["pairs"] == 40
+    turns = [event.get("of", "") for event in before if event["event"] == "sample"]
+    assert turns == ["", "A", "A", ""] * 20
+    assert last["peers"] == []
+
+
 @pytest.mark.parametrize("grad", [False, True])
 @pytest.mark.parametrize("family", CASES)
 def test_every_family_runs_with_and_without_gradients(fake_cuda: Any, family: str, grad: bool) -> None:
@@ -160,7 +172,7 @@ def test_a_peer_takes_turns_and_its_figures_are_beside_ours(
     assert len(peer["samples_ms"]) == 4
     assert peer["ratio"] == peer["median_ms"] / last["median_ms"]
     turns = [event.get("of", "") for event in before if event["event"] == "sample"]
-    assert turns == ["", "eager PyTorch"] * 4
+    assert turns == ["", "eager PyTorch", "eager PyTorch", ""] * 2
     assert "eager PyTorch" in summary(last)
 
 

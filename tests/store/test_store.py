@@ -261,3 +261,25 @@ def test_what_the_store_tells_has_no_password() -> None:
 def test_addresses_of_no_store(address: str) -> None:
     with pytest.raises(AddressError):
         Store(address)
+
+
+def test_a_run_that_nobody_ended_is_lost_after_a_while_and_one_that_ended_still_says_what_was_asked(
+    address: str,
+) -> None:
+    async def work(store: Store) -> None:
+        for name in ("killed", "ended"):
+            await store.accept(name, "student a", "model", {"on": "cpu"})
+        await store.end("ended", {"event": "result"})
+        for _ in range(10):
+            await store.items("student b", "run")
+        assert await store.item("student a", "run", "killed")
+        states = {item.id: item for item in await store.items("student a", "run")}
+        assert states["killed"].state == "queued"
+        for _ in range(40):
+            await store.accept("newer", "student a", "model", {})
+        states = {item.id: item for item in await store.items("student a", "run")}
+        assert (states["killed"].state, states["newer"].state) == ("lost", "queued")
+        assert states["ended"].state == "ended"
+        assert states["ended"].body == {"asked": {"on": "cpu"}, "last": {"event": "result"}}
+
+    using(address, work, Bounds(run_seconds=30))

@@ -1,4 +1,4 @@
-"""What a run on a GPU is timed beside: the same model as its user would write it today, on the same data.
+"""What a run on a GPU or a CPU is timed beside: the same model as its user would write it today, on the same data.
 
 The model is compiled without what a user's text does not do (reordering, compaction, a derived backward pass), and its
 graph evaluated operator by operator: see `peer_torch`. Gradients are PyTorch's own.
@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import functools
 import importlib.util
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
+
+import numpy as np
 
 from explorer.runtime.reference.compare import Check, worst
 from explorer.runtime.runs.request import Outcome, Setup, how_far
@@ -61,34 +63,34 @@ class Peer:
             self.reason = f"its {name} differs from the reference's{how_far(checks[name])}"
         return self
 
-    def to_json(self, ours: Times) -> dict[str, Any]:
+    def to_json(self, ours: Sequence[float]) -> dict[str, Any]:
         """Its times, how many of ours its median takes, its error, and the reason where it has no times."""
         shown = self.times if not self.reason else Times()
         return {
             "name": self.name,
             "reason": self.reason,
             **shown.to_json(),
-            "ratio": shown.median / ours.median if shown.cold else None,
+            "ratio": shown.median / float(np.median(ours)) if shown.cold and ours else None,
             "max_relative_error": None if self.check is None else self.check.max_relative_error,
         }
 
 
-def peers_of(setup: Setup) -> list[Peer]:
-    """The peers that this machine has for a run on its GPU: none without PyTorch for CUDA."""
-    return [eager(setup, "cuda")] if _has_torch() else []
+def peers_of(setup: Setup, device: str = "cuda") -> list[Peer]:
+    """The peers that this machine has for a run on its GPU or CPU: none without PyTorch, for CUDA where that is it."""
+    return [eager(setup, device)] if _has_torch(device) else []
 
 
 def all_peers_of(setup: Setup) -> list[Peer]:
     """Those and torch.compile's, which takes up to minutes to compile."""
-    return [*peers_of(setup), eager(setup, "cuda", compiled=True)] if _has_torch() else []
+    return [*peers_of(setup), eager(setup, "cuda", compiled=True)] if _has_torch("cuda") else []
 
 
-def _has_torch() -> bool:
+def _has_torch(device: str) -> bool:
     if importlib.util.find_spec("torch") is None:
         return False
     import torch
 
-    return bool(torch.cuda.is_available())
+    return device == "cpu" or bool(torch.cuda.is_available())
 
 
 def eager(setup: Setup, device: str, compiled: bool = False) -> Peer:

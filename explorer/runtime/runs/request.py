@@ -94,10 +94,11 @@ class RunRequest(ModelRequest):
 
     `compiled` is what a reader has been shown: the digest of the `program` of the target's stage, and the `sizes` and
     `options` of its compilation. A run of any other program is refused; where there is none, nothing was shown.
-    `machine` sets parameters of the simulated machine by name, `peers` times PyTorch beside a run on a GPU.
-    `written` is the text of a DLC program that "dae" runs in the place of the compiled one, `memory` the most bytes
-    that the run's arrays may take, None where it is what there is. `expected` is a text that must give the same
-    results (`expected.py`).
+    `machine` sets parameters of the simulated machine by name, `peers` times PyTorch beside a run on a GPU or a CPU,
+    None on a GPU alone. `written` is the text of a DLC program that "dae" runs in the place of the compiled one,
+    `memory` the most bytes that the run's arrays may take, None where it is what there is. `expected` is a text that
+    must give the same results (`expected.py`). `against` are the `sizes`, `options` and `schedule` of side A of a
+    comparison, of which this is side B (`against.py`).
     """
 
     on: TargetName
@@ -107,10 +108,16 @@ class RunRequest(ModelRequest):
     repeat: int = DEFAULT_REPEAT
     seed: int = 0
     machine: Mapping[str, int | float] = field(default_factory=dict)
-    peers: bool = True
+    peers: bool | None = None
     written: str = ""
     expected: str = ""
+    against: Mapping[str, Any] | None = None
     memory: int | None = MEMORY_LIMIT
+
+    @property
+    def beside_peers(self) -> bool:
+        """Whether PyTorch is timed beside it."""
+        return self.on == "gpu" if self.peers is None else self.peers
 
     def to_json(self) -> dict[str, Any]:
         return asdict(self)
@@ -133,8 +140,8 @@ class Setup(ABC):
     """A compiled model with its data, its tensors, and the result that they must give.
 
     `bounds` is the result with what float32 may differ by; `gradients` is filled in when they are checked. `sizes_from`
-    says by dim where its size is from, where data may fix it. Where there is a `sample`, `bounds` has the rows that are
-    checked, which `part` gives: the model on what they depend on."""
+    says by dim where its size is from, where data may fix it, and `against` is side A of a comparison. Where there is
+    a `sample`, `bounds` has the rows that are checked, which `part` gives: the model on what they depend on."""
 
     request: RunRequest
     compilation: Compilation
@@ -145,6 +152,7 @@ class Setup(ABC):
     sizes_from: Mapping[str, str] = field(default_factory=dict)
     sample: Sample | None = None
     part: Meaning | None = None
+    against: Setup | None = None
 
     renews = False
     """Whether every run is of a new batch, so that checking and grouping its ids belongs to a run's time."""

@@ -129,7 +129,7 @@ TARGETS: dict[TargetName, Target] = {
         source="measured",
         run="explorer.runtime.on_cpu",
         computing=_on_cpu,
-        reads=frozenset({"repeat"}),
+        reads=frozenset({"repeat", "peers"}),
     ),
     "dae": Target(
         name="dae",

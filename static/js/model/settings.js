@@ -1,5 +1,5 @@
 // Sizes and options: what they are, and an edit when they change.
-import { edited, repaint } from "./compile.js";
+import { edited } from "./compile.js";
 import { around, byId, need, query, queryAll } from "../dom.js";
 import { on, state, SUMS, WORDS } from "../state.js";
 /** @import { Facts, HtmxSwap, Options } from "../types.d.ts" */
@@ -168,19 +168,6 @@ function numberEvent({ target }) {
   setOption(name, value);
 }
 
-// Side A is what was chosen when the comparison began; side B what the reader makes of it.
-export function toggleComparison() {
-  state.against = state.against ? null : {
-    sizes: { ...state.sizes },
-    options: { ...state.options },
-    schedule: { ...state.schedule },
-  };
-  showComparison();
-  repaint();
-}
-
-const showComparison = () => byId("compare").setAttribute("aria-pressed", String(state.against !== null));
-
 /**
  * What each option does to the model in hand, in place of what it bears on in general.
  * @param {Facts} facts
@@ -241,7 +228,6 @@ export function showOptions() {
   if ([...SUMS, "balance", "popular"].some((name) => name in others)) byId("sums", HTMLDetailsElement).open = true;
   showChunks();
   showLevel();
-  showComparison();
   for (const name of numberNames()) {
     showNumber(name, Number(state.options[name] ?? usualNumber(name)));
   }

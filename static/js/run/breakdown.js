@@ -5,7 +5,7 @@ import { levelOf } from "./levels.js";
 /** @typedef {[name: string, value: string | null | undefined]} Row */
 
 /** @param {Child[]} parts */
-const fill = (...parts) => byId("run-detail").replaceChildren(...parts.flatMap((part) => part ?? []));
+const fill = (...parts) => byId("run-detail").append(...parts.flatMap((part) => part ?? []));
 
 /** @param {Row[]} rows those without a value are left out */
 const table = (...rows) =>

@@ -1,5 +1,5 @@
 // The header of the run panel: always the same parts in the same places, of the run on its way or of the last one.
-import { ownTimes } from "./device.js";
+import { ownTimes, ratioInWords, unitOf } from "./beside.js";
 import { byId, h, icon, ms, whole } from "../dom.js";
 import { coreRange, levelOf, speedup, times } from "./levels.js";
 import { isTimed } from "./results.js";
@@ -82,7 +82,9 @@ function summary(run, reason) {
  * @returns {HTMLElement[]}
  */
 function moreFigures(run, result) {
-  if (!result.matches_reference || result.target === "cpu") return [];
+  if (!result.matches_reference) return [];
+  if (result.against?.of_a) return [h("span.num", ratioInWords(result.against.of_a, unitOf(result)).split(";")[0])];
+  if (result.target === "cpu") return [];
   if (result.target === "gpu") return deviceFigures(result);
   return simulatedFigures(result, isTimed(run) ? undefined : run.levels);
 }

@@ -1,12 +1,13 @@
 // What a run shows while it goes and when it has ended.
 import { showLimits, showPrepared, showTraffic } from "./breakdown.js";
 import { quantile, timesChart } from "./charts.js";
-import { ownTimes, showBeside, showKernels, showRoofline } from "./device.js";
-import { byId, h, icon, many, message, ms, short, whole } from "../dom.js";
+import { ownTimes, showBeside, simulatedSides } from "./beside.js";
+import { showKernels, showRoofline } from "./device.js";
+import { byId, h, icon, many, message, ms, whole } from "../dom.js";
 import { busyShare, forgetPlane, hasPlane, rememberLevel, showCycles, showPlane } from "./levels.js";
 import { emit, on } from "../state.js";
 import { forgetTimeline, redrawTimeline, showTimeline } from "../timeline/timeline.js";
-/** @import { Checked, DaeResult, Failed, GpuResult, Queued, Result, Right, Run, SimulatedRun, TimedRun } from "../types.d.ts" */
+/** @import { Checked, CpuResult, DaeResult, Failed, GpuResult, Queued, Result, Right, Run, SimulatedRun, TimedRun } from "../types.d.ts" */
 
 /** @typedef {{ draw(): void, finish(result: Right): void }} Panel what a run is drawn into */
 
@@ -59,13 +60,16 @@ export function showStarted(run) {
 /** @param {Run} run */
 const makePanel = (run) => (isTimed(run) ? timesPanel(run) : queuesPanel(run));
 
+const FIRST = "The run that is checked, with cold caches; it is not among the repeats";
+
 /**
  * @param {TimedRun} run
  * @returns {Panel}
  */
 function timesPanel(run) {
-  const figures = { median: h("span.big", "–"), spread: h("span.v", "–"), least: h("span.v", "–"), warm: h("span.v", "–") };
+  const figures = { median: h("span.big", "–"), spread: h("span.v", "–"), least: h("span.v", "–"), apart: h("span.v", "–") };
   const isGpu = run.target === "gpu";
+  const note = h("p.unsteady", { role: "note" });
   const canvas = h("div.chart", { role: "img", "aria-label": "Milliseconds of each repeat" });
   byId("run-main").replaceChildren(
     h("div.ch", h("h3", "Time per repeat")),
@@ -74,14 +78,15 @@ function timesPanel(run) {
       h("div", figures.median),
       h("div", h("span.label", "p5 to p95"), figures.spread),
       h("div", h("span.label", "least"), figures.least),
-      isGpu ? h("div", h("span.label", "warm"), figures.warm) : null,
+      h("div", { title: isGpu ? "" : FIRST }, h("span.label", isGpu ? "warm" : "first run"), figures.apart),
     ),
+    note,
     h("span.label", isGpu ? "ms, cold" : "ms"),
     canvas,
   );
   const chart = timesChart(canvas, run.settings.repeat);
   charts = [chart];
-  const drawBeside = isGpu ? showBeside(run) : () => {};
+  const drawBeside = hasOthers(run) ? showBeside(run) : () => {};
   return {
     draw() {
       drawBeside();
@@ -95,10 +100,19 @@ function timesPanel(run) {
     },
     finish(result) {
       this.draw();
-      if (result.target === "gpu") figures.warm.textContent = ms(result.warm_ms);
+      if (result.target === "gpu") figures.apart.textContent = ms(result.warm_ms);
+      if (result.target !== "cpu") return;
+      figures.apart.textContent = ms(result.first_ms);
+      note.textContent = result.unsteady;
     },
   };
 }
+
+/**
+ * Whether something is timed by turns with it.
+ * @param {TimedRun} run
+ */
+const hasOthers = ({ target, order }) => target === "gpu" || !!order.against || !!order.peers;
 
 /**
  * @param {SimulatedRun} run
@@ -124,8 +138,12 @@ export function showSample() {
   frame = requestAnimationFrame(() => live?.draw());
 }
 
-/** @param {Failed} outcome */
-export function showFailure({ kind, title, message: sentence, hint }) {
+/**
+ * What was measured until a run was stopped is kept.
+ * @param {Run} run
+ * @param {Failed} outcome
+ */
+export function showFailure(run, { kind, title, message: sentence, hint }) {
   /** @type {Record<string, string>} */
   const titles = {
     timeout: "Stopped: it took too long",
@@ -139,11 +157,16 @@ export function showFailure({ kind, title, message: sentence, hint }) {
   };
   const sign = kind === "cancelled" || kind === "superseded" ? "info" : kind === "timeout" ? "clock" : "err";
   cancelAnimationFrame(frame);
+  byId("run-check").replaceChildren(h("span"), h("span.dim", "no result to check"));
+  if (isTimed(run) && run.samples.length && live) {
+    live.draw();
+    byId("run-main").prepend(h("p.unsteady", `${title ?? titles[kind]}: ${sentence}`));
+    return;
+  }
   byId("run-main").replaceChildren(
     message(sign, title ?? titles[kind] ?? titles.error, [sentence, hint].filter(Boolean).join(" ")),
   );
   clearColumns();
-  byId("run-check").replaceChildren(h("span"), h("span.dim", "no result to check"));
 }
 
 /**
@@ -162,9 +185,19 @@ export function showResult(run, result) {
   }
   live ??= makePanel(run);
   live.finish(result);
-  if (result.target === "cpu") showLimits(result);
+  if (result.target === "cpu" && isTimed(run)) showOnCpu(run, result);
   else if (result.target === "gpu" && isTimed(run)) showOnGpu(run, result);
   else if (result.target === "dae" && !isTimed(run)) showSimulated(run, result);
+}
+
+/**
+ * @param {TimedRun} run
+ * @param {CpuResult} result
+ */
+function showOnCpu(run, result) {
+  if (hasOthers(run)) showBeside(run, result);
+  else byId("run-detail").replaceChildren();
+  showLimits(result);
 }
 
 /**
@@ -185,6 +218,7 @@ function showOnGpu(run, result) {
 function showSimulated(run, result) {
   run.levels = rememberLevel(run.key, result);
   showCycles(byId("run-detail"), result, run.levels, compareButton());
+  byId("run-detail").prepend(...simulatedSides(result));
   byId("run-plane").hidden = !hasPlane(run.levels);
   if (hasPlane(run.levels)) showPlane(byId("run-plane"), result, run.levels);
   showTraffic(result);
@@ -245,33 +279,6 @@ function showCheck(result) {
   const anew = result.repeated ? "begun anew: the worker that did it first died" : "";
   const rest = [data, sizes, anew].filter(Boolean).flatMap((line) => [h("span"), h("span.dim", line)]);
   byId("run-check").replaceChildren(sign, text, h("span"), sub, ...rest);
-}
-
-/** @param {Run} run */
-const levelName = ({ target, outcome }) =>
-  target === "dae" && outcome?.event === "result" && outcome.options.opt !== undefined ? `opt${outcome.options.opt}` : "";
-/** @param {Run} run */
-const dataName = ({ family, settings }) =>
-  family === "score" ? `batch ${whole(settings.batch)}` : settings.data;
-
-/** @param {Result | Failed | undefined} outcome */
-function figureOf(outcome) {
-  if (outcome?.event !== "result") return outcome?.kind;
-  if (!outcome.matches_reference) return "wrong";
-  return outcome.target === "dae" ? `${short(outcome.cycles)} cycles` : `${ms(outcome.median_ms)} ms`;
-}
-
-/** @param {Run[]} history the newest first */
-export function showHistory(history) {
-  const rows = history.map((run, at) =>
-    h(
-      at === 0 ? "tr.me" : "tr",
-      h("td", String(run.number)),
-      h("td.wrap", [run.target, levelName(run), `edit ${run.edit}`, dataName(run)].filter(Boolean).join(", ")),
-      h("td", figureOf(run.outcome)),
-    ),
-  );
-  byId("run-history", HTMLTableElement).tBodies[0].replaceChildren(...rows);
 }
 
 on("theme", () => {

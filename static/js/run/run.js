@@ -3,6 +3,7 @@ import { compileNow } from "../model/compile.js";
 import { chosenData, familyInHand, isListed, startData } from "./data.js";
 import { byId } from "../dom.js";
 import { paintHeader } from "./header.js";
+import { remember, startHistory } from "./history.js";
 import { knownLevels } from "./levels.js";
 import { machineValues, parameter, startMachine } from "./machine.js";
 import { save } from "../stages/panes.js";
@@ -12,7 +13,6 @@ import {
   sizesInWords,
   showBlank,
   showFailure,
-  showHistory,
   showQueued,
   showResult,
   showSample,
@@ -21,13 +21,11 @@ import {
 import { batchSize, chosenTarget, hindrance, repeats, showTarget, withPeers } from "./setup.js";
 import { send } from "../socket.js";
 import { emit, isCurrent, on, state } from "../state.js";
-/** @import { Failed, GoodFacts, Options, Order, Result, Run, RunEvent, Sample, Target } from "../types.d.ts" */
+/** @import { Failed, GoodFacts, Options, Result, Run, RunEvent, RunOrder, Sample, Target } from "../types.d.ts" */
 
 let number = 0;
 /** @type {Run | null} the run on its way, or the last one */
 let current = null;
-/** @type {Run[]} those that have ended, the newest first */
-const history = [];
 let isWanted = false; // a run was asked for while the stages showed an older edit: it waits for the newest
 /** @type {number[]} what is still to come of a comparison */
 let levelsToRun = [];
@@ -45,6 +43,14 @@ export function setTarget(name) {
 
 // Whether the stages and the list of data are those of the newest edit.
 const isReady = () => isCurrent() && isListed();
+
+/** Both sides of a comparison, by turns. */
+export function runBoth() {
+  levelsToRun = [];
+  isWanted = false;
+  if (!isReady()) return say("The newest edit is still compiling.");
+  start({}, false, true);
+}
 
 export function run() {
   levelsToRun = [];
@@ -73,14 +79,14 @@ function runNextLevel() {
 }
 
 /** @param {Options} changed what differs from the options of the page */
-function start(changed, isComparison = false) {
+function start(changed, isComparison = false, againstA = false) {
   const reason = hindrance();
   if (reason) return say(reason);
   const { facts } = state;
   if (!facts?.ok) return;
   if (isRunning()) stop("superseded");
   number += 1;
-  const order = orderOf(facts, changed);
+  const order = orderOf(facts, changed, againstA);
   const key = JSON.stringify({ ...order, run: 0, edit: 0, compiled: null, options: { ...order.options, opt: 0 } });
   current = runOf(order, key, isComparison);
   send(order);
@@ -94,9 +100,10 @@ function start(changed, isComparison = false) {
 /**
  * @param {GoodFacts} facts
  * @param {Options} changed
- * @returns {Extract<Order, { type: "run" }>}
+ * @param {boolean} againstA
+ * @returns {RunOrder}
  */
-function orderOf(facts, changed) {
+function orderOf(facts, changed, againstA) {
   const { text, sizes, defaultSizes, schedule, edit } = state;
   const target = chosenTarget();
   // What the stages show, which the server holds the run against; a level that they do not show says its own name.
@@ -113,20 +120,31 @@ function orderOf(facts, changed) {
     on: target,
     data: chosenData(),
     batch: batchSize(),
-    compiled: isShown ? { program: facts.programs[target] ?? "", sizes: facts.sizes, options: facts.options } : null,
+    compiled: isShown ? shownOf(facts, target) : null,
     ...(target === "dae" ? { machine: machineValues() } : { repeat: repeats() }),
-    ...(target === "gpu" ? { peers: withPeers() } : {}),
+    ...(target === "dae" ? {} : { peers: withPeers(target) }),
+    ...(againstA && state.against
+      ? { against: { ...state.against, compiled: facts.against && shownOf(facts.against, target) } }
+      : {}),
   };
 }
 
 /**
- * @param {Extract<Order, { type: "run" }>} order
+ * What the stages show of a side, which the server holds the run against.
+ * @param {Pick<GoodFacts, "programs" | "sizes" | "options">} side
+ * @param {Target} target
+ */
+const shownOf = ({ programs, sizes, options }, target) => ({ program: programs[target] ?? "", sizes, options });
+
+/**
+ * @param {RunOrder} order
  * @param {string} key
  * @param {boolean} isComparison
  * @returns {Run}
  */
-function runOf({ run: ordered, edit, on: target, data, batch }, key, isComparison) {
-  const common = { number: ordered, edit, family: familyInHand(), status: /** @type {const} */ ("queued"), key, isComparison };
+function runOf(order, key, isComparison) {
+  const { run: ordered, edit, on: target, data, batch } = order;
+  const common = { number: ordered, order, edit, family: familyInHand(), status: /** @type {const} */ ("queued"), key, isComparison };
   if (target !== "dae") return { ...common, target, samples: [], settings: { data, batch, repeat: repeats() } };
   return { ...common, target, samples: [], settings: { data, batch, queue: parameter("queue_bytes") } };
 }
@@ -138,10 +156,26 @@ export function stop(kind = "cancelled") {
   if (!going) return;
   send({ type: "cancel", run: going.number });
   const [title, message] = {
-    cancelled: ["Stopped", `You stopped run ${going.number}. Nothing of it is kept.`],
-    superseded: [`Stopped by edit ${state.edit}`, "The model or a setting changed while this ran."],
+    cancelled: ["Stopped", `You stopped run ${going.number}. ${keptOf(going)}`],
+    superseded: [`Stopped by edit ${state.edit}`, `The program or its data changed while this ran. ${keptOf(going)}`],
   }[kind];
   end(going, { event: "failed", kind, title, message, hint: "Press Run to run what the editor shows." });
+}
+
+/** @param {Run} going */
+const keptOf = (going) =>
+  isTimed(going) && going.samples.length ? "The repeats until then are kept." : "Nothing was measured yet.";
+
+/**
+ * Whether what a run takes is what the page shows now: a comment or another pane's option changes nothing of it.
+ * @param {Run} going
+ * @param {GoodFacts} facts
+ */
+function isOf({ order }, facts) {
+  const { compiled, against } = order;
+  if (!compiled || !!against) return order.edit === facts.edit;
+  const isSame = compiled.program === facts.programs[order.on] && JSON.stringify(compiled.sizes) === JSON.stringify(facts.sizes);
+  return isSame && (facts.family === "score" || order.data === facts.data);
 }
 
 /**
@@ -153,10 +187,8 @@ function end(going, outcome) {
   if (outcome.event === "result") {
     showResult(going, outcome);
     if (outcome.matches_reference) emit("ran", outcome);
-  } else showFailure(outcome);
-  history.unshift(going);
-  history.splice(20);
-  showHistory(history);
+  } else showFailure(going, outcome);
+  remember(going, outcome);
   paint();
   if (outcome.event === "result" && levelsToRun.length) return runNextLevel();
   const said = [...byId("run-summary").childNodes].map((part) => part.textContent).filter(Boolean);
@@ -202,6 +234,19 @@ function addSample(going, sample) {
   showSample();
 }
 
+/**
+ * Where and how much a run of the history took; its text and options the page brings back.
+ * @param {RunOrder} order
+ */
+function restore({ on: target, batch, repeat, data }) {
+  setTarget(target);
+  const list = byId("run-data", HTMLSelectElement);
+  if ([...list.options].some(({ value }) => value === data)) list.value = data;
+  byId("run-batch", HTMLInputElement).value = String(batch);
+  if (repeat) byId("run-repeat", HTMLInputElement).value = String(repeat);
+  paint();
+}
+
 export function exportRun() {
   if (!current?.outcome) return;
   save(`run-${current.number}.json`, JSON.stringify(current.outcome, null, 1), "application/json");
@@ -234,14 +279,18 @@ export function startRuns() {
   startMachine();
   byId("dock-body").addEventListener("input", paint);
   startData();
+  startHistory();
+  on("restore", restore);
   on("listed", runIfWanted);
   on("run-event", receive);
   on("tab", (name) => name === "run" && toggleDock(true));
   on("edited", () => {
     isWanted = false;
-    if (isRunning()) stop("superseded");
   });
-  on("facts", ({ sizes, sizes_from: sources }) => {
+  on("facts", (facts) => {
+    const going = running();
+    if (going && facts.ok && isCurrent() && !isOf(going, facts)) stop("superseded");
+    const { sizes, sizes_from: sources } = facts;
     if (sizes) byId("run-sizes").textContent = sizesInWords(sizes, sources);
     if (isCurrent()) paint();
     runIfWanted();

@@ -24,7 +24,8 @@ const field = (id) => byId(id, HTMLInputElement);
 
 export const batchSize = () => Number(field("run-batch").value);
 export const repeats = () => Number(field("run-repeat").value);
-export const withPeers = () => field("run-peers").checked;
+/** @param {Target} on */
+export const withPeers = (on) => field(on === "gpu" ? "run-peers" : "run-cpu-peers").checked;
 
 /** @typedef {{ id: string, name: string }} Field */
 const BATCH = { id: "run-batch", name: "batch" };

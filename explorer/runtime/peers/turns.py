@@ -1,0 +1,40 @@
+"""Times of several programs taken by turns, so that what slows the machine down slows all of them down alike."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+
+from explorer.runtime.runs.events import Event, timed_sample
+
+SIDE_A = "A"
+"""What the other side of a comparison is called, beside ours, which is its side B."""
+
+
+@dataclass
+class Contender:
+    """One program: `measure` runs it once and gives milliseconds, None where it has failed. It is measured `most` times
+    at most, spread over all turns. Ours has no name."""
+
+    name: str
+    measure: Callable[[], float | None]
+    most: int = 1_000_000
+    samples: list[float] = field(default_factory=list)
+
+    def has_turn(self, index: int, repeat: int) -> bool:
+        """Whether it is measured at this turn of so many."""
+        return index % -(-repeat // self.most) == 0
+
+
+def by_turns(contenders: Sequence[Contender], repeat: int) -> Iterator[Event]:
+    """Fills in the samples of all, a sample each a turn, in the other order at every second turn: who comes second
+    finds the caches and the clock as the first one left them. Ends early where the first, which is ours, fails."""
+    for index in range(repeat):
+        turn = [each for each in contenders if each.has_turn(index, repeat)]
+        for contender in reversed(turn) if index % 2 else turn:
+            ms = contender.measure()
+            if ms is not None:
+                contender.samples.append(ms)
+                yield timed_sample(index, ms, of=contender.name)
+            elif contender is contenders[0]:
+                return

@@ -1,0 +1,67 @@
+"""The history of runs: what changed between them, brought back by a click and over a reload; and what stops a run."""
+
+from __future__ import annotations
+
+import csv
+import json
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Page, expect
+
+from tests.browser.conftest import OpenPage
+from tests.browser.driving import change, edit_of, editor_text, expect_edit_after, run_on
+
+pytestmark = pytest.mark.browser
+
+
+def rows(page: Page) -> list[str]:
+    return page.locator("#run-history tr").all_inner_texts()
+
+
+def test_runs_say_what_changed_come_back_and_outlive_the_page(open_page: OpenPage, tmp_path: Path) -> None:
+    page = open_page()
+    edit = edit_of(page)
+    page.locator("#run-repeat").evaluate("field => field.value = 5")
+    run_on(page, "cpu", 16)
+    expect(page.locator("#run-history tr")).to_have_count(1)
+    change(page, "D = 64", "D = 32")
+    expect_edit_after(page, edit)
+    run_on(page, "cpu", 32)
+    expect(page.locator("#run-history tr")).to_have_count(2)
+    newest = rows(page)[0]
+    assert "text" in newest
+    assert "D 64 → 32" in newest
+    assert "batch 16 → 32" in newest
+    page.reload()
+    edit = edit_of(page)
+    page.locator("#dock-toggle").click()
+    expect(page.locator("#run-history tr")).to_have_count(2)
+    page.locator("#run-history [data-again]").last.click()
+    expect_edit_after(page, edit)
+    assert "D = 64" in editor_text(page)
+    expect(page.locator("#run-batch")).to_have_value("16")
+    expect(page.locator('.seg [data-target="cpu"]')).to_have_attribute("aria-pressed", "true")
+    for act, name in (("runs-csv", "runs.csv"), ("runs-json", "runs.json")):
+        with page.expect_download() as download:
+            page.locator(f'[data-act="{act}"]').click()
+        download.value.save_as(tmp_path / name)
+    table = list(csv.DictReader((tmp_path / "runs.csv").open()))
+    kept = json.loads((tmp_path / "runs.json").read_text())
+    assert [float(row["median_ms"]) for row in table] == [entry["median_ms"] for entry in kept]
+    assert [row["source"] for row in table] == ["measured", "measured"]
+
+
+def test_an_edit_that_changes_no_program_stops_no_run_and_a_stopped_one_keeps_its_repeats(open_page: OpenPage) -> None:
+    page = open_page()
+    edit = edit_of(page)
+    page.locator("#run-repeat").evaluate("field => field.value = 1000")
+    run_on(page, "cpu", 16384)
+    expect(page.locator("#run-summary")).to_contain_text(" of 1000")
+    change(page, "dim D = 64", "# The sizes of Freebase.\ndim D = 64")
+    expect_edit_after(page, edit)
+    expect(page.locator("#stop")).to_be_visible()
+    page.locator("#stop").click()
+    expect(page.locator("#run-main .unsteady").first).to_contain_text("The repeats until then are kept.")
+    expect(page.locator("#run-main .big")).to_contain_text("ms median")
+    expect(page.locator("#run-history tr").first).to_contain_text("of 1000 repeats")
