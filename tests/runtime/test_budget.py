@@ -16,9 +16,9 @@ from benchmarks._growing import GROWING
 from explorer.compiler import stages, to_json
 from explorer.compiler.pipeline import STAGES
 from explorer.compiler.unsupported import OutOfBudget
+from explorer.runtime.budget import stopped_after
 from explorer.runtime.runs.fitting import fit
 from explorer.runtime.runs.request import ModelRequest
-from explorer.runtime.workers.budget import stopped_after
 from explorer.runtime.workers.pool import WorkerPool
 from tests.web.held import Held, hold_best
 

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from explorer.compiler.interpret.functions import REDUCTIONS, SCALAR_FUNCTIONS, Number
+from explorer.compiler.interpret.guarded import guarded
 from explorer.compiler.interpret.python import Environment
 from explorer.compiler.ir import loops
 from explorer.compiler.ir.access.execute import Increment, Lanes, Reset
@@ -116,7 +117,7 @@ def _execute(statement: Node, environment: Environment) -> None:
             environment[statement.result] = _value_of(statement.function, statement.operands, environment)
         case loops.Row():
             shape = tuple(number(extent, environment) for extent in statement.extents)
-            environment[statement.name] = np.full(shape, np.nan, dtype=np.float32)
+            environment[statement.name] = guarded(np.full(shape, np.nan, dtype=np.float32), statement.name)
         case loops.Accumulator():
             environment[statement.name] = np.float32(statement.start)
         case loops.Accumulate():

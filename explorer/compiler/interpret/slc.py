@@ -21,7 +21,7 @@ def run_slc(program: slc.SlcProgram, inputs: Mapping[str, Number]) -> Outputs:
     """The program's outputs by name, float32. The two units see each other's values only through `to_val`."""
     values, outputs = bind(program.sizes, program.buffers, inputs)
     _Run(dict(values), values).items(program.body)
-    return {name: values[name] for name in outputs}
+    return {name: np.asarray(values[name]) for name in outputs}
 
 
 class _Run:

@@ -18,10 +18,9 @@ import numpy.typing as npt
 
 from explorer.compiler.compilation import Compilation
 from explorer.compiler.decisions import ScheduleTextError
-from explorer.compiler.ir.kernels import Multiply, Precision
-from explorer.compiler.ir.node import walk
 from explorer.compiler.language.diagnostics import Diagnostic
 from explorer.runtime import compiling
+from explorer.runtime.proof.coarse import coarser_of
 from explorer.runtime.reference.compare import Check, compare, worst
 from explorer.runtime.reference.evaluate import Meaning
 from explorer.runtime.reference.numbers.arithmetic import FLOAT32, ONE_BY_ONE, UNFLUSHED, Arithmetic
@@ -44,10 +43,6 @@ DEFAULT_REPEAT = 20
 STEPS = 7
 """Steps that a run's progress counts to; the first five are the set-up's, and CHECKING and RUNNING the target's."""
 PREPARING, CHECKING, RUNNING = 5, 6, 6
-
-COARSER: dict[Precision, float] = {"tf32x3": 2.0**3, "tf32": 2.0**13}
-"""How many times the unit roundoff of float32, 2^-24, that of a product's factors is: a TF32 number of 11 bits has
-2^-11; the sum of two of them, less the product of both their rests, keeps 21."""
 
 BEYOND_FLOAT32 = (
     "float32 cannot hold this model's intermediate values: what float64 can hold overflows or vanishes, so no time is"
@@ -387,11 +382,7 @@ def how_far(check: Check) -> str:
 
 def coarser(compilation: Compilation, on: TargetName) -> float:
     """How much coarser than float32 the target's products are: only a GPU's may be, where its kernels say so."""
-    program: Any = compilation.stages["kernels"].program if on == "gpu" else None
-    if program is None:
-        return 1.0
-    found = {node.precision for node in walk(program) if isinstance(node, Multiply)}
-    return max((COARSER[precision] for precision in found), default=1.0)
+    return coarser_of(compilation.stages["kernels"].program) if on == "gpu" else 1.0
 
 
 def worse(one: Check, other: Check) -> Check:
