@@ -5,8 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterator
 from time import perf_counter
 
-from explorer.runtime.runs.events import Event, progress, result, started, timed_sample
-from explorer.runtime.runs.request import CHECKING, PREPARING, RUNNING, STEPS, RunRequest, Setup, worse
+from explorer.runtime.runs.events import Event, failed, progress, result, started, timed_sample
+from explorer.runtime.runs.request import (
+    CHECKING,
+    OUTSIDE,
+    PREPARING,
+    RUNNING,
+    STEPS,
+    Refused,
+    RunRequest,
+    Setup,
+    worse,
+)
 from explorer.runtime.targets import cpu
 from explorer.runtime.times import statistics
 
@@ -21,11 +31,14 @@ def run(setup: Setup) -> Iterator[Event]:
     program = setup.program("loops")
     yield started(setup.request.on, cpu.device_name())
     yield progress("compiling the loops to machine code", PREPARING, STEPS)
-    prepared = cpu.prepare_once(program)
+    prepared = cpu.prepare_once(program, bool(setup.compilation.edits))
     inputs = setup.inputs()
     began = perf_counter()
     bound = prepared.bind(inputs)
-    outcome = bound.run()
+    try:
+        outcome = bound.run()
+    except IndexError as error:
+        raise Refused(failed("refused", OUTSIDE, "Correct the edited stage.")) from error
     first_ms = (perf_counter() - began) * 1e3
     yield progress("checking the result against that in float64", CHECKING, STEPS)
     got, gradients = setup.finished(*outcome)

@@ -26,7 +26,7 @@ def fork(stages: Stages, name: str, text: str, judge: Judge) -> tuple[EditedStag
     made = stages[name]
     if made.program is None:
         return EditedStage(name, text, Verdict("refused", made.reason), 1, 1, 0), stages
-    matched = match(made.lines, text.split("\n"))
+    matched = match(made.lines, text.rstrip().split("\n"))
     line, column, program = matched.first + 1, 1, made.program
     if not matched.changed:
         verdict = Verdict("same", "this is what the compiler makes")

@@ -4,7 +4,7 @@ same arrays as the compiler's, and verified."""
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any
 
 from explorer.compiler.edited.interface import first_misfit
@@ -29,6 +29,7 @@ from explorer.compiler.ir.parse import (
 )
 from explorer.compiler.pipeline import STAGES
 from explorer.compiler.stages import Program, verify
+from explorer.compiler.unsupported import OutOfBudget
 
 EDITABLE = tuple(spec.name for spec in STAGES if spec.name not in ("cuda", "ptx", "sass"))
 """The stages whose texts are read back: all but CUDA and what NVRTC makes of it, which are no IR of the compiler."""
@@ -65,7 +66,9 @@ def read_edited(text: str, made: Program, matched: Matched) -> Program:
         verify(program)
     except VerificationError as error:
         raise _refused_at(text, _quoted(str(error)), str(error), matched) from None
-    except (KeyError, ValueError, TypeError, IndexError, AttributeError, AssertionError, RecursionError) as error:
+    except (OutOfBudget, MemoryError):
+        raise
+    except Exception as error:  # of what no rule foresees: a rule of the IR may itself fall over such a text
         raise EditRefused(f"this is no program of the stage: {said_of(error)}", matched.first + 1) from None
     return program
 
@@ -88,10 +91,13 @@ def _parsed(text: str, made: Program) -> Program:
 def _located(program: Program, made: Program, matched: Matched) -> Program:
     """The program with the operations that its lines belong to in the place of those lines."""
     arrays = {node.name: node.origin for node in _nodes(made) if isinstance(node, Buffer)}
+    programs = {each.name: each.origin for each in _programs(made)}
 
     def relocated(node: Any) -> Any:
         if isinstance(node, Buffer):
             return replace(node, origin=arrays.get(node.name, BY_HAND))
+        if isinstance(node, AnyProgram | Graph):
+            return replace(node, origin=programs.get(node.name, BY_HAND))
         first = node.origin[0] if node.origin else None
         line = first.line - 1 if isinstance(first, Span) else 0
         return replace(node, origin=matched.origins[line] or BY_HAND)
@@ -102,12 +108,18 @@ def _located(program: Program, made: Program, matched: Matched) -> Program:
         return located
     assert isinstance(made, Module)
     own = {id(each) for each in made.programs}
-    programs = tuple(each if id(each) in own else rewrite(each, relocated) for each in program.programs)
-    return replace(program, programs=programs, origin=made.origin)
+    each_located = tuple(each if id(each) in own else rewrite(each, relocated) for each in program.programs)
+    return replace(program, programs=each_located, origin=made.origin)
 
 
 def _nodes(program: Program) -> tuple[Node, ...]:
     return tuple(walk(program)) if isinstance(program, Node) else ()
+
+
+def _programs(program: Program) -> tuple[AnyProgram | Graph, ...]:
+    """The programs of a module, or the one that there is."""
+    found = program.programs if isinstance(program, Module) else (program,)
+    return tuple(each for each in found if isinstance(each, AnyProgram | Graph))
 
 
 def _quoted(message: str) -> str:
@@ -126,9 +138,3 @@ def _refused_at(text: str, quoted: str, message: str, matched: Matched) -> EditR
         return EditRefused(message, whole + 1, len(lines[whole]) - len(lines[whole].lstrip()) + 1)
     line, column = named[0] if named else (matched.first, 0)
     return EditRefused(message, line + 1, column + 1)
-
-
-def programs_in(program: Program) -> Mapping[str, AnyProgram]:
-    """The programs of a module by name, or the one that there is."""
-    found = program.programs if isinstance(program, Module) else (program,)
-    return {each.name: each for each in found if isinstance(each, AnyProgram)}
