@@ -33,7 +33,7 @@ from explorer.web.examples import Example, examples
 from explorer.web.instructor.classroom import Locks
 from explorer.web.instructor.students import members_only
 from explorer.web.keeping.messages import as_kept
-from explorer.web.panes import code, decisions, views
+from explorer.web.panes import code, decisions, editing, views
 from explorer.web.panes.highlight import quoted
 from explorer.web.templates.environment import TEMPLATES, drawn
 
@@ -47,6 +47,7 @@ OP_PANES = ("slc", "slc.opt1", "slc.opt2", "slc.opt3", "dlc")
 MOST_PANES = 6
 _read_sizes = TypeAdapter(messages.Sizes)
 _read_schedule = TypeAdapter(messages.Schedule)
+_read_edited = TypeAdapter(messages.Edited)
 _read_options = TypeAdapter(messages.Options)
 _read_panes = TypeAdapter(list[views.PaneState])
 _read_against = TypeAdapter(views.Choices | None)
@@ -73,6 +74,7 @@ class Edit:
     default_sizes: Mapping[str, int] = field(default_factory=dict)
     schedule: Mapping[str, Value] = field(default_factory=dict)
     good_schedule: Mapping[str, Value] = field(default_factory=dict)
+    edited: Mapping[str, str] = field(default_factory=dict)  # texts of stages in the place of the compiler's
 
 
 def read_edit(
@@ -87,6 +89,7 @@ def read_edit(
     default_sizes: Annotated[str, Form()] = "{}",
     schedule: Annotated[str, Form()] = "{}",
     good_schedule: Annotated[str, Form()] = "{}",
+    edited: Annotated[str, Form()] = "{}",
 ) -> Edit:
     """The form as an edit. Raises 422 where a field is not what the page would send."""
     try:
@@ -103,6 +106,7 @@ def read_edit(
             _read_sizes.validate_json(default_sizes, strict=True),
             _read_schedule.validate_json(schedule, strict=True),
             _read_schedule.validate_json(good_schedule, strict=True),
+            _read_edited.validate_json(edited, strict=True),
         )
     except ValidationError as error:
         raise HTTPException(422, str(error.errors(include_url=False, include_input=False)[0]["msg"])) from None
@@ -257,6 +261,7 @@ async def _compile(
         default_sizes=edit.default_sizes,
         options={**_device_options(), **locks.open_options(edit.options)},
         schedule=edit.schedule,
+        edited=edit.edited,
         stages=stages,
         snapshots=sorted({pane.stage for pane in edit.panes if pane.diff or pane.at is not None}),
         data=edit.data,
@@ -383,6 +388,20 @@ def _with_decisions(
     )
 
 
+def _with_edits(panes: Iterable[views.Pane], compiled: Compiled) -> tuple[views.Pane, ...]:
+    """The panes, those whose text somebody has edited with what was found of it, and those that are made of it."""
+    edits, forks = editing.edits_of(compiled, views.labels_of(compiled)), editing.forks_of(compiled)
+    return tuple(
+        replace(
+            pane,
+            editable=editing.is_editable(pane.state.stage),
+            edit=edits.get(pane.state.stage),
+            fork=forks.get(pane.state.stage, ""),
+        )
+        for pane in panes
+    )
+
+
 def _context(edit: Edit, compiled: Compiled, other: Compiled | None = None) -> dict[str, Any]:
     """What templates show of an edit, its panes beside those of another one where that is given."""
     usual = Options().to_json() | _device_options()
@@ -403,7 +422,7 @@ def _context(edit: Edit, compiled: Compiled, other: Compiled | None = None) -> d
         }
     return context | {
         "kernel_costs": decisions.known_costs(compiled, ()),
-        "panes": _with_decisions(views.build_panes(compiled, edit.panes, other), compiled, {}),
+        "panes": _with_edits(_with_decisions(views.build_panes(compiled, edit.panes, other), compiled, {}), compiled),
         "rail": views.build_rail(compiled, edit.panes),
         "counts": views.operation_counts(compiled),
         "source": views.source_line(edit.text, compiled),
@@ -422,7 +441,7 @@ def _empty_panes(edit: Edit) -> tuple[views.Pane, ...]:
 def _facts(edit: Edit, compiled: Compiled) -> dict[str, Any]:
     """What the page's scripts need to know of a compilation: where things stand in the text."""
     keys = ["ok", "name", "family", "ms", "sizes", "sizes_from", "data"]
-    keys += ["options", "schedule", "diagnostics", "operations"]
+    keys += ["options", "schedule", "edited", "diagnostics", "operations"]
     effects = settings.effects(compiled) if compiled["ok"] else {}
     heeded = settings.heeded(compiled) if compiled["ok"] else []
     own = {"edit": edit.number, "effects": effects, "heeded": heeded, "lists": views.kind_of_lists(compiled)}

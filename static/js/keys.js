@@ -1,9 +1,10 @@
 // Keys. Single letters act outside the editor and fields only; the others act everywhere.
 import { around, query } from "./dom.js";
 import { goTo } from "./model/editor.js";
+import { toggleEditing } from "./stages/editing.js";
 import { openFind } from "./stages/find.js";
 import { pinned, stepLine, stepOperation, togglePin, unpin } from "./stages/link.js";
-import { addPane, closePane, movePane, openStage, step, toggle, toggleChangedOnly } from "./stages/panes.js";
+import { activePane, addPane, closePane, movePane, openStage, step, toggle, toggleChangedOnly } from "./stages/panes.js";
 import { showHelp, toggleDock, toggleTheme } from "./page.js";
 import { isRunning, run, stop } from "./run/run.js";
 import { state } from "./state.js";
@@ -62,6 +63,7 @@ const outside = {
   "]": () => movePane(1),
   l: () => toggle("passes"),
   d: () => toggle("diff"),
+  e: () => activePane()?.querySelector('[data-act="edit-stage"]') && toggleEditing(state.active),
   u: toggleChangedOnly,
   ",": () => stepCursor(-1),
   ".": () => stepCursor(1),

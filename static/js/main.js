@@ -4,6 +4,7 @@ import { edited, showTrouble, startCompiling } from "./model/compile.js";
 import { around, byId, h } from "./dom.js";
 import { makeEditor, replaceText } from "./model/editor.js";
 import { resetDecision, resetDecisions, startDecisions } from "./stages/decisions.js";
+import { compareEdited, goToEdited, startEditing, toggleEditing, undo } from "./stages/editing.js";
 import { startFind } from "./stages/find.js";
 import { startGraphs } from "./stages/graph.js";
 import { showProblem, startKeys } from "./keys.js";
@@ -40,6 +41,9 @@ import { freshPane, on, recall, state } from "./state.js";
 /** @param {HTMLElement} element */
 const paneOf = (element) => Number(around(element, ".pane")?.dataset.index);
 
+/** @param {HTMLElement} element */
+const placeOf = ({ dataset: { line, column } }) => ({ line: Number(line), column: Number(column) });
+
 /** @type {Record<string, ((element: HTMLElement) => unknown) | undefined>} */
 const actions = {
   add: addPane,
@@ -58,6 +62,11 @@ const actions = {
   diff: (element) => toggle("diff", paneOf(element)),
   drawn: (element) => changePane(paneOf(element), { drawn: true, diff: false }),
   dock: () => toggleDock(),
+  "edit-compare": (element) => compareEdited(paneOf(element)),
+  "edit-operation": (element) => togglePin(Number(element.dataset.operationOf)),
+  "edit-place": (element) => goToEdited(paneOf(element), placeOf(element)),
+  "edit-stage": (element) => toggleEditing(paneOf(element)),
+  "edit-undo": (element) => undo(paneOf(element)),
   example: (element) => loadExample(element.dataset.example ?? ""),
   export: exportJson,
   help: showHelp,
@@ -113,6 +122,7 @@ async function loadExample(key) {
   state.sizes = {};
   state.defaultSizes = {};
   state.schedule = {};
+  state.edited = {};
   nameExample(key, text);
   replaceText(text);
 }
@@ -124,8 +134,8 @@ async function loadExample(key) {
 function adopt(kept) {
   const shown = state.text;
   if (kept.panes.length) state.panes = kept.panes;
-  const { text, sizes, defaultSizes, options, schedule, data, against } = kept;
-  Object.assign(state, { text, sizes, defaultSizes, options, schedule, data: data || state.data, against });
+  const { text, sizes, defaultSizes, options, schedule, edited: texts, data, against } = kept;
+  Object.assign(state, { text, sizes, defaultSizes, options, schedule, edited: texts, data: data || state.data, against });
   fitPanes();
   showOptions();
   if (kept.example && kept.example !== state.example) nameKept(kept.example);
@@ -171,6 +181,7 @@ function start() {
   startPage();
   startPanes();
   startDecisions();
+  startEditing();
   startGraphs();
   startFind();
   startQueues();

@@ -82,7 +82,7 @@ class EditedStage:
         """Why nothing is made of it; "" where the stages onward are."""
         if self.verdict.status != "wrong":
             return ""
-        return f"Not made: {self.stage}, as it was edited, is proven wrong. {self.verdict.message}"
+        return f"Not made: {self.stage}, as it was edited, is proven wrong: {self.verdict.message}"
 
     def to_json(self) -> dict[str, Any]:
         """The verdict with its place, for a page and for scripts."""

@@ -31,7 +31,7 @@ SECONDS = 2.0
 A loop that somebody has made endless is stopped by then."""
 ENOUGH_SECONDS = 0.06
 """After so long, no more inputs are tried: an answer is to come within 300 ms, with what is made onward."""
-RESULT = "the result"
+RESULT = "result"
 MOST_KEPT = 16
 
 Wanted = tuple[Inputs, npt.NDArray[np.float32] | None, Mapping[str, Bounded]]
@@ -119,7 +119,7 @@ def _run(
         result, gradients = finish(result, gradients)
     if compilation.options.negatives:
         result = np.reshape(result, (-1, compilation.options.negatives.count))
-    return {RESULT: result, **{f"the gradient of {name}": array for name, array in gradients.items()}}
+    return {RESULT: result, **{f"gradient of {name}": array for name, array in gradients.items()}}
 
 
 def _wanted(compilation: Compilation, coarse: float, case: Case) -> Wanted:
@@ -135,7 +135,7 @@ def _wanted(compilation: Compilation, coarse: float, case: Case) -> Wanted:
         result = meaning.result()
         upstream = draw_upstream(result.shape, case) if compilation.options.grad else None
         slopes = meaning.gradients(upstream, learnt) if upstream is not None and learnt else {}
-        _KEPT[key] = inputs, upstream, {RESULT: result, **{f"the gradient of {name}": slopes[name] for name in slopes}}
+        _KEPT[key] = inputs, upstream, {RESULT: result, **{f"gradient of {name}": slopes[name] for name in slopes}}
         while len(_KEPT) > MOST_KEPT:
             _KEPT.popitem(last=False)
     _KEPT.move_to_end(key)

@@ -20,6 +20,7 @@ from explorer.web.messages import Options, Schedule, Sizes
 from explorer.web.panes.code import Code, by_unit, difference, folds_at, in_chunks, lines_of
 from explorer.web.panes.decisions import Nest
 from explorer.web.panes.drawing import DRAWABLE, Drawing, draw
+from explorer.web.panes.editing import Edit
 
 
 class PaneState(BaseModel):
@@ -33,6 +34,7 @@ class PaneState(BaseModel):
     passes: bool = False
     drawn: bool = False
     decisions: bool = True
+    editing: bool = False
 
 
 class Choices(BaseModel):
@@ -60,7 +62,8 @@ class PassRow:
 class Pane:
     """A pane as the template shows it. `waiting` means that the stage is still to be made, `first` that it is in its
     first form and the best is still to be made; `sides_are` says what the sides of a difference are, and `same` that a
-    comparison of two sides found none."""
+    comparison of two sides found none. Where the stage's text was `edit`ed, what was found of it; `fork` is the edited
+    stage that this one is made of."""
 
     index: int
     state: PaneState
@@ -79,6 +82,9 @@ class Pane:
     resources: tuple[Mapping[str, Any], ...] = ()
     nests: tuple[Nest, ...] = ()
     unasked: Mapping[str, str] = field(default_factory=dict)
+    editable: bool = False
+    edit: Edit | None = None
+    fork: str = ""
 
     @property
     def resources_in_short(self) -> str:
@@ -122,7 +128,7 @@ class Pane:
 @dataclass(frozen=True)
 class RailStage:
     """A stage on the rail. `own` counts its lines by the operation that is their own; `aside` means that a later stage
-    is made of an earlier one, past this."""
+    is made of an earlier one, past this; `fork` is the edited stage that it is, or is made of."""
 
     name: str
     title: str
@@ -130,6 +136,7 @@ class RailStage:
     total: int | None
     open: bool
     aside: bool = False
+    fork: str = ""
     own: dict[int, int] = field(default_factory=dict)
 
     @property
@@ -181,6 +188,7 @@ def build_rail(compiled: Mapping[str, Any], panes: Sequence[PaneState]) -> Rail:
             None if found is None else len(found["lines"]),
             spec.name in shown,
             spec.name in passed_by,
+            "" if found is None else found["fork"],
             Counter() if found is None else _own_lines(found),
         )
         (trunk if _followers(spec.name) > 1 or not spec.follows else branches[_branch(spec)]).append(stage)

@@ -99,6 +99,8 @@ function start(changed, isComparison = false) {
 function orderOf(facts, changed) {
   const { text, sizes, defaultSizes, schedule, edit } = state;
   const target = chosenTarget();
+  // What is refused is on no stage: those are the compiler's.
+  const standing = facts.edited.filter(({ stage, status }) => stage in state.edited && /^(matches|wrong)$/.test(status));
   // What the stages show, which the server holds the run against; a level that they do not show says its own name.
   const isShown = Object.entries(changed).every(([name, value]) => facts.options[name] === value);
   return {
@@ -110,6 +112,7 @@ function orderOf(facts, changed) {
     default_sizes: defaultSizes,
     options: { ...state.options, ...changed },
     schedule,
+    edited: Object.fromEntries(standing.map(({ stage }) => [stage, state.edited[stage]])),
     on: target,
     data: chosenData(),
     batch: batchSize(),

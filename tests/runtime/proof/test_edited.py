@@ -74,7 +74,7 @@ def test_a_wrong_edit_tells_the_first_value_and_its_operation() -> None:
     assert edit.verdict.status == "wrong"
     difference = edit.verdict.difference
     assert difference is not None
-    assert (difference.output, difference.index) == ("the result", (0,))
+    assert (difference.output, difference.index) == ("result", (0,))
     assert difference.expected != difference.got
     labels = {operation.span: operation.label for operation in plain.operations}
     assert edit.operation is not None
@@ -210,7 +210,7 @@ def test_a_run_is_of_the_edited_program_and_refuses_what_is_wrong(on: str) -> No
     assert (right["event"], right["matches_reference"], right["edited"]) == ("result", True, ["loops"])
     wrong = last(text.replace("u * p", "u + p"))
     assert (wrong["event"], wrong["kind"]) == ("failed", "refused")
-    assert "The edited loops cannot be run: the result[0] is" in wrong["message"]
+    assert "The edited loops cannot be run: result[0] is" in wrong["message"]
 
 
 def test_an_edited_program_runs_with_checks_on_the_processor() -> None:
