@@ -37,6 +37,9 @@ def _of_graphs(graph: Graph, made: Graph) -> Iterator[Misfit]:
                 yield Misfit(entry.name, f"the model has no {kind} {entry.name} like this one")
         if known:
             yield Misfit("", f"the {kind} {next(iter(known))} of the model is missing")
+        moved = next((one for one, other in zip(ours, theirs, strict=False) if one != other), None)
+        if moved is not None:  # what a map is for is where it stands
+            yield Misfit(moved.name, f"the {kind} {moved.name} stands in another place in the model")
     result, wanted = graph.value(graph.result), made.value(made.result)
     if (result.index_set, result.shape) != (wanted.index_set, wanted.shape):
         shape = f"{wanted.index_set} [{', '.join(map(str, wanted.shape))}]"
