@@ -96,6 +96,6 @@ $(BROWSER_PACKAGES): package.json package-lock.json | .venv/bin/pip
 	$(WITH_NODE) npm ci --ignore-scripts --no-audit --no-fund --loglevel=error
 	@touch $@
 
-$(BUNDLE): $(BROWSER_PACKAGES) static/build.mjs $(shell find static/js -name '*.js' 2>/dev/null)
+$(BUNDLE): $(BROWSER_PACKAGES) static/build.mjs $(shell find static/js static/css -name '*.js' -o -name '*.css' 2>/dev/null)
 	$(WITH_NODE) node static/build.mjs
 	@touch $@

@@ -1,18 +1,20 @@
-// Bundle the page's modules with the browser packages they import, into static/dist/.
-// What comes out runs under a strict Content-Security-Policy: one module, no eval, nothing fetched elsewhere.
+// Bundle the page's modules with the browser packages they import, and its style sheets, into static/dist/, each file
+// also as it goes over the wire. What comes out runs under a strict Content-Security-Policy: no eval, nothing fetched
+// elsewhere.
 import { build } from "esbuild";
-import { copyFile, mkdir } from "node:fs/promises";
+import { copyFile, mkdir, readFile, readdir, writeFile } from "node:fs/promises";
 import { existsSync } from "node:fs";
 import { fileURLToPath } from "node:url";
+import { promisify } from "node:util";
+import { brotliCompress, gzip } from "node:zlib";
 
 const path = (relative) => fileURLToPath(new URL(relative, import.meta.url));
 
-const entry = path("js/main.js");
+const entries = ["js/main.js", "css/page.css"].map(path);
 
 // Third-party files that the page loads as they are.
 const copies = {
   "htmx.min.js": "htmx.org/dist/htmx.min.js",
-  "uPlot.min.css": "uplot/dist/uPlot.min.css",
 };
 
 await mkdir(path("dist"), { recursive: true });
@@ -20,10 +22,11 @@ for (const [name, source] of Object.entries(copies)) {
   await copyFile(path(`../node_modules/${source}`), path(`dist/${name}`));
 }
 
-if (existsSync(entry)) {
+if (entries.every(existsSync)) {
   await build({
-    entryPoints: [entry],
-    outfile: path("dist/main.js"),
+    entryPoints: entries,
+    outdir: path("dist"),
+    entryNames: "[name]",
     bundle: true,
     format: "esm",
     target: "es2022",
@@ -32,5 +35,13 @@ if (existsSync(entry)) {
     logLevel: "warning",
   }).catch(() => process.exit(1)); // esbuild has printed the file, the line and a caret
 } else {
-  console.warn("static/js/main.js is not there: copied the third-party files only");
+  console.warn("static/js/main.js or static/css/page.css is not there: copied the third-party files only");
+}
+
+// Compressed once here, as well as can be, and not at each request.
+const packings = { ".br": promisify(brotliCompress), ".gz": promisify(gzip) };
+for (const name of (await readdir(path("dist"))).filter((each) => /\.(js|css)$/.test(each))) {
+  const content = await readFile(path(`dist/${name}`));
+  for (const [suffix, pack] of Object.entries(packings))
+    await writeFile(path(`dist/${name}${suffix}`), await pack(content));
 }

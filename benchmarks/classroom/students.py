@@ -2,13 +2,15 @@
 
 An edit is posted; the newest wins, as in the page: where its answer has not come before the next edit, it is given up,
 and its reader waits until a later one's answer. What follows an edit after a pause of 0.4 s where a pane shows PTX
-(`/late`, then `/best` behind a first form) is asked for too. Runs go over the WebSocket, which some students drop.
+(`/late`, then `/best` behind a first form) is asked for too. As the page does, it tells which texts it
+has. Runs go over the WebSocket, which some students drop.
 """
 
 from __future__ import annotations
 
 import asyncio
 import json
+import re
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -30,6 +32,7 @@ GRADIENTS, PTX_PANES = 0.05, 0.1
 """The shares of edits with a backward pass, and of students who have a pane of PTX open."""
 PANES = ("graph", "loops", "slc", "cuda")
 RUNS = ("cpu", "dae")
+_VERSION = re.compile(r'data-text="([^"]*)"')
 
 
 @dataclass(frozen=True)
@@ -82,6 +85,8 @@ class Student:
         self.is_bomber = self.random.random() < habits.bombs
         self.edit = 1
         self.good = 1
+        self.shown: list[list[str]] = []
+        """By pane the versions of the texts there, which the server sends changes of."""
         self.run = 0
         self.waiting: list[float] = []
         self.cookies = httpx.Cookies()
@@ -103,6 +108,7 @@ class Student:
         base, cookies = self.address, self.cookies
         async with httpx.AsyncClient(base_url=base, timeout=PATIENCE, limits=limits, cookies=cookies) as client:
             await self._count(await client.get("/", params={"example": self.key}))
+            self.shown = []
             self.cookies.update(client.cookies)
             sent = "; ".join(f"{name}={value}" for name, value in self.cookies.items())
             address = self.address.replace("http", "ws", 1) + "/ws"
@@ -143,6 +149,7 @@ class Student:
         if answer.headers.get("HX-Reswap") == "none" or answer.status_code != 200:
             return  # the panes keep what they show
         self.good = self.edit
+        self.shown = [_VERSION.findall(pane) for pane in answer.text.split('<section class="pane"')[1:]]
         if "ptx" not in self.panes:
             return
         await asyncio.sleep(IDLE)
@@ -169,6 +176,7 @@ class Student:
             "good": str(self.good),
             "options": json.dumps(options),
             "panes": json.dumps([{"stage": stage} for stage in self.panes]),
+            "shown": json.dumps(self.shown),
         }
 
     async def _runs(self, socket: ClientConnection, until: float) -> None:

@@ -18,9 +18,8 @@ from fastapi.responses import JSONResponse
 from fastapi.routing import APIRoute
 from starlette.datastructures import State
 from starlette.exceptions import HTTPException
+from starlette.middleware.gzip import GZipMiddleware
 from starlette.responses import Response
-from starlette.staticfiles import StaticFiles
-from starlette.types import Scope
 
 from explorer.checkout import CHECKOUT
 from explorer.runtime.workers.pool import WorkerPool
@@ -35,6 +34,7 @@ from explorer.web.entrance.protection import (
     SecurityHeaders,
     security_headers,
 )
+from explorer.web.entrance.static import PackedFiles
 from explorer.web.instructor import collecting, desk, students
 from explorer.web.instructor.checking import Checker
 from explorer.web.instructor.classroom import Classroom
@@ -45,6 +45,7 @@ from explorer.web.monitoring import page as monitoring
 from explorer.web.monitoring.metrics import Metrics
 from explorer.web.monitoring.requests import CountRequests
 from explorer.web.monitoring.several import SharedNumbers, families
+from explorer.web.panes.patches import ShownTexts
 from explorer.web.queue import RunQueue
 from explorer.web.reuse import ReuseService
 from explorer.web.shared.among import Among, share
@@ -55,16 +56,6 @@ if TYPE_CHECKING:
     from explorer.queue.broker import Broker
     from explorer.queue.client import StreamQueue
     from explorer.web.instructor.shared import Shared
-
-
-class VersionedFiles(StaticFiles):
-    """Static files: kept for good under a URL with a query (`?v=...`), else asked about each time (304)."""
-
-    async def get_response(self, path: str, scope: Scope) -> Response:
-        response = await super().get_response(path, scope)
-        versioned = b"v=" in scope.get("query_string", b"")
-        response.headers["Cache-Control"] = "public, max-age=31536000, immutable" if versioned else "no-cache"
-        return response
 
 
 def create_app(
@@ -162,6 +153,7 @@ def create_app(
     app.state.sharing = Alone(taught)
     app.state.checker = Checker("" if broker is None else token_hex(4))
     app.state.sessions = set()
+    app.state.shown_texts = ShownTexts()
     app.state.metrics, app.state.metrics_for = metrics, tuple(metrics_for)
     app.state.numbers = None
     if among is not None and shared is not None:
@@ -173,11 +165,12 @@ def create_app(
     for router in (*routers, students.router, collecting.students, desk.entry, desk.router, collecting.router):
         _answer_head(router)
         app.include_router(router)
-    app.mount("/static", VersionedFiles(directory=CHECKOUT / "static", check_dir=False), name="static")
+    app.mount("/static", PackedFiles(directory=CHECKOUT / "static", check_dir=False), name="static")
     app.add_exception_handler(Exception, _failed)
     app.add_exception_handler(HTTPStatus.METHOD_NOT_ALLOWED, _not_allowed)
     app.add_exception_handler(students.NotInClassError, students.not_in_class)
     app.add_exception_handler(RequestValidationError, _misunderstood)
+    app.add_middleware(GZipMiddleware, minimum_size=limits.PACKED_FROM_BYTES, compresslevel=limits.PACKING_LEVEL)
     app.add_middleware(RequestLimits)
     app.add_middleware(KnownHosts, hosts=hosts)
     app.add_middleware(SecurityHeaders)

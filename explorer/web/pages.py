@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import takewhile
 from typing import Annotated, Any
@@ -35,6 +35,7 @@ from explorer.web.instructor.students import members_only
 from explorer.web.keeping.messages import as_kept
 from explorer.web.panes import code, decisions, editing, views
 from explorer.web.panes.highlight import quoted
+from explorer.web.panes.patches import ShownTexts, in_patches, rows_text
 from explorer.web.templates.environment import TEMPLATES, drawn
 
 router = APIRouter(include_in_schema=False, dependencies=[Depends(members_only)])
@@ -50,6 +51,7 @@ _read_schedule = TypeAdapter(messages.Schedule)
 _read_edited = TypeAdapter(messages.Edited)
 _read_options = TypeAdapter(messages.Options)
 _read_panes = TypeAdapter(list[views.PaneState])
+_read_shown = TypeAdapter(list[list[str]])
 _read_against = TypeAdapter(views.Choices | None)
 
 
@@ -71,6 +73,7 @@ class Edit:
     panes: tuple[views.PaneState, ...]
     data: str  # what a layer or an op is compiled for and runs on
     against: views.Choices | None = None
+    shown: tuple[tuple[str, ...], ...] = ()  # by pane the versions of the texts that the page has there
     default_sizes: Mapping[str, int] = field(default_factory=dict)
     schedule: Mapping[str, Value] = field(default_factory=dict)
     good_schedule: Mapping[str, Value] = field(default_factory=dict)
@@ -90,6 +93,7 @@ def read_edit(
     schedule: Annotated[str, Form()] = "{}",
     good_schedule: Annotated[str, Form()] = "{}",
     edited: Annotated[str, Form()] = "{}",
+    shown: Annotated[str, Form(max_length=2_000)] = "[]",
 ) -> Edit:
     """The form as an edit. Raises 422 where a field is not what the page would send."""
     try:
@@ -103,6 +107,7 @@ def read_edit(
             tuple(_read_panes.validate_json(panes)[:MOST_PANES]),
             data,
             _read_against.validate_json(against, strict=True),
+            tuple(map(tuple, _read_shown.validate_json(shown, strict=True))),
             _read_sizes.validate_json(default_sizes, strict=True),
             _read_schedule.validate_json(schedule, strict=True),
             _read_schedule.validate_json(good_schedule, strict=True),
@@ -151,7 +156,7 @@ async def _page(
         "links": request.app.state.keeper.store is not None,
         "notice": "" if found else missing,
     }
-    context["panes"] = _without_locked(request, context["panes"])
+    context["panes"] = _patched(request, "page.html", _without_locked(request, context["panes"]), ())
     response = drawn(request, "page.html", context, 200 if found else status)
     students: Students = request.app.state.students
     students.welcome(request, response)
@@ -329,7 +334,7 @@ def _rendered(
     context = _context(edit, compiled, other if other and other["ok"] else None) | {"swapped": True}
     if compiled["ok"]:
         context["panes"] = _with_decisions(context["panes"], compiled, refused)
-        context["panes"] = _without_locked(request, context["panes"])
+        context["panes"] = _patched(request, name, _without_locked(request, context["panes"]), edit.shown)
         context["kernel_costs"] = decisions.known_costs(compiled, changed)
     response = TEMPLATES.TemplateResponse(request, name, context)
     response.headers["X-Edit"] = str(edit.number)
@@ -373,6 +378,19 @@ def _without_locked(request: Request, panes: Iterable[views.Pane]) -> tuple[view
     reason = "The instructor has locked this stage for the assignment."
     return tuple(
         views.Pane(pane.index, pane.state, reason=reason) if pane.state.stage in locks.stages else pane
+        for pane in panes
+    )
+
+
+def _patched(
+    request: Request, name: str, panes: Iterable[views.Pane], shown: Sequence[Sequence[str]]
+) -> tuple[views.Pane, ...]:
+    """The panes that a piece of the page has, their texts as what differs from those that the page shows there."""
+    texts: ShownTexts = request.app.state.shown_texts
+    left_out = set(_prompt_stages()) if name == "late.html" else ()
+    versions = dict(enumerate(shown))
+    return tuple(
+        pane if pane.state.stage in left_out else in_patches(pane, versions.get(pane.index, ()), texts)
         for pane in panes
     )
 
@@ -455,6 +473,7 @@ TEMPLATES.env.globals.update(
     usual_target=USUAL,
     most_lines=code.MOST_LINES,
     rows_of=code.rows_of,
+    rows_text=rows_text,
     most_panes=MOST_PANES,
     architectures=ARCHITECTURES,
     precisions=PRECISIONS,

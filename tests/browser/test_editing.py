@@ -300,3 +300,39 @@ def test_a_link_to_an_example_opens_it(open_page: OpenPage) -> None:
     page: Page = open_page("/?example=kge/transh")
     expect(page.locator(".cm-content")).to_contain_text("TransH")
     expect(pane(page, "graph")).to_contain_text("TransH")
+
+
+def test_an_edit_changes_only_the_lines_that_differ(open_page: OpenPage) -> None:
+    page = open_page()
+    edit = edit_of(page)
+    page.evaluate("document.querySelectorAll('#panes .l').forEach((line) => (line.isOld = true))")
+    body = pane(page, "loops").locator(".body")
+    body.evaluate("body => (body.scrollTop = 60)")
+    change(page, "R[r], 2)", "R[r], 1)")
+    expect_edit_after(page, edit)
+    kept, fresh = page.evaluate(
+        """() => {
+            const lines = [...document.querySelectorAll(".pane[data-stage=loops] .l")];
+            return [lines.filter((line) => line.isOld).length, lines.filter((line) => !line.isOld).length];
+        }"""
+    )
+    assert kept > 5 * fresh > 0, (kept, fresh)
+    assert body.evaluate("body => body.scrollTop") == 60
+    # What was put together is what a page has that was given the text at once.
+    shown = page.locator("#panes .body").all_inner_texts()
+    page.evaluate("document.querySelectorAll('#panes .body').forEach((body) => delete body.dataset.text)")
+    pane(page, "graph").get_by_role("button", name="Passes (l)").click()
+    expect(pane(page, "graph").locator(".passes")).to_be_visible()
+    assert page.locator("#panes .body").all_inner_texts() == shown
+
+
+def test_a_patch_of_a_text_that_is_gone_is_fetched_whole(open_page: OpenPage) -> None:
+    page = open_page()
+    edit = edit_of(page)
+    page.evaluate(
+        "document.body.addEventListener('htmx:beforeSwap', () =>"
+        " document.querySelector('.pane[data-stage=loops] .code').remove(), { once: true })"
+    )
+    change(page, "R[r], 2)", "R[r], 1)")
+    expect_edit_after(page, edit)
+    expect(pane(page, "loops").locator(".body .l").nth(20)).to_be_attached()

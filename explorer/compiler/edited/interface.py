@@ -30,7 +30,11 @@ def _of_graphs(graph: Graph, made: Graph) -> Iterator[Misfit]:
     if (graph.name, graph.family, graph.structure) != (made.name, made.family, made.structure):
         yield Misfit(graph.name, f"this graph is {made.family} {made.name}, and stays it")
     yield from _sizes(dict(graph.sizes), dict(made.sizes))
-    for kind, ours, theirs in (("map", graph.maps, made.maps), ("tensor", graph.tensors, made.tensors)):
+    both: tuple[tuple[str, Any, Any], ...] = (
+        ("map", graph.maps, made.maps),
+        ("tensor", graph.tensors, made.tensors),
+    )
+    for kind, ours, theirs in both:
         known: dict[str, Any] = {entry.name: entry for entry in theirs}
         for entry in ours:
             if known.pop(entry.name, None) != entry:

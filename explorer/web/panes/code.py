@@ -58,12 +58,37 @@ FILL = CodeLine(0, Markup(""), mark="fill")
 @dataclass(frozen=True)
 class Code:
     """The lines of a text in chunks; `total` counts those left out too. The lines of `folded` are behind them, the
-    first of which says what they are."""
+    first of which says what they are. A page that has this text calls it by its `version`; `patch` is what differs from
+    an earlier version."""
 
     chunks: tuple[tuple[CodeLine, ...], ...]
     total: int
     has_units: bool
     folded: tuple[CodeLine, ...] = ()
+    version: str = ""
+    patch: Patch | None = None
+
+    @property
+    def begins(self) -> int:
+        """The first line's number."""
+        return self.chunks[0][0].number if self.chunks else 1
+
+
+@dataclass(frozen=True)
+class Hunk:
+    """Rows that come in the place of `cut` others, from row `at` of the text that the page has."""
+
+    at: int
+    cut: int
+    lines: tuple[CodeLine, ...]
+
+
+@dataclass(frozen=True)
+class Patch:
+    """A text as what differs from that of the version `base`."""
+
+    base: str
+    hunks: tuple[Hunk, ...]
 
 
 def rows_of(lines: Iterable[CodeLine], has_units: bool) -> Markup:
@@ -71,10 +96,15 @@ def rows_of(lines: Iterable[CodeLine], has_units: bool) -> Markup:
 
     A page has hundreds: a template takes three times as long for them. What comes from outside is escaped, the text by
     `highlight`."""
-    return Markup("".join(_row(line, has_units) for line in lines))
+    return Markup("".join(_row(line, has_units, str(line.number or "")) for line in lines))
 
 
-def _row(line: CodeLine, has_units: bool) -> str:
+def unnumbered(line: CodeLine, has_units: bool) -> str:
+    """A line as the page has it, but for its number."""
+    return _row(line, has_units, "")
+
+
+def _row(line: CodeLine, has_units: bool, number: str) -> str:
     operations = f' data-operations="{" ".join(map(str, line.operations))}"' if line.operations else ""
     unit = _UNITS[line.unit] if has_units else ""
     source = f'<span class="from">{escape(line.of)}</span>' if line.of else ""
@@ -83,7 +113,7 @@ def _row(line: CodeLine, has_units: bool) -> str:
         made = " data-made"
         source += _MAKER.format(**{name: escape(value) for name, value in vars(line.made).items()})
     return (
-        f'<div class="{line.css}"{operations}{made}><span class="g">{line.number or ""}</span>{unit}'
+        f'<div class="{line.css}"{operations}{made}><span class="g">{number}</span>{unit}'
         f'<span class="t">{line.html}</span>{source}</div>\n'
     )
 

@@ -87,6 +87,26 @@ class Pane:
     fork: str = ""
 
     @property
+    def shows(self) -> str:
+        """Which of its texts the pane shows: "sides", "units", "code", or none."""
+        if self.drawing is not None:
+            return ""
+        if self.sides and not self.same and not self.changed_nothing:
+            return "sides"
+        return "units" if self.units and not self.same and not self.changed_nothing else "code" if self.code else ""
+
+    @property
+    def texts(self) -> tuple[Code, ...]:
+        """The texts that it shows."""
+        found = getattr(self, self.shows) if self.shows else ()
+        return (found,) if isinstance(found, Code) else found
+
+    def with_texts(self, texts: tuple[Code, ...]) -> Pane:
+        """The pane with others in their places."""
+        values: Any = texts[0] if self.shows == "code" else texts
+        return replace(self, **{self.shows: values}) if self.shows else self
+
+    @property
     def resources_in_short(self) -> str:
         """What the kernels take of a GPU: of each figure the one that leaves the least room."""
         most = max(int(kernel["registers"]) for kernel in self.resources)

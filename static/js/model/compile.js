@@ -1,9 +1,12 @@
 // Recompile as the reader edits: debounced, numbered, and the newest answer wins.
 import { byId } from "../dom.js";
+import { shownTexts } from "../stages/patches.js";
 import { emit, isBroken, isCurrent, keep, on, state } from "../state.js";
 /** @import { Facts, Input } from "../types.d.ts" */
 
-const DEBOUNCE = 300;
+// How long the page waits for the next key: as a part of what the last answer took, so that it asks at once while the
+// server has nothing else to do, and no more often than at pauses while a class keeps it busy.
+const PAUSE = { part: 1 / 4, least: 15, most: 300 };
 const IDLE = 400;
 const BUSY_AFTER = 300;
 
@@ -15,13 +18,15 @@ let debounce;
 let idle;
 /** @type {Timer} */
 let busy;
+let asked = 0; // when the newest edit was sent
+let pause = PAUSE.most;
 
 // The text, a size or an option changed: the stages no longer show it.
 export function edited() {
   state.edit += 1;
   clearTimeout(idle);
   clearTimeout(debounce);
-  debounce = setTimeout(() => post("/compile", current()), DEBOUNCE);
+  debounce = setTimeout(() => post("/compile", current()), pause);
   emit("edited", state.edit);
   keep();
 }
@@ -95,17 +100,24 @@ function post(path, input) {
     panes: JSON.stringify(state.panes),
     data: input.data,
     against: JSON.stringify(state.against),
+    shown: JSON.stringify(shownTexts()),
   };
   for (const [name, value] of Object.entries(sent)) {
     const field = form().elements.namedItem(name);
     if (field instanceof HTMLInputElement || field instanceof HTMLTextAreaElement) field.value = String(value);
   }
   if (path === "/compile") {
+    asked = performance.now();
     clearTimeout(busy);
     busy = setTimeout(() => showBusy(input.edit), BUSY_AFTER);
   }
   // hx-sync="replace" on the form aborts the request before this one.
   window.htmx.ajax("post", path, { source: form(), target, swap: "innerHTML" }).catch(() => {});
+}
+
+/** @param {number} took ms from the last request to its panes */
+function setPause(took) {
+  pause = Math.min(PAUSE.most, Math.max(PAUSE.least, took * PAUSE.part));
 }
 
 // The stages that take too long for every keystroke are fetched when the reader pauses, if a pane shows one.
@@ -204,6 +216,7 @@ export function startCompiling() {
     const path = pathInfo.requestPath;
     if (path === "/compile") readFacts();
     emit("swapped", path);
+    if (path === "/compile") setPause(performance.now() - asked);
     if (path === "/compile" && !isBroken()) later();
     if (path === "/panes" && document.querySelector("[data-waiting]")) later();
     else if (path !== "/compile" && document.querySelector("[data-first]")) best();

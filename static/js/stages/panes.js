@@ -3,6 +3,7 @@ import { repaint } from "../model/compile.js";
 import { around, byId, need, query, queryAll } from "../dom.js";
 import { emit, freshPane, isBroken, on, state } from "../state.js";
 import { say } from "../page.js";
+import { allThere, startSwaps } from "./patches.js";
 /** @import { Compiled, Input, Pane } from "../types.d.ts" */
 
 const root = () => byId("panes");
@@ -187,7 +188,7 @@ export function save(name, text, type) {
 export const bodiesOf = (pane) => queryAll(pane, ".body");
 
 // Where each pane was scrolled to, and what stood in it: a swap must not make anything jump or flash.
-/** @type {{ stage?: string, isDifference: boolean, bodies: { body: HTMLElement, top: number, left: number }[] }[]} */
+/** @type {{ stage?: string, isDifference: boolean, hasText: boolean, bodies: { body: HTMLElement, top: number, left: number }[] }[]} */
 let before = [];
 let focused = ""; // a selector for what had the focus
 function remember() {
@@ -201,6 +202,7 @@ function remember() {
   before = paneElements().map((each) => ({
     stage: each.dataset.stage,
     isDifference: each.querySelector(".diff") !== null,
+    hasText: each.querySelector(".body :is(.l, .gv)") !== null,
     bodies: bodiesOf(each).map((body) => ({ body, top: body.scrollTop, left: body.scrollLeft })),
   }));
 }
@@ -228,7 +230,7 @@ function restore() {
     const body = query(pane, ".body");
     if (!body) return;
     const isSame = old?.isDifference === (pane.querySelector(".diff") !== null);
-    if (!isSame || !old.bodies[0]?.body.querySelector(".l, .gv")) return skipDeclarations(body);
+    if (!isSame || !old.hasText) return skipDeclarations(body);
     if ("waiting" in pane.dataset) {
       body.replaceWith(old.bodies[0].body);
       pane.classList.add("stale");
@@ -265,10 +267,12 @@ export function fitPanes() {
 }
 
 export function startPanes() {
+  startSwaps();
   on("before-swap", remember);
   on("busy", () => showStale(true));
   for (const pane of paneElements()) bodiesOf(pane).slice(0, 1).forEach(skipDeclarations);
   on("swapped", () => {
+    if (!allThere()) return repaint();
     restore();
     root().dataset.count = String(state.panes.length);
     activate(state.active);

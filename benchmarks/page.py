@@ -1,0 +1,236 @@
+"""The page in Chromium: how soon it is seen, how long a keystroke takes to the panes, what both cost over the wire.
+
+`explorer bench page`. Starts `explorer serve` on a free port, or takes `--address`. A first load is in a new profile,
+until the first contentful paint. A keystroke is a digit typed into a constant of the model, timed in the page from
+the key to the frame that shows the panes of the new text; no two texts are alike. Bytes are those of the network:
+headers and bodies as they were compressed. Scrolling is of a pane with some 20,000 lines, a step a frame.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import re
+import shutil
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from statistics import median
+from typing import Any
+
+import httpx
+import numpy as np
+
+BY_NAME_ONLY = "needs Chromium and Playwright"
+WIDE = {"width": 1600, "height": 950}
+FLAGS = ["--headless", "--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-background-networking"]
+ASKED = {"paint": 400, "load": 250_000, "keystroke": 15_000, "frame": 33}
+"""At most: ms to the first paint, bytes of a first load and of a keystroke, ms of 95 % of the frames."""
+SETTLE_MS = 1_500
+"""Until what follows an answer has come: the stages that are made late, and what scripts ask for by themselves."""
+
+
+@dataclass(frozen=True)
+class Typed:
+    """A model to type in: digits go behind the constant, and where `grad` is on, there is its backward pass."""
+
+    name: str
+    example: str
+    constant: str
+    written: str
+    grad: bool
+    most: int  # ms that a keystroke may take
+
+
+MODELS = (
+    Typed("TransR", "kge/transr", "return norm(", "return 0.5 * norm(", False, 150),
+    Typed("RGAT with its backward pass", "rgnn/rgat", "0.2)", "0.2)", True, 400),
+    Typed("SLS", "embedding/sls", "return sum(", "return 0.5 * sum(", False, 150),
+)
+
+PAINT = """() => new Promise(done => {
+    const found = () => performance.getEntriesByName("first-contentful-paint")[0]?.startTime;
+    const wait = () => found() === undefined ? requestAnimationFrame(wait) : done(found());
+    wait();
+})"""
+WATCH = """() => {
+    window.keyAt = 0;
+    document.addEventListener("keydown", () => { window.keyAt = performance.now(); }, true);
+}"""
+PASTE = """(text) => {
+    const clipboardData = new DataTransfer();
+    clipboardData.setData("text/plain", text);
+    const paste = new ClipboardEvent("paste", { clipboardData, bubbles: true, cancelable: true });
+    document.querySelector(".cm-content").dispatchEvent(paste);
+}"""
+EDIT = "() => JSON.parse(document.getElementById('facts').dataset.facts).edit"
+SHOWN = """(edit) => new Promise(done => {
+    const shown = () => JSON.parse(document.getElementById("facts").dataset.facts).edit > edit;
+    const look = () => shown()
+        ? requestAnimationFrame(() => setTimeout(() => done(performance.now() - window.keyAt)))
+        : setTimeout(look, 2);
+    look();
+})"""
+SCROLL = """() => new Promise(done => {
+    const bodies = [...document.querySelectorAll("#panes .body")];
+    const body = bodies.sort((one, other) => other.scrollHeight - one.scrollHeight)[0];
+    const frames = [];
+    let last = performance.now(), at = 0;
+    const step = () => {
+        const now = performance.now();
+        frames.push(now - last);
+        last = now;
+        at += 1;
+        body.scrollTop = (body.scrollHeight - body.clientHeight) * (at % 240) / 240;
+        at < 480 ? requestAnimationFrame(step) : done([frames.slice(1), body.querySelectorAll(".l").length]);
+    };
+    requestAnimationFrame(step);
+})"""
+
+
+def main(argv: Sequence[str]) -> int:
+    """Prints a table, or with --json one object."""
+    parser = argparse.ArgumentParser(
+        prog="explorer bench page", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--keys", type=int, default=20, help="keystrokes a model; default 20")
+    parser.add_argument("--loads", type=int, default=5, help="first loads; default 5")
+    parser.add_argument("--address", help="of a server that runs already, http://HOST:PORT")
+    parser.add_argument("--json", action="store_true", help="print one JSON object")
+    arguments = parser.parse_args(argv)
+    from benchmarks.classroom.serving import served
+
+    with served(arguments.address) as (address, _), _browser() as browser:
+        _wait_until_warm(address)
+        figures = {
+            "source": "measured",
+            "date": datetime.now(UTC).date().isoformat(),
+            "cores": len(os.sched_getaffinity(0)),
+            "load": _loads(browser, address, arguments.loads),
+            "keys": [_keystrokes(browser, address, model, arguments.keys) for model in MODELS],
+            "scroll": _scrolling(browser, address),
+        }
+    print(json.dumps(figures) if arguments.json else table(figures))
+    return 0
+
+
+@contextmanager
+def _browser() -> Iterator[Any]:
+    from playwright.sync_api import sync_playwright
+
+    path = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=path, args=FLAGS)
+        yield browser
+        browser.close()
+
+
+def _wait_until_warm(address: str) -> None:
+    with httpx.Client(base_url=address, timeout=100) as client:
+        while not client.get("/healthz").json()["warm"]:
+            pass
+
+
+class _Wire:
+    """Counts the bytes that a page's requests bring, by Chromium's own count."""
+
+    def __init__(self, page: Any) -> None:
+        self.bytes = 0
+        session = page.context.new_cdp_session(page)
+        session.send("Network.enable")
+        session.on("Network.loadingFinished", lambda event: self._add(event["encodedDataLength"]))
+
+    def _add(self, count: float) -> None:
+        self.bytes += int(count)
+
+
+@contextmanager
+def _opened(browser: Any, url: str) -> Iterator[tuple[Any, _Wire, float]]:
+    """The page in a new profile, what it took over the wire, and the ms to its first paint."""
+    context = browser.new_context(viewport=WIDE)
+    page = context.new_page()
+    wire = _Wire(page)
+    page.goto(url)
+    paint = page.evaluate(PAINT)
+    page.wait_for_timeout(SETTLE_MS)
+    yield page, wire, paint
+    context.close()
+
+
+def _loads(browser: Any, address: str, count: int) -> dict[str, Any]:
+    paints, sizes = [], []
+    for _ in range(count):
+        with _opened(browser, f"{address}/") as (_, wire, paint):
+            paints.append(paint)
+            sizes.append(wire.bytes)
+    return {"paint_ms": median(paints), "most_ms": max(paints), "bytes": max(sizes)}
+
+
+def _keystrokes(browser: Any, address: str, model: Typed, count: int) -> dict[str, Any]:
+    with _opened(browser, f"{address}/?example={model.example}") as (page, wire, _):
+        if model.grad:
+            page.locator('[data-option="grad"]').click()
+        _put_cursor_behind(page, model)
+        page.wait_for_timeout(2 * SETTLE_MS)
+        page.evaluate(WATCH)
+        times, sizes = [], []
+        for number in range(count):
+            edit, before = page.evaluate(EDIT), wire.bytes
+            page.keyboard.press(str(1 + number % 9))
+            times.append(page.evaluate(SHOWN, edit))
+            page.wait_for_timeout(SETTLE_MS)
+            sizes.append(wire.bytes - before)
+        shown = page.evaluate("() => JSON.parse(document.getElementById('facts').dataset.facts)")
+    assert shown["ok"], f"{model.name}: what was typed does not compile: {shown['diagnostics'][0]['message']}"
+    p50, p95 = np.percentile(times, [50, 95])
+    found = {"p50": p50, "p95": p95, "most": max(times), "compile_ms": shown["ms"], "asked_ms": model.most}
+    return {"model": model.name, "count": count, "bytes": median(sizes), "most_bytes": max(sizes), **found}
+
+
+def _put_cursor_behind(page: Any, model: Typed) -> None:
+    """The text with its constant, and the cursor behind that."""
+    text = page.locator("#editor").get_attribute("data-text").replace(model.constant, model.written, 1)
+    page.locator(".cm-content").focus()
+    page.keyboard.press("Control+a")
+    page.evaluate(PASTE, text)
+    digits = re.search(r"0\.\d+", model.written)
+    assert digits is not None
+    page.keyboard.press("Control+End")
+    for _ in text[text.index(model.written) + digits.end() :]:
+        page.keyboard.press("ArrowLeft")
+
+
+def _scrolling(browser: Any, address: str) -> dict[str, Any]:
+    """Of the longest text that an example has in one pane: SASS of a layer with its backward pass."""
+    with _opened(browser, f"{address}/?example=rgnn/rgat") as (page, _, _):
+        page.locator('[data-option="grad"]').click()
+        page.locator('#pane-1 select[data-act="stage"]').select_option("sass")
+        page.wait_for_function("() => document.querySelectorAll('#pane-1 .l').length > 200", timeout=100_000)
+        page.wait_for_timeout(2 * SETTLE_MS)
+        frames, lines = page.evaluate(SCROLL)
+    p50, p95 = np.percentile(frames, [50, 95])
+    return {"lines": lines, "frames": len(frames), "p50": p50, "p95": p95, "most": max(frames)}
+
+
+def table(figures: dict[str, Any]) -> str:
+    """The figures for people."""
+    load, scroll = figures["load"], figures["scroll"]
+    lines = [
+        f"Chromium and the server on {figures['cores']} cores; measured {figures['date']}",
+        f"  first paint  {load['paint_ms']:.0f} ms, at most {load['most_ms']:.0f} (asked: {ASKED['paint']})",
+        f"  first load   {load['bytes'] / 1e3:.0f} kB over the wire (asked: {ASKED['load'] / 1e3:.0f})",
+    ]
+    for each in figures["keys"]:
+        lines += [
+            f"  keystroke    {each['model']}: p50 {each['p50']:.0f} ms, p95 {each['p95']:.0f}, most {each['most']:.0f}"
+            f" (asked: {each['asked_ms']}), of which the compiler {each['compile_ms']:.0f}",
+            f"               {each['bytes'] / 1e3:.1f} kB, at most {each['most_bytes'] / 1e3:.1f}"
+            f" (asked: {ASKED['keystroke'] / 1e3:.0f})",
+        ]
+    lines.append(
+        f"  scrolling    {scroll['lines']:,} lines: p50 {scroll['p50']:.1f} ms a frame, p95 {scroll['p95']:.1f},"
+        f" most {scroll['most']:.1f} (asked: 95 % under {ASKED['frame']})"
+    )
+    return "\n".join(lines)

@@ -1,0 +1,110 @@
+"""Texts in panes as what differs from those that a page shows already: most edits change a few lines of hundreds.
+
+The page tells by its version which text it has in each pane. Where the server still knows that text's rows, it sends
+the rows that are new and where they go, and the page keeps all others, with what it knows of them. For the page's text
+`a b c d` and the new one `a x c d`, one hunk: at row 1, in the place of 1, `x`. Rows are numbered by the page, so that
+one more line does not make all lines behind it new.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections import OrderedDict
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from difflib import SequenceMatcher
+from itertools import count
+from threading import Lock
+
+from markupsafe import Markup
+
+from explorer.web import limits
+from explorer.web.panes.code import Code, CodeLine, Hunk, Patch, unnumbered
+from explorer.web.panes.views import Pane
+
+Rows = tuple[int, ...]
+"""Of each row the hash of its markup, its number apart."""
+WORTH = 0.5
+"""A text with more than this share of new rows is sent whole."""
+
+
+@dataclass
+class ShownTexts:
+    """The rows of the texts that pages were sent last, by version: bounded, the oldest are forgotten."""
+
+    _rows: OrderedDict[str, Rows] = field(default_factory=OrderedDict)
+    _kept: int = 0
+    _lock: Lock = field(default_factory=Lock)
+    _numbers: Iterator[int] = field(default_factory=count)
+    _name: str = field(default_factory=lambda: secrets.token_hex(4))
+    """Of this process: another one's versions are not taken for its own."""
+
+    def find(self, version: str) -> Rows | None:
+        with self._lock:
+            return self._rows.get(version)
+
+    def keep(self, rows: Rows) -> str:
+        """Remember a text's rows; the version to ask for them by."""
+        with self._lock:
+            version = f"{self._name}-{next(self._numbers):x}"
+            self._rows[version] = rows
+            self._kept += len(rows)
+            while self._kept > limits.ROWS_REMEMBERED:
+                self._kept -= len(self._rows.popitem(last=False)[1])
+            return version
+
+
+def in_patches(pane: Pane, versions: Sequence[str], texts: ShownTexts) -> Pane:
+    """A pane with its texts as patches of what the page shows there, by the `versions` that it told."""
+    bases = [*versions, "", ""]
+    return pane.with_texts(tuple(patched(code, base, texts) for code, base in zip(pane.texts, bases, strict=False)))
+
+
+def patched(code: Code, base: str, texts: ShownTexts) -> Code:
+    """The text with a version, and where the page has it from an earlier one, as a patch of that."""
+    lines = [line for chunk in code.chunks for line in chunk]
+    if not lines or any(line.number != lines[0].number + row for row, line in enumerate(lines)):
+        return code  # a side of a difference has rows without a number
+    rows = _hashes(code, lines)
+    before = texts.find(base)
+    code = replace(code, version=texts.keep(rows))
+    if before is None or before[:2] != rows[:2]:
+        return code
+    hunks = tuple(Hunk(at, cut, tuple(lines[start:end])) for at, cut, start, end in differing(before[2:], rows[2:]))
+    fresh = sum(len(hunk.lines) for hunk in hunks)
+    return code if fresh > WORTH * len(lines) else replace(code, patch=Patch(base, hunks))
+
+
+def _hashes(code: Code, lines: Sequence[CodeLine]) -> Rows:
+    """First what must be equal for a patch, the columns and what is folded, then the rows."""
+    folded = hash(tuple(unnumbered(line, code.has_units) for line in code.folded))
+    return (hash(code.has_units), folded, *(hash(unnumbered(line, code.has_units)) for line in lines))
+
+
+def differing(before: Sequence[int], after: Sequence[int]) -> list[tuple[int, int, int, int]]:
+    """Where two sequences differ: from where and how many of the first, and from where to where of the second.
+
+    `[1, 2, 3]` and `[1, 5, 3]` differ in `(1, 1, 1, 2)`."""
+    start = 0
+    shorter = min(len(before), len(after))
+    while start < shorter and before[start] == after[start]:
+        start += 1
+    same = 0
+    while same < shorter - start and before[-1 - same] == after[-1 - same]:
+        same += 1
+    old, new = before[start : len(before) - same], after[start : len(after) - same]
+    if not old and not new:
+        return []
+    if len(old) * len(new) > limits.COMPARED_ROWS:
+        return [(start, len(old), start, start + len(new))]
+    found = SequenceMatcher(a=old, b=new, autojunk=False).get_opcodes()
+    return [
+        (start + first, last - first, start + begin, start + end)
+        for tag, first, last, begin, end in found
+        if tag != "equal"
+    ]
+
+
+def rows_text(lines: Sequence[CodeLine], has_units: bool) -> Markup:
+    """Rows of a hunk, without numbers."""
+    return Markup("".join(unnumbered(line, has_units) for line in lines))
