@@ -85,7 +85,7 @@ def test_loops_are_edited_until_they_match_and_the_link_has_them(
     pane(page, "loops").locator('[data-act="edit-compare"]').click()
     expect(pane(page, "loops").locator(".side")).to_have_count(2)
     expect(pane(page, "loops").locator(".side .add")).to_contain_text("p * u")
-    wait_until_kept(page, "p * u")
+    wait_until_kept(page, '"diff":true')
     shared = open_page(page.evaluate("location.pathname + location.hash"))
     expect(verdict(shared, "loops", "matches")).to_have_count(1)
     expect(pane(shared, "loops").locator(".side .add")).to_contain_text("p * u")
