@@ -11,24 +11,46 @@ from types import FrameType
 from explorer.compiler.unsupported import OutOfBudget
 
 
+class CpuSpent(OutOfBudget):
+    """A part of what a compilation does has taken the time on its core that this part may, and the rest may go on."""
+
+
 @contextmanager
-def stopped_after(seconds: float | None, what: str = "a compilation") -> Iterator[None]:
+def stopped_after(seconds: float | None) -> Iterator[None]:
     """Raises OutOfBudget in the main thread once so many seconds have passed, wherever that then is; None for never.
 
     A call into a library is over before it is raised, but for waiting: NVRTC works in another thread. A timer that was
-    set before goes on afterwards. Other threads than the main one have no timer: there nothing is stopped."""
-    if seconds is None or threading.current_thread() is not threading.main_thread():
+    set before goes on afterwards."""
+    if seconds is None:
         yield
         return
+    error = OutOfBudget(f"Stopped after {seconds:g} s, the time limit of a compilation.")
+    with _raised(error, seconds, signal.SIGALRM, signal.ITIMER_REAL):
+        yield
 
+
+@contextmanager
+def cpu_bounded(seconds: float) -> Iterator[None]:
+    """Raises CpuSpent once this process has worked for so long: on a busy host no earlier than on an idle one. Other
+    threads than the main one have no timer: there nothing is stopped."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    error = CpuSpent(f"Stopped after {seconds:g} s of work.")
+    with _raised(error, seconds, signal.SIGPROF, signal.ITIMER_PROF):
+        yield
+
+
+@contextmanager
+def _raised(error: OutOfBudget, seconds: float, sign: signal.Signals, timer: int) -> Iterator[None]:
     def stop(number: int, frame: FrameType | None) -> None:
-        raise OutOfBudget(f"Stopped after {seconds:g} s, the time limit of {what}.")
+        raise error
 
-    before = signal.signal(signal.SIGALRM, stop)
-    left = signal.setitimer(signal.ITIMER_REAL, seconds)
+    before = signal.signal(sign, stop)
+    left = signal.setitimer(timer, seconds)
     try:
         yield
     finally:
-        signal.setitimer(signal.ITIMER_REAL, 0)
-        signal.signal(signal.SIGALRM, before)
-        signal.setitimer(signal.ITIMER_REAL, *left)
+        signal.setitimer(timer, 0)
+        signal.signal(sign, before)
+        signal.setitimer(timer, *left)

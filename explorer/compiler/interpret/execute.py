@@ -16,6 +16,9 @@ from explorer.compiler.ir.access.execute import Increment, Lanes, Reset
 from explorer.compiler.ir.index_functions import INDEX_FUNCTIONS
 from explorer.compiler.ir.node import Atom, Node
 
+PLAIN = frozenset({loops.Load, loops.Index, loops.Compute, loops.Accumulate, loops.Store})
+"""Most statements: neither loops nor what comes through the queue."""
+
 
 class ExecuteUnit:
     """Runs statements in an environment that lasts from callback to callback.
@@ -32,6 +35,9 @@ class ExecuteUnit:
 
     def run(self, statement: Node) -> None:
         """One statement, outside of vector regions."""
+        if type(statement) in PLAIN:
+            _execute(statement, self.values)
+            return
         match statement:
             case Lanes():
                 first = int(self.values[statement.variable])

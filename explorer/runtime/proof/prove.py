@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Mapping
-from time import perf_counter
+from time import process_time
 from typing import Any
 
 import numpy as np
@@ -19,7 +19,7 @@ from explorer.compiler.interpret.guarded import OutsideError, guarding
 from explorer.compiler.ir.graph import Graph
 from explorer.compiler.stages import Program
 from explorer.compiler.unsupported import OutOfBudget
-from explorer.runtime.budget import stopped_after
+from explorer.runtime.budget import CpuSpent, cpu_bounded
 from explorer.runtime.proof.coarse import coarser_of
 from explorer.runtime.proof.inputs import CASES, Case, Inputs, draw, draw_upstream
 from explorer.runtime.reference.compare import compare, error_over_bound
@@ -27,10 +27,10 @@ from explorer.runtime.reference.evaluate import Meaning
 from explorer.runtime.reference.numbers.bounds import Bounded
 
 SECONDS = 2.0
-"""How long an edited text may take to be read, and again to be run: ten times what the longest of the examples does.
-A loop that somebody has made endless is stopped by then."""
+"""Of work, that an edited text may take to be read, and again to be run on an input: ten times what the longest of the
+examples does. A loop that somebody has made endless is stopped by then."""
 ENOUGH_SECONDS = 0.06
-"""After so long, no more inputs are tried: an answer is to come within 300 ms, with what is made onward."""
+"""After so much work, no more inputs are tried: an answer is to come within 300 ms, with what is made onward."""
 RESULT = "result"
 MOST_KEPT = 16
 
@@ -53,13 +53,13 @@ def prove(compilation: Compilation, stage: str, read: Read) -> tuple[Program, Ve
     """The program that `read` gives, to stand for a stage of a compilation, and whether it computes what the model says
     on as many of CASES as there is time for. Raises EditRefused for one that cannot be run."""
     try:
-        with stopped_after(SECONDS, "an edited text"):
+        with cpu_bounded(SECONDS):
             program = read()
-    except OutOfBudget:
+    except CpuSpent:
         raise EditRefused(f"reading this text takes longer than {SECONDS:g} s") from None
     except MemoryError:
         raise EditRefused("reading this text takes more memory than it may") from None
-    began, error, of_bound = perf_counter(), 0.0, 0.0
+    began, error, of_bound = process_time(), 0.0, 0.0
     for tried, case in enumerate(CASES, start=1):
         found = _on_case(compilation, stage, program, case)
         if isinstance(found, str):
@@ -67,7 +67,7 @@ def prove(compilation: Compilation, stage: str, read: Read) -> tuple[Program, Ve
         error, of_bound = max(error, found.error), max(of_bound, found.of_bound)
         if found.difference is not None:
             return program, Verdict("wrong", _said(found.difference), tried, error, found.difference)
-        if perf_counter() - began > ENOUGH_SECONDS:
+        if process_time() - began > ENOUGH_SECONDS:
             break
     inputs = f"{tried} small input{'s' * (tried > 1)}"
     message = f"matches the reference on {inputs}, largest error {of_bound:.2g} of what rounding may make (measured)"
@@ -78,12 +78,14 @@ def _on_case(compilation: Compilation, stage: str, program: Program, case: Case)
     """What came of one input, or where the program reads or writes outside of an array."""
     inputs, upstream, wanted = _wanted(compilation, coarser_of(program) if stage == "kernels" else 1.0, case)
     try:
-        with stopped_after(SECONDS, "an edited program"), guarding():
+        with cpu_bounded(SECONDS), guarding():
             got = _run(compilation, program, inputs, upstream)
-    except OutOfBudget:
+    except CpuSpent:
         raise EditRefused(f"it does not end within {SECONDS:g} s on {case.entries} entries") from None
     except OutsideError as error:
         return f"an access is outside of its array: {error}"
+    except OutOfBudget:  # of the whole compilation
+        raise
     except MemoryError:
         raise EditRefused("it asks for more memory than it may have") from None
     except Exception as error:  # whatever a program that nobody has checked may come to

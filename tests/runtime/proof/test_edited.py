@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
-from time import perf_counter
+from time import process_time
 from typing import Any
 
 import pytest
@@ -122,7 +122,7 @@ def test_what_writes_beside_an_array_is_wrong_also_below_its_first_row(step: str
 
 
 def test_an_endless_loop_is_stopped() -> None:
-    began = perf_counter()
+    began = process_time()
     edit = verdict(edited(compiled(), "loops", ("for d in 0..D", "for d in 0..1000000000000")))
     assert edit.verdict.status in ("refused", "wrong")
     edit = verdict(
@@ -130,7 +130,7 @@ def test_an_endless_loop_is_stopped() -> None:
     )
     assert edit.verdict.status == "refused"
     assert "does not end within" in edit.verdict.message
-    assert perf_counter() - began < 8
+    assert process_time() - began < 8
 
 
 @pytest.mark.parametrize("name", MODELS)
