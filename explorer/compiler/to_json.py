@@ -41,7 +41,11 @@ def compilation_json(
         "options": compilation.options.to_json(),
         "schedule": compilation.asked.to_json(),
         "edited": [
-            {**edit.to_json(), "operation": numbers.get(edit.operation) if edit.operation else None}
+            {
+                **edit.to_json(),
+                "operation": numbers.get(edit.operation) if edit.operation else None,
+                "lines": [numbers.get(span) if span else None for span in edit.lines],
+            }
             for edit in compilation.edits
         ],
         "ms": sum(stage["ms"] for stage in made),

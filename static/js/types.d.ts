@@ -114,6 +114,8 @@ export interface EditedFact {
   message: string;
   line: number;
   column: number;
+  /** By line of the text its operation. */
+  lines: (number | null)[];
 }
 
 interface AnyFacts {

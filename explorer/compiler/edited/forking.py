@@ -36,7 +36,7 @@ def fork(stages: Stages, name: str, text: str, judge: Judge) -> tuple[EditedStag
         except EditRefused as error:
             verdict, line, column = Verdict("refused", error.message), error.line or line, error.column
     ms = (perf_counter() - began) * 1e3
-    edit = EditedStage(name, text, verdict, line, column, matched.changed, matched.operation, ms)
+    edit = EditedStage(name, text, verdict, line, column, matched.changed, matched.operation, matched.operations, ms)
     return edit, stages.forked(_stage(made, program, matched, ms), edit.why_not_onward) if edit.stands else stages
 
 

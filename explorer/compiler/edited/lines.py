@@ -21,6 +21,12 @@ class Matched:
     touched: tuple[Origin, ...]
 
     @property
+    def operations(self) -> tuple[Span | None, ...]:
+        """By line the operation that it computes, where it is one."""
+        primaries = (origin[0] if origin else None for origin in self.origins)
+        return tuple(each if isinstance(each, Span) else None for each in primaries)
+
+    @property
     def operation(self) -> Span | None:
         """The operation of the first line that was changed and belongs to one."""
         primaries = (origin[0] for origin in self.touched if origin)

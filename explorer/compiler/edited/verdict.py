@@ -61,7 +61,7 @@ NOT_RUN = Verdict("matches", "it is verified, and was not run")
 class EditedStage:
     """The edited text of a stage with its verdict, the place that this is about, and the operation of the model that
     the first changed line belongs to, where it belongs to one. `changed` counts the lines that are other than the
-    compiler's; what is refused is left to what the compiler makes."""
+    compiler's, and `lines` are the operations of all lines; what is refused is left to what the compiler makes."""
 
     stage: str
     text: str
@@ -70,6 +70,7 @@ class EditedStage:
     column: int
     changed: int
     operation: Span | None = None
+    lines: tuple[Span | None, ...] = ()
     ms: float = 0.0
 
     @property

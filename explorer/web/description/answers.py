@@ -184,7 +184,8 @@ class Difference(Answer):
 
 class EditedStage(Answer):
     """What was found of a stage's text that was given: the same as the compiler's, refused at a line and a column,
-    wrong at a value, or matching the reference on so many small `inputs`, which proves nothing of others."""
+    wrong at a value, or matching the reference on so many small `inputs`, which proves nothing of others. `lines` are
+    the operations of the text's lines, those of unchanged lines as the compiler has them."""
 
     stage: str
     status: Literal["same", "matches", "wrong", "refused"]
@@ -193,6 +194,7 @@ class EditedStage(Answer):
     column: int
     changed: int
     operation: int | None
+    lines: list[int | None]
     inputs: int
     max_relative_error: float | None
     difference: Difference | None

@@ -2,15 +2,16 @@
 // found of the text beneath the line that it is about.
 import { defaultKeymap, history, historyKeymap } from "@codemirror/commands";
 import { indentUnit } from "@codemirror/language";
-import { EditorState } from "@codemirror/state";
-import { EditorView, drawSelection, keymap, lineNumbers } from "@codemirror/view";
+import { EditorState, StateEffect, StateField } from "@codemirror/state";
+import { Decoration, EditorView, drawSelection, keymap, lineNumbers } from "@codemirror/view";
 import { compileNow, edited } from "../model/compile.js";
 import { diagnostics, offsetOf, showDiagnostics } from "../model/diagnostics.js";
 import { isFree, nonce } from "../model/editor.js";
 import { queryAll } from "../dom.js";
-import { on, state } from "../state.js";
+import { emit, on, state } from "../state.js";
 import { say } from "../page.js";
 import { changePane, wholeText } from "./panes.js";
+/** @import { StateEffectType } from "@codemirror/state" */
 /** @import { EditedFact } from "../types.d.ts" */
 
 /** @type {Map<string, { view: EditorView, top: number, left: number }>} by stage its editor, and where it is scrolled to */
@@ -41,6 +42,7 @@ export async function toggleEditing(index) {
 
 /** @param {number} index */
 function close(index) {
+  wanted = "";
   const { stage } = state.panes[index];
   if (fact(stage)?.status === "same") return undo(index);
   changePane(index, { editing: false });
@@ -51,6 +53,7 @@ function close(index) {
  * @param {number} index
  */
 export function undo(index) {
+  wanted = "";
   const { stage } = state.panes[index];
   state.edited = Object.fromEntries(Object.entries(state.edited).filter(([name]) => name !== stage));
   state.panes = state.panes.map((pane) => (pane.stage === stage ? { ...pane, editing: false } : pane));
@@ -79,6 +82,44 @@ export function goToEdited(index, place) {
   known.view.focus();
 }
 
+/**
+ * The operation under the pointer is lit everywhere, as in a text that is not edited.
+ * @param {string} stage
+ */
+const pointing = (stage) =>
+  EditorView.domEventHandlers({
+    mousemove(event, view) {
+      const line = view.state.doc.lineAt(view.posAtCoords({ x: event.clientX, y: event.clientY }, false)).number;
+      const id = fact(stage)?.lines[line - 1] ?? null;
+      emit("point", id === null ? [] : [id]);
+    },
+    mouseleave: () => emit("point", []),
+  });
+
+/** @type {StateEffectType<number[]>} the numbers of the lines that are lit */
+const setLit = StateEffect.define();
+const litLine = Decoration.line({ class: "lit-line" });
+const litLines = StateField.define({
+  create: () => Decoration.none,
+  update(value, { changes, effects, newDoc }) {
+    for (const effect of effects) {
+      if (!effect.is(setLit)) continue;
+      const lines = effect.value.filter((number) => number <= newDoc.lines);
+      return Decoration.set(lines.map((number) => litLine.range(newDoc.line(number).from)));
+    }
+    return value.map(changes);
+  },
+  provide: (field) => EditorView.decorations.from(field),
+});
+
+/** @param {number[]} ids */
+function light(ids) {
+  for (const [stage, { view }] of editors) {
+    const lines = (fact(stage)?.lines ?? []).flatMap((id, at) => (id !== null && ids.includes(id) ? [at + 1] : []));
+    view.dispatch({ effects: setLit.of(lines) });
+  }
+}
+
 /** @param {string} stage */
 function make(stage) {
   const listener = EditorView.updateListener.of(({ docChanged, transactions, state: { doc } }) => {
@@ -97,6 +138,8 @@ function make(stage) {
         history(),
         drawSelection(),
         diagnostics,
+        litLines,
+        pointing(stage),
         listener,
         keymap.of([...defaultKeymap.filter(isFree), ...historyKeymap]), // Tab leaves it
       ],
@@ -134,9 +177,10 @@ function attach() {
     view.scrollDOM.scrollTo(left, top);
     const found = fact(stage);
     showDiagnostics(view, found ? placed(found) : []);
-    if (wanted === stage) view.focus();
+    if (wanted !== stage) continue;
+    view.focus();
+    wanted = "";
   }
-  wanted = "";
 }
 
 function remember() {
@@ -150,4 +194,5 @@ function remember() {
 export function startEditing() {
   on("before-swap", remember);
   on("swapped", attach);
+  on("marks", ({ lit, pin }) => light(pin === null ? lit : [...lit, pin]));
 }
